@@ -1,0 +1,437 @@
+//! A typed client of the API, one method per operation and named like it.
+//!
+//! The command line is built on it alone, so whatever a person can do there a program can do with
+//! the same calls, and a route without a method here is a route nobody has tried to use.
+
+mod error;
+mod path;
+mod sse;
+mod watch;
+
+use std::time::Duration;
+
+use reqwest::header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderValue, IF_MATCH};
+use reqwest::{Method, RequestBuilder, Response, StatusCode, Url};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+pub use error::ClientError;
+pub use watch::Watch;
+
+use self::error::refusal;
+use self::path::{query, segment};
+use crate::cluster::ClusterList;
+use crate::event::EventList;
+use crate::project::{Project, ProjectList, ProjectManifest};
+use crate::service::{Service, ServiceList, ServiceManifest};
+use crate::template::TemplateList;
+
+/// How long a connection may take to come about.
+const CONNECT: Duration = Duration::from_secs(5);
+/// How long a whole request may take. A watch has no such end.
+const REQUEST: Duration = Duration::from_secs(30);
+/// How long a watch may be silent. The server sends a comment every 15 seconds, so this much
+/// silence means that the connection is dead and nobody said so.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// Speaks to one Trueup as one principal.
+#[derive(Debug, Clone)]
+pub struct Client {
+    http: reqwest::Client,
+    base: String,
+    headers: HeaderMap,
+}
+
+/// What became of a service's declaration or deletion.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Accepted {
+    /// The service as it is now.
+    pub service: Service,
+    /// Whether this request changed anything.
+    pub changed: bool,
+}
+
+/// What became of a project's declaration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AcceptedProject {
+    /// The project as it is now.
+    pub project: Project,
+    /// Whether this request changed anything.
+    pub changed: bool,
+}
+
+impl Client {
+    /// A client of the Trueup at this address (`http://127.0.0.1:7070`), with this token.
+    ///
+    /// # Errors
+    /// When the address or the token cannot be used at all. Nothing is sent yet.
+    pub fn new(base_url: &str, token: &str) -> Result<Self, ClientError> {
+        let url = Url::parse(base_url)
+            .ok()
+            .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
+            .ok_or_else(|| {
+                ClientError::Protocol(format!(
+                    "`{base_url}` is not an address of Trueup. Write it like http://127.0.0.1:7070"
+                ))
+            })?;
+        let mut bearer = HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| {
+            ClientError::Protocol(
+                "the token holds characters that no token has. Copy it again, without line breaks"
+                    .to_owned(),
+            )
+        })?;
+        bearer.set_sensitive(true);
+        install_cryptography();
+        let mut headers = HeaderMap::new();
+        headers.insert(AUTHORIZATION, bearer);
+        let mut builder = reqwest::Client::builder()
+            .connect_timeout(CONNECT)
+            .read_timeout(IDLE);
+        if is_here(&url) {
+            // A proxy cannot reach this machine's own loopback address for us.
+            builder = builder.no_proxy();
+        }
+        let base = url.as_str().trim_end_matches('/').to_owned();
+        let http = builder.build().map_err(|source| ClientError::Unreachable {
+            url: base.clone(),
+            source,
+        })?;
+        Ok(Self {
+            http,
+            base,
+            headers,
+        })
+    }
+
+    /// The same client, speaking for this org. Only operators need it: a token has its org.
+    ///
+    /// # Errors
+    /// When the org's name cannot be sent.
+    pub fn with_org(mut self, org: &str) -> Result<Self, ClientError> {
+        let value = HeaderValue::try_from(org).map_err(|_| {
+            ClientError::Protocol(format!(
+                "`{org}` is not the name of an org. Check its spelling"
+            ))
+        })?;
+        self.headers.insert("trueup-org", value);
+        Ok(self)
+    }
+
+    /// The address it speaks to, without a slash at the end.
+    #[must_use]
+    pub fn base_url(&self) -> &str {
+        &self.base
+    }
+
+    /// Every project.
+    ///
+    /// # Errors
+    /// See [`ClientError`]; so for every operation.
+    pub async fn project_list(&self) -> Result<ProjectList, ClientError> {
+        self.get("/v1/projects").await
+    }
+
+    /// Declares a project.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn project_put(
+        &self,
+        name: &str,
+        manifest: &ProjectManifest,
+    ) -> Result<AcceptedProject, ClientError> {
+        let path = format!("/v1/projects/{}", segment(name)?);
+        let (status, project) = self.put(&path, manifest, None).await?;
+        Ok(AcceptedProject {
+            project,
+            changed: is_change(status),
+        })
+    }
+
+    /// One project, by name or id.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn project_get(&self, name_or_id: &str) -> Result<Project, ClientError> {
+        self.get(&format!("/v1/projects/{}", segment(name_or_id)?))
+            .await
+    }
+
+    /// Every service, or those of one project.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn service_list(&self, project: Option<&str>) -> Result<ServiceList, ClientError> {
+        self.get(&query("/v1/services", &[("project", project)]))
+            .await
+    }
+
+    /// Declares a service. With `if_match` only if it still has that generation.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn service_put(
+        &self,
+        project: &str,
+        name: &str,
+        manifest: &ServiceManifest,
+        if_match: Option<i64>,
+    ) -> Result<Accepted, ClientError> {
+        let path = service_path(project, name)?;
+        let (status, service) = self.put(&path, manifest, if_match).await?;
+        Ok(Accepted {
+            service,
+            changed: is_change(status),
+        })
+    }
+
+    /// One service with its objects and, once it is gone, its receipt.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn service_get(
+        &self,
+        project: &str,
+        name_or_id: &str,
+    ) -> Result<Service, ClientError> {
+        self.get(&service_path(project, name_or_id)?).await
+    }
+
+    /// Asks for a service to be gone.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn service_delete(
+        &self,
+        project: &str,
+        name_or_id: &str,
+    ) -> Result<Accepted, ClientError> {
+        let path = service_path(project, name_or_id)?;
+        let response = self
+            .send(self.request(Method::DELETE, &path), &path)
+            .await?;
+        let status = response.status();
+        Ok(Accepted {
+            service: self.body(response, &path).await?,
+            changed: is_change(status),
+        })
+    }
+
+    /// A service's events as they are recorded, after the one at position `after`.
+    ///
+    /// # Errors
+    /// See [`ClientError`]; the stream itself yields them too, and ends after one.
+    pub async fn service_watch(
+        &self,
+        project: &str,
+        name_or_id: &str,
+        after: Option<String>,
+    ) -> Result<Watch, ClientError> {
+        let path = format!("{}/watch", service_path(project, name_or_id)?);
+        let mut request = self
+            .http
+            .get(self.url(&path))
+            .headers(self.headers.clone())
+            .header(ACCEPT, "text/event-stream");
+        if let Some(after) = &after {
+            request = request.header("Last-Event-ID", after);
+        }
+        let response = self.send(request, &path).await?;
+        Ok(Watch::new(response, self.url(&path), after))
+    }
+
+    /// A page of the org's events, after the position `after`.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn event_list(
+        &self,
+        after: Option<&str>,
+        limit: Option<u32>,
+    ) -> Result<EventList, ClientError> {
+        let limit = limit.map(|limit| limit.to_string());
+        self.get(&query(
+            "/v1/events",
+            &[("after", after), ("limit", limit.as_deref())],
+        ))
+        .await
+    }
+
+    /// Every template version.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn template_list(&self) -> Result<TemplateList, ClientError> {
+        self.get("/v1/templates").await
+    }
+
+    /// Every cluster.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn cluster_list(&self) -> Result<ClusterList, ClientError> {
+        self.get("/v1/clusters").await
+    }
+
+    /// Whether the process is alive.
+    ///
+    /// # Errors
+    /// When it is not, or cannot be asked.
+    pub async fn health(&self) -> Result<(), ClientError> {
+        self.send(self.request(Method::GET, "/healthz"), "/healthz")
+            .await
+            .map(drop)
+    }
+
+    /// Whether it can serve requests.
+    ///
+    /// # Errors
+    /// When it cannot yet, or cannot be asked.
+    pub async fn ready(&self) -> Result<(), ClientError> {
+        self.send(self.request(Method::GET, "/readyz"), "/readyz")
+            .await
+            .map(drop)
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.base)
+    }
+
+    fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        self.http
+            .request(method, self.url(path))
+            .headers(self.headers.clone())
+            .header(ACCEPT, "application/json, application/problem+json")
+            .timeout(REQUEST)
+    }
+
+    async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+        let response = self.send(self.request(Method::GET, path), path).await?;
+        self.body(response, path).await
+    }
+
+    async fn put<B: Serialize + Sync, T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &B,
+        if_match: Option<i64>,
+    ) -> Result<(StatusCode, T), ClientError> {
+        let mut request = self.request(Method::PUT, path).json(body);
+        if let Some(generation) = if_match {
+            request = request.header(IF_MATCH, format!("\"g{generation}\""));
+        }
+        let response = self.send(request, path).await?;
+        let status = response.status();
+        Ok((status, self.body(response, path).await?))
+    }
+
+    /// Sends, and turns every answer that is no success into an error.
+    async fn send(&self, request: RequestBuilder, path: &str) -> Result<Response, ClientError> {
+        let url = self.url(path);
+        let response = request
+            .send()
+            .await
+            .map_err(|source| ClientError::Unreachable {
+                url: url.clone(),
+                source,
+            })?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        Err(refusal(response, &url).await)
+    }
+
+    async fn body<T: DeserializeOwned>(
+        &self,
+        response: Response,
+        path: &str,
+    ) -> Result<T, ClientError> {
+        let url = self.url(path);
+        let bytes = response
+            .bytes()
+            .await
+            .map_err(|source| ClientError::Unreachable {
+                url: url.clone(),
+                source,
+            })?;
+        serde_json::from_slice(&bytes).map_err(|error| {
+            ClientError::Protocol(format!(
+                "the answer from {url} cannot be read ({error}). Check that the address is \
+                 Trueup's and that client and server have the same version"
+            ))
+        })
+    }
+}
+
+fn service_path(project: &str, name_or_id: &str) -> Result<String, ClientError> {
+    Ok(format!(
+        "/v1/projects/{}/services/{}",
+        segment(project)?,
+        segment(name_or_id)?
+    ))
+}
+
+/// Work that must converge answers 202 and a new thing 201; 200 means that it was so already.
+fn is_change(status: StatusCode) -> bool {
+    matches!(status, StatusCode::ACCEPTED | StatusCode::CREATED)
+}
+
+/// Whether the address is this machine's loopback.
+/// The HTTP library comes without cryptography of its own and panics where none is installed.
+fn install_cryptography() {
+    // An error means that somebody installed one before: good as well.
+    let _installed = rustls::crypto::ring::default_provider().install_default();
+}
+
+fn is_here(url: &Url) -> bool {
+    url.host_str().is_some_and(|host| {
+        host == "localhost"
+            || host
+                .trim_matches(['[', ']'])
+                .parse::<std::net::IpAddr>()
+                .is_ok_and(|address| address.is_loopback())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_that_is_none_is_refused_with_an_example() {
+        for address in [
+            "",
+            "trueup",
+            "127.0.0.1:7070",
+            "ftp://trueup",
+            "unix:/run/trueup",
+        ] {
+            let error = Client::new(address, "t").unwrap_err();
+            assert!(
+                error.to_string().contains("http://127.0.0.1:7070"),
+                "{address}: {error}"
+            );
+        }
+    }
+
+    #[test]
+    fn paths_hold_encoded_names() {
+        assert_eq!(
+            service_path("a b", "x/y").unwrap(),
+            "/v1/projects/a%20b/services/x%2Fy"
+        );
+        assert!(service_path("..", "x").is_err());
+    }
+
+    #[test]
+    fn loopback_addresses_are_recognised() {
+        for (address, here) in [
+            ("http://127.0.0.1:7070", true),
+            ("http://[::1]:7070", true),
+            ("http://localhost", true),
+            ("http://trueup.example", false),
+        ] {
+            assert_eq!(is_here(&Url::parse(address).unwrap()), here, "{address}");
+        }
+    }
+}

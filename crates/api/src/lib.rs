@@ -1,0 +1,15 @@
+//! What goes over the wire: bodies, problems, events, and a typed client that speaks them.
+//!
+//! Wire types are strict (an unknown field is refused) and separate from the model, so that the
+//! model can change without changing what clients see.
+
+pub mod client;
+pub mod cluster;
+pub mod event;
+pub mod problem;
+pub mod project;
+pub mod service;
+pub mod template;
+
+pub use client::Client;
+pub use problem::{Code, FieldError, Problem};

@@ -1,0 +1,38 @@
+//! Projects on the wire.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// The body that declares a project, and its document in a manifest file.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProjectManifest {
+    /// `Project`; may be left out in an API body.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// The project's name; may be left out in an API body, where the path says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}
+
+/// A project as it is shown.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Project {
+    /// `prj_…`
+    pub id: String,
+    /// What people call it.
+    pub name: String,
+    /// The cluster its services run in.
+    pub cluster: String,
+    /// Its namespace there.
+    pub namespace: String,
+    /// Raised by every accepted change.
+    pub generation: i64,
+}
+
+/// A list of projects.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ProjectList {
+    /// In name order.
+    pub items: Vec<Project>,
+}

@@ -1,0 +1,125 @@
+//! Services on the wire.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+/// The body that declares a service, and its document in a manifest file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ServiceManifest {
+    /// `Service`; may be left out in an API body.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// The service's name; may be left out in an API body, where the path says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The project's name; may be left out in an API body, where the path says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<String>,
+    /// A template and its version: `web@1`.
+    pub template: String,
+    /// Values for the template's parameters.
+    #[serde(default)]
+    #[schema(value_type = Object)]
+    pub parameters: Map<String, Value>,
+}
+
+/// A service as it is shown.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Service {
+    /// `svc_…`
+    pub id: String,
+    /// What people call it.
+    pub name: String,
+    /// The project's name.
+    pub project: String,
+    /// The template version it was resolved from.
+    pub template: String,
+    /// The parameters as they were given.
+    #[schema(value_type = Object)]
+    pub parameters: Map<String, Value>,
+    /// What was promised: `active`, `paused` or `deleted`.
+    pub desired: String,
+    /// The promise's number, raised by every accepted change.
+    pub generation: i64,
+    /// When this generation was accepted.
+    #[schema(value_type = String, format = DateTime)]
+    pub accepted_at: Timestamp,
+    /// The cluster it runs in.
+    pub cluster: String,
+    /// The namespace and name of its objects there.
+    pub namespace: String,
+    /// The name its objects have there.
+    pub object_name: String,
+    /// `settled`, `pending` or `diverged`: whether the status is the end of the story.
+    pub reconciliation: String,
+    /// What was observed.
+    pub status: ServiceStatus,
+    /// The objects that were seen, by key. Only in the answer for one service.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub objects: Vec<ServiceObject>,
+    /// The proof that nothing is left of a deleted service. Only in the answer for one service.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub receipt: Option<Value>,
+    /// Where to watch it become true.
+    pub watch: String,
+}
+
+/// What was observed of a service.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ServiceStatus {
+    /// Where it is in its life.
+    pub phase: String,
+    /// Since when.
+    #[schema(value_type = String, format = DateTime)]
+    pub since: Timestamp,
+    /// `healthy`, `progressing`, `degraded`, `error` or `unknown`.
+    pub health: String,
+    /// What health was when it was last known, where it is unknown now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_known_health: Option<String>,
+    /// The newest generation that reality carried whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub applied_generation: Option<i64>,
+    /// Why it is not there yet.
+    pub conditions: Vec<ServiceCondition>,
+    /// When the evidence was seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub observed_at: Option<Timestamp>,
+    /// Whether its pods run on simulated nodes, where nothing really runs.
+    pub simulated: bool,
+}
+
+/// Why a service is not there yet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ServiceCondition {
+    /// A stable reason.
+    pub reason: String,
+    /// What it means and what to do.
+    pub message: String,
+}
+
+/// One object that was seen in the cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ServiceObject {
+    /// Its kind.
+    pub kind: String,
+    /// Its namespace; empty for kinds without one.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its uid, once it was seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<String>,
+}
+
+/// A list of services.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ServiceList {
+    /// In project and name order.
+    pub items: Vec<Service>,
+}

@@ -1,0 +1,185 @@
+//! What is known of the cluster: our objects by key, kept by watches and by our own writes.
+//!
+//! A write's answer goes in at once, so the next plan sees it; a watch event that is older than what
+//! is already known is dropped, so the cache never goes back in time.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use serde_json::Value;
+use trueup_model::key::{Kind, ResourceKey};
+use trueup_model::order::{Body, Order, Unit};
+use trueup_rules::names;
+use trueup_rules::plan::Observed;
+
+use crate::verbs::List;
+
+#[derive(Debug, Default)]
+pub(crate) struct Cache {
+    objects: HashMap<ResourceKey, Arc<Value>>,
+    /// Pods by the namespace and name of the service they belong to.
+    pods: HashMap<(String, String), BTreeSet<ResourceKey>>,
+    /// Which unit the pods with this namespace and name belong to.
+    pod_owners: HashMap<(String, String), Unit>,
+    listed: BTreeSet<Kind>,
+}
+
+impl Cache {
+    /// Whether every kind was listed at least once: before that, absence means nothing.
+    pub(crate) fn is_complete(&self) -> bool {
+        Kind::WATCHED.iter().all(|kind| self.listed.contains(kind))
+    }
+
+    /// Learns which pods belong to an order's unit.
+    pub(crate) fn expect_pods(&mut self, order: &Order) {
+        if let Body::Service(body) = &order.body {
+            self.pod_owners.insert((order.namespace.clone(), body.object_name.clone()), order.unit);
+        }
+    }
+
+    /// What stands at the order's keys, and its pods.
+    pub(crate) fn observed(&self, order: &Order, project_ready: bool) -> Observed {
+        let objects = order
+            .recorded
+            .keys()
+            .filter_map(|key| Some((key.clone(), Arc::clone(self.objects.get(key)?))))
+            .collect();
+        let pods = match &order.body {
+            Body::Project => Vec::new(),
+            Body::Service(body) => self
+                .pods
+                .get(&(order.namespace.clone(), body.object_name.clone()))
+                .into_iter()
+                .flatten()
+                .filter_map(|key| self.objects.get(key).map(Arc::clone))
+                .collect(),
+        };
+        Observed { objects, pods, project_ready }
+    }
+
+    /// An object is there, as a watch or a write's answer says.
+    pub(crate) fn present(&mut self, kind: Kind, object: Value) -> Option<Unit> {
+        let key = key_of(kind, &object);
+        if self.objects.get(&key).is_some_and(|known| version(known) > version(&object)) {
+            return None;
+        }
+        let unit = self.unit_of(kind, &object);
+        if let Some(label) = pod_label(kind, &object) {
+            self.pods.entry(label).or_default().insert(key.clone());
+        }
+        self.objects.insert(key, Arc::new(object));
+        unit
+    }
+
+    /// An object is gone, as a watch says.
+    pub(crate) fn gone(&mut self, kind: Kind, object: &Value) -> Option<Unit> {
+        let key = key_of(kind, object);
+        if self.objects.get(&key).is_some_and(|known| version(known) > version(object)) {
+            return None;
+        }
+        self.forget(&key)
+    }
+
+    /// A read found nothing under this key.
+    pub(crate) fn forget(&mut self, key: &ResourceKey) -> Option<Unit> {
+        let known = self.objects.remove(key)?;
+        if let Some(label) = pod_label(key.kind, &known) {
+            if let Some(pods) = self.pods.get_mut(&label) {
+                pods.remove(key);
+            }
+        }
+        self.unit_of(key.kind, &known)
+    }
+
+    /// The server took our delete: until a watch says more, the object counts as terminating.
+    pub(crate) fn terminating(&mut self, key: &ResourceKey, uid: &str) {
+        if let Some(known) = self.objects.get_mut(key) {
+            if known["metadata"]["uid"] == uid && known["metadata"]["deletionTimestamp"].is_null() {
+                Arc::make_mut(known)["metadata"]["deletionTimestamp"] = Value::String("now".to_owned());
+            }
+        }
+    }
+
+    /// A whole set: what it lacks is gone, unless we wrote it after the set was made.
+    pub(crate) fn replace(&mut self, kind: Kind, list: List) -> BTreeSet<Unit> {
+        let at: u64 = list.version.parse().unwrap_or(0);
+        let listed: BTreeSet<ResourceKey> =
+            list.objects.iter().map(|object| key_of(kind, object)).collect();
+        let vanished: Vec<ResourceKey> = self
+            .objects
+            .iter()
+            .filter(|(key, known)| key.kind == kind && !listed.contains(key) && version(known) <= at)
+            .map(|(key, _)| key.clone())
+            .collect();
+        let mut touched: BTreeSet<Unit> =
+            vanished.iter().filter_map(|key| self.forget(key)).collect();
+        touched.extend(list.objects.into_iter().filter_map(|object| self.present(kind, object)));
+        self.listed.insert(kind);
+        touched
+    }
+
+    fn unit_of(&self, kind: Kind, object: &Value) -> Option<Unit> {
+        if let Some(label) = pod_label(kind, object) {
+            return self.pod_owners.get(&label).copied();
+        }
+        let label = |name: &str| object["metadata"]["labels"][name].as_str();
+        match label(names::SERVICE_LABEL) {
+            Some(service) => service.parse().ok().map(Unit::Service),
+            None => label(names::PROJECT_LABEL)?.parse().ok().map(Unit::Project),
+        }
+    }
+}
+
+fn pod_label(kind: Kind, object: &Value) -> Option<(String, String)> {
+    let metadata = &object["metadata"];
+    let name = metadata["labels"][names::POD_LABEL].as_str().filter(|_| kind == Kind::Pod)?;
+    Some((metadata["namespace"].as_str().unwrap_or_default().to_owned(), name.to_owned()))
+}
+
+fn key_of(kind: Kind, object: &Value) -> ResourceKey {
+    let text = |name: &str| object["metadata"][name].as_str().unwrap_or_default();
+    ResourceKey::new(kind, text("namespace"), text("name"))
+}
+
+/// resourceVersions of one server are numbers that grow; Kubernetes promises so since 1.35.
+fn version(object: &Value) -> u64 {
+    object["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn config(name: &str, version: u64) -> Value {
+        json!({"metadata": {"namespace": "n", "name": name, "uid": "u", "resourceVersion": version.to_string()}})
+    }
+
+    fn version_of(cache: &Cache, name: &str) -> Option<u64> {
+        cache.objects.get(&ResourceKey::new(Kind::ConfigMap, "n", name)).map(|object| version(object))
+    }
+
+    #[test]
+    fn an_older_event_never_undoes_a_newer_write() {
+        let mut cache = Cache::default();
+        cache.present(Kind::ConfigMap, config("a", 7));
+        cache.present(Kind::ConfigMap, config("a", 5));
+        assert_eq!(version_of(&cache, "a"), Some(7));
+        cache.gone(Kind::ConfigMap, &config("a", 6));
+        assert_eq!(version_of(&cache, "a"), Some(7));
+        cache.gone(Kind::ConfigMap, &config("a", 8));
+        assert_eq!(version_of(&cache, "a"), None);
+    }
+
+    #[test]
+    fn a_list_removes_what_it_lacks_but_not_what_is_newer_than_it() {
+        let mut cache = Cache::default();
+        cache.present(Kind::ConfigMap, config("old", 3));
+        cache.present(Kind::ConfigMap, config("ours", 12));
+        let list = List { objects: vec![config("listed", 9)], version: "10".to_owned() };
+        cache.replace(Kind::ConfigMap, list);
+        assert_eq!(version_of(&cache, "old"), None);
+        assert_eq!(version_of(&cache, "ours"), Some(12));
+        assert_eq!(version_of(&cache, "listed"), Some(9));
+    }
+}

@@ -1,0 +1,320 @@
+//! The executor of one cluster: holds its orders, follows the cluster, and repairs without asking.
+//!
+//! Orders come in, reports go out. It re-plans a unit when its order changes, when a watch says that
+//! the unit looks different, and when a try that did not end well is due again.
+
+mod queue;
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::{self, JoinSet};
+use trueup_model::cluster::Freshness;
+use trueup_model::key::Kind;
+use trueup_model::order::{Order, Unit};
+use trueup_model::report::{Outcome, Report};
+use trueup_model::service::DesiredState;
+use trueup_model::{Clock, ProjectId};
+use trueup_rules::proof::ProofKey;
+
+use crate::fence::Fence;
+use crate::follow::{Follower, News};
+use crate::pass::{Ended, Shared};
+use crate::verbs::Cluster;
+use queue::Queue;
+
+/// How many units are worked on side by side.
+const WIDTH: usize = 32;
+/// Until a try that did not end well is made again: doubled each time, up to the second value.
+const RETRY_LEAST: Duration = Duration::from_millis(500);
+const RETRY_MOST: Duration = Duration::from_secs(30);
+
+/// What an executor is made of.
+#[derive(Debug)]
+pub struct Parts {
+    /// The cluster it works on.
+    pub cluster: Arc<dyn Cluster>,
+    /// Makes and checks ownership proofs.
+    pub proofs: ProofKey,
+    /// Says whether writes may be sent.
+    pub fence: Arc<Fence>,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Who is named as observer in receipts.
+    pub observer: String,
+}
+
+/// A running executor. It ends when this handle is dropped.
+#[derive(Debug)]
+pub struct Executor {
+    commands: mpsc::Sender<Command>,
+    freshness: watch::Receiver<Freshness>,
+}
+
+#[derive(Debug)]
+struct Command {
+    order: Box<Order>,
+    passed: oneshot::Sender<Outcome>,
+}
+
+impl Executor {
+    /// Starts one into `tasks`; reports go to `reports`.
+    pub fn start(parts: Parts, reports: mpsc::Sender<Report>, tasks: &mut JoinSet<()>) -> Self {
+        let (commands, orders) = mpsc::channel(256);
+        let (freshness_in, freshness) = watch::channel(Freshness::default());
+        let (news_in, news) = mpsc::channel(1024);
+        let shared = Arc::new(Shared {
+            cluster: parts.cluster,
+            cache: Arc::new(Mutex::default()),
+            proofs: parts.proofs,
+            fence: parts.fence,
+            clock: parts.clock,
+            observer: parts.observer,
+        });
+        for kind in Kind::WATCHED {
+            let follower = Follower {
+                kind,
+                cluster: Arc::clone(&shared.cluster),
+                cache: Arc::clone(&shared.cache),
+                clock: Arc::clone(&shared.clock),
+                freshness: freshness_in.clone(),
+                news: news_in.clone(),
+            };
+            tasks.spawn(follower.run());
+        }
+        let work = Work { shared, reports, slots: HashMap::new(), queue: Queue::default(), running: HashMap::new() };
+        tasks.spawn(work.run(orders, news));
+        Self { commands, freshness }
+    }
+
+    /// Hands over an order; the answer comes when the first pass with it has ended.
+    pub async fn order(&self, order: Order) -> oneshot::Receiver<Outcome> {
+        let (passed, answer) = oneshot::channel();
+        // A closed channel drops `passed`, which the receiver sees: nothing is lost silently.
+        let _gone = self.commands.send(Command { order: Box::new(order), passed }).await;
+        answer
+    }
+
+    /// When each kind was last heard of.
+    #[must_use]
+    pub fn freshness(&self) -> watch::Receiver<Freshness> {
+        self.freshness.clone()
+    }
+}
+
+/// What is held about one unit.
+struct Slot {
+    order: Order,
+    running: bool,
+    again: bool,
+    /// The last thing that was reported, to say nothing twice.
+    last: Option<Report>,
+    waiters: Vec<oneshot::Sender<Outcome>>,
+    tries: u32,
+}
+
+struct Work {
+    shared: Arc<Shared>,
+    reports: mpsc::Sender<Report>,
+    slots: HashMap<Unit, Slot>,
+    queue: Queue,
+    /// Which unit each pass works on, to know whose pass panicked.
+    running: HashMap<task::Id, Unit>,
+}
+
+impl Work {
+    async fn run(mut self, mut orders: mpsc::Receiver<Command>, mut news: mpsc::Receiver<News>) {
+        let mut passes: JoinSet<Ended> = JoinSet::new();
+        loop {
+            self.start_passes(&mut passes);
+            let clock = Arc::clone(&self.shared.clock);
+            let due = self.queue.next_due().map(|due| due.saturating_sub(clock.monotonic()));
+            tokio::select! {
+                command = orders.recv() => match command {
+                    Some(command) => self.take(command),
+                    None => return,
+                },
+                Some(news) = news.recv() => self.hear(news),
+                Some(ended) = passes.join_next_with_id() => match ended {
+                    Ok((id, ended)) => {
+                        self.running.remove(&id);
+                        self.settle(ended).await;
+                    }
+                    Err(error) => self.lost(&error),
+                },
+                () = clock.sleep(due.unwrap_or(RETRY_MOST)), if due.is_some() => {
+                    self.queue.release_due(clock.monotonic());
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, command: Command) {
+        let Command { mut order, passed } = command;
+        let unit = order.unit;
+        self.shared.cache().expect_pods(&order);
+        match self.slots.get_mut(&unit) {
+            Some(slot) => {
+                // What was seen since is newer than what the database knew.
+                for (key, uid) in &slot.order.recorded {
+                    if uid.is_some() {
+                        order.recorded.insert(key.clone(), uid.clone());
+                    }
+                }
+                slot.order = *order;
+                slot.waiters.push(passed);
+                slot.tries = 0;
+                slot.again = slot.running;
+            }
+            None => {
+                let slot = Slot {
+                    order: *order,
+                    running: false,
+                    again: false,
+                    last: None,
+                    waiters: vec![passed],
+                    tries: 0,
+                };
+                self.slots.insert(unit, slot);
+            }
+        }
+        self.touch(unit);
+    }
+
+    fn hear(&mut self, news: News) {
+        let touched: Vec<Unit> = match news {
+            News::Touched(units) => units.into_iter().collect(),
+            News::Returned => self.slots.keys().copied().collect(),
+        };
+        for unit in touched {
+            self.touch(unit);
+        }
+    }
+
+    /// Marks a unit for another pass, now or right after the one that runs.
+    fn touch(&mut self, unit: Unit) {
+        if let Some(slot) = self.slots.get_mut(&unit) {
+            if slot.running {
+                slot.again = true;
+            } else {
+                self.queue.push(unit);
+            }
+        }
+    }
+
+    fn start_passes(&mut self, passes: &mut JoinSet<Ended>) {
+        while passes.len() < WIDTH {
+            let Some(unit) = self.queue.pop() else { return };
+            let Some(slot) = self.slots.get(&unit).filter(|slot| !slot.running) else { continue };
+            let order = slot.order.clone();
+            let project_ready = self.project_ready(order.project);
+            let shared = Arc::clone(&self.shared);
+            let pass = passes.spawn(async move { shared.pass(order, project_ready).await });
+            self.running.insert(pass.id(), unit);
+            if let Some(slot) = self.slots.get_mut(&unit) {
+                slot.running = true;
+                slot.again = false;
+            }
+        }
+    }
+
+    fn project_ready(&self, project: ProjectId) -> bool {
+        self.slots
+            .get(&Unit::Project(project))
+            .and_then(|slot| slot.last.as_ref())
+            .is_some_and(|report| report.outcome == Outcome::Converged)
+    }
+
+    /// A pass has ended: report what is new, answer who waits, and see what comes next.
+    async fn settle(&mut self, ended: Ended) {
+        let Ended { order, report } = ended;
+        let unit = report.unit;
+        let Some(slot) = self.slots.get_mut(&unit) else { return };
+        slot.running = false;
+        let current = slot.order.generation == order.generation;
+        if current {
+            slot.order = order;
+        }
+        let was_ready = slot.last.as_ref().is_some_and(|last| last.outcome == Outcome::Converged);
+        let is_ready = report.outcome == Outcome::Converged;
+        let news = slot.last.as_ref().is_none_or(|last| is_news(last, &report));
+        let outcome = report.outcome.clone();
+        let finished = report.receipt.is_some() && current;
+        slot.last = Some(Report { changes: Vec::new(), ..report.clone() });
+        if news && self.reports.send(report).await.is_err() {
+            return;
+        }
+        let Some(slot) = self.slots.get_mut(&unit) else { return };
+        if current {
+            for waiter in slot.waiters.drain(..) {
+                // Whoever asked may have stopped waiting.
+                let _unheard = waiter.send(outcome.clone());
+            }
+        }
+        if finished && slot.order.desired == DesiredState::Deleted {
+            self.slots.remove(&unit);
+            return;
+        }
+        self.follow_up(unit, &outcome);
+        if let (Unit::Project(project), true) = (unit, was_ready != is_ready) {
+            self.touch_services(project);
+        }
+    }
+
+    /// Another pass at once if something happened meanwhile, or later if this one did not end well.
+    fn follow_up(&mut self, unit: Unit, outcome: &Outcome) {
+        let now = self.shared.clock.monotonic();
+        let Some(slot) = self.slots.get_mut(&unit) else { return };
+        if slot.again || !slot.waiters.is_empty() {
+            self.queue.push(unit);
+            return;
+        }
+        match outcome {
+            Outcome::Converged => slot.tries = 0,
+            Outcome::Waiting { .. } | Outcome::Deferred { .. } | Outcome::Blocked { .. } | Outcome::Failed { .. } => {
+                let pause = RETRY_LEAST * 2_u32.saturating_pow(slot.tries.min(6));
+                slot.tries = slot.tries.saturating_add(1);
+                self.queue.push_later(unit, now + pause.min(RETRY_MOST));
+            }
+        }
+    }
+
+    fn touch_services(&mut self, project: ProjectId) {
+        let services: BTreeSet<Unit> = self
+            .slots
+            .iter()
+            .filter(|(unit, slot)| matches!(unit, Unit::Service(_)) && slot.order.project == project)
+            .map(|(unit, _)| *unit)
+            .collect();
+        for unit in services {
+            self.touch(unit);
+        }
+    }
+
+    /// A pass panicked: a defect. Others go on; whoever waits for this one sees the channel close.
+    fn lost(&mut self, error: &task::JoinError) {
+        let unit = self.running.remove(&error.id());
+        tracing::error!(unit = ?unit, %error, "a pass ended by a panic; this is a defect in Trueup");
+        if let Some((unit, slot)) = unit.and_then(|unit| Some((unit, self.slots.get_mut(&unit)?))) {
+            slot.running = false;
+            slot.waiters.clear();
+            self.queue.push_later(unit, self.shared.clock.monotonic() + RETRY_MOST);
+        }
+    }
+}
+
+/// Whether a report says something that the last one did not.
+fn is_news(last: &Report, report: &Report) -> bool {
+    let same_sight = match (&last.observation, &report.observation) {
+        (Some(last), Some(now)) => last.same_as(now),
+        (_, None) => true,
+        (None, Some(_)) => false,
+    };
+    !(report.changes.is_empty()
+        && report.receipt.is_none()
+        && same_sight
+        && last.outcome == report.outcome
+        && last.generation == report.generation)
+}

@@ -1,0 +1,42 @@
+//! The fence: no write is sent after the lease may have ended, by a clock that never jumps.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use trueup_model::Clock;
+
+/// Whether this process may still write. Renewed by the holder of the lease, asked before each send.
+#[derive(Debug)]
+pub struct Fence {
+    clock: Arc<dyn Clock>,
+    /// Milliseconds on the monotonic clock; zero means closed.
+    open_until: AtomicU64,
+}
+
+impl Fence {
+    /// A closed fence.
+    #[must_use]
+    pub fn closed(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, open_until: AtomicU64::new(0) }
+    }
+
+    /// Opens it until `asked_at` plus `ttl`. `asked_at` is taken before the lease was asked for, so
+    /// that a slow answer never makes it longer than the lease itself.
+    pub fn open(&self, asked_at: Duration, ttl: Duration) {
+        let until = u64::try_from((asked_at + ttl).as_millis()).unwrap_or(u64::MAX);
+        self.open_until.store(until, Ordering::Release);
+    }
+
+    /// Closes it at once.
+    pub fn close(&self) {
+        self.open_until.store(0, Ordering::Release);
+    }
+
+    /// Whether a write may be sent now.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        let now = u64::try_from(self.clock.monotonic().as_millis()).unwrap_or(u64::MAX);
+        now < self.open_until.load(Ordering::Acquire)
+    }
+}

@@ -1,0 +1,123 @@
+//! Following one kind: list, watch, and start again after a break so that absence is noticed.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::StreamExt;
+use tokio::sync::{mpsc, watch};
+use trueup_model::Clock;
+use trueup_model::cluster::Freshness;
+use trueup_model::key::Kind;
+use trueup_model::order::Unit;
+
+use crate::cache::Cache;
+use crate::verbs::{CallError, Cluster, Heard, Scope};
+
+/// What one kind's follower needs.
+pub(crate) struct Follower {
+    pub(crate) kind: Kind,
+    pub(crate) cluster: Arc<dyn Cluster>,
+    pub(crate) cache: Arc<Mutex<Cache>>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) freshness: watch::Sender<Freshness>,
+    pub(crate) news: mpsc::Sender<News>,
+}
+
+/// What a follower tells the executor.
+pub(crate) enum News {
+    /// These units look different now.
+    Touched(BTreeSet<Unit>),
+    /// The kind was listed after it had not been heard: everything may look different.
+    Returned,
+}
+
+/// Between tries to reach a cluster that is away.
+const PAUSE_LEAST: Duration = Duration::from_millis(500);
+const PAUSE_MOST: Duration = Duration::from_secs(5);
+
+impl Follower {
+    /// Follows for ever; ends only when nobody listens any more.
+    pub(crate) async fn run(self) {
+        let mut pause = PAUSE_LEAST;
+        loop {
+            let error = match self.list().await {
+                Ok(version) => {
+                    pause = PAUSE_LEAST;
+                    if self.news.send(News::Returned).await.is_err() {
+                        return;
+                    }
+                    self.watch(version).await
+                }
+                Err(error) => Some(error),
+            };
+            match error {
+                None => return,
+                Some(CallError::Expired) => {}
+                Some(error) => {
+                    tracing::debug!(kind = %self.kind, error = %error, "the watch broke; listing again");
+                    self.clock.sleep(pause).await;
+                    pause = (pause * 2).min(PAUSE_MOST);
+                }
+            }
+        }
+    }
+
+    async fn list(&self) -> Result<String, CallError> {
+        let list = self.cluster.list(self.kind, Scope::Ours).await?;
+        let version = list.version.clone();
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner).replace(self.kind, list);
+        self.heard();
+        Ok(version)
+    }
+
+    /// Watches from a version until the watch breaks; nothing when nobody listens any more.
+    async fn watch(&self, mut version: String) -> Option<CallError> {
+        loop {
+            let mut events = self.cluster.watch(self.kind, version.clone());
+            while let Some(heard) = events.next().await {
+                let touched = match heard {
+                    Ok(Heard::Present(object)) => {
+                        version_of(&object, &mut version);
+                        self.cache().present(self.kind, object)
+                    }
+                    Ok(Heard::Gone(object)) => {
+                        version_of(&object, &mut version);
+                        self.cache().gone(self.kind, &object)
+                    }
+                    Ok(Heard::Bookmark(at)) => {
+                        version = at;
+                        None
+                    }
+                    Err(error) => return Some(error),
+                };
+                self.heard();
+                if let Some(unit) = touched {
+                    self.news.send(News::Touched(BTreeSet::from([unit]))).await.ok()?;
+                }
+            }
+            // The server ended the watch in good order: up to now nothing was missed.
+            self.heard();
+            if self.news.is_closed() {
+                return None;
+            }
+        }
+    }
+
+    fn cache(&self) -> std::sync::MutexGuard<'_, Cache> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn heard(&self) {
+        let now = self.clock.now();
+        self.freshness.send_modify(|freshness| {
+            freshness.heard.insert(self.kind, now);
+        });
+    }
+}
+
+fn version_of(object: &serde_json::Value, version: &mut String) {
+    if let Some(at) = object["metadata"]["resourceVersion"].as_str() {
+        at.clone_into(version);
+    }
+}

@@ -1,0 +1,210 @@
+//! A real API server behind the six verbs.
+//!
+//! Requests are plain HTTP with JSON values: typed objects would be read and written twice for
+//! nothing, because planning compares JSON. The client's own retries are off: a write that is sent
+//! again behind our back would turn "may have been done" into "was done twice". HTTP/1.1 with a pool
+//! of kept connections is what the client speaks; with some thirty small writes in flight each has a
+//! connection of its own and none waits behind a long list answer, as streams of one HTTP/2
+//! connection would.
+
+mod address;
+mod answer;
+mod call;
+#[cfg(test)]
+mod stub;
+mod watch;
+
+use std::fmt;
+use std::path::Path;
+
+use futures::FutureExt;
+use futures::stream::BoxStream;
+use http::{Method, StatusCode};
+use kube::config::{Kubeconfig, KubeconfigError};
+use serde_json::{Value, json};
+use trueup_model::key::{Kind, ResourceKey};
+
+use crate::verbs::{Answer, CallError, Cluster, Heard, List, Scope};
+use address::Address;
+pub use address::api_version;
+use answer::{no_such_object, refusal};
+use call::{Content, Reply};
+
+/// The field manager of everything Trueup writes.
+const MANAGER: &str = "trueup";
+/// Objects in one page of a list.
+const PAGE: &str = "500";
+
+/// A kubeconfig that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The file is missing or not a kubeconfig.
+    #[error("the kubeconfig cannot be used: {0}")]
+    Config(#[from] KubeconfigError),
+    /// Its certificates, keys or proxy cannot be used.
+    #[error("no client can be made from the kubeconfig: {0}")]
+    Client(#[from] kube::Error),
+    /// The client needs an async runtime around it from the start.
+    #[error("a cluster client can only be made inside an async runtime")]
+    NoRuntime,
+}
+
+/// One real cluster.
+#[derive(Clone)]
+pub struct Kube {
+    client: kube::Client,
+}
+
+impl fmt::Debug for Kube {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kube").finish_non_exhaustive()
+    }
+}
+
+impl Kube {
+    /// The cluster of this kubeconfig's current context. Nothing is sent yet.
+    pub fn from_kubeconfig(path: &Path) -> Result<Self, ConnectError> {
+        if tokio::runtime::Handle::try_current().is_err() {
+            return Err(ConnectError::NoRuntime);
+        }
+        let mut config = kube::Config::try_from(Kubeconfig::read_from(path)?)?;
+        config.default_retry = false;
+        config.connect_timeout = Some(call::CONNECT_LIMIT);
+        Ok(Self::new(kube::Client::try_from(config)?))
+    }
+
+    /// A cluster behind a client of the caller's own, whose retries should be off.
+    #[must_use]
+    pub const fn new(client: kube::Client) -> Self {
+        Self { client }
+    }
+
+    async fn list_all(&self, kind: Kind, scope: Scope) -> Result<List, CallError> {
+        match self.pages(kind, scope).await {
+            // The place in the list was forgotten while we read it; a second time is the caller's.
+            Err(CallError::Expired) => self.pages(kind, scope).await,
+            outcome => outcome,
+        }
+    }
+
+    /// Reads page after page; all pages are of the version of the first.
+    async fn pages(&self, kind: Kind, scope: Scope) -> Result<List, CallError> {
+        let mut objects = Vec::new();
+        let mut next = String::new();
+        loop {
+            let mut address = Address::all(kind).select(kind, scope).with("limit", PAGE);
+            if !next.is_empty() {
+                address = address.with("continue", &next);
+            }
+            let reply = self.ask(Method::GET, address, Content::Nothing).await?;
+            let mut page = reply.into_object(kind)?;
+            objects.extend(answer::take_items(&mut page, kind));
+            next = answer::text(&page, "/metadata/continue");
+            if next.is_empty() {
+                return Ok(List {
+                    objects,
+                    version: answer::text(&page, "/metadata/resourceVersion"),
+                });
+            }
+        }
+    }
+
+    async fn get_one(&self, key: &ResourceKey) -> Result<Option<Value>, CallError> {
+        let reply = self
+            .ask(Method::GET, Address::one(key)?, Content::Nothing)
+            .await?;
+        if reply.status == StatusCode::NOT_FOUND && no_such_object(&reply.failure(), key) {
+            return Ok(None);
+        }
+        object_of(reply, key.kind).map(Some)
+    }
+
+    async fn delete_one(
+        &self,
+        key: &ResourceKey,
+        uid: &str,
+        version: &str,
+    ) -> Result<(), CallError> {
+        let options = json!({
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": { "uid": uid, "resourceVersion": version },
+            "propagationPolicy": "Background",
+        });
+        let reply = self
+            .ask(Method::DELETE, Address::one(key)?, Content::Json(&options))
+            .await?;
+        if reply.status.is_success() {
+            return Ok(());
+        }
+        let failure = reply.failure();
+        if reply.status == StatusCode::NOT_FOUND && no_such_object(&failure, key) {
+            return Ok(());
+        }
+        Err(refusal(&failure, key.kind, reply.retry_after))
+    }
+
+    async fn write(
+        &self,
+        key: &ResourceKey,
+        address: Address,
+        content: Content<'_>,
+    ) -> Result<Value, CallError> {
+        let reply = self
+            .ask(
+                Method::PATCH,
+                address.with("fieldManager", MANAGER),
+                content,
+            )
+            .await?;
+        object_of(reply, key.kind)
+    }
+}
+
+/// The object an answer consists of.
+fn object_of(reply: Reply, kind: Kind) -> Result<Value, CallError> {
+    let mut object = reply.into_object(kind)?;
+    answer::tidy(&mut object, kind);
+    Ok(object)
+}
+
+impl Cluster for Kube {
+    fn get<'a>(&'a self, key: &'a ResourceKey) -> Answer<'a, Option<Value>> {
+        self.get_one(key).boxed()
+    }
+
+    fn list(&self, kind: Kind, scope: Scope) -> Answer<'_, List> {
+        self.list_all(kind, scope).boxed()
+    }
+
+    fn watch(&self, kind: Kind, from: String) -> BoxStream<'static, Result<Heard, CallError>> {
+        watch::stream(self.client.clone(), kind, &from)
+    }
+
+    fn apply<'a>(&'a self, key: &'a ResourceKey, object: &'a Value) -> Answer<'a, Value> {
+        async move {
+            let address = Address::one(key)?
+                .with("force", "true")
+                .with("fieldValidation", "Strict");
+            self.write(key, address, Content::Apply(object)).await
+        }
+        .boxed()
+    }
+
+    fn patch<'a>(&'a self, key: &'a ResourceKey, patch: &'a Value) -> Answer<'a, Value> {
+        async move {
+            self.write(key, Address::one(key)?, Content::MergePatch(patch))
+                .await
+        }
+        .boxed()
+    }
+
+    fn delete<'a>(
+        &'a self,
+        key: &'a ResourceKey,
+        uid: &'a str,
+        version: &'a str,
+    ) -> Answer<'a, ()> {
+        self.delete_one(key, uid, version).boxed()
+    }
+}

@@ -1,0 +1,177 @@
+//! Where a kind and an object live on an API server.
+//!
+//! The kinds are few and known, so their groups are written down here: asking the server for them
+//! would be one more answer that can be missing or stale.
+
+use std::fmt::Write;
+
+use trueup_model::key::{Kind, ResourceKey};
+
+use crate::verbs::{CallError, Scope};
+
+/// A path with its query, in the making.
+#[derive(Debug, Clone)]
+pub(super) struct Address {
+    text: String,
+    has_query: bool,
+}
+
+impl Address {
+    /// All objects of a kind, in every namespace.
+    pub(super) fn all(kind: Kind) -> Self {
+        Self {
+            text: format!("{}/{}", root(kind), plural(kind)),
+            has_query: false,
+        }
+    }
+
+    /// One object. A name that could leave its place in the path is refused before it is sent.
+    pub(super) fn one(key: &ResourceKey) -> Result<Self, CallError> {
+        if !fits(&key.name) || (key.kind.is_namespaced() && !fits(&key.namespace)) {
+            return Err(CallError::Refused(format!(
+                "`{key}` is not a name an object can have"
+            )));
+        }
+        let (root, plural, name) = (root(key.kind), plural(key.kind), &key.name);
+        let text = if key.kind.is_namespaced() {
+            format!("{root}/namespaces/{}/{plural}/{name}", key.namespace)
+        } else {
+            format!("{root}/{plural}/{name}")
+        };
+        Ok(Self {
+            text,
+            has_query: false,
+        })
+    }
+
+    /// Only the objects in this scope.
+    pub(super) fn select(self, kind: Kind, scope: Scope) -> Self {
+        match (scope, kind) {
+            (Scope::All, _) => self,
+            (Scope::Ours, Kind::Pod) => self.with("labelSelector", "trueup.dev/name"),
+            (Scope::Ours, _) => self.with("labelSelector", "app.kubernetes.io/managed-by=trueup"),
+        }
+    }
+
+    /// One more parameter.
+    pub(super) fn with(mut self, name: &str, value: &str) -> Self {
+        self.text.push(if self.has_query { '&' } else { '?' });
+        self.has_query = true;
+        self.text.push_str(name);
+        self.text.push('=');
+        for byte in value.bytes() {
+            if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+                self.text.push(char::from(byte));
+            } else {
+                // Writing into a String cannot fail.
+                write!(self.text, "%{byte:02X}").ok();
+            }
+        }
+        self
+    }
+
+    pub(super) fn as_str(&self) -> &str {
+        &self.text
+    }
+}
+
+/// The `apiVersion` of a kind's objects.
+#[must_use]
+pub const fn api_version(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Deployment | Kind::StatefulSet => "apps/v1",
+        Kind::NetworkPolicy => "networking.k8s.io/v1",
+        Kind::Namespace
+        | Kind::ResourceQuota
+        | Kind::LimitRange
+        | Kind::ServiceAccount
+        | Kind::ConfigMap
+        | Kind::Secret
+        | Kind::PersistentVolumeClaim
+        | Kind::Service
+        | Kind::Pod
+        | Kind::PersistentVolume => "v1",
+    }
+}
+
+/// The kind's name in paths and in the details of a failure.
+pub(super) const fn plural(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Namespace => "namespaces",
+        Kind::ResourceQuota => "resourcequotas",
+        Kind::LimitRange => "limitranges",
+        Kind::NetworkPolicy => "networkpolicies",
+        Kind::ServiceAccount => "serviceaccounts",
+        Kind::ConfigMap => "configmaps",
+        Kind::Secret => "secrets",
+        Kind::PersistentVolumeClaim => "persistentvolumeclaims",
+        Kind::Deployment => "deployments",
+        Kind::StatefulSet => "statefulsets",
+        Kind::Service => "services",
+        Kind::Pod => "pods",
+        Kind::PersistentVolume => "persistentvolumes",
+    }
+}
+
+fn root(kind: Kind) -> String {
+    match api_version(kind) {
+        "v1" => "/api/v1".to_owned(),
+        group => format!("/apis/{group}"),
+    }
+}
+
+/// Whether a text is one path segment as Kubernetes names are.
+fn fits(name: &str) -> bool {
+    !name.is_empty()
+        && !name.starts_with('.')
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-.".contains(&byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_has_its_group_and_namespace_in_its_path() {
+        let key = ResourceKey::new(Kind::Deployment, "team", "web");
+        let address = Address::one(&key).unwrap();
+        assert_eq!(
+            address.as_str(),
+            "/apis/apps/v1/namespaces/team/deployments/web"
+        );
+        let key = ResourceKey::new(Kind::Namespace, "", "team");
+        assert_eq!(
+            Address::one(&key).unwrap().as_str(),
+            "/api/v1/namespaces/team"
+        );
+    }
+
+    #[test]
+    fn a_name_cannot_leave_its_place_in_the_path() {
+        for name in ["", "a/b", "../x", "a?x=y", "a%2fb", "a#b", "."] {
+            let key = ResourceKey::new(Kind::ConfigMap, "team", name);
+            assert!(
+                matches!(Address::one(&key), Err(CallError::Refused(_))),
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_scope_becomes_a_selector() {
+        let ours = Address::all(Kind::Secret)
+            .select(Kind::Secret, Scope::Ours)
+            .with("limit", "5");
+        let query = "labelSelector=app.kubernetes.io%2Fmanaged-by%3Dtrueup&limit=5";
+        assert_eq!(ours.as_str(), format!("/api/v1/secrets?{query}"));
+        let pods = Address::all(Kind::Pod).select(Kind::Pod, Scope::Ours);
+        assert_eq!(
+            pods.as_str(),
+            "/api/v1/pods?labelSelector=trueup.dev%2Fname"
+        );
+        let all = Address::all(Kind::PersistentVolume).select(Kind::PersistentVolume, Scope::All);
+        assert_eq!(all.as_str(), "/api/v1/persistentvolumes");
+    }
+}

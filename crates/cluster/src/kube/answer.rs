@@ -1,0 +1,222 @@
+//! What an answer means: the objects in a good one, the error in a bad one.
+
+use std::time::Duration;
+
+use kube::core::Status;
+use serde_json::Value;
+use trueup_model::key::{Kind, ResourceKey};
+
+use super::address::{api_version, plural};
+use crate::verbs::CallError;
+
+/// A server that asks to slow down without saying for how long.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Gives an object the type it lacks inside a list, and drops the field managers' book-keeping,
+/// which is often larger than the object and which nobody here reads.
+pub(super) fn tidy(object: &mut Value, kind: Kind) {
+    let Some(fields) = object.as_object_mut() else {
+        return;
+    };
+    fields.insert("kind".to_owned(), kind.as_str().into());
+    fields.insert("apiVersion".to_owned(), api_version(kind).into());
+    if let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("managedFields");
+    }
+}
+
+/// The objects of a list answer.
+pub(super) fn take_items(list: &mut Value, kind: Kind) -> Vec<Value> {
+    let Some(Value::Array(mut items)) = list.get_mut("items").map(Value::take) else {
+        return Vec::new();
+    };
+    for item in &mut items {
+        tidy(item, kind);
+    }
+    items
+}
+
+/// A text in an answer; empty where there is none.
+pub(super) fn text(value: &Value, pointer: &str) -> String {
+    value
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned()
+}
+
+/// Whether a 404 means this object, and not its kind or its namespace. The server names what it
+/// missed; an unknown path has no details.
+pub(super) fn no_such_object(failure: &Status, key: &ResourceKey) -> bool {
+    failure.details.as_ref().is_some_and(|details| {
+        // A read below a namespace that is not there misses the object all the same.
+        details.kind == plural(key.kind) || details.kind == plural(Kind::Namespace)
+    })
+}
+
+/// Which error a bad answer is.
+pub(super) fn refusal(failure: &Status, kind: Kind, retry_after: Option<Duration>) -> CallError {
+    let words = failure.message.clone();
+    match failure.code {
+        401 => CallError::Forbidden(words),
+        403 if by_authorisation(failure) => CallError::Forbidden(words),
+        404 if failure.details.is_none() => CallError::UnknownKind(kind.to_string()),
+        404 if is_namespace_missing(failure, kind) => CallError::Refused(words),
+        // The object of a patch is gone: somebody was there first.
+        404 | 409 => CallError::Conflict(words),
+        422 if uid_differs(failure) => CallError::Conflict(words),
+        410 => CallError::Expired,
+        429 => CallError::Throttled {
+            after: retry_after.or_else(|| asked(failure)).unwrap_or(PAUSE),
+        },
+        500 if undeclared_field(failure) => CallError::Refused(words),
+        500..=599 => CallError::Server(words),
+        _ => CallError::Refused(words),
+    }
+}
+
+/// Authorisation and admission share code and reason; only authorisation speaks of the user.
+fn by_authorisation(failure: &Status) -> bool {
+    failure.message.contains("forbidden: User \"") && failure.message.contains("\" cannot ")
+}
+
+fn is_namespace_missing(failure: &Status, kind: Kind) -> bool {
+    kind != Kind::Namespace
+        && failure
+            .details
+            .as_ref()
+            .is_some_and(|details| details.kind == plural(Kind::Namespace))
+}
+
+/// A uid inside a patch is compared as an immutable field, not as a precondition.
+fn uid_differs(failure: &Status) -> bool {
+    failure.details.as_ref().is_some_and(|details| {
+        details
+            .causes
+            .iter()
+            .any(|cause| cause.field == "metadata.uid")
+    })
+}
+
+/// Server-side apply answers 500 for a field that the schema lacks, although the object is at fault.
+fn undeclared_field(failure: &Status) -> bool {
+    failure
+        .message
+        .contains("failed to create typed patch object")
+}
+
+fn asked(failure: &Status) -> Option<Duration> {
+    let seconds = failure.details.as_ref()?.retry_after_seconds;
+    (seconds > 0).then(|| Duration::from_secs(u64::from(seconds)))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn means(answer: Value) -> CallError {
+        let failure: Status = serde_json::from_value(answer).unwrap();
+        refusal(&failure, Kind::ConfigMap, None)
+    }
+
+    #[test]
+    fn every_bad_answer_has_one_meaning() {
+        let user = "configmaps \"a\" is forbidden: User \"bob\" cannot get resource \"configmaps\" in API group \"\" in the namespace \"team\"";
+        let quota = "pods \"a\" is forbidden: exceeded quota: most, requested: cpu=2";
+        let security = "pods \"a\" is forbidden: violates PodSecurity \"restricted:latest\"";
+        let typed =
+            "failed to create typed patch object (team/a): .spec.x: field not declared in schema";
+        let object = json!({ "name": "a", "kind": "configmaps" });
+        let namespace = json!({ "name": "team", "kind": "namespaces" });
+        let uid = json!({ "causes": [{ "field": "metadata.uid", "reason": "FieldValueInvalid" }] });
+        let field =
+            json!({ "causes": [{ "field": "spec.selector", "reason": "FieldValueInvalid" }] });
+        let table = [
+            (json!({ "code": 400, "message": "bad" }), "refused"),
+            (
+                json!({ "code": 401, "message": "Unauthorized" }),
+                "forbidden",
+            ),
+            (
+                json!({ "code": 403, "reason": "Forbidden", "message": user }),
+                "forbidden",
+            ),
+            (
+                json!({ "code": 403, "reason": "Forbidden", "message": quota }),
+                "refused",
+            ),
+            (
+                json!({ "code": 403, "reason": "Forbidden", "message": security }),
+                "refused",
+            ),
+            (
+                json!({ "code": 404, "message": "404 page not found" }),
+                "unknown_kind",
+            ),
+            (
+                json!({ "code": 404, "reason": "NotFound", "details": namespace }),
+                "refused",
+            ),
+            (
+                json!({ "code": 404, "reason": "NotFound", "details": object }),
+                "conflict",
+            ),
+            (
+                json!({ "code": 409, "reason": "Conflict", "details": object }),
+                "conflict",
+            ),
+            (
+                json!({ "code": 409, "reason": "AlreadyExists" }),
+                "conflict",
+            ),
+            (json!({ "code": 410, "reason": "Expired" }), "expired"),
+            (json!({ "code": 413, "message": "too large" }), "refused"),
+            (
+                json!({ "code": 422, "reason": "Invalid", "details": field }),
+                "refused",
+            ),
+            (
+                json!({ "code": 422, "reason": "Invalid", "details": uid }),
+                "conflict",
+            ),
+            (json!({ "code": 429, "message": "slow" }), "throttled"),
+            (json!({ "code": 500, "message": typed }), "refused"),
+            (
+                json!({ "code": 500, "message": "etcdserver: request timed out" }),
+                "server",
+            ),
+            (
+                json!({ "code": 503, "reason": "ServiceUnavailable" }),
+                "server",
+            ),
+            (json!({ "code": 504, "reason": "Timeout" }), "server"),
+        ];
+        for (answer, label) in table {
+            assert_eq!(means(answer.clone()).label(), label, "{answer}");
+        }
+    }
+
+    #[test]
+    fn a_pause_is_taken_from_the_header_then_the_body_then_a_second() {
+        let body = json!({ "code": 429, "details": { "retryAfterSeconds": 3 } });
+        let failure: Status = serde_json::from_value(body).unwrap();
+        let after = |seconds| CallError::Throttled {
+            after: Duration::from_secs(seconds),
+        };
+        let header = Some(Duration::from_secs(9));
+        assert_eq!(refusal(&failure, Kind::Pod, header), after(9));
+        assert_eq!(refusal(&failure, Kind::Pod, None), after(3));
+        assert_eq!(means(json!({ "code": 429 })), after(1));
+    }
+
+    #[test]
+    fn listed_objects_get_their_type_and_lose_their_managers() {
+        let mut list = json!({ "items": [{ "metadata": { "name": "a", "managedFields": [1] } }] });
+        let items = take_items(&mut list, Kind::Deployment);
+        let whole =
+            json!({ "kind": "Deployment", "apiVersion": "apps/v1", "metadata": { "name": "a" } });
+        assert_eq!(items, [whole]);
+    }
+}

@@ -1,0 +1,156 @@
+//! One watch: from the list's version on, for about twenty seconds.
+//!
+//! Short watches are how silence is noticed. A healthy server says something before it closes, if
+//! only a bookmark; one that says nothing for longer than that is gone, even if the connection is
+//! not.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use futures::stream::{self, BoxStream};
+use futures::{Stream, StreamExt};
+use http::Method;
+use kube::core::WatchEvent;
+use serde_json::Value;
+use trueup_model::key::Kind;
+
+use super::address::Address;
+use super::answer::{refusal, tidy};
+use super::call::{Content, DEADLINE, broken, late, request};
+use crate::verbs::{CallError, Heard, Scope};
+
+/// How long the server keeps a watch open.
+const OPEN: &str = "20";
+/// How long a watch may be silent.
+const SILENCE: Duration = Duration::from_secs(30);
+
+type Events = Pin<Box<dyn Stream<Item = kube::Result<WatchEvent<Value>>> + Send>>;
+
+enum State {
+    Start(kube::Client, Address),
+    Open(Events),
+    Over,
+}
+
+/// Opens the watch when it is first polled. An error is the last thing it says.
+pub(super) fn stream(
+    client: kube::Client,
+    kind: Kind,
+    from: &str,
+) -> BoxStream<'static, Result<Heard, CallError>> {
+    let address = Address::all(kind)
+        .select(kind, Scope::Ours)
+        .with("watch", "true")
+        .with("allowWatchBookmarks", "true")
+        .with("resourceVersion", from)
+        .with("timeoutSeconds", OPEN);
+    stream::unfold(State::Start(client, address), move |state| async move {
+        let mut events = match state {
+            State::Start(client, address) => match open(&client, &address, kind).await {
+                Ok(events) => events,
+                Err(error) => return Some((Err(error), State::Over)),
+            },
+            State::Open(events) => events,
+            State::Over => return None,
+        };
+        match tokio::time::timeout(SILENCE, events.next()).await {
+            Err(_) => Some((Err(late(SILENCE)), State::Over)),
+            Ok(None) => None,
+            Ok(Some(event)) => match heard(event, kind) {
+                Ok(heard) => Some((Ok(heard), State::Open(events))),
+                Err(error) => Some((Err(error), State::Over)),
+            },
+        }
+    })
+    .boxed()
+}
+
+async fn open(client: &kube::Client, address: &Address, kind: Kind) -> Result<Events, CallError> {
+    let request = request(Method::GET, address, Content::Nothing)?;
+    match tokio::time::timeout(DEADLINE, client.request_events::<Value>(request)).await {
+        Err(_) => Err(late(DEADLINE)),
+        Ok(Err(error)) => Err(failed(&error, kind)),
+        Ok(Ok(events)) => Ok(Box::pin(events)),
+    }
+}
+
+fn heard(event: kube::Result<WatchEvent<Value>>, kind: Kind) -> Result<Heard, CallError> {
+    match event {
+        Ok(WatchEvent::Added(mut object) | WatchEvent::Modified(mut object)) => {
+            tidy(&mut object, kind);
+            Ok(Heard::Present(object))
+        }
+        Ok(WatchEvent::Deleted(mut object)) => {
+            tidy(&mut object, kind);
+            Ok(Heard::Gone(object))
+        }
+        Ok(WatchEvent::Bookmark(bookmark)) => {
+            Ok(Heard::Bookmark(bookmark.metadata.resource_version))
+        }
+        Ok(WatchEvent::Error(status)) => Err(refusal(&status, kind, None)),
+        Err(error) => Err(failed(&error, kind)),
+    }
+}
+
+fn failed(error: &kube::Error, kind: Kind) -> CallError {
+    match error {
+        kube::Error::Api(status) => refusal(status, kind, None),
+        other => broken(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::stub::answered_with;
+    use super::*;
+    use crate::verbs::Cluster;
+
+    /// Everything a watch says when the server sends these lines and hangs up.
+    async fn said(lines: &str, status: &str) -> Vec<Result<Heard, CallError>> {
+        let words = format!(
+            "HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{lines}",
+            lines.len()
+        );
+        answered_with(&words, async |kube| {
+            kube.watch(Kind::Secret, "5".to_owned())
+                .collect::<Vec<_>>()
+                .await
+        })
+        .await
+    }
+
+    #[tokio::test]
+    async fn a_version_that_is_too_old_means_a_new_list() {
+        let gone = json!({ "kind": "Status", "code": 410, "reason": "Expired" });
+        let event = json!({ "type": "ERROR", "object": gone }).to_string() + "\n";
+        assert_eq!(said(&event, "200 OK").await, [Err(CallError::Expired)]);
+        assert_eq!(
+            said(&gone.to_string(), "410 Gone").await,
+            [Err(CallError::Expired)]
+        );
+    }
+
+    #[tokio::test]
+    async fn a_watch_says_what_it_heard_and_ends_with_the_server() {
+        let object = json!({ "metadata": { "name": "a", "managedFields": [] } });
+        let position = json!({
+            "kind": "Secret", "apiVersion": "v1", "metadata": { "resourceVersion": "9" },
+        });
+        let lines = [
+            json!({ "type": "ADDED", "object": object }).to_string(),
+            json!({ "type": "DELETED", "object": object }).to_string(),
+            json!({ "type": "BOOKMARK", "object": position }).to_string(),
+            r#"{ "type": "MODIFIED", "obj"#.to_owned(),
+        ]
+        .join("\n");
+        let whole = json!({ "kind": "Secret", "apiVersion": "v1", "metadata": { "name": "a" } });
+        let expected = [
+            Ok(Heard::Present(whole.clone())),
+            Ok(Heard::Gone(whole)),
+            Ok(Heard::Bookmark("9".to_owned())),
+        ];
+        assert_eq!(said(&lines, "200 OK").await, expected);
+    }
+}

@@ -1,0 +1,20 @@
+//! The only room that talks to Kubernetes.
+//!
+//! [`Cluster`] is the seam below: six verbs over JSON objects, implemented by [`kube::Kube`] for a
+//! real API server and by `testkit::FakeCluster` for tests; one contract suite runs on both.
+//! [`Executor`] is the seam above: orders in, reports out.
+
+mod absence;
+mod cache;
+mod executor;
+mod fence;
+mod follow;
+pub mod kube;
+mod pass;
+mod switch;
+pub mod verbs;
+
+pub use executor::{Executor, Parts};
+pub use fence::Fence;
+pub use switch::Switch;
+pub use verbs::{CallError, Cluster, Heard, List, Scope};

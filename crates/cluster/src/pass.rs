@@ -1,0 +1,216 @@
+//! One pass over one unit: plan, act, look again, until there is nothing left to do now.
+//!
+//! A pass makes no choices: the plan is pure, the actions are carried out as they are. It sends
+//! nothing for a key that is not in its order, and nothing once the fence is closed.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures::future::join_all;
+use serde_json::json;
+use trueup_model::key::ResourceKey;
+use trueup_model::order::Order;
+use trueup_model::report::{Change, Outcome, Report};
+use trueup_model::{Clock, crash};
+use trueup_rules::observe::observe;
+use trueup_rules::plan::{Action, Observed, plan};
+use trueup_rules::proof::ProofKey;
+
+use crate::absence::{Verified, verify};
+use crate::cache::Cache;
+use crate::fence::Fence;
+use crate::verbs::{CallError, Cluster};
+
+/// More rounds than any plan needs; a plan that never ends is a defect, not a hot loop.
+const ROUNDS: usize = 12;
+
+/// What every pass of one executor shares.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) cluster: Arc<dyn Cluster>,
+    pub(crate) cache: Arc<Mutex<Cache>>,
+    pub(crate) proofs: ProofKey,
+    pub(crate) fence: Arc<Fence>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) observer: String,
+}
+
+/// What a pass leaves: the order with the uids it learned, and its report.
+pub(crate) struct Ended {
+    pub(crate) order: Order,
+    pub(crate) report: Report,
+}
+
+impl Shared {
+    pub(crate) fn cache(&self) -> std::sync::MutexGuard<'_, Cache> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Works on one order until there is nothing left to do now.
+    pub(crate) async fn pass(&self, mut order: Order, project_ready: bool) -> Ended {
+        let mut changes = Vec::new();
+        let mut receipt = None;
+        let outcome = loop_rounds(self, &mut order, project_ready, &mut changes, &mut receipt).await;
+        // The lock must be free again before `look` takes it.
+        let complete = self.cache().is_complete();
+        let observed = complete.then(|| self.look(&mut order, project_ready));
+        let applied = outcome == Outcome::Converged;
+        let observation = observed.map(|observed| {
+            observe(&order, &observed, applied, &self.proofs, self.clock.now())
+        });
+        let report = Report {
+            unit: order.unit,
+            org: order.org,
+            generation: order.generation,
+            observation,
+            outcome,
+            changes,
+            receipt,
+        };
+        Ended { order, report }
+    }
+
+    /// What is known of the order's unit now; its uids are kept in the order.
+    fn look(&self, order: &mut Order, project_ready: bool) -> Observed {
+        let observed = self.cache().observed(order, project_ready);
+        for (key, object) in &observed.objects {
+            let ours = trueup_rules::plan::ownership(order, key, object, &self.proofs);
+            if ours == trueup_rules::plan::Ownership::Ours {
+                let uid = object["metadata"]["uid"].as_str().map(str::to_owned);
+                order.recorded.insert(key.clone(), uid);
+            }
+        }
+        observed
+    }
+
+    /// Carries out one action; answers what to tell the event log.
+    async fn act(&self, order: &Order, action: &Action) -> Result<Option<Change>, CallError> {
+        if !self.fence.is_open() {
+            return Err(CallError::Unreachable("the lease on this cluster is over".to_owned()));
+        }
+        match action {
+            Action::Apply { key, object, change } => {
+                in_order(order, key)?;
+                let stored = self.cluster.apply(key, object).await?;
+                crash::point("executor.applied");
+                self.cache().present(key.kind, stored);
+                Ok(Some(change.clone()))
+            }
+            Action::Delete { key, uid, version } => {
+                in_order(order, key)?;
+                self.cluster.delete(key, uid, version).await?;
+                crash::point("executor.deleted");
+                self.cache().terminating(key, uid);
+                Ok(Some(Change::Removed { key: key.clone() }))
+            }
+            Action::ReleaseAnchor { key, uid, version, finalizers } => {
+                in_order(order, key)?;
+                let patch = json!({"metadata": {
+                    "uid": uid, "resourceVersion": version, "finalizers": finalizers }});
+                let stored = self.cluster.patch(key, &patch).await?;
+                self.cache().present(key.kind, stored);
+                Ok(None)
+            }
+            Action::VerifyAbsence => Ok(None),
+        }
+    }
+
+    /// After a conflict: what really stands there now.
+    async fn reread(&self, key: &ResourceKey) -> Result<(), CallError> {
+        match self.cluster.get(key).await? {
+            Some(object) => {
+                self.cache().present(key.kind, object);
+            }
+            None => {
+                self.cache().forget(key);
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn loop_rounds(
+    shared: &Shared,
+    order: &mut Order,
+    project_ready: bool,
+    changes: &mut Vec<Change>,
+    receipt: &mut Option<trueup_model::receipt::Receipt>,
+) -> Outcome {
+    if !shared.cache().is_complete() {
+        return Outcome::Deferred { why: "the cluster has not been seen whole yet".to_owned() };
+    }
+    for _round in 0..ROUNDS {
+        let observed = shared.look(order, project_ready);
+        let plan = plan(order, &observed, &shared.proofs);
+        if plan.actions.is_empty() {
+            return plan.outcome;
+        }
+        if plan.actions == [Action::VerifyAbsence] {
+            match prove(shared, order).await {
+                Ok(Some(proof)) => {
+                    crash::point("executor.verified");
+                    *receipt = Some(proof);
+                    return Outcome::Converged;
+                }
+                Ok(None) => continue,
+                Err(outcome) => return outcome,
+            }
+        }
+        let acts = plan.actions.iter().map(|action| shared.act(order, action));
+        for (action, answer) in plan.actions.iter().zip(join_all(acts).await) {
+            match answer {
+                Ok(change) => changes.extend(change),
+                Err(CallError::Conflict(_)) => {
+                    if let Err(error) = shared.reread(key(action)).await {
+                        return failure(&error);
+                    }
+                }
+                Err(error) => return failure(&error),
+            }
+        }
+    }
+    Outcome::Waiting { on: "other writers to come to rest".to_owned() }
+}
+
+/// Reads everything afresh: a proof, or nothing after the cache learned what is still there.
+async fn prove(
+    shared: &Shared,
+    order: &Order,
+) -> Result<Option<trueup_model::receipt::Receipt>, Outcome> {
+    let verified =
+        verify(&*shared.cluster, order, &shared.proofs, &*shared.clock, &shared.observer)
+            .await
+            .map_err(|error| failure(&error))?;
+    match verified {
+        Verified::Absent(receipt) => Ok(Some(receipt)),
+        Verified::Present(objects) => {
+            for (key, object) in objects {
+                shared.cache().present(key.kind, object);
+            }
+            Ok(None)
+        }
+        Verified::VolumeLeft(volume) => {
+            Err(Outcome::Waiting { on: format!("PersistentVolume/{volume} to be gone") })
+        }
+    }
+}
+
+/// The executor's own guard: whatever a plan says, a key outside of the order is never touched.
+fn in_order(order: &Order, key: &ResourceKey) -> Result<(), CallError> {
+    if order.recorded.contains_key(key) {
+        Ok(())
+    } else {
+        Err(CallError::Refused(format!("{key} is not part of this order")))
+    }
+}
+
+fn key(action: &Action) -> &ResourceKey {
+    match action {
+        Action::Apply { key, .. } | Action::Delete { key, .. } | Action::ReleaseAnchor { key, .. } => key,
+        Action::VerifyAbsence => unreachable!("proving absence sends no write that could conflict"),
+    }
+}
+
+fn failure(error: &CallError) -> Outcome {
+    let why = error.to_string();
+    if error.is_away() { Outcome::Deferred { why } } else { Outcome::Failed { why } }
+}

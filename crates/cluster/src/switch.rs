@@ -1,0 +1,68 @@
+//! A cluster that may not be there yet: unreachable until somebody connects it.
+//!
+//! While the local Kubernetes is being built, everything above already runs; to it, this is simply
+//! a cluster that does not answer.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use futures::stream::BoxStream;
+use serde_json::Value;
+use trueup_model::key::{Kind, ResourceKey};
+
+use crate::verbs::{Answer, CallError, Cluster, Heard, List, Scope};
+
+/// Passes calls on to whatever is connected now.
+#[derive(Debug)]
+pub struct Switch {
+    connected: RwLock<Option<Arc<dyn Cluster>>>,
+}
+
+impl Default for Switch {
+    fn default() -> Self {
+        Self { connected: RwLock::new(None) }
+    }
+}
+
+impl Switch {
+    /// Connects a cluster; calls go there from now on.
+    pub fn connect(&self, cluster: Arc<dyn Cluster>) {
+        *self.connected.write().unwrap_or_else(PoisonError::into_inner) = Some(cluster);
+    }
+
+    fn now(&self) -> Result<Arc<dyn Cluster>, CallError> {
+        self.connected
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+            .ok_or_else(|| CallError::Unreachable("it is not connected yet".to_owned()))
+    }
+}
+
+impl Cluster for Switch {
+    fn get<'a>(&'a self, key: &'a ResourceKey) -> Answer<'a, Option<Value>> {
+        Box::pin(async move { self.now()?.get(key).await })
+    }
+
+    fn list(&self, kind: Kind, scope: Scope) -> Answer<'_, List> {
+        Box::pin(async move { self.now()?.list(kind, scope).await })
+    }
+
+    fn watch(&self, kind: Kind, from: String) -> BoxStream<'static, Result<Heard, CallError>> {
+        match self.now() {
+            Ok(cluster) => cluster.watch(kind, from),
+            Err(error) => Box::pin(futures::stream::iter([Err(error)])),
+        }
+    }
+
+    fn apply<'a>(&'a self, key: &'a ResourceKey, object: &'a Value) -> Answer<'a, Value> {
+        Box::pin(async move { self.now()?.apply(key, object).await })
+    }
+
+    fn patch<'a>(&'a self, key: &'a ResourceKey, patch: &'a Value) -> Answer<'a, Value> {
+        Box::pin(async move { self.now()?.patch(key, patch).await })
+    }
+
+    fn delete<'a>(&'a self, key: &'a ResourceKey, uid: &'a str, version: &'a str) -> Answer<'a, ()> {
+        Box::pin(async move { self.now()?.delete(key, uid, version).await })
+    }
+}

@@ -1,0 +1,155 @@
+//! What tests can do to the cluster in memory.
+
+use std::time::Duration;
+
+use futures::StreamExt;
+use serde_json::{Value, json};
+use trueup_cluster::{CallError, Cluster, Heard, Scope};
+use trueup_model::key::{Kind, ResourceKey};
+use trueup_testkit::fake_cluster::{Controllers, FakeCluster, Then, Verb, When};
+
+fn config(name: &str) -> (ResourceKey, Value) {
+    let object = json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": { "name": name, "labels": { "app.kubernetes.io/managed-by": "trueup" } },
+        "data": { "a": "1" },
+    });
+    (ResourceKey::new(Kind::ConfigMap, "team", name), object)
+}
+
+fn with_namespace() -> FakeCluster {
+    let cluster = FakeCluster::new();
+    cluster.edit(&ResourceKey::new(Kind::Namespace, "", "team"), |_| {});
+    cluster
+}
+
+#[tokio::test]
+async fn a_cluster_that_is_cut_off_does_nothing_and_ends_its_watches() {
+    let cluster = with_namespace();
+    let (key, object) = config("one");
+    let from = cluster
+        .list(Kind::ConfigMap, Scope::Ours)
+        .await
+        .unwrap()
+        .version;
+    let mut watch = cluster.watch(Kind::ConfigMap, from);
+    cluster.set_reachable(false);
+    assert!(matches!(
+        watch.next().await,
+        Some(Err(CallError::Unreachable(_)))
+    ));
+    assert_eq!(watch.next().await, None);
+    let outcome = cluster.apply(&key, &object).await;
+    assert!(matches!(outcome, Err(CallError::Unreachable(_))));
+    cluster.set_reachable(true);
+    assert_eq!(cluster.get(&key).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_fault_falls_on_one_side_of_the_effect() {
+    let cluster = with_namespace();
+    let (key, object) = config("one");
+    let lost = || CallError::Unanswered("lost".to_owned());
+    cluster.fail_next(Verb::Apply, lost(), When::Before);
+    cluster.fail_next(Verb::Apply, lost(), When::After);
+    assert_eq!(cluster.apply(&key, &object).await, Err(lost()));
+    assert!(cluster.get(&key).await.unwrap().is_none() && cluster.journal().is_empty());
+    assert_eq!(cluster.apply(&key, &object).await, Err(lost()));
+    assert!(cluster.get(&key).await.unwrap().is_some());
+    assert_eq!(cluster.journal().len(), 1);
+    cluster.apply(&key, &object).await.unwrap();
+    assert_eq!(
+        cluster.journal().len(),
+        1,
+        "a write without effect should not be journalled"
+    );
+}
+
+#[tokio::test]
+async fn a_caller_can_be_stopped_at_its_second_write() {
+    let cluster = with_namespace();
+    cluster.on_write(|number, _| {
+        if number == 2 {
+            Then::Hang
+        } else {
+            Then::Answer
+        }
+    });
+    let writes = async {
+        for name in ["one", "two", "three"] {
+            let (key, object) = config(name);
+            cluster.apply(&key, &object).await.unwrap();
+        }
+    };
+    assert!(
+        tokio::time::timeout(Duration::from_millis(50), writes)
+            .await
+            .is_err()
+    );
+    let names: Vec<_> = cluster
+        .journal()
+        .into_iter()
+        .map(|write| write.key.name)
+        .collect();
+    assert_eq!(names, ["one", "two"]);
+}
+
+#[tokio::test]
+async fn a_compacted_history_expires_open_and_new_watches() {
+    let cluster = with_namespace();
+    let (key, object) = config("one");
+    let from = cluster
+        .list(Kind::ConfigMap, Scope::Ours)
+        .await
+        .unwrap()
+        .version;
+    let made = cluster.apply(&key, &object).await.unwrap();
+    let mut watch = cluster.watch(Kind::ConfigMap, from.clone());
+    assert_eq!(watch.next().await, Some(Ok(Heard::Present(made))));
+    cluster.compact();
+    assert_eq!(watch.next().await, Some(Err(CallError::Expired)));
+    let mut watch = cluster.watch(Kind::ConfigMap, from);
+    assert_eq!(watch.next().await, Some(Err(CallError::Expired)));
+    assert_eq!(watch.next().await, None);
+}
+
+#[tokio::test]
+async fn two_runs_that_mean_the_same_have_the_same_snapshot_and_other_counts() {
+    let (key, object) = config("one");
+    let direct = with_namespace();
+    direct.apply(&key, &object).await.unwrap();
+    let detour = with_namespace();
+    detour.apply(&key, &object).await.unwrap();
+    detour.remove(&key);
+    detour.apply(&key, &object).await.unwrap();
+    assert_eq!(direct.snapshot(), detour.snapshot());
+    assert_eq!(
+        (direct.counts()[&key].creates, direct.counts()[&key].deletes),
+        (1, 0)
+    );
+    assert_eq!(
+        (detour.counts()[&key].creates, detour.counts()[&key].deletes),
+        (2, 1)
+    );
+}
+
+#[tokio::test]
+async fn controllers_wait_when_told_to() {
+    let cluster = with_namespace();
+    cluster.set_controllers(Controllers::Manual);
+    let key = ResourceKey::new(Kind::Deployment, "team", "web");
+    cluster.edit(&key, |object| {
+        object["spec"] = json!({
+            "replicas": 2,
+            "selector": { "matchLabels": { "trueup.dev/name": "web" } },
+            "template": {
+                "metadata": { "labels": { "trueup.dev/name": "web" } },
+                "spec": { "containers": [{ "name": "main", "image": "web:1" }] },
+            },
+        });
+    });
+    assert!(cluster.objects(Kind::Pod).is_empty());
+    cluster.settle_controllers();
+    assert_eq!(cluster.objects(Kind::Pod).len(), 2);
+}

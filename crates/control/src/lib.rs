@@ -1,0 +1,18 @@
+//! The loops. Each takes ids and nothing else, wakes by signal and by time, and can be stopped at any
+//! point: what it had begun is begun again.
+//!
+//! `tenure` holds a cluster's lease and runs its loops while it lasts: the `driver` turns wakes into
+//! orders, the executor (room `cluster`) makes them true, `settle` writes down what it reports.
+//! `sealer` puts events in order.
+
+mod driver;
+mod measured;
+mod metrics;
+mod sealer;
+mod settle;
+mod tenure;
+
+pub use measured::Measured;
+pub use metrics::Metrics;
+pub use sealer::Sealer;
+pub use tenure::Tenure;

@@ -1,0 +1,71 @@
+//! A cluster whose calls are counted and timed; everything else is the cluster inside.
+
+use std::sync::Arc;
+
+use futures::stream::BoxStream;
+use serde_json::Value;
+use trueup_cluster::verbs::Answer;
+use trueup_cluster::{CallError, Cluster, Heard, List, Scope};
+use trueup_model::Clock;
+use trueup_model::key::{Kind, ResourceKey};
+
+use crate::metrics::{Call, Metrics, Verb};
+
+/// Counts and times each call.
+#[derive(Debug)]
+pub struct Measured {
+    inside: Arc<dyn Cluster>,
+    clock: Arc<dyn Clock>,
+    metrics: Metrics,
+}
+
+impl Measured {
+    /// Wraps a cluster.
+    #[must_use]
+    pub fn new(inside: Arc<dyn Cluster>, clock: Arc<dyn Clock>, metrics: Metrics) -> Self {
+        Self { inside, clock, metrics }
+    }
+
+    fn timed<'a, T: Send + 'a>(&'a self, verb: &'static str, call: Answer<'a, T>) -> Answer<'a, T> {
+        Box::pin(async move {
+            let began = self.clock.monotonic();
+            let answer = call.await;
+            let took = self.clock.monotonic().saturating_sub(began);
+            self.count(verb, answer.as_ref().err());
+            self.metrics.call_seconds.get_or_create(&Verb { verb }).observe(took.as_secs_f64());
+            answer
+        })
+    }
+
+    fn count(&self, verb: &'static str, error: Option<&CallError>) {
+        let outcome = error.map_or("ok", CallError::label);
+        self.metrics.calls.get_or_create(&Call { verb, outcome }).inc();
+    }
+}
+
+impl Cluster for Measured {
+    fn get<'a>(&'a self, key: &'a ResourceKey) -> Answer<'a, Option<Value>> {
+        self.timed("get", self.inside.get(key))
+    }
+
+    fn list(&self, kind: Kind, scope: Scope) -> Answer<'_, List> {
+        self.timed("list", self.inside.list(kind, scope))
+    }
+
+    fn watch(&self, kind: Kind, from: String) -> BoxStream<'static, Result<Heard, CallError>> {
+        self.count("watch", None);
+        self.inside.watch(kind, from)
+    }
+
+    fn apply<'a>(&'a self, key: &'a ResourceKey, object: &'a Value) -> Answer<'a, Value> {
+        self.timed("apply", self.inside.apply(key, object))
+    }
+
+    fn patch<'a>(&'a self, key: &'a ResourceKey, patch: &'a Value) -> Answer<'a, Value> {
+        self.timed("patch", self.inside.patch(key, patch))
+    }
+
+    fn delete<'a>(&'a self, key: &'a ResourceKey, uid: &'a str, version: &'a str) -> Answer<'a, ()> {
+        self.timed("delete", self.inside.delete(key, uid, version))
+    }
+}

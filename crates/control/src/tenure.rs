@@ -1,0 +1,147 @@
+//! A tenure: the time during which this process works on a cluster.
+//!
+//! It begins with the lease and ends when somebody else has it. Everything that works on the cluster
+//! lives inside, so that nothing outlives the right to do so.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use trueup_cluster::{Cluster, Executor, Fence, Parts};
+use trueup_model::{Clock, ClusterId};
+use trueup_rules::proof::ProofKey;
+use trueup_store::{Error, Lease, Signals, Worker};
+
+use crate::driver::Driver;
+use crate::metrics::Metrics;
+use crate::settle::Settle;
+
+/// What it takes to work on a cluster.
+#[derive(Debug, Clone)]
+pub struct Tenure {
+    /// The database.
+    pub worker: Worker,
+    /// Who calls, and whom to tell.
+    pub signals: Signals,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Counters.
+    pub metrics: Metrics,
+    /// The cluster to ask.
+    pub cluster: Arc<dyn Cluster>,
+    /// Which cluster it is.
+    pub cluster_id: ClusterId,
+    /// Who this process is: the same after a restart, so that it need not wait for its own lease.
+    pub holder: String,
+    /// For secrets and proofs.
+    pub master_key: [u8; 32],
+}
+
+impl Tenure {
+    /// Works on the cluster whenever the lease can be had, until it is told to stop.
+    pub async fn run(self, stop: CancellationToken) {
+        while !stop.is_cancelled() {
+            match self.acquire().await {
+                Ok(Some((lease, fence))) => self.hold(lease, fence, &stop).await,
+                Ok(None) => tracing::debug!(cluster = %self.cluster_id, "another process holds the lease"),
+                Err(error) => tracing::warn!(%error, "the lease cannot be asked for now"),
+            }
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = self.clock.sleep(Lease::RENEW_EVERY / 3) => {}
+            }
+        }
+    }
+
+    async fn acquire(&self) -> Result<Option<(Lease, Arc<Fence>)>, Error> {
+        let asked_at = self.clock.monotonic();
+        let now = self.clock.now();
+        let lease = self.worker.acquire_lease(self.cluster_id, &self.holder, now).await?;
+        let Some(lease) = lease else { return Ok(None) };
+        let fence = Arc::new(Fence::closed(Arc::clone(&self.clock)));
+        fence.open(asked_at, Lease::TTL);
+        // A new executor knows nothing: it is told everything once.
+        let woken = self.worker.wake_all(self.cluster_id, now).await?;
+        tracing::info!(cluster = %self.cluster_id, epoch = lease.epoch, woken, "working on the cluster");
+        Ok(Some((lease, fence)))
+    }
+
+    /// Runs the loops until the lease is lost or the process stops.
+    async fn hold(&self, lease: Lease, fence: Arc<Fence>, stop: &CancellationToken) {
+        self.metrics.lease_held.set(1);
+        let mut tasks = JoinSet::new();
+        let (reports_in, reports) = mpsc::channel(4096);
+        let parts = Parts {
+            cluster: Arc::clone(&self.cluster),
+            proofs: ProofKey::new(&self.master_key, self.cluster_id),
+            fence: Arc::clone(&fence),
+            clock: Arc::clone(&self.clock),
+            observer: format!("executor/{}", self.holder),
+        };
+        let executor = Arc::new(Executor::start(parts, reports_in, &mut tasks));
+        let settle = Settle {
+            worker: self.worker.clone(),
+            signals: self.signals.clone(),
+            clock: Arc::clone(&self.clock),
+            metrics: self.metrics.clone(),
+            lease,
+        };
+        let driver = Driver {
+            worker: self.worker.clone(),
+            signals: self.signals.clone(),
+            clock: Arc::clone(&self.clock),
+            metrics: self.metrics.clone(),
+            lease,
+            executor: Arc::clone(&executor),
+            master_key: self.master_key,
+        };
+        tasks.spawn(settle.run(reports));
+        tasks.spawn(driver.run());
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = self.note_freshness(&executor) => {}
+            () = self.keep(lease, &fence) => tracing::warn!(epoch = lease.epoch, "the lease was lost"),
+            ended = tasks.join_next() => tracing::error!(?ended, "a loop of the cluster ended; starting all of them again"),
+        }
+        fence.close();
+        tasks.shutdown().await;
+        self.metrics.lease_held.set(0);
+        if stop.is_cancelled() {
+            if let Err(error) = self.worker.release_lease(lease, self.clock.now()).await {
+                tracing::debug!(%error, "the lease could not be given back; it ends by itself");
+            }
+        }
+    }
+
+    /// Renews the lease; ends when it is lost.
+    async fn keep(&self, lease: Lease, fence: &Fence) {
+        loop {
+            self.clock.sleep(Lease::RENEW_EVERY).await;
+            let asked_at = self.clock.monotonic();
+            match self.worker.renew_lease(lease, self.clock.now()).await {
+                Ok(()) => fence.open(asked_at, Lease::TTL),
+                Err(Error::Fenced) => return,
+                Err(error) => {
+                    // Nothing new is begun until the database answers again.
+                    fence.close();
+                    tracing::warn!(%error, "the lease could not be renewed; no writes until it is");
+                }
+            }
+        }
+    }
+
+    /// Records when the cluster was last heard: at once when it is first seen whole, then now and
+    /// then. One row for all of its objects.
+    async fn note_freshness(&self, executor: &Executor) {
+        let mut freshness = executor.freshness();
+        while freshness.changed().await.is_ok() {
+            let oldest = freshness.borrow_and_update().oldest();
+            let Some(heard) = oldest else { continue };
+            if let Err(error) = self.worker.heard_cluster(self.cluster_id, heard).await {
+                tracing::debug!(%error, "the cluster's freshness could not be recorded");
+            }
+            self.clock.sleep(Lease::RENEW_EVERY).await;
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Answers with their headers: what was accepted, where to watch it, and how to ask again.
+
+use axum::Json;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use trueup_api::Code;
+use trueup_model::cluster::is_stale;
+use trueup_store::ServiceRow;
+
+use crate::Door;
+use crate::problem::{Answer, Failure};
+use crate::view;
+
+/// 202 for a change that must become true, 200 for one that already is.
+pub(crate) fn accepted(door: &Door, row: &ServiceRow, changed: bool) -> Response {
+    let service = view::service(row, door.clock.now());
+    let location = format!("/v1/projects/{}/services/{}", service.project, service.id);
+    let status = if changed { StatusCode::ACCEPTED } else { StatusCode::OK };
+    let mut response = (status, Json(service)).into_response();
+    let headers = response.headers_mut();
+    if let Ok(location) = HeaderValue::from_str(&location) {
+        headers.insert(header::LOCATION, location);
+    }
+    tag(headers, door, row);
+    response
+}
+
+/// Adds the entity tag: generation, projection, freshness.
+pub(crate) fn tag(headers: &mut HeaderMap, door: &Door, row: &ServiceRow) {
+    let fresh = u8::from(!is_stale(row.cluster_heard_at, door.clock.now()));
+    let tag = format!("\"g{}.p{}.f{fresh}\"", row.service.generation, row.projection);
+    if let Ok(tag) = HeaderValue::from_str(&tag) {
+        headers.insert(header::ETAG, tag);
+    }
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+}
+
+/// The generation a caller insists on, out of an entity tag of ours.
+pub(crate) fn if_generation(headers: &HeaderMap) -> Answer<Option<i64>> {
+    let Some(value) = headers.get(header::IF_MATCH) else { return Ok(None) };
+    let generation = value.to_str().ok().and_then(|tag| {
+        let tag = tag.trim_matches('"').strip_prefix('g')?;
+        tag.split('.').next()?.parse().ok()
+    });
+    generation.map(Some).ok_or_else(|| {
+        Failure::new(Code::BadRequest, "`If-Match` takes an ETag as it was given, such as \"g3.p7.f1\"")
+    })
+}
+
+/// Whether the caller has seen exactly this.
+pub(crate) fn is_unchanged(asked: &HeaderMap, answer: &HeaderMap) -> bool {
+    let asked = asked.get(header::IF_NONE_MATCH);
+    asked.is_some() && asked == answer.get(header::ETAG)
+}

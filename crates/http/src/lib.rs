@@ -1,0 +1,77 @@
+//! The door's outside: routes, who is calling, problems, and streams of events.
+//!
+//! A request can only record intent or read what is known: this room sees neither the cluster nor
+//! the loops. The list in [`router`] is the table of contents of the API.
+
+mod answer;
+mod body;
+mod caller;
+mod cluster;
+mod event;
+mod openapi;
+mod operations;
+mod problem;
+mod project;
+mod service;
+mod stream;
+mod template;
+mod trace;
+mod view;
+
+use std::sync::Arc;
+
+use axum::extract::DefaultBodyLimit;
+use axum::middleware;
+use axum::routing::get;
+use axum::{Json, Router};
+use prometheus_client::registry::Registry;
+use tokio_util::sync::CancellationToken;
+use trueup_model::Clock;
+use trueup_store::{App, Signals};
+
+pub use openapi::document;
+
+/// The largest body that is read.
+const BODY_LIMIT: usize = 256 * 1024;
+
+/// What the routes use.
+#[derive(Debug, Clone)]
+pub struct Door {
+    /// The database, as the app.
+    pub app: App,
+    /// Who wants to know what was recorded.
+    pub signals: Signals,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// What `/metrics` shows.
+    pub registry: Arc<Registry>,
+    /// Ends the streams when the process stops.
+    pub stop: CancellationToken,
+}
+
+/// Every route.
+#[must_use]
+pub fn router(door: Door) -> Router {
+    Router::new()
+        .route("/healthz", get(operations::health))
+        .route("/readyz", get(operations::ready))
+        .route("/metrics", get(operations::metrics))
+        .route("/openapi.json", get(async || Json(document())))
+        .route("/docs/errors/{code}", get(operations::error_page))
+        .route("/v1/projects", get(project::project_list))
+        .route("/v1/projects/{project}", get(project::project_get).put(project::project_put))
+        .route("/v1/services", get(service::service_list))
+        .route(
+            "/v1/projects/{project}/services/{service}",
+            get(service::service_get).put(service::service_put).delete(service::service_delete),
+        )
+        .route("/v1/projects/{project}/services/{service}/watch", get(stream::service_watch))
+        .route("/v1/events", get(event::event_list))
+        .route("/v1/templates", get(template::template_list))
+        .route("/v1/clusters", get(cluster::cluster_list))
+        .fallback(problem::no_such_route)
+        .method_not_allowed_fallback(problem::no_such_route)
+        .layer(DefaultBodyLimit::max(BODY_LIMIT))
+        .layer(middleware::from_fn(trace::traced))
+        .with_state(door)
+}

@@ -1,0 +1,36 @@
+//! The API's description, made of the handlers themselves. A checked-in copy shows changes in review.
+
+use serde_json::Value;
+use utoipa::OpenApi;
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+
+use crate::{cluster, event, project, service, stream, template};
+
+#[derive(OpenApi)]
+#[openapi(
+    info(title = "Trueup", description = "Keeps what is promised, what runs and what is paid true to each other."),
+    paths(
+        project::project_list, project::project_get, project::project_put,
+        service::service_list, service::service_get, service::service_put, service::service_delete,
+        stream::service_watch, event::event_list, template::template_list, cluster::cluster_list,
+    ),
+    security(("token" = [])),
+    modifiers(&Token),
+)]
+struct Document;
+
+struct Token;
+
+impl utoipa::Modify for Token {
+    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+        let scheme = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
+        let components = document.components.get_or_insert_default();
+        components.add_security_scheme("token", SecurityScheme::Http(scheme));
+    }
+}
+
+/// The OpenAPI document.
+#[must_use]
+pub fn document() -> Value {
+    serde_json::to_value(Document::openapi()).unwrap_or_default()
+}

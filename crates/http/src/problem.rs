@@ -1,0 +1,96 @@
+//! From what went wrong to what the caller reads: the only place that makes problem answers.
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use trueup_api::{Code, FieldError, Problem};
+use trueup_rules::admit::{Breach, Refused};
+use trueup_store::Error;
+use trueup_store::door::Refusal;
+
+use crate::trace;
+
+/// A problem on its way out. `Err` of every handler.
+#[derive(Debug)]
+pub(crate) struct Failure(Box<Problem>);
+
+pub(crate) type Answer<T> = Result<T, Failure>;
+
+impl Failure {
+    pub(crate) fn new(code: Code, detail: impl Into<String>) -> Self {
+        Self(Box::new(Problem::new(code, detail)))
+    }
+
+    pub(crate) fn not_found(what: &str) -> Self {
+        Self::new(Code::NotFound, format!("there is no such {what} here; check its name and the project"))
+    }
+
+    pub(crate) fn invalid(breaches: Vec<Breach>) -> Self {
+        let errors: Vec<FieldError> = breaches
+            .into_iter()
+            .map(|breach| FieldError { field: breach.field, message: breach.message })
+            .collect();
+        let named: Vec<&str> = errors.iter().map(|error| error.field.as_str()).collect();
+        let detail = format!("mend {} and send it again; nothing was recorded", named.join(", "));
+        Self(Box::new(Problem { errors, ..Problem::new(Code::InvalidManifest, detail) }))
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Away(source) => {
+                tracing::warn!(error = %source, "the database cannot be reached");
+                Self::new(Code::DatabaseAway, "nothing was recorded; try again in a few seconds")
+            }
+            error @ (Error::Fenced | Error::Corrupt { .. } | Error::Database(_) | Error::Migrate(_)) => {
+                let source = std::error::Error::source(&error).map(ToString::to_string);
+                tracing::error!(%error, source, "a request failed by a defect");
+                Self::new(Code::Internal, "this is a defect; report it with the trace given here")
+            }
+        }
+    }
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::NotFound(what) => Self::not_found(what),
+            Refusal::NoCluster => Self::new(Code::BadRequest, "no cluster is registered; start one with `trueup up`"),
+            Refusal::Refused(Refused::Invalid(breaches)) => Self::invalid(breaches),
+            Refusal::Refused(Refused::BeingDeleted) => Self::new(
+                Code::BeingDeleted,
+                "wait until it is deleted (`trueup watch NAME --until deleted`), then declare it anew",
+            ),
+            Refusal::Changed { current } => Self::new(
+                Code::PreconditionFailed,
+                format!("its generation is {current} now; read it again and decide anew"),
+            ),
+            Refusal::Store(error) => error.into(),
+        }
+    }
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        let mut problem = self.0;
+        problem.trace = trace::current();
+        let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let body = serde_json::to_string(&problem).unwrap_or_default();
+        let mut response = (status, body).into_response();
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
+        }
+        if status == StatusCode::UNAUTHORIZED {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}
+
+/// Paths and methods that do not exist.
+pub(crate) async fn no_such_route() -> Failure {
+    Failure::new(Code::NotFound, "there is no such route; /openapi.json lists them")
+}

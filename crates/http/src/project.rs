@@ -1,0 +1,88 @@
+//! Projects.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use trueup_api::project::{Project, ProjectList, ProjectManifest};
+use trueup_api::{Code, Problem};
+use trueup_model::name::Name;
+use trueup_model::principal::Permission;
+use trueup_rules::admit::Breach;
+
+use crate::body::Body;
+use crate::caller::Caller;
+use crate::problem::{Answer, Failure};
+use crate::{Door, view};
+
+/// Lists the projects of the org.
+#[utoipa::path(get, path = "/v1/projects", operation_id = "project_list", tag = "projects",
+    responses((status = 200, body = ProjectList), (status = "4XX", body = Problem)))]
+pub(crate) async fn project_list(
+    State(door): State<Door>,
+    caller: Caller,
+) -> Answer<Json<ProjectList>> {
+    caller.must(Permission::Read)?;
+    let rows = door.app.list_projects(caller.org).await?;
+    Ok(Json(ProjectList { items: rows.iter().map(view::project).collect() }))
+}
+
+/// Shows one project.
+#[utoipa::path(get, path = "/v1/projects/{project}", operation_id = "project_get", tag = "projects",
+    params(("project" = String, Path, description = "name or id")),
+    responses((status = 200, body = Project), (status = "4XX", body = Problem)))]
+pub(crate) async fn project_get(
+    State(door): State<Door>,
+    caller: Caller,
+    Path(project): Path<String>,
+) -> Answer<Json<Project>> {
+    caller.must(Permission::Read)?;
+    let row = door.app.find_project(caller.org, &project).await?;
+    let row = row.ok_or_else(|| Failure::not_found("project"))?;
+    Ok(Json(view::project(&row)))
+}
+
+/// Declares a project.
+#[utoipa::path(put, path = "/v1/projects/{project}", operation_id = "project_put", tag = "projects",
+    params(("project" = String, Path, description = "name")),
+    request_body = ProjectManifest,
+    responses((status = 200, description = "unchanged", body = Project),
+              (status = 202, description = "accepted", body = Project),
+              (status = "4XX", body = Problem)))]
+pub(crate) async fn project_put(
+    State(door): State<Door>,
+    caller: Caller,
+    Path(project): Path<String>,
+    Body(manifest): Body<ProjectManifest>,
+) -> Answer<Response> {
+    caller.must(Permission::ManageProjects)?;
+    matches_path("name", manifest.name.as_deref(), &project)?;
+    matches_path("kind", manifest.kind.as_deref(), "Project")?;
+    let name = name("name", &project)?;
+    let accepted =
+        door.app.accept_project(caller.org, &name, &caller.asker(), door.clock.now()).await?;
+    if accepted.changed {
+        door.signals.wake();
+        door.signals.event();
+    }
+    let status = if accepted.changed { StatusCode::ACCEPTED } else { StatusCode::OK };
+    Ok((status, Json(view::project(&accepted.row))).into_response())
+}
+
+/// What a manifest says and what the path says must be the same thing.
+pub(crate) fn matches_path(field: &str, said: Option<&str>, path: &str) -> Answer<()> {
+    match said {
+        Some(said) if said != path => Err(Failure::new(
+            Code::BadRequest,
+            format!("the manifest's `{field}` is `{said}`, but the request is about `{path}`"),
+        )),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// A name a person chose.
+pub(crate) fn name(field: &str, text: &str) -> Answer<Name> {
+    text.parse().map_err(|error: trueup_model::name::NameError| {
+        Failure::invalid(vec![Breach { field: field.to_owned(), message: error.to_string() }])
+    })
+}

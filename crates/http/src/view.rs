@@ -1,0 +1,125 @@
+//! From rows to what is shown. Unknown is decided here, when somebody reads.
+
+use jiff::Timestamp;
+use serde_json::Value;
+use trueup_api::{cluster, event, project, service, template};
+use trueup_model::cluster::{Reachability, is_stale};
+use trueup_model::template::Template;
+use trueup_rules::status::{aged, reconciliation};
+use trueup_store::{ClusterRow, ProjectRow, SealedEvent, ServiceDetail, ServiceRow};
+
+/// The text of an enum as it stands on the wire.
+fn word<T: serde::Serialize>(value: &T) -> String {
+    match serde_json::to_value(value) {
+        Ok(Value::String(word)) => word,
+        Ok(_) | Err(_) => String::new(),
+    }
+}
+
+pub(crate) fn project(row: &ProjectRow) -> project::Project {
+    project::Project {
+        id: row.project.id.to_string(),
+        name: row.project.name.to_string(),
+        cluster: row.cluster_name.clone(),
+        namespace: row.project.namespace.clone(),
+        generation: row.project.generation,
+    }
+}
+
+pub(crate) fn service(row: &ServiceRow, now: Timestamp) -> service::Service {
+    let promise = &row.service;
+    let stale = is_stale(row.cluster_heard_at, now);
+    let reconciliation = reconciliation(&row.status, promise.generation, stale);
+    service::Service {
+        id: promise.id.to_string(),
+        name: promise.name.to_string(),
+        project: row.project_name.clone(),
+        template: promise.template.to_string(),
+        parameters: promise.parameters.clone(),
+        desired: word(&promise.desired),
+        generation: promise.generation,
+        accepted_at: promise.accepted_at,
+        cluster: row.cluster_name.clone(),
+        namespace: row.namespace.clone(),
+        object_name: promise.object_name.clone(),
+        reconciliation: word(&reconciliation),
+        status: status(row, stale),
+        objects: Vec::new(),
+        receipt: None,
+        watch: format!("/v1/projects/{}/services/{}/watch", row.project_name, promise.id),
+    }
+}
+
+fn status(row: &ServiceRow, stale: bool) -> service::ServiceStatus {
+    let (status, last_known) = aged(row.status.clone(), stale);
+    service::ServiceStatus {
+        phase: word(&status.phase),
+        since: status.since,
+        health: word(&status.health),
+        last_known_health: last_known.map(|health| word(&health)),
+        applied_generation: status.applied_generation,
+        conditions: status
+            .conditions
+            .into_iter()
+            .map(|condition| service::ServiceCondition {
+                reason: word(&condition.reason),
+                message: condition.message,
+            })
+            .collect(),
+        observed_at: status.evidence.as_ref().map(|evidence| evidence.observed_at),
+        simulated: status.evidence.is_some_and(|evidence| evidence.simulated),
+    }
+}
+
+pub(crate) fn detail(detail: &ServiceDetail, now: Timestamp) -> service::Service {
+    let objects = detail
+        .resources
+        .iter()
+        .map(|(key, uid)| service::ServiceObject {
+            kind: key.kind.to_string(),
+            namespace: key.namespace.clone(),
+            name: key.name.clone(),
+            uid: uid.clone(),
+        })
+        .collect();
+    let receipt = detail.receipt.as_ref().and_then(|receipt| serde_json::to_value(receipt).ok());
+    service::Service { objects, receipt, ..service(&detail.row, now) }
+}
+
+pub(crate) fn cluster(row: &ClusterRow, now: Timestamp) -> cluster::Cluster {
+    let reachability = if is_stale(row.heard_at, now) {
+        Reachability::Unreachable
+    } else {
+        Reachability::Reachable
+    };
+    cluster::Cluster {
+        id: row.id.to_string(),
+        name: row.name.clone(),
+        reachability: word(&reachability),
+        heard_at: row.heard_at,
+        note: row.note.clone(),
+    }
+}
+
+pub(crate) fn template(template: &Template) -> template::Template {
+    template::Template {
+        name: format!("{}@{}", template.name, template.version),
+        summary: template.summary.clone(),
+        parameters: serde_json::to_value(&template.parameters).unwrap_or_default(),
+    }
+}
+
+pub(crate) fn event(event: &SealedEvent) -> event::CloudEvent {
+    event::CloudEvent {
+        specversion: "1.0".to_owned(),
+        id: event.id.to_string(),
+        source: format!("/trueup/{}", event.source),
+        kind: format!("dev.trueup.{}.v{}", event.kind, event.version),
+        subject: event.unit.to_string(),
+        time: event.at,
+        datacontenttype: "application/json".to_owned(),
+        sequence: event.position.to_string(),
+        generation: event.generation,
+        data: event.body.clone(),
+    }
+}

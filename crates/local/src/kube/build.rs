@@ -1,0 +1,265 @@
+//! Builds the local Kubernetes: minutes the first time, never again for the same sources.
+//!
+//! The result is kept under a digest of the sources, so an upgrade builds anew and a downgrade finds
+//! what it had. All processes on the machine share one lock: two builds at a time would take twice as
+//! long and help no one.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::process::Pid;
+use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
+use tokio::process::Command;
+
+use super::{Error, PART, sources};
+use crate::files::{self, At, Lock};
+use crate::progress::Progress;
+
+const MEASURE_EVERY: Duration = Duration::from_secs(3);
+
+/// The build runs for minutes next to a trueup that is already of use, and gives way to it.
+const NICENESS: i32 = 10;
+
+/// The programs of the local Kubernetes. They have to stay in one folder: one looks for the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Binaries {
+    /// The control plane and its supervisor.
+    pub kube: PathBuf,
+    /// The simulator of nodes.
+    pub kwok: PathBuf,
+}
+
+impl Binaries {
+    fn inside(folder: &Path) -> Self {
+        Self {
+            kube: folder.join("trueup-kube"),
+            kwok: folder.join("trueup-kwok"),
+        }
+    }
+}
+
+/// The programs of an earlier build of the same sources.
+pub fn find_built(cache: &Path) -> Option<Binaries> {
+    let binaries = Binaries::inside(&home(cache).join("bin"));
+    (binaries.kube.is_file() && binaries.kwok.is_file()).then_some(binaries)
+}
+
+fn home(cache: &Path) -> PathBuf {
+    cache.join("kube").join(sources::key())
+}
+
+/// Builds the programs, or waits for another process that does; returns at once when they are there.
+pub async fn build(cache: &Path, progress: &Progress) -> Result<Binaries, Error> {
+    if let Some(binaries) = find_built(cache) {
+        return Ok(binaries);
+    }
+    let built = build_under_lock(cache, progress).await;
+    progress.finish(PART);
+    built
+}
+
+async fn build_under_lock(cache: &Path, progress: &Progress) -> Result<Binaries, Error> {
+    files::make_dir(&cache.join("kube"), 0o755)?;
+    let _lock = Lock::take(&cache.join("kube").join("lock"), || {
+        progress.begin(PART, "waiting for another trueup that is building it");
+    })
+    .await?;
+    if let Some(binaries) = find_built(cache) {
+        return Ok(binaries);
+    }
+
+    let home = home(cache);
+    let source = home.join("src");
+    let attempt = home.join("bin.new");
+    files::remove_dir_if_there(&source)?;
+    files::remove_dir_if_there(&attempt)?;
+    files::make_dir(&attempt, 0o755)?;
+    sources::write(&source)?;
+
+    let cache_of_go = check_go(&source).await?;
+    let binaries = Binaries::inside(&attempt);
+    let meter = Meter::new(cache_of_go, progress).await;
+    go_build(&source, &binaries.kwok, "sigs.k8s.io/kwok/cmd/kwok", &meter).await?;
+    go_build(&source, &binaries.kube, "./cmd/trueup-kube", &meter).await?;
+    let done = home.join("bin");
+    fs::rename(&attempt, &done).at("create", &done)?;
+    find_built(cache).ok_or_else(|| Error::Build {
+        program: "trueup-kube",
+        said: "no result".to_owned(),
+    })
+}
+
+/// Makes sure that there is a Go that can build the module, and returns the folder of its cache.
+async fn check_go(source: &Path) -> Result<PathBuf, Error> {
+    let output = go(source)
+        .args(["env", "GOCACHE"])
+        .output()
+        .await
+        .map_err(explain)?;
+    if output.status.success() {
+        return Ok(PathBuf::from(
+            String::from_utf8_lossy(&output.stdout).trim(),
+        ));
+    }
+    // Inside a module that needs more, every command of an older Go fails and says so.
+    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Err(Error::GoTooOld {
+        needed: sources::GO,
+        said,
+    })
+}
+
+fn explain(error: io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::NotFound => Error::GoMissing {
+            needed: sources::GO,
+        },
+        _ => Error::Go(error),
+    }
+}
+
+/// Go, with the settings of the user that matter for a proxy or a cache and none that would change
+/// the result.
+fn go(source: &Path) -> Command {
+    let mut command = Command::new("go");
+    command
+        .current_dir(source)
+        .env("CGO_ENABLED", "0")
+        .env("GOFLAGS", "-mod=readonly -buildvcs=false")
+        .env("GOWORK", "off")
+        .stdin(Stdio::null())
+        .kill_on_drop(true);
+    command
+}
+
+async fn go_build(
+    source: &Path,
+    output: &Path,
+    package: &'static str,
+    meter: &Meter<'_>,
+) -> Result<(), Error> {
+    let version = "k8s.io/component-base/version";
+    let release = sources::VERSION;
+    let flags = format!(
+        "-s -w -X {version}.gitVersion={release} -X {version}.gitMajor=1 -X {version}.gitMinor=36"
+    );
+    let mut child = go(source)
+        .args(["build", "-v", "-trimpath", "-ldflags", &flags, "-o"])
+        .arg(output)
+        .arg(package)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(Error::Go)?;
+    yield_to_others(&child);
+    let said = match child.stderr.take() {
+        Some(stderr) => follow(stderr, meter).await,
+        None => String::new(),
+    };
+    let status = child.wait().await.map_err(Error::Go)?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(Error::Build {
+            program: package,
+            said,
+        })
+    }
+}
+
+fn yield_to_others(child: &tokio::process::Child) {
+    let pid = child
+        .id()
+        .and_then(|pid| i32::try_from(pid).ok())
+        .and_then(Pid::from_raw);
+    if let Some(pid) = pid
+        && let Err(error) = rustix::process::setpriority_process(Some(pid), NICENESS)
+    {
+        tracing::debug!(%error, "the build runs at normal priority");
+    }
+}
+
+/// Reads what Go says: downloads first, then the name of each package as it is compiled. Returns the
+/// last lines, which hold the reason when it fails.
+async fn follow(stderr: impl AsyncRead + Unpin, meter: &Meter<'_>) -> String {
+    const KEPT: usize = 12;
+    let mut lines = BufReader::new(stderr).lines();
+    let mut last: Vec<String> = Vec::new();
+    let mut ticks = tokio::time::interval(MEASURE_EVERY);
+    loop {
+        tokio::select! {
+            line = lines.next_line() => {
+                let Ok(Some(line)) = line else { break };
+                meter.saw(&line);
+                if last.len() == KEPT {
+                    last.remove(0);
+                }
+                last.push(line);
+            }
+            _ = ticks.tick() => meter.measure().await,
+        }
+    }
+    last.join("\n")
+}
+
+/// Tells how far the build is. Its size is what Go's cache has grown by: the programs themselves
+/// appear only at the very end.
+struct Meter<'a> {
+    cache: PathBuf,
+    before: u64,
+    progress: &'a Progress,
+}
+
+impl<'a> Meter<'a> {
+    async fn new(cache: PathBuf, progress: &'a Progress) -> Self {
+        let before = size_of(cache.clone()).await;
+        progress.begin(PART, "building");
+        Self {
+            cache,
+            before,
+            progress,
+        }
+    }
+
+    fn saw(&self, line: &str) {
+        let step = if line.starts_with("go: ") {
+            "downloading sources"
+        } else {
+            "compiling"
+        };
+        self.progress.begin(PART, step);
+    }
+
+    async fn measure(&self) {
+        let grown = size_of(self.cache.clone())
+            .await
+            .saturating_sub(self.before);
+        if grown > 0 {
+            self.progress.bytes(PART, grown);
+        }
+    }
+}
+
+async fn size_of(folder: PathBuf) -> u64 {
+    // A size that cannot be had is not worth failing a build for.
+    tokio::task::spawn_blocking(move || size_below(&folder))
+        .await
+        .unwrap_or(0)
+}
+
+fn size_below(folder: &Path) -> u64 {
+    let Ok(entries) = fs::read_dir(folder) else {
+        return 0;
+    };
+    entries
+        .flatten()
+        .map(|entry| match entry.metadata() {
+            Ok(metadata) if metadata.is_dir() => size_below(&entry.path()),
+            Ok(metadata) => metadata.len(),
+            Err(_) => 0,
+        })
+        .sum()
+}

@@ -1,0 +1,203 @@
+//! The embedded Postgres: one server per data directory, real and unmodified.
+//!
+//! The order of a start is what makes it survive anything: take the folder's lock, look for a server
+//! that still runs and keep it, otherwise clear what a killed one left behind, and only then start.
+
+mod account;
+mod answer;
+mod cluster;
+mod error;
+mod fetch;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::files::{self, Lock};
+use crate::progress::Progress;
+use crate::supervise::{self, Process};
+use account::Account;
+use cluster::Cluster;
+pub use error::Error;
+
+pub(crate) const PART: &str = "postgres";
+
+/// A data directory with a lot of log to replay needs its time; an empty one needs a second.
+const START_LIMIT: Duration = Duration::from_secs(120);
+const POLL: Duration = Duration::from_millis(20);
+
+/// SIGINT ends sessions and writes everything out, SIGQUIT leaves that to the next start.
+/// Under the folder of each server.
+pub(crate) const PID_FILE: &str = "pid.json";
+
+const STOP: [(Signal, Duration); 2] = [
+    (Signal::INT, Duration::from_secs(15)),
+    (Signal::QUIT, Duration::from_secs(6)),
+];
+
+/// Which server.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The folder that holds everything about this server.
+    pub dir: PathBuf,
+    /// False gives up safety against a crash of the machine for speed, in tests.
+    pub durable: bool,
+}
+
+/// A running server. Dropping it leaves the server running, for the next start to adopt.
+#[derive(Debug)]
+pub struct Postgres {
+    process: Process,
+    port: u16,
+    password: String,
+    pid_file: PathBuf,
+}
+
+impl Postgres {
+    /// Takes over the server of this folder if it runs, or starts it; it answers when this returns.
+    pub async fn adopt_or_start(options: &Options, progress: &Progress) -> Result<Self, Error> {
+        let started = Self::start(options, progress).await;
+        progress.finish(PART);
+        started
+    }
+
+    async fn start(options: &Options, progress: &Progress) -> Result<Self, Error> {
+        let account = Account::choose()?;
+        files::make_dir(&options.dir, account.dir_mode())?;
+        let dir = options.dir.canonicalize().map_err(|source| Error::Folder {
+            path: options.dir.clone(),
+            source,
+        })?;
+        account.check_reachable(&dir)?;
+        let _lock = Lock::take(&dir.join("lock"), || {
+            progress.begin(PART, "waiting for another trueup that uses this folder");
+        })
+        .await?;
+
+        let cluster = Cluster::new(dir, options.durable, account);
+        let pid_file = cluster.pid_file();
+        let process = match running(&cluster, &pid_file)? {
+            Some(process) => {
+                progress.begin(PART, "taking over the running server");
+                process
+            }
+            None => {
+                let programs = fetch::programs(&crate::layout::cache_dir(), progress).await?;
+                cluster.account().check_reachable(&programs)?;
+                cluster.initialise(&programs, progress).await?;
+                clear_leftovers(&cluster).await?;
+                progress.begin(PART, "starting");
+                supervise::spawn(cluster.command(&programs)?, &pid_file)?
+            }
+        };
+        let port = wait_until_it_answers(&cluster, &process).await?;
+        let password = cluster.password()?;
+        Ok(Self {
+            process,
+            port,
+            password,
+            pid_file,
+        })
+    }
+
+    /// A URL with all rights.
+    pub fn admin_url(&self) -> String {
+        format!(
+            "postgres://postgres:{}@127.0.0.1:{}/postgres",
+            self.password, self.port
+        )
+    }
+
+    /// The port on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The pid of the postmaster.
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    /// Whether the server still runs.
+    pub fn is_alive(&self) -> bool {
+        self.process.is_alive()
+    }
+
+    /// Ends the server in order, and harder when it takes too long. A server that is gone is fine.
+    pub async fn stop(self) -> Result<(), Error> {
+        self.process.stop(&STOP).await?;
+        Ok(files::remove_if_there(&self.pid_file)?)
+    }
+
+    /// Ends the postmaster as a crash would, for tests of the bad days. Every file stays as it is.
+    pub async fn kill(self) -> Result<(), Error> {
+        Ok(self.process.stop(&[]).await?)
+    }
+}
+
+/// Ends what a killed trueup left running in this folder, if anything.
+pub async fn stop_left(dir: &Path) -> Result<bool, Error> {
+    supervise::stop_left(&dir.join(PID_FILE), &STOP).await.map_err(Error::from)
+}
+
+/// The server that runs on this data directory. Our pid file may be missing when trueup was killed
+/// right after the start; the server's own file together with its working folder proves as much.
+fn running(cluster: &Cluster, pid_file: &Path) -> Result<Option<Process>, Error> {
+    if let Some(process) = supervise::adopt(pid_file)? {
+        return Ok(Some(process));
+    }
+    let data = cluster.data();
+    let found = answer::postmaster(&data)?
+        .filter(|postmaster| supervise::works_in(postmaster.pid, &data))
+        .and_then(|postmaster| Process::find(postmaster.pid));
+    if let Some(process) = &found {
+        supervise::record(process, pid_file)?;
+    }
+    Ok(found)
+}
+
+/// After a `kill -9` of the postmaster its children may live for a moment, and its lock file names a
+/// pid that someone else may have by now, which would make Postgres refuse to start. The file may go
+/// only when nobody works in the data directory any more: it is what guards against two servers.
+async fn clear_leftovers(cluster: &Cluster) -> Result<(), Error> {
+    let data = cluster.data();
+    for orphan in supervise::working_in(&data) {
+        tracing::info!(
+            pid = orphan.pid(),
+            "waiting for a process of a killed Postgres to end"
+        );
+        if !orphan.gone_within(Duration::from_secs(5)).await {
+            orphan.stop(&[]).await?;
+        }
+    }
+    Ok(files::remove_if_there(&answer::lock_file(&data))?)
+}
+
+async fn wait_until_it_answers(cluster: &Cluster, process: &Process) -> Result<u16, Error> {
+    let data = cluster.data();
+    let answered = async {
+        loop {
+            let ours = answer::postmaster(&data)?.filter(|found| found.pid == process.pid());
+            if let Some(port) = ours.and_then(|found| found.port)
+                && answer::accepts(port).await
+            {
+                return Ok(port);
+            }
+            if !process.is_alive() {
+                return Err(Error::Ended {
+                    tail: files::tail(&cluster.log()),
+                    log: cluster.log(),
+                });
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    };
+    match tokio::time::timeout(START_LIMIT, answered).await {
+        Ok(outcome) => outcome,
+        Err(_) => Err(Error::Silent {
+            limit: START_LIMIT,
+            log: cluster.log(),
+        }),
+    }
+}

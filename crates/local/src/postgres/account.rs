@@ -1,0 +1,127 @@
+//! The user that Postgres runs as.
+//!
+//! Postgres refuses to run as root. Instead of asking people to change users, root hands it over to an
+//! existing account without rights, and makes sure in advance that this account can reach its files:
+//! Postgres' own message about that names neither the folder nor the remedy.
+
+use std::fs::{self, Metadata};
+use std::os::unix::fs::{MetadataExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+use super::Error;
+use crate::files::{At, FileError};
+use crate::layout;
+
+/// Accounts that may run Postgres when we are root, best first.
+const CANDIDATES: [&str; 2] = ["postgres", "nobody"];
+
+/// Who runs Postgres: ourselves, or someone else when we are root.
+#[derive(Clone, Debug)]
+pub(super) struct Account {
+    other: Option<Other>,
+}
+
+#[derive(Clone, Debug)]
+struct Other {
+    name: &'static str,
+    uid: u32,
+    gid: u32,
+}
+
+impl Account {
+    pub(super) fn choose() -> Result<Self, Error> {
+        if !layout::is_root() {
+            return Ok(Self { other: None });
+        }
+        let path = Path::new("/etc/passwd");
+        let passwd = fs::read_to_string(path).at("read", path)?;
+        let other = CANDIDATES.iter().find_map(|name| find(&passwd, name));
+        other
+            .map(|other| Self { other: Some(other) })
+            .ok_or(Error::NoAccount)
+    }
+
+    /// The mode of folders on the way to the data: closed, unless someone else has to pass.
+    pub(super) fn dir_mode(&self) -> u32 {
+        match self.other {
+            Some(_) => 0o711,
+            None => 0o700,
+        }
+    }
+
+    /// Makes a command run as this account.
+    pub(super) fn run(&self, command: &mut Command) {
+        if let Some(other) = &self.other {
+            command.uid(other.uid).gid(other.gid);
+        }
+    }
+
+    /// Gives a file or folder to this account.
+    pub(super) fn give(&self, path: &Path) -> Result<(), FileError> {
+        match &self.other {
+            Some(other) => {
+                chown(path, Some(other.uid), Some(other.gid)).at("change the owner of", path)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Checks that every folder from the root down to this one lets the account pass.
+    pub(super) fn check_reachable(&self, folder: &Path) -> Result<(), Error> {
+        let Some(other) = &self.other else {
+            return Ok(());
+        };
+        let mut folders: Vec<&Path> = folder.ancestors().collect();
+        folders.reverse();
+        for folder in folders {
+            let metadata = folder.metadata().at("look at", folder)?;
+            if !other.may_enter(&metadata) {
+                return Err(Error::Unreachable {
+                    user: other.name,
+                    folder: folder.to_owned(),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Other {
+    fn may_enter(&self, folder: &Metadata) -> bool {
+        let needed = if folder.uid() == self.uid {
+            0o100
+        } else if folder.gid() == self.gid {
+            0o010
+        } else {
+            0o001
+        };
+        folder.mode() & needed != 0
+    }
+}
+
+fn find(passwd: &str, name: &'static str) -> Option<Other> {
+    passwd.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        if fields.next() != Some(name) {
+            return None;
+        }
+        let uid = fields.nth(1)?.parse().ok()?;
+        let gid = fields.next()?.parse().ok()?;
+        Some(Other { name, uid, gid })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accounts_are_found_by_their_whole_name() {
+        let passwd = "postgres2:x:7:8::/:/bin/sh\nnobody:x:65534:65533::/:/bin/false\n";
+        assert!(find(passwd, "postgres").is_none());
+        let nobody = find(passwd, "nobody").unwrap();
+        assert_eq!((nobody.uid, nobody.gid), (65534, 65533));
+    }
+}

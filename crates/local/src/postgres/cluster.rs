@@ -1,0 +1,188 @@
+//! The files of one server: data, password, port, socket, log.
+
+use std::fs::OpenOptions;
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::account::Account;
+use super::{Error, PART};
+use crate::files::{self, At};
+use crate::progress::Progress;
+
+/// The kernel's limit for the path of a socket, less the name that Postgres puts into the folder.
+const LONGEST_SOCKET_FOLDER: usize = 107 - ".s.PGSQL.65535".len() - 1;
+
+#[derive(Debug)]
+pub(super) struct Cluster {
+    dir: PathBuf,
+    durable: bool,
+    account: Account,
+}
+
+impl Cluster {
+    pub(super) fn new(dir: PathBuf, durable: bool, account: Account) -> Self {
+        Self {
+            dir,
+            durable,
+            account,
+        }
+    }
+
+    pub(super) fn account(&self) -> &Account {
+        &self.account
+    }
+
+    pub(super) fn data(&self) -> PathBuf {
+        self.dir.join("data")
+    }
+
+    pub(super) fn log(&self) -> PathBuf {
+        self.dir.join("postgres.log")
+    }
+
+    pub(super) fn pid_file(&self) -> PathBuf {
+        self.dir.join(super::PID_FILE)
+    }
+
+    fn password_file(&self) -> PathBuf {
+        self.dir.join("password")
+    }
+
+    fn socket_dir(&self) -> PathBuf {
+        self.dir.join("socket")
+    }
+
+    /// The administrator's password.
+    pub(super) fn password(&self) -> Result<String, Error> {
+        let path = self.password_file();
+        Ok(std::fs::read_to_string(&path)
+            .at("read", &path)?
+            .trim()
+            .to_owned())
+    }
+
+    /// Makes the data directory, once. It is made under another name first, so a killed attempt is
+    /// never mistaken for a finished one.
+    pub(super) async fn initialise(
+        &self,
+        programs: &Path,
+        progress: &Progress,
+    ) -> Result<(), Error> {
+        if self.data().is_dir() {
+            return Ok(());
+        }
+        progress.begin(PART, "creating the data directory");
+        let attempt = self.dir.join("data.new");
+        files::remove_dir_if_there(&attempt)?;
+        files::make_dir(&attempt, 0o700)?;
+        self.account.give(&attempt)?;
+        // The account reads the file once, here; root can read it anyway.
+        files::write_private(&self.password_file(), random_password()?.as_bytes())?;
+        self.account.give(&self.password_file())?;
+
+        let mut command = Command::new(programs.join("initdb"));
+        command
+            .arg("--pgdata")
+            .arg(&attempt)
+            .arg("--pwfile")
+            .arg(self.password_file())
+            .args([
+                "--username=postgres",
+                "--auth=scram-sha-256",
+                "--encoding=UTF8",
+            ])
+            .args([
+                "--locale-provider=builtin",
+                "--builtin-locale=C.UTF-8",
+                "--locale=C",
+            ])
+            .arg("--no-instructions");
+        if !self.durable {
+            command.arg("--no-sync");
+        }
+        self.prepare(&mut command);
+        let mut command = tokio::process::Command::from(command);
+        command.stdin(Stdio::null()).kill_on_drop(true);
+        let program = programs.join("initdb");
+        let output = command.output().await.at("run", &program)?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            return Err(Error::Initdb { said });
+        }
+        Ok(std::fs::rename(&attempt, self.data()).at("create", &self.data())?)
+    }
+
+    /// The command line of the server. Settings are given here and not in `postgresql.conf`, so that a
+    /// new version of trueup changes them without editing a file that may be the user's.
+    pub(super) fn command(&self, programs: &Path) -> Result<Command, Error> {
+        files::make_dir(&self.socket_dir(), 0o700)?;
+        self.account.give(&self.socket_dir())?;
+        let socket = self.socket_dir().to_string_lossy().into_owned();
+        let socket = if socket.len() <= LONGEST_SOCKET_FOLDER {
+            socket
+        } else {
+            String::new()
+        };
+
+        let mut settings = vec![
+            ("listen_addresses", "127.0.0.1".to_owned()),
+            ("port", self.choose_port()?.to_string()),
+            ("unix_socket_directories", socket),
+            ("max_connections", "200".to_owned()),
+        ];
+        if !self.durable {
+            let unsafe_but_fast = ["fsync", "synchronous_commit", "full_page_writes"];
+            settings.extend(unsafe_but_fast.map(|name| (name, "off".to_owned())));
+        }
+
+        let log = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .mode(0o600)
+            .open(self.log())
+            .at("open", &self.log())?;
+        let errors = log.try_clone().at("open", &self.log())?;
+        let mut command = Command::new(programs.join("postgres"));
+        command.arg("-D").arg(self.data());
+        for (name, value) in settings {
+            command.arg("-c").arg(format!("{name}={value}"));
+        }
+        command.stdout(log).stderr(errors);
+        self.prepare(&mut command);
+        Ok(command)
+    }
+
+    /// Nothing of our environment reaches Postgres: `PG*` variables and locales would change what it
+    /// does, and its processes show theirs to everyone who runs as the same account.
+    fn prepare(&self, command: &mut Command) {
+        command
+            .env_clear()
+            .env("LC_ALL", "C")
+            .env("TZ", "UTC")
+            .current_dir(&self.dir);
+        self.account.run(command);
+    }
+
+    /// The remembered port, or another one when it is taken.
+    fn choose_port(&self) -> Result<u16, Error> {
+        let path = self.dir.join("port");
+        let remembered = files::read_if_there(&path)?.and_then(|text| text.trim().parse().ok());
+        let listener = remembered
+            .and_then(|port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok())
+            .map_or_else(|| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)), Ok)
+            .map_err(Error::Port)?;
+        let port = listener.local_addr().map_err(Error::Port)?.port();
+        if remembered != Some(port) {
+            files::write_private(&path, port.to_string().as_bytes())?;
+        }
+        Ok(port)
+    }
+}
+
+fn random_password() -> Result<String, Error> {
+    let mut bytes = [0_u8; 24];
+    getrandom::fill(&mut bytes).map_err(Error::Random)?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}

@@ -1,0 +1,162 @@
+//! Events: typed facts, written in the transaction of their cause, never changed.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::id::{EventId, OrgId};
+use crate::key::ResourceKey;
+use crate::order::Unit;
+use crate::status::{Health, Phase};
+
+/// Who or what an event comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// Somebody asked.
+    User,
+    /// The loop did or decided something.
+    Reconciler,
+    /// The cluster reported something.
+    K8sWatch,
+    /// Trueup itself.
+    System,
+}
+
+impl Source {
+    /// The text in the database.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Reconciler => "reconciler",
+            Self::K8sWatch => "k8s_watch",
+            Self::System => "system",
+        }
+    }
+}
+
+/// A fact, before it is recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewEvent {
+    /// Its id, made by the writer.
+    pub id: EventId,
+    /// The tenant it belongs to.
+    pub org: OrgId,
+    /// Who or what it comes from.
+    pub source: Source,
+    /// What it is about.
+    pub unit: Unit,
+    /// The generation it speaks of.
+    pub generation: i64,
+    /// When it happened.
+    pub at: Timestamp,
+    /// The fact itself.
+    pub fact: Fact,
+    /// The trace that caused it.
+    pub trace: Option<String>,
+}
+
+/// What happened. Tagged by type, so that a reader can skip what it does not know.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type")]
+pub enum Fact {
+    /// A project's change was accepted.
+    ProjectQueued {},
+    /// A service's change was accepted.
+    ServiceQueued {
+        /// Whether it asks for deletion.
+        deletes: bool,
+        /// Who asked.
+        principal: String,
+    },
+    /// An order reached its executor and there was something to do.
+    ReconcileStarted {},
+    /// Reality carries the generation.
+    ReconcileSucceeded {},
+    /// The cluster refused or broke.
+    ReconcileFailed {
+        /// What it said.
+        why: String,
+    },
+    /// The cluster cannot be asked now.
+    ReconcileDeferred {
+        /// Why.
+        why: String,
+    },
+    /// An owned object was made.
+    ResourceCreated {
+        /// Which.
+        key: ResourceKey,
+    },
+    /// An owned object was changed to a newer generation.
+    ResourceUpdated {
+        /// Which.
+        key: ResourceKey,
+    },
+    /// An owned object was removed by Trueup.
+    ResourceRemoved {
+        /// Which.
+        key: ResourceKey,
+    },
+    /// Somebody else deleted an owned object.
+    ResourceDeletedExternally {
+        /// Which.
+        key: ResourceKey,
+    },
+    /// Somebody else changed an owned object; it was put right.
+    DriftReverted {
+        /// Which.
+        key: ResourceKey,
+        /// The first field that differed.
+        field: String,
+    },
+    /// Phase or health changed.
+    ServicePhaseChanged {
+        /// Phase now.
+        phase: Phase,
+        /// Health now.
+        health: Health,
+        /// Why it is not there yet, in one sentence.
+        message: Option<String>,
+    },
+    /// Nothing of it is left.
+    AbsenceVerified {
+        /// How many keys were proved absent.
+        keys: usize,
+    },
+}
+
+impl Fact {
+    /// The type's name, as stored and as part of the CloudEvents type.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::ProjectQueued {} => "ProjectQueued",
+            Self::ServiceQueued { .. } => "ServiceQueued",
+            Self::ReconcileStarted {} => "ReconcileStarted",
+            Self::ReconcileSucceeded {} => "ReconcileSucceeded",
+            Self::ReconcileFailed { .. } => "ReconcileFailed",
+            Self::ReconcileDeferred { .. } => "ReconcileDeferred",
+            Self::ResourceCreated { .. } => "ResourceCreated",
+            Self::ResourceUpdated { .. } => "ResourceUpdated",
+            Self::ResourceRemoved { .. } => "ResourceRemoved",
+            Self::ResourceDeletedExternally { .. } => "ResourceDeletedExternally",
+            Self::DriftReverted { .. } => "DriftReverted",
+            Self::ServicePhaseChanged { .. } => "ServicePhaseChanged",
+            Self::AbsenceVerified { .. } => "AbsenceVerified",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_stored_type_is_the_name() {
+        let fact = Fact::ReconcileDeferred { why: "the cluster does not answer".to_owned() };
+        let stored = serde_json::to_value(&fact).unwrap();
+        assert_eq!(stored["type"], fact.name());
+        assert_eq!(serde_json::from_value::<Fact>(stored).unwrap(), fact);
+    }
+}

@@ -1,0 +1,162 @@
+//! Which object in a cluster: kind, namespace and name.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// The kinds Trueup writes or watches. Strings exist only at the Kubernetes edge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Kind {
+    /// A project's namespace.
+    Namespace,
+    /// The most a project may use.
+    ResourceQuota,
+    /// Defaults for containers that name none.
+    LimitRange,
+    /// Default deny, with the openings a project has.
+    NetworkPolicy,
+    /// The account pods run as, without a token.
+    ServiceAccount,
+    /// Plain variables, and the anchor.
+    ConfigMap,
+    /// Secret variables.
+    Secret,
+    /// Disk.
+    PersistentVolumeClaim,
+    /// Stateless workload.
+    Deployment,
+    /// Workload with a stable identity and disk.
+    StatefulSet,
+    /// A stable address inside the cluster.
+    Service,
+    /// What really runs. Observed, never written.
+    Pod,
+    /// The disk behind a claim. Observed, never written.
+    PersistentVolume,
+}
+
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Self; 13] = [
+        Self::Namespace,
+        Self::ResourceQuota,
+        Self::LimitRange,
+        Self::NetworkPolicy,
+        Self::ServiceAccount,
+        Self::ConfigMap,
+        Self::Secret,
+        Self::PersistentVolumeClaim,
+        Self::Deployment,
+        Self::StatefulSet,
+        Self::Service,
+        Self::Pod,
+        Self::PersistentVolume,
+    ];
+
+    /// The kinds an executor keeps a watch on. Volumes are read when a deletion must be proved.
+    pub const WATCHED: [Self; 12] = [
+        Self::Namespace,
+        Self::ResourceQuota,
+        Self::LimitRange,
+        Self::NetworkPolicy,
+        Self::ServiceAccount,
+        Self::ConfigMap,
+        Self::Secret,
+        Self::PersistentVolumeClaim,
+        Self::Deployment,
+        Self::StatefulSet,
+        Self::Service,
+        Self::Pod,
+    ];
+
+    /// The kind as Kubernetes spells it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Namespace => "Namespace",
+            Self::ResourceQuota => "ResourceQuota",
+            Self::LimitRange => "LimitRange",
+            Self::NetworkPolicy => "NetworkPolicy",
+            Self::ServiceAccount => "ServiceAccount",
+            Self::ConfigMap => "ConfigMap",
+            Self::Secret => "Secret",
+            Self::PersistentVolumeClaim => "PersistentVolumeClaim",
+            Self::Deployment => "Deployment",
+            Self::StatefulSet => "StatefulSet",
+            Self::Service => "Service",
+            Self::Pod => "Pod",
+            Self::PersistentVolume => "PersistentVolume",
+        }
+    }
+
+    /// Whether objects of this kind live in a namespace.
+    #[must_use]
+    pub const fn is_namespaced(self) -> bool {
+        !matches!(self, Self::Namespace | Self::PersistentVolume)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A text that names no kind Trueup knows.
+#[derive(Debug, thiserror::Error)]
+#[error("`{0}` is not a kind that Trueup knows")]
+pub struct UnknownKind(String);
+
+impl FromStr for Kind {
+    type Err = UnknownKind;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::ALL
+            .into_iter()
+            .find(|kind| kind.as_str() == text)
+            .ok_or_else(|| UnknownKind(text.to_owned()))
+    }
+}
+
+/// The address of one object inside one cluster. Order: by kind, then namespace, then name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ResourceKey {
+    /// What it is.
+    pub kind: Kind,
+    /// Where it lives; empty for kinds without a namespace.
+    pub namespace: String,
+    /// What it is called there.
+    pub name: String,
+}
+
+impl ResourceKey {
+    /// The key of a namespaced object.
+    #[must_use]
+    pub fn new(kind: Kind, namespace: &str, name: &str) -> Self {
+        let namespace = if kind.is_namespaced() { namespace.to_owned() } else { String::new() };
+        Self { kind, namespace, name: name.to_owned() }
+    }
+}
+
+impl fmt::Display for ResourceKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.namespace.is_empty() {
+            write!(f, "{}/{}", self.kind, self.name)
+        } else {
+            write!(f, "{}/{}/{}", self.kind, self.namespace, self.name)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_reads_back_from_its_text() {
+        for kind in Kind::ALL {
+            assert_eq!(kind.as_str().parse::<Kind>().unwrap(), kind);
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! The nouns of Trueup: what every other room talks about.
+//!
+//! No I/O and no async here, so any room may use these types, and nothing here can surprise one.
+//! A noun has the same file name in every room: `service.rs` here, in `store`, in `http`.
+
+pub mod clock;
+pub mod cluster;
+pub mod crash;
+pub mod event;
+pub mod id;
+pub mod key;
+pub mod name;
+pub mod observation;
+pub mod order;
+pub mod principal;
+pub mod project;
+pub mod receipt;
+pub mod report;
+pub mod service;
+pub mod spec;
+pub mod status;
+pub mod template;
+pub mod wake;
+
+pub use clock::Clock;
+pub use id::{ClusterId, EventId, OrgId, ProjectId, ReleaseId, ServiceId, TokenId};

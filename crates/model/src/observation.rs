@@ -1,0 +1,117 @@
+//! What reality reported about one unit: the compact evidence that a projection is computed from.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::key::ResourceKey;
+
+/// Everything seen of one unit at one moment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Observation {
+    /// The generation of the order that was compared with reality.
+    pub generation: i64,
+    /// Whether reality carries all of that generation: nothing is left to write.
+    pub applied: bool,
+    /// Owned objects, in key order.
+    pub objects: Vec<Sighting>,
+    /// The workload's own account of its pods.
+    pub workload: Option<WorkloadSeen>,
+    /// Pods, in name order.
+    pub pods: Vec<PodSeen>,
+    /// When this was seen.
+    pub as_of: Timestamp,
+}
+
+impl Observation {
+    /// Whether two observations say the same, whenever they were made.
+    ///
+    /// A new resourceVersion alone says nothing: what it changed, if it matters, is in the rest.
+    #[must_use]
+    pub fn same_as(&self, other: &Self) -> bool {
+        let same_objects = self.objects.len() == other.objects.len()
+            && self.objects.iter().zip(&other.objects).all(|(a, b)| {
+                (&a.key, &a.uid, a.terminating) == (&b.key, &b.uid, b.terminating)
+            });
+        same_objects
+            && (self.generation, self.applied) == (other.generation, other.applied)
+            && self.workload == other.workload
+            && self.pods == other.pods
+    }
+}
+
+/// One owned object that was seen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sighting {
+    /// Where.
+    pub key: ResourceKey,
+    /// Which incarnation.
+    pub uid: String,
+    /// Its resourceVersion when it was last written by anybody.
+    pub resource_version: String,
+    /// Whether Kubernetes is taking it down.
+    pub terminating: bool,
+}
+
+/// What a Deployment or StatefulSet says of its pods.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkloadSeen {
+    /// Pods it was asked for.
+    pub wanted: u32,
+    /// Pods of the newest revision.
+    pub updated: u32,
+    /// Pods that pass their readiness check.
+    pub ready: u32,
+    /// Whether its controller has seen the newest spec: until then its counts speak of an older one.
+    pub current: bool,
+}
+
+/// One pod.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PodSeen {
+    /// Its name.
+    pub name: String,
+    /// Which incarnation.
+    pub uid: String,
+    /// Whether it passes its readiness check.
+    pub ready: bool,
+    /// Why it does not run, when it says so.
+    pub problem: Option<PodProblem>,
+    /// Whether its node is a simulated one: nothing really runs there.
+    pub simulated: bool,
+}
+
+/// A cause outside of Trueup that keeps a pod from running.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PodProblem {
+    /// Which.
+    pub cause: Cause,
+    /// What Kubernetes says about it.
+    pub detail: String,
+}
+
+/// The causes Trueup can name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// The image cannot be had.
+    ImagePull,
+    /// The container starts and stops again and again.
+    CrashLoop,
+    /// No node has room.
+    Unschedulable,
+    /// The container could not be configured or created.
+    ContainerConfig,
+}
+
+impl Cause {
+    /// One sentence that says what to do.
+    #[must_use]
+    pub const fn advice(self) -> &'static str {
+        match self {
+            Self::ImagePull => "check the image's name and tag, and that the cluster can reach its registry",
+            Self::CrashLoop => "read the container's log: it starts and exits; fix the program or its variables",
+            Self::Unschedulable => "choose a smaller size, or ask the operator to add nodes",
+            Self::ContainerConfig => "check variables and secrets that the container refers to",
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! An order: what an executor is told to make true, and the only keys it may touch for it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{OrgId, ProjectId, ServiceId};
+use crate::key::ResourceKey;
+use crate::service::DesiredState;
+use crate::spec::Spec;
+use crate::template::TemplateRef;
+
+/// What is converged as one: a project's namespace with its policies, or one service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind", content = "id")]
+pub enum Unit {
+    /// A project.
+    Project(ProjectId),
+    /// A service.
+    Service(ServiceId),
+}
+
+impl Unit {
+    /// The text of its kind in the database.
+    #[must_use]
+    pub const fn kind(self) -> &'static str {
+        match self {
+            Self::Project(_) => "project",
+            Self::Service(_) => "service",
+        }
+    }
+}
+
+impl fmt::Display for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Project(id) => id.fmt(f),
+            Self::Service(id) => id.fmt(f),
+        }
+    }
+}
+
+/// A secret on its way into a cluster. It has no text form, so no log and no event can carry it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SecretValue(String);
+
+impl SecretValue {
+    /// Wraps a secret.
+    #[must_use]
+    pub const fn new(value: String) -> Self {
+        Self(value)
+    }
+
+    /// The secret itself: for rendering only.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for SecretValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SecretValue(…)")
+    }
+}
+
+/// What an executor is told to make true.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Order {
+    /// What it is about.
+    pub unit: Unit,
+    /// The tenant.
+    pub org: OrgId,
+    /// The project, whose namespace and policies come first.
+    pub project: ProjectId,
+    /// The namespace of the project in this cluster.
+    pub namespace: String,
+    /// The generation this order carries.
+    pub generation: i64,
+    /// Whether it shall run, rest or be gone.
+    pub desired: DesiredState,
+    /// What shall be there.
+    pub body: Body,
+    /// Every key ever recorded for this unit, with the uid last seen under it.
+    pub recorded: BTreeMap<ResourceKey, Option<String>>,
+}
+
+/// What an order asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Body {
+    /// The namespace and its policies.
+    Project,
+    /// A service's objects.
+    Service(ServiceBody),
+}
+
+/// A service's part of an order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServiceBody {
+    /// The name its objects have in this cluster.
+    pub object_name: String,
+    /// The template version, for a label.
+    pub template: TemplateRef,
+    /// The resolved spec.
+    pub spec: Spec,
+    /// Values of the secret variables.
+    pub secrets: BTreeMap<String, SecretValue>,
+}
+
+impl Order {
+    /// The keys the executor may touch.
+    #[must_use]
+    pub fn keys(&self) -> BTreeSet<&ResourceKey> {
+        self.recorded.keys().collect()
+    }
+}

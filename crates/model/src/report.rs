@@ -1,0 +1,103 @@
+//! What an executor says after a pass: evidence, outcome, and changes worth an event.
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::OrgId;
+use crate::key::ResourceKey;
+use crate::observation::Observation;
+use crate::order::Unit;
+use crate::receipt::Receipt;
+
+/// One unit after one pass of its executor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// Which unit.
+    pub unit: Unit,
+    /// The tenant.
+    pub org: OrgId,
+    /// The generation of the order that the pass worked on.
+    pub generation: i64,
+    /// What was seen, or nothing if the cluster could not be asked: then the last evidence stands.
+    pub observation: Option<Observation>,
+    /// How the pass ended.
+    pub outcome: Outcome,
+    /// What changed, for the event log.
+    pub changes: Vec<Change>,
+    /// The proof of absence, once a deletion is complete.
+    pub receipt: Option<Receipt>,
+}
+
+/// How a pass ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "is")]
+pub enum Outcome {
+    /// Reality carries the order; nothing was left to write.
+    Converged,
+    /// Something must happen first, and it is on its way.
+    Waiting {
+        /// What is waited for.
+        on: String,
+    },
+    /// The cluster cannot be asked now. Not a failure.
+    Deferred {
+        /// Why.
+        why: String,
+    },
+    /// Going on would be wrong; a person has to act.
+    Blocked {
+        /// What blocks, and what would unblock it.
+        why: String,
+    },
+    /// The cluster refused or broke; it is tried again.
+    Failed {
+        /// What it said.
+        why: String,
+    },
+}
+
+impl Outcome {
+    /// A bounded label for metrics.
+    #[must_use]
+    pub const fn label(&self) -> &'static str {
+        match self {
+            Self::Converged => "converged",
+            Self::Waiting { .. } => "waiting",
+            Self::Deferred { .. } => "deferred",
+            Self::Blocked { .. } => "blocked",
+            Self::Failed { .. } => "failed",
+        }
+    }
+}
+
+/// A transition of one owned object.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "is")]
+pub enum Change {
+    /// Trueup made it.
+    Created {
+        /// Which object.
+        key: ResourceKey,
+    },
+    /// Trueup changed it to a newer generation.
+    Updated {
+        /// Which object.
+        key: ResourceKey,
+    },
+    /// Trueup removed it.
+    Removed {
+        /// Which object.
+        key: ResourceKey,
+    },
+    /// It was there, and somebody else took it away; it was made again.
+    DeletedExternally {
+        /// Which object.
+        key: ResourceKey,
+    },
+    /// Somebody else changed it; it was put right.
+    ModifiedExternally {
+        /// Which object.
+        key: ResourceKey,
+        /// The first field that differed.
+        field: String,
+    },
+}

@@ -1,0 +1,103 @@
+//! What a service shall be, after its template and parameters were resolved. Stored, never re-resolved.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// A resolved spec: everything `rules::render` needs to make objects, and nothing else.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spec {
+    /// Which workload carries the pods.
+    pub workload: Workload,
+    /// The container image.
+    pub image: String,
+    /// How many pods.
+    pub replicas: u32,
+    /// Arguments for the image's entry point.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub args: Vec<String>,
+    /// Ports the container listens on; the first one is probed.
+    pub ports: Vec<Port>,
+    /// Plain environment variables.
+    #[serde(default)]
+    pub variables: BTreeMap<String, String>,
+    /// Names of secret variables whose values Trueup generates.
+    #[serde(default)]
+    pub generated_secrets: Vec<String>,
+    /// What each pod may use.
+    pub resources: Resources,
+    /// Disk, for workloads that keep state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub volume: Option<Volume>,
+    /// The readiness check; without one a running pod is a ready pod.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe: Option<Probe>,
+}
+
+/// Which Kubernetes workload carries the pods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Workload {
+    /// Interchangeable pods.
+    Deployment,
+    /// Pods with a stable name and their own disk.
+    StatefulSet,
+}
+
+/// One port.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Port {
+    /// What it is for, unique in the spec.
+    pub name: String,
+    /// The number the container listens on.
+    pub port: u16,
+    /// TCP or UDP.
+    #[serde(default)]
+    pub protocol: Protocol,
+}
+
+/// A transport.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Protocol {
+    /// The usual one.
+    #[default]
+    Tcp,
+    /// For games and voice.
+    Udp,
+}
+
+/// What a pod may use; requests equal limits, because this is what is sold.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Resources {
+    /// Thousandths of a core.
+    pub cpu_millis: u32,
+    /// Mebibytes.
+    pub memory_mib: u32,
+}
+
+/// A disk per pod.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Volume {
+    /// How large.
+    pub size_gib: u32,
+    /// Where the container sees it.
+    pub path: String,
+}
+
+/// How readiness is checked on the first port.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Probe {
+    /// A GET on this path answers with success.
+    Http {
+        /// The path.
+        path: String,
+    },
+    /// The port accepts a connection.
+    Tcp,
+}

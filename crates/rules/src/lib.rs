@@ -1,0 +1,21 @@
+//! Pure decisions. No I/O, no clock, no randomness: everything is an argument.
+//!
+//! `admit` decides whether an ask becomes a promise, `render` what the promise looks like in
+//! Kubernetes, `plan` what is left to do, `observe` what the evidence says, `status` what people
+//! see, `access` who may do what.
+#![deny(clippy::wildcard_enum_match_arm, clippy::float_arithmetic)]
+
+pub mod access;
+pub mod admit;
+pub mod diff;
+pub mod names;
+pub mod observe;
+pub mod plan;
+pub mod proof;
+pub mod render;
+pub mod secret;
+pub mod status;
+pub mod template;
+
+/// Raised whenever a projection computed from the same inputs could come out differently.
+pub const RULES_VERSION: i32 = 1;

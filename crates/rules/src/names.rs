@@ -1,0 +1,118 @@
+//! Every name and label Trueup writes into a cluster, in one place.
+
+use trueup_model::id::{ProjectId, ServiceId};
+use trueup_model::name::Name;
+
+/// Who applies, as Kubernetes records it per field.
+pub const FIELD_MANAGER: &str = "trueup";
+/// Marks an object as ours, together with its proof.
+pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+/// The value of [`MANAGED_BY`].
+pub const MANAGER: &str = "trueup";
+/// The tenant.
+pub const ORG_LABEL: &str = "trueup.dev/org-id";
+/// The project.
+pub const PROJECT_LABEL: &str = "trueup.dev/project-id";
+/// The service; missing on a project's own objects.
+pub const SERVICE_LABEL: &str = "trueup.dev/service-id";
+/// The template version a service was resolved from.
+pub const TEMPLATE_LABEL: &str = "trueup.dev/template-version";
+/// The generation that last changed this object.
+pub const GENERATION_LABEL: &str = "trueup.dev/generation";
+/// The only label on pods and in selectors: it never changes, so pods are never rolled for it.
+pub const POD_LABEL: &str = "trueup.dev/name";
+/// The ownership proof.
+pub const PROOF_ANNOTATION: &str = "trueup.dev/proof";
+/// A digest of what we applied, so that a field we stop applying is noticed.
+pub const DIGEST_ANNOTATION: &str = "trueup.dev/digest";
+/// On pod templates: a digest of variables and secrets, so that pods roll when those change.
+pub const CONFIG_ANNOTATION: &str = "trueup.dev/config";
+/// Keeps an anchor until its children have another owner or are gone.
+pub const ANCHOR_FINALIZER: &str = "trueup.dev/anchor";
+/// The account every pod of a project runs as.
+pub const SERVICE_ACCOUNT: &str = "trueup-workload";
+
+const TAIL: usize = 8;
+
+/// The name a service's objects have: readable, and never the same for two services.
+#[must_use]
+pub fn object_name(name: &Name, id: ServiceId) -> String {
+    format!("{name}-{}", id.tail(TAIL))
+}
+
+/// The namespace of a project.
+#[must_use]
+pub fn namespace(name: &Name, id: ProjectId) -> String {
+    format!("{name}-{}", id.tail(TAIL))
+}
+
+/// The name of a service's n-th anchor.
+#[must_use]
+pub fn anchor(object_name: &str, ordinal: u32) -> String {
+    format!("{object_name}-anchor-{ordinal}")
+}
+
+/// The ordinal of an anchor, if this is the name of one.
+#[must_use]
+pub fn anchor_ordinal(object_name: &str, name: &str) -> Option<u32> {
+    name.strip_prefix(object_name)?.strip_prefix("-anchor-")?.parse().ok()
+}
+
+/// The ConfigMap with a service's plain variables.
+#[must_use]
+pub fn config(object_name: &str) -> String {
+    format!("{object_name}-config")
+}
+
+/// The Secret with a service's secret variables.
+#[must_use]
+pub fn secret(object_name: &str) -> String {
+    format!("{object_name}-secret")
+}
+
+/// The claim of a StatefulSet's n-th pod: the name its controller looks for.
+#[must_use]
+pub fn claim(object_name: &str, ordinal: u32) -> String {
+    format!("{VOLUME}-{object_name}-{ordinal}")
+}
+
+/// The name of the volume in a pod.
+pub const VOLUME: &str = "data";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn name() -> impl Strategy<Value = Name> {
+        "[a-z][a-z0-9-]{0,38}[a-z0-9]".prop_filter_map("a valid name", |text| text.parse().ok())
+    }
+
+    proptest! {
+        #[test]
+        fn two_services_never_share_a_name(a in name(), b in name(), x: u128, y: u128) {
+            let (x, y) = (ServiceId::from_uuid(uuid(x)), ServiceId::from_uuid(uuid(y)));
+            prop_assume!(x.tail(TAIL) != y.tail(TAIL));
+            prop_assert_ne!(object_name(&a, x), object_name(&b, y));
+        }
+
+        #[test]
+        fn every_derived_name_fits_into_a_kubernetes_label(a in name(), x: u128) {
+            let base = object_name(&a, ServiceId::from_uuid(uuid(x)));
+            for derived in [anchor(&base, 99), config(&base), secret(&base), claim(&base, 99)] {
+                prop_assert!(derived.len() <= 63, "{derived} has {}", derived.len());
+            }
+        }
+    }
+
+    fn uuid(value: u128) -> uuid::Uuid {
+        uuid::Uuid::from_u128(value)
+    }
+
+    #[test]
+    fn an_anchor_knows_its_ordinal() {
+        assert_eq!(anchor_ordinal("web-1", "web-1-anchor-7"), Some(7));
+        assert_eq!(anchor_ordinal("web-1", "web-1-config"), None);
+        assert_eq!(anchor_ordinal("web-1", "web-12-anchor-7"), None);
+    }
+}

@@ -1,0 +1,121 @@
+//! What is left to do: desired and observed in, actions and a report out. Pure, and made anew each
+//! time, so no half-done step has to be remembered anywhere.
+//!
+//! A plan holds only actions that may run side by side. What must come later (children after their
+//! anchor, pods after their variables) appears in the next plan, once the first is seen to be done.
+
+mod active;
+mod deleted;
+mod ownership;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+use trueup_model::key::ResourceKey;
+use trueup_model::order::{Body, Order};
+use trueup_model::report::{Change, Outcome};
+use trueup_model::service::DesiredState;
+
+use crate::proof::ProofKey;
+
+pub use ownership::{Ownership, ownership};
+
+/// What was seen of one unit.
+#[derive(Debug, Clone, Default)]
+pub struct Observed {
+    /// What stands at the order's keys.
+    pub objects: BTreeMap<ResourceKey, Arc<Value>>,
+    /// The service's pods.
+    pub pods: Vec<Arc<Value>>,
+    /// Whether the project's namespace and policies are all there. Always true for a project.
+    pub project_ready: bool,
+}
+
+/// What to do now, and what to say when there is nothing.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// May run side by side; the next plan is made when all have been seen to be done.
+    pub actions: Vec<Action>,
+    /// How things stand if there are no actions.
+    pub outcome: Outcome,
+}
+
+/// One idempotent step.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
+    /// Write this object.
+    Apply {
+        /// Where.
+        key: ResourceKey,
+        /// What, whole.
+        object: Value,
+        /// What to tell the event log once it is done.
+        change: Change,
+    },
+    /// Take this incarnation away.
+    Delete {
+        /// Where.
+        key: ResourceKey,
+        /// Which incarnation.
+        uid: String,
+        /// The version it was judged by.
+        version: String,
+    },
+    /// Take our finalizer off an anchor that nothing hangs from any more.
+    ReleaseAnchor {
+        /// Where.
+        key: ResourceKey,
+        /// Which incarnation.
+        uid: String,
+        /// The version it was judged by.
+        version: String,
+        /// The finalizers that stay.
+        finalizers: Vec<String>,
+    },
+    /// Read every recorded key afresh and prove that nothing is left.
+    VerifyAbsence,
+}
+
+impl Plan {
+    fn act(actions: Vec<Action>) -> Self {
+        Self { actions, outcome: Outcome::Waiting { on: "writes to be seen".to_owned() } }
+    }
+
+    fn wait(on: impl Into<String>) -> Self {
+        Self { actions: Vec::new(), outcome: Outcome::Waiting { on: on.into() } }
+    }
+
+    fn blocked(why: String) -> Self {
+        Self { actions: Vec::new(), outcome: Outcome::Blocked { why } }
+    }
+
+    const fn converged() -> Self {
+        Self { actions: Vec::new(), outcome: Outcome::Converged }
+    }
+}
+
+/// What is left to do for this order.
+#[must_use]
+pub fn plan(order: &Order, observed: &Observed, proofs: &ProofKey) -> Plan {
+    match (&order.body, order.desired) {
+        (_, DesiredState::Deleted) => deleted::plan(order, observed, proofs),
+        (Body::Project, DesiredState::Active | DesiredState::Paused) => {
+            active::project(order, observed, proofs)
+        }
+        (Body::Service(body), DesiredState::Active | DesiredState::Paused) => {
+            active::service(order, body, observed, proofs)
+        }
+    }
+}
+
+/// The uid and version of an object that was seen.
+fn incarnation(object: &Value) -> (String, String) {
+    let text = |name: &str| object["metadata"][name].as_str().unwrap_or_default().to_owned();
+    (text("uid"), text("resourceVersion"))
+}
+
+/// Whether Kubernetes is taking an object down.
+fn terminating(object: &Value) -> bool {
+    object["metadata"]["deletionTimestamp"].is_string()
+}

@@ -1,0 +1,173 @@
+//! Planning what shall be there.
+
+use serde_json::Value;
+use trueup_model::key::{Kind, ResourceKey};
+use trueup_model::order::{Order, ServiceBody};
+use trueup_model::report::Change;
+
+use super::{Action, Observed, Ownership, Plan, incarnation, ownership, terminating};
+use crate::diff::first_difference;
+use crate::names;
+use crate::proof::ProofKey;
+use crate::render::{self, Rendered};
+
+pub(super) fn project(order: &Order, observed: &Observed, proofs: &ProofKey) -> Plan {
+    let objects = render::project(order, proofs);
+    // The namespace first: nothing else can be written without it.
+    let (namespace, guards) = objects.split_at(1);
+    for stage in [namespace, guards] {
+        if let Some(plan) = write_stage(order, observed, proofs, stage) {
+            return plan;
+        }
+    }
+    Plan::converged()
+}
+
+pub(super) fn service(
+    order: &Order,
+    body: &ServiceBody,
+    observed: &Observed,
+    proofs: &ProofKey,
+) -> Plan {
+    if !observed.project_ready {
+        return Plan::wait("the project's namespace and policies");
+    }
+    let ordinal = match living_ordinal(order, body, observed) {
+        Ok(ordinal) => ordinal,
+        Err(plan) => return plan,
+    };
+    let anchor = render::service_anchor(order, body, ordinal, proofs);
+    if let Some(plan) = write_stage(order, observed, proofs, std::slice::from_ref(&anchor)) {
+        return plan;
+    }
+    let Some(owner) = observed.objects.get(&anchor.key).and_then(|seen| render::current_anchor(seen))
+    else {
+        return Plan::wait("the anchor to be seen");
+    };
+    let prerequisites = render::service_prerequisites(order, body, &owner, proofs);
+    let workload = [render::service_workload(order, body, &owner, proofs)];
+    for stage in [prerequisites.as_slice(), workload.as_slice()] {
+        if let Some(plan) = write_stage(order, observed, proofs, stage) {
+            return plan;
+        }
+    }
+    release_old_anchors(order, body, observed, ordinal)
+}
+
+/// Which anchor the children shall hang from: the newest that nobody is deleting.
+fn living_ordinal(order: &Order, body: &ServiceBody, observed: &Observed) -> Result<u32, Plan> {
+    let newest = render::next_ordinal(order, body);
+    (newest..=newest.saturating_add(1))
+        .find(|ordinal| {
+            let name = names::anchor(&body.object_name, *ordinal);
+            let key = ResourceKey::new(Kind::ConfigMap, &order.namespace, &name);
+            let usable = observed.objects.get(&key).is_none_or(|seen| !terminating(seen));
+            usable && order.recorded.contains_key(&key)
+        })
+        .ok_or_else(|| Plan::wait("an order that names the next anchor"))
+}
+
+/// Anchors that were deleted from outside may go once their children hang from the next one.
+fn release_old_anchors(
+    order: &Order,
+    body: &ServiceBody,
+    observed: &Observed,
+    living: u32,
+) -> Plan {
+    let releases: Vec<Action> = order
+        .recorded
+        .keys()
+        .filter(|key| {
+            names::anchor_ordinal(&body.object_name, &key.name).is_some_and(|n| n != living)
+        })
+        .filter_map(|key| Some((key, observed.objects.get(key)?)))
+        .filter_map(|(key, seen)| release(key, seen))
+        .collect();
+    if releases.is_empty() { Plan::converged() } else { Plan::act(releases) }
+}
+
+/// Takes our finalizer off an anchor that is being deleted and still carries it.
+pub(super) fn release(key: &ResourceKey, anchor: &Value) -> Option<Action> {
+    let finalizers: Vec<String> = anchor["metadata"]["finalizers"]
+        .as_array()?
+        .iter()
+        .filter_map(|finalizer| finalizer.as_str().map(str::to_owned))
+        .collect();
+    let ours = finalizers.iter().any(|finalizer| finalizer == names::ANCHOR_FINALIZER);
+    if !(ours && terminating(anchor)) {
+        return None;
+    }
+    let (uid, version) = incarnation(anchor);
+    let finalizers = finalizers.into_iter().filter(|f| f != names::ANCHOR_FINALIZER).collect();
+    Some(Action::ReleaseAnchor { key: key.clone(), uid, version, finalizers })
+}
+
+/// The plan for the first stage that is not as it should be, or nothing if all of it is.
+fn write_stage(
+    order: &Order,
+    observed: &Observed,
+    proofs: &ProofKey,
+    stage: &[Rendered],
+) -> Option<Plan> {
+    let mut actions = Vec::new();
+    let mut waits = Vec::new();
+    for rendered in stage {
+        match judge(order, observed, proofs, rendered) {
+            Verdict::Fine => {}
+            Verdict::Write(change) => actions.push(Action::Apply {
+                key: rendered.key.clone(),
+                object: rendered.stamped(order.generation),
+                change,
+            }),
+            Verdict::Wait => waits.push(format!("{} to finish terminating", rendered.key)),
+            Verdict::Foreign => {
+                return Some(Plan::blocked(format!(
+                    "{} exists and is not ours; remove or rename it, then reconcile again",
+                    rendered.key
+                )));
+            }
+        }
+    }
+    if !actions.is_empty() {
+        Some(Plan::act(actions))
+    } else if !waits.is_empty() {
+        Some(Plan::wait(waits.join(", ")))
+    } else {
+        None
+    }
+}
+
+enum Verdict {
+    Fine,
+    Write(Change),
+    Wait,
+    Foreign,
+}
+
+fn judge(order: &Order, observed: &Observed, proofs: &ProofKey, wanted: &Rendered) -> Verdict {
+    let key = &wanted.key;
+    let Some(live) = observed.objects.get(key) else {
+        let was_there = order.recorded.get(key).is_some_and(Option::is_some);
+        return Verdict::Write(if was_there {
+            Change::DeletedExternally { key: key.clone() }
+        } else {
+            Change::Created { key: key.clone() }
+        });
+    };
+    if ownership(order, key, live, proofs) == Ownership::Foreign {
+        return Verdict::Foreign;
+    }
+    if terminating(live) {
+        return Verdict::Wait;
+    }
+    let digest = |object: &Value| {
+        object["metadata"]["annotations"][names::DIGEST_ANNOTATION].as_str().map(str::to_owned)
+    };
+    if digest(live).is_some() && digest(live) != digest(&wanted.object) {
+        return Verdict::Write(Change::Updated { key: key.clone() });
+    }
+    match first_difference(&wanted.object, live) {
+        Some(field) => Verdict::Write(Change::ModifiedExternally { key: key.clone(), field }),
+        None => Verdict::Fine,
+    }
+}

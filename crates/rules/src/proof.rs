@@ -1,0 +1,138 @@
+//! The ownership proof: an HMAC over where an object stands, which nobody without the key can make.
+//!
+//! A label can be copied onto any object; the proof cannot, because it binds cluster, unit, kind,
+//! namespace and name. The anchor's proof also binds the generation, so an anchor that is newer
+//! than the database shows that the database went back in time.
+
+use std::fmt;
+
+use hkdf::Hkdf;
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+use trueup_model::id::ClusterId;
+use trueup_model::key::ResourceKey;
+use trueup_model::order::Unit;
+
+/// Which derivation the key comes from; written into each proof so that keys can be rotated.
+const KEY_ID: &str = "k1";
+
+/// The key of one cluster, derived from the master key. It never leaves the process.
+#[derive(Clone)]
+pub struct ProofKey {
+    bytes: [u8; 32],
+    cluster: ClusterId,
+}
+
+impl fmt::Debug for ProofKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ProofKey({}, …)", self.cluster)
+    }
+}
+
+/// Derives 32 bytes for one purpose from the master key.
+#[must_use]
+pub fn derive(master: &[u8; 32], purpose: &[&str]) -> [u8; 32] {
+    let mut bytes = [0; 32];
+    let info: Vec<&[u8]> = purpose.iter().flat_map(|part| [part.as_bytes(), b"\0"]).collect();
+    Hkdf::<Sha256>::new(None, master)
+        .expand_multi_info(&info, &mut bytes)
+        .expect("32 bytes should be a valid length for HKDF with SHA-256");
+    bytes
+}
+
+impl ProofKey {
+    /// The key for a cluster.
+    #[must_use]
+    pub fn new(master: &[u8; 32], cluster: ClusterId) -> Self {
+        Self { bytes: derive(master, &["proof", &cluster.to_string()]), cluster }
+    }
+
+    /// The proof that this unit owns what stands at this key.
+    #[must_use]
+    pub fn object(&self, unit: Unit, key: &ResourceKey) -> String {
+        self.sign(&[&unit.to_string(), key.kind.as_str(), &key.namespace, &key.name])
+    }
+
+    /// The proof of an anchor, which binds the generation too.
+    #[must_use]
+    pub fn anchor(&self, unit: Unit, key: &ResourceKey, generation: i64) -> String {
+        let generation = generation.to_string();
+        let parts = [&unit.to_string(), key.kind.as_str(), &key.namespace, &key.name, &generation];
+        format!("{}.{generation}", self.sign(&parts))
+    }
+
+    /// Whether this annotation proves that the unit owns what stands at this key.
+    #[must_use]
+    pub fn holds(&self, unit: Unit, key: &ResourceKey, annotation: &str) -> bool {
+        // "k1.<mac>" for objects, "k1.<mac>.<generation>" for anchors.
+        let expected = match annotation.split('.').nth(2) {
+            Some(generation) => match generation.parse() {
+                Ok(generation) => self.anchor(unit, key, generation),
+                Err(_) => return false,
+            },
+            None => self.object(unit, key),
+        };
+        same(expected.as_bytes(), annotation.as_bytes())
+    }
+
+    fn sign(&self, parts: &[&str]) -> String {
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.bytes)
+            .expect("32 bytes should be a valid HMAC key");
+        mac.update(self.cluster.to_string().as_bytes());
+        for part in parts {
+            // A length before each part: no two lists of parts sign alike.
+            mac.update(&u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
+            mac.update(part.as_bytes());
+        }
+        let tag = mac.finalize().into_bytes();
+        format!("{KEY_ID}.{}", data_encoding::HEXLOWER.encode(&tag))
+    }
+}
+
+/// Compares without telling by its time where two texts differ.
+fn same(a: &[u8], b: &[u8]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).fold(0, |seen, (x, y)| seen | (x ^ y)) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trueup_model::id::ServiceId;
+    use trueup_model::key::Kind;
+
+    fn cluster(n: u128) -> ClusterId {
+        ClusterId::from_uuid(uuid::Uuid::from_u128(n))
+    }
+
+    fn unit(n: u128) -> Unit {
+        Unit::Service(ServiceId::from_uuid(uuid::Uuid::from_u128(n)))
+    }
+
+    #[test]
+    fn a_proof_holds_only_where_it_was_made() {
+        let key = ProofKey::new(&[7; 32], cluster(1));
+        let here = ResourceKey::new(Kind::ConfigMap, "shop", "web-config");
+        let proof = key.object(unit(1), &here);
+
+        assert!(key.holds(unit(1), &here, &proof));
+        assert!(!key.holds(unit(2), &here, &proof), "another unit");
+        let there = ResourceKey::new(Kind::ConfigMap, "shop", "web-config2");
+        assert!(!key.holds(unit(1), &there, &proof), "another name");
+        let other = ProofKey::new(&[7; 32], cluster(2));
+        assert!(!other.holds(unit(1), &here, &proof), "another cluster");
+        let stranger = ProofKey::new(&[8; 32], cluster(1));
+        assert!(!stranger.holds(unit(1), &here, &proof), "another master key");
+        for forged in ["", "k1", "k1.", "k1..", "k1.00.1", "nonsense"] {
+            assert!(!key.holds(unit(1), &here, forged), "{forged:?}");
+        }
+    }
+
+    #[test]
+    fn an_anchors_proof_binds_its_generation() {
+        let key = ProofKey::new(&[7; 32], cluster(1));
+        let here = ResourceKey::new(Kind::ConfigMap, "shop", "web-anchor-1");
+        let proof = key.anchor(unit(1), &here, 4);
+        assert!(key.holds(unit(1), &here, &proof));
+        assert!(!key.holds(unit(1), &here, &proof.replace(".4", ".5")));
+    }
+}

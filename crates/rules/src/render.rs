@@ -1,0 +1,155 @@
+//! From an order to the Kubernetes objects it stands for: typed values, no client.
+//!
+//! User text only ever becomes a leaf string of a typed value. The order of a list of objects is
+//! the order in which they may be written: policies before pods, variables before their readers.
+
+mod anchor;
+mod config;
+mod project;
+mod quantity;
+mod volume;
+mod workload;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use serde::Serialize;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use trueup_model::key::{Kind, ResourceKey};
+use trueup_model::order::{Body, Order, ServiceBody};
+
+use crate::names;
+use crate::proof::ProofKey;
+
+pub use anchor::{current as current_anchor, next_ordinal};
+
+/// One object that shall be there.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rendered {
+    /// Where.
+    pub key: ResourceKey,
+    /// What, complete but for the generation label, which is only set when it is written.
+    pub object: Value,
+}
+
+impl Rendered {
+    /// The object as it is written for this generation.
+    #[must_use]
+    pub fn stamped(&self, generation: i64) -> Value {
+        let mut object = self.object.clone();
+        object["metadata"]["labels"][names::GENERATION_LABEL] = Value::String(generation.to_string());
+        object
+    }
+}
+
+/// The objects of a project: the namespace first, then what guards it.
+#[must_use]
+pub fn project(order: &Order, key: &ProofKey) -> Vec<Rendered> {
+    project::objects(order, key)
+}
+
+/// A service's anchor with this ordinal.
+#[must_use]
+pub fn service_anchor(order: &Order, body: &ServiceBody, ordinal: u32, key: &ProofKey) -> Rendered {
+    anchor::object(order, body, ordinal, key)
+}
+
+/// What a service's workload needs to be there first: variables, secrets, claims, its address.
+#[must_use]
+pub fn service_prerequisites(
+    order: &Order,
+    body: &ServiceBody,
+    owner: &OwnerReference,
+    key: &ProofKey,
+) -> Vec<Rendered> {
+    let mut objects = vec![config::variables(order, body, owner, key)];
+    objects.extend(config::secrets(order, body, owner, key));
+    objects.extend(volume::claims(order, body, key));
+    objects.push(workload::address(order, body, owner, key));
+    objects
+}
+
+/// A service's workload.
+#[must_use]
+pub fn service_workload(
+    order: &Order,
+    body: &ServiceBody,
+    owner: &OwnerReference,
+    key: &ProofKey,
+) -> Rendered {
+    workload::object(order, body, owner, key)
+}
+
+/// Every key this order may touch, the next anchor included, so that they can be recorded first.
+#[must_use]
+pub fn keys(order: &Order) -> BTreeSet<ResourceKey> {
+    match &order.body {
+        Body::Project => project::keys(order),
+        Body::Service(body) => {
+            let at = |kind, name: &str| ResourceKey::new(kind, &order.namespace, name);
+            let next = next_ordinal(order, body);
+            let mut keys = BTreeSet::from([
+                at(Kind::ConfigMap, &names::anchor(&body.object_name, next)),
+                at(Kind::ConfigMap, &names::anchor(&body.object_name, next.saturating_add(1))),
+                at(Kind::ConfigMap, &names::config(&body.object_name)),
+                at(Kind::Service, &body.object_name),
+                at(workload::kind(body), &body.object_name),
+            ]);
+            if !body.spec.generated_secrets.is_empty() {
+                keys.insert(at(Kind::Secret, &names::secret(&body.object_name)));
+            }
+            keys.extend(volume::keys(order, body));
+            keys
+        }
+    }
+}
+
+/// Metadata with the labels and the proof that every object of ours carries.
+fn metadata(order: &Order, key: &ResourceKey, proof: String) -> ObjectMeta {
+    let mut labels = BTreeMap::from([
+        (names::MANAGED_BY.to_owned(), names::MANAGER.to_owned()),
+        (names::ORG_LABEL.to_owned(), order.org.to_string()),
+        (names::PROJECT_LABEL.to_owned(), order.project.to_string()),
+    ]);
+    if let Body::Service(body) = &order.body {
+        labels.insert(names::SERVICE_LABEL.to_owned(), order.unit.to_string());
+        // '@' is no character of a label's value.
+        let template = body.template.to_string().replace('@', ".v");
+        labels.insert(names::TEMPLATE_LABEL.to_owned(), template);
+    }
+    ObjectMeta {
+        name: Some(key.name.clone()),
+        namespace: (!key.namespace.is_empty()).then(|| key.namespace.clone()),
+        labels: Some(labels),
+        annotations: Some(BTreeMap::from([(names::PROOF_ANNOTATION.to_owned(), proof)])),
+        ..ObjectMeta::default()
+    }
+}
+
+/// Metadata of an object that goes with its anchor.
+fn child_metadata(
+    order: &Order,
+    key: &ResourceKey,
+    owner: &OwnerReference,
+    proofs: &ProofKey,
+) -> ObjectMeta {
+    ObjectMeta {
+        owner_references: Some(vec![owner.clone()]),
+        ..metadata(order, key, proofs.object(order.unit, key))
+    }
+}
+
+/// Turns a typed object into JSON and writes its digest into it.
+fn finish<T: Serialize>(key: ResourceKey, object: &T) -> Rendered {
+    let mut object = serde_json::to_value(object).expect("a typed object should become JSON");
+    let digest = digest(&object);
+    object["metadata"]["annotations"][names::DIGEST_ANNOTATION] = Value::String(digest);
+    Rendered { key, object }
+}
+
+/// A short digest of a JSON value, the same for the same value.
+fn digest(value: &Value) -> String {
+    let hash = Sha256::digest(value.to_string().as_bytes());
+    data_encoding::HEXLOWER.encode(&hash[..12])
+}

@@ -1,0 +1,155 @@
+//! A project's namespace and what guards it, before the first pod can run there.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1::{
+    LimitRange, LimitRangeItem, LimitRangeSpec, Namespace, ResourceQuota, ResourceQuotaSpec,
+    ServiceAccount,
+};
+use k8s_openapi::api::networking::v1::{
+    NetworkPolicy, NetworkPolicyEgressRule, NetworkPolicyIngressRule, NetworkPolicyPeer,
+    NetworkPolicyPort, NetworkPolicySpec,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use trueup_model::key::{Kind, ResourceKey};
+use trueup_model::order::Order;
+
+use super::{Rendered, finish, metadata, quantity};
+use crate::names;
+use crate::proof::ProofKey;
+
+const GUARDS: &str = "trueup";
+const DENY: &str = "trueup-default-deny";
+const OPENINGS: &str = "trueup-openings";
+
+pub(super) fn keys(order: &Order) -> BTreeSet<ResourceKey> {
+    let at = |kind, name| ResourceKey::new(kind, &order.namespace, name);
+    BTreeSet::from([
+        at(Kind::Namespace, &order.namespace),
+        at(Kind::ResourceQuota, GUARDS),
+        at(Kind::LimitRange, GUARDS),
+        at(Kind::NetworkPolicy, DENY),
+        at(Kind::NetworkPolicy, OPENINGS),
+        at(Kind::ServiceAccount, names::SERVICE_ACCOUNT),
+    ])
+}
+
+pub(super) fn objects(order: &Order, proofs: &ProofKey) -> Vec<Rendered> {
+    vec![
+        namespace(order, proofs),
+        quota(order, proofs),
+        limits(order, proofs),
+        policy(order, proofs, DENY, deny()),
+        policy(order, proofs, OPENINGS, openings(order)),
+        account(order, proofs),
+    ]
+}
+
+fn at(order: &Order, proofs: &ProofKey, kind: Kind, name: &str) -> (ResourceKey, ObjectMeta) {
+    let key = ResourceKey::new(kind, &order.namespace, name);
+    let metadata = metadata(order, &key, proofs.object(order.unit, &key));
+    (key, metadata)
+}
+
+fn namespace(order: &Order, proofs: &ProofKey) -> Rendered {
+    let (key, mut metadata) = at(order, proofs, Kind::Namespace, &order.namespace);
+    let labels = metadata.labels.get_or_insert_default();
+    for mode in ["enforce", "warn", "audit"] {
+        labels.insert(format!("pod-security.kubernetes.io/{mode}"), "restricted".to_owned());
+    }
+    finish(key, &Namespace { metadata, ..Namespace::default() })
+}
+
+fn quota(order: &Order, proofs: &ProofKey) -> Rendered {
+    let (key, metadata) = at(order, proofs, Kind::ResourceQuota, GUARDS);
+    let hard = BTreeMap::from([
+        ("pods".to_owned(), quantity::count(2000)),
+        ("persistentvolumeclaims".to_owned(), quantity::count(500)),
+        ("services.loadbalancers".to_owned(), quantity::count(0)),
+        ("services.nodeports".to_owned(), quantity::count(0)),
+    ]);
+    let spec = Some(ResourceQuotaSpec { hard: Some(hard), ..ResourceQuotaSpec::default() });
+    finish(key, &ResourceQuota { metadata, spec, ..ResourceQuota::default() })
+}
+
+fn limits(order: &Order, proofs: &ProofKey) -> Rendered {
+    let (key, metadata) = at(order, proofs, Kind::LimitRange, GUARDS);
+    let amounts = |cpu, memory| {
+        Some(BTreeMap::from([
+            ("cpu".to_owned(), quantity::cpu(cpu)),
+            ("memory".to_owned(), quantity::memory(memory)),
+        ]))
+    };
+    let item = LimitRangeItem {
+        type_: "Container".to_owned(),
+        default: amounts(500, 256),
+        default_request: amounts(100, 128),
+        ..LimitRangeItem::default()
+    };
+    finish(key, &LimitRange { metadata, spec: Some(LimitRangeSpec { limits: vec![item] }) })
+}
+
+fn policy(order: &Order, proofs: &ProofKey, name: &str, spec: NetworkPolicySpec) -> Rendered {
+    let (key, metadata) = at(order, proofs, Kind::NetworkPolicy, name);
+    finish(key, &NetworkPolicy { metadata, spec: Some(spec) })
+}
+
+/// Nothing in, nothing out.
+fn deny() -> NetworkPolicySpec {
+    NetworkPolicySpec {
+        policy_types: Some(vec!["Ingress".to_owned(), "Egress".to_owned()]),
+        ..NetworkPolicySpec::default()
+    }
+}
+
+/// What is let through again: the project's own pods, and names.
+fn openings(order: &Order) -> NetworkPolicySpec {
+    let within = NetworkPolicyPeer {
+        namespace_selector: Some(by_label("kubernetes.io/metadata.name", &order.namespace)),
+        ..NetworkPolicyPeer::default()
+    };
+    let dns = NetworkPolicyPeer {
+        namespace_selector: Some(by_label("kubernetes.io/metadata.name", "kube-system")),
+        ..NetworkPolicyPeer::default()
+    };
+    let dns_ports = ["UDP", "TCP"]
+        .map(|protocol| NetworkPolicyPort {
+            protocol: Some(protocol.to_owned()),
+            port: Some(IntOrString::Int(53)),
+            ..NetworkPolicyPort::default()
+        })
+        .to_vec();
+    NetworkPolicySpec {
+        policy_types: Some(vec!["Ingress".to_owned(), "Egress".to_owned()]),
+        ingress: Some(vec![NetworkPolicyIngressRule {
+            from: Some(vec![within.clone()]),
+            ..NetworkPolicyIngressRule::default()
+        }]),
+        egress: Some(vec![
+            NetworkPolicyEgressRule {
+                to: Some(vec![within]),
+                ..NetworkPolicyEgressRule::default()
+            },
+            NetworkPolicyEgressRule { to: Some(vec![dns]), ports: Some(dns_ports) },
+        ]),
+        ..NetworkPolicySpec::default()
+    }
+}
+
+fn by_label(key: &str, value: &str) -> LabelSelector {
+    LabelSelector {
+        match_labels: Some(BTreeMap::from([(key.to_owned(), value.to_owned())])),
+        ..LabelSelector::default()
+    }
+}
+
+fn account(order: &Order, proofs: &ProofKey) -> Rendered {
+    let (key, metadata) = at(order, proofs, Kind::ServiceAccount, names::SERVICE_ACCOUNT);
+    let account = ServiceAccount {
+        metadata,
+        automount_service_account_token: Some(false),
+        ..ServiceAccount::default()
+    };
+    finish(key, &account)
+}

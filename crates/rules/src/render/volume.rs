@@ -1,0 +1,57 @@
+//! Claims for workloads that keep state.
+//!
+//! Trueup writes each pod's claim itself, under the name the StatefulSet's controller looks for, so
+//! that the claim carries our proof. Claims have no owner: data never goes with an anchor.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1::{
+    PersistentVolumeClaim, PersistentVolumeClaimSpec, VolumeResourceRequirements,
+};
+use trueup_model::key::{Kind, ResourceKey};
+use trueup_model::order::{Order, ServiceBody};
+use trueup_model::spec::Volume;
+
+use super::{Rendered, finish, metadata, quantity};
+use crate::names;
+use crate::proof::ProofKey;
+
+pub(super) fn keys(order: &Order, body: &ServiceBody) -> BTreeSet<ResourceKey> {
+    let count = if body.spec.volume.is_some() { body.spec.replicas } else { 0 };
+    (0..count).map(|ordinal| key(order, body, ordinal)).collect()
+}
+
+pub(super) fn claims(order: &Order, body: &ServiceBody, proofs: &ProofKey) -> Vec<Rendered> {
+    let Some(volume) = &body.spec.volume else { return Vec::new() };
+    (0..body.spec.replicas)
+        .map(|ordinal| {
+            let key = key(order, body, ordinal);
+            let claim = PersistentVolumeClaim {
+                metadata: metadata(order, &key, proofs.object(order.unit, &key)),
+                spec: Some(spec(volume)),
+                ..PersistentVolumeClaim::default()
+            };
+            finish(key, &claim)
+        })
+        .collect()
+}
+
+/// What each pod's claim asks for; also the claim template of the StatefulSet.
+pub(super) fn spec(volume: &Volume) -> PersistentVolumeClaimSpec {
+    PersistentVolumeClaimSpec {
+        access_modes: Some(vec!["ReadWriteOnce".to_owned()]),
+        resources: Some(VolumeResourceRequirements {
+            requests: Some(BTreeMap::from([(
+                "storage".to_owned(),
+                quantity::disk(volume.size_gib),
+            )])),
+            ..VolumeResourceRequirements::default()
+        }),
+        ..PersistentVolumeClaimSpec::default()
+    }
+}
+
+fn key(order: &Order, body: &ServiceBody, ordinal: u32) -> ResourceKey {
+    let name = names::claim(&body.object_name, ordinal);
+    ResourceKey::new(Kind::PersistentVolumeClaim, &order.namespace, &name)
+}

@@ -1,0 +1,247 @@
+//! The workload and its address: Deployment or StatefulSet, and the Service in front of it.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::apps::v1::{
+    Deployment, DeploymentSpec, StatefulSet, StatefulSetSpec,
+};
+use k8s_openapi::api::core::v1::{
+    Capabilities, ConfigMapEnvSource, Container, ContainerPort, EnvFromSource, HTTPGetAction,
+    PersistentVolumeClaim, PodSecurityContext, PodSpec, PodTemplateSpec, Probe, ResourceRequirements,
+    SeccompProfile, SecretEnvSource, SecurityContext, Service, ServicePort, ServiceSpec,
+    TCPSocketAction, VolumeMount,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use trueup_model::key::{Kind, ResourceKey};
+use trueup_model::order::{Order, ServiceBody};
+use trueup_model::service::DesiredState;
+use trueup_model::spec::{self, Protocol, Workload};
+
+use super::{Rendered, child_metadata, config, finish, quantity, volume};
+use crate::names;
+use crate::proof::ProofKey;
+
+/// The user and group that containers run as: never root, and able to write their own volume.
+const USER: i64 = 1000;
+
+pub(super) const fn kind(body: &ServiceBody) -> Kind {
+    match body.spec.workload {
+        Workload::Deployment => Kind::Deployment,
+        Workload::StatefulSet => Kind::StatefulSet,
+    }
+}
+
+pub(super) fn object(
+    order: &Order,
+    body: &ServiceBody,
+    owner: &OwnerReference,
+    proofs: &ProofKey,
+) -> Rendered {
+    let key = ResourceKey::new(kind(body), &order.namespace, &body.object_name);
+    let metadata = child_metadata(order, &key, owner, proofs);
+    let replicas = match order.desired {
+        DesiredState::Active => i32::try_from(body.spec.replicas).unwrap_or(i32::MAX),
+        DesiredState::Paused | DesiredState::Deleted => 0,
+    };
+    let selector = LabelSelector {
+        match_labels: Some(pod_labels(body)),
+        ..LabelSelector::default()
+    };
+    match body.spec.workload {
+        Workload::Deployment => finish(
+            key,
+            &Deployment {
+                metadata,
+                spec: Some(DeploymentSpec {
+                    replicas: Some(replicas),
+                    selector,
+                    template: pod(body),
+                    ..DeploymentSpec::default()
+                }),
+                ..Deployment::default()
+            },
+        ),
+        Workload::StatefulSet => finish(
+            key,
+            &StatefulSet {
+                metadata,
+                spec: Some(StatefulSetSpec {
+                    replicas: Some(replicas),
+                    selector,
+                    service_name: Some(body.object_name.clone()),
+                    template: pod(body),
+                    volume_claim_templates: body.spec.volume.as_ref().map(|v| vec![claim(v)]),
+                    ..StatefulSetSpec::default()
+                }),
+                ..StatefulSet::default()
+            },
+        ),
+    }
+}
+
+pub(super) fn address(
+    order: &Order,
+    body: &ServiceBody,
+    owner: &OwnerReference,
+    proofs: &ProofKey,
+) -> Rendered {
+    let key = ResourceKey::new(Kind::Service, &order.namespace, &body.object_name);
+    let ports = body
+        .spec
+        .ports
+        .iter()
+        .map(|port| ServicePort {
+            name: Some(port.name.clone()),
+            port: i32::from(port.port),
+            target_port: Some(IntOrString::String(port.name.clone())),
+            protocol: Some(protocol(port.protocol)),
+            ..ServicePort::default()
+        })
+        .collect();
+    let service = Service {
+        metadata: child_metadata(order, &key, owner, proofs),
+        spec: Some(ServiceSpec {
+            selector: Some(pod_labels(body)),
+            ports: Some(ports),
+            ..ServiceSpec::default()
+        }),
+        ..Service::default()
+    };
+    finish(key, &service)
+}
+
+fn pod_labels(body: &ServiceBody) -> BTreeMap<String, String> {
+    BTreeMap::from([(names::POD_LABEL.to_owned(), body.object_name.clone())])
+}
+
+fn pod(body: &ServiceBody) -> PodTemplateSpec {
+    PodTemplateSpec {
+        metadata: Some(ObjectMeta {
+            labels: Some(pod_labels(body)),
+            annotations: Some(BTreeMap::from([(
+                names::CONFIG_ANNOTATION.to_owned(),
+                config::fingerprint(body),
+            )])),
+            ..ObjectMeta::default()
+        }),
+        spec: Some(PodSpec {
+            service_account_name: Some(names::SERVICE_ACCOUNT.to_owned()),
+            automount_service_account_token: Some(false),
+            enable_service_links: Some(false),
+            security_context: Some(PodSecurityContext {
+                run_as_non_root: Some(true),
+                run_as_user: Some(USER),
+                run_as_group: Some(USER),
+                fs_group: Some(USER),
+                seccomp_profile: Some(SeccompProfile {
+                    type_: "RuntimeDefault".to_owned(),
+                    ..SeccompProfile::default()
+                }),
+                ..PodSecurityContext::default()
+            }),
+            containers: vec![container(body)],
+            ..PodSpec::default()
+        }),
+    }
+}
+
+fn container(body: &ServiceBody) -> Container {
+    let spec = &body.spec;
+    let amounts = BTreeMap::from([
+        ("cpu".to_owned(), quantity::cpu(spec.resources.cpu_millis)),
+        ("memory".to_owned(), quantity::memory(spec.resources.memory_mib)),
+    ]);
+    Container {
+        name: "main".to_owned(),
+        image: Some(spec.image.clone()),
+        args: (!spec.args.is_empty()).then(|| spec.args.clone()),
+        env_from: Some(environment(body)),
+        ports: Some(spec.ports.iter().map(container_port).collect()),
+        readiness_probe: readiness(spec),
+        resources: Some(ResourceRequirements {
+            requests: Some(amounts.clone()),
+            limits: Some(amounts),
+            ..ResourceRequirements::default()
+        }),
+        security_context: Some(SecurityContext {
+            allow_privilege_escalation: Some(false),
+            capabilities: Some(Capabilities {
+                drop: Some(vec!["ALL".to_owned()]),
+                ..Capabilities::default()
+            }),
+            ..SecurityContext::default()
+        }),
+        volume_mounts: spec.volume.as_ref().map(|volume| {
+            vec![VolumeMount {
+                name: names::VOLUME.to_owned(),
+                mount_path: volume.path.clone(),
+                ..VolumeMount::default()
+            }]
+        }),
+        ..Container::default()
+    }
+}
+
+fn environment(body: &ServiceBody) -> Vec<EnvFromSource> {
+    let mut sources = vec![EnvFromSource {
+        config_map_ref: Some(ConfigMapEnvSource {
+            name: names::config(&body.object_name),
+            optional: None,
+        }),
+        ..EnvFromSource::default()
+    }];
+    if !body.spec.generated_secrets.is_empty() {
+        sources.push(EnvFromSource {
+            secret_ref: Some(SecretEnvSource {
+                name: names::secret(&body.object_name),
+                optional: None,
+            }),
+            ..EnvFromSource::default()
+        });
+    }
+    sources
+}
+
+fn container_port(port: &spec::Port) -> ContainerPort {
+    ContainerPort {
+        name: Some(port.name.clone()),
+        container_port: i32::from(port.port),
+        protocol: Some(protocol(port.protocol)),
+        ..ContainerPort::default()
+    }
+}
+
+fn readiness(spec: &spec::Spec) -> Option<Probe> {
+    let port = IntOrString::String(spec.ports.first()?.name.clone());
+    let probe = match spec.probe.as_ref()? {
+        spec::Probe::Http { path } => Probe {
+            http_get: Some(HTTPGetAction {
+                path: Some(path.clone()),
+                port,
+                ..HTTPGetAction::default()
+            }),
+            ..Probe::default()
+        },
+        spec::Probe::Tcp => Probe {
+            tcp_socket: Some(TCPSocketAction { port, ..TCPSocketAction::default() }),
+            ..Probe::default()
+        },
+    };
+    Some(probe)
+}
+
+fn claim(volume: &spec::Volume) -> PersistentVolumeClaim {
+    PersistentVolumeClaim {
+        metadata: ObjectMeta { name: Some(names::VOLUME.to_owned()), ..ObjectMeta::default() },
+        spec: Some(volume::spec(volume)),
+        ..PersistentVolumeClaim::default()
+    }
+}
+
+fn protocol(protocol: Protocol) -> String {
+    match protocol {
+        Protocol::Tcp => "TCP".to_owned(),
+        Protocol::Udp => "UDP".to_owned(),
+    }
+}

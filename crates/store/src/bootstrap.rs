@@ -1,0 +1,123 @@
+//! Making a database ready: roles, the database itself, the schema. Safe to run at every start.
+
+use std::str::FromStr;
+
+use sqlx::migrate::{Migration, MigrationType, Migrator};
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{Connection, PgConnection, SqlSafeStr};
+
+use crate::Error;
+
+/// Numbered, forward only. Listed by hand: the macro would pull in the compile-time query checker.
+const MIGRATIONS: [(i64, &str, &str); 1] =
+    [(1, "skeleton", include_str!("../migrations/0001_skeleton.sql"))];
+
+/// Passwords of the three roles.
+#[derive(Clone)]
+pub struct RolePasswords {
+    /// For `trueup_owner`, which migrates.
+    pub owner: String,
+    /// For `trueup_app`, which answers requests.
+    pub app: String,
+    /// For `trueup_worker`, which runs the loops.
+    pub worker: String,
+}
+
+impl std::fmt::Debug for RolePasswords {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("RolePasswords(…)")
+    }
+}
+
+/// Where each role connects.
+#[derive(Debug, Clone)]
+pub struct Urls {
+    /// For seeding and migrating.
+    pub owner: String,
+    /// For answering requests.
+    pub app: String,
+    /// For the loops.
+    pub worker: String,
+}
+
+/// Creates roles and database where they are missing and brings the schema up to date.
+///
+/// `admin_url` must be allowed to create roles and
+/// databases.
+///
+/// # Errors
+/// The database cannot be reached, or a migration does not apply.
+pub async fn bootstrap(
+    admin_url: &str,
+    database: &str,
+    passwords: &RolePasswords,
+) -> Result<Urls, Error> {
+    let admin = PgConnectOptions::from_str(admin_url)?;
+    let mut connection = PgConnection::connect_with(&admin).await?;
+    // Two processes that start at once take turns.
+    sqlx::query("select pg_advisory_lock(7308604)").execute(&mut connection).await?;
+    create_roles(&mut connection, passwords).await?;
+    create_database(&mut connection, database).await?;
+
+    let owner = admin.clone().username("trueup_owner").password(&passwords.owner).database(database);
+    let pool = PgPoolOptions::new().max_connections(1).connect_with(owner).await?;
+    migrator().run(&pool).await.map_err(Error::Migrate)?;
+    pool.close().await;
+    connection.close().await?;
+
+    let url = |role: &str, password: &str| {
+        let options = admin.clone().username(role).password(password).database(database);
+        sqlx::ConnectOptions::to_url_lossy(&options).to_string()
+    };
+    Ok(Urls {
+        owner: url("trueup_owner", &passwords.owner),
+        app: url("trueup_app", &passwords.app),
+        worker: url("trueup_worker", &passwords.worker),
+    })
+}
+
+fn migrator() -> Migrator {
+    let migration = |(version, name, text): (i64, &'static str, &'static str)| {
+        Migration::new(version, name.into(), MigrationType::Simple, text.into_sql_str(), false)
+    };
+    Migrator::with_migrations(MIGRATIONS.into_iter().map(migration).collect())
+}
+
+async fn create_roles(
+    connection: &mut PgConnection,
+    passwords: &RolePasswords,
+) -> Result<(), Error> {
+    let roles = [
+        ("trueup_owner", &passwords.owner),
+        ("trueup_app", &passwords.app),
+        ("trueup_worker", &passwords.worker),
+    ];
+    for (role, password) in roles {
+        // Identifiers and passwords cannot be parameters of utility statements: format() quotes them.
+        let (statement,): (String,) = sqlx::query_as(
+            "select case when exists (select from pg_roles where rolname = $1)
+                 then format('alter role %I login password %L', $1, $2)
+                 else format('create role %I login nosuperuser nobypassrls password %L', $1, $2) end",
+        )
+        .bind(role)
+        .bind(password)
+        .fetch_one(&mut *connection)
+        .await?;
+        sqlx::raw_sql(sqlx::AssertSqlSafe(statement)).execute(&mut *connection).await?;
+    }
+    Ok(())
+}
+
+async fn create_database(connection: &mut PgConnection, database: &str) -> Result<(), Error> {
+    let statement: Option<(String,)> = sqlx::query_as(
+        "select format('create database %I owner trueup_owner', $1::text)
+         where not exists (select from pg_database where datname = $1)",
+    )
+    .bind(database)
+    .fetch_optional(&mut *connection)
+    .await?;
+    if let Some((statement,)) = statement {
+        sqlx::raw_sql(sqlx::AssertSqlSafe(statement)).execute(connection).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,61 @@
+//! The door: the only writer of desired state. One transaction per change, whoever asks.
+//!
+//! Inside it: the row's lock, the pure decision of `rules::admit`, the new generation and its
+//! release, the event and the wake. All of it is durable when the caller hears of it, or none is.
+
+mod project;
+mod service;
+
+use trueup_model::principal::Principal;
+use trueup_rules::admit::Refused;
+
+use crate::Error;
+
+pub use service::ServiceAsk;
+
+/// Who asks, and on which trace.
+#[derive(Debug, Clone)]
+pub struct Asker<'a> {
+    /// The caller.
+    pub principal: &'a Principal,
+    /// The trace of the request.
+    pub trace: Option<String>,
+}
+
+/// What the door answers: the thing as it is promised now, and whether that is new.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Accepted<T> {
+    /// As it is now.
+    pub row: T,
+    /// Whether this ask changed it.
+    pub changed: bool,
+}
+
+/// Why the door did not accept.
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    /// There is no such project, or service, in this org.
+    #[error("there is no such {0} here")]
+    NotFound(&'static str),
+    /// No cluster can take it.
+    #[error("there is no cluster to run in")]
+    NoCluster,
+    /// The rules refuse it.
+    #[error("the rules refuse it")]
+    Refused(Refused),
+    /// It changed since the caller read it.
+    #[error("its generation is {current} now")]
+    Changed {
+        /// The generation it has.
+        current: i64,
+    },
+    /// The database failed.
+    #[error(transparent)]
+    Store(#[from] Error),
+}
+
+impl From<sqlx::Error> for Refusal {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Store(error.into())
+    }
+}

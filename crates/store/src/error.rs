@@ -1,0 +1,64 @@
+//! What can go wrong with the database, told apart by what the caller should do.
+
+/// Why an operation did not happen.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Postgres cannot be reached or went away: nothing is known to be done, try again later.
+    #[error("the database cannot be reached")]
+    Away(#[source] sqlx::Error),
+    /// This holder's lease is over: another one works on the cluster now.
+    #[error("the lease on this cluster is over")]
+    Fenced,
+    /// A stored value cannot be read: a defect, or a newer version's row.
+    #[error("a stored {what} cannot be read")]
+    Corrupt {
+        /// What was read.
+        what: &'static str,
+        /// Why it cannot be.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// Anything else the database says.
+    #[error("the database refused a statement")]
+    Database(#[source] sqlx::Error),
+    /// The schema could not be brought up to date.
+    #[error("the database's schema could not be brought up to date")]
+    Migrate(#[source] sqlx::migrate::MigrateError),
+}
+
+impl Error {
+    pub(crate) fn corrupt(
+        what: &'static str,
+        source: impl std::error::Error + Send + Sync + 'static,
+    ) -> Self {
+        Self::Corrupt { what, source: Box::new(source) }
+    }
+
+    /// The named constraint that a statement broke, if that is what happened.
+    pub(crate) fn constraint(&self) -> Option<&str> {
+        match self {
+            Self::Database(sqlx::Error::Database(error)) => error.constraint(),
+            Self::Away(_) | Self::Fenced | Self::Corrupt { .. } | Self::Database(_) | Self::Migrate(_) => None,
+        }
+    }
+}
+
+impl From<sqlx::Error> for Error {
+    fn from(error: sqlx::Error) -> Self {
+        let away = match &error {
+            sqlx::Error::Io(_)
+            | sqlx::Error::PoolTimedOut
+            | sqlx::Error::PoolClosed
+            | sqlx::Error::WorkerCrashed
+            | sqlx::Error::Protocol(_)
+            | sqlx::Error::Tls(_) => true,
+            // Class 57: the server is shutting down, starting up or was told to end this session.
+            // Class 08: the connection itself.
+            sqlx::Error::Database(said) => said
+                .code()
+                .is_some_and(|code| code.starts_with("57P") || code.starts_with("08")),
+            _ => false,
+        };
+        if away { Self::Away(error) } else { Self::Database(error) }
+    }
+}

@@ -1,0 +1,39 @@
+//! Postgres: the only SQL in Trueup.
+//!
+//! Every public function is a whole operation: it begins a transaction, does its work and commits,
+//! so no caller can hold a transaction across other I/O. [`App`] answers requests for one org at a
+//! time; [`Worker`] serves the loops. They are different database roles with different rights.
+
+mod bootstrap;
+mod clock;
+mod cluster;
+pub mod door;
+mod error;
+mod event;
+mod lease;
+mod mint;
+mod order;
+mod project;
+mod pool;
+mod row;
+mod seal;
+mod service;
+mod settle;
+mod setup;
+mod signal;
+mod status;
+mod template;
+mod token;
+mod wake;
+
+pub use bootstrap::{RolePasswords, Urls, bootstrap};
+pub use clock::DbClock;
+pub use cluster::ClusterRow;
+pub use error::Error;
+pub use event::SealedEvent;
+pub use lease::Lease;
+pub use pool::{App, Worker};
+pub use service::{ServiceDetail, ServiceRow};
+pub use project::ProjectRow;
+pub use setup::{Setup, token_hash};
+pub use signal::Signals;

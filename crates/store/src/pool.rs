@@ -1,0 +1,94 @@
+//! The two ways into the database: as the app for one org, or as a worker.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
+use sqlx::{Postgres, Transaction};
+use trueup_model::OrgId;
+
+use crate::Error;
+
+/// How long a request waits for a connection before it is answered that the database is away.
+const ACQUIRE: Duration = Duration::from_secs(3);
+
+/// Answers requests. Each transaction names the one org whose rows it can see.
+#[derive(Debug, Clone)]
+pub struct App {
+    pool: PgPool,
+}
+
+/// Serves the loops.
+#[derive(Debug, Clone)]
+pub struct Worker {
+    pool: PgPool,
+}
+
+/// A transaction of this room; it never leaves it.
+pub(crate) type Tx = Transaction<'static, Postgres>;
+
+impl App {
+    /// A pool for the app role. Connects when first used.
+    ///
+    /// # Errors
+    /// The URL cannot be read.
+    pub fn connect(url: &str) -> Result<Self, Error> {
+        Ok(Self { pool: pool(url, "trueup-app", 16)? })
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is where transactions begin")]
+    pub(crate) async fn begin(&self, org: OrgId) -> Result<Tx, Error> {
+        let mut tx = self.pool.begin().await?;
+        sqlx::query("select set_config('trueup.org', $1, true)")
+            .bind(org.uuid().to_string())
+            .execute(&mut *tx)
+            .await?;
+        Ok(tx)
+    }
+
+    /// For the few questions that come before any org is known.
+    pub(crate) const fn pool(&self) -> &PgPool {
+        &self.pool
+    }
+
+    /// Whether the database answers.
+    ///
+    /// # Errors
+    /// It does not.
+    pub async fn ping(&self) -> Result<(), Error> {
+        sqlx::query("select 1").execute(&self.pool).await?;
+        Ok(())
+    }
+}
+
+impl Worker {
+    /// A pool for the worker role. Connects when first used.
+    ///
+    /// # Errors
+    /// The URL cannot be read.
+    pub fn connect(url: &str) -> Result<Self, Error> {
+        Ok(Self { pool: pool(url, "trueup-worker", 12)? })
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is where transactions begin")]
+    pub(crate) async fn begin(&self) -> Result<Tx, Error> {
+        Ok(self.pool.begin().await?)
+    }
+
+    pub(crate) const fn pool(&self) -> &PgPool {
+        &self.pool
+    }
+}
+
+fn pool(url: &str, name: &str, size: u32) -> Result<PgPool, Error> {
+    let options = PgConnectOptions::from_str(url)?
+        .application_name(name)
+        // A transaction that somebody forgot must not stall the sealer for ever.
+        .options([("idle_in_transaction_session_timeout", "30s"), ("statement_timeout", "30s")]);
+    let pool = PgPoolOptions::new()
+        .max_connections(size)
+        .acquire_timeout(ACQUIRE)
+        .test_before_acquire(false)
+        .connect_lazy_with(options);
+    Ok(pool)
+}

@@ -1,0 +1,41 @@
+//! Small conversions between rows and nouns, shared by every file that reads them.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use sqlx::types::Json;
+use trueup_model::id::{ProjectId, ServiceId};
+use trueup_model::order::Unit;
+use uuid::Uuid;
+
+use crate::Error;
+
+pub(crate) fn unit(kind: &str, id: Uuid) -> Unit {
+    match kind {
+        "project" => Unit::Project(ProjectId::from_uuid(id)),
+        _ => Unit::Service(ServiceId::from_uuid(id)),
+    }
+}
+
+pub(crate) const fn unit_uuid(unit: Unit) -> Uuid {
+    match unit {
+        Unit::Project(id) => id.uuid(),
+        Unit::Service(id) => id.uuid(),
+    }
+}
+
+/// A text column that holds an enum or another value with a serde text form.
+pub(crate) fn read<T: DeserializeOwned>(what: &'static str, text: String) -> Result<T, Error> {
+    serde_json::from_value(Value::String(text)).map_err(|source| Error::corrupt(what, source))
+}
+
+pub(crate) fn read_json<T: DeserializeOwned>(
+    what: &'static str,
+    json: Json<Value>,
+) -> Result<T, Error> {
+    serde_json::from_value(json.0).map_err(|source| Error::corrupt(what, source))
+}
+
+pub(crate) fn json<T: Serialize>(value: &T) -> Json<Value> {
+    Json(serde_json::to_value(value).expect("a noun should become JSON"))
+}

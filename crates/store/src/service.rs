@@ -1,0 +1,174 @@
+//! Services: reading them with what was observed and projected.
+
+use jiff::Timestamp;
+use serde_json::Value;
+use sqlx::Row;
+use sqlx::postgres::PgRow;
+use sqlx::types::Json;
+use trueup_model::id::{ClusterId, OrgId, ProjectId, ServiceId};
+use trueup_model::key::ResourceKey;
+use trueup_model::receipt::Receipt;
+use trueup_model::service::Service;
+use trueup_model::status::Status;
+use trueup_model::template::TemplateRef;
+use uuid::Uuid;
+
+use crate::pool::Tx;
+use crate::row::{read, read_json};
+use crate::{App, Error};
+
+/// A service with its status and the names around it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServiceRow {
+    /// What is promised.
+    pub service: Service,
+    /// What its project is called.
+    pub project_name: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// What its cluster is called.
+    pub cluster_name: String,
+    /// When its cluster was last heard of.
+    pub cluster_heard_at: Option<Timestamp>,
+    /// What was projected last.
+    pub status: Status,
+    /// How often that changed.
+    pub projection: i64,
+}
+
+/// A service with everything known of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServiceDetail {
+    /// The service.
+    pub row: ServiceRow,
+    /// Every key ever recorded for it, with the uid last seen.
+    pub resources: Vec<(ResourceKey, Option<String>)>,
+    /// The proof of its absence, once it is deleted.
+    pub receipt: Option<Receipt>,
+}
+
+const SELECT: &str = "select s.id, s.org_id, s.project_id, s.name, s.cluster_id, s.object_name,
+        s.template_name, s.template_version, s.parameters, s.spec, s.desired, s.generation, s.accepted_at,
+        p.name as project_name, p.namespace, c.name as cluster_name, c.heard_at, t.status, t.projection
+     from services s
+     join projects p on p.id = s.project_id
+     join clusters c on c.id = s.cluster_id
+     join statuses t on t.unit_kind = 'service' and t.unit_id = s.id";
+
+impl App {
+    /// The living services of an org, in project and name order.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn list_services(
+        &self,
+        org: OrgId,
+        project: Option<ProjectId>,
+    ) -> Result<Vec<ServiceRow>, Error> {
+        let mut tx = self.begin(org).await?;
+        let statement = format!(
+            "{SELECT} where s.deleted_at is null and ($1::uuid is null or s.project_id = $1)
+             order by p.name, s.name limit 1000"
+        );
+        let rows = sqlx::query(sqlx::AssertSqlSafe(statement))
+            .bind(project.map(ProjectId::uuid))
+            .fetch_all(&mut *tx)
+            .await?;
+        rows.iter().map(service_row).collect()
+    }
+
+    /// A service by project and name, or by id; an id also finds a deleted one.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn find_service(
+        &self,
+        org: OrgId,
+        project: &str,
+        wanted: &str,
+    ) -> Result<Option<ServiceDetail>, Error> {
+        let mut tx = self.begin(org).await?;
+        let Some(row) = find(&mut tx, project, wanted).await? else { return Ok(None) };
+        let resources = resources(&mut tx, row.service.id).await?;
+        let receipt: Option<(Json<Value>,)> =
+            sqlx::query_as("select receipt from receipts where service_id = $1")
+                .bind(row.service.id.uuid())
+                .fetch_optional(&mut *tx)
+                .await?;
+        let receipt = receipt.map(|(json,)| read_json("receipt", json)).transpose()?;
+        Ok(Some(ServiceDetail { row, resources, receipt }))
+    }
+}
+
+pub(crate) async fn find(
+    tx: &mut Tx,
+    project: &str,
+    wanted: &str,
+) -> Result<Option<ServiceRow>, Error> {
+    let project_id = project.parse::<ProjectId>().ok().map(ProjectId::uuid);
+    let id = wanted.parse::<ServiceId>().ok().map(ServiceId::uuid);
+    let statement = format!(
+        "{SELECT} where (p.name = $1 or p.id = $2)
+           and (s.id = $4 or (s.name = $3 and s.deleted_at is null))"
+    );
+    let row = sqlx::query(sqlx::AssertSqlSafe(statement))
+        .bind(project)
+        .bind(project_id)
+        .bind(wanted)
+        .bind(id)
+        .fetch_optional(&mut **tx)
+        .await?;
+    row.as_ref().map(service_row).transpose()
+}
+
+async fn resources(
+    tx: &mut Tx,
+    service: ServiceId,
+) -> Result<Vec<(ResourceKey, Option<String>)>, Error> {
+    let rows: Vec<(String, String, String, Option<String>)> = sqlx::query_as(
+        "select kind, namespace, name, uid from resources
+         where unit_kind = 'service' and unit_id = $1 order by kind, name",
+    )
+    .bind(service.uuid())
+    .fetch_all(&mut **tx)
+    .await?;
+    rows.into_iter()
+        .map(|(kind, namespace, name, uid)| Ok((ResourceKey { kind: read("kind", kind)?, namespace, name }, uid)))
+        .collect()
+}
+
+/// The promise alone, from a row with its columns.
+pub(crate) fn service(row: &PgRow) -> Result<Service, Error> {
+    let version: i32 = row.try_get("template_version")?;
+    Ok(Service {
+        id: ServiceId::from_uuid(row.try_get("id")?),
+        org: OrgId::from_uuid(row.try_get("org_id")?),
+        project: ProjectId::from_uuid(row.try_get::<Uuid, _>("project_id")?),
+        name: read("service name", row.try_get("name")?)?,
+        cluster: ClusterId::from_uuid(row.try_get("cluster_id")?),
+        object_name: row.try_get("object_name")?,
+        template: TemplateRef {
+            name: read("template name", row.try_get("template_name")?)?,
+            version: u32::try_from(version).unwrap_or(0),
+        },
+        parameters: read_json("parameters", row.try_get("parameters")?)?,
+        spec: read_json("spec", row.try_get("spec")?)?,
+        desired: read("desired state", row.try_get("desired")?)?,
+        generation: row.try_get("generation")?,
+        accepted_at: row.try_get::<jiff_sqlx::Timestamp, _>("accepted_at")?.to_jiff(),
+    })
+}
+
+fn service_row(row: &PgRow) -> Result<ServiceRow, Error> {
+    Ok(ServiceRow {
+        service: service(row)?,
+        project_name: row.try_get("project_name")?,
+        namespace: row.try_get("namespace")?,
+        cluster_name: row.try_get("cluster_name")?,
+        cluster_heard_at: row
+            .try_get::<Option<jiff_sqlx::Timestamp>, _>("heard_at")?
+            .map(jiff_sqlx::Timestamp::to_jiff),
+        status: read_json("status", row.try_get("status")?)?,
+        projection: row.try_get("projection")?,
+    })
+}

@@ -1,0 +1,116 @@
+//! First things: the orgs, tokens, clusters and templates that a fresh install starts with.
+
+use jiff::Timestamp;
+use sha2::{Digest, Sha256};
+use sqlx::PgPool;
+use sqlx::postgres::PgPoolOptions;
+use trueup_model::id::{ClusterId, OrgId, TokenId};
+use trueup_model::principal::Role;
+use trueup_model::template::Template;
+use uuid::Uuid;
+
+use crate::clock::sql;
+use crate::mint::mint;
+use crate::row::json;
+use crate::Error;
+
+/// What is stored of a token: enough to know it again, not enough to use it.
+#[must_use]
+pub fn token_hash(token: &str) -> Vec<u8> {
+    Sha256::digest(token.as_bytes()).to_vec()
+}
+
+/// Seeds an install, as the owner of the schema. Every function may run at every start.
+#[derive(Debug)]
+pub struct Setup {
+    pool: PgPool,
+}
+
+impl Setup {
+    /// Connects as the owner.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn connect(owner_url: &str) -> Result<Self, Error> {
+        let pool = PgPoolOptions::new().max_connections(1).connect(owner_url).await?;
+        Ok(Self { pool })
+    }
+
+    /// The org with this name, made if there is none.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn ensure_org(&self, name: &str, now: Timestamp) -> Result<OrgId, Error> {
+        let (id,): (Uuid,) = sqlx::query_as(
+            "insert into orgs (id, name, created_at) values ($1, $2, $3)
+             on conflict (name) do update set name = excluded.name returning id",
+        )
+        .bind(mint::<trueup_model::id::noun::Org>(now).uuid())
+        .bind(name)
+        .bind(sql(now))
+        .fetch_one(&self.pool)
+        .await?;
+        Ok(OrgId::from_uuid(id))
+    }
+
+    /// The cluster with this name, made if there is none.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn ensure_cluster(&self, name: &str, now: Timestamp) -> Result<ClusterId, Error> {
+        let (id,): (Uuid,) = sqlx::query_as(
+            "insert into clusters (id, name, created_at) values ($1, $2, $3)
+             on conflict (name) do update set name = excluded.name returning id",
+        )
+        .bind(mint::<trueup_model::id::noun::Cluster>(now).uuid())
+        .bind(name)
+        .bind(sql(now))
+        .fetch_one(&self.pool)
+        .await?;
+        Ok(ClusterId::from_uuid(id))
+    }
+
+    /// Makes this token valid for a role; `org` is none for operators.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn ensure_token(
+        &self,
+        token: &str,
+        name: &str,
+        role: Role,
+        org: Option<OrgId>,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        sqlx::query(
+            "insert into tokens (id, org_id, name, role, hash, created_at)
+             values ($1, $2, $3, $4, $5, $6) on conflict (hash) do nothing",
+        )
+        .bind(TokenId::uuid(mint(now)))
+        .bind(org.map(OrgId::uuid))
+        .bind(name)
+        .bind(role.as_str())
+        .bind(token_hash(token))
+        .bind(sql(now))
+        .execute(&self.pool)
+        .await?;
+        Ok(())
+    }
+
+    /// Publishes a template version. A published version never changes.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn ensure_template(&self, template: &Template) -> Result<(), Error> {
+        sqlx::query(
+            "insert into templates (name, version, body) values ($1, $2, $3)
+             on conflict (name, version) do nothing",
+        )
+        .bind(template.name.as_str())
+        .bind(i32::try_from(template.version).unwrap_or(i32::MAX))
+        .bind(json(template))
+        .execute(&self.pool)
+        .await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,83 @@
+//! Statuses: what was projected, with the inputs it was computed from.
+
+use jiff::Timestamp;
+use serde_json::Value;
+use sqlx::types::Json;
+use trueup_model::id::OrgId;
+use trueup_model::order::Unit;
+use trueup_model::status::{Inputs, Status};
+use trueup_rules::RULES_VERSION;
+use uuid::Uuid;
+
+use crate::clock::sql;
+use crate::pool::Tx;
+use crate::row::{json, read_json, unit, unit_uuid};
+use crate::Error;
+
+/// A status about to be stored.
+pub(crate) struct NewStatus {
+    pub(crate) unit: Unit,
+    pub(crate) status: Status,
+    pub(crate) inputs: Inputs,
+}
+
+/// The status of something just accepted for the first time.
+pub(crate) async fn accept(tx: &mut Tx, of: Unit, org: OrgId, now: Timestamp) -> Result<(), Error> {
+    let status = Status::accepted(now);
+    sqlx::query(
+        "insert into statuses (unit_kind, unit_id, org_id, phase, health, status, as_of, rules_version)
+         values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict (unit_kind, unit_id) do nothing",
+    )
+    .bind(of.kind())
+    .bind(unit_uuid(of))
+    .bind(org.uuid())
+    .bind(status.phase.as_str())
+    .bind(status.health.as_str())
+    .bind(json(&status))
+    .bind(sql(now))
+    .bind(RULES_VERSION)
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// What is stored for these units: status and, once something was observed, its inputs.
+pub(crate) async fn load(
+    tx: &mut Tx,
+    units: &[Unit],
+) -> Result<Vec<(Unit, Status, Option<Inputs>)>, Error> {
+    let ids: Vec<Uuid> = units.iter().map(|unit| unit_uuid(*unit)).collect();
+    let rows: Vec<(String, Uuid, Json<Value>, Option<Json<Value>>)> = sqlx::query_as(
+        "select unit_kind, unit_id, status, inputs from statuses
+         where unit_id = any($1) order by unit_kind, unit_id for update",
+    )
+    .bind(&ids)
+    .fetch_all(&mut **tx)
+    .await?;
+    rows.into_iter()
+        .map(|(kind, id, status, inputs)| {
+            let inputs = inputs.map(|inputs| read_json("inputs", inputs)).transpose()?;
+            Ok((unit(&kind, id), read_json("status", status)?, inputs))
+        })
+        .collect()
+}
+
+pub(crate) async fn store(tx: &mut Tx, new: &[NewStatus]) -> Result<(), Error> {
+    sqlx::query(
+        "update statuses s set phase = n.phase, health = n.health, status = n.status, inputs = n.inputs,
+                as_of = n.as_of, rules_version = $7, projection = s.projection + 1
+         from unnest($1::uuid[], $2::text[], $3::text[], $4::jsonb[], $5::jsonb[], $6::timestamptz[])
+              as n (unit_id, phase, health, status, inputs, as_of)
+         where s.unit_id = n.unit_id",
+    )
+    .bind(new.iter().map(|new| unit_uuid(new.unit)).collect::<Vec<_>>())
+    .bind(new.iter().map(|new| new.status.phase.as_str()).collect::<Vec<_>>())
+    .bind(new.iter().map(|new| new.status.health.as_str()).collect::<Vec<_>>())
+    .bind(new.iter().map(|new| json(&new.status)).collect::<Vec<_>>())
+    .bind(new.iter().map(|new| json(&new.inputs)).collect::<Vec<_>>())
+    .bind(new.iter().map(|new| sql(new.inputs.observation.as_of)).collect::<Vec<_>>())
+    .bind(RULES_VERSION)
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}

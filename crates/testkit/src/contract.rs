@@ -1,0 +1,62 @@
+//! What Trueup takes for granted about a cluster, as checks that run on any [`Cluster`].
+//!
+//! A fake that is only as good as its author's memory proves nothing. Each check here states one
+//! behaviour, and the same list runs on [`FakeCluster`](crate::fake_cluster::FakeCluster) and on a
+//! real API server; where they differ, the fake is wrong.
+
+mod deletes;
+mod place;
+mod watches;
+mod workloads;
+mod writes;
+
+use std::hash::{BuildHasher, RandomState};
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt, stream};
+use trueup_cluster::Cluster;
+
+pub use place::Place;
+
+/// A check of one behaviour, which panics where the cluster behaves otherwise.
+pub type Check = for<'a> fn(&'a Place) -> BoxFuture<'a, ()>;
+
+/// Checks that run at the same time; most of them wait for controllers.
+const AT_ONCE: usize = 8;
+
+/// Every check with the sentence it stands for.
+#[must_use]
+pub fn all() -> Vec<(&'static str, Check)> {
+    [
+        writes::CHECKS,
+        deletes::CHECKS,
+        watches::CHECKS,
+        workloads::CHECKS,
+    ]
+    .concat()
+}
+
+/// Runs every check in a namespace of its own and names those that failed. The reasons are in the
+/// output of the panics.
+pub async fn failures(cluster: Arc<dyn Cluster>) -> Vec<&'static str> {
+    let run = RandomState::new().hash_one(std::process::id());
+    stream::iter(all().into_iter().enumerate())
+        .map(|(number, (sentence, check))| {
+            let place = Place::new(
+                Arc::clone(&cluster),
+                format!("contract-{run:016x}-{number}"),
+            );
+            async move {
+                place.open().await;
+                let outcome = AssertUnwindSafe(check(&place)).catch_unwind().await;
+                place.close().await;
+                outcome.is_err().then_some(sentence)
+            }
+        })
+        .buffer_unordered(AT_ONCE)
+        .filter_map(|failed| async move { failed })
+        .collect()
+        .await
+}

@@ -1,0 +1,275 @@
+//! Apply, patch and get.
+
+use serde_json::json;
+use trueup_cluster::CallError;
+use trueup_model::key::{Kind, ResourceKey};
+
+use super::place::{labelled, text};
+use super::workloads::deployment;
+use super::{Check, Place};
+
+pub(super) const CHECKS: &[(&str, Check)] = &[
+    ("an_apply_answers_with_the_object_as_stored", |at| {
+        Box::pin(an_apply_answers_with_the_object_as_stored(at))
+    }),
+    ("an_apply_that_changes_nothing_keeps_the_version", |at| {
+        Box::pin(an_apply_that_changes_nothing_keeps_the_version(at))
+    }),
+    ("a_field_we_stop_applying_is_removed", |at| {
+        Box::pin(a_field_we_stop_applying_is_removed(at))
+    }),
+    ("an_entry_we_stop_applying_is_removed", |at| {
+        Box::pin(an_entry_we_stop_applying_is_removed(at))
+    }),
+    ("a_foreign_field_survives_our_apply", |at| {
+        Box::pin(a_foreign_field_survives_our_apply(at))
+    }),
+    ("a_foreign_entry_survives_our_apply", |at| {
+        Box::pin(a_foreign_entry_survives_our_apply(at))
+    }),
+    ("an_apply_takes_back_what_others_changed", |at| {
+        Box::pin(an_apply_takes_back_what_others_changed(at))
+    }),
+    ("a_field_others_took_over_stays_when_we_drop_it", |at| {
+        Box::pin(a_field_others_took_over_stays_when_we_drop_it(at))
+    }),
+    ("a_merge_patch_with_an_old_version_conflicts", |at| {
+        Box::pin(a_merge_patch_with_an_old_version_conflicts(at))
+    }),
+    ("a_merge_patch_with_another_uid_conflicts", |at| {
+        Box::pin(a_merge_patch_with_another_uid_conflicts(at))
+    }),
+    ("a_merge_patch_removes_a_field_with_null", |at| {
+        Box::pin(a_merge_patch_removes_a_field_with_null(at))
+    }),
+    ("a_patch_of_a_missing_object_conflicts", |at| {
+        Box::pin(a_patch_of_a_missing_object_conflicts(at))
+    }),
+    ("an_object_that_is_missing_is_no_error", |at| {
+        Box::pin(an_object_that_is_missing_is_no_error(at))
+    }),
+    ("a_namespace_that_is_missing_refuses_objects", |at| {
+        Box::pin(a_namespace_that_is_missing_refuses_objects(at))
+    }),
+    ("an_invalid_object_is_refused_with_the_field_named", |at| {
+        Box::pin(an_invalid_object_is_refused_with_the_field_named(at))
+    }),
+    ("an_unknown_field_is_refused_with_its_name", |at| {
+        Box::pin(an_unknown_field_is_refused_with_its_name(at))
+    }),
+    ("an_immutable_field_is_refused_with_its_name", |at| {
+        Box::pin(an_immutable_field_is_refused_with_its_name(at))
+    }),
+];
+
+async fn an_apply_answers_with_the_object_as_stored(at: &Place) {
+    let (key, object) = at.config("one", &json!({ "a": "1" }));
+    let answer = at.apply(&key, &object).await;
+    assert_eq!(answer["kind"], "ConfigMap");
+    assert_eq!(answer["apiVersion"], "v1");
+    assert_eq!(answer["data"], json!({ "a": "1" }));
+    assert_eq!(text(&answer, "namespace"), at.namespace);
+    assert!(!text(&answer, "uid").is_empty() && !text(&answer, "resourceVersion").is_empty());
+    assert_eq!(answer.pointer("/metadata/managedFields"), None);
+    assert_eq!(at.get(&key).await, Some(answer));
+}
+
+async fn an_apply_that_changes_nothing_keeps_the_version(at: &Place) {
+    let (key, object) = at.config("one", &json!({ "a": "1" }));
+    let first = at.apply(&key, &object).await;
+    assert_eq!(at.apply(&key, &object).await, first);
+    let (key, object) = deployment(at, "web", 0);
+    let first = at.apply(&key, &object).await;
+    at.until(&key, "seen by its controller", |object| {
+        object["status"]["observedGeneration"] == 1
+    })
+    .await;
+    let second = at.apply(&key, &object).await;
+    assert_eq!(
+        second["metadata"]["generation"],
+        first["metadata"]["generation"]
+    );
+    let third = at.apply(&key, &object).await;
+    assert_eq!(
+        text(&third, "resourceVersion"),
+        text(&second, "resourceVersion")
+    );
+}
+
+async fn a_field_we_stop_applying_is_removed(at: &Place) {
+    let (key, mut object) = at.config("one", &json!({ "a": "1", "b": "2" }));
+    object["metadata"]["labels"]["extra"] = "yes".into();
+    at.apply(&key, &object).await;
+    let (_, object) = at.config("one", &json!({ "a": "1" }));
+    let answer = at.apply(&key, &object).await;
+    assert_eq!(answer["data"], json!({ "a": "1" }));
+    assert_eq!(
+        answer["metadata"]["labels"],
+        json!({ "app.kubernetes.io/managed-by": "trueup" })
+    );
+}
+
+async fn an_entry_we_stop_applying_is_removed(at: &Place) {
+    let (key, mut object) = deployment(at, "web", 0);
+    let env = "/spec/template/spec/containers/0/env";
+    object["spec"]["template"]["spec"]["containers"][0]["env"] =
+        json!([{ "name": "A", "value": "1" }, { "name": "B", "value": "2" }]);
+    at.apply(&key, &object).await;
+    let kept = json!([{ "name": "B", "value": "2" }]);
+    object["spec"]["template"]["spec"]["containers"][0]["env"] = kept.clone();
+    assert_eq!(at.apply(&key, &object).await.pointer(env), Some(&kept));
+    let (_, object) = deployment(at, "web", 0);
+    assert_eq!(at.apply(&key, &object).await.pointer(env), None);
+}
+
+async fn a_foreign_field_survives_our_apply(at: &Place) {
+    let (key, object) = at.config("one", &json!({ "a": "1" }));
+    at.apply(&key, &object).await;
+    at.patch(&key, &json!({ "data": { "x": "foreign" } })).await;
+    let (_, object) = at.config("one", &json!({ "a": "2" }));
+    let answer = at.apply(&key, &object).await;
+    assert_eq!(answer["data"], json!({ "a": "2", "x": "foreign" }));
+}
+
+async fn a_foreign_entry_survives_our_apply(at: &Place) {
+    let (key, mut object) = deployment(at, "web", 0);
+    let ours = json!({ "name": "A", "value": "1" });
+    object["spec"]["template"]["spec"]["containers"][0]["env"] = json!([ours]);
+    let stored = at.apply(&key, &object).await;
+    let mut containers = stored["spec"]["template"]["spec"]["containers"].clone();
+    let foreign = json!({ "name": "X", "value": "foreign" });
+    containers[0]["env"] = json!([ours, foreign]);
+    at.patch(
+        &key,
+        &json!({ "spec": { "template": { "spec": { "containers": containers } } } }),
+    )
+    .await;
+    let answer = at.apply(&key, &object).await;
+    let env = &answer["spec"]["template"]["spec"]["containers"][0]["env"];
+    assert_eq!(*env, json!([ours, foreign]));
+}
+
+async fn an_apply_takes_back_what_others_changed(at: &Place) {
+    let (key, object) = at.config("one", &json!({ "a": "1" }));
+    at.apply(&key, &object).await;
+    at.patch(&key, &json!({ "data": { "a": "foreign" } })).await;
+    assert_eq!(at.apply(&key, &object).await["data"], json!({ "a": "1" }));
+}
+
+async fn a_field_others_took_over_stays_when_we_drop_it(at: &Place) {
+    let (key, object) = at.config("one", &json!({ "a": "1", "b": "2" }));
+    at.apply(&key, &object).await;
+    at.patch(&key, &json!({ "data": { "b": "foreign" } })).await;
+    let (_, object) = at.config("one", &json!({ "a": "1" }));
+    let answer = at.apply(&key, &object).await;
+    assert_eq!(answer["data"], json!({ "a": "1", "b": "foreign" }));
+}
+
+async fn a_merge_patch_with_an_old_version_conflicts(at: &Place) {
+    let (key, object) = at.config("one", &json!({ "a": "1" }));
+    let old = text(&at.apply(&key, &object).await, "resourceVersion");
+    let new = text(
+        &at.patch(&key, &json!({ "data": { "b": "2" } })).await,
+        "resourceVersion",
+    );
+    let patch =
+        |version| json!({ "metadata": { "resourceVersion": version }, "data": { "c": "3" } });
+    let outcome = at.cluster.patch(&key, &patch(old)).await;
+    assert!(
+        matches!(outcome, Err(CallError::Conflict(_))),
+        "{outcome:?}"
+    );
+    assert_eq!(at.patch(&key, &patch(new)).await["data"]["c"], "3");
+}
+
+async fn a_merge_patch_with_another_uid_conflicts(at: &Place) {
+    let (key, object) = at.config("one", &json!({ "a": "1" }));
+    let uid = text(&at.apply(&key, &object).await, "uid");
+    let patch = |uid| json!({ "metadata": { "uid": uid }, "data": { "c": "3" } });
+    let outcome = at
+        .cluster
+        .patch(&key, &patch("00000000-0000-0000-0000-000000000000"))
+        .await;
+    assert!(
+        matches!(outcome, Err(CallError::Conflict(_))),
+        "{outcome:?}"
+    );
+    assert_eq!(at.patch(&key, &patch(&uid)).await["data"]["c"], "3");
+}
+
+async fn a_merge_patch_removes_a_field_with_null(at: &Place) {
+    let (key, object) = at.config("one", &json!({ "a": "1", "b": "2" }));
+    at.apply(&key, &object).await;
+    let answer = at.patch(&key, &json!({ "data": { "a": null } })).await;
+    assert_eq!(answer["data"], json!({ "b": "2" }));
+}
+
+async fn a_patch_of_a_missing_object_conflicts(at: &Place) {
+    let key = at.key(Kind::ConfigMap, "none");
+    let outcome = at
+        .cluster
+        .patch(&key, &json!({ "data": { "a": "1" } }))
+        .await;
+    assert!(
+        matches!(outcome, Err(CallError::Conflict(_))),
+        "{outcome:?}"
+    );
+}
+
+async fn an_object_that_is_missing_is_no_error(at: &Place) {
+    assert_eq!(at.get(&at.key(Kind::ConfigMap, "none")).await, None);
+    let elsewhere = format!("{}-none", at.namespace);
+    assert_eq!(
+        at.get(&ResourceKey::new(Kind::ConfigMap, &elsewhere, "none"))
+            .await,
+        None
+    );
+    assert_eq!(
+        at.get(&ResourceKey::new(Kind::Namespace, "", &elsewhere))
+            .await,
+        None
+    );
+}
+
+async fn a_namespace_that_is_missing_refuses_objects(at: &Place) {
+    let elsewhere = format!("{}-none", at.namespace);
+    let key = ResourceKey::new(Kind::ConfigMap, &elsewhere, "one");
+    let outcome = at.cluster.apply(&key, &labelled(&key)).await;
+    let Err(CallError::Refused(words)) = outcome else {
+        unreachable!("should be refused, was {outcome:?}")
+    };
+    assert!(words.contains(&elsewhere), "{words}");
+}
+
+async fn an_invalid_object_is_refused_with_the_field_named(at: &Place) {
+    let (key, mut object) = deployment(at, "web", 0);
+    object["spec"]["template"]["metadata"]["labels"] = json!({ "other": "label" });
+    refused_for(at, &key, &object, "spec.template.metadata.labels").await;
+    let (key, mut object) = deployment(at, "web", 0);
+    object["spec"]["template"]["spec"]["containers"][0]["image"] = "".into();
+    refused_for(at, &key, &object, "spec.template.spec.containers[0].image").await;
+    assert_eq!(at.get(&key).await, None);
+}
+
+async fn an_unknown_field_is_refused_with_its_name(at: &Place) {
+    let (key, mut object) = deployment(at, "web", 0);
+    object["spec"]["replicaz"] = 1.into();
+    refused_for(at, &key, &object, ".spec.replicaz").await;
+}
+
+async fn an_immutable_field_is_refused_with_its_name(at: &Place) {
+    let (key, mut object) = deployment(at, "web", 0);
+    at.apply(&key, &object).await;
+    let labels = json!({ "trueup.dev/name": "other" });
+    object["spec"]["selector"]["matchLabels"] = labels.clone();
+    object["spec"]["template"]["metadata"]["labels"] = labels;
+    refused_for(at, &key, &object, "spec.selector").await;
+}
+
+async fn refused_for(at: &Place, key: &ResourceKey, object: &serde_json::Value, field: &str) {
+    let outcome = at.cluster.apply(key, object).await;
+    let Err(CallError::Refused(words)) = outcome else {
+        unreachable!("should be refused for {field}, was {outcome:?}")
+    };
+    assert!(words.contains(field), "{field} should be named in: {words}");
+}

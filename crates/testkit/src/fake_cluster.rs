@@ -1,0 +1,370 @@
+//! A cluster in memory that keeps the promises of a real one as far as Trueup leans on them.
+//!
+//! Plans with a fault at every write need thousands of clusters, and a real one cannot be stopped
+//! between "carried out" and "answered". What this one promises is not decided here: the
+//! [contract](crate::contract) runs on it and on a real API server.
+//!
+//! It is deterministic: versions and uids are counters, times are derived from versions, and the
+//! built-in controllers run to rest inside the call that gave them work.
+
+mod apply;
+mod collect;
+mod controllers;
+mod pods;
+mod snapshot;
+mod state;
+mod validate;
+mod verbs;
+mod volumes;
+mod watch;
+mod workloads;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::stream::BoxStream;
+use serde_json::Value;
+use trueup_cluster::verbs::Answer;
+use trueup_cluster::{CallError, Cluster, Heard, List, Scope};
+use trueup_model::key::{Kind, ResourceKey};
+
+pub use state::Count;
+use state::State;
+
+/// How a real server limits a watch.
+const WATCH_LIMIT: Duration = Duration::from_secs(20);
+
+/// The six ways to ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verb {
+    /// Read one.
+    Get,
+    /// Read all.
+    List,
+    /// Follow changes.
+    Watch,
+    /// Server-side apply.
+    Apply,
+    /// Merge patch.
+    Patch,
+    /// Guarded delete.
+    Delete,
+}
+
+/// On which side of the effect a fault falls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum When {
+    /// Nothing is done.
+    Before,
+    /// It is carried out and the answer is lost.
+    After,
+}
+
+/// Who runs the built-in controllers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Controllers {
+    /// Every change brings them to rest at once.
+    Automatic,
+    /// Only [`FakeCluster::settle_controllers`] does.
+    Manual,
+}
+
+/// A write through the six verbs that changed something.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Write {
+    /// Apply, Patch or Delete.
+    pub verb: Verb,
+    /// What was written.
+    pub key: ResourceKey,
+    /// Which incarnation.
+    pub uid: String,
+    /// Whether this write brought it into being.
+    pub created: bool,
+}
+
+/// What becomes of a call whose write was just carried out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Then {
+    /// It is answered.
+    Answer,
+    /// The answer is lost and this error comes instead.
+    Lose(CallError),
+    /// It never returns: the caller is about to be dropped, as in a crash.
+    Hang,
+}
+
+type OnWrite = Arc<dyn Fn(usize, &Write) -> Then + Send + Sync>;
+
+/// The cluster. Clones are the same cluster.
+#[derive(Clone)]
+pub struct FakeCluster {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    inner: Mutex<Inner>,
+    /// Raised whenever a watch may have something to say.
+    news: tokio::sync::watch::Sender<u64>,
+}
+
+struct Inner {
+    state: State,
+    reachable: bool,
+    controllers: Controllers,
+    watch_limit: Duration,
+    faults: BTreeMap<Verb, VecDeque<(CallError, When)>>,
+    journal: Vec<Write>,
+    on_write: Option<OnWrite>,
+}
+
+impl fmt::Debug for FakeCluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FakeCluster").finish_non_exhaustive()
+    }
+}
+
+impl Default for FakeCluster {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl FakeCluster {
+    /// An empty cluster, reachable, with its controllers at work.
+    #[must_use]
+    pub fn new() -> Self {
+        let inner = Inner {
+            state: State::default(),
+            reachable: true,
+            controllers: Controllers::Automatic,
+            watch_limit: WATCH_LIMIT,
+            faults: BTreeMap::new(),
+            journal: Vec::new(),
+            on_write: None,
+        };
+        let news = tokio::sync::watch::Sender::new(0);
+        Self {
+            shared: Arc::new(Shared {
+                inner: Mutex::new(inner),
+                news,
+            }),
+        }
+    }
+
+    /// Cuts the cluster off, or lets it back in. Watches end when it is cut off.
+    pub fn set_reachable(&self, reachable: bool) {
+        self.shared.lock().reachable = reachable;
+        self.shared.tell();
+    }
+
+    /// How long a watch stays open from now on; about twenty seconds unless told.
+    pub fn set_watch_limit(&self, limit: Duration) {
+        self.shared.lock().watch_limit = limit;
+    }
+
+    /// Who runs the controllers from now on.
+    pub fn set_controllers(&self, controllers: Controllers) {
+        self.shared.lock().controllers = controllers;
+    }
+
+    /// Lets the controllers work until they rest.
+    pub fn settle_controllers(&self) {
+        controllers::settle(&mut self.shared.lock().state);
+        self.shared.tell();
+    }
+
+    /// The next call with this verb that has no fault yet fails like this.
+    pub fn fail_next(&self, verb: Verb, error: CallError, when: When) {
+        self.shared
+            .lock()
+            .faults
+            .entry(verb)
+            .or_default()
+            .push_back((error, when));
+    }
+
+    /// Asks this after every effective write what becomes of the call; the number counts from 1.
+    pub fn on_write(&self, ask: impl Fn(usize, &Write) -> Then + Send + Sync + 'static) {
+        self.shared.lock().on_write = Some(Arc::new(ask));
+    }
+
+    /// Forgets all history: every watch, open or new, from a version before this must start from a
+    /// new list.
+    pub fn compact(&self) {
+        self.shared.lock().state.compact();
+        self.shared.tell();
+    }
+
+    /// Somebody else changes an object, or makes it where it is not there: the closure then gets
+    /// one that has only its type and name.
+    pub fn edit(&self, key: &ResourceKey, change: impl FnOnce(&mut Value)) {
+        self.shared.outside(|state| state.edit(key, change));
+    }
+
+    /// Somebody else deletes an object.
+    pub fn remove(&self, key: &ResourceKey) {
+        self.shared.outside(|state| state.delete(key));
+    }
+
+    /// Every effective write through the six verbs, in order.
+    #[must_use]
+    pub fn journal(&self) -> Vec<Write> {
+        self.shared.lock().journal.clone()
+    }
+
+    /// How often each key came into being and went, whoever caused it.
+    #[must_use]
+    pub fn counts(&self) -> BTreeMap<ResourceKey, Count> {
+        self.shared.lock().state.counts().clone()
+    }
+
+    /// All objects of a kind, in the order of their keys.
+    #[must_use]
+    pub fn objects(&self, kind: Kind) -> Vec<Value> {
+        self.shared
+            .lock()
+            .state
+            .of_kind(kind)
+            .map(|(_, object)| object.clone())
+            .collect()
+    }
+
+    /// The whole cluster without what differs between two runs that mean the same: uids, versions,
+    /// times.
+    #[must_use]
+    pub fn snapshot(&self) -> BTreeMap<String, Value> {
+        snapshot::take(&self.shared.lock().state)
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner
+            .lock()
+            .expect("should not be poisoned: nothing panics under this lock")
+    }
+
+    fn tell(&self) {
+        self.news.send_modify(|count| *count += 1);
+    }
+
+    /// A change that does not come through the six verbs.
+    fn outside(&self, change: impl FnOnce(&mut State)) {
+        let mut inner = self.lock();
+        change(&mut inner.state);
+        inner.run_controllers();
+        drop(inner);
+        self.tell();
+    }
+
+    /// One call: faults, effect, journal, controllers, and what the test wants to happen next.
+    async fn call<T>(
+        &self,
+        verb: Verb,
+        act: impl FnOnce(&mut State) -> Result<(T, Option<Write>), CallError> + Send,
+    ) -> Result<T, CallError> {
+        let (outcome, then) = self.carry_out(verb, act);
+        match then {
+            Then::Answer => outcome,
+            Then::Lose(error) => Err(error),
+            Then::Hang => futures::future::pending().await,
+        }
+    }
+
+    fn carry_out<T>(
+        &self,
+        verb: Verb,
+        act: impl FnOnce(&mut State) -> Result<(T, Option<Write>), CallError>,
+    ) -> (Result<T, CallError>, Then) {
+        let mut inner = self.lock();
+        let fault = match inner.admit(verb) {
+            Ok(fault) => fault,
+            Err(error) => return (Err(error), Then::Answer),
+        };
+        let (outcome, write) = match act(&mut inner.state) {
+            Ok((value, write)) => (Ok(value), write),
+            Err(error) => (Err(error), None),
+        };
+        let mut then = Then::Answer;
+        if let Some(write) = write {
+            inner.journal.push(write.clone());
+            inner.run_controllers();
+            let (number, ask) = (inner.journal.len(), inner.on_write.clone());
+            drop(inner);
+            self.tell();
+            if let Some(ask) = ask {
+                then = ask(number, &write);
+            }
+        }
+        (outcome, fault.map_or(then, Then::Lose))
+    }
+}
+
+impl Inner {
+    /// Whether a call gets through at all, and the error that takes the place of its answer.
+    fn admit(&mut self, verb: Verb) -> Result<Option<CallError>, CallError> {
+        if !self.reachable {
+            return Err(CallError::Unreachable(
+                "the fake cluster is cut off".to_owned(),
+            ));
+        }
+        match self.faults.get_mut(&verb).and_then(VecDeque::pop_front) {
+            None => Ok(None),
+            Some((error, When::Before)) => Err(error),
+            Some((error, When::After)) => Ok(Some(error)),
+        }
+    }
+
+    fn run_controllers(&mut self) {
+        match self.controllers {
+            Controllers::Automatic => controllers::settle(&mut self.state),
+            Controllers::Manual => {}
+        }
+    }
+}
+
+impl Cluster for FakeCluster {
+    fn get<'a>(&'a self, key: &'a ResourceKey) -> Answer<'a, Option<Value>> {
+        self.shared
+            .call(Verb::Get, |state| Ok((state.get(key).cloned(), None)))
+            .boxed()
+    }
+
+    fn list(&self, kind: Kind, scope: Scope) -> Answer<'_, List> {
+        self.shared
+            .call(Verb::List, move |state| Ok((state.list(kind, scope), None)))
+            .boxed()
+    }
+
+    fn watch(&self, kind: Kind, from: String) -> BoxStream<'static, Result<Heard, CallError>> {
+        watch::stream(Arc::clone(&self.shared), kind, &from)
+    }
+
+    fn apply<'a>(&'a self, key: &'a ResourceKey, object: &'a Value) -> Answer<'a, Value> {
+        self.shared
+            .call(Verb::Apply, |state| state.apply(key, object))
+            .boxed()
+    }
+
+    fn patch<'a>(&'a self, key: &'a ResourceKey, patch: &'a Value) -> Answer<'a, Value> {
+        self.shared
+            .call(Verb::Patch, |state| state.patch(key, patch))
+            .boxed()
+    }
+
+    fn delete<'a>(
+        &'a self,
+        key: &'a ResourceKey,
+        uid: &'a str,
+        version: &'a str,
+    ) -> Answer<'a, ()> {
+        self.shared
+            .call(Verb::Delete, |state| {
+                state.guarded_delete(key, uid, version)
+            })
+            .boxed()
+    }
+}

@@ -1,0 +1,51 @@
+//! The controllers that come with every cluster, as one loop over what has changed.
+
+use trueup_model::key::{Kind, ResourceKey};
+
+use super::state::{Change, State};
+use super::{collect, pods, volumes, workloads};
+
+/// Far more changes than any plan makes: a controller that fights with itself is a mistake here.
+const MOST: usize = 1_000_000;
+
+/// Works until there is nothing left to do.
+pub(super) fn settle(state: &mut State) {
+    for _ in 0..MOST {
+        let Some(change) = state.unseen.pop_front() else {
+            return;
+        };
+        look(state, &change);
+    }
+    state.unseen.clear();
+}
+
+fn look(state: &mut State, change: &Change) {
+    collect::children(state, change);
+    collect::namespace(state, change);
+    let key = &change.key;
+    match key.kind {
+        Kind::Deployment | Kind::StatefulSet => workloads::reconcile(state, key),
+        Kind::PersistentVolumeClaim if change.gone => volumes::release(state, &change.object),
+        Kind::PersistentVolumeClaim => volumes::reconcile(state, key),
+        Kind::Pod => {
+            for owner in pods::workloads_of(key, &change.object) {
+                workloads::reconcile(state, &owner);
+            }
+            for claim in pods::claims_of(&change.object) {
+                volumes::reconcile(
+                    state,
+                    &ResourceKey::new(Kind::PersistentVolumeClaim, &key.namespace, claim),
+                );
+            }
+        }
+        Kind::Namespace
+        | Kind::ResourceQuota
+        | Kind::LimitRange
+        | Kind::NetworkPolicy
+        | Kind::ServiceAccount
+        | Kind::ConfigMap
+        | Kind::Secret
+        | Kind::Service
+        | Kind::PersistentVolume => {}
+    }
+}

@@ -1,0 +1,93 @@
+//! Pods: how they look when they run, and what they belong to.
+
+use serde_json::{Value, json};
+use trueup_model::key::{Kind, ResourceKey};
+
+/// A pod of a workload, running and ready from the start.
+pub(super) fn running(
+    owner: &ResourceKey,
+    workload: &Value,
+    extra_labels: &[(&str, &str)],
+) -> Value {
+    let template = &workload["spec"]["template"];
+    let mut metadata = template["metadata"].clone();
+    if !metadata.is_object() {
+        metadata = json!({});
+    }
+    for (name, value) in extra_labels {
+        metadata["labels"][name] = (*value).into();
+    }
+    metadata["ownerReferences"] = json!([{
+        "apiVersion": "apps/v1",
+        "kind": owner.kind.as_str(),
+        "name": owner.name,
+        "uid": workload["metadata"]["uid"],
+        "controller": true,
+        "blockOwnerDeletion": true,
+    }]);
+    let containers = template["spec"]["containers"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    let statuses: Vec<Value> = containers
+        .iter()
+        .map(|container| {
+            json!({
+                "name": container["name"],
+                "image": container["image"],
+                "ready": true,
+                "started": true,
+                "restartCount": 0,
+                "state": { "running": {} },
+            })
+        })
+        .collect();
+    let conditions: Vec<Value> = ["PodScheduled", "Initialized", "ContainersReady", "Ready"]
+        .iter()
+        .map(|kind| json!({ "type": kind, "status": "True" }))
+        .collect();
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": template["spec"],
+        "status": { "phase": "Running", "conditions": conditions, "containerStatuses": statuses },
+    })
+}
+
+pub(super) fn is_ready(pod: &Value) -> bool {
+    let conditions = pod.pointer("/status/conditions").and_then(Value::as_array);
+    conditions
+        .into_iter()
+        .flatten()
+        .any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+}
+
+/// The workloads a pod belongs to.
+pub(super) fn workloads_of(key: &ResourceKey, pod: &Value) -> Vec<ResourceKey> {
+    let owners = pod
+        .pointer("/metadata/ownerReferences")
+        .and_then(Value::as_array);
+    owners
+        .into_iter()
+        .flatten()
+        .filter_map(|owner| {
+            let kind: Kind = owner["kind"].as_str()?.parse().ok()?;
+            Some(ResourceKey::new(
+                kind,
+                &key.namespace,
+                owner["name"].as_str()?,
+            ))
+        })
+        .collect()
+}
+
+/// The names of the claims a pod mounts.
+pub(super) fn claims_of(pod: &Value) -> Vec<&str> {
+    let volumes = pod.pointer("/spec/volumes").and_then(Value::as_array);
+    volumes
+        .into_iter()
+        .flatten()
+        .filter_map(|volume| volume.pointer("/persistentVolumeClaim/claimName")?.as_str())
+        .collect()
+}

@@ -1,0 +1,406 @@
+//! Objects, versions and history: what etcd and the API server's storage layer keep.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use trueup_cluster::kube::api_version;
+use trueup_cluster::{Heard, List, Scope};
+use trueup_model::key::{Kind, ResourceKey};
+
+use super::apply;
+
+/// Times in a fake cluster count from here, one second for each version.
+const EPOCH: i64 = 1_893_456_000;
+
+/// Holds a claim while a pod uses it; every claim is born with it.
+pub(super) const CLAIM_PROTECTION: &str = "kubernetes.io/pvc-protection";
+
+/// How often a key came into being and went.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Count {
+    /// Incarnations.
+    pub creates: u32,
+    /// Of these, how many are gone.
+    pub deletes: u32,
+}
+
+/// Something happened to an object.
+#[derive(Debug, Clone)]
+pub(super) struct Change {
+    version: u64,
+    pub(super) key: ResourceKey,
+    before: Option<Arc<Value>>,
+    /// As it is now, or as it was last.
+    pub(super) object: Arc<Value>,
+    pub(super) gone: bool,
+}
+
+#[derive(Debug)]
+struct Stored {
+    object: Arc<Value>,
+    /// What our field manager owns: the object as last applied, less what others took over.
+    applied: Option<Value>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct State {
+    objects: BTreeMap<ResourceKey, Stored>,
+    /// Keys by the uid of each of their owners.
+    children: BTreeMap<String, BTreeSet<ResourceKey>>,
+    history: Vec<Change>,
+    /// Changes that the controllers have not looked at.
+    pub(super) unseen: VecDeque<Change>,
+    version: u64,
+    compacted: u64,
+    incarnations: u64,
+    counts: BTreeMap<ResourceKey, Count>,
+}
+
+impl State {
+    pub(super) fn get(&self, key: &ResourceKey) -> Option<&Value> {
+        self.objects.get(key).map(|stored| &*stored.object)
+    }
+
+    pub(super) fn applied(&self, key: &ResourceKey) -> Option<&Value> {
+        self.objects
+            .get(key)
+            .and_then(|stored| stored.applied.as_ref())
+    }
+
+    pub(super) fn list(&self, kind: Kind, scope: Scope) -> List {
+        let objects = self
+            .of_kind(kind)
+            .filter(|(_, object)| scope == Scope::All || is_ours(kind, object))
+            .map(|(_, object)| object.clone())
+            .collect();
+        List {
+            objects,
+            version: self.version.to_string(),
+        }
+    }
+
+    pub(super) fn of_kind(&self, kind: Kind) -> impl Iterator<Item = (&ResourceKey, &Value)> {
+        let first = ResourceKey {
+            kind,
+            namespace: String::new(),
+            name: String::new(),
+        };
+        self.objects
+            .range(first..)
+            .take_while(move |(key, _)| key.kind == kind)
+            .map(|(key, stored)| (key, &*stored.object))
+    }
+
+    pub(super) fn in_namespace(
+        &self,
+        kind: Kind,
+        namespace: &str,
+    ) -> impl Iterator<Item = (&ResourceKey, &Value)> {
+        let first = ResourceKey {
+            kind,
+            namespace: namespace.to_owned(),
+            name: String::new(),
+        };
+        let namespace = namespace.to_owned();
+        self.objects
+            .range(first..)
+            .take_while(move |(key, _)| key.kind == kind && key.namespace == namespace)
+            .map(|(key, stored)| (key, &*stored.object))
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = (&ResourceKey, &Value)> {
+        self.objects
+            .iter()
+            .map(|(key, stored)| (key, &*stored.object))
+    }
+
+    pub(super) fn children_of(&self, uid: &str) -> Vec<ResourceKey> {
+        self.children
+            .get(uid)
+            .map(|keys| keys.iter().cloned().collect())
+            .unwrap_or_default()
+    }
+
+    pub(super) const fn counts(&self) -> &BTreeMap<ResourceKey, Count> {
+        &self.counts
+    }
+
+    pub(super) const fn version(&self) -> u64 {
+        self.version
+    }
+
+    pub(super) const fn compacted(&self) -> u64 {
+        self.compacted
+    }
+
+    pub(super) fn compact(&mut self) {
+        // A version of its own, so that even the newest list is too old to watch from.
+        self.version += 1;
+        self.compacted = self.version;
+        self.history.clear();
+    }
+
+    /// The first thing a watch of our objects of this kind hears after a version.
+    pub(super) fn after(&self, kind: Kind, version: u64) -> Option<(Heard, u64)> {
+        let start = self
+            .history
+            .partition_point(|change| change.version <= version);
+        self.history[start..]
+            .iter()
+            .filter(|change| change.key.kind == kind)
+            .find_map(|change| change.heard().map(|heard| (heard, change.version)))
+    }
+
+    /// Stores an object. `applied` is what our field manager owns of it from now on. Says whether
+    /// anything changed; an object that stays the same keeps its version.
+    pub(super) fn put(
+        &mut self,
+        key: &ResourceKey,
+        mut object: Value,
+        applied: Option<Value>,
+    ) -> bool {
+        drop_empty(&mut object, "finalizers");
+        drop_empty(&mut object, "ownerReferences");
+        let before = self
+            .objects
+            .get(key)
+            .map(|stored| Arc::clone(&stored.object));
+        match &before {
+            Some(before) if **before == object => {
+                if let Some(stored) = self.objects.get_mut(key) {
+                    stored.applied = applied;
+                }
+                return false;
+            }
+            Some(before) => carry_over(key.kind, before, &mut object),
+            None => self.give_birth(key, &mut object),
+        }
+        if object.pointer("/metadata/deletionTimestamp").is_some() && !is_held(&object) {
+            self.objects.insert(
+                key.clone(),
+                Stored {
+                    object: Arc::new(object),
+                    applied,
+                },
+            );
+            self.erase(key);
+            return true;
+        }
+        self.version += 1;
+        object["metadata"]["resourceVersion"] = self.version.to_string().into();
+        let object = Arc::new(object);
+        if let Some(before) = &before {
+            self.unlink(key, before);
+        }
+        for uid in owner_uids(&object) {
+            self.children.entry(uid).or_default().insert(key.clone());
+        }
+        self.objects.insert(
+            key.clone(),
+            Stored {
+                object: Arc::clone(&object),
+                applied,
+            },
+        );
+        self.record(Change {
+            version: self.version,
+            key: key.clone(),
+            before,
+            object,
+            gone: false,
+        });
+        true
+    }
+
+    /// Somebody else writes: what they change is theirs from then on.
+    pub(super) fn edit(&mut self, key: &ResourceKey, change: impl FnOnce(&mut Value)) {
+        let mut object = self.get(key).cloned().unwrap_or_else(|| skeleton(key));
+        change(&mut object);
+        let applied = self
+            .applied(key)
+            .map(|applied| apply::still_ours(applied, &object));
+        self.put(key, object, applied);
+    }
+
+    /// Deletes an object, or marks it where a finalizer holds it.
+    pub(super) fn delete(&mut self, key: &ResourceKey) {
+        let Some(object) = self.get(key) else { return };
+        if !is_held(object) {
+            self.erase(key);
+            return;
+        }
+        if object.pointer("/metadata/deletionTimestamp").is_some() {
+            return;
+        }
+        let now = self.now();
+        self.edit(key, |object| {
+            object["metadata"]["deletionTimestamp"] = now.into();
+            if key.kind == Kind::Namespace {
+                object["status"]["phase"] = "Terminating".into();
+            }
+        });
+    }
+
+    fn erase(&mut self, key: &ResourceKey) {
+        let Some(stored) = self.objects.remove(key) else {
+            return;
+        };
+        self.unlink(key, &stored.object);
+        self.version += 1;
+        let mut last = (*stored.object).clone();
+        last["metadata"]["resourceVersion"] = self.version.to_string().into();
+        self.counts.entry(key.clone()).or_default().deletes += 1;
+        self.record(Change {
+            version: self.version,
+            key: key.clone(),
+            before: Some(stored.object),
+            object: Arc::new(last),
+            gone: true,
+        });
+    }
+
+    fn record(&mut self, change: Change) {
+        self.unseen.push_back(change.clone());
+        self.history.push(change);
+    }
+
+    fn unlink(&mut self, key: &ResourceKey, object: &Value) {
+        for uid in owner_uids(object) {
+            if let Some(keys) = self.children.get_mut(&uid) {
+                keys.remove(key);
+                if keys.is_empty() {
+                    self.children.remove(&uid);
+                }
+            }
+        }
+    }
+
+    fn give_birth(&mut self, key: &ResourceKey, object: &mut Value) {
+        self.incarnations += 1;
+        self.counts.entry(key.clone()).or_default().creates += 1;
+        let metadata = &mut object["metadata"];
+        metadata["name"] = key.name.as_str().into();
+        if key.kind.is_namespaced() {
+            metadata["namespace"] = key.namespace.as_str().into();
+        }
+        metadata["uid"] = format!("00000000-0000-4000-8000-{:012x}", self.incarnations).into();
+        metadata["creationTimestamp"] = self.now().into();
+        if has_generation(key.kind) {
+            metadata["generation"] = 1.into();
+        }
+        match key.kind {
+            Kind::Namespace => {
+                metadata["labels"]["kubernetes.io/metadata.name"] = key.name.as_str().into();
+                object["spec"]["finalizers"] = json!(["kubernetes"]);
+                object["status"]["phase"] = "Active".into();
+            }
+            Kind::PersistentVolumeClaim => {
+                let finalizers = &mut metadata["finalizers"];
+                if !finalizers.is_array() {
+                    *finalizers = json!([]);
+                }
+                if let Some(finalizers) = finalizers.as_array_mut() {
+                    finalizers.push(CLAIM_PROTECTION.into());
+                }
+                object["status"]["phase"] = "Pending".into();
+            }
+            _ => {}
+        }
+    }
+
+    fn now(&self) -> String {
+        let seconds = i64::try_from(self.version).unwrap_or_default();
+        Timestamp::from_second(EPOCH + seconds)
+            .unwrap_or(Timestamp::UNIX_EPOCH)
+            .to_string()
+    }
+}
+
+impl Change {
+    /// What a watch says of it: leaving the selection is the same as going.
+    fn heard(&self) -> Option<Heard> {
+        let kind = self.key.kind;
+        if !self.gone && is_ours(kind, &self.object) {
+            return Some(Heard::Present((*self.object).clone()));
+        }
+        let before = self.before.as_ref()?;
+        is_ours(kind, before).then(|| Heard::Gone((*self.object).clone()))
+    }
+}
+
+/// What no write can change about an incarnation, and the generation, which follows the spec.
+fn carry_over(kind: Kind, before: &Value, object: &mut Value) {
+    for field in [
+        "name",
+        "namespace",
+        "uid",
+        "creationTimestamp",
+        "generation",
+    ] {
+        if let Some(value) = before["metadata"].get(field) {
+            object["metadata"][field] = value.clone();
+        }
+    }
+    if has_generation(kind) && before.get("spec") != object.get("spec") {
+        let generation = before["metadata"]["generation"].as_u64().unwrap_or(1);
+        object["metadata"]["generation"] = (generation + 1).into();
+    }
+}
+
+/// Empty lists in the metadata are not stored.
+fn drop_empty(object: &mut Value, field: &str) {
+    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
+        return;
+    };
+    if metadata
+        .get(field)
+        .and_then(Value::as_array)
+        .is_some_and(Vec::is_empty)
+    {
+        metadata.remove(field);
+    }
+}
+
+const fn has_generation(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::Deployment | Kind::StatefulSet | Kind::NetworkPolicy
+    )
+}
+
+/// Whether a deletion has to wait: for finalizers, or for the content of a namespace.
+fn is_held(object: &Value) -> bool {
+    ["/metadata/finalizers", "/spec/finalizers"]
+        .iter()
+        .any(|place| {
+            object
+                .pointer(place)
+                .and_then(Value::as_array)
+                .is_some_and(|held| !held.is_empty())
+        })
+}
+
+fn is_ours(kind: Kind, object: &Value) -> bool {
+    let labels = &object["metadata"]["labels"];
+    match kind {
+        Kind::Pod => labels.get("trueup.dev/name").is_some(),
+        _ => labels["app.kubernetes.io/managed-by"] == "trueup",
+    }
+}
+
+pub(super) fn owner_uids(object: &Value) -> Vec<String> {
+    let owners = object
+        .pointer("/metadata/ownerReferences")
+        .and_then(Value::as_array);
+    owners
+        .into_iter()
+        .flatten()
+        .filter_map(|owner| owner["uid"].as_str().map(str::to_owned))
+        .collect()
+}
+
+fn skeleton(key: &ResourceKey) -> Value {
+    json!({ "apiVersion": api_version(key.kind), "kind": key.kind.as_str(), "metadata": { "name": key.name } })
+}

@@ -1,0 +1,134 @@
+//! The writing verbs, in the order in which an API server checks them.
+
+use serde_json::{Map, Value, json};
+use trueup_cluster::CallError;
+use trueup_model::key::{Kind, ResourceKey};
+
+use super::state::State;
+use super::{Verb, Write, apply, validate};
+
+type Written<T> = Result<(T, Option<Write>), CallError>;
+
+impl State {
+    pub(super) fn apply(&mut self, key: &ResourceKey, desired: &Value) -> Written<Value> {
+        let mut desired = desired.clone();
+        self.check_guards(key, &mut desired)?;
+        validate::identity(key, &desired)?;
+        if let Some(fields) = desired.as_object_mut() {
+            // Status has a door of its own, which this verb does not use.
+            fields.remove("status");
+        }
+        let current = self.get(key);
+        if current.is_none() {
+            self.check_namespace(key)?;
+        }
+        let nothing = Value::Object(Map::new());
+        let merged = apply::merge(current.unwrap_or(&nothing), self.applied(key), &desired);
+        validate::object(key, &merged)?;
+        if let Some(current) = current {
+            validate::change(key, current, &merged)?;
+        }
+        Ok(self.store(Verb::Apply, key, merged, Some(desired)))
+    }
+
+    pub(super) fn patch(&mut self, key: &ResourceKey, patch: &Value) -> Written<Value> {
+        let mut patch = patch.clone();
+        self.check_guards(key, &mut patch)?;
+        let Some(current) = self.get(key) else {
+            return Err(CallError::Conflict(format!("{key} not found")));
+        };
+        let mut merged = current.clone();
+        apply::merge_patch(&mut merged, &patch);
+        validate::object(key, &merged)?;
+        validate::change(key, current, &merged)?;
+        let applied = self
+            .applied(key)
+            .map(|applied| apply::still_ours(applied, &merged));
+        Ok(self.store(Verb::Patch, key, merged, applied))
+    }
+
+    pub(super) fn guarded_delete(
+        &mut self,
+        key: &ResourceKey,
+        uid: &str,
+        version: &str,
+    ) -> Written<()> {
+        let before = self.version();
+        if self.get(key).is_none() {
+            return Ok(((), None));
+        }
+        let mut guards = json!({ "metadata": { "uid": uid, "resourceVersion": version } });
+        self.check_guards(key, &mut guards)?;
+        self.delete(key);
+        let write = Write {
+            verb: Verb::Delete,
+            key: key.clone(),
+            uid: uid.to_owned(),
+            created: false,
+        };
+        Ok(((), (self.version() != before).then_some(write)))
+    }
+
+    fn store(
+        &mut self,
+        verb: Verb,
+        key: &ResourceKey,
+        object: Value,
+        applied: Option<Value>,
+    ) -> (Value, Option<Write>) {
+        let created = self.get(key).is_none();
+        let changed = self.put(key, object.clone(), applied);
+        // The object is gone if the last finalizer was just removed; the answer still shows it.
+        let stored = self.get(key).cloned().unwrap_or(object);
+        let uid = stored["metadata"]["uid"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
+        let write = changed.then(|| Write {
+            verb,
+            key: key.clone(),
+            uid,
+            created,
+        });
+        (stored, write)
+    }
+
+    /// Takes uid and version out of what is to be written and compares them.
+    fn check_guards(&self, key: &ResourceKey, written: &mut Value) -> Result<(), CallError> {
+        let Some(metadata) = written.get_mut("metadata").and_then(Value::as_object_mut) else {
+            return Ok(());
+        };
+        for guard in ["uid", "resourceVersion"] {
+            let Some(expected) = metadata.remove(guard).filter(|value| *value != "") else {
+                continue;
+            };
+            let actual = self.get(key).map(|object| &object["metadata"][guard]);
+            if actual != Some(&expected) {
+                return Err(CallError::Conflict(format!(
+                    "the {guard} of {key} is not {expected}"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_namespace(&self, key: &ResourceKey) -> Result<(), CallError> {
+        if !key.kind.is_namespaced() {
+            return Ok(());
+        }
+        let namespace = ResourceKey::new(Kind::Namespace, "", &key.namespace);
+        match self.get(&namespace) {
+            None => Err(CallError::Refused(format!(
+                "namespaces \"{}\" not found",
+                key.namespace
+            ))),
+            Some(found) if found.pointer("/metadata/deletionTimestamp").is_some() => {
+                Err(CallError::Refused(format!(
+                    "{key} is forbidden: unable to create new content in namespace {} because it is being terminated",
+                    key.namespace
+                )))
+            }
+            Some(_) => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Claims and the volumes behind them, as a provisioner with the policy Delete makes them.
+
+use serde_json::{Value, json};
+use trueup_model::key::{Kind, ResourceKey};
+
+use super::pods;
+use super::state::{CLAIM_PROTECTION, State};
+
+/// Binds a new claim; lets a deleted one go once no pod uses it.
+pub(super) fn reconcile(state: &mut State, key: &ResourceKey) {
+    let Some(claim) = state.get(key).cloned() else {
+        return;
+    };
+    if claim.pointer("/metadata/deletionTimestamp").is_some() {
+        let in_use = state
+            .in_namespace(Kind::Pod, &key.namespace)
+            .any(|(_, pod)| pods::claims_of(pod).contains(&key.name.as_str()));
+        if !in_use {
+            state.edit(key, |claim| {
+                let held = claim
+                    .pointer_mut("/metadata/finalizers")
+                    .and_then(Value::as_array_mut);
+                if let Some(held) = held {
+                    held.retain(|finalizer| finalizer != CLAIM_PROTECTION);
+                }
+            });
+        }
+    } else if claim.pointer("/spec/volumeName").is_none() {
+        bind(state, key, &claim);
+    }
+}
+
+/// The volume of a claim that is gone goes with it.
+pub(super) fn release(state: &mut State, claim: &Value) {
+    state.delete(&volume_of(claim));
+}
+
+fn bind(state: &mut State, key: &ResourceKey, claim: &Value) {
+    let (spec, volume) = (&claim["spec"], volume_of(claim));
+    let capacity = &spec["resources"]["requests"];
+    state.edit(&volume, |object| {
+        object["spec"] = json!({
+            "capacity": capacity,
+            "accessModes": spec["accessModes"],
+            "persistentVolumeReclaimPolicy": "Delete",
+            "claimRef": {
+                "apiVersion": "v1",
+                "kind": "PersistentVolumeClaim",
+                "namespace": key.namespace,
+                "name": key.name,
+                "uid": claim["metadata"]["uid"],
+            },
+        });
+        object["status"]["phase"] = "Bound".into();
+    });
+    state.edit(key, |claim| {
+        claim["spec"]["volumeName"] = volume.name.as_str().into();
+        claim["status"] = json!({
+            "phase": "Bound",
+            "capacity": capacity,
+            "accessModes": claim["spec"]["accessModes"],
+        });
+    });
+}
+
+fn volume_of(claim: &Value) -> ResourceKey {
+    let uid = claim["metadata"]["uid"].as_str().unwrap_or_default();
+    ResourceKey::new(Kind::PersistentVolume, "", &format!("pvc-{uid}"))
+}

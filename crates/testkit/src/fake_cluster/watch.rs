@@ -1,0 +1,100 @@
+//! A watch on the history.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use futures::StreamExt;
+use futures::stream::{self, BoxStream};
+use tokio::sync::watch::Receiver;
+use tokio::time::Sleep;
+use trueup_cluster::{CallError, Heard};
+use trueup_model::key::Kind;
+
+use super::{Shared, Verb};
+
+struct Watching {
+    shared: Arc<Shared>,
+    kind: Kind,
+    position: u64,
+    news: Receiver<u64>,
+    open: Option<Pin<Box<Sleep>>>,
+    over: bool,
+}
+
+/// Opens the watch when it is first polled, as a request would.
+pub(super) fn stream(
+    shared: Arc<Shared>,
+    kind: Kind,
+    from: &str,
+) -> BoxStream<'static, Result<Heard, CallError>> {
+    let news = shared.news.subscribe();
+    let position = from.parse().unwrap_or_default();
+    let watching = Watching {
+        shared,
+        kind,
+        position,
+        news,
+        open: None,
+        over: false,
+    };
+    stream::unfold(watching, |mut watching| async move {
+        let said = watching.next().await?;
+        Some((said, watching))
+    })
+    .boxed()
+}
+
+impl Watching {
+    async fn next(&mut self) -> Option<Result<Heard, CallError>> {
+        if self.over {
+            return None;
+        }
+        if self.open.is_none() {
+            let mut inner = self.shared.lock();
+            if let Some(error) = inner.admit(Verb::Watch).unwrap_or_else(Some) {
+                self.over = true;
+                return Some(Err(error));
+            }
+            self.open = Some(Box::pin(tokio::time::sleep(inner.watch_limit)));
+        }
+        loop {
+            self.news.borrow_and_update();
+            match self.look() {
+                Ok(Some(heard)) => return Some(Ok(heard)),
+                Ok(None) => {}
+                Err(error) => {
+                    self.over = true;
+                    return Some(Err(error));
+                }
+            }
+            let open = self.open.as_mut()?;
+            tokio::select! {
+                biased;
+                Ok(()) = self.news.changed() => {}
+                () = open => {
+                    self.over = true;
+                    return Some(Ok(Heard::Bookmark(self.position.to_string())));
+                }
+            }
+        }
+    }
+
+    /// What there is to say now.
+    fn look(&mut self) -> Result<Option<Heard>, CallError> {
+        let inner = self.shared.lock();
+        if !inner.reachable {
+            return Err(CallError::Unreachable(
+                "the fake cluster was cut off".to_owned(),
+            ));
+        }
+        if self.position < inner.state.compacted() {
+            return Err(CallError::Expired);
+        }
+        if let Some((heard, version)) = inner.state.after(self.kind, self.position) {
+            self.position = version;
+            return Ok(Some(heard));
+        }
+        self.position = self.position.max(inner.state.version());
+        Ok(None)
+    }
+}

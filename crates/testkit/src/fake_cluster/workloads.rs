@@ -1,0 +1,252 @@
+//! Deployments and stateful sets: the pods they want, the claims they need, the status they show.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use serde_json::{Map, Value, json};
+use trueup_model::key::{Kind, ResourceKey};
+
+use super::pods;
+use super::state::State;
+
+/// A label that tells which template a pod was made from.
+const DEPLOYMENT_HASH: &str = "pod-template-hash";
+const STATEFUL_HASH: &str = "controller-revision-hash";
+
+/// Brings a workload's pods and status to what its spec says.
+pub(super) fn reconcile(state: &mut State, key: &ResourceKey) {
+    let Some(workload) = state.get(key).cloned() else {
+        return;
+    };
+    let wanted = workload
+        .pointer("/spec/replicas")
+        .and_then(Value::as_u64)
+        .unwrap_or(1);
+    let hash = hash_of(&workload["spec"]["template"]);
+    if workload.pointer("/metadata/deletionTimestamp").is_none() && takes_content(state, key) {
+        let made = match key.kind {
+            Kind::StatefulSet => stateful(state, key, &workload, wanted, &hash),
+            _ => deployed(key, &workload, wanted, &hash),
+        };
+        remove_others(state, key, &workload, &made, &hash);
+        for (pod, object) in made {
+            if state.get(&pod).is_none() {
+                state.edit(&pod, |new| merge_into(new, object));
+            }
+        }
+    }
+    let status = status(state, key, &workload, wanted, &hash);
+    state.edit(key, |object| object["status"] = status);
+}
+
+fn takes_content(state: &State, key: &ResourceKey) -> bool {
+    let namespace = ResourceKey::new(Kind::Namespace, "", &key.namespace);
+    state
+        .get(&namespace)
+        .is_some_and(|object| object.pointer("/metadata/deletionTimestamp").is_none())
+}
+
+fn deployed(
+    key: &ResourceKey,
+    workload: &Value,
+    wanted: u64,
+    hash: &str,
+) -> Vec<(ResourceKey, Value)> {
+    let pod = pods::running(key, workload, &[(DEPLOYMENT_HASH, hash)]);
+    (0..wanted)
+        .map(|index| {
+            (
+                pod_key(key, &format!("{}-{hash}-{index}", key.name)),
+                pod.clone(),
+            )
+        })
+        .collect()
+}
+
+/// Pods by number, each with its claims, which outlive it unless the set says otherwise.
+fn stateful(
+    state: &mut State,
+    key: &ResourceKey,
+    workload: &Value,
+    wanted: u64,
+    hash: &str,
+) -> Vec<(ResourceKey, Value)> {
+    let templates = workload
+        .pointer("/spec/volumeClaimTemplates")
+        .and_then(Value::as_array);
+    let mut made = Vec::new();
+    for index in 0..wanted {
+        let name = format!("{}-{index}", key.name);
+        let mut pod = pods::running(
+            key,
+            workload,
+            &[
+                (STATEFUL_HASH, hash),
+                ("statefulset.kubernetes.io/pod-name", &name),
+            ],
+        );
+        for template in templates.into_iter().flatten() {
+            let volume = template["metadata"]["name"].as_str().unwrap_or_default();
+            let claim = claim(state, key, workload, template, &format!("{volume}-{name}"));
+            if !pod["spec"]["volumes"].is_array() {
+                pod["spec"]["volumes"] = json!([]);
+            }
+            if let Some(volumes) = pod["spec"]["volumes"].as_array_mut() {
+                let source = json!({ "claimName": claim });
+                volumes.push(json!({ "name": volume, "persistentVolumeClaim": source }));
+            }
+        }
+        made.push((pod_key(key, &name), pod));
+    }
+    made
+}
+
+fn claim(
+    state: &mut State,
+    key: &ResourceKey,
+    workload: &Value,
+    template: &Value,
+    name: &str,
+) -> String {
+    let claim = ResourceKey::new(Kind::PersistentVolumeClaim, &key.namespace, name);
+    if state.get(&claim).is_none() {
+        state.edit(&claim, |object| {
+            object["metadata"]["labels"] = template["metadata"]["labels"].clone();
+            merge_into(
+                &mut object["metadata"]["labels"],
+                workload["spec"]["selector"]["matchLabels"].clone(),
+            );
+            if workload["spec"]["persistentVolumeClaimRetentionPolicy"]["whenDeleted"] == "Delete" {
+                object["metadata"]["ownerReferences"] = json!([{
+                    "apiVersion": "apps/v1",
+                    "kind": "StatefulSet",
+                    "name": key.name,
+                    "uid": workload["metadata"]["uid"],
+                }]);
+            }
+            object["spec"] = template["spec"].clone();
+        });
+    }
+    claim.name
+}
+
+/// Pods beyond the number wanted, and those of an older template.
+fn remove_others(
+    state: &mut State,
+    key: &ResourceKey,
+    workload: &Value,
+    made: &[(ResourceKey, Value)],
+    hash: &str,
+) {
+    for pod in pods_of(state, workload) {
+        let is_wanted = made.iter().any(|(wanted, _)| *wanted == pod);
+        if !is_wanted || !is_current(state, key.kind, &pod, hash) {
+            state.delete(&pod);
+        }
+    }
+}
+
+fn status(state: &State, key: &ResourceKey, workload: &Value, wanted: u64, hash: &str) -> Value {
+    let pods = pods_of(state, workload);
+    let ready = pods
+        .iter()
+        .filter_map(|pod| state.get(pod))
+        .filter(|pod| pods::is_ready(pod))
+        .count();
+    let updated = pods
+        .iter()
+        .filter(|pod| is_current(state, key.kind, pod, hash))
+        .count();
+    let mut status = Map::new();
+    status.insert(
+        "observedGeneration".to_owned(),
+        workload["metadata"]["generation"].clone(),
+    );
+    let mut count = |name: &str, number: usize| {
+        // A zero is not shown, as a real server does it.
+        if number > 0 {
+            status.insert(name.to_owned(), number.into());
+        }
+    };
+    count("replicas", pods.len());
+    count("updatedReplicas", updated);
+    count("readyReplicas", ready);
+    count("availableReplicas", ready);
+    if key.kind == Kind::StatefulSet {
+        count("currentReplicas", updated);
+        // A set shows these always.
+        status.entry("replicas").or_insert_with(|| 0.into());
+        status
+            .entry("availableReplicas")
+            .or_insert_with(|| 0.into());
+        status.insert(
+            "currentRevision".to_owned(),
+            format!("{}-{hash}", key.name).into(),
+        );
+        status.insert(
+            "updateRevision".to_owned(),
+            format!("{}-{hash}", key.name).into(),
+        );
+    } else {
+        let enough = u64::try_from(ready).is_ok_and(|ready| ready >= wanted);
+        let (available, reason) = if enough {
+            ("True", "MinimumReplicasAvailable")
+        } else {
+            ("False", "MinimumReplicasUnavailable")
+        };
+        let progress = if enough {
+            "NewReplicaSetAvailable"
+        } else {
+            "ReplicaSetUpdated"
+        };
+        let conditions = json!([
+            { "type": "Available", "status": available, "reason": reason },
+            { "type": "Progressing", "status": "True", "reason": progress },
+        ]);
+        status.insert("conditions".to_owned(), conditions);
+    }
+    Value::Object(status)
+}
+
+fn pods_of(state: &State, workload: &Value) -> Vec<ResourceKey> {
+    let mut pods = state.children_of(workload["metadata"]["uid"].as_str().unwrap_or_default());
+    pods.retain(|key| key.kind == Kind::Pod);
+    pods
+}
+
+fn is_current(state: &State, kind: Kind, pod: &ResourceKey, hash: &str) -> bool {
+    let label = if kind == Kind::StatefulSet {
+        STATEFUL_HASH
+    } else {
+        DEPLOYMENT_HASH
+    };
+    state
+        .get(pod)
+        .is_some_and(|pod| pod["metadata"]["labels"][label] == hash)
+}
+
+fn pod_key(owner: &ResourceKey, name: &str) -> ResourceKey {
+    ResourceKey::new(Kind::Pod, &owner.namespace, name)
+}
+
+fn merge_into(target: &mut Value, source: Value) {
+    let Value::Object(source) = source else {
+        return;
+    };
+    if !target.is_object() {
+        *target = json!({});
+    }
+    for (name, value) in source {
+        if value.is_object() && target.get(&name).is_some_and(Value::is_object) {
+            merge_into(&mut target[&name], value);
+        } else {
+            target[&name] = value;
+        }
+    }
+}
+
+/// Two equal templates have the same text, because fields are kept in order of their names.
+fn hash_of(template: &Value) -> String {
+    let mut hasher = DefaultHasher::new();
+    template.to_string().hash(&mut hasher);
+    format!("{:010x}", hasher.finish() & 0xff_ffff_ffff)
+}

@@ -1,0 +1,137 @@
+//! The command line: one file per command, and this one that lists them.
+//!
+//! Commands never print by themselves and never exit by themselves. They write through
+//! [`terminal::Terminal`] and return an exit code or an error, so that colour, pipes, hints and
+//! exit codes are decided in one place each.
+
+pub(crate) mod clock;
+pub(crate) mod connection;
+pub(crate) mod context;
+pub(crate) mod failure;
+pub(crate) mod human;
+pub(crate) mod manifest;
+pub(crate) mod output;
+pub(crate) mod progress;
+pub(crate) mod style;
+pub(crate) mod table;
+pub(crate) mod terminal;
+
+mod apply;
+mod completions;
+mod delete;
+mod describe;
+mod down;
+mod event_line;
+mod events;
+mod follow;
+mod get;
+mod local;
+mod receipt;
+mod spelling;
+mod status;
+mod target;
+mod until;
+mod up;
+mod version;
+mod watch;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use self::context::{Context, Globals};
+use self::failure::{Exit, Failure};
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  it is done, or what was waited for came true
+  1  it failed; the error says why
+  2  the command line cannot be understood
+  3  there is no such thing
+  4  what was waited for did not come true in time
+  5  Trueup cannot be reached";
+
+/// Trueup: say what shall run, and watch it become true.
+#[derive(Debug, Parser)]
+#[command(name = "trueup", version, after_help = EXIT_CODES, propagate_version = true)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    globals: Globals,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    // Running Trueup itself.
+    Up(up::Args),
+    Down(down::Args),
+    Status(status::Args),
+    Local(local::Args),
+
+    // Using it.
+    Apply(apply::Args),
+    Get(get::Args),
+    Describe(describe::Args),
+    Watch(watch::Args),
+    Delete(delete::Args),
+    Events(events::Args),
+    Completions(completions::Args),
+    Version(version::Args),
+}
+
+/// Runs a command to its end.
+pub(crate) fn main(cli: Cli) -> ExitCode {
+    let context = cli.globals.into_context();
+    let result = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| {
+            anyhow::Error::from(Failure::new(Exit::Failed, format!("cannot start: {error}")))
+        })
+        .and_then(|runtime| runtime.block_on(run(cli.command, &context)));
+    result.unwrap_or_else(|error| failure::report(&error, context.terminal).into())
+}
+
+async fn run(command: Command, context: &Context) -> anyhow::Result<ExitCode> {
+    let exit = match command {
+        Command::Up(args) => Box::pin(up::run(args, context)).await?,
+        Command::Down(args) => Box::pin(down::run(&args, context)).await?,
+        Command::Status(args) => Box::pin(status::run(&args, context)).await?,
+        Command::Local(args) => local::run(&args, context)?,
+        Command::Apply(args) => Box::pin(apply::run(args, context)).await?,
+        Command::Get(args) => Box::pin(get::run(args, context)).await?,
+        Command::Describe(args) => Box::pin(describe::run(args, context)).await?,
+        Command::Watch(args) => Box::pin(watch::run(args, context)).await?,
+        Command::Delete(args) => Box::pin(delete::run(args, context)).await?,
+        Command::Events(args) => Box::pin(events::run(args, context)).await?,
+        Command::Completions(args) => completions::run(&args, context)?,
+        Command::Version(args) => version::run(&args, context)?,
+    };
+    Ok(exit.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_holds_together() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn global_flags_may_come_after_the_command() {
+        let cli = Cli::try_parse_from(["trueup", "get", "-o", "json", "-p", "shop"]);
+        assert!(cli.is_ok(), "{cli:?}");
+        for wrong in [
+            &["trueup"][..],
+            &["trueup", "apply"],
+            &["trueup", "watch", "a", "--until"],
+        ] {
+            assert!(Cli::try_parse_from(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! `trueup delete`: asks for a service to be gone, and with `--wait` shows the proof that it is.
+
+use std::time::Duration;
+
+use trueup_api::service::Service;
+
+use super::context::{Connection, Context};
+use super::failure::{Exit, Failure};
+use super::follow::{Ended, Goal, follow, too_late};
+use super::human::duration;
+use super::output::Output;
+use super::receipt;
+use super::target::resolve;
+use super::until::Until;
+
+/// Delete a service and everything it made
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// NAME, PROJECT/NAME or svc_…
+    name: String,
+    /// Wait until nothing of it is left, and print the receipt
+    #[arg(long)]
+    wait: bool,
+    /// How long to wait for that
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration)]
+    timeout: Duration,
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+}
+
+pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    let connection = context.connect()?;
+    let reading = resolve(&args.name, context, &connection);
+    let service = context.ask("reading the service", reading).await?;
+    let name = format!("{}/{}", service.project, service.name);
+    if !args.yes && service.desired != "deleted" {
+        let question = format!(
+            "Delete {name} and everything it made in cluster {}, with its data?",
+            service.cluster
+        );
+        if context.terminal.ask(&question)? == Some(false) {
+            return Err(
+                Failure::new(Exit::Failed, format!("{name} was not deleted"))
+                    .hint("answer y, or pass --yes")
+                    .into(),
+            );
+        }
+    }
+    // By id: the name may be given to another service in the meantime.
+    let deleting = connection
+        .client
+        .service_delete(&service.project, &service.id);
+    let accepted = context.ask("asking for the deletion", deleting).await?;
+    let service = accepted.service;
+    if context.output == Output::Table {
+        let outcome = if accepted.changed {
+            "accepted"
+        } else {
+            "was accepted before"
+        };
+        context.terminal.line(&format!(
+            "service/{} deletion {outcome}, generation {}",
+            service.name, service.generation
+        ))?;
+    }
+    if args.wait {
+        return wait(service, args.timeout, context, &connection).await;
+    }
+    context.output.print(context.terminal, &service)?;
+    context.terminal.note(&format!(
+        "watch it go: trueup watch {} --until deleted",
+        service.id
+    ))?;
+    Ok(Exit::Ok)
+}
+
+async fn wait(
+    service: Service,
+    timeout: Duration,
+    context: &Context,
+    connection: &Connection,
+) -> anyhow::Result<Exit> {
+    let goal = Goal {
+        until: Some(Until::Deleted),
+        timeout: Some(timeout),
+        named: false,
+    };
+    match follow(context, &connection.client, service, &goal).await? {
+        Ended::Reached(service) => {
+            if context.output.print_item(context.terminal, &service)? {
+                return Ok(Exit::Ok);
+            }
+            let mut lines = vec![format!("{}/{} is gone", service.project, service.name)];
+            match &service.receipt {
+                Some(receipt) => {
+                    lines.extend(
+                        receipt::lines(receipt)
+                            .into_iter()
+                            .map(|line| format!("  {line}")),
+                    );
+                }
+                None => lines.push("  the receipt was not sent".to_owned()),
+            }
+            context.terminal.line(&lines.join("\n"))?;
+            Ok(Exit::Ok)
+        }
+        Ended::TimedOut(service) => Err(too_late(&service, &goal).into()),
+    }
+}

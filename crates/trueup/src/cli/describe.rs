@@ -1,0 +1,220 @@
+//! `trueup describe`: everything that is known about one service, on one page.
+
+use jiff::Timestamp;
+use trueup_api::event::CloudEvent;
+use trueup_api::service::Service;
+
+use super::clock;
+use super::context::Context;
+use super::event_line::event_line;
+use super::events::tail;
+use super::failure::Exit;
+use super::human::{age, clean, moment};
+use super::receipt;
+use super::style::{self, Paint, Style};
+use super::target::resolve;
+
+/// How many events a page ends with.
+const EVENTS: usize = 10;
+
+/// Show everything that is known about one service
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// NAME, PROJECT/NAME or svc_…
+    name: String,
+}
+
+pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    let connection = context.connect()?;
+    let reading = resolve(&args.name, context, &connection);
+    let service = context.ask("reading the service", reading).await?;
+    if context.output.print(context.terminal, &service)? {
+        return Ok(Exit::Ok);
+    }
+    let reading = tail(&connection.client, EVENTS, |event| {
+        event.subject == service.id
+    });
+    let (events, _) = context.ask("reading its events", reading).await?;
+    let page = page(&service, &events, clock::now(), context.terminal.style());
+    context.terminal.line(&page)?;
+    Ok(Exit::Ok)
+}
+
+/// The page.
+fn page(service: &Service, events: &[CloudEvent], now: Timestamp, style: Style) -> String {
+    let mut lines = vec![style.paint(
+        Paint::Strong,
+        &format!("{}/{}", service.project, service.name),
+    )];
+    let mut field = |name: &str, value: String| lines.push(format!("  {name:<16}{value}"));
+    field("id", clean(&service.id));
+    field("template", clean(&service.template));
+    field("desired", clean(&service.desired));
+    field("generation", generation(service, now));
+    field("reconciliation", clean(&service.reconciliation));
+    let status = &service.status;
+    let since = format!(
+        "since {} ({} ago)",
+        moment(status.since),
+        age(now, status.since)
+    );
+    field(
+        "phase",
+        format!(
+            "{}, {since}",
+            style.paint(style::phase(&status.phase), &clean(&status.phase))
+        ),
+    );
+    field("health", health(service, now, style));
+    if status.simulated {
+        field(
+            "simulated",
+            "yes: its pods are on simulated nodes, where nothing really runs".to_owned(),
+        );
+    }
+    field("cluster", clean(&service.cluster));
+    field("namespace", clean(&service.namespace));
+    field("object name", clean(&service.object_name));
+
+    section(&mut lines, "Parameters", style, parameters(service));
+    let conditions = status
+        .conditions
+        .iter()
+        .map(|one| format!("{}: {}", clean(&one.reason), clean(&one.message)));
+    section(
+        &mut lines,
+        "Why it is not there yet",
+        style,
+        conditions.collect(),
+    );
+    let objects = service.objects.iter().map(|object| {
+        let uid = object.uid.as_deref().unwrap_or("not seen yet");
+        format!(
+            "{}  {}",
+            clean(&format!("{}/{}", object.kind, object.name)),
+            style.paint(Paint::Faint, &clean(uid))
+        )
+    });
+    section(&mut lines, "Objects", style, objects.collect());
+    if let Some(receipt) = &service.receipt {
+        section(
+            &mut lines,
+            "Absence receipt",
+            style,
+            receipt::lines(receipt),
+        );
+    }
+    section(
+        &mut lines,
+        "Last events",
+        style,
+        events
+            .iter()
+            .map(|event| event_line(event, style))
+            .collect(),
+    );
+    lines.join("\n")
+}
+
+fn section(lines: &mut Vec<String>, title: &str, style: Style, content: Vec<String>) {
+    if content.is_empty() {
+        return;
+    }
+    lines.push(String::new());
+    lines.push(style.paint(Paint::Strong, title));
+    lines.extend(content.into_iter().map(|line| format!("  {line}")));
+}
+
+fn generation(service: &Service, now: Timestamp) -> String {
+    let applied = match service.status.applied_generation {
+        Some(applied) if applied == service.generation => "the cluster carries it".to_owned(),
+        Some(applied) => format!("the cluster carries {applied}"),
+        None => "the cluster carries none yet".to_owned(),
+    };
+    format!(
+        "{}, accepted {} ago; {applied}",
+        service.generation,
+        age(now, service.accepted_at)
+    )
+}
+
+fn health(service: &Service, now: Timestamp, style: Style) -> String {
+    let status = &service.status;
+    let mut text = style.paint(style::health(&status.health), &clean(&status.health));
+    if let Some(last) = &status.last_known_health {
+        text.push_str(&format!(", last known {}", clean(last)));
+    }
+    match status.observed_at {
+        Some(at) => text.push_str(&format!(
+            "; seen in cluster {} at {} ({} ago)",
+            clean(&service.cluster),
+            moment(at),
+            age(now, at)
+        )),
+        None => text.push_str("; nothing was observed yet"),
+    }
+    text
+}
+
+fn parameters(service: &Service) -> Vec<String> {
+    let show = |value: &serde_json::Value| match value {
+        serde_json::Value::String(text) => clean(text),
+        other => clean(&other.to_string()),
+    };
+    service
+        .parameters
+        .iter()
+        .map(|(name, value)| format!("{}: {}", clean(name), show(value)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use trueup_api::service::{ServiceCondition, ServiceObject};
+
+    use super::super::until::tests::service;
+    use super::*;
+
+    #[test]
+    fn a_page_holds_evidence_and_advice() {
+        let mut one = service("updating", "degraded", Some(2));
+        one.status.simulated = true;
+        one.status.observed_at = "2026-01-01T00:00:50Z".parse().ok();
+        one.status.conditions.push(ServiceCondition {
+            reason: "pods_not_ready".to_owned(),
+            message: "1 of 2 pods is ready; look at the image".to_owned(),
+        });
+        one.objects.push(ServiceObject {
+            kind: "Deployment".to_owned(),
+            namespace: "shop-1".to_owned(),
+            name: "web-1".to_owned(),
+            uid: Some("u-1".to_owned()),
+        });
+        let now = "2026-01-01T00:01:00Z".parse().unwrap();
+        assert_eq!(
+            page(&one, &[], now, Style::new(false)),
+            "\
+shop/web
+  id              svc_1
+  template        web@1
+  desired         active
+  generation      3, accepted 1m ago; the cluster carries 2
+  reconciliation  pending
+  phase           updating, since 2026-01-01 00:00:10Z (50s ago)
+  health          degraded; seen in cluster local at 2026-01-01 00:00:50Z (10s ago)
+  simulated       yes: its pods are on simulated nodes, where nothing really runs
+  cluster         local
+  namespace       shop-1
+  object name     web-1
+
+Parameters
+  replicas: 2
+
+Why it is not there yet
+  pods_not_ready: 1 of 2 pods is ready; look at the image
+
+Objects
+  Deployment/web-1  u-1"
+        );
+    }
+}

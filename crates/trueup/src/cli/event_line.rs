@@ -1,0 +1,192 @@
+//! An event as one line that a person can read aloud: when, what, and the detail.
+
+use serde_json::Value;
+use trueup_api::event::CloudEvent;
+
+use super::human::{clean, clock_time, count};
+use super::style::{self, Paint, Style};
+
+const WIDTH: usize = 18;
+
+/// The event's type without what is the same in all of them: `ServicePhaseChanged`.
+pub(crate) fn short_type(event: &CloudEvent) -> &str {
+    let kind = event
+        .kind
+        .strip_prefix("dev.trueup.")
+        .unwrap_or(&event.kind);
+    kind.split('.').next().unwrap_or(kind)
+}
+
+/// The line. A type that is not known here is shown as it is, so an older client hides nothing.
+pub(crate) fn event_line(event: &CloudEvent, style: Style) -> String {
+    let (paint, what, detail) = words(event);
+    let pad = " ".repeat(WIDTH.saturating_sub(what.chars().count()));
+    let line = format!(
+        "{}  {}{pad}  {}",
+        style.paint(Paint::Faint, &clock_time(event.time)),
+        style.paint(paint, &clean(&what)),
+        clean(&detail)
+    );
+    line.trim_end().to_owned()
+}
+
+fn words(event: &CloudEvent) -> (Paint, String, String) {
+    let data = &event.data;
+    let generation = format!("generation {}", event.generation);
+    let (paint, what, detail) = match short_type(event) {
+        "ProjectQueued" => (Paint::Strong, "project accepted", generation),
+        "ServiceQueued" => {
+            let deletes = data
+                .get("deletes")
+                .and_then(Value::as_bool)
+                .unwrap_or(false);
+            let what = if deletes {
+                "deletion accepted"
+            } else {
+                "accepted"
+            };
+            let by = text(data, "principal").map(|by| format!(", asked by {by}"));
+            (
+                Paint::Strong,
+                what,
+                format!("{generation}{}", by.unwrap_or_default()),
+            )
+        }
+        "ReconcileStarted" => (Paint::Busy, "work started", generation),
+        "ReconcileSucceeded" => (
+            Paint::Good,
+            "applied",
+            format!("the cluster carries {generation}"),
+        ),
+        "ReconcileFailed" => (Paint::Bad, "failed, tried again", why(data)),
+        "ReconcileDeferred" => (Paint::Busy, "deferred", why(data)),
+        "ResourceCreated" => (Paint::Plain, "created", key(data)),
+        "ResourceUpdated" => (Paint::Plain, "updated", key(data)),
+        "ResourceRemoved" => (Paint::Plain, "removed", key(data)),
+        "ResourceDeletedExternally" => (
+            Paint::Busy,
+            "deleted by others",
+            format!("{}; it is made again", key(data)),
+        ),
+        "DriftReverted" => {
+            let field = text(data, "field").unwrap_or("a field");
+            (
+                Paint::Busy,
+                "drift reverted",
+                format!("{}: {field}", key(data)),
+            )
+        }
+        "ServicePhaseChanged" => return phase(data),
+        "AbsenceVerified" => {
+            let keys = data.get("keys").and_then(Value::as_u64).unwrap_or(0);
+            let keys = usize::try_from(keys).unwrap_or(usize::MAX);
+            (
+                Paint::Good,
+                "absence verified",
+                format!("{} proved to be gone", count(keys, "object")),
+            )
+        }
+        other => return (Paint::Plain, other.to_owned(), data.to_string()),
+    };
+    (paint, what.to_owned(), detail)
+}
+
+fn phase(data: &Value) -> (Paint, String, String) {
+    let phase = text(data, "phase").unwrap_or("unknown");
+    let health = text(data, "health").unwrap_or("unknown");
+    let paint = match phase {
+        "running" => style::health(health),
+        _ => style::phase(phase),
+    };
+    let detail = match text(data, "message") {
+        Some(message) => format!("{health}: {message}"),
+        None => health.to_owned(),
+    };
+    (paint, phase.to_owned(), detail)
+}
+
+fn text<'a>(data: &'a Value, field: &str) -> Option<&'a str> {
+    data.get(field).and_then(Value::as_str)
+}
+
+fn why(data: &Value) -> String {
+    text(data, "why")
+        .unwrap_or("no reason was given")
+        .to_owned()
+}
+
+fn key(data: &Value) -> String {
+    let key = data.get("key").unwrap_or(&Value::Null);
+    format!(
+        "{}/{}",
+        text(key, "kind").unwrap_or("object"),
+        text(key, "name").unwrap_or("?")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn line(kind: &str, data: &Value) -> String {
+        let event: CloudEvent = serde_json::from_value(json!({
+            "specversion": "1.0", "id": "evt_1", "source": "/trueup/reconciler",
+            "type": format!("dev.trueup.{kind}.v1"), "subject": "svc_1",
+            "time": "2026-01-02T03:04:05Z", "datacontenttype": "application/json",
+            "sequence": "7", "generation": 2, "data": data,
+        }))
+        .unwrap();
+        event_line(&event, Style::new(false))
+    }
+
+    #[test]
+    fn events_are_sentences() {
+        let key = json!({ "kind": "Deployment", "namespace": "shop", "name": "web-1" });
+        for (kind, data, end) in [
+            (
+                "ServiceQueued",
+                json!({"deletes": false, "principal": "ann"}),
+                "accepted            generation 2, asked by ann",
+            ),
+            (
+                "ServiceQueued",
+                json!({"deletes": true}),
+                "deletion accepted   generation 2",
+            ),
+            (
+                "ResourceCreated",
+                json!({ "key": key }),
+                "created             Deployment/web-1",
+            ),
+            (
+                "ServicePhaseChanged",
+                json!({"phase": "running", "health": "healthy", "message": null}),
+                "running             healthy",
+            ),
+            (
+                "ServicePhaseChanged",
+                json!({"phase": "creating", "health": "progressing", "message": "no image"}),
+                "creating            progressing: no image",
+            ),
+            (
+                "ReconcileDeferred",
+                json!({"why": "the cluster\u{1b} is away"}),
+                "deferred            the cluster  is away",
+            ),
+            (
+                "AbsenceVerified",
+                json!({"keys": 6}),
+                "absence verified    6 objects proved to be gone",
+            ),
+            (
+                "SomethingNew",
+                json!({"a": 1}),
+                "SomethingNew        {\"a\":1}",
+            ),
+        ] {
+            assert_eq!(line(kind, &data), format!("03:04:05Z  {end}"));
+        }
+    }
+}

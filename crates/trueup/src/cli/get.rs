@@ -1,0 +1,331 @@
+//! `trueup get`: lists, one line for each thing.
+
+use jiff::Timestamp;
+use trueup_api::Problem;
+use trueup_api::client::ClientError;
+use trueup_api::cluster::Cluster;
+use trueup_api::problem::Code;
+use trueup_api::project::Project;
+use trueup_api::service::Service;
+use trueup_api::template::Template;
+
+use super::clock;
+use super::context::{Connection, Context};
+use super::failure::{Exit, Failure};
+use super::human::age;
+use super::style::{self, Paint};
+use super::table::{Cell, Table};
+use super::target::resolve;
+
+/// List services, projects, clusters or templates
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// services (also when left out), projects, clusters or templates; then a name
+    #[arg(value_name = "[KIND] [NAME]", num_args = 0..=2)]
+    what: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Services,
+    Projects,
+    Clusters,
+    Templates,
+}
+
+fn kind(text: &str) -> Option<Kind> {
+    match text {
+        "services" | "service" | "svc" => Some(Kind::Services),
+        "projects" | "project" | "prj" => Some(Kind::Projects),
+        "clusters" | "cluster" => Some(Kind::Clusters),
+        "templates" | "template" => Some(Kind::Templates),
+        _ => None,
+    }
+}
+
+/// The first word is a kind or, for the sake of `trueup get web`, a service.
+fn read(what: &[String]) -> Result<(Kind, Option<&str>), Failure> {
+    match what {
+        [] => Ok((Kind::Services, None)),
+        [one] => Ok(kind(one).map_or((Kind::Services, Some(one.as_str())), |kind| (kind, None))),
+        [first, name, ..] => match kind(first) {
+            Some(kind) => Ok((kind, Some(name))),
+            None => Err(
+                Failure::new(Exit::Usage, format!("`{first}` is not a kind"))
+                    .hint("kinds are services, projects, clusters and templates"),
+            ),
+        },
+    }
+}
+
+pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    let (kind, name) = read(&args.what)?;
+    let connection = context.connect()?;
+    match kind {
+        Kind::Services => get_services(name, context, &connection).await,
+        Kind::Projects => get_projects(name, context, &connection).await,
+        Kind::Clusters => get_clusters(name, context, &connection).await,
+        Kind::Templates => get_templates(name, context, &connection).await,
+    }
+}
+
+async fn get_services(
+    name: Option<&str>,
+    context: &Context,
+    connection: &Connection,
+) -> anyhow::Result<Exit> {
+    if let Some(name) = name {
+        let reading = resolve(name, context, connection);
+        let service = context.ask("reading the service", reading).await?;
+        if !context.output.print(context.terminal, &service)? {
+            let table = services(&[service], clock::now());
+            context
+                .terminal
+                .line(&table.render(context.terminal.style()))?;
+        }
+        return Ok(Exit::Ok);
+    }
+    let reading = connection.client.service_list(context.project.as_deref());
+    let list = context.ask("reading the services", reading).await?;
+    if context.output.print(context.terminal, &list)? {
+        return Ok(Exit::Ok);
+    }
+    show(
+        &services(&list.items, clock::now()),
+        list.items.is_empty(),
+        context,
+        "services",
+        || "declare one with `trueup apply -f FILE`",
+    )
+}
+
+async fn get_projects(
+    name: Option<&str>,
+    context: &Context,
+    connection: &Connection,
+) -> anyhow::Result<Exit> {
+    if let Some(name) = name {
+        let project = context
+            .ask("reading the project", connection.client.project_get(name))
+            .await?;
+        if !context.output.print(context.terminal, &project)? {
+            context
+                .terminal
+                .line(&projects(&[project]).render(context.terminal.style()))?;
+        }
+        return Ok(Exit::Ok);
+    }
+    let list = context
+        .ask("reading the projects", connection.client.project_list())
+        .await?;
+    if context.output.print(context.terminal, &list)? {
+        return Ok(Exit::Ok);
+    }
+    show(
+        &projects(&list.items),
+        list.items.is_empty(),
+        context,
+        "projects",
+        || "declare one with `trueup apply -f FILE`",
+    )
+}
+
+async fn get_clusters(
+    name: Option<&str>,
+    context: &Context,
+    connection: &Connection,
+) -> anyhow::Result<Exit> {
+    let mut list = context
+        .ask("reading the clusters", connection.client.cluster_list())
+        .await?;
+    if let Some(name) = name {
+        list.items
+            .retain(|cluster| cluster.name == name || cluster.id == name);
+        one_of("cluster", name, list.items.len())?;
+    }
+    if context.output.print(context.terminal, &list)? {
+        return Ok(Exit::Ok);
+    }
+    show(
+        &clusters(&list.items, clock::now()),
+        list.items.is_empty(),
+        context,
+        "clusters",
+        || "`trueup up` says how to add one",
+    )
+}
+
+async fn get_templates(
+    name: Option<&str>,
+    context: &Context,
+    connection: &Connection,
+) -> anyhow::Result<Exit> {
+    let mut list = context
+        .ask("reading the templates", connection.client.template_list())
+        .await?;
+    if let Some(name) = name {
+        list.items.retain(|template| {
+            template.name == name || template.name.split('@').next() == Some(name)
+        });
+        one_of("template", name, list.items.len())?;
+    }
+    if context.output.print(context.terminal, &list)? {
+        return Ok(Exit::Ok);
+    }
+    show(
+        &templates(&list.items),
+        list.items.is_empty(),
+        context,
+        "templates",
+        || "Trueup loads them when it starts",
+    )
+}
+
+fn one_of(kind: &str, name: &str, found: usize) -> Result<(), ClientError> {
+    if found > 0 {
+        return Ok(());
+    }
+    let problem = Problem::new(Code::NotFound, format!("no {kind} is called `{name}`"));
+    Err(ClientError::Problem(Box::new(problem)))
+}
+
+fn show(
+    table: &Table,
+    empty: bool,
+    context: &Context,
+    things: &str,
+    hint: impl Fn() -> &'static str,
+) -> anyhow::Result<Exit> {
+    if empty {
+        context.terminal.note(&format!("no {things}; {}", hint()))?;
+    } else {
+        context
+            .terminal
+            .line(&table.render(context.terminal.style()))?;
+    }
+    Ok(Exit::Ok)
+}
+
+/// A service's health as one field: with the last known value, and saying so where it is simulated.
+pub(crate) fn health_cell(service: &Service) -> Cell {
+    let status = &service.status;
+    let mut text = status.health.clone();
+    if let Some(last) = &status.last_known_health {
+        text.push_str(&format!(" (was {last})"));
+    }
+    if status.simulated && status.health != "unknown" {
+        text.push_str(" (simulated)");
+    }
+    Cell::new(style::health(&status.health), &text)
+}
+
+fn services(items: &[Service], now: Timestamp) -> Table {
+    let mut table = Table::new(&[
+        "NAME", "PROJECT", "TEMPLATE", "PHASE", "HEALTH", "GEN", "AGE",
+    ]);
+    for service in items {
+        table.row(vec![
+            Cell::plain(&service.name),
+            Cell::plain(&service.project),
+            Cell::plain(&service.template),
+            Cell::new(style::phase(&service.status.phase), &service.status.phase),
+            health_cell(service),
+            Cell::plain(&service.generation.to_string()),
+            Cell::plain(&age(now, service.accepted_at)),
+        ]);
+    }
+    table
+}
+
+fn projects(items: &[Project]) -> Table {
+    let mut table = Table::new(&["NAME", "CLUSTER", "NAMESPACE", "GEN"]);
+    for project in items {
+        table.row(vec![
+            Cell::plain(&project.name),
+            Cell::plain(&project.cluster),
+            Cell::plain(&project.namespace),
+            Cell::plain(&project.generation.to_string()),
+        ]);
+    }
+    table
+}
+
+fn clusters(items: &[Cluster], now: Timestamp) -> Table {
+    let mut table = Table::new(&["NAME", "REACHABILITY", "HEARD", "NOTE"]);
+    for cluster in items {
+        let heard = cluster
+            .heard_at
+            .map_or_else(|| "never".to_owned(), |at| format!("{} ago", age(now, at)));
+        table.row(vec![
+            Cell::plain(&cluster.name),
+            Cell::new(
+                style::reachability(&cluster.reachability),
+                &cluster.reachability,
+            ),
+            Cell::plain(&heard),
+            Cell::new(Paint::Faint, cluster.note.as_deref().unwrap_or_default()),
+        ]);
+    }
+    table
+}
+
+fn templates(items: &[Template]) -> Table {
+    let mut table = Table::new(&["NAME", "PARAMETERS", "SUMMARY"]);
+    for template in items {
+        let parameters = template.parameters.as_object();
+        let names: Vec<&str> = parameters
+            .map(|map| map.keys().map(String::as_str).collect())
+            .unwrap_or_default();
+        table.row(vec![
+            Cell::plain(&template.name),
+            Cell::new(Paint::Faint, &names.join(", ")),
+            Cell::plain(&template.summary),
+        ]);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::style::Style;
+    use super::super::until::tests::service;
+    use super::*;
+
+    #[test]
+    fn the_first_word_is_a_kind_or_a_service() {
+        let words = |words: &[&str]| {
+            words
+                .iter()
+                .map(|word| (*word).to_owned())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(read(&[]).unwrap(), (Kind::Services, None));
+        assert_eq!(read(&words(&["projects"])).unwrap(), (Kind::Projects, None));
+        assert_eq!(
+            read(&words(&["web"])).unwrap(),
+            (Kind::Services, Some("web"))
+        );
+        assert_eq!(
+            read(&words(&["svc", "web"])).unwrap(),
+            (Kind::Services, Some("web"))
+        );
+        assert!(read(&words(&["pods", "web"])).is_err());
+    }
+
+    #[test]
+    fn services_are_listed_with_phase_health_and_age() {
+        let mut away = service("running", "unknown", Some(3));
+        away.status.last_known_health = Some("healthy".to_owned());
+        let mut simulated = service("running", "healthy", Some(3));
+        simulated.status.simulated = true;
+        simulated.name = "mc".to_owned();
+        let now = "2026-01-01T00:10:00Z".parse().unwrap();
+        assert_eq!(
+            services(&[simulated, away], now).render(Style::new(false)),
+            "\
+NAME   PROJECT   TEMPLATE   PHASE     HEALTH                  GEN   AGE
+mc     shop      web@1      running   healthy (simulated)     3     10m
+web    shop      web@1      running   unknown (was healthy)   3     10m"
+        );
+    }
+}

@@ -1,0 +1,46 @@
+//! Results for programs: the wire types as JSON or YAML, unchanged.
+
+use clap::ValueEnum;
+use serde::Serialize;
+
+use super::terminal::Terminal;
+
+/// How results are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum Output {
+    /// For people.
+    #[default]
+    Table,
+    /// JSON, as the API sends it.
+    Json,
+    /// The same as YAML.
+    Yaml,
+}
+
+impl Output {
+    /// Prints the value if a program reads it; says `false` if a person does.
+    pub(crate) fn print<T: Serialize>(self, terminal: Terminal, value: &T) -> anyhow::Result<bool> {
+        let text = match self {
+            Self::Table => return Ok(false),
+            Self::Json => serde_json::to_string_pretty(value)?,
+            Self::Yaml => serde_saphyr::to_string(value)?,
+        };
+        terminal.line(&text)?;
+        Ok(true)
+    }
+
+    /// The same for one item of a stream: JSON on one line, YAML as one document.
+    pub(crate) fn print_item<T: Serialize>(
+        self,
+        terminal: Terminal,
+        value: &T,
+    ) -> anyhow::Result<bool> {
+        let text = match self {
+            Self::Table => return Ok(false),
+            Self::Json => serde_json::to_string(value)?,
+            Self::Yaml => format!("---\n{}", serde_saphyr::to_string(value)?),
+        };
+        terminal.line(&text)?;
+        Ok(true)
+    }
+}

@@ -1,0 +1,68 @@
+//! `trueup status`: is it up, does it see its cluster, and what is not as promised.
+
+use serde::Serialize;
+use trueup_api::cluster::Cluster;
+
+use super::context::Context;
+use super::failure::Exit;
+use super::human::age;
+use super::clock;
+
+/// Show whether Trueup is up, whether it sees its clusters, and what is not as promised
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {}
+
+#[derive(Debug, Serialize)]
+struct Status {
+    url: String,
+    ready: bool,
+    clusters: Vec<Cluster>,
+    services: usize,
+    settled: usize,
+    pending: usize,
+    diverged: usize,
+}
+
+pub(crate) async fn run(_args: &Args, context: &Context) -> anyhow::Result<Exit> {
+    let client = context.connect()?.client;
+    let ask = async {
+        client.health().await?;
+        let ready = client.ready().await.is_ok();
+        let clusters = client.cluster_list().await?.items;
+        let services = client.service_list(None).await?.items;
+        let count = |word: &str| services.iter().filter(|s| s.reconciliation == word).count();
+        anyhow::Ok(Status {
+            url: client.base_url().to_owned(),
+            ready,
+            clusters,
+            services: services.len(),
+            settled: count("settled"),
+            pending: count("pending"),
+            diverged: count("diverged"),
+        })
+    };
+    let status = context.ask("Trueup to answer", ask).await?;
+    if !context.output.print(context.terminal, &status)? {
+        print(context, &status)?;
+    }
+    Ok(Exit::Ok)
+}
+
+fn print(context: &Context, status: &Status) -> anyhow::Result<()> {
+    let database = if status.ready { "reachable" } else { "away" };
+    context.terminal.line(&format!("Trueup at {} is up; its database is {database}.", status.url))?;
+    for cluster in &status.clusters {
+        let heard = cluster.heard_at.map_or_else(
+            || "never heard".to_owned(),
+            |at| format!("heard {} ago", age(clock::now(), at)),
+        );
+        let note = cluster.note.as_ref().map(|note| format!("; {note}")).unwrap_or_default();
+        let line = format!("Cluster {}: {}, {heard}{note}", cluster.name, cluster.reachability);
+        context.terminal.line(&line)?;
+    }
+    context.terminal.line(&format!(
+        "Services: {} ({} settled, {} pending, {} diverged)",
+        status.services, status.settled, status.pending, status.diverged
+    ))?;
+    Ok(())
+}

@@ -1,0 +1,200 @@
+//! `trueup up`: start everything on this machine, say where to look, and stop it on Ctrl-C.
+
+use std::fs::OpenOptions;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+use trueup_local::{Progress, layout, supervise};
+use trueup_model::crash;
+
+use super::clock;
+use super::connection::ClientFile;
+use super::context::Context;
+use super::failure::{Exit, Failure};
+use super::progress::Progress as Waiting;
+use super::terminal::Terminal;
+use crate::install::Install;
+use crate::{logging, serve};
+
+/// Start Trueup on this machine: Postgres, Kubernetes, the API and the loops
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The port on 127.0.0.1
+    #[arg(long, env = "TRUEUP_PORT", default_value_t = 7410)]
+    port: u16,
+    /// Go on in the background once it is ready
+    #[arg(long)]
+    detach: bool,
+    /// Use the cluster of this kubeconfig instead of a local one
+    #[arg(long, value_name = "KUBECONFIG")]
+    cluster: Option<PathBuf>,
+    /// Start without the demo's projects and services
+    #[arg(long)]
+    no_demo: bool,
+}
+
+/// Starting is a matter of seconds; building Kubernetes goes on afterwards.
+const START_LIMIT: Duration = Duration::from_secs(120);
+const LOOK: Duration = Duration::from_millis(100);
+/// How often a step that goes on is told again where lines cannot move.
+const TELL_AGAIN: Duration = Duration::from_secs(20);
+
+pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    let install = Install::open(&context.data_dir)?;
+    let Some(lock) = install.lock()? else {
+        let client = ClientFile::read(install.dir())?;
+        let client = client.context("another `trueup up` is starting here; wait for it")?;
+        context.terminal.note("Trueup is already up here.")?;
+        tell(context.terminal, &install, &client)?;
+        return Ok(Exit::Ok);
+    };
+    if args.detach {
+        drop(lock);
+        return detach(&args, context, &install).await;
+    }
+    logging::start(&install.log_file())?;
+    arm_crash()?;
+    let own = supervise::Process::find(std::process::id());
+    supervise::record(&own.context("this process cannot be found in /proc")?, &install.pid_file())?;
+    let options = serve::Options { port: args.port, cluster: args.cluster, demo: !args.no_demo };
+    let progress = Progress::new();
+    let stop = CancellationToken::new();
+    let (ready_in, ready) = oneshot::channel::<ClientFile>();
+    let announce = async {
+        if let Ok(client) = ready.await {
+            client.write(install.dir())?;
+            tell(context.terminal, &install, &client)?;
+        }
+        anyhow::Ok(())
+    };
+    let serving = serve::run(&install, &options, &progress, ready_in, stop.clone());
+    let (served, announced) = tokio::select! {
+        ended = async { tokio::join!(Box::pin(serving), announce) } => ended,
+        () = tell_steps(context.terminal, &progress) => (Ok(()), Ok(())),
+        () = stop_on_signal(context.terminal, &stop) => (Ok(()), Ok(())),
+    };
+    std::fs::remove_file(install.pid_file()).ok();
+    served.and(announced).map(|()| Exit::Ok)
+}
+
+/// Starts this same command in the background and waits until it answers.
+async fn detach(args: &Args, context: &Context, install: &Install) -> anyhow::Result<Exit> {
+    // What an earlier run left must not be taken for the words of the new one.
+    std::fs::remove_file(ClientFile::path(install.dir())).ok();
+    let out = install.dir().join("log").join("up.log");
+    let log = OpenOptions::new().create(true).write(true).truncate(true).open(&out)?;
+    let mut command = std::process::Command::new(std::env::current_exe()?);
+    command.arg("--data-dir").arg(install.dir()).arg("up").arg("--port").arg(args.port.to_string());
+    if let Some(cluster) = &args.cluster {
+        command.arg("--cluster").arg(cluster.canonicalize().context("cannot find the kubeconfig")?);
+    }
+    if args.no_demo {
+        command.arg("--no-demo");
+    }
+    command.stdout(log.try_clone()?).stderr(log);
+    // A file of its own: the new process writes the install's pid file itself.
+    let process = supervise::spawn(command, &out.with_extension("pid.json"))?;
+    let answers = async {
+        loop {
+            if let Some(client) = ClientFile::read(install.dir())? {
+                return anyhow::Ok(client);
+            }
+            if !process.is_alive() {
+                let said = std::fs::read_to_string(&out).unwrap_or_default();
+                let failure = Failure::new(Exit::Failed, format!("Trueup did not start: {}", said.trim()));
+                return Err(failure.hint(format!("the log is {}", install.log_file().display())).into());
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    };
+    let waiting = Waiting::new(context.terminal, "Trueup to answer");
+    let client = waiting.wait(tokio::time::timeout(START_LIMIT, answers)).await.map_err(|_| {
+        Failure::new(Exit::TimedOut, "Trueup did not answer in time")
+            .hint(format!("the log is {}", install.log_file().display()))
+    })??;
+    tell(context.terminal, install, &client)?;
+    Ok(Exit::Ok)
+}
+
+/// Says where everything is.
+fn tell(terminal: Terminal, install: &Install, client: &ClientFile) -> std::io::Result<()> {
+    let built = trueup_local::kube::find_built(&layout::cache_dir()).is_some();
+    let kubernetes = if built { "" } else { "  (being built once; `trueup status` shows how far)" };
+    let data_dir = if install.dir() == layout::default_data_dir() {
+        String::new()
+    } else {
+        format!(" --data-dir {}", install.dir().display())
+    };
+    terminal.line(&format!(
+        "Trueup is up.\n\n  \
+           API         {url}\n  \
+           Token       {token}  (owner of the demo org; the commands below find it by themselves)\n  \
+           Kubeconfig  {kubeconfig}{kubernetes}\n  \
+           Operator    token in {operator}\n  \
+           Log         {log}\n\n\
+         Next:\n  \
+           trueup{data_dir} get services\n  \
+           trueup{data_dir} watch storefront --until healthy",
+        url = client.url,
+        token = client.token,
+        kubeconfig = install.kubeconfig().display(),
+        operator = install.operator_token_file().display(),
+        log = install.log_file().display(),
+    ))
+}
+
+/// Shows what the slow parts do, for ever: as a moving line, or as lines now and then.
+async fn tell_steps(terminal: Terminal, progress: &Progress) {
+    let mut told = std::collections::BTreeMap::new();
+    loop {
+        for step in progress.steps() {
+            let line = step.line(clock::now());
+            let shown = if terminal.is_live() {
+                terminal.moving(&line)
+            } else {
+                let last = told.get(step.part);
+                let again = last.is_none_or(|(what, at): &(String, tokio::time::Instant)| {
+                    *what != step.what || at.elapsed() >= TELL_AGAIN
+                });
+                if again {
+                    told.insert(step.part, (step.what.clone(), tokio::time::Instant::now()));
+                    terminal.note(&line)
+                } else {
+                    Ok(())
+                }
+            };
+            if shown.is_err() {
+                // Nobody reads it any more; serving goes on.
+                std::future::pending::<()>().await;
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+}
+
+/// Asks for the end on Ctrl-C or SIGTERM; the rest ends by itself, parts last.
+async fn stop_on_signal(terminal: Terminal, stop: &CancellationToken) {
+    let (Ok(mut interrupt), Ok(mut terminate)) =
+        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+    stop.cancel();
+    terminal.note("Stopping everything that was started here …").ok();
+    std::future::pending().await
+}
+
+/// For tests of the bad days: `TRUEUP_CRASH_AT=point:hit` ends the process there.
+fn arm_crash() -> anyhow::Result<()> {
+    let Ok(armed) = std::env::var("TRUEUP_CRASH_AT") else { return Ok(()) };
+    let (point, hit) = armed.split_once(':').unwrap_or((&armed, "1"));
+    crash::arm(point, hit.parse()?).map_err(|point| anyhow::anyhow!("there is no crash point `{point}`"))
+}

@@ -1,0 +1,31 @@
+//! Demo data: declared through the front door, like anybody's.
+
+use trueup_api::Client;
+
+use crate::cli::manifest::{Manifest, parse};
+
+const DEMO: &str = include_str!("../../../demo/demo.yaml");
+
+/// The project that is meant where a command names none.
+pub(crate) const PROJECT: &str = "shop";
+
+/// Declares the demo's projects and services, if this org has no projects yet.
+pub(crate) async fn declare(client: &Client) -> anyhow::Result<()> {
+    if !client.project_list().await?.items.is_empty() {
+        return Ok(());
+    }
+    for (place, document) in parse("demo.yaml", DEMO) {
+        let manifest =
+            document.map_err(|wrong| anyhow::anyhow!("{place}: {}; {}", wrong.message, wrong.fix))?;
+        match manifest {
+            Manifest::Project { name, body } => {
+                client.project_put(&name, &body).await?;
+            }
+            Manifest::Service { name, body } => {
+                let project = body.project.as_deref().unwrap_or(PROJECT);
+                client.service_put(project, &name, &body, None).await?;
+            }
+        }
+    }
+    Ok(())
+}

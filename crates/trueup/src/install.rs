@@ -1,0 +1,145 @@
+//! An install: one data directory with everything that must survive a restart.
+//!
+//! The master key is the root of everything secret (role passwords, generated secrets, ownership
+//! proofs) and never goes into Postgres. Losing it means losing the proof of what is ours.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use trueup_rules::proof::derive;
+use trueup_store::RolePasswords;
+
+/// The data directory and what is in it.
+#[derive(Debug, Clone)]
+pub(crate) struct Install {
+    dir: PathBuf,
+}
+
+/// Held while a process serves this install; two of them would fight.
+#[derive(Debug)]
+pub(crate) struct Lock(#[expect(dead_code, reason = "holding it is its use")] File);
+
+impl Install {
+    /// Opens the install in this folder, making what is missing.
+    pub(crate) fn open(dir: &Path) -> anyhow::Result<Self> {
+        // Traversable by others: the embedded Postgres runs as another user when we are root.
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o711)
+            .create(dir)
+            .with_context(|| format!("cannot make the data directory {}", dir.display()))?;
+        let dir = dir.canonicalize().context("cannot find the data directory")?;
+        let install = Self { dir };
+        DirBuilder::new().recursive(true).mode(0o700).create(install.dir.join("log"))?;
+        Ok(install)
+    }
+
+    /// Takes the install for this process, or nothing if another one has it.
+    pub(crate) fn lock(&self) -> anyhow::Result<Option<Lock>> {
+        let path = self.dir.join("trueup.lock");
+        let file = OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Lock(file))),
+            Err(fs::TryLockError::WouldBlock) => Ok(None),
+            Err(fs::TryLockError::Error(error)) => Err(error.into()),
+        }
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub(crate) fn pid_file(&self) -> PathBuf {
+        self.dir.join("trueup.pid.json")
+    }
+
+    pub(crate) fn log_file(&self) -> PathBuf {
+        self.dir.join("log").join("trueup.log")
+    }
+
+    pub(crate) fn postgres(&self) -> PathBuf {
+        self.dir.join("postgres")
+    }
+
+    pub(crate) fn kube(&self) -> PathBuf {
+        self.dir.join("kube")
+    }
+
+    pub(crate) fn kubeconfig(&self) -> PathBuf {
+        self.kube().join("kubeconfig")
+    }
+
+    pub(crate) fn operator_token_file(&self) -> PathBuf {
+        self.dir.join("operator.token")
+    }
+
+    /// The master key, made once.
+    pub(crate) fn master_key(&self) -> anyhow::Result<[u8; 32]> {
+        let text = self.secret("master.key", || hex(&random::<32>()))?;
+        let bytes: Option<Vec<u8>> = (0..text.len() / 2)
+            .map(|i| u8::from_str_radix(text.get(2 * i..2 * i + 2)?, 16).ok())
+            .collect();
+        bytes.and_then(|bytes| bytes.try_into().ok()).with_context(|| {
+            let path = self.dir.join("master.key");
+            format!("{} is damaged: restore it from a backup; without it nothing can be proved to be ours", path.display())
+        })
+    }
+
+    /// The token of the demo org's owner, made once.
+    pub(crate) fn owner_token(&self) -> anyhow::Result<String> {
+        self.secret("owner.token", || format!("tu_{}", hex(&random::<24>())))
+    }
+
+    /// The operator's token, made once.
+    pub(crate) fn operator_token(&self) -> anyhow::Result<String> {
+        self.secret("operator.token", || format!("tu_{}", hex(&random::<24>())))
+    }
+
+    /// Who this install is when it asks for leases: the same after each restart.
+    pub(crate) fn holder(&self) -> anyhow::Result<String> {
+        self.secret("instance.id", || hex(&random::<8>()))
+    }
+
+    /// A file with one line that only its owner can read, made on first use.
+    fn secret(&self, name: &str, make: impl FnOnce() -> String) -> anyhow::Result<String> {
+        let path = self.dir.join(name);
+        let wrong = || format!("cannot use {}", path.display());
+        match fs::read_to_string(&path) {
+            Ok(text) => return Ok(text.trim().to_owned()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error).with_context(wrong),
+        }
+        // Written whole or not at all: a half-written key would be a lost one.
+        let draft = self.dir.join(format!("{name}.new"));
+        let value = make();
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&draft)
+            .with_context(wrong)?;
+        writeln!(file, "{value}").and_then(|()| file.sync_all()).with_context(wrong)?;
+        fs::rename(&draft, &path).with_context(wrong)?;
+        Ok(value)
+    }
+}
+
+/// Passwords of the database roles, derived so that no file has to hold them.
+pub(crate) fn role_passwords(master: &[u8; 32]) -> RolePasswords {
+    let password = |role: &str| hex(&derive(master, &["postgres-role", role]));
+    RolePasswords { owner: password("owner"), app: password("app"), worker: password("worker") }
+}
+
+fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).expect("the operating system should have randomness");
+    bytes
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

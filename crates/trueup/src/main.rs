@@ -1,0 +1,15 @@
+//! The one binary: reads the command line and hands over to the command.
+
+mod cli;
+mod demo;
+mod install;
+mod logging;
+mod serve;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    cli::main(cli::Cli::parse())
+}

@@ -1,0 +1,180 @@
+//! Serving: everything of one install in one process, wired together and taken down in order.
+//!
+//! The parts below (Postgres, the local Kubernetes) are kept alive for as long as the loops and the
+//! API run, and are stopped after them.
+
+mod parts;
+mod seed;
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use prometheus_client::registry::Registry;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+use trueup_api::Client;
+use trueup_cluster::Switch;
+use trueup_control::{Measured, Metrics, Sealer, Tenure};
+use trueup_http::Door;
+use trueup_local::Progress;
+use trueup_model::Clock;
+use trueup_store::{App, DbClock, Signals, Worker, bootstrap};
+
+use crate::install::{Install, role_passwords};
+use crate::{cli::connection::ClientFile, demo};
+
+/// What to serve.
+#[derive(Debug, Clone)]
+pub(crate) struct Options {
+    /// The port on 127.0.0.1.
+    pub(crate) port: u16,
+    /// A kubeconfig, instead of the local cluster.
+    pub(crate) cluster: Option<PathBuf>,
+    /// Whether to declare the demo data.
+    pub(crate) demo: bool,
+}
+
+/// Serves until `stop`; says through `ready` when requests are answered.
+pub(crate) async fn run(
+    install: &Install,
+    options: &Options,
+    progress: &Progress,
+    ready: oneshot::Sender<ClientFile>,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
+    // The port first: it is the one thing that a person may have to change.
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, options.port));
+    let listener = TcpListener::bind(address).await.with_context(|| {
+        format!("port {} is taken; choose another with --port, or stop what uses it", options.port)
+    })?;
+    let postgres = parts::start_postgres(install, progress).await?;
+    let system = System::build(install, postgres.admin_url()).await?;
+    let url = format!("http://{}", listener.local_addr()?);
+
+    let stop_parts = CancellationToken::new();
+    let front = async {
+        let served = system.serve(listener, url, options, ready, stop).await;
+        stop_parts.cancel();
+        served
+    };
+    let (served, kube, postgres) = tokio::join!(
+        front,
+        parts::keep_cluster(install, options, progress, &system, &stop_parts),
+        parts::keep_postgres(install, postgres, progress, &stop_parts),
+    );
+    if let Some(kube) = kube {
+        progress.begin("kubernetes", "stopping");
+        kube.stop().await?;
+        progress.finish("kubernetes");
+    }
+    if let Some(postgres) = postgres {
+        postgres.stop().await?;
+    }
+    served
+}
+
+/// What every part of a serving process shares.
+struct System {
+    app: App,
+    worker: Worker,
+    signals: Signals,
+    clock: Arc<DbClock>,
+    switch: Arc<Switch>,
+    seeded: seed::Seeded,
+    master_key: [u8; 32],
+    holder: String,
+}
+
+impl System {
+    /// Makes the database ready and opens it.
+    async fn build(install: &Install, admin_url: String) -> anyhow::Result<Self> {
+        let master_key = install.master_key()?;
+        let urls = bootstrap(&admin_url, "trueup", &role_passwords(&master_key)).await?;
+        let app = App::connect(&urls.app)?;
+        let clock = Arc::new(DbClock::unanchored());
+        clock.anchor(&app).await?;
+        let seeded = seed::seed(install, &urls.owner, clock.now()).await?;
+        Ok(Self {
+            app,
+            worker: Worker::connect(&urls.worker)?,
+            signals: Signals::default(),
+            clock,
+            switch: Arc::default(),
+            seeded,
+            master_key,
+            holder: install.holder()?,
+        })
+    }
+
+    /// Runs the API and the loops until `stop`.
+    async fn serve(
+        &self,
+        listener: TcpListener,
+        url: String,
+        options: &Options,
+        ready: oneshot::Sender<ClientFile>,
+        stop: CancellationToken,
+    ) -> anyhow::Result<()> {
+        let mut registry = Registry::default();
+        let metrics = Metrics::register(&mut registry);
+        let door = Door {
+            app: self.app.clone(),
+            signals: self.signals.clone(),
+            clock: self.clock(),
+            registry: Arc::new(registry),
+            stop: stop.clone(),
+        };
+        let server = axum::serve(listener, trueup_http::router(door))
+            .with_graceful_shutdown(stop.clone().cancelled_owned());
+        let announce = async {
+            let client = ClientFile {
+                url,
+                token: self.seeded.owner_token.clone(),
+                project: options.demo.then(|| demo::PROJECT.to_owned()),
+            };
+            if options.demo {
+                demo::declare(&Client::new(&client.url, &client.token)?).await?;
+            }
+            // Nobody listens any more only if the process is already on its way out.
+            let _unheard = ready.send(client);
+            stop.cancelled().await;
+            anyhow::Ok(())
+        };
+        let sealer = Sealer {
+            worker: self.worker.clone(),
+            signals: self.signals.clone(),
+            clock: self.clock(),
+            metrics: metrics.clone(),
+        };
+        let loops = async {
+            tokio::select! {
+                () = self.tenure(metrics).run(stop.clone()) => {}
+                () = sealer.run() => {}
+            }
+        };
+        let (served, announced, ()) = tokio::join!(async { server.await }, announce, loops);
+        served.context("the API stopped")?;
+        announced
+    }
+
+    fn clock(&self) -> Arc<dyn Clock> {
+        Arc::clone(&self.clock) as Arc<dyn Clock>
+    }
+
+    fn tenure(&self, metrics: Metrics) -> Tenure {
+        let switch = Arc::clone(&self.switch) as Arc<dyn trueup_cluster::Cluster>;
+        Tenure {
+            worker: self.worker.clone(),
+            signals: self.signals.clone(),
+            clock: self.clock(),
+            metrics: metrics.clone(),
+            cluster: Arc::new(Measured::new(switch, self.clock(), metrics)),
+            cluster_id: self.seeded.cluster,
+            holder: self.holder.clone(),
+            master_key: self.master_key,
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! What a fresh install knows: templates, its cluster, the demo org and two tokens.
+
+use jiff::Timestamp;
+use trueup_model::ClusterId;
+use trueup_model::principal::Role;
+use trueup_model::template::Template;
+use trueup_store::Setup;
+
+use crate::install::Install;
+
+/// Shipped templates, each a version-1 row.
+const TEMPLATES: [&str; 2] = [
+    include_str!("../../../../templates/web.yaml"),
+    include_str!("../../../../templates/minecraft.yaml"),
+];
+
+/// What the rest of the process needs of it.
+#[derive(Debug)]
+pub(super) struct Seeded {
+    pub(super) cluster: ClusterId,
+    pub(super) owner_token: String,
+}
+
+/// Makes sure that it is all there.
+pub(super) async fn seed(
+    install: &Install,
+    owner_url: &str,
+    now: Timestamp,
+) -> anyhow::Result<Seeded> {
+    let setup = Setup::connect(owner_url).await?;
+    for text in TEMPLATES {
+        setup.ensure_template(&template(text)?).await?;
+    }
+    let cluster = setup.ensure_cluster("local", now).await?;
+    let org = setup.ensure_org("demo", now).await?;
+    let owner_token = install.owner_token()?;
+    setup.ensure_token(&owner_token, "demo owner", Role::Owner, Some(org), now).await?;
+    setup.ensure_token(&install.operator_token()?, "operator", Role::Operator, None, now).await?;
+    Ok(Seeded { cluster, owner_token })
+}
+
+fn template(text: &str) -> anyhow::Result<Template> {
+    Ok(serde_saphyr::from_str(text)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Map, Value, json};
+    use trueup_rules::template::resolve;
+
+    use super::*;
+
+    #[test]
+    fn every_shipped_template_resolves_from_what_it_needs() {
+        for text in TEMPLATES {
+            let template = template(text).unwrap();
+            let needed: Map<String, Value> = template
+                .parameters
+                .iter()
+                .filter(|(_, parameter)| parameter.default.is_none())
+                .map(|(name, _)| (name.clone(), json!("example:1")))
+                .collect();
+            let spec = resolve(&template, &needed);
+            assert!(spec.is_ok(), "{}: {spec:?}", template.name);
+        }
+    }
+}

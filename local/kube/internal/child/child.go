@@ -1,0 +1,114 @@
+// Package child runs one component and starts it again when it ends by itself.
+package child
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"time"
+
+	"trueup.dev/local/kube/internal/parts"
+	"trueup.dev/local/kube/internal/place"
+)
+
+const (
+	firstPause = 500 * time.Millisecond
+	longPause  = 10 * time.Second
+	// A run this long counts as healthy, and the next failure starts with a short pause again.
+	healthyRun = 30 * time.Second
+	// A log above this size is set aside at the next start.
+	largeLog = 16 << 20
+)
+
+// Child is a supervised component.
+type Child struct {
+	cancel context.CancelFunc
+	kill   context.CancelFunc
+	done   chan struct{}
+}
+
+// Start begins to supervise. `restarted` is told about every unexpected end.
+func Start(dir place.Dir, part parts.Part, restarted func(cause error, pause time.Duration)) *Child {
+	wanted, cancel := context.WithCancel(context.Background())
+	alive, kill := context.WithCancel(context.Background())
+	child := &Child{cancel: cancel, kill: kill, done: make(chan struct{})}
+	go func() {
+		defer close(child.done)
+		defer kill()
+		// The kernel sends the parent-death signal when the *thread* that forked ends, so this
+		// goroutine keeps its thread for as long as it may have a child.
+		runtime.LockOSThread()
+		keepRunning(wanted, alive, dir, part, restarted)
+	}()
+	return child
+}
+
+// Stop asks the component to end, and ends it after the grace time.
+func (c *Child) Stop(grace time.Duration) {
+	c.cancel()
+	select {
+	case <-c.done:
+	case <-time.After(grace):
+		c.kill()
+		<-c.done
+	}
+}
+
+func keepRunning(wanted, alive context.Context, dir place.Dir, part parts.Part, restarted func(error, time.Duration)) {
+	pause := firstPause
+	for {
+		began := time.Now()
+		cause := runOnce(wanted, alive, dir, part)
+		if wanted.Err() != nil {
+			return
+		}
+		if time.Since(began) > healthyRun {
+			pause = firstPause
+		}
+		restarted(cause, pause)
+		select {
+		case <-wanted.Done():
+			return
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, longPause)
+	}
+}
+
+func runOnce(wanted, alive context.Context, dir place.Dir, part parts.Part) error {
+	log, err := openLog(dir.Log(part.Name))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+
+	command := exec.CommandContext(alive, part.Program, part.Args...)
+	command.Dir = string(dir)
+	// Nothing is inherited: ETCD_* and KWOK_* variables and a ~/.kwok folder would change what runs.
+	command.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + string(dir)}
+	command.Stdout = log
+	command.Stderr = log
+	command.SysProcAttr = &syscall.SysProcAttr{
+		// Ctrl-C in a terminal reaches the supervisor only, which then stops in order.
+		Setpgid: true,
+		// No component survives the supervisor, whatever ends it.
+		Pdeathsig: syscall.SIGKILL,
+	}
+	if err := command.Start(); err != nil {
+		return err
+	}
+	stopAsking := context.AfterFunc(wanted, func() { _ = command.Process.Signal(syscall.SIGTERM) })
+	defer stopAsking()
+	return command.Wait()
+}
+
+func openLog(name string) (*os.File, error) {
+	if info, err := os.Stat(name); err == nil && info.Size() > largeLog {
+		if err := os.Rename(name, name+".old"); err != nil {
+			return nil, err
+		}
+	}
+	return os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+}

@@ -1,0 +1,51 @@
+package pki
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+
+	"trueup.dev/local/kube/internal/place"
+)
+
+const contextName = "trueup-local"
+
+// WriteKubeconfig writes the administrator's kubeconfig with everything embedded, so that the file
+// can be handed to any client on its own. An unchanged file is left alone: clients may watch it.
+func WriteKubeconfig(dir place.Dir, server string) error {
+	ca, err := os.ReadFile(Cert(dir, ClusterCA))
+	if err != nil {
+		return err
+	}
+	cert, err := os.ReadFile(Cert(dir, Admin))
+	if err != nil {
+		return err
+	}
+	key, err := os.ReadFile(Key(dir, Admin))
+	if err != nil {
+		return err
+	}
+
+	config := api.NewConfig()
+	config.Clusters[contextName] = &api.Cluster{Server: server, CertificateAuthorityData: ca}
+	config.AuthInfos[contextName] = &api.AuthInfo{ClientCertificateData: cert, ClientKeyData: key}
+	config.Contexts[contextName] = &api.Context{Cluster: contextName, AuthInfo: contextName}
+	config.CurrentContext = contextName
+	content, err := clientcmd.Write(*config)
+	if err != nil {
+		return fmt.Errorf("cannot encode the kubeconfig: %w", err)
+	}
+
+	current, err := os.ReadFile(dir.Kubeconfig())
+	if err == nil && bytes.Equal(current, content) {
+		return nil
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return place.WriteFile(dir.Kubeconfig(), content, 0o600)
+}

@@ -1,0 +1,83 @@
+// Package seed puts into a fresh cluster what every workload expects: nodes to run on and a storage
+// class whose claims bind. Running it again changes nothing.
+package seed
+
+import (
+	"context"
+	"fmt"
+
+	core "k8s.io/api/core/v1"
+	storage "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// ClassLabel marks the nodes on which no container really runs; everything shown about their pods
+// must be called simulated.
+const (
+	ClassLabel     = "trueup.dev/node-class"
+	ClassSimulated = "simulated"
+)
+
+const (
+	storageClass = "standard"
+	provisioner  = "kubernetes.io/host-path"
+)
+
+// Apply creates what is missing. Nodes that exist are left as they are, also when fewer are asked for:
+// pods may run on them.
+func Apply(ctx context.Context, client kubernetes.Interface, nodes int) error {
+	if err := createStorageClass(ctx, client); err != nil {
+		return fmt.Errorf("cannot create the storage class %s: %w", storageClass, err)
+	}
+	for number := 1; number <= nodes; number++ {
+		node := simulatedNode(fmt.Sprintf("simulated-%d", number))
+		_, err := client.CoreV1().Nodes().Create(ctx, node, meta.CreateOptions{})
+		if err != nil && !errors.IsAlreadyExists(err) {
+			return fmt.Errorf("cannot create the node %s: %w", node.Name, err)
+		}
+	}
+	return nil
+}
+
+func createStorageClass(ctx context.Context, client kubernetes.Interface) error {
+	reclaim := core.PersistentVolumeReclaimDelete
+	binding := storage.VolumeBindingImmediate
+	class := &storage.StorageClass{
+		ObjectMeta: meta.ObjectMeta{
+			Name:        storageClass,
+			Annotations: map[string]string{"storageclass.kubernetes.io/is-default-class": "true"},
+		},
+		Provisioner:       provisioner,
+		ReclaimPolicy:     &reclaim,
+		VolumeBindingMode: &binding,
+	}
+	_, err := client.StorageV1().StorageClasses().Create(ctx, class, meta.CreateOptions{})
+	if errors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}
+
+func simulatedNode(name string) *core.Node {
+	capacity := core.ResourceList{
+		core.ResourceCPU:    resource.MustParse("32"),
+		core.ResourceMemory: resource.MustParse("128Gi"),
+		core.ResourcePods:   resource.MustParse("110"),
+	}
+	return &core.Node{
+		ObjectMeta: meta.ObjectMeta{
+			Name: name,
+			Labels: map[string]string{
+				ClassLabel:           ClassSimulated,
+				core.LabelHostname:   name,
+				core.LabelOSStable:   "linux",
+				core.LabelArchStable: "amd64",
+			},
+			Annotations: map[string]string{"type": "kwok"},
+		},
+		Status: core.NodeStatus{Capacity: capacity, Allocatable: capacity},
+	}
+}

@@ -1,0 +1,205 @@
+// Package supervisor runs the components of one cluster together: in order, restarted when they
+// crash, and stopped in reverse.
+package supervisor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+
+	"trueup.dev/local/kube/internal/child"
+	"trueup.dev/local/kube/internal/parts"
+	"trueup.dev/local/kube/internal/pki"
+	"trueup.dev/local/kube/internal/place"
+	"trueup.dev/local/kube/internal/seed"
+	"trueup.dev/local/kube/internal/stages"
+)
+
+type options struct {
+	dir   string
+	nodes int
+	fast  bool
+}
+
+// readyFile tells other processes that the cluster serves, and where.
+type readyFile struct {
+	Kubeconfig string `json:"kubeconfig"`
+	Server     string `json:"server"`
+	PID        int    `json:"pid"`
+	Version    string `json:"version"`
+}
+
+// cluster is what runs, in the order in which it was started.
+type cluster struct {
+	dir     place.Dir
+	report  *reporter
+	running []running
+}
+
+type running struct {
+	name  string
+	child *child.Child
+	grace time.Duration
+}
+
+// run serves until the context ends.
+func run(ctx context.Context, options options, report *reporter) error {
+	dir, err := place.Make(options.dir)
+	if err != nil {
+		return err
+	}
+	lock, err := dir.Acquire()
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if err := removeReady(dir); err != nil {
+		return err
+	}
+	set, err := prepare(dir, options.fast)
+	if err != nil {
+		return err
+	}
+
+	cluster := &cluster{dir: dir, report: report}
+	defer cluster.stop()
+	if err := cluster.start(ctx, set, options.nodes); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// prepare writes every file that the components read.
+func prepare(dir place.Dir, fast bool) (parts.Set, error) {
+	ports, err := dir.ChoosePorts()
+	if err != nil {
+		return parts.Set{}, err
+	}
+	set, err := parts.NewSet(dir, ports, fast)
+	if err != nil {
+		return parts.Set{}, err
+	}
+	if err := pki.Ensure(dir); err != nil {
+		return parts.Set{}, err
+	}
+	if err := pki.WriteKubeconfig(dir, set.Server()); err != nil {
+		return parts.Set{}, err
+	}
+	all, err := stages.All()
+	if err != nil {
+		return parts.Set{}, err
+	}
+	return set, place.WriteFile(dir.Stages(), all, 0o600)
+}
+
+func (c *cluster) start(ctx context.Context, set parts.Set, nodes int) error {
+	answers, err := etcdAnswers(set)
+	if err != nil {
+		return err
+	}
+	c.launch(set.Etcd(), 3*time.Second)
+	if err := c.await(ctx, "etcd", answers); err != nil {
+		return err
+	}
+	client, err := connect(c.dir)
+	if err != nil {
+		return err
+	}
+	// It would wait for open watches to end by themselves, which no client does.
+	c.launch(set.APIServer(), 3*time.Second)
+	if err := c.await(ctx, "kube-apiserver", apiAnswers(client)); err != nil {
+		return err
+	}
+	// These keep trying by themselves, so nothing waits for them.
+	c.launch(set.ControllerManager(), 2*time.Second)
+	c.launch(set.Scheduler(), 2*time.Second)
+	c.launch(set.Simulator(), 2*time.Second)
+
+	c.report.say("seed", starting, "")
+	if err := seed.Apply(ctx, client, nodes); err != nil {
+		return err
+	}
+	c.report.say("seed", ready, "")
+	return c.announce(client, set)
+}
+
+func (c *cluster) launch(part parts.Part, grace time.Duration) {
+	c.report.say(part.Name, starting, "")
+	supervised := child.Start(c.dir, part, func(cause error, pause time.Duration) {
+		c.report.say(part.Name, restarting, fmt.Sprintf("ended (%v), again in %s; see %s", cause, pause, c.dir.Log(part.Name)))
+	})
+	c.running = append(c.running, running{name: part.Name, child: supervised, grace: grace})
+}
+
+func (c *cluster) await(ctx context.Context, name string, check func(context.Context) error) error {
+	if err := poll(ctx, check); err != nil {
+		return fmt.Errorf("%s did not answer, see %s: %w", name, c.dir.Log(name), err)
+	}
+	c.report.say(name, ready, "")
+	return nil
+}
+
+func (c *cluster) announce(client *kubernetes.Clientset, set parts.Set) error {
+	version, err := client.Discovery().ServerVersion()
+	if err != nil {
+		return fmt.Errorf("the API server does not tell its version: %w", err)
+	}
+	content, err := json.Marshal(readyFile{
+		Kubeconfig: c.dir.Kubeconfig(),
+		Server:     set.Server(),
+		PID:        os.Getpid(),
+		Version:    version.GitVersion,
+	})
+	if err != nil {
+		return err
+	}
+	if err := place.WriteFile(c.dir.Ready(), content, 0o600); err != nil {
+		return err
+	}
+	c.report.say("cluster", ready, set.Server())
+	return nil
+}
+
+// stop ends the components in reverse: controllers lose their API server last, the API server its
+// database last. The grace times add up to less than ten seconds because the clients go together.
+func (c *cluster) stop() {
+	if err := removeReady(c.dir); err != nil {
+		c.report.say("cluster", failed, err.Error())
+	}
+	servers := min(len(c.running), 2)
+	c.stopTogether(c.running[servers:])
+	for index := servers - 1; index >= 0; index-- {
+		c.stopTogether(c.running[index : index+1])
+	}
+	c.report.say("cluster", stopped, "")
+}
+
+func (c *cluster) stopTogether(group []running) {
+	done := make(chan string)
+	for _, item := range group {
+		go func() {
+			item.child.Stop(item.grace)
+			done <- item.name
+		}()
+	}
+	for range group {
+		c.report.say(<-done, stopped, "")
+	}
+}
+
+func removeReady(dir place.Dir) error {
+	err := os.Remove(dir.Ready())
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
+}
