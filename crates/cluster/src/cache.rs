@@ -33,7 +33,10 @@ impl Cache {
     /// Learns which pods belong to an order's unit.
     pub(crate) fn expect_pods(&mut self, order: &Order) {
         if let Body::Service(body) = &order.body {
-            self.pod_owners.insert((order.namespace.clone(), body.object_name.clone()), order.unit);
+            self.pod_owners.insert(
+                (order.namespace.clone(), body.object_name.clone()),
+                order.unit,
+            );
         }
     }
 
@@ -54,13 +57,21 @@ impl Cache {
                 .filter_map(|key| self.objects.get(key).map(Arc::clone))
                 .collect(),
         };
-        Observed { objects, pods, project_ready }
+        Observed {
+            objects,
+            pods,
+            project_ready,
+        }
     }
 
     /// An object is there, as a watch or a write's answer says.
     pub(crate) fn present(&mut self, kind: Kind, object: Value) -> Option<Unit> {
         let key = key_of(kind, &object);
-        if self.objects.get(&key).is_some_and(|known| version(known) > version(&object)) {
+        if self
+            .objects
+            .get(&key)
+            .is_some_and(|known| version(known) > version(&object))
+        {
             return None;
         }
         let unit = self.unit_of(kind, &object);
@@ -74,7 +85,11 @@ impl Cache {
     /// An object is gone, as a watch says.
     pub(crate) fn gone(&mut self, kind: Kind, object: &Value) -> Option<Unit> {
         let key = key_of(kind, object);
-        if self.objects.get(&key).is_some_and(|known| version(known) > version(object)) {
+        if self
+            .objects
+            .get(&key)
+            .is_some_and(|known| version(known) > version(object))
+        {
             return None;
         }
         self.forget(&key)
@@ -83,37 +98,48 @@ impl Cache {
     /// A read found nothing under this key.
     pub(crate) fn forget(&mut self, key: &ResourceKey) -> Option<Unit> {
         let known = self.objects.remove(key)?;
-        if let Some(label) = pod_label(key.kind, &known) {
-            if let Some(pods) = self.pods.get_mut(&label) {
-                pods.remove(key);
-            }
+        if let Some(label) = pod_label(key.kind, &known)
+            && let Some(pods) = self.pods.get_mut(&label)
+        {
+            pods.remove(key);
         }
         self.unit_of(key.kind, &known)
     }
 
     /// The server took our delete: until a watch says more, the object counts as terminating.
     pub(crate) fn terminating(&mut self, key: &ResourceKey, uid: &str) {
-        if let Some(known) = self.objects.get_mut(key) {
-            if known["metadata"]["uid"] == uid && known["metadata"]["deletionTimestamp"].is_null() {
-                Arc::make_mut(known)["metadata"]["deletionTimestamp"] = Value::String("now".to_owned());
-            }
+        if let Some(known) = self.objects.get_mut(key)
+            && known["metadata"]["uid"] == uid
+            && known["metadata"]["deletionTimestamp"].is_null()
+        {
+            let now = Value::String("now".to_owned());
+            Arc::make_mut(known)["metadata"]["deletionTimestamp"] = now;
         }
     }
 
     /// A whole set: what it lacks is gone, unless we wrote it after the set was made.
     pub(crate) fn replace(&mut self, kind: Kind, list: List) -> BTreeSet<Unit> {
         let at: u64 = list.version.parse().unwrap_or(0);
-        let listed: BTreeSet<ResourceKey> =
-            list.objects.iter().map(|object| key_of(kind, object)).collect();
+        let listed: BTreeSet<ResourceKey> = list
+            .objects
+            .iter()
+            .map(|object| key_of(kind, object))
+            .collect();
         let vanished: Vec<ResourceKey> = self
             .objects
             .iter()
-            .filter(|(key, known)| key.kind == kind && !listed.contains(key) && version(known) <= at)
+            .filter(|(key, known)| {
+                key.kind == kind && !listed.contains(key) && version(known) <= at
+            })
             .map(|(key, _)| key.clone())
             .collect();
         let mut touched: BTreeSet<Unit> =
             vanished.iter().filter_map(|key| self.forget(key)).collect();
-        touched.extend(list.objects.into_iter().filter_map(|object| self.present(kind, object)));
+        touched.extend(
+            list.objects
+                .into_iter()
+                .filter_map(|object| self.present(kind, object)),
+        );
         self.listed.insert(kind);
         touched
     }
@@ -132,8 +158,16 @@ impl Cache {
 
 fn pod_label(kind: Kind, object: &Value) -> Option<(String, String)> {
     let metadata = &object["metadata"];
-    let name = metadata["labels"][names::POD_LABEL].as_str().filter(|_| kind == Kind::Pod)?;
-    Some((metadata["namespace"].as_str().unwrap_or_default().to_owned(), name.to_owned()))
+    let name = metadata["labels"][names::POD_LABEL]
+        .as_str()
+        .filter(|_| kind == Kind::Pod)?;
+    Some((
+        metadata["namespace"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned(),
+        name.to_owned(),
+    ))
 }
 
 fn key_of(kind: Kind, object: &Value) -> ResourceKey {
@@ -143,7 +177,10 @@ fn key_of(kind: Kind, object: &Value) -> ResourceKey {
 
 /// resourceVersions of one server are numbers that grow; Kubernetes promises so since 1.35.
 fn version(object: &Value) -> u64 {
-    object["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok()).unwrap_or(0)
+    object["metadata"]["resourceVersion"]
+        .as_str()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -156,7 +193,10 @@ mod tests {
     }
 
     fn version_of(cache: &Cache, name: &str) -> Option<u64> {
-        cache.objects.get(&ResourceKey::new(Kind::ConfigMap, "n", name)).map(|object| version(object))
+        cache
+            .objects
+            .get(&ResourceKey::new(Kind::ConfigMap, "n", name))
+            .map(|object| version(object))
     }
 
     #[test]
@@ -176,7 +216,10 @@ mod tests {
         let mut cache = Cache::default();
         cache.present(Kind::ConfigMap, config("old", 3));
         cache.present(Kind::ConfigMap, config("ours", 12));
-        let list = List { objects: vec![config("listed", 9)], version: "10".to_owned() };
+        let list = List {
+            objects: vec![config("listed", 9)],
+            version: "10".to_owned(),
+        };
         cache.replace(Kind::ConfigMap, list);
         assert_eq!(version_of(&cache, "old"), None);
         assert_eq!(version_of(&cache, "ours"), Some(12));

@@ -84,16 +84,31 @@ impl Executor {
             };
             tasks.spawn(follower.run());
         }
-        let work = Work { shared, reports, slots: HashMap::new(), queue: Queue::default(), running: HashMap::new() };
+        let work = Work {
+            shared,
+            reports,
+            slots: HashMap::new(),
+            queue: Queue::default(),
+            running: HashMap::new(),
+        };
         tasks.spawn(work.run(orders, news));
-        Self { commands, freshness }
+        Self {
+            commands,
+            freshness,
+        }
     }
 
     /// Hands over an order; the answer comes when the first pass with it has ended.
     pub async fn order(&self, order: Order) -> oneshot::Receiver<Outcome> {
         let (passed, answer) = oneshot::channel();
         // A closed channel drops `passed`, which the receiver sees: nothing is lost silently.
-        let _gone = self.commands.send(Command { order: Box::new(order), passed }).await;
+        let _gone = self
+            .commands
+            .send(Command {
+                order: Box::new(order),
+                passed,
+            })
+            .await;
         answer
     }
 
@@ -130,7 +145,10 @@ impl Work {
         loop {
             self.start_passes(&mut passes);
             let clock = Arc::clone(&self.shared.clock);
-            let due = self.queue.next_due().map(|due| due.saturating_sub(clock.monotonic()));
+            let due = self
+                .queue
+                .next_due()
+                .map(|due| due.saturating_sub(clock.monotonic()));
             tokio::select! {
                 command = orders.recv() => match command {
                     Some(command) => self.take(command),
@@ -207,7 +225,9 @@ impl Work {
     fn start_passes(&mut self, passes: &mut JoinSet<Ended>) {
         while passes.len() < WIDTH {
             let Some(unit) = self.queue.pop() else { return };
-            let Some(slot) = self.slots.get(&unit).filter(|slot| !slot.running) else { continue };
+            let Some(slot) = self.slots.get(&unit).filter(|slot| !slot.running) else {
+                continue;
+            };
             let order = slot.order.clone();
             let project_ready = self.project_ready(order.project);
             let shared = Arc::clone(&self.shared);
@@ -231,22 +251,32 @@ impl Work {
     async fn settle(&mut self, ended: Ended) {
         let Ended { order, report } = ended;
         let unit = report.unit;
-        let Some(slot) = self.slots.get_mut(&unit) else { return };
+        let Some(slot) = self.slots.get_mut(&unit) else {
+            return;
+        };
         slot.running = false;
         let current = slot.order.generation == order.generation;
         if current {
             slot.order = order;
         }
-        let was_ready = slot.last.as_ref().is_some_and(|last| last.outcome == Outcome::Converged);
+        let was_ready = slot
+            .last
+            .as_ref()
+            .is_some_and(|last| last.outcome == Outcome::Converged);
         let is_ready = report.outcome == Outcome::Converged;
         let news = slot.last.as_ref().is_none_or(|last| is_news(last, &report));
         let outcome = report.outcome.clone();
         let finished = report.receipt.is_some() && current;
-        slot.last = Some(Report { changes: Vec::new(), ..report.clone() });
+        slot.last = Some(Report {
+            changes: Vec::new(),
+            ..report.clone()
+        });
         if news && self.reports.send(report).await.is_err() {
             return;
         }
-        let Some(slot) = self.slots.get_mut(&unit) else { return };
+        let Some(slot) = self.slots.get_mut(&unit) else {
+            return;
+        };
         if current {
             for waiter in slot.waiters.drain(..) {
                 // Whoever asked may have stopped waiting.
@@ -266,14 +296,19 @@ impl Work {
     /// Another pass at once if something happened meanwhile, or later if this one did not end well.
     fn follow_up(&mut self, unit: Unit, outcome: &Outcome) {
         let now = self.shared.clock.monotonic();
-        let Some(slot) = self.slots.get_mut(&unit) else { return };
+        let Some(slot) = self.slots.get_mut(&unit) else {
+            return;
+        };
         if slot.again || !slot.waiters.is_empty() {
             self.queue.push(unit);
             return;
         }
         match outcome {
             Outcome::Converged => slot.tries = 0,
-            Outcome::Waiting { .. } | Outcome::Deferred { .. } | Outcome::Blocked { .. } | Outcome::Failed { .. } => {
+            Outcome::Waiting { .. }
+            | Outcome::Deferred { .. }
+            | Outcome::Blocked { .. }
+            | Outcome::Failed { .. } => {
                 let pause = RETRY_LEAST * 2_u32.saturating_pow(slot.tries.min(6));
                 slot.tries = slot.tries.saturating_add(1);
                 self.queue.push_later(unit, now + pause.min(RETRY_MOST));
@@ -285,7 +320,9 @@ impl Work {
         let services: BTreeSet<Unit> = self
             .slots
             .iter()
-            .filter(|(unit, slot)| matches!(unit, Unit::Service(_)) && slot.order.project == project)
+            .filter(|(unit, slot)| {
+                matches!(unit, Unit::Service(_)) && slot.order.project == project
+            })
             .map(|(unit, _)| *unit)
             .collect();
         for unit in services {
@@ -300,7 +337,8 @@ impl Work {
         if let Some((unit, slot)) = unit.and_then(|unit| Some((unit, self.slots.get_mut(&unit)?))) {
             slot.running = false;
             slot.waiters.clear();
-            self.queue.push_later(unit, self.shared.clock.monotonic() + RETRY_MOST);
+            self.queue
+                .push_later(unit, self.shared.clock.monotonic() + RETRY_MOST);
         }
     }
 }

@@ -10,6 +10,7 @@ use serde_json::json;
 use trueup_model::key::ResourceKey;
 use trueup_model::order::Order;
 use trueup_model::report::{Change, Outcome, Report};
+use trueup_model::service::DesiredState;
 use trueup_model::{Clock, crash};
 use trueup_rules::observe::observe;
 use trueup_rules::plan::{Action, Observed, plan};
@@ -49,14 +50,14 @@ impl Shared {
     pub(crate) async fn pass(&self, mut order: Order, project_ready: bool) -> Ended {
         let mut changes = Vec::new();
         let mut receipt = None;
-        let outcome = loop_rounds(self, &mut order, project_ready, &mut changes, &mut receipt).await;
+        let outcome =
+            loop_rounds(self, &mut order, project_ready, &mut changes, &mut receipt).await;
         // The lock must be free again before `look` takes it.
         let complete = self.cache().is_complete();
         let observed = complete.then(|| self.look(&mut order, project_ready));
-        let applied = outcome == Outcome::Converged;
-        let observation = observed.map(|observed| {
-            observe(&order, &observed, applied, &self.proofs, self.clock.now())
-        });
+        let applied = outcome == Outcome::Converged && order.desired != DesiredState::Deleted;
+        let observation = observed
+            .map(|observed| observe(&order, &observed, applied, &self.proofs, self.clock.now()));
         let report = Report {
             unit: order.unit,
             org: order.org,
@@ -85,10 +86,16 @@ impl Shared {
     /// Carries out one action; answers what to tell the event log.
     async fn act(&self, order: &Order, action: &Action) -> Result<Option<Change>, CallError> {
         if !self.fence.is_open() {
-            return Err(CallError::Unreachable("the lease on this cluster is over".to_owned()));
+            return Err(CallError::Unreachable(
+                "the lease on this cluster is over".to_owned(),
+            ));
         }
         match action {
-            Action::Apply { key, object, change } => {
+            Action::Apply {
+                key,
+                object,
+                change,
+            } => {
                 in_order(order, key)?;
                 let stored = self.cluster.apply(key, object).await?;
                 crash::point("executor.applied");
@@ -102,7 +109,12 @@ impl Shared {
                 self.cache().terminating(key, uid);
                 Ok(Some(Change::Removed { key: key.clone() }))
             }
-            Action::ReleaseAnchor { key, uid, version, finalizers } => {
+            Action::ReleaseAnchor {
+                key,
+                uid,
+                version,
+                finalizers,
+            } => {
                 in_order(order, key)?;
                 let patch = json!({"metadata": {
                     "uid": uid, "resourceVersion": version, "finalizers": finalizers }});
@@ -136,7 +148,9 @@ async fn loop_rounds(
     receipt: &mut Option<trueup_model::receipt::Receipt>,
 ) -> Outcome {
     if !shared.cache().is_complete() {
-        return Outcome::Deferred { why: "the cluster has not been seen whole yet".to_owned() };
+        return Outcome::Deferred {
+            why: "the cluster has not been seen whole yet".to_owned(),
+        };
     }
     for _round in 0..ROUNDS {
         let observed = shared.look(order, project_ready);
@@ -168,7 +182,9 @@ async fn loop_rounds(
             }
         }
     }
-    Outcome::Waiting { on: "other writers to come to rest".to_owned() }
+    Outcome::Waiting {
+        on: "other writers to come to rest".to_owned(),
+    }
 }
 
 /// Reads everything afresh: a proof, or nothing after the cache learned what is still there.
@@ -176,10 +192,15 @@ async fn prove(
     shared: &Shared,
     order: &Order,
 ) -> Result<Option<trueup_model::receipt::Receipt>, Outcome> {
-    let verified =
-        verify(&*shared.cluster, order, &shared.proofs, &*shared.clock, &shared.observer)
-            .await
-            .map_err(|error| failure(&error))?;
+    let verified = verify(
+        &*shared.cluster,
+        order,
+        &shared.proofs,
+        &*shared.clock,
+        &shared.observer,
+    )
+    .await
+    .map_err(|error| failure(&error))?;
     match verified {
         Verified::Absent(receipt) => Ok(Some(receipt)),
         Verified::Present(objects) => {
@@ -188,9 +209,9 @@ async fn prove(
             }
             Ok(None)
         }
-        Verified::VolumeLeft(volume) => {
-            Err(Outcome::Waiting { on: format!("PersistentVolume/{volume} to be gone") })
-        }
+        Verified::VolumeLeft(volume) => Err(Outcome::Waiting {
+            on: format!("PersistentVolume/{volume} to be gone"),
+        }),
     }
 }
 
@@ -199,18 +220,26 @@ fn in_order(order: &Order, key: &ResourceKey) -> Result<(), CallError> {
     if order.recorded.contains_key(key) {
         Ok(())
     } else {
-        Err(CallError::Refused(format!("{key} is not part of this order")))
+        Err(CallError::Refused(format!(
+            "{key} is not part of this order"
+        )))
     }
 }
 
 fn key(action: &Action) -> &ResourceKey {
     match action {
-        Action::Apply { key, .. } | Action::Delete { key, .. } | Action::ReleaseAnchor { key, .. } => key,
+        Action::Apply { key, .. }
+        | Action::Delete { key, .. }
+        | Action::ReleaseAnchor { key, .. } => key,
         Action::VerifyAbsence => unreachable!("proving absence sends no write that could conflict"),
     }
 }
 
 fn failure(error: &CallError) -> Outcome {
     let why = error.to_string();
-    if error.is_away() { Outcome::Deferred { why } } else { Outcome::Failed { why } }
+    if error.is_away() {
+        Outcome::Deferred { why }
+    } else {
+        Outcome::Failed { why }
+    }
 }

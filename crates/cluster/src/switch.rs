@@ -19,14 +19,19 @@ pub struct Switch {
 
 impl Default for Switch {
     fn default() -> Self {
-        Self { connected: RwLock::new(None) }
+        Self {
+            connected: RwLock::new(None),
+        }
     }
 }
 
 impl Switch {
     /// Connects a cluster; calls go there from now on.
     pub fn connect(&self, cluster: Arc<dyn Cluster>) {
-        *self.connected.write().unwrap_or_else(PoisonError::into_inner) = Some(cluster);
+        *self
+            .connected
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = Some(cluster);
     }
 
     fn now(&self) -> Result<Arc<dyn Cluster>, CallError> {
@@ -62,7 +67,12 @@ impl Cluster for Switch {
         Box::pin(async move { self.now()?.patch(key, patch).await })
     }
 
-    fn delete<'a>(&'a self, key: &'a ResourceKey, uid: &'a str, version: &'a str) -> Answer<'a, ()> {
+    fn delete<'a>(
+        &'a self,
+        key: &'a ResourceKey,
+        uid: &'a str,
+        version: &'a str,
+    ) -> Answer<'a, ()> {
         Box::pin(async move { self.now()?.delete(key, uid, version).await })
     }
 }

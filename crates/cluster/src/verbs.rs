@@ -36,7 +36,8 @@ pub trait Cluster: Debug + Send + Sync {
 
     /// Deletes this incarnation in the background, if its uid and version are still these;
     /// [`CallError::Conflict`] where they are not. An object that is already gone is a success.
-    fn delete<'a>(&'a self, key: &'a ResourceKey, uid: &'a str, version: &'a str) -> Answer<'a, ()>;
+    fn delete<'a>(&'a self, key: &'a ResourceKey, uid: &'a str, version: &'a str)
+    -> Answer<'a, ()>;
 }
 
 /// Which objects of a kind are meant.
@@ -108,7 +109,10 @@ impl CallError {
     /// Whether the cluster as a whole cannot be asked now: a reason to defer, not a failure.
     #[must_use]
     pub const fn is_away(&self) -> bool {
-        matches!(self, Self::Unreachable(_) | Self::Unanswered(_) | Self::Server(_))
+        matches!(
+            self,
+            Self::Unreachable(_) | Self::Unanswered(_) | Self::Server(_)
+        )
     }
 
     /// A bounded label for metrics.

@@ -51,14 +51,46 @@ impl Metrics {
             lease_held: Gauge::default(),
         };
         let m = &metrics;
-        registry.register("trueup_cluster_calls", "Calls to the cluster by verb and outcome", m.calls.clone());
-        registry.register("trueup_cluster_call_seconds", "Duration of calls to the cluster", m.call_seconds.clone());
-        registry.register("trueup_reports", "Reports of executors by outcome", m.reports.clone());
-        registry.register("trueup_reconcile_seconds", "From an order to the end of its first pass", m.reconcile_seconds.clone());
-        registry.register("trueup_wakes_queued", "Wakes that wait", m.wakes_queued.clone());
-        registry.register("trueup_wakes_running", "Wakes that are worked on", m.wakes_running.clone());
-        registry.register("trueup_events_unsealed", "Events that wait for the sealer", m.events_unsealed.clone());
-        registry.register("trueup_lease_held", "Whether this process holds its cluster's lease", m.lease_held.clone());
+        registry.register(
+            "trueup_cluster_calls",
+            "Calls to the cluster by verb and outcome",
+            m.calls.clone(),
+        );
+        registry.register(
+            "trueup_cluster_call_seconds",
+            "Duration of calls to the cluster",
+            m.call_seconds.clone(),
+        );
+        registry.register(
+            "trueup_reports",
+            "Reports of executors by outcome",
+            m.reports.clone(),
+        );
+        registry.register(
+            "trueup_reconcile_seconds",
+            "From an order to the end of its first pass",
+            m.reconcile_seconds.clone(),
+        );
+        registry.register(
+            "trueup_wakes_queued",
+            "Wakes that wait",
+            m.wakes_queued.clone(),
+        );
+        registry.register(
+            "trueup_wakes_running",
+            "Wakes that are worked on",
+            m.wakes_running.clone(),
+        );
+        registry.register(
+            "trueup_events_unsealed",
+            "Events that wait for the sealer",
+            m.events_unsealed.clone(),
+        );
+        registry.register(
+            "trueup_lease_held",
+            "Whether this process holds its cluster's lease",
+            m.lease_held.clone(),
+        );
         metrics
     }
 }

@@ -44,7 +44,9 @@ impl Tenure {
         while !stop.is_cancelled() {
             match self.acquire().await {
                 Ok(Some((lease, fence))) => self.hold(lease, fence, &stop).await,
-                Ok(None) => tracing::debug!(cluster = %self.cluster_id, "another process holds the lease"),
+                Ok(None) => {
+                    tracing::debug!(cluster = %self.cluster_id, "another process holds the lease")
+                }
                 Err(error) => tracing::warn!(%error, "the lease cannot be asked for now"),
             }
             tokio::select! {
@@ -57,7 +59,10 @@ impl Tenure {
     async fn acquire(&self) -> Result<Option<(Lease, Arc<Fence>)>, Error> {
         let asked_at = self.clock.monotonic();
         let now = self.clock.now();
-        let lease = self.worker.acquire_lease(self.cluster_id, &self.holder, now).await?;
+        let lease = self
+            .worker
+            .acquire_lease(self.cluster_id, &self.holder, now)
+            .await?;
         let Some(lease) = lease else { return Ok(None) };
         let fence = Arc::new(Fence::closed(Arc::clone(&self.clock)));
         fence.open(asked_at, Lease::TTL);
@@ -70,16 +75,40 @@ impl Tenure {
     /// Runs the loops until the lease is lost or the process stops.
     async fn hold(&self, lease: Lease, fence: Arc<Fence>, stop: &CancellationToken) {
         self.metrics.lease_held.set(1);
-        let mut tasks = JoinSet::new();
+        let mut loops = JoinSet::new();
+        let executor = self.start(lease, &fence, &mut loops);
+        let why = tokio::select! {
+            () = stop.cancelled() => "told to stop",
+            () = self.keep(lease, &fence) => "the lease was lost",
+            () = self.note_freshness(&executor) => "the executor ended",
+            _ = loops.join_next() => "a loop ended; all of them start again",
+        };
+        tracing::info!(cluster = %self.cluster_id, epoch = lease.epoch, why, "leaving the cluster");
+        fence.close();
+        loops.shutdown().await;
+        self.metrics.lease_held.set(0);
+        if stop.is_cancelled()
+            && self
+                .worker
+                .release_lease(lease, self.clock.now())
+                .await
+                .is_err()
+        {
+            tracing::debug!("the lease could not be given back; it ends by itself");
+        }
+    }
+
+    /// Starts the executor, the driver and the settle loop.
+    fn start(&self, lease: Lease, fence: &Arc<Fence>, loops: &mut JoinSet<()>) -> Arc<Executor> {
         let (reports_in, reports) = mpsc::channel(4096);
         let parts = Parts {
             cluster: Arc::clone(&self.cluster),
             proofs: ProofKey::new(&self.master_key, self.cluster_id),
-            fence: Arc::clone(&fence),
+            fence: Arc::clone(fence),
             clock: Arc::clone(&self.clock),
             observer: format!("executor/{}", self.holder),
         };
-        let executor = Arc::new(Executor::start(parts, reports_in, &mut tasks));
+        let executor = Arc::new(Executor::start(parts, reports_in, loops));
         let settle = Settle {
             worker: self.worker.clone(),
             signals: self.signals.clone(),
@@ -96,22 +125,9 @@ impl Tenure {
             executor: Arc::clone(&executor),
             master_key: self.master_key,
         };
-        tasks.spawn(settle.run(reports));
-        tasks.spawn(driver.run());
-        tokio::select! {
-            () = stop.cancelled() => {}
-            () = self.note_freshness(&executor) => {}
-            () = self.keep(lease, &fence) => tracing::warn!(epoch = lease.epoch, "the lease was lost"),
-            ended = tasks.join_next() => tracing::error!(?ended, "a loop of the cluster ended; starting all of them again"),
-        }
-        fence.close();
-        tasks.shutdown().await;
-        self.metrics.lease_held.set(0);
-        if stop.is_cancelled() {
-            if let Err(error) = self.worker.release_lease(lease, self.clock.now()).await {
-                tracing::debug!(%error, "the lease could not be given back; it ends by itself");
-            }
-        }
+        loops.spawn(settle.run(reports));
+        loops.spawn(driver.run());
+        executor
     }
 
     /// Renews the lease; ends when it is lost.

@@ -15,7 +15,11 @@ use crate::view;
 pub(crate) fn accepted(door: &Door, row: &ServiceRow, changed: bool) -> Response {
     let service = view::service(row, door.clock.now());
     let location = format!("/v1/projects/{}/services/{}", service.project, service.id);
-    let status = if changed { StatusCode::ACCEPTED } else { StatusCode::OK };
+    let status = if changed {
+        StatusCode::ACCEPTED
+    } else {
+        StatusCode::OK
+    };
     let mut response = (status, Json(service)).into_response();
     let headers = response.headers_mut();
     if let Ok(location) = HeaderValue::from_str(&location) {
@@ -28,7 +32,10 @@ pub(crate) fn accepted(door: &Door, row: &ServiceRow, changed: bool) -> Response
 /// Adds the entity tag: generation, projection, freshness.
 pub(crate) fn tag(headers: &mut HeaderMap, door: &Door, row: &ServiceRow) {
     let fresh = u8::from(!is_stale(row.cluster_heard_at, door.clock.now()));
-    let tag = format!("\"g{}.p{}.f{fresh}\"", row.service.generation, row.projection);
+    let tag = format!(
+        "\"g{}.p{}.f{fresh}\"",
+        row.service.generation, row.projection
+    );
     if let Ok(tag) = HeaderValue::from_str(&tag) {
         headers.insert(header::ETAG, tag);
     }
@@ -37,13 +44,18 @@ pub(crate) fn tag(headers: &mut HeaderMap, door: &Door, row: &ServiceRow) {
 
 /// The generation a caller insists on, out of an entity tag of ours.
 pub(crate) fn if_generation(headers: &HeaderMap) -> Answer<Option<i64>> {
-    let Some(value) = headers.get(header::IF_MATCH) else { return Ok(None) };
+    let Some(value) = headers.get(header::IF_MATCH) else {
+        return Ok(None);
+    };
     let generation = value.to_str().ok().and_then(|tag| {
         let tag = tag.trim_matches('"').strip_prefix('g')?;
         tag.split('.').next()?.parse().ok()
     });
     generation.map(Some).ok_or_else(|| {
-        Failure::new(Code::BadRequest, "`If-Match` takes an ETag as it was given, such as \"g3.p7.f1\"")
+        Failure::new(
+            Code::BadRequest,
+            "`If-Match` takes an ETag as it was given, such as \"g3.p7.f1\"",
+        )
     })
 }
 

@@ -148,7 +148,9 @@ impl LocalKube {
 
 /// Ends what a killed trueup left running in this folder, if anything.
 pub async fn stop_left(dir: &Path) -> Result<bool, Error> {
-    supervise::stop_left(&dir.join(PID_FILE), &STOP).await.map_err(Error::from)
+    supervise::stop_left(&dir.join(PID_FILE), &STOP)
+        .await
+        .map_err(Error::from)
 }
 
 /// The supervisor of this folder. Our pid file may be missing when trueup was killed right after the

@@ -138,7 +138,9 @@ impl Postgres {
 
 /// Ends what a killed trueup left running in this folder, if anything.
 pub async fn stop_left(dir: &Path) -> Result<bool, Error> {
-    supervise::stop_left(&dir.join(PID_FILE), &STOP).await.map_err(Error::from)
+    supervise::stop_left(&dir.join(PID_FILE), &STOP)
+        .await
+        .map_err(Error::from)
 }
 
 /// The server that runs on this data directory. Our pid file may be missing when trueup was killed

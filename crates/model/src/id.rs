@@ -95,7 +95,9 @@ pub enum ParseIdError {
         wanted: &'static str,
     },
     /// The part after the prefix is not 26 characters of lower-case base32.
-    #[error("the part after `{prefix}_` is not a valid id: 26 characters of 0-9 and a-z are wanted")]
+    #[error(
+        "the part after `{prefix}_` is not a valid id: 26 characters of 0-9 and a-z are wanted"
+    )]
     Suffix {
         /// The prefix that did match.
         prefix: &'static str,
@@ -148,14 +150,16 @@ fn decode(text: &str) -> Option<u128> {
     if text.len() != SUFFIX_LEN {
         return None;
     }
-    text.bytes().enumerate().try_fold(0_u128, |value, (index, byte)| {
-        let digit = ALPHABET.iter().position(|c| *c == byte)?;
-        // 26 × 5 = 130 bits: the first character may only carry three.
-        if index == 0 && digit > 7 {
-            return None;
-        }
-        Some((value << 5) | u128::try_from(digit).ok()?)
-    })
+    text.bytes()
+        .enumerate()
+        .try_fold(0_u128, |value, (index, byte)| {
+            let digit = ALPHABET.iter().position(|c| *c == byte)?;
+            // 26 × 5 = 130 bits: the first character may only carry three.
+            if index == 0 && digit > 7 {
+                return None;
+            }
+            Some((value << 5) | u128::try_from(digit).ok()?)
+        })
 }
 
 impl<N: Noun> fmt::Display for Id<N> {
@@ -246,9 +250,20 @@ mod tests {
     #[test]
     fn a_foreign_prefix_and_a_broken_suffix_are_told_apart() {
         let project = ProjectId::from_uuid(Uuid::from_u128(1)).to_string();
-        assert_eq!(project.parse::<ServiceId>(), Err(ParseIdError::Prefix { wanted: "svc" }));
-        for broken in ["svc_", "svc_zz", "svc_8zzzzzzzzzzzzzzzzzzzzzzzzz", "svc_0123456789ABCDEFGHJKMNPQRS"] {
-            assert_eq!(broken.parse::<ServiceId>(), Err(ParseIdError::Suffix { prefix: "svc" }));
+        assert_eq!(
+            project.parse::<ServiceId>(),
+            Err(ParseIdError::Prefix { wanted: "svc" })
+        );
+        for broken in [
+            "svc_",
+            "svc_zz",
+            "svc_8zzzzzzzzzzzzzzzzzzzzzzzzz",
+            "svc_0123456789ABCDEFGHJKMNPQRS",
+        ] {
+            assert_eq!(
+                broken.parse::<ServiceId>(),
+                Err(ParseIdError::Suffix { prefix: "svc" })
+            );
         }
     }
 

@@ -28,10 +28,11 @@ impl Observation {
     /// A new resourceVersion alone says nothing: what it changed, if it matters, is in the rest.
     #[must_use]
     pub fn same_as(&self, other: &Self) -> bool {
-        let same_objects = self.objects.len() == other.objects.len()
-            && self.objects.iter().zip(&other.objects).all(|(a, b)| {
-                (&a.key, &a.uid, a.terminating) == (&b.key, &b.uid, b.terminating)
-            });
+        let same_objects =
+            self.objects.len() == other.objects.len()
+                && self.objects.iter().zip(&other.objects).all(|(a, b)| {
+                    (&a.key, &a.uid, a.terminating) == (&b.key, &b.uid, b.terminating)
+                });
         same_objects
             && (self.generation, self.applied) == (other.generation, other.applied)
             && self.workload == other.workload
@@ -108,8 +109,12 @@ impl Cause {
     #[must_use]
     pub const fn advice(self) -> &'static str {
         match self {
-            Self::ImagePull => "check the image's name and tag, and that the cluster can reach its registry",
-            Self::CrashLoop => "read the container's log: it starts and exits; fix the program or its variables",
+            Self::ImagePull => {
+                "check the image's name and tag, and that the cluster can reach its registry"
+            }
+            Self::CrashLoop => {
+                "read the container's log: it starts and exits; fix the program or its variables"
+            }
             Self::Unschedulable => "choose a smaller size, or ask the operator to add nodes",
             Self::ContainerConfig => "check variables and secrets that the container refers to",
         }

@@ -92,7 +92,7 @@ pub enum Body {
     /// The namespace and its policies.
     Project,
     /// A service's objects.
-    Service(ServiceBody),
+    Service(Box<ServiceBody>),
 }
 
 /// A service's part of an order.

@@ -1,7 +1,7 @@
 //! Who may do what: one function, asked before anything is read or recorded.
 
-use trueup_model::principal::{Permission, Principal, Role};
 use trueup_model::id::OrgId;
+use trueup_model::principal::{Permission, Principal, Role};
 
 /// Whether a principal may do this in this org.
 ///
@@ -54,6 +54,10 @@ mod tests {
                 .map(|permission| allows(&principal(role, Some(2)), here, permission));
             assert_eq!(elsewhere, [false; 3], "{role:?} of another org");
         }
-        assert!(allows(&principal(Role::Operator, None), here, ManageProjects));
+        assert!(allows(
+            &principal(Role::Operator, None),
+            here,
+            ManageProjects
+        ));
     }
 }

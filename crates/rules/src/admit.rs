@@ -57,14 +57,20 @@ pub fn admit(
     }
     let template = template.ok_or_else(|| unknown_template(&ask.template))?;
     let spec = resolve(template, &ask.parameters).map_err(Refused::Invalid)?;
-    let Some(current) = current else { return Ok(Admitted::Changed(spec)) };
+    let Some(current) = current else {
+        return Ok(Admitted::Changed(spec));
+    };
 
     let breaches = forbidden_changes(ask, template, current);
     if !breaches.is_empty() {
         return Err(Refused::Invalid(breaches));
     }
     let same = current.spec == spec && current.parameters == ask.parameters;
-    Ok(if same { Admitted::Unchanged } else { Admitted::Changed(spec) })
+    Ok(if same {
+        Admitted::Unchanged
+    } else {
+        Admitted::Changed(spec)
+    })
 }
 
 fn unknown_template(template: &TemplateRef) -> Refused {
@@ -78,7 +84,10 @@ fn forbidden_changes(ask: &Ask, template: &Template, current: &Service) -> Vec<B
     if ask.template != current.template {
         return vec![Breach {
             field: "template".to_owned(),
-            message: format!("cannot change from `{}`; declare a new service", current.template),
+            message: format!(
+                "cannot change from `{}`; declare a new service",
+                current.template
+            ),
         }];
     }
     template

@@ -54,7 +54,12 @@ fn sighting(key: &ResourceKey, object: &Arc<Value>) -> Sighting {
 }
 
 fn workload_seen(object: &Value) -> WorkloadSeen {
-    let count = |value: &Value| value.as_u64().and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
+    let count = |value: &Value| {
+        value
+            .as_u64()
+            .and_then(|n| u32::try_from(n).ok())
+            .unwrap_or(0)
+    };
     let status = &object["status"];
     WorkloadSeen {
         wanted: count(&object["spec"]["replicas"]),
@@ -98,11 +103,17 @@ fn container_problem(pod: &Value) -> Option<PodProblem> {
         };
         Some(problem(cause, &waiting["message"]))
     };
-    pod["status"]["containerStatuses"].as_array()?.iter().find_map(waiting)
+    pod["status"]["containerStatuses"]
+        .as_array()?
+        .iter()
+        .find_map(waiting)
 }
 
 fn problem(cause: Cause, detail: &Value) -> PodProblem {
-    PodProblem { cause, detail: text(detail) }
+    PodProblem {
+        cause,
+        detail: text(detail),
+    }
 }
 
 fn text(value: &Value) -> String {

@@ -38,7 +38,8 @@ impl Rendered {
     #[must_use]
     pub fn stamped(&self, generation: i64) -> Value {
         let mut object = self.object.clone();
-        object["metadata"]["labels"][names::GENERATION_LABEL] = Value::String(generation.to_string());
+        object["metadata"]["labels"][names::GENERATION_LABEL] =
+            Value::String(generation.to_string());
         object
     }
 }
@@ -91,7 +92,10 @@ pub fn keys(order: &Order) -> BTreeSet<ResourceKey> {
             let next = next_ordinal(order, body);
             let mut keys = BTreeSet::from([
                 at(Kind::ConfigMap, &names::anchor(&body.object_name, next)),
-                at(Kind::ConfigMap, &names::anchor(&body.object_name, next.saturating_add(1))),
+                at(
+                    Kind::ConfigMap,
+                    &names::anchor(&body.object_name, next.saturating_add(1)),
+                ),
                 at(Kind::ConfigMap, &names::config(&body.object_name)),
                 at(Kind::Service, &body.object_name),
                 at(workload::kind(body), &body.object_name),
@@ -122,7 +126,10 @@ fn metadata(order: &Order, key: &ResourceKey, proof: String) -> ObjectMeta {
         name: Some(key.name.clone()),
         namespace: (!key.namespace.is_empty()).then(|| key.namespace.clone()),
         labels: Some(labels),
-        annotations: Some(BTreeMap::from([(names::PROOF_ANNOTATION.to_owned(), proof)])),
+        annotations: Some(BTreeMap::from([(
+            names::PROOF_ANNOTATION.to_owned(),
+            proof,
+        )])),
         ..ObjectMeta::default()
     }
 }

@@ -1,13 +1,13 @@
 //! What people see, computed from evidence alone. The same inputs always give the same bytes.
 
 use jiff::Timestamp;
+use trueup_model::key::Kind;
 use trueup_model::observation::{Observation, WorkloadSeen};
 use trueup_model::report::Outcome;
 use trueup_model::service::DesiredState;
 use trueup_model::status::{
     Condition, Evidence, Health, Inputs, Phase, Reason, Reconciliation, Status,
 };
-use trueup_model::key::Kind;
 
 /// The status that these inputs prove at this time.
 #[must_use]
@@ -17,7 +17,11 @@ pub fn project(inputs: &Inputs, as_of: Timestamp) -> Status {
     let previous = &inputs.previous;
     Status {
         phase,
-        since: if phase == previous.phase { previous.since } else { as_of },
+        since: if phase == previous.phase {
+            previous.since
+        } else {
+            as_of
+        },
         health: health(inputs, phase),
         conditions: conditions(inputs),
         applied_generation,
@@ -57,9 +61,17 @@ pub fn aged(status: Status, stale: bool) -> (Status, Option<Health>) {
     let mut conditions = status.conditions;
     conditions.push(Condition {
         reason: Reason::Stale,
-        message: "the cluster has not been heard for a while; this is what was seen last".to_owned(),
+        message: "the cluster has not been heard for a while; this is what was seen last"
+            .to_owned(),
     });
-    (Status { health: Health::Unknown, conditions, ..status }, last_known)
+    (
+        Status {
+            health: Health::Unknown,
+            conditions,
+            ..status
+        },
+        last_known,
+    )
 }
 
 fn applied_generation(inputs: &Inputs) -> Option<i64> {
@@ -96,7 +108,8 @@ fn serves(inputs: &Inputs) -> bool {
 
 fn is_complete(workload: Option<&WorkloadSeen>) -> bool {
     // A project has no workload: its objects being there is all there is to it.
-    workload.is_none_or(|seen| seen.current && seen.updated == seen.wanted && seen.ready == seen.wanted)
+    workload
+        .is_none_or(|seen| seen.current && seen.updated == seen.wanted && seen.ready == seen.wanted)
 }
 
 fn underway(inputs: &Inputs, applied: Option<i64>) -> Phase {
@@ -118,7 +131,11 @@ fn health(inputs: &Inputs, phase: Phase) -> Health {
     if matches!(inputs.outcome, Outcome::Deferred { .. }) || phase == Phase::Accepted {
         return Health::Unknown;
     }
-    let pods_in_trouble = inputs.observation.pods.iter().any(|pod| pod.problem.is_some());
+    let pods_in_trouble = inputs
+        .observation
+        .pods
+        .iter()
+        .any(|pod| pod.problem.is_some());
     let workload = inputs.observation.workload.as_ref();
     let ready = workload.map_or(0, |seen| seen.ready);
     match phase {
@@ -127,7 +144,11 @@ fn health(inputs: &Inputs, phase: Phase) -> Health {
         Phase::Running if is_complete(workload) => Health::Healthy,
         Phase::Running if ready > 0 => Health::Degraded,
         Phase::Running | Phase::Creating | Phase::Updating if pods_in_trouble => {
-            if ready > 0 { Health::Degraded } else { Health::Error }
+            if ready > 0 {
+                Health::Degraded
+            } else {
+                Health::Error
+            }
         }
         Phase::Running | Phase::Creating | Phase::Updating | Phase::Deleting | Phase::Accepted => {
             Health::Progressing
@@ -154,15 +175,25 @@ fn conditions(inputs: &Inputs) -> Vec<Condition> {
 
 /// The first trouble of any pod, or how many are still missing.
 fn pod_condition(observation: &Observation) -> Option<(Reason, String)> {
-    let troubled = observation.pods.iter().find_map(|pod| Some((pod, pod.problem.as_ref()?)));
+    let troubled = observation
+        .pods
+        .iter()
+        .find_map(|pod| Some((pod, pod.problem.as_ref()?)));
     if let Some((pod, problem)) = troubled {
-        let said = if problem.detail.is_empty() { "no detail given" } else { &problem.detail };
+        let said = if problem.detail.is_empty() {
+            "no detail given"
+        } else {
+            &problem.detail
+        };
         let message = format!("pod {}: {said}; {}", pod.name, problem.cause.advice());
         return Some((Reason::PodsNotReady, message));
     }
     let workload = observation.workload.as_ref()?;
     (observation.applied && !is_complete(Some(workload))).then(|| {
-        (Reason::PodsNotReady, format!("{} of {} pods are ready", workload.ready, workload.wanted))
+        (
+            Reason::PodsNotReady,
+            format!("{} of {} pods are ready", workload.ready, workload.wanted),
+        )
     })
 }
 

@@ -30,7 +30,10 @@ pub fn resolve(template: &Template, given: &Map<String, Value>) -> Result<Spec, 
         } else if let Some(slot) = spec.pointer_mut(&parameter.sets) {
             place(slot, value);
         } else {
-            let message = format!("the template is broken: `{}` is not in its spec", parameter.sets);
+            let message = format!(
+                "the template is broken: `{}` is not in its spec",
+                parameter.sets
+            );
             breaches.push(Breach { field, message });
         }
     }
@@ -38,7 +41,10 @@ pub fn resolve(template: &Template, given: &Map<String, Value>) -> Result<Spec, 
         return Err(breaches);
     }
     serde_json::from_value(spec).map_err(|error| {
-        vec![Breach { field: "template".to_owned(), message: format!("the template is broken: {error}") }]
+        vec![Breach {
+            field: "template".to_owned(),
+            message: format!("the template is broken: {error}"),
+        }]
     })
 }
 
@@ -63,7 +69,11 @@ fn unknown_parameters(template: &Template, given: &Map<String, Value>) -> Vec<Br
 fn place(slot: &mut Value, value: &Value) {
     match (slot, value) {
         (Value::Object(base), Value::Object(given)) => {
-            base.extend(given.iter().map(|(name, value)| (name.clone(), value.clone())));
+            base.extend(
+                given
+                    .iter()
+                    .map(|(name, value)| (name.clone(), value.clone())),
+            );
         }
         (slot, value) => *slot = value.clone(),
     }
@@ -72,17 +82,18 @@ fn place(slot: &mut Value, value: &Value) {
 fn check(parameter: &Parameter, value: &Value) -> Result<(), String> {
     match parameter.kind {
         ParameterKind::Integer => check_integer(parameter, value),
-        ParameterKind::String => {
-            check_text(parameter, value.as_str().ok_or("must be a text")?)
-        }
+        ParameterKind::String => check_text(parameter, value.as_str().ok_or("must be a text")?),
         ParameterKind::Map => check_map(value),
     }
 }
 
+/// What an integer may be where its parameter sets no bound.
+const MOST: i64 = 1 << 32;
+
 fn check_integer(parameter: &Parameter, value: &Value) -> Result<(), String> {
     let number = value.as_i64().ok_or("must be a whole number")?;
     let low = parameter.minimum.unwrap_or(0);
-    let high = parameter.maximum.unwrap_or(i64::from(u32::MAX));
+    let high = parameter.maximum.unwrap_or(MOST);
     if (low..=high).contains(&number) {
         Ok(())
     } else {
@@ -108,20 +119,32 @@ fn check_text(parameter: &Parameter, text: &str) -> Result<(), String> {
 
 /// Environment variables: names as POSIX has them, values as text.
 fn check_map(value: &Value) -> Result<(), String> {
-    let map: BTreeMap<&String, &Value> =
-        value.as_object().ok_or("must be names with text values")?.iter().collect();
+    let map: BTreeMap<&String, &Value> = value
+        .as_object()
+        .ok_or("must be names with text values")?
+        .iter()
+        .collect();
     if map.len() > 200 {
         return Err("must have at most 200 entries".to_owned());
     }
     for (name, value) in map {
         let good = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
-            && name.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
+            && name
+                .bytes()
+                .next()
+                .is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
         if !good {
-            return Err(format!("`{name}` is not a variable's name: use letters, digits and '_'"));
+            return Err(format!(
+                "`{name}` is not a variable's name: use letters, digits and '_'"
+            ));
         }
-        let text = value.as_str().ok_or_else(|| format!("the value of `{name}` must be a text"))?;
+        let text = value
+            .as_str()
+            .ok_or_else(|| format!("the value of `{name}` must be a text"))?;
         if text.len() > 32_768 || text.contains('\0') {
-            return Err(format!("the value of `{name}` must be at most 32 KiB and without NUL"));
+            return Err(format!(
+                "the value of `{name}` must be at most 32 KiB and without NUL"
+            ));
         }
     }
     Ok(())

@@ -11,7 +11,7 @@ use trueup_rules::admit::Refused;
 
 use crate::Error;
 
-pub use service::ServiceAsk;
+pub use service::{DeleteAsk, ServiceAsk};
 
 /// Who asks, and on which trace.
 #[derive(Debug, Clone)]

@@ -31,14 +31,21 @@ impl Error {
         what: &'static str,
         source: impl std::error::Error + Send + Sync + 'static,
     ) -> Self {
-        Self::Corrupt { what, source: Box::new(source) }
+        Self::Corrupt {
+            what,
+            source: Box::new(source),
+        }
     }
 
     /// The named constraint that a statement broke, if that is what happened.
     pub(crate) fn constraint(&self) -> Option<&str> {
         match self {
             Self::Database(sqlx::Error::Database(error)) => error.constraint(),
-            Self::Away(_) | Self::Fenced | Self::Corrupt { .. } | Self::Database(_) | Self::Migrate(_) => None,
+            Self::Away(_)
+            | Self::Fenced
+            | Self::Corrupt { .. }
+            | Self::Database(_)
+            | Self::Migrate(_) => None,
         }
     }
 }
@@ -59,6 +66,10 @@ impl From<sqlx::Error> for Error {
                 .is_some_and(|code| code.starts_with("57P") || code.starts_with("08")),
             _ => false,
         };
-        if away { Self::Away(error) } else { Self::Database(error) }
+        if away {
+            Self::Away(error)
+        } else {
+            Self::Database(error)
+        }
     }
 }

@@ -54,7 +54,9 @@ impl Worker {
         .bind(sql(now))
         .fetch_optional(&mut *tx)
         .await?;
-        let Some((epoch,)) = taken else { return Ok(None) };
+        let Some((epoch,)) = taken else {
+            return Ok(None);
+        };
         sqlx::query(
             "insert into lease_heartbeats (cluster_id, epoch, expires_at) values ($1, $2, $3)
              on conflict (cluster_id) do update set epoch = $2, expires_at = $3",
@@ -86,7 +88,11 @@ impl Worker {
         .bind(sql(expiry(now)))
         .execute(self.pool())
         .await?;
-        if renewed.rows_affected() == 1 { Ok(()) } else { Err(Error::Fenced) }
+        if renewed.rows_affected() == 1 {
+            Ok(())
+        } else {
+            Err(Error::Fenced)
+        }
     }
 
     /// Gives a lease back, so that the next holder need not wait.
@@ -108,12 +114,15 @@ impl Worker {
 
 /// Refuses a transaction whose lease is over, and holds off a new holder until it has committed.
 pub(crate) async fn fence(tx: &mut Tx, lease: Lease) -> Result<(), Error> {
-    let held: Option<(i64,)> = sqlx::query_as(
-        "select epoch from leases where cluster_id = $1 and epoch = $2 for share",
-    )
-    .bind(lease.cluster.uuid())
-    .bind(lease.epoch)
-    .fetch_optional(&mut **tx)
-    .await?;
-    if held.is_some() { Ok(()) } else { Err(Error::Fenced) }
+    let held: Option<(i64,)> =
+        sqlx::query_as("select epoch from leases where cluster_id = $1 and epoch = $2 for share")
+            .bind(lease.cluster.uuid())
+            .bind(lease.epoch)
+            .fetch_optional(&mut **tx)
+            .await?;
+    if held.is_some() {
+        Ok(())
+    } else {
+        Err(Error::Fenced)
+    }
 }

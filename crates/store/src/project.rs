@@ -20,10 +20,13 @@ pub struct ProjectRow {
 
 type Columns = (Uuid, Uuid, String, Uuid, String, i64, String);
 
-const SELECT: &str = "select p.id, p.org_id, p.name, p.cluster_id, p.namespace, p.generation, c.name
+const SELECT: &str =
+    "select p.id, p.org_id, p.name, p.cluster_id, p.namespace, p.generation, c.name
      from projects p join clusters c on c.id = p.cluster_id";
 
-fn row((id, org, name, cluster, namespace, generation, cluster_name): Columns) -> Result<ProjectRow, Error> {
+fn row(
+    (id, org, name, cluster, namespace, generation, cluster_name): Columns,
+) -> Result<ProjectRow, Error> {
     let project = Project {
         id: ProjectId::from_uuid(id),
         org: OrgId::from_uuid(org),
@@ -32,7 +35,10 @@ fn row((id, org, name, cluster, namespace, generation, cluster_name): Columns) -
         namespace,
         generation,
     };
-    Ok(ProjectRow { project, cluster_name })
+    Ok(ProjectRow {
+        project,
+        cluster_name,
+    })
 }
 
 impl App {
@@ -43,8 +49,9 @@ impl App {
     pub async fn list_projects(&self, org: OrgId) -> Result<Vec<ProjectRow>, Error> {
         let mut tx = self.begin(org).await?;
         let statement = format!("{SELECT} order by p.name");
-        let rows: Vec<Columns> =
-            sqlx::query_as(sqlx::AssertSqlSafe(statement)).fetch_all(&mut *tx).await?;
+        let rows: Vec<Columns> = sqlx::query_as(sqlx::AssertSqlSafe(statement))
+            .fetch_all(&mut *tx)
+            .await?;
         rows.into_iter().map(row).collect()
     }
 
@@ -52,7 +59,11 @@ impl App {
     ///
     /// # Errors
     /// The database cannot be reached.
-    pub async fn find_project(&self, org: OrgId, wanted: &str) -> Result<Option<ProjectRow>, Error> {
+    pub async fn find_project(
+        &self,
+        org: OrgId,
+        wanted: &str,
+    ) -> Result<Option<ProjectRow>, Error> {
         let mut tx = self.begin(org).await?;
         find(&mut tx, wanted).await
     }

@@ -49,8 +49,9 @@ impl Worker {
     /// # Errors
     /// The database cannot be reached.
     pub async fn unsealed_events(&self) -> Result<i64, Error> {
-        let (count,): (i64,) =
-            sqlx::query_as("select count(*) from event_queue").fetch_one(self.pool()).await?;
+        let (count,): (i64,) = sqlx::query_as("select count(*) from event_queue")
+            .fetch_one(self.pool())
+            .await?;
         Ok(count)
     }
 }

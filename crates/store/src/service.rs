@@ -88,15 +88,23 @@ impl App {
         wanted: &str,
     ) -> Result<Option<ServiceDetail>, Error> {
         let mut tx = self.begin(org).await?;
-        let Some(row) = find(&mut tx, project, wanted).await? else { return Ok(None) };
+        let Some(row) = find(&mut tx, project, wanted).await? else {
+            return Ok(None);
+        };
         let resources = resources(&mut tx, row.service.id).await?;
         let receipt: Option<(Json<Value>,)> =
             sqlx::query_as("select receipt from receipts where service_id = $1")
                 .bind(row.service.id.uuid())
                 .fetch_optional(&mut *tx)
                 .await?;
-        let receipt = receipt.map(|(json,)| read_json("receipt", json)).transpose()?;
-        Ok(Some(ServiceDetail { row, resources, receipt }))
+        let receipt = receipt
+            .map(|(json,)| read_json("receipt", json))
+            .transpose()?;
+        Ok(Some(ServiceDetail {
+            row,
+            resources,
+            receipt,
+        }))
     }
 }
 
@@ -133,7 +141,16 @@ async fn resources(
     .fetch_all(&mut **tx)
     .await?;
     rows.into_iter()
-        .map(|(kind, namespace, name, uid)| Ok((ResourceKey { kind: read("kind", kind)?, namespace, name }, uid)))
+        .map(|(kind, namespace, name, uid)| {
+            Ok((
+                ResourceKey {
+                    kind: read("kind", kind)?,
+                    namespace,
+                    name,
+                },
+                uid,
+            ))
+        })
         .collect()
 }
 
@@ -155,7 +172,9 @@ pub(crate) fn service(row: &PgRow) -> Result<Service, Error> {
         spec: read_json("spec", row.try_get("spec")?)?,
         desired: read("desired state", row.try_get("desired")?)?,
         generation: row.try_get("generation")?,
-        accepted_at: row.try_get::<jiff_sqlx::Timestamp, _>("accepted_at")?.to_jiff(),
+        accepted_at: row
+            .try_get::<jiff_sqlx::Timestamp, _>("accepted_at")?
+            .to_jiff(),
     })
 }
 

@@ -44,8 +44,12 @@ impl Worker {
         let mut events = Vec::new();
         let mut settled = Vec::new();
         for (unit, previous, last) in stored {
-            let Some(report) = reports.iter().find(|report| report.unit == unit) else { continue };
-            let Some((desired, generation)) = promised.get(&unit).copied() else { continue };
+            let Some(report) = reports.iter().find(|report| report.unit == unit) else {
+                continue;
+            };
+            let Some((desired, generation)) = promised.get(&unit).copied() else {
+                continue;
+            };
             if is_old_news(report, last.as_ref(), desired, generation) {
                 continue;
             }
@@ -59,20 +63,26 @@ impl Worker {
                 absent: report.generation == generation && report.receipt.is_some(),
             };
             let status = project(&inputs, now);
-            events.extend(facts(report, &previous, last.as_ref(), &status).into_iter().map(
-                |(source, fact)| NewEvent {
-                    id: mint(now),
-                    org: report.org,
-                    source,
-                    unit,
-                    generation: report.generation,
-                    at: now,
-                    fact,
-                    trace: None,
-                },
-            ));
+            events.extend(
+                facts(report, &previous, last.as_ref(), &status)
+                    .into_iter()
+                    .map(|(source, fact)| NewEvent {
+                        id: mint(now),
+                        org: report.org,
+                        source,
+                        unit,
+                        generation: report.generation,
+                        at: now,
+                        fact,
+                        trace: None,
+                    }),
+            );
             settled.push((report, inputs.absent));
-            statuses.push(NewStatus { unit, status, inputs });
+            statuses.push(NewStatus {
+                unit,
+                status,
+                inputs,
+            });
         }
         if settled.is_empty() {
             return Ok(0);
@@ -97,14 +107,20 @@ fn is_old_news(
         && report.receipt.is_none()
         && last.is_some_and(|last| {
             last.outcome == report.outcome
-                && report.observation.as_ref().is_none_or(|seen| last.observation.same_as(seen))
+                && report
+                    .observation
+                    .as_ref()
+                    .is_none_or(|seen| last.observation.same_as(seen))
                 && (last.desired, last.generation) == (desired, generation)
         })
 }
 
 /// What a report saw, or what was seen last when it could see nothing.
 fn evidence(report: &Report, last: Option<&Inputs>) -> Observation {
-    let seen = report.observation.clone().or_else(|| last.map(|last| last.observation.clone()));
+    let seen = report
+        .observation
+        .clone()
+        .or_else(|| last.map(|last| last.observation.clone()));
     seen.unwrap_or(Observation {
         generation: 0,
         applied: false,
@@ -130,7 +146,10 @@ async fn promised(
     .await?;
     rows.into_iter()
         .map(|(kind, id, desired, generation)| {
-            Ok((unit(&kind, id), (read("desired state", desired)?, generation)))
+            Ok((
+                unit(&kind, id),
+                (read("desired state", desired)?, generation),
+            ))
         })
         .collect()
 }
@@ -141,7 +160,11 @@ async fn record_sightings(
     settled: &[(&Report, bool)],
     now: Timestamp,
 ) -> Result<(), Error> {
-    let seen: Vec<_> = settled.iter().filter_map(|(report, _)| report.observation.as_ref()).flat_map(|seen| &seen.objects).collect();
+    let seen: Vec<_> = settled
+        .iter()
+        .filter_map(|(report, _)| report.observation.as_ref())
+        .flat_map(|seen| &seen.objects)
+        .collect();
     if seen.is_empty() {
         return Ok(());
     }
@@ -203,10 +226,16 @@ fn facts(
             facts.push((Source::Reconciler, Fact::ReconcileSucceeded {}));
         }
         Outcome::Failed { why } if outcome_changed => {
-            facts.push((Source::Reconciler, Fact::ReconcileFailed { why: why.clone() }));
+            facts.push((
+                Source::Reconciler,
+                Fact::ReconcileFailed { why: why.clone() },
+            ));
         }
         Outcome::Deferred { why } if outcome_changed => {
-            facts.push((Source::Reconciler, Fact::ReconcileDeferred { why: why.clone() }));
+            facts.push((
+                Source::Reconciler,
+                Fact::ReconcileDeferred { why: why.clone() },
+            ));
         }
         Outcome::Converged
         | Outcome::Waiting { .. }
@@ -215,12 +244,27 @@ fn facts(
         | Outcome::Blocked { .. } => {}
     }
     if (status.phase, status.health) != (previous.phase, previous.health) {
-        let message = status.conditions.first().map(|condition| condition.message.clone());
+        let message = status
+            .conditions
+            .first()
+            .map(|condition| condition.message.clone());
         let (phase, health) = (status.phase, status.health);
-        facts.push((Source::K8sWatch, Fact::ServicePhaseChanged { phase, health, message }));
+        facts.push((
+            Source::K8sWatch,
+            Fact::ServicePhaseChanged {
+                phase,
+                health,
+                message,
+            },
+        ));
     }
     if let (Phase::Deleted, Some(receipt)) = (status.phase, &report.receipt) {
-        facts.push((Source::Reconciler, Fact::AbsenceVerified { keys: receipt.absent.len() }));
+        facts.push((
+            Source::Reconciler,
+            Fact::AbsenceVerified {
+                keys: receipt.absent.len(),
+            },
+        ));
     }
     facts
 }

@@ -9,10 +9,10 @@ use trueup_model::principal::Role;
 use trueup_model::template::Template;
 use uuid::Uuid;
 
+use crate::Error;
 use crate::clock::sql;
 use crate::mint::mint;
 use crate::row::json;
-use crate::Error;
 
 /// What is stored of a token: enough to know it again, not enough to use it.
 #[must_use]
@@ -32,7 +32,10 @@ impl Setup {
     /// # Errors
     /// The database cannot be reached.
     pub async fn connect(owner_url: &str) -> Result<Self, Error> {
-        let pool = PgPoolOptions::new().max_connections(1).connect(owner_url).await?;
+        let pool = PgPoolOptions::new()
+            .max_connections(1)
+            .connect(owner_url)
+            .await?;
         Ok(Self { pool })
     }
 

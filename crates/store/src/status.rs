@@ -9,10 +9,10 @@ use trueup_model::status::{Inputs, Status};
 use trueup_rules::RULES_VERSION;
 use uuid::Uuid;
 
+use crate::Error;
 use crate::clock::sql;
 use crate::pool::Tx;
 use crate::row::{json, read_json, unit, unit_uuid};
-use crate::Error;
 
 /// A status about to be stored.
 pub(crate) struct NewStatus {
@@ -41,13 +41,15 @@ pub(crate) async fn accept(tx: &mut Tx, of: Unit, org: OrgId, now: Timestamp) ->
     Ok(())
 }
 
+type Columns = (String, Uuid, Json<Value>, Option<Json<Value>>);
+
 /// What is stored for these units: status and, once something was observed, its inputs.
 pub(crate) async fn load(
     tx: &mut Tx,
     units: &[Unit],
 ) -> Result<Vec<(Unit, Status, Option<Inputs>)>, Error> {
     let ids: Vec<Uuid> = units.iter().map(|unit| unit_uuid(*unit)).collect();
-    let rows: Vec<(String, Uuid, Json<Value>, Option<Json<Value>>)> = sqlx::query_as(
+    let rows: Vec<Columns> = sqlx::query_as(
         "select unit_kind, unit_id, status, inputs from statuses
          where unit_id = any($1) order by unit_kind, unit_id for update",
     )
@@ -56,7 +58,9 @@ pub(crate) async fn load(
     .await?;
     rows.into_iter()
         .map(|(kind, id, status, inputs)| {
-            let inputs = inputs.map(|inputs| read_json("inputs", inputs)).transpose()?;
+            let inputs = inputs
+                .map(|inputs| read_json("inputs", inputs))
+                .transpose()?;
             Ok((unit(&kind, id), read_json("status", status)?, inputs))
         })
         .collect()

@@ -125,10 +125,16 @@ impl Worker {
         now: Timestamp,
     ) -> Result<(), Error> {
         let after = SignedDuration::try_from(after).unwrap_or(SignedDuration::ZERO);
-        self.requeue(wake, now.checked_add(after).unwrap_or(now), Some(why)).await
+        self.requeue(wake, now.checked_add(after).unwrap_or(now), Some(why))
+            .await
     }
 
-    async fn requeue(&self, wake: &Claimed, due: Timestamp, why: Option<&str>) -> Result<(), Error> {
+    async fn requeue(
+        &self,
+        wake: &Claimed,
+        due: Timestamp,
+        why: Option<&str>,
+    ) -> Result<(), Error> {
         sqlx::query(
             "update wakes set state = 'queued', claimed_seq = null, due_at = $3, last_error = $4,
                     attempts = case when $4::text is null then 0 else attempts + 1 end

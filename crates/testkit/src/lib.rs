@@ -1,5 +1,11 @@
-//! Placeholder.
+//! For tests only: real parts and stand-ins at our own seams.
+//!
+//! [`test_db`] gives each test a database of its own on a real Postgres, [`fake_cluster`] a cluster
+//! in memory that the contract suite holds to the real one's behaviour, [`real_kube`] the real one,
+//! [`manual_clock`] time that moves when the test says so.
 
 pub mod contract;
 pub mod fake_cluster;
+pub mod manual_clock;
 pub mod real_kube;
+pub mod test_db;

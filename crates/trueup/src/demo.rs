@@ -15,8 +15,8 @@ pub(crate) async fn declare(client: &Client) -> anyhow::Result<()> {
         return Ok(());
     }
     for (place, document) in parse("demo.yaml", DEMO) {
-        let manifest =
-            document.map_err(|wrong| anyhow::anyhow!("{place}: {}; {}", wrong.message, wrong.fix))?;
+        let manifest = document
+            .map_err(|wrong| anyhow::anyhow!("{place}: {}; {}", wrong.message, wrong.fix))?;
         match manifest {
             Manifest::Project { name, body } => {
                 client.project_put(&name, &body).await?;

@@ -48,7 +48,10 @@ pub(crate) async fn run(
     // The port first: it is the one thing that a person may have to change.
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, options.port));
     let listener = TcpListener::bind(address).await.with_context(|| {
-        format!("port {} is taken; choose another with --port, or stop what uses it", options.port)
+        format!(
+            "port {} is taken; choose another with --port, or stop what uses it",
+            options.port
+        )
     })?;
     let postgres = parts::start_postgres(install, progress).await?;
     let system = System::build(install, postgres.admin_url()).await?;
@@ -161,11 +164,12 @@ impl System {
     }
 
     fn clock(&self) -> Arc<dyn Clock> {
-        Arc::clone(&self.clock) as Arc<dyn Clock>
+        let clock: Arc<DbClock> = Arc::clone(&self.clock);
+        clock
     }
 
     fn tenure(&self, metrics: Metrics) -> Tenure {
-        let switch = Arc::clone(&self.switch) as Arc<dyn trueup_cluster::Cluster>;
+        let switch: Arc<Switch> = Arc::clone(&self.switch);
         Tenure {
             worker: self.worker.clone(),
             signals: self.signals.clone(),

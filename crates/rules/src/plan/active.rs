@@ -40,7 +40,10 @@ pub(super) fn service(
     if let Some(plan) = write_stage(order, observed, proofs, std::slice::from_ref(&anchor)) {
         return plan;
     }
-    let Some(owner) = observed.objects.get(&anchor.key).and_then(|seen| render::current_anchor(seen))
+    let Some(owner) = observed
+        .objects
+        .get(&anchor.key)
+        .and_then(|seen| render::current_anchor(seen))
     else {
         return Plan::wait("the anchor to be seen");
     };
@@ -61,7 +64,10 @@ fn living_ordinal(order: &Order, body: &ServiceBody, observed: &Observed) -> Res
         .find(|ordinal| {
             let name = names::anchor(&body.object_name, *ordinal);
             let key = ResourceKey::new(Kind::ConfigMap, &order.namespace, &name);
-            let usable = observed.objects.get(&key).is_none_or(|seen| !terminating(seen));
+            let usable = observed
+                .objects
+                .get(&key)
+                .is_none_or(|seen| !terminating(seen));
             usable && order.recorded.contains_key(&key)
         })
         .ok_or_else(|| Plan::wait("an order that names the next anchor"))
@@ -83,7 +89,11 @@ fn release_old_anchors(
         .filter_map(|key| Some((key, observed.objects.get(key)?)))
         .filter_map(|(key, seen)| release(key, seen))
         .collect();
-    if releases.is_empty() { Plan::converged() } else { Plan::act(releases) }
+    if releases.is_empty() {
+        Plan::converged()
+    } else {
+        Plan::act(releases)
+    }
 }
 
 /// Takes our finalizer off an anchor that is being deleted and still carries it.
@@ -93,13 +103,23 @@ pub(super) fn release(key: &ResourceKey, anchor: &Value) -> Option<Action> {
         .iter()
         .filter_map(|finalizer| finalizer.as_str().map(str::to_owned))
         .collect();
-    let ours = finalizers.iter().any(|finalizer| finalizer == names::ANCHOR_FINALIZER);
+    let ours = finalizers
+        .iter()
+        .any(|finalizer| finalizer == names::ANCHOR_FINALIZER);
     if !(ours && terminating(anchor)) {
         return None;
     }
     let (uid, version) = incarnation(anchor);
-    let finalizers = finalizers.into_iter().filter(|f| f != names::ANCHOR_FINALIZER).collect();
-    Some(Action::ReleaseAnchor { key: key.clone(), uid, version, finalizers })
+    let finalizers = finalizers
+        .into_iter()
+        .filter(|f| f != names::ANCHOR_FINALIZER)
+        .collect();
+    Some(Action::ReleaseAnchor {
+        key: key.clone(),
+        uid,
+        version,
+        finalizers,
+    })
 }
 
 /// The plan for the first stage that is not as it should be, or nothing if all of it is.
@@ -161,13 +181,18 @@ fn judge(order: &Order, observed: &Observed, proofs: &ProofKey, wanted: &Rendere
         return Verdict::Wait;
     }
     let digest = |object: &Value| {
-        object["metadata"]["annotations"][names::DIGEST_ANNOTATION].as_str().map(str::to_owned)
+        object["metadata"]["annotations"][names::DIGEST_ANNOTATION]
+            .as_str()
+            .map(str::to_owned)
     };
     if digest(live).is_some() && digest(live) != digest(&wanted.object) {
         return Verdict::Write(Change::Updated { key: key.clone() });
     }
     match first_difference(&wanted.object, live) {
-        Some(field) => Verdict::Write(Change::ModifiedExternally { key: key.clone(), field }),
+        Some(field) => Verdict::Write(Change::ModifiedExternally {
+            key: key.clone(),
+            field,
+        }),
         None => Verdict::Fine,
     }
 }

@@ -33,7 +33,11 @@ pub(super) fn plan(order: &Order, observed: &Observed, proofs: &ProofKey) -> Pla
     let last: Vec<Action> = anchors
         .iter()
         .filter_map(|(key, anchor)| {
-            if terminating(anchor) { release(key, anchor) } else { Some(delete(key, anchor)) }
+            if terminating(anchor) {
+                release(key, anchor)
+            } else {
+                Some(delete(key, anchor))
+            }
         })
         .collect();
     if !last.is_empty() {
@@ -47,7 +51,11 @@ pub(super) fn plan(order: &Order, observed: &Observed, proofs: &ProofKey) -> Pla
 
 fn delete(key: &ResourceKey, object: &serde_json::Value) -> Action {
     let (uid, version) = incarnation(object);
-    Action::Delete { key: key.clone(), uid, version }
+    Action::Delete {
+        key: key.clone(),
+        uid,
+        version,
+    }
 }
 
 fn is_anchor(order: &Order, key: &ResourceKey) -> bool {

@@ -2,14 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::apps::v1::{
-    Deployment, DeploymentSpec, StatefulSet, StatefulSetSpec,
-};
+use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, StatefulSet, StatefulSetSpec};
 use k8s_openapi::api::core::v1::{
     Capabilities, ConfigMapEnvSource, Container, ContainerPort, EnvFromSource, HTTPGetAction,
-    PersistentVolumeClaim, PodSecurityContext, PodSpec, PodTemplateSpec, Probe, ResourceRequirements,
-    SeccompProfile, SecretEnvSource, SecurityContext, Service, ServicePort, ServiceSpec,
-    TCPSocketAction, VolumeMount,
+    PersistentVolumeClaim, PodSecurityContext, PodSpec, PodTemplateSpec, Probe,
+    ResourceRequirements, SeccompProfile, SecretEnvSource, SecurityContext, Service, ServicePort,
+    ServiceSpec, TCPSocketAction, VolumeMount,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -150,7 +148,10 @@ fn container(body: &ServiceBody) -> Container {
     let spec = &body.spec;
     let amounts = BTreeMap::from([
         ("cpu".to_owned(), quantity::cpu(spec.resources.cpu_millis)),
-        ("memory".to_owned(), quantity::memory(spec.resources.memory_mib)),
+        (
+            "memory".to_owned(),
+            quantity::memory(spec.resources.memory_mib),
+        ),
     ]);
     Container {
         name: "main".to_owned(),
@@ -224,7 +225,10 @@ fn readiness(spec: &spec::Spec) -> Option<Probe> {
             ..Probe::default()
         },
         spec::Probe::Tcp => Probe {
-            tcp_socket: Some(TCPSocketAction { port, ..TCPSocketAction::default() }),
+            tcp_socket: Some(TCPSocketAction {
+                port,
+                ..TCPSocketAction::default()
+            }),
             ..Probe::default()
         },
     };
@@ -233,7 +237,10 @@ fn readiness(spec: &spec::Spec) -> Option<Probe> {
 
 fn claim(volume: &spec::Volume) -> PersistentVolumeClaim {
     PersistentVolumeClaim {
-        metadata: ObjectMeta { name: Some(names::VOLUME.to_owned()), ..ObjectMeta::default() },
+        metadata: ObjectMeta {
+            name: Some(names::VOLUME.to_owned()),
+            ..ObjectMeta::default()
+        },
         spec: Some(volume::spec(volume)),
         ..PersistentVolumeClaim::default()
     }

@@ -33,6 +33,17 @@ pub struct ServiceAsk<'a> {
     pub if_generation: Option<i64>,
 }
 
+/// Which service shall be gone.
+#[derive(Debug, Clone, Copy)]
+pub struct DeleteAsk<'a> {
+    /// The project, by name or id.
+    pub project: &'a str,
+    /// The service, by name or id.
+    pub service: &'a str,
+    /// The generation the caller has seen, if it insists on it.
+    pub if_generation: Option<i64>,
+}
+
 impl App {
     /// Declares a service: makes it, changes it, or finds that nothing is to be changed.
     ///
@@ -69,7 +80,8 @@ impl App {
         let current = lock(&mut tx, &project, wanted.name.as_str()).await?;
         check_generation(current.as_ref(), wanted.if_generation)?;
         let template = template::find(&mut tx, &wanted.ask.template).await?;
-        let admitted = admit(wanted.ask, template.as_ref(), current.as_ref()).map_err(Refusal::Refused)?;
+        let admitted =
+            admit(wanted.ask, template.as_ref(), current.as_ref()).map_err(Refusal::Refused)?;
         let changed = match admitted {
             Admitted::Unchanged => false,
             Admitted::Changed(spec) => {
@@ -90,12 +102,15 @@ impl App {
     pub async fn delete_service(
         &self,
         org: OrgId,
-        project: &str,
-        wanted: &str,
-        if_generation: Option<i64>,
+        wanted: &DeleteAsk<'_>,
         asker: &Asker<'_>,
         now: Timestamp,
     ) -> Result<Accepted<ServiceRow>, Refusal> {
+        let DeleteAsk {
+            project,
+            service: wanted,
+            if_generation,
+        } = *wanted;
         let mut tx = self.begin(org).await?;
         let found_row = found(&mut tx, project, wanted).await?;
         let locked = sqlx::query("select * from services where id = $1 for update")
@@ -121,7 +136,9 @@ impl App {
 }
 
 async fn found(tx: &mut Tx, project: &str, wanted: &str) -> Result<ServiceRow, Refusal> {
-    find(tx, project, wanted).await?.ok_or(Refusal::NotFound("service"))
+    find(tx, project, wanted)
+        .await?
+        .ok_or(Refusal::NotFound("service"))
 }
 
 async fn lock(tx: &mut Tx, project: &Project, name: &str) -> Result<Option<Service>, Error> {
@@ -198,11 +215,18 @@ async fn record(
         unit,
         generation: service.generation,
         at: now,
-        fact: Fact::ServiceQueued { deletes, principal: asker.principal.name.clone() },
+        fact: Fact::ServiceQueued {
+            deletes,
+            principal: asker.principal.name.clone(),
+        },
         trace: asker.trace.clone(),
     };
     event::record(tx, &[queued]).await?;
-    let lane = if deletes { Lane::Delete } else { Lane::UserChange };
+    let lane = if deletes {
+        Lane::Delete
+    } else {
+        Lane::UserChange
+    };
     wake::request(tx, unit, service.org, service.cluster, lane, now).await?;
     Ok(())
 }
@@ -254,4 +278,3 @@ async fn insert_release(tx: &mut Tx, service: &Service, principal: &str) -> Resu
     .await?;
     Ok(())
 }
-

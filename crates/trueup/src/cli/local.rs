@@ -22,7 +22,9 @@ pub(crate) fn run(args: &Args, context: &Context) -> anyhow::Result<Exit> {
     let path = Install::open(&context.data_dir)?.kubeconfig();
     if !path.exists() {
         let failure = Failure::new(Exit::NotFound, "there is no local cluster yet");
-        return Err(failure.hint("run `trueup up`; `trueup status` shows how far it is").into());
+        return Err(failure
+            .hint("run `trueup up`; `trueup status` shows how far it is")
+            .into());
     }
     context.terminal.line(&path.display().to_string())?;
     Ok(Exit::Ok)

@@ -59,8 +59,15 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     logging::start(&install.log_file())?;
     arm_crash()?;
     let own = supervise::Process::find(std::process::id());
-    supervise::record(&own.context("this process cannot be found in /proc")?, &install.pid_file())?;
-    let options = serve::Options { port: args.port, cluster: args.cluster, demo: !args.no_demo };
+    supervise::record(
+        &own.context("this process cannot be found in /proc")?,
+        &install.pid_file(),
+    )?;
+    let options = serve::Options {
+        port: args.port,
+        cluster: args.cluster,
+        demo: !args.no_demo,
+    };
     let progress = Progress::new();
     let stop = CancellationToken::new();
     let (ready_in, ready) = oneshot::channel::<ClientFile>();
@@ -86,11 +93,24 @@ async fn detach(args: &Args, context: &Context, install: &Install) -> anyhow::Re
     // What an earlier run left must not be taken for the words of the new one.
     std::fs::remove_file(ClientFile::path(install.dir())).ok();
     let out = install.dir().join("log").join("up.log");
-    let log = OpenOptions::new().create(true).write(true).truncate(true).open(&out)?;
+    let log = OpenOptions::new()
+        .create(true)
+        .write(true)
+        .truncate(true)
+        .open(&out)?;
     let mut command = std::process::Command::new(std::env::current_exe()?);
-    command.arg("--data-dir").arg(install.dir()).arg("up").arg("--port").arg(args.port.to_string());
+    command
+        .arg("--data-dir")
+        .arg(install.dir())
+        .arg("up")
+        .arg("--port")
+        .arg(args.port.to_string());
     if let Some(cluster) = &args.cluster {
-        command.arg("--cluster").arg(cluster.canonicalize().context("cannot find the kubeconfig")?);
+        command.arg("--cluster").arg(
+            cluster
+                .canonicalize()
+                .context("cannot find the kubeconfig")?,
+        );
     }
     if args.no_demo {
         command.arg("--no-demo");
@@ -105,17 +125,25 @@ async fn detach(args: &Args, context: &Context, install: &Install) -> anyhow::Re
             }
             if !process.is_alive() {
                 let said = std::fs::read_to_string(&out).unwrap_or_default();
-                let failure = Failure::new(Exit::Failed, format!("Trueup did not start: {}", said.trim()));
-                return Err(failure.hint(format!("the log is {}", install.log_file().display())).into());
+                let failure = Failure::new(
+                    Exit::Failed,
+                    format!("Trueup did not start: {}", said.trim()),
+                );
+                return Err(failure
+                    .hint(format!("the log is {}", install.log_file().display()))
+                    .into());
             }
             tokio::time::sleep(LOOK).await;
         }
     };
     let waiting = Waiting::new(context.terminal, "Trueup to answer");
-    let client = waiting.wait(tokio::time::timeout(START_LIMIT, answers)).await.map_err(|_| {
-        Failure::new(Exit::TimedOut, "Trueup did not answer in time")
-            .hint(format!("the log is {}", install.log_file().display()))
-    })??;
+    let client = waiting
+        .wait(tokio::time::timeout(START_LIMIT, answers))
+        .await
+        .map_err(|_| {
+            Failure::new(Exit::TimedOut, "Trueup did not answer in time")
+                .hint(format!("the log is {}", install.log_file().display()))
+        })??;
     tell(context.terminal, install, &client)?;
     Ok(Exit::Ok)
 }
@@ -123,7 +151,11 @@ async fn detach(args: &Args, context: &Context, install: &Install) -> anyhow::Re
 /// Says where everything is.
 fn tell(terminal: Terminal, install: &Install, client: &ClientFile) -> std::io::Result<()> {
     let built = trueup_local::kube::find_built(&layout::cache_dir()).is_some();
-    let kubernetes = if built { "" } else { "  (being built once; `trueup status` shows how far)" };
+    let kubernetes = if built {
+        ""
+    } else {
+        "  (being built once; `trueup status` shows how far)"
+    };
     let data_dir = if install.dir() == layout::default_data_dir() {
         String::new()
     } else {
@@ -178,9 +210,10 @@ async fn tell_steps(terminal: Terminal, progress: &Progress) {
 
 /// Asks for the end on Ctrl-C or SIGTERM; the rest ends by itself, parts last.
 async fn stop_on_signal(terminal: Terminal, stop: &CancellationToken) {
-    let (Ok(mut interrupt), Ok(mut terminate)) =
-        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-    else {
+    let (Ok(mut interrupt), Ok(mut terminate)) = (
+        signal(SignalKind::interrupt()),
+        signal(SignalKind::terminate()),
+    ) else {
         return std::future::pending().await;
     };
     tokio::select! {
@@ -188,13 +221,18 @@ async fn stop_on_signal(terminal: Terminal, stop: &CancellationToken) {
         _ = terminate.recv() => {}
     }
     stop.cancel();
-    terminal.note("Stopping everything that was started here …").ok();
+    terminal
+        .note("Stopping everything that was started here …")
+        .ok();
     std::future::pending().await
 }
 
 /// For tests of the bad days: `TRUEUP_CRASH_AT=point:hit` ends the process there.
 fn arm_crash() -> anyhow::Result<()> {
-    let Ok(armed) = std::env::var("TRUEUP_CRASH_AT") else { return Ok(()) };
+    let Ok(armed) = std::env::var("TRUEUP_CRASH_AT") else {
+        return Ok(());
+    };
     let (point, hit) = armed.split_once(':').unwrap_or((&armed, "1"));
-    crash::arm(point, hit.parse()?).map_err(|point| anyhow::anyhow!("there is no crash point `{point}`"))
+    crash::arm(point, hit.parse()?)
+        .map_err(|point| anyhow::anyhow!("there is no crash point `{point}`"))
 }

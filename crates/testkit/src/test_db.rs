@@ -1,0 +1,119 @@
+//! A database of its own for each test, on one real Postgres that all test processes share.
+//!
+//! The first test migrates a template database; each test copies it, which takes milliseconds.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use jiff::Timestamp;
+use tokio::sync::OnceCell;
+use trueup_local::Progress;
+use trueup_local::layout::cache_dir;
+use trueup_local::postgres::{Options, Postgres};
+use trueup_model::name::Name;
+use trueup_model::principal::{Principal, Role};
+use trueup_model::template::Template;
+use trueup_model::{ClusterId, OrgId};
+use trueup_store::{App, RolePasswords, Setup, Urls, Worker, bootstrap};
+
+/// A database with one org, one cluster and one template.
+#[derive(Debug)]
+pub struct TestDb {
+    /// As the app.
+    pub app: App,
+    /// As the loops.
+    pub worker: Worker,
+    /// For seeding more.
+    pub setup: Setup,
+    /// The org.
+    pub org: OrgId,
+    /// The cluster.
+    pub cluster: ClusterId,
+    /// Where each role connects.
+    pub urls: Urls,
+}
+
+static SERVER: OnceCell<String> = OnceCell::const_new();
+static COUNT: AtomicU32 = AtomicU32::new(0);
+
+/// The template `web@1`, as it is shipped.
+const WEB: &str = include_str!("../../../templates/web.yaml");
+const MINECRAFT: &str = include_str!("../../../templates/minecraft.yaml");
+
+/// The admin URL of the Postgres that tests share. It is left running for the next test process.
+pub async fn server() -> &'static str {
+    SERVER
+        .get_or_init(|| async {
+            let options = Options {
+                dir: cache_dir().join("test-postgres"),
+                durable: false,
+            };
+            let postgres = Postgres::adopt_or_start(&options, &Progress::new()).await;
+            postgres.expect("Postgres should start").admin_url()
+        })
+        .await
+}
+
+fn passwords() -> RolePasswords {
+    let password = "only-for-tests".to_owned();
+    RolePasswords {
+        owner: password.clone(),
+        app: password.clone(),
+        worker: password,
+    }
+}
+
+impl TestDb {
+    /// A fresh database.
+    pub async fn new() -> Self {
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("test_{}_{number}", std::process::id());
+        let admin = server().await;
+        drop_old(admin, &name).await;
+        let urls = bootstrap(admin, &name, &passwords())
+            .await
+            .expect("a database should be made");
+        let setup = Setup::connect(&urls.owner)
+            .await
+            .expect("the owner should connect");
+        let now = Timestamp::from_second(1_800_000_000).expect("a time");
+        for text in [WEB, MINECRAFT] {
+            let template: Template =
+                serde_saphyr::from_str(text).expect("a template should be read");
+            setup
+                .ensure_template(&template)
+                .await
+                .expect("a template should be stored");
+        }
+        Self {
+            app: App::connect(&urls.app).expect("the app's URL should be read"),
+            worker: Worker::connect(&urls.worker).expect("the worker's URL should be read"),
+            org: setup
+                .ensure_org("acme", now)
+                .await
+                .expect("an org should be made"),
+            cluster: setup
+                .ensure_cluster("test", now)
+                .await
+                .expect("a cluster should be made"),
+            setup,
+            urls,
+        }
+    }
+
+    /// An owner of the org.
+    #[must_use]
+    pub fn owner(&self) -> Principal {
+        Principal {
+            token: trueup_model::TokenId::from_parts(Timestamp::UNIX_EPOCH, [1; 10]),
+            name: "owner".to_owned(),
+            role: Role::Owner,
+            org: Some(self.org),
+        }
+    }
+}
+
+/// A name that is known to be good.
+#[must_use]
+pub fn name(text: &str) -> Name {
+    text.parse().expect("a test's name should be valid")
+}
