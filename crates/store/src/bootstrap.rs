@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use sha2::{Digest, Sha256};
 use sqlx::migrate::{Migration, MigrationType, Migrator};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection, PgConnection, SqlSafeStr};
@@ -14,6 +15,13 @@ const MIGRATIONS: [(i64, &str, &str); 1] = [(
     "skeleton",
     include_str!("../migrations/0001_skeleton.sql"),
 )];
+
+/// Names the schema: changes whenever a migration is added or changed.
+#[must_use]
+pub fn schema_digest() -> String {
+    let text: Vec<&str> = MIGRATIONS.iter().map(|(_, _, text)| *text).collect();
+    data_encoding::HEXLOWER.encode(&Sha256::digest(text.concat().as_bytes())[..6])
+}
 
 /// Passwords of the three roles.
 #[derive(Clone)]
@@ -77,19 +85,30 @@ pub async fn bootstrap(
     pool.close().await;
     connection.close().await?;
 
-    let url = |role: &str, password: &str| {
-        let options = admin
-            .clone()
-            .username(role)
-            .password(password)
-            .database(database);
-        sqlx::ConnectOptions::to_url_lossy(&options).to_string()
-    };
-    Ok(Urls {
-        owner: url("trueup_owner", &passwords.owner),
-        app: url("trueup_app", &passwords.app),
-        worker: url("trueup_worker", &passwords.worker),
-    })
+    Urls::new(admin_url, database, passwords)
+}
+
+impl Urls {
+    /// Where each role connects to a database that is ready.
+    ///
+    /// # Errors
+    /// The admin's URL cannot be read.
+    pub fn new(admin_url: &str, database: &str, passwords: &RolePasswords) -> Result<Self, Error> {
+        let admin = PgConnectOptions::from_str(admin_url)?;
+        let url = |role: &str, password: &str| {
+            let options = admin
+                .clone()
+                .username(role)
+                .password(password)
+                .database(database);
+            sqlx::ConnectOptions::to_url_lossy(&options).to_string()
+        };
+        Ok(Self {
+            owner: url("trueup_owner", &passwords.owner),
+            app: url("trueup_app", &passwords.app),
+            worker: url("trueup_worker", &passwords.worker),
+        })
+    }
 }
 
 fn migrator() -> Migrator {

@@ -26,7 +26,7 @@ mod template;
 mod token;
 mod wake;
 
-pub use bootstrap::{RolePasswords, Urls, bootstrap};
+pub use bootstrap::{RolePasswords, Urls, bootstrap, schema_digest};
 pub use clock::DbClock;
 pub use cluster::ClusterRow;
 pub use error::Error;

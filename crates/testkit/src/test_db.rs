@@ -5,6 +5,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use jiff::Timestamp;
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use tokio::sync::OnceCell;
 use trueup_local::Progress;
 use trueup_local::layout::cache_dir;
@@ -13,7 +14,7 @@ use trueup_model::name::Name;
 use trueup_model::principal::{Principal, Role};
 use trueup_model::template::Template;
 use trueup_model::{ClusterId, OrgId};
-use trueup_store::{App, RolePasswords, Setup, Urls, Worker, bootstrap};
+use trueup_store::{App, RolePasswords, Setup, Urls, Worker, bootstrap, schema_digest};
 
 /// A database with one org, one cluster and one template.
 #[derive(Debug)]
@@ -48,7 +49,11 @@ pub async fn server() -> &'static str {
                 durable: false,
             };
             let postgres = Postgres::adopt_or_start(&options, &Progress::new()).await;
-            postgres.expect("Postgres should start").admin_url()
+            let url = postgres.expect("Postgres should start").admin_url();
+            prepare(&url)
+                .await
+                .expect("the template database should be made");
+            url
         })
         .await
 }
@@ -62,20 +67,44 @@ fn passwords() -> RolePasswords {
     }
 }
 
+fn template_name() -> String {
+    format!("template_{}", schema_digest())
+}
+
+/// Makes the template of this schema, and drops what dead test processes left.
+async fn prepare(admin: &str) -> anyhow::Result<()> {
+    bootstrap(admin, &template_name(), &passwords()).await?;
+    let mut connection = PgConnection::connect(admin).await?;
+    let names: Vec<(String,)> =
+        sqlx::query_as("select datname from pg_database where datname like 'test\\_%'")
+            .fetch_all(&mut connection)
+            .await?;
+    for (name,) in names {
+        let pid = name.split('_').nth(1).unwrap_or_default();
+        if !std::path::Path::new("/proc").join(pid).exists() {
+            let statement = format!("drop database if exists {name} with (force)");
+            sqlx::raw_sql(AssertSqlSafe(statement))
+                .execute(&mut connection)
+                .await?;
+        }
+    }
+    Ok(())
+}
+
 impl TestDb {
-    /// A fresh database.
+    /// A fresh database, copied from the template.
     pub async fn new() -> Self {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("test_{}_{number}", std::process::id());
         let admin = server().await;
-        drop_old(admin, &name).await;
-        let urls = bootstrap(admin, &name, &passwords())
+        copy_template(admin, &name)
             .await
-            .expect("a database should be made");
+            .expect("the template should be copied");
+        let urls = Urls::new(admin, &name, &passwords()).expect("the URLs should be made");
         let setup = Setup::connect(&urls.owner)
             .await
             .expect("the owner should connect");
-        let now = Timestamp::from_second(1_800_000_000).expect("a time");
+        let now = Timestamp::from_second(1_800_000_000).expect("this should be a time");
         for text in [WEB, MINECRAFT] {
             let template: Template =
                 serde_saphyr::from_str(text).expect("a template should be read");
@@ -110,6 +139,25 @@ impl TestDb {
             org: Some(self.org),
         }
     }
+}
+
+async fn copy_template(admin: &str, name: &str) -> anyhow::Result<()> {
+    let mut connection = PgConnection::connect(admin).await?;
+    // Only one copy at a time: Postgres refuses to copy a database that is being copied.
+    sqlx::query("select pg_advisory_lock(7308606)")
+        .execute(&mut connection)
+        .await?;
+    let template = template_name();
+    let statements = [
+        format!("drop database if exists {name} with (force)"),
+        format!("create database {name} template {template} owner trueup_owner strategy file_copy"),
+    ];
+    for statement in statements {
+        sqlx::raw_sql(AssertSqlSafe(statement))
+            .execute(&mut connection)
+            .await?;
+    }
+    Ok(())
 }
 
 /// A name that is known to be good.
