@@ -84,23 +84,16 @@ impl Client {
         install_cryptography();
         let mut headers = HeaderMap::new();
         headers.insert(AUTHORIZATION, bearer);
-        let mut builder = reqwest::Client::builder()
-            .connect_timeout(CONNECT)
-            .read_timeout(IDLE);
+        let mut builder = reqwest::Client::builder().connect_timeout(CONNECT).read_timeout(IDLE);
         if is_here(&url) {
             // A proxy cannot reach this machine's own loopback address for us.
             builder = builder.no_proxy();
         }
         let base = url.as_str().trim_end_matches('/').to_owned();
-        let http = builder.build().map_err(|source| ClientError::Unreachable {
-            url: base.clone(),
-            source,
-        })?;
-        Ok(Self {
-            http,
-            base,
-            headers,
-        })
+        let http = builder
+            .build()
+            .map_err(|source| ClientError::Unreachable { url: base.clone(), source })?;
+        Ok(Self { http, base, headers })
     }
 
     /// The same client, speaking for this org. Only operators need it: a token has its org.
@@ -109,9 +102,7 @@ impl Client {
     /// When the org's name cannot be sent.
     pub fn with_org(mut self, org: &str) -> Result<Self, ClientError> {
         let value = HeaderValue::try_from(org).map_err(|_| {
-            ClientError::Protocol(format!(
-                "`{org}` is not the name of an org. Check its spelling"
-            ))
+            ClientError::Protocol(format!("`{org}` is not the name of an org. Check its spelling"))
         })?;
         self.headers.insert("trueup-org", value);
         Ok(self)
@@ -142,10 +133,7 @@ impl Client {
     ) -> Result<AcceptedProject, ClientError> {
         let path = format!("/v1/projects/{}", segment(name)?);
         let (status, project) = self.put(&path, manifest, None).await?;
-        Ok(AcceptedProject {
-            project,
-            changed: is_change(status),
-        })
+        Ok(AcceptedProject { project, changed: is_change(status) })
     }
 
     /// One project, by name or id.
@@ -153,8 +141,7 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub async fn project_get(&self, name_or_id: &str) -> Result<Project, ClientError> {
-        self.get(&format!("/v1/projects/{}", segment(name_or_id)?))
-            .await
+        self.get(&format!("/v1/projects/{}", segment(name_or_id)?)).await
     }
 
     /// Every service, or those of one project.
@@ -162,8 +149,7 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub async fn service_list(&self, project: Option<&str>) -> Result<ServiceList, ClientError> {
-        self.get(&query("/v1/services", &[("project", project)]))
-            .await
+        self.get(&query("/v1/services", &[("project", project)])).await
     }
 
     /// Declares a service. With `if_match` only if it still has that generation.
@@ -179,10 +165,7 @@ impl Client {
     ) -> Result<Accepted, ClientError> {
         let path = service_path(project, name)?;
         let (status, service) = self.put(&path, manifest, if_match).await?;
-        Ok(Accepted {
-            service,
-            changed: is_change(status),
-        })
+        Ok(Accepted { service, changed: is_change(status) })
     }
 
     /// One service with its objects and, once it is gone, its receipt.
@@ -207,14 +190,9 @@ impl Client {
         name_or_id: &str,
     ) -> Result<Accepted, ClientError> {
         let path = service_path(project, name_or_id)?;
-        let response = self
-            .send(self.request(Method::DELETE, &path), &path)
-            .await?;
+        let response = self.send(self.request(Method::DELETE, &path), &path).await?;
         let status = response.status();
-        Ok(Accepted {
-            service: self.body(response, &path).await?,
-            changed: is_change(status),
-        })
+        Ok(Accepted { service: self.body(response, &path).await?, changed: is_change(status) })
     }
 
     /// A service's events as they are recorded, after the one at position `after`.
@@ -250,11 +228,7 @@ impl Client {
         limit: Option<u32>,
     ) -> Result<EventList, ClientError> {
         let limit = limit.map(|limit| limit.to_string());
-        self.get(&query(
-            "/v1/events",
-            &[("after", after), ("limit", limit.as_deref())],
-        ))
-        .await
+        self.get(&query("/v1/events", &[("after", after), ("limit", limit.as_deref())])).await
     }
 
     /// Every template version.
@@ -278,9 +252,7 @@ impl Client {
     /// # Errors
     /// When it is not, or cannot be asked.
     pub async fn health(&self) -> Result<(), ClientError> {
-        self.send(self.request(Method::GET, "/healthz"), "/healthz")
-            .await
-            .map(drop)
+        self.send(self.request(Method::GET, "/healthz"), "/healthz").await.map(drop)
     }
 
     /// Whether it can serve requests.
@@ -288,9 +260,7 @@ impl Client {
     /// # Errors
     /// When it cannot yet, or cannot be asked.
     pub async fn ready(&self) -> Result<(), ClientError> {
-        self.send(self.request(Method::GET, "/readyz"), "/readyz")
-            .await
-            .map(drop)
+        self.send(self.request(Method::GET, "/readyz"), "/readyz").await.map(drop)
     }
 
     fn url(&self, path: &str) -> String {
@@ -331,10 +301,7 @@ impl Client {
         let response = request
             .send()
             .await
-            .map_err(|source| ClientError::Unreachable {
-                url: url.clone(),
-                source,
-            })?;
+            .map_err(|source| ClientError::Unreachable { url: url.clone(), source })?;
         if response.status().is_success() {
             return Ok(response);
         }
@@ -350,10 +317,7 @@ impl Client {
         let bytes = response
             .bytes()
             .await
-            .map_err(|source| ClientError::Unreachable {
-                url: url.clone(),
-                source,
-            })?;
+            .map_err(|source| ClientError::Unreachable { url: url.clone(), source })?;
         serde_json::from_slice(&bytes).map_err(|error| {
             ClientError::Protocol(format!(
                 "the answer from {url} cannot be read ({error}). Check that the address is \
@@ -364,11 +328,7 @@ impl Client {
 }
 
 fn service_path(project: &str, name_or_id: &str) -> Result<String, ClientError> {
-    Ok(format!(
-        "/v1/projects/{}/services/{}",
-        segment(project)?,
-        segment(name_or_id)?
-    ))
+    Ok(format!("/v1/projects/{}/services/{}", segment(project)?, segment(name_or_id)?))
 }
 
 /// Work that must converge answers 202 and a new thing 201; 200 means that it was so already.
@@ -399,27 +359,15 @@ mod tests {
 
     #[test]
     fn an_address_that_is_none_is_refused_with_an_example() {
-        for address in [
-            "",
-            "trueup",
-            "127.0.0.1:7070",
-            "ftp://trueup",
-            "unix:/run/trueup",
-        ] {
+        for address in ["", "trueup", "127.0.0.1:7070", "ftp://trueup", "unix:/run/trueup"] {
             let error = Client::new(address, "t").unwrap_err();
-            assert!(
-                error.to_string().contains("http://127.0.0.1:7070"),
-                "{address}: {error}"
-            );
+            assert!(error.to_string().contains("http://127.0.0.1:7070"), "{address}: {error}");
         }
     }
 
     #[test]
     fn paths_hold_encoded_names() {
-        assert_eq!(
-            service_path("a b", "x/y").unwrap(),
-            "/v1/projects/a%20b/services/x%2Fy"
-        );
+        assert_eq!(service_path("a b", "x/y").unwrap(), "/v1/projects/a%20b/services/x%2Fy");
         assert!(service_path("..", "x").is_err());
     }
 

@@ -57,10 +57,7 @@ pub(crate) async fn verify(
     let absent = order
         .recorded
         .iter()
-        .map(|(key, uid)| Absence {
-            key: key.clone(),
-            uid: uid.clone(),
-        })
+        .map(|(key, uid)| Absence { key: key.clone(), uid: uid.clone() })
         .collect();
     Ok(Verified::Absent(Receipt {
         absent,
@@ -87,9 +84,7 @@ async fn volume_left(cluster: &dyn Cluster, order: &Order) -> Result<Option<Stri
         .objects
         .iter()
         .find(|volume| {
-            volume["spec"]["claimRef"]["uid"]
-                .as_str()
-                .is_some_and(|uid| claims.contains(&uid))
+            volume["spec"]["claimRef"]["uid"].as_str().is_some_and(|uid| claims.contains(&uid))
         })
         .and_then(|volume| volume["metadata"]["name"].as_str().map(str::to_owned)))
 }

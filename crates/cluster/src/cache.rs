@@ -22,7 +22,12 @@ pub(crate) struct Cache {
     /// Which unit the pods with this namespace and name belong to.
     pod_owners: HashMap<(String, String), Unit>,
     listed: BTreeSet<Kind>,
+    /// At which version each key was last seen to go: an answer that is older comes too late.
+    graves: HashMap<ResourceKey, u64>,
 }
+
+/// More graves than this are more than any answer can be late for.
+const GRAVES: usize = 4096;
 
 impl Cache {
     /// Whether every kind was listed at least once: before that, absence means nothing.
@@ -33,10 +38,7 @@ impl Cache {
     /// Learns which pods belong to an order's unit.
     pub(crate) fn expect_pods(&mut self, order: &Order) {
         if let Body::Service(body) = &order.body {
-            self.pod_owners.insert(
-                (order.namespace.clone(), body.object_name.clone()),
-                order.unit,
-            );
+            self.pod_owners.insert((order.namespace.clone(), body.object_name.clone()), order.unit);
         }
     }
 
@@ -57,21 +59,16 @@ impl Cache {
                 .filter_map(|key| self.objects.get(key).map(Arc::clone))
                 .collect(),
         };
-        Observed {
-            objects,
-            pods,
-            project_ready,
-        }
+        Observed { objects, pods, project_ready }
     }
 
     /// An object is there, as a watch or a write's answer says.
     pub(crate) fn present(&mut self, kind: Kind, object: Value) -> Option<Unit> {
         let key = key_of(kind, &object);
-        if self
-            .objects
-            .get(&key)
-            .is_some_and(|known| version(known) > version(&object))
-        {
+        let at = version(&object);
+        let known = self.objects.get(&key).map(|known| version(known));
+        let grave = self.graves.get(&key).copied();
+        if known.is_some_and(|known| known > at) || grave.is_some_and(|grave| grave >= at) {
             return None;
         }
         let unit = self.unit_of(kind, &object);
@@ -85,13 +82,14 @@ impl Cache {
     /// An object is gone, as a watch says.
     pub(crate) fn gone(&mut self, kind: Kind, object: &Value) -> Option<Unit> {
         let key = key_of(kind, object);
-        if self
-            .objects
-            .get(&key)
-            .is_some_and(|known| version(known) > version(object))
-        {
+        let at = version(object);
+        if self.objects.get(&key).is_some_and(|known| version(known) > at) {
             return None;
         }
+        if self.graves.len() >= GRAVES {
+            self.graves.clear();
+        }
+        self.graves.insert(key.clone(), at);
         self.forget(&key)
     }
 
@@ -120,11 +118,8 @@ impl Cache {
     /// A whole set: what it lacks is gone, unless we wrote it after the set was made.
     pub(crate) fn replace(&mut self, kind: Kind, list: List) -> BTreeSet<Unit> {
         let at: u64 = list.version.parse().unwrap_or(0);
-        let listed: BTreeSet<ResourceKey> = list
-            .objects
-            .iter()
-            .map(|object| key_of(kind, object))
-            .collect();
+        let listed: BTreeSet<ResourceKey> =
+            list.objects.iter().map(|object| key_of(kind, object)).collect();
         let vanished: Vec<ResourceKey> = self
             .objects
             .iter()
@@ -135,11 +130,7 @@ impl Cache {
             .collect();
         let mut touched: BTreeSet<Unit> =
             vanished.iter().filter_map(|key| self.forget(key)).collect();
-        touched.extend(
-            list.objects
-                .into_iter()
-                .filter_map(|object| self.present(kind, object)),
-        );
+        touched.extend(list.objects.into_iter().filter_map(|object| self.present(kind, object)));
         self.listed.insert(kind);
         touched
     }
@@ -158,16 +149,8 @@ impl Cache {
 
 fn pod_label(kind: Kind, object: &Value) -> Option<(String, String)> {
     let metadata = &object["metadata"];
-    let name = metadata["labels"][names::POD_LABEL]
-        .as_str()
-        .filter(|_| kind == Kind::Pod)?;
-    Some((
-        metadata["namespace"]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned(),
-        name.to_owned(),
-    ))
+    let name = metadata["labels"][names::POD_LABEL].as_str().filter(|_| kind == Kind::Pod)?;
+    Some((metadata["namespace"].as_str().unwrap_or_default().to_owned(), name.to_owned()))
 }
 
 fn key_of(kind: Kind, object: &Value) -> ResourceKey {
@@ -177,10 +160,7 @@ fn key_of(kind: Kind, object: &Value) -> ResourceKey {
 
 /// resourceVersions of one server are numbers that grow; Kubernetes promises so since 1.35.
 fn version(object: &Value) -> u64 {
-    object["metadata"]["resourceVersion"]
-        .as_str()
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(0)
+    object["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -212,14 +192,22 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_that_comes_after_the_end_does_not_raise_the_dead() {
+        let mut cache = Cache::default();
+        cache.present(Kind::ConfigMap, config("a", 7));
+        cache.gone(Kind::ConfigMap, &config("a", 9));
+        cache.present(Kind::ConfigMap, config("a", 8));
+        assert_eq!(version_of(&cache, "a"), None);
+        cache.present(Kind::ConfigMap, config("a", 10));
+        assert_eq!(version_of(&cache, "a"), Some(10));
+    }
+
+    #[test]
     fn a_list_removes_what_it_lacks_but_not_what_is_newer_than_it() {
         let mut cache = Cache::default();
         cache.present(Kind::ConfigMap, config("old", 3));
         cache.present(Kind::ConfigMap, config("ours", 12));
-        let list = List {
-            objects: vec![config("listed", 9)],
-            version: "10".to_owned(),
-        };
+        let list = List { objects: vec![config("listed", 9)], version: "10".to_owned() };
         cache.replace(Kind::ConfigMap, list);
         assert_eq!(version_of(&cache, "old"), None);
         assert_eq!(version_of(&cache, "ours"), Some(12));

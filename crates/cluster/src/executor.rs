@@ -92,23 +92,14 @@ impl Executor {
             running: HashMap::new(),
         };
         tasks.spawn(work.run(orders, news));
-        Self {
-            commands,
-            freshness,
-        }
+        Self { commands, freshness }
     }
 
     /// Hands over an order; the answer comes when the first pass with it has ended.
     pub async fn order(&self, order: Order) -> oneshot::Receiver<Outcome> {
         let (passed, answer) = oneshot::channel();
         // A closed channel drops `passed`, which the receiver sees: nothing is lost silently.
-        let _gone = self
-            .commands
-            .send(Command {
-                order: Box::new(order),
-                passed,
-            })
-            .await;
+        let _gone = self.commands.send(Command { order: Box::new(order), passed }).await;
         answer
     }
 
@@ -145,10 +136,7 @@ impl Work {
         loop {
             self.start_passes(&mut passes);
             let clock = Arc::clone(&self.shared.clock);
-            let due = self
-                .queue
-                .next_due()
-                .map(|due| due.saturating_sub(clock.monotonic()));
+            let due = self.queue.next_due().map(|due| due.saturating_sub(clock.monotonic()));
             tokio::select! {
                 command = orders.recv() => match command {
                     Some(command) => self.take(command),
@@ -259,18 +247,12 @@ impl Work {
         if current {
             slot.order = order;
         }
-        let was_ready = slot
-            .last
-            .as_ref()
-            .is_some_and(|last| last.outcome == Outcome::Converged);
+        let was_ready = slot.last.as_ref().is_some_and(|last| last.outcome == Outcome::Converged);
         let is_ready = report.outcome == Outcome::Converged;
         let news = slot.last.as_ref().is_none_or(|last| is_news(last, &report));
         let outcome = report.outcome.clone();
         let finished = report.receipt.is_some() && current;
-        slot.last = Some(Report {
-            changes: Vec::new(),
-            ..report.clone()
-        });
+        slot.last = Some(Report { changes: Vec::new(), ..report.clone() });
         if news && self.reports.send(report).await.is_err() {
             return;
         }
@@ -337,8 +319,7 @@ impl Work {
         if let Some((unit, slot)) = unit.and_then(|unit| Some((unit, self.slots.get_mut(&unit)?))) {
             slot.running = false;
             slot.waiters.clear();
-            self.queue
-                .push_later(unit, self.shared.clock.monotonic() + RETRY_MOST);
+            self.queue.push_later(unit, self.shared.clock.monotonic() + RETRY_MOST);
         }
     }
 }

@@ -18,10 +18,7 @@ impl Fence {
     /// A closed fence.
     #[must_use]
     pub fn closed(clock: Arc<dyn Clock>) -> Self {
-        Self {
-            clock,
-            open_until: AtomicU64::new(0),
-        }
+        Self { clock, open_until: AtomicU64::new(0) }
     }
 
     /// Opens it until `asked_at` plus `ttl`. `asked_at` is taken before the lease was asked for, so

@@ -66,10 +66,7 @@ impl Follower {
     async fn list(&self) -> Result<String, CallError> {
         let list = self.cluster.list(self.kind, Scope::Ours).await?;
         let version = list.version.clone();
-        self.cache
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .replace(self.kind, list);
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner).replace(self.kind, list);
         self.heard();
         Ok(version)
     }
@@ -96,10 +93,7 @@ impl Follower {
                 };
                 self.heard();
                 if let Some(unit) = touched {
-                    self.news
-                        .send(News::Touched(BTreeSet::from([unit])))
-                        .await
-                        .ok()?;
+                    self.news.send(News::Touched(BTreeSet::from([unit]))).await.ok()?;
                 }
             }
             // The server ended the watch in good order: up to now nothing was missed.

@@ -110,9 +110,7 @@ impl Kube {
     }
 
     async fn get_one(&self, key: &ResourceKey) -> Result<Option<Value>, CallError> {
-        let reply = self
-            .ask(Method::GET, Address::one(key)?, Content::Nothing)
-            .await?;
+        let reply = self.ask(Method::GET, Address::one(key)?, Content::Nothing).await?;
         if reply.status == StatusCode::NOT_FOUND && no_such_object(&reply.failure(), key) {
             return Ok(None);
         }
@@ -131,9 +129,7 @@ impl Kube {
             "preconditions": { "uid": uid, "resourceVersion": version },
             "propagationPolicy": "Background",
         });
-        let reply = self
-            .ask(Method::DELETE, Address::one(key)?, Content::Json(&options))
-            .await?;
+        let reply = self.ask(Method::DELETE, Address::one(key)?, Content::Json(&options)).await?;
         if reply.status.is_success() {
             return Ok(());
         }
@@ -150,13 +146,7 @@ impl Kube {
         address: Address,
         content: Content<'_>,
     ) -> Result<Value, CallError> {
-        let reply = self
-            .ask(
-                Method::PATCH,
-                address.with("fieldManager", MANAGER),
-                content,
-            )
-            .await?;
+        let reply = self.ask(Method::PATCH, address.with("fieldManager", MANAGER), content).await?;
         object_of(reply, key.kind)
     }
 }
@@ -183,20 +173,15 @@ impl Cluster for Kube {
 
     fn apply<'a>(&'a self, key: &'a ResourceKey, object: &'a Value) -> Answer<'a, Value> {
         async move {
-            let address = Address::one(key)?
-                .with("force", "true")
-                .with("fieldValidation", "Strict");
+            let address =
+                Address::one(key)?.with("force", "true").with("fieldValidation", "Strict");
             self.write(key, address, Content::Apply(object)).await
         }
         .boxed()
     }
 
     fn patch<'a>(&'a self, key: &'a ResourceKey, patch: &'a Value) -> Answer<'a, Value> {
-        async move {
-            self.write(key, Address::one(key)?, Content::MergePatch(patch))
-                .await
-        }
-        .boxed()
+        async move { self.write(key, Address::one(key)?, Content::MergePatch(patch)).await }.boxed()
     }
 
     fn delete<'a>(

@@ -86,16 +86,10 @@ impl Shared {
     /// Carries out one action; answers what to tell the event log.
     async fn act(&self, order: &Order, action: &Action) -> Result<Option<Change>, CallError> {
         if !self.fence.is_open() {
-            return Err(CallError::Unreachable(
-                "the lease on this cluster is over".to_owned(),
-            ));
+            return Err(CallError::Unreachable("the lease on this cluster is over".to_owned()));
         }
         match action {
-            Action::Apply {
-                key,
-                object,
-                change,
-            } => {
+            Action::Apply { key, object, change } => {
                 in_order(order, key)?;
                 let stored = self.cluster.apply(key, object).await?;
                 crash::point("executor.applied");
@@ -109,12 +103,7 @@ impl Shared {
                 self.cache().terminating(key, uid);
                 Ok(Some(Change::Removed { key: key.clone() }))
             }
-            Action::ReleaseAnchor {
-                key,
-                uid,
-                version,
-                finalizers,
-            } => {
+            Action::ReleaseAnchor { key, uid, version, finalizers } => {
                 in_order(order, key)?;
                 let patch = json!({"metadata": {
                     "uid": uid, "resourceVersion": version, "finalizers": finalizers }});
@@ -148,9 +137,7 @@ async fn loop_rounds(
     receipt: &mut Option<trueup_model::receipt::Receipt>,
 ) -> Outcome {
     if !shared.cache().is_complete() {
-        return Outcome::Deferred {
-            why: "the cluster has not been seen whole yet".to_owned(),
-        };
+        return Outcome::Deferred { why: "the cluster has not been seen whole yet".to_owned() };
     }
     for _round in 0..ROUNDS {
         let observed = shared.look(order, project_ready);
@@ -182,9 +169,7 @@ async fn loop_rounds(
             }
         }
     }
-    Outcome::Waiting {
-        on: "other writers to come to rest".to_owned(),
-    }
+    Outcome::Waiting { on: "other writers to come to rest".to_owned() }
 }
 
 /// Reads everything afresh: a proof, or nothing after the cache learned what is still there.
@@ -192,15 +177,10 @@ async fn prove(
     shared: &Shared,
     order: &Order,
 ) -> Result<Option<trueup_model::receipt::Receipt>, Outcome> {
-    let verified = verify(
-        &*shared.cluster,
-        order,
-        &shared.proofs,
-        &*shared.clock,
-        &shared.observer,
-    )
-    .await
-    .map_err(|error| failure(&error))?;
+    let verified =
+        verify(&*shared.cluster, order, &shared.proofs, &*shared.clock, &shared.observer)
+            .await
+            .map_err(|error| failure(&error))?;
     match verified {
         Verified::Absent(receipt) => Ok(Some(receipt)),
         Verified::Present(objects) => {
@@ -209,9 +189,9 @@ async fn prove(
             }
             Ok(None)
         }
-        Verified::VolumeLeft(volume) => Err(Outcome::Waiting {
-            on: format!("PersistentVolume/{volume} to be gone"),
-        }),
+        Verified::VolumeLeft(volume) => {
+            Err(Outcome::Waiting { on: format!("PersistentVolume/{volume} to be gone") })
+        }
     }
 }
 
@@ -220,9 +200,7 @@ fn in_order(order: &Order, key: &ResourceKey) -> Result<(), CallError> {
     if order.recorded.contains_key(key) {
         Ok(())
     } else {
-        Err(CallError::Refused(format!(
-            "{key} is not part of this order"
-        )))
+        Err(CallError::Refused(format!("{key} is not part of this order")))
     }
 }
 
@@ -237,9 +215,5 @@ fn key(action: &Action) -> &ResourceKey {
 
 fn failure(error: &CallError) -> Outcome {
     let why = error.to_string();
-    if error.is_away() {
-        Outcome::Deferred { why }
-    } else {
-        Outcome::Failed { why }
-    }
+    if error.is_away() { Outcome::Deferred { why } } else { Outcome::Failed { why } }
 }

@@ -19,19 +19,14 @@ pub struct Switch {
 
 impl Default for Switch {
     fn default() -> Self {
-        Self {
-            connected: RwLock::new(None),
-        }
+        Self { connected: RwLock::new(None) }
     }
 }
 
 impl Switch {
     /// Connects a cluster; calls go there from now on.
     pub fn connect(&self, cluster: Arc<dyn Cluster>) {
-        *self
-            .connected
-            .write()
-            .unwrap_or_else(PoisonError::into_inner) = Some(cluster);
+        *self.connected.write().unwrap_or_else(PoisonError::into_inner) = Some(cluster);
     }
 
     fn now(&self) -> Result<Arc<dyn Cluster>, CallError> {

@@ -109,10 +109,7 @@ impl CallError {
     /// Whether the cluster as a whole cannot be asked now: a reason to defer, not a failure.
     #[must_use]
     pub const fn is_away(&self) -> bool {
-        matches!(
-            self,
-            Self::Unreachable(_) | Self::Unanswered(_) | Self::Server(_)
-        )
+        matches!(self, Self::Unreachable(_) | Self::Unanswered(_) | Self::Server(_))
     }
 
     /// A bounded label for metrics.

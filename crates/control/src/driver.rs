@@ -67,10 +67,7 @@ impl Driver {
         if under_way.len() >= UNDER_WAY {
             return Ok(false);
         }
-        let orders = self
-            .worker
-            .claim_orders(self.lease, BATCH, self.clock.now())
-            .await?;
+        let orders = self.worker.claim_orders(self.lease, BATCH, self.clock.now()).await?;
         if orders.is_empty() {
             return Ok(false);
         }
@@ -106,9 +103,7 @@ impl Driver {
         } else {
             let tries = u32::try_from(wake.attempts).unwrap_or(0).min(6);
             let after = (Duration::from_secs(1) * 2_u32.pow(tries)).min(RETRY_MOST);
-            self.worker
-                .retry_wake(wake, after, "its pass broke; see the log", now)
-                .await
+            self.worker.retry_wake(wake, after, "its pass broke; see the log", now).await
         };
         if let Err(error) = ended {
             // It stays claimed; the next holder of the lease, or this one after its restart, requeues it.

@@ -23,11 +23,7 @@ impl Measured {
     /// Wraps a cluster.
     #[must_use]
     pub fn new(inside: Arc<dyn Cluster>, clock: Arc<dyn Clock>, metrics: Metrics) -> Self {
-        Self {
-            inside,
-            clock,
-            metrics,
-        }
+        Self { inside, clock, metrics }
     }
 
     fn timed<'a, T: Send + 'a>(&'a self, verb: &'static str, call: Answer<'a, T>) -> Answer<'a, T> {
@@ -36,20 +32,14 @@ impl Measured {
             let answer = call.await;
             let took = self.clock.monotonic().saturating_sub(began);
             self.count(verb, answer.as_ref().err());
-            self.metrics
-                .call_seconds
-                .get_or_create(&Verb { verb })
-                .observe(took.as_secs_f64());
+            self.metrics.call_seconds.get_or_create(&Verb { verb }).observe(took.as_secs_f64());
             answer
         })
     }
 
     fn count(&self, verb: &'static str, error: Option<&CallError>) {
         let outcome = error.map_or("ok", CallError::label);
-        self.metrics
-            .calls
-            .get_or_create(&Call { verb, outcome })
-            .inc();
+        self.metrics.calls.get_or_create(&Call { verb, outcome }).inc();
     }
 }
 

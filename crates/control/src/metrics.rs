@@ -61,21 +61,13 @@ impl Metrics {
             "Duration of calls to the cluster",
             m.call_seconds.clone(),
         );
-        registry.register(
-            "trueup_reports",
-            "Reports of executors by outcome",
-            m.reports.clone(),
-        );
+        registry.register("trueup_reports", "Reports of executors by outcome", m.reports.clone());
         registry.register(
             "trueup_reconcile_seconds",
             "From an order to the end of its first pass",
             m.reconcile_seconds.clone(),
         );
-        registry.register(
-            "trueup_wakes_queued",
-            "Wakes that wait",
-            m.wakes_queued.clone(),
-        );
+        registry.register("trueup_wakes_queued", "Wakes that wait", m.wakes_queued.clone());
         registry.register(
             "trueup_wakes_running",
             "Wakes that are worked on",

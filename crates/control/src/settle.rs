@@ -47,11 +47,7 @@ impl Settle {
                 }
             }
             let batch: Vec<Report> = waiting.values().cloned().collect();
-            match self
-                .worker
-                .settle(self.lease, &batch, self.clock.now())
-                .await
-            {
+            match self.worker.settle(self.lease, &batch, self.clock.now()).await {
                 Ok(news) => {
                     crash::point("settle.settled");
                     waiting.clear();

@@ -59,10 +59,7 @@ impl Tenure {
     async fn acquire(&self) -> Result<Option<(Lease, Arc<Fence>)>, Error> {
         let asked_at = self.clock.monotonic();
         let now = self.clock.now();
-        let lease = self
-            .worker
-            .acquire_lease(self.cluster_id, &self.holder, now)
-            .await?;
+        let lease = self.worker.acquire_lease(self.cluster_id, &self.holder, now).await?;
         let Some(lease) = lease else { return Ok(None) };
         let fence = Arc::new(Fence::closed(Arc::clone(&self.clock)));
         fence.open(asked_at, Lease::TTL);
@@ -87,12 +84,7 @@ impl Tenure {
         fence.close();
         loops.shutdown().await;
         self.metrics.lease_held.set(0);
-        if stop.is_cancelled()
-            && self
-                .worker
-                .release_lease(lease, self.clock.now())
-                .await
-                .is_err()
+        if stop.is_cancelled() && self.worker.release_lease(lease, self.clock.now()).await.is_err()
         {
             tracing::debug!("the lease could not be given back; it ends by itself");
         }

@@ -15,11 +15,7 @@ use crate::view;
 pub(crate) fn accepted(door: &Door, row: &ServiceRow, changed: bool) -> Response {
     let service = view::service(row, door.clock.now());
     let location = format!("/v1/projects/{}/services/{}", service.project, service.id);
-    let status = if changed {
-        StatusCode::ACCEPTED
-    } else {
-        StatusCode::OK
-    };
+    let status = if changed { StatusCode::ACCEPTED } else { StatusCode::OK };
     let mut response = (status, Json(service)).into_response();
     let headers = response.headers_mut();
     if let Ok(location) = HeaderValue::from_str(&location) {
@@ -32,10 +28,7 @@ pub(crate) fn accepted(door: &Door, row: &ServiceRow, changed: bool) -> Response
 /// Adds the entity tag: generation, projection, freshness.
 pub(crate) fn tag(headers: &mut HeaderMap, door: &Door, row: &ServiceRow) {
     let fresh = u8::from(!is_stale(row.cluster_heard_at, door.clock.now()));
-    let tag = format!(
-        "\"g{}.p{}.f{fresh}\"",
-        row.service.generation, row.projection
-    );
+    let tag = format!("\"g{}.p{}.f{fresh}\"", row.service.generation, row.projection);
     if let Ok(tag) = HeaderValue::from_str(&tag) {
         headers.insert(header::ETAG, tag);
     }

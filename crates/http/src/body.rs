@@ -21,9 +21,8 @@ impl<T: DeserializeOwned> FromRequest<Door> for Body<T> {
         request: Request<axum::body::Body>,
         door: &Door,
     ) -> Result<Self, Failure> {
-        let bytes = Bytes::from_request(request, door)
-            .await
-            .map_err(|rejection| unread(&rejection))?;
+        let bytes =
+            Bytes::from_request(request, door).await.map_err(|rejection| unread(&rejection))?;
         let text: &[u8] = if bytes.is_empty() { b"{}" } else { &bytes };
         serde_json::from_slice(text).map(Self).map_err(|error| {
             Failure::new(
@@ -36,14 +35,8 @@ impl<T: DeserializeOwned> FromRequest<Door> for Body<T> {
 
 fn unread(rejection: &BytesRejection) -> Failure {
     if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
-        Failure::new(
-            Code::TooLarge,
-            "the body may have at most 256 KiB; send less",
-        )
+        Failure::new(Code::TooLarge, "the body may have at most 256 KiB; send less")
     } else {
-        Failure::new(
-            Code::MalformedBody,
-            "the body did not arrive whole; send it again",
-        )
+        Failure::new(Code::MalformedBody, "the body did not arrive whole; send it again")
     }
 }

@@ -36,10 +36,7 @@ impl Caller {
 
     /// For the door's record.
     pub(crate) fn asker(&self) -> Asker<'_> {
-        Asker {
-            principal: &self.principal,
-            trace: trace::current(),
-        }
+        Asker { principal: &self.principal, trace: trace::current() }
     }
 
     /// Whether the token is still good: asked again while a stream is open.
@@ -60,11 +57,7 @@ impl FromRequestParts<Door> for Caller {
             Some(org) => org,
             None => named_org(&parts.headers, door).await?,
         };
-        Ok(Self {
-            principal,
-            org,
-            token,
-        })
+        Ok(Self { principal, org, token })
     }
 }
 
@@ -80,10 +73,7 @@ impl FromRequestParts<Door> for Operator {
         if principal.role == Role::Operator {
             Ok(Self)
         } else {
-            Err(Failure::new(
-                Code::Forbidden,
-                "this is for operators of the platform",
-            ))
+            Err(Failure::new(Code::Forbidden, "this is for operators of the platform"))
         }
     }
 }
@@ -110,17 +100,9 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
 }
 
 async fn named_org(headers: &HeaderMap, door: &Door) -> Answer<OrgId> {
-    let wanted = headers
-        .get("trueup-org")
-        .and_then(|value| value.to_str().ok());
+    let wanted = headers.get("trueup-org").and_then(|value| value.to_str().ok());
     let wanted = wanted.ok_or_else(|| {
-        Failure::new(
-            Code::BadRequest,
-            "an operator names the org with the header `Trueup-Org`",
-        )
+        Failure::new(Code::BadRequest, "an operator names the org with the header `Trueup-Org`")
     })?;
-    door.app
-        .find_org(wanted)
-        .await?
-        .ok_or_else(|| Failure::not_found("org"))
+    door.app.find_org(wanted).await?.ok_or_else(|| Failure::not_found("org"))
 }

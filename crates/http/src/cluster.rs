@@ -20,7 +20,5 @@ pub(crate) async fn cluster_list(
     caller.must(Permission::Read)?;
     let rows = door.app.list_clusters().await?;
     let now = door.clock.now();
-    Ok(Json(ClusterList {
-        items: rows.iter().map(|row| view::cluster(row, now)).collect(),
-    }))
+    Ok(Json(ClusterList { items: rows.iter().map(|row| view::cluster(row, now)).collect() }))
 }

@@ -34,28 +34,19 @@ pub(crate) async fn event_list(
     let after = position(page.after.as_deref())?.unwrap_or(0);
     let limit = page.limit.unwrap_or(100).clamp(1, 1000);
     let events = door.app.list_events(caller.org, None, after, limit).await?;
-    let next = events
-        .last()
-        .map_or(after, |event| event.position)
-        .to_string();
-    Ok(Json(EventList {
-        items: events.iter().map(view::event).collect(),
-        next,
-    }))
+    let next = events.last().map_or(after, |event| event.position).to_string();
+    Ok(Json(EventList { items: events.iter().map(view::event).collect(), next }))
 }
 
 /// A position as it was given out.
 pub(crate) fn position(text: Option<&str>) -> Answer<Option<i64>> {
     text.map(|text| {
-        text.parse()
-            .ok()
-            .filter(|position| *position >= 0)
-            .ok_or_else(|| {
-                Failure::new(
-                    Code::BadRequest,
-                    "a position is a whole number, as given in `sequence` or `next`",
-                )
-            })
+        text.parse().ok().filter(|position| *position >= 0).ok_or_else(|| {
+            Failure::new(
+                Code::BadRequest,
+                "a position is a whole number, as given in `sequence` or `next`",
+            )
+        })
     })
     .transpose()
 }

@@ -58,21 +58,13 @@ pub fn router(door: Door) -> Router {
         .route("/openapi.json", get(async || Json(document())))
         .route("/docs/errors/{code}", get(operations::error_page))
         .route("/v1/projects", get(project::project_list))
-        .route(
-            "/v1/projects/{project}",
-            get(project::project_get).put(project::project_put),
-        )
+        .route("/v1/projects/{project}", get(project::project_get).put(project::project_put))
         .route("/v1/services", get(service::service_list))
         .route(
             "/v1/projects/{project}/services/{service}",
-            get(service::service_get)
-                .put(service::service_put)
-                .delete(service::service_delete),
+            get(service::service_get).put(service::service_put).delete(service::service_delete),
         )
-        .route(
-            "/v1/projects/{project}/services/{service}/watch",
-            get(stream::service_watch),
-        )
+        .route("/v1/projects/{project}/services/{service}/watch", get(stream::service_watch))
         .route("/v1/events", get(event::event_list))
         .route("/v1/templates", get(template::template_list))
         .route("/v1/clusters", get(cluster::cluster_list))

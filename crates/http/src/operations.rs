@@ -32,16 +32,9 @@ pub(crate) async fn metrics(State(door): State<Door>, _operator: Operator) -> An
 
 /// The page about a problem's code.
 pub(crate) async fn error_page(Path(code): Path<String>) -> Answer<Response> {
-    let page = PAGES
-        .iter()
-        .find(|(name, _)| *name == code)
-        .map(|(_, page)| *page);
+    let page = PAGES.iter().find(|(name, _)| *name == code).map(|(_, page)| *page);
     let page = page.ok_or_else(|| Failure::not_found("error code"))?;
-    Ok((
-        [(header::CONTENT_TYPE, "text/markdown; charset=utf-8")],
-        page,
-    )
-        .into_response())
+    Ok(([(header::CONTENT_TYPE, "text/markdown; charset=utf-8")], page).into_response())
 }
 
 /// Pages are looked up in this list and nowhere else: no path is ever made of what a caller sends.
@@ -69,11 +62,7 @@ mod tests {
             let page = PAGES.iter().find(|(name, _)| *name == code.as_str());
             let (_, text) = page.unwrap_or_else(|| panic!("{} should have a page", code.as_str()));
             let heading = format!("# {}: {}", code.as_str(), code.title());
-            assert!(
-                text.starts_with(&heading),
-                "{} should begin with {heading:?}",
-                code.as_str()
-            );
+            assert!(text.starts_with(&heading), "{} should begin with {heading:?}", code.as_str());
         }
     }
 }

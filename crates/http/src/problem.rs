@@ -30,20 +30,11 @@ impl Failure {
     pub(crate) fn invalid(breaches: Vec<Breach>) -> Self {
         let errors: Vec<FieldError> = breaches
             .into_iter()
-            .map(|breach| FieldError {
-                field: breach.field,
-                message: breach.message,
-            })
+            .map(|breach| FieldError { field: breach.field, message: breach.message })
             .collect();
         let named: Vec<&str> = errors.iter().map(|error| error.field.as_str()).collect();
-        let detail = format!(
-            "mend {} and send it again; nothing was recorded",
-            named.join(", ")
-        );
-        Self(Box::new(Problem {
-            errors,
-            ..Problem::new(Code::InvalidManifest, detail)
-        }))
+        let detail = format!("mend {} and send it again; nothing was recorded", named.join(", "));
+        Self(Box::new(Problem { errors, ..Problem::new(Code::InvalidManifest, detail) }))
     }
 }
 
@@ -52,10 +43,7 @@ impl From<Error> for Failure {
         match error {
             Error::Away(source) => {
                 tracing::warn!(error = %source, "the database cannot be reached");
-                Self::new(
-                    Code::DatabaseAway,
-                    "nothing was recorded; try again in a few seconds",
-                )
+                Self::new(Code::DatabaseAway, "nothing was recorded; try again in a few seconds")
             }
             error @ (Error::Fenced
             | Error::Corrupt { .. }
@@ -63,10 +51,7 @@ impl From<Error> for Failure {
             | Error::Migrate(_)) => {
                 let source = std::error::Error::source(&error).map(ToString::to_string);
                 tracing::error!(%error, source, "a request failed by a defect");
-                Self::new(
-                    Code::Internal,
-                    "this is a defect; report it with the trace given here",
-                )
+                Self::new(Code::Internal, "this is a defect; report it with the trace given here")
             }
         }
     }
@@ -76,10 +61,9 @@ impl From<Refusal> for Failure {
     fn from(refusal: Refusal) -> Self {
         match refusal {
             Refusal::NotFound(what) => Self::not_found(what),
-            Refusal::NoCluster => Self::new(
-                Code::BadRequest,
-                "no cluster is registered; start one with `trueup up`",
-            ),
+            Refusal::NoCluster => {
+                Self::new(Code::BadRequest, "no cluster is registered; start one with `trueup up`")
+            }
             Refusal::Refused(Refused::Invalid(breaches)) => Self::invalid(breaches),
             Refusal::Refused(Refused::BeingDeleted) => Self::new(
                 Code::BeingDeleted,
@@ -103,10 +87,7 @@ impl IntoResponse for Failure {
         let body = serde_json::to_string(&problem).unwrap_or_default();
         let mut response = (status, body).into_response();
         let headers = response.headers_mut();
-        headers.insert(
-            header::CONTENT_TYPE,
-            HeaderValue::from_static("application/problem+json"),
-        );
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         if status == StatusCode::SERVICE_UNAVAILABLE {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
@@ -120,8 +101,5 @@ impl IntoResponse for Failure {
 
 /// Paths and methods that do not exist.
 pub(crate) async fn no_such_route() -> Failure {
-    Failure::new(
-        Code::NotFound,
-        "there is no such route; /openapi.json lists them",
-    )
+    Failure::new(Code::NotFound, "there is no such route; /openapi.json lists them")
 }

@@ -24,9 +24,7 @@ pub(crate) async fn project_list(
 ) -> Answer<Json<ProjectList>> {
     caller.must(Permission::Read)?;
     let rows = door.app.list_projects(caller.org).await?;
-    Ok(Json(ProjectList {
-        items: rows.iter().map(view::project).collect(),
-    }))
+    Ok(Json(ProjectList { items: rows.iter().map(view::project).collect() }))
 }
 
 /// Shows one project.
@@ -61,19 +59,13 @@ pub(crate) async fn project_put(
     matches_path("name", manifest.name.as_deref(), &project)?;
     matches_path("kind", manifest.kind.as_deref(), "Project")?;
     let name = name("name", &project)?;
-    let accepted = door
-        .app
-        .accept_project(caller.org, &name, &caller.asker(), door.clock.now())
-        .await?;
+    let accepted =
+        door.app.accept_project(caller.org, &name, &caller.asker(), door.clock.now()).await?;
     if accepted.changed {
         door.signals.wake();
         door.signals.event();
     }
-    let status = if accepted.changed {
-        StatusCode::ACCEPTED
-    } else {
-        StatusCode::OK
-    };
+    let status = if accepted.changed { StatusCode::ACCEPTED } else { StatusCode::OK };
     Ok((status, Json(view::project(&accepted.row))).into_response())
 }
 
@@ -90,11 +82,7 @@ pub(crate) fn matches_path(field: &str, said: Option<&str>, path: &str) -> Answe
 
 /// A name a person chose.
 pub(crate) fn name(field: &str, text: &str) -> Answer<Name> {
-    text.parse()
-        .map_err(|error: trueup_model::name::NameError| {
-            Failure::invalid(vec![Breach {
-                field: field.to_owned(),
-                message: error.to_string(),
-            }])
-        })
+    text.parse().map_err(|error: trueup_model::name::NameError| {
+        Failure::invalid(vec![Breach { field: field.to_owned(), message: error.to_string() }])
+    })
 }

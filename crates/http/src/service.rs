@@ -47,9 +47,7 @@ pub(crate) async fn service_list(
     };
     let rows = door.app.list_services(caller.org, project).await?;
     let now = door.clock.now();
-    Ok(Json(ServiceList {
-        items: rows.iter().map(|row| view::service(row, now)).collect(),
-    }))
+    Ok(Json(ServiceList { items: rows.iter().map(|row| view::service(row, now)).collect() }))
 }
 
 /// Shows one service; by its id also after it was deleted, with the receipt.
@@ -66,10 +64,7 @@ pub(crate) async fn service_get(
     headers: HeaderMap,
 ) -> Answer<Response> {
     caller.must(Permission::Read)?;
-    let found = door
-        .app
-        .find_service(caller.org, &project, &service)
-        .await?;
+    let found = door.app.find_service(caller.org, &project, &service).await?;
     let detail = found.ok_or_else(|| Failure::not_found("service"))?;
     let mut answer = HeaderMap::new();
     tag(&mut answer, &door, &detail.row);
@@ -100,19 +95,10 @@ pub(crate) async fn service_put(
     matches_path("name", manifest.name.as_deref(), &service)?;
     matches_path("project", manifest.project.as_deref(), &project)?;
     let name = name("name", &service)?;
-    let template = manifest
-        .template
-        .parse()
-        .map_err(|error: ParseTemplateRefError| {
-            Failure::invalid(vec![Breach {
-                field: "template".to_owned(),
-                message: error.to_string(),
-            }])
-        })?;
-    let ask = Ask {
-        template,
-        parameters: manifest.parameters,
-    };
+    let template = manifest.template.parse().map_err(|error: ParseTemplateRefError| {
+        Failure::invalid(vec![Breach { field: "template".to_owned(), message: error.to_string() }])
+    })?;
+    let ask = Ask { template, parameters: manifest.parameters };
     let wanted = ServiceAsk {
         project: &project,
         name: &name,
@@ -120,10 +106,7 @@ pub(crate) async fn service_put(
         if_generation: if_generation(&headers)?,
     };
     let now = door.clock.now();
-    let answer = door
-        .app
-        .accept_service(caller.org, &wanted, &caller.asker(), now)
-        .await?;
+    let answer = door.app.accept_service(caller.org, &wanted, &caller.asker(), now).await?;
     if answer.changed {
         recorded(&door);
     }
@@ -145,16 +128,10 @@ pub(crate) async fn service_delete(
     headers: HeaderMap,
 ) -> Answer<Response> {
     caller.must(Permission::ManageServices)?;
-    let wanted = DeleteAsk {
-        project: &project,
-        service: &service,
-        if_generation: if_generation(&headers)?,
-    };
+    let wanted =
+        DeleteAsk { project: &project, service: &service, if_generation: if_generation(&headers)? };
     let now = door.clock.now();
-    let answer = door
-        .app
-        .delete_service(caller.org, &wanted, &caller.asker(), now)
-        .await?;
+    let answer = door.app.delete_service(caller.org, &wanted, &caller.asker(), now).await?;
     if answer.changed {
         recorded(&door);
     }

@@ -52,35 +52,16 @@ pub(crate) async fn service_watch(
     headers: HeaderMap,
 ) -> Answer<Sse<impl Stream<Item = Result<Event, Infallible>>>> {
     caller.must(Permission::Read)?;
-    let found = door
-        .app
-        .find_service(caller.org, &project, &service)
-        .await?;
-    let service = found
-        .ok_or_else(|| Failure::not_found("service"))?
-        .row
-        .service;
+    let found = door.app.find_service(caller.org, &project, &service).await?;
+    let service = found.ok_or_else(|| Failure::not_found("service"))?.row.service;
     let unit = Unit::Service(service.id);
-    let last = headers
-        .get("last-event-id")
-        .and_then(|value| value.to_str().ok());
+    let last = headers.get("last-event-id").and_then(|value| value.to_str().ok());
     let after = match position(last.or(from.after.as_deref()))? {
         Some(after) => after,
-        None => {
-            door.app
-                .generation_position(caller.org, unit, service.generation)
-                .await?
-        }
+        None => door.app.generation_position(caller.org, unit, service.generation).await?,
     };
     let seals = door.signals.seals();
-    let tail = Tail {
-        door,
-        caller,
-        unit,
-        after,
-        seals,
-        buffer: VecDeque::new(),
-    };
+    let tail = Tail { door, caller, unit, after, seals, buffer: VecDeque::new() };
     let events = unfold(tail, |mut tail| async move {
         let event = tail.next().await?;
         Some((Ok(sse(&event)), tail))
@@ -90,10 +71,7 @@ pub(crate) async fn service_watch(
 
 fn sse(event: &SealedEvent) -> Event {
     let data = serde_json::to_string(&view::event(event)).unwrap_or_default();
-    Event::default()
-        .id(event.position.to_string())
-        .event(&event.kind)
-        .data(data)
+    Event::default().id(event.position.to_string()).event(&event.kind).data(data)
 }
 
 /// A reader at a position. It holds one batch at most: a slow reader slows only itself.
@@ -116,12 +94,7 @@ impl Tail {
             }
             self.seals.mark_unchanged();
             let org = self.caller.org;
-            match self
-                .door
-                .app
-                .list_events(org, Some(self.unit), self.after, BATCH)
-                .await
-            {
+            match self.door.app.list_events(org, Some(self.unit), self.after, BATCH).await {
                 Ok(events) if events.is_empty() => {}
                 Ok(events) if self.caller.is_still_valid(&self.door).await => {
                     self.buffer = events.into();

@@ -19,7 +19,5 @@ pub(crate) async fn template_list(
 ) -> Answer<Json<TemplateList>> {
     caller.must(Permission::Read)?;
     let templates = door.app.list_templates().await?;
-    Ok(Json(TemplateList {
-        items: templates.iter().map(view::template).collect(),
-    }))
+    Ok(Json(TemplateList { items: templates.iter().map(view::template).collect() }))
 }

@@ -17,10 +17,7 @@ pub(crate) fn current() -> Option<String> {
 
 /// Runs a request inside its trace, given by the caller (W3C `traceparent`) or made here.
 pub(crate) async fn traced(request: Request, next: Next) -> Response {
-    let given = request
-        .headers()
-        .get("traceparent")
-        .and_then(|value| value.to_str().ok());
+    let given = request.headers().get("traceparent").and_then(|value| value.to_str().ok());
     let trace = given.and_then(trace_id).unwrap_or_else(new_trace);
     let span = tracing::info_span!(
         "request", trace = %trace, method = %request.method(), path = %request.uri().path());
@@ -55,16 +52,8 @@ mod tests {
     #[test]
     fn only_a_well_formed_trace_is_taken_over() {
         let good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-        assert_eq!(
-            trace_id(good).as_deref(),
-            Some("0af7651916cd43dd8448eb211c80319c")
-        );
-        for bad in [
-            "",
-            "00-xyz-1-1",
-            "00-0af7-1-01",
-            "00-0af7651916cd43dd8448eb211c8031\n9c-b-1",
-        ] {
+        assert_eq!(trace_id(good).as_deref(), Some("0af7651916cd43dd8448eb211c80319c"));
+        for bad in ["", "00-xyz-1-1", "00-0af7-1-01", "00-0af7651916cd43dd8448eb211c8031\n9c-b-1"] {
             assert_eq!(trace_id(bad), None, "{bad:?}");
         }
     }

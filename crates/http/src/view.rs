@@ -46,10 +46,7 @@ pub(crate) fn service(row: &ServiceRow, now: Timestamp) -> service::Service {
         status: status(row, stale),
         objects: Vec::new(),
         receipt: None,
-        watch: format!(
-            "/v1/projects/{}/services/{}/watch",
-            row.project_name, promise.id
-        ),
+        watch: format!("/v1/projects/{}/services/{}/watch", row.project_name, promise.id),
     }
 }
 
@@ -69,10 +66,7 @@ fn status(row: &ServiceRow, stale: bool) -> service::ServiceStatus {
                 message: condition.message,
             })
             .collect(),
-        observed_at: status
-            .evidence
-            .as_ref()
-            .map(|evidence| evidence.observed_at),
+        observed_at: status.evidence.as_ref().map(|evidence| evidence.observed_at),
         simulated: status.evidence.is_some_and(|evidence| evidence.simulated),
     }
 }
@@ -88,15 +82,8 @@ pub(crate) fn detail(detail: &ServiceDetail, now: Timestamp) -> service::Service
             uid: uid.clone(),
         })
         .collect();
-    let receipt = detail
-        .receipt
-        .as_ref()
-        .and_then(|receipt| serde_json::to_value(receipt).ok());
-    service::Service {
-        objects,
-        receipt,
-        ..service(&detail.row, now)
-    }
+    let receipt = detail.receipt.as_ref().and_then(|receipt| serde_json::to_value(receipt).ok());
+    service::Service { objects, receipt, ..service(&detail.row, now) }
 }
 
 pub(crate) fn cluster(row: &ClusterRow, now: Timestamp) -> cluster::Cluster {

@@ -22,11 +22,7 @@ pub(crate) trait At<T> {
 
 impl<T> At<T> for io::Result<T> {
     fn at(self, doing: &'static str, path: &Path) -> Result<T, FileError> {
-        self.map_err(|source| FileError {
-            doing,
-            path: path.to_owned(),
-            source,
-        })
+        self.map_err(|source| FileError { doing, path: path.to_owned(), source })
     }
 }
 
@@ -68,9 +64,7 @@ pub(crate) fn write_private(path: &Path, content: &[u8]) -> Result<(), FileError
         .mode(0o600)
         .open(&temporary)
         .at("create", &temporary)?;
-    file.write_all(content)
-        .and_then(|()| file.sync_all())
-        .at("write", &temporary)?;
+    file.write_all(content).and_then(|()| file.sync_all()).at("write", &temporary)?;
     fs::rename(&temporary, path).at("replace", path)
 }
 

@@ -101,11 +101,7 @@ impl LocalKube {
             None => supervise::spawn(command(binaries, options, &dir)?, &pid_file)?,
         };
         let ready = wait_until_ready(&dir, &process, progress).await?;
-        Ok(Self {
-            process,
-            ready,
-            pid_file,
-        })
+        Ok(Self { process, ready, pid_file })
     }
 
     /// The administrator's kubeconfig.
@@ -148,9 +144,7 @@ impl LocalKube {
 
 /// Ends what a killed trueup left running in this folder, if anything.
 pub async fn stop_left(dir: &Path) -> Result<bool, Error> {
-    supervise::stop_left(&dir.join(PID_FILE), &STOP)
-        .await
-        .map_err(Error::from)
+    supervise::stop_left(&dir.join(PID_FILE), &STOP).await.map_err(Error::from)
 }
 
 /// The supervisor of this folder. Our pid file may be missing when trueup was killed right after the
@@ -163,18 +157,8 @@ fn running(dir: &Path, pid_file: &Path) -> Result<Option<Process>, Error> {
     let Some(text) = files::read_if_there(&lock)? else {
         return Ok(None);
     };
-    let held = OpenOptions::new()
-        .write(true)
-        .open(&lock)
-        .at("open", &lock)?
-        .try_lock()
-        .is_err();
-    let found = text
-        .trim()
-        .parse()
-        .ok()
-        .filter(|_| held)
-        .and_then(Process::find);
+    let held = OpenOptions::new().write(true).open(&lock).at("open", &lock)?.try_lock().is_err();
+    let found = text.trim().parse().ok().filter(|_| held).and_then(Process::find);
     if let Some(process) = &found {
         supervise::record(process, pid_file)?;
     }
@@ -200,12 +184,7 @@ fn command(binaries: &Binaries, options: &Options, dir: &Path) -> Result<Command
         .open(&path)
         .at("open", &path)?;
     let mut command = Command::new(&binaries.kube);
-    command
-        .arg("run")
-        .arg("--dir")
-        .arg(dir)
-        .arg("--nodes")
-        .arg(options.nodes.to_string());
+    command.arg("run").arg("--dir").arg(dir).arg("--nodes").arg(options.nodes.to_string());
     if options.fast {
         command.arg("--fast");
     }
@@ -233,10 +212,7 @@ async fn wait_until_ready(
                 return Ok(ready);
             }
             if !process.is_alive() {
-                return Err(Error::Ended {
-                    tail: files::tail(&log),
-                    log: log.clone(),
-                });
+                return Err(Error::Ended { tail: files::tail(&log), log: log.clone() });
             }
             if let Some(step) = last_step(&log) {
                 progress.begin(PART, format!("starting, {step}"));
@@ -246,10 +222,7 @@ async fn wait_until_ready(
     };
     match tokio::time::timeout(START_LIMIT, served).await {
         Ok(outcome) => outcome,
-        Err(_) => Err(Error::Silent {
-            limit: START_LIMIT,
-            log: log.clone(),
-        }),
+        Err(_) => Err(Error::Silent { limit: START_LIMIT, log: log.clone() }),
     }
 }
 

@@ -44,7 +44,5 @@ fn xdg(variable: &str, below_home: &str) -> PathBuf {
 
 /// The XDG rules say that a relative path is to be ignored.
 fn absolute(variable: &str) -> Option<PathBuf> {
-    env::var_os(variable)
-        .map(PathBuf::from)
-        .filter(|path| path.is_absolute())
+    env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute())
 }

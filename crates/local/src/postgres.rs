@@ -31,10 +31,8 @@ const POLL: Duration = Duration::from_millis(20);
 /// Under the folder of each server.
 pub(crate) const PID_FILE: &str = "pid.json";
 
-const STOP: [(Signal, Duration); 2] = [
-    (Signal::INT, Duration::from_secs(15)),
-    (Signal::QUIT, Duration::from_secs(6)),
-];
+const STOP: [(Signal, Duration); 2] =
+    [(Signal::INT, Duration::from_secs(15)), (Signal::QUIT, Duration::from_secs(6))];
 
 /// Which server.
 #[derive(Clone, Debug)]
@@ -65,10 +63,10 @@ impl Postgres {
     async fn start(options: &Options, progress: &Progress) -> Result<Self, Error> {
         let account = Account::choose()?;
         files::make_dir(&options.dir, account.dir_mode())?;
-        let dir = options.dir.canonicalize().map_err(|source| Error::Folder {
-            path: options.dir.clone(),
-            source,
-        })?;
+        let dir = options
+            .dir
+            .canonicalize()
+            .map_err(|source| Error::Folder { path: options.dir.clone(), source })?;
         account.check_reachable(&dir)?;
         let _lock = Lock::take(&dir.join("lock"), || {
             progress.begin(PART, "waiting for another trueup that uses this folder");
@@ -93,20 +91,12 @@ impl Postgres {
         };
         let port = wait_until_it_answers(&cluster, &process).await?;
         let password = cluster.password()?;
-        Ok(Self {
-            process,
-            port,
-            password,
-            pid_file,
-        })
+        Ok(Self { process, port, password, pid_file })
     }
 
     /// A URL with all rights.
     pub fn admin_url(&self) -> String {
-        format!(
-            "postgres://postgres:{}@127.0.0.1:{}/postgres",
-            self.password, self.port
-        )
+        format!("postgres://postgres:{}@127.0.0.1:{}/postgres", self.password, self.port)
     }
 
     /// The port on 127.0.0.1.
@@ -138,9 +128,7 @@ impl Postgres {
 
 /// Ends what a killed trueup left running in this folder, if anything.
 pub async fn stop_left(dir: &Path) -> Result<bool, Error> {
-    supervise::stop_left(&dir.join(PID_FILE), &STOP)
-        .await
-        .map_err(Error::from)
+    supervise::stop_left(&dir.join(PID_FILE), &STOP).await.map_err(Error::from)
 }
 
 /// The server that runs on this data directory. Our pid file may be missing when trueup was killed
@@ -165,10 +153,7 @@ fn running(cluster: &Cluster, pid_file: &Path) -> Result<Option<Process>, Error>
 async fn clear_leftovers(cluster: &Cluster) -> Result<(), Error> {
     let data = cluster.data();
     for orphan in supervise::working_in(&data) {
-        tracing::info!(
-            pid = orphan.pid(),
-            "waiting for a process of a killed Postgres to end"
-        );
+        tracing::info!(pid = orphan.pid(), "waiting for a process of a killed Postgres to end");
         if !orphan.gone_within(Duration::from_secs(5)).await {
             orphan.stop(&[]).await?;
         }
@@ -187,19 +172,13 @@ async fn wait_until_it_answers(cluster: &Cluster, process: &Process) -> Result<u
                 return Ok(port);
             }
             if !process.is_alive() {
-                return Err(Error::Ended {
-                    tail: files::tail(&cluster.log()),
-                    log: cluster.log(),
-                });
+                return Err(Error::Ended { tail: files::tail(&cluster.log()), log: cluster.log() });
             }
             tokio::time::sleep(POLL).await;
         }
     };
     match tokio::time::timeout(START_LIMIT, answered).await {
         Ok(outcome) => outcome,
-        Err(_) => Err(Error::Silent {
-            limit: START_LIMIT,
-            log: cluster.log(),
-        }),
+        Err(_) => Err(Error::Silent { limit: START_LIMIT, log: cluster.log() }),
     }
 }

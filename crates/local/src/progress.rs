@@ -27,12 +27,7 @@ impl Step {
         let elapsed = brief(now.duration_since(self.since));
         match self.bytes {
             Some(bytes) => {
-                format!(
-                    "{}: {} ({elapsed}, {} MB)",
-                    self.part,
-                    self.what,
-                    bytes / 1_000_000
-                )
+                format!("{}: {} ({elapsed}, {} MB)", self.part, self.what, bytes / 1_000_000)
             }
             None => format!("{}: {} ({elapsed})", self.part, self.what),
         }
@@ -65,9 +60,7 @@ impl Default for Progress {
 impl Progress {
     /// A handle with nothing going on.
     pub fn new() -> Self {
-        Self {
-            sender: watch::Sender::new(Steps::new()),
-        }
+        Self { sender: watch::Sender::new(Steps::new()) }
     }
 
     /// Follow the steps; a part that is done is no longer in the map.
@@ -88,43 +81,30 @@ impl Progress {
                 return false;
             }
             tracing::debug!(part, what, "step");
-            steps.insert(
-                part,
-                Step {
-                    part,
-                    what,
-                    bytes: None,
-                    since: now(),
-                },
-            );
+            steps.insert(part, Step { part, what, bytes: None, since: now() });
             true
         });
     }
 
     /// The present step of a part has come this far.
     pub fn bytes(&self, part: &'static str, bytes: u64) {
-        self.sender
-            .send_if_modified(|steps| match steps.get_mut(part) {
-                Some(step) if step.bytes != Some(bytes) => {
-                    step.bytes = Some(bytes);
-                    true
-                }
-                Some(_) | None => false,
-            });
+        self.sender.send_if_modified(|steps| match steps.get_mut(part) {
+            Some(step) if step.bytes != Some(bytes) => {
+                step.bytes = Some(bytes);
+                true
+            }
+            Some(_) | None => false,
+        });
     }
 
     /// A part is done.
     pub fn finish(&self, part: &'static str) {
-        self.sender
-            .send_if_modified(|steps| steps.remove(part).is_some());
+        self.sender.send_if_modified(|steps| steps.remove(part).is_some());
     }
 }
 
 /// Steps are shown to a person next to their watch and decide nothing.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "shown to people only; no decision depends on it"
-)]
+#[expect(clippy::disallowed_methods, reason = "shown to people only; no decision depends on it")]
 fn now() -> Timestamp {
     Timestamp::now()
 }
@@ -137,12 +117,8 @@ mod tests {
     fn a_line_names_part_step_time_and_size() {
         let since = Timestamp::UNIX_EPOCH;
         let now = since + SignedDuration::from_secs(130);
-        let mut step = Step {
-            part: "kubernetes",
-            what: "compiling".to_owned(),
-            bytes: None,
-            since,
-        };
+        let mut step =
+            Step { part: "kubernetes", what: "compiling".to_owned(), bytes: None, since };
         assert_eq!(step.line(now), "kubernetes: compiling (2m10s)");
         step.bytes = Some(312_400_000);
         assert_eq!(step.line(now), "kubernetes: compiling (2m10s, 312 MB)");

@@ -65,11 +65,7 @@ pub struct Process {
 impl Process {
     /// The process that has this pid now.
     pub fn find(pid: u32) -> Option<Self> {
-        Some(Self {
-            pid,
-            start_time: running_since(pid)?,
-            boot: boot_id(),
-        })
+        Some(Self { pid, start_time: running_since(pid)?, boot: boot_id() })
     }
 
     /// The pid, good only for showing and for comparing.
@@ -90,10 +86,7 @@ impl Process {
         let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) else {
             return Ok(false);
         };
-        let refused = |source: io::Error| Error::Signal {
-            pid: self.pid,
-            source,
-        };
+        let refused = |source: io::Error| Error::Signal { pid: self.pid, source };
         let process = match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
             Ok(process) => process,
             Err(rustix::io::Errno::SRCH) => return Ok(false),
@@ -152,10 +145,7 @@ pub fn adopt(pid_file: &Path) -> Result<Option<Process>, Error> {
 pub fn spawn(command: Command, pid_file: &Path) -> Result<Process, Error> {
     let program = PathBuf::from(command.get_program());
     let mut command = tokio::process::Command::from(command);
-    command
-        .stdin(Stdio::null())
-        .process_group(0)
-        .kill_on_drop(false);
+    command.stdin(Stdio::null()).process_group(0).kill_on_drop(false);
     // The handle is dropped: the runtime then reaps the child, and it may outlive us.
     let pid = command
         .spawn()
@@ -169,9 +159,7 @@ pub fn spawn(command: Command, pid_file: &Path) -> Result<Process, Error> {
 
 /// Notes a process that was found by other means.
 pub fn record(process: &Process, pid_file: &Path) -> Result<(), Error> {
-    let content = serde_json::to_vec(process)
-        .map_err(io::Error::other)
-        .at("write", pid_file)?;
+    let content = serde_json::to_vec(process).map_err(io::Error::other).at("write", pid_file)?;
     Ok(files::write_private(pid_file, &content)?)
 }
 
@@ -224,10 +212,7 @@ fn parse_stat(stat: &str) -> Option<u64> {
 
 /// Start times count from boot, so they mean something only together with it.
 fn boot_id() -> String {
-    fs::read_to_string("/proc/sys/kernel/random/boot_id")
-        .unwrap_or_default()
-        .trim()
-        .to_owned()
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
 #[cfg(test)]
@@ -237,10 +222,7 @@ mod tests {
     #[test]
     fn a_hostile_program_name_does_not_shift_the_fields() {
         let fields = "1 1 1 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 4711 0 0";
-        assert_eq!(
-            parse_stat(&format!("7 (a) Z 1 (b)) S {fields}")),
-            Some(4711)
-        );
+        assert_eq!(parse_stat(&format!("7 (a) Z 1 (b)) S {fields}")), Some(4711));
         assert_eq!(parse_stat(&format!("7 (a) Z {fields}")), None);
         assert_eq!(parse_stat("7 (a"), None);
     }

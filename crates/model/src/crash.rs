@@ -24,10 +24,7 @@ static HITS_LEFT: AtomicU32 = AtomicU32::new(0);
 /// # Errors
 /// The name when there is no such point: a typing mistake must not look like a survived crash.
 pub fn arm(point: &str, hit: u32) -> Result<(), String> {
-    let known = POINTS
-        .into_iter()
-        .find(|known| *known == point)
-        .ok_or_else(|| point.to_owned())?;
+    let known = POINTS.into_iter().find(|known| *known == point).ok_or_else(|| point.to_owned())?;
     HITS_LEFT.store(hit.max(1), Ordering::Relaxed);
     ARMED.set(known).map_err(str::to_owned)
 }

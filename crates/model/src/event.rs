@@ -154,9 +154,7 @@ mod tests {
 
     #[test]
     fn the_stored_type_is_the_name() {
-        let fact = Fact::ReconcileDeferred {
-            why: "the cluster does not answer".to_owned(),
-        };
+        let fact = Fact::ReconcileDeferred { why: "the cluster does not answer".to_owned() };
         let stored = serde_json::to_value(&fact).unwrap();
         assert_eq!(stored["type"], fact.name());
         assert_eq!(serde_json::from_value::<Fact>(stored).unwrap(), fact);

@@ -150,16 +150,14 @@ fn decode(text: &str) -> Option<u128> {
     if text.len() != SUFFIX_LEN {
         return None;
     }
-    text.bytes()
-        .enumerate()
-        .try_fold(0_u128, |value, (index, byte)| {
-            let digit = ALPHABET.iter().position(|c| *c == byte)?;
-            // 26 × 5 = 130 bits: the first character may only carry three.
-            if index == 0 && digit > 7 {
-                return None;
-            }
-            Some((value << 5) | u128::try_from(digit).ok()?)
-        })
+    text.bytes().enumerate().try_fold(0_u128, |value, (index, byte)| {
+        let digit = ALPHABET.iter().position(|c| *c == byte)?;
+        // 26 × 5 = 130 bits: the first character may only carry three.
+        if index == 0 && digit > 7 {
+            return None;
+        }
+        Some((value << 5) | u128::try_from(digit).ok()?)
+    })
 }
 
 impl<N: Noun> fmt::Display for Id<N> {
@@ -250,20 +248,11 @@ mod tests {
     #[test]
     fn a_foreign_prefix_and_a_broken_suffix_are_told_apart() {
         let project = ProjectId::from_uuid(Uuid::from_u128(1)).to_string();
-        assert_eq!(
-            project.parse::<ServiceId>(),
-            Err(ParseIdError::Prefix { wanted: "svc" })
-        );
-        for broken in [
-            "svc_",
-            "svc_zz",
-            "svc_8zzzzzzzzzzzzzzzzzzzzzzzzz",
-            "svc_0123456789ABCDEFGHJKMNPQRS",
-        ] {
-            assert_eq!(
-                broken.parse::<ServiceId>(),
-                Err(ParseIdError::Suffix { prefix: "svc" })
-            );
+        assert_eq!(project.parse::<ServiceId>(), Err(ParseIdError::Prefix { wanted: "svc" }));
+        for broken in
+            ["svc_", "svc_zz", "svc_8zzzzzzzzzzzzzzzzzzzzzzzzz", "svc_0123456789ABCDEFGHJKMNPQRS"]
+        {
+            assert_eq!(broken.parse::<ServiceId>(), Err(ParseIdError::Suffix { prefix: "svc" }));
         }
     }
 

@@ -134,16 +134,8 @@ impl ResourceKey {
     /// The key of a namespaced object.
     #[must_use]
     pub fn new(kind: Kind, namespace: &str, name: &str) -> Self {
-        let namespace = if kind.is_namespaced() {
-            namespace.to_owned()
-        } else {
-            String::new()
-        };
-        Self {
-            kind,
-            namespace,
-            name: name.to_owned(),
-        }
+        let namespace = if kind.is_namespaced() { namespace.to_owned() } else { String::new() };
+        Self { kind, namespace, name: name.to_owned() }
     }
 }
 

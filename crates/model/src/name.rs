@@ -16,13 +16,7 @@ pub struct Name(String);
 pub const MAX_LEN: usize = 40;
 
 /// Names that would read as something else in a cluster or a path.
-const RESERVED: &[&str] = &[
-    "default",
-    "trueup",
-    "kube-system",
-    "kube-public",
-    "kube-node-lease",
-];
+const RESERVED: &[&str] = &["default", "trueup", "kube-system", "kube-public", "kube-node-lease"];
 
 /// Why a text is not a name, said so that the reader can mend it.
 #[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
@@ -53,19 +47,15 @@ impl FromStr for Name {
     type Err = NameError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if text.is_empty() || text.len() > MAX_LEN {
-            return Err(NameError::Length {
-                length: text.chars().count(),
-            });
+        let length = text.chars().count();
+        if length == 0 || length > MAX_LEN {
+            return Err(NameError::Length { length });
         }
         let bytes = text.as_bytes();
-        let inner = bytes
-            .iter()
-            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-');
+        let inner =
+            bytes.iter().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-');
         let first = bytes.first().is_some_and(u8::is_ascii_lowercase);
-        let last = bytes
-            .last()
-            .is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+        let last = bytes.last().is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
         if !(inner && first && last) {
             return Err(NameError::Alphabet);
         }
@@ -119,6 +109,7 @@ mod tests {
             ("we.b", NameError::Alphabet),
             ("we_b", NameError::Alphabet),
             ("wéb", NameError::Alphabet),
+            (&"é".repeat(30), NameError::Alphabet),
             ("web\n", NameError::Alphabet),
             ("kube-system", NameError::Reserved),
             ("kube-anything", NameError::Reserved),

@@ -58,6 +58,9 @@ pub struct Sighting {
 pub struct WorkloadSeen {
     /// Pods it was asked for.
     pub wanted: u32,
+    /// Pods there are, of any revision: more than `updated` means that old ones still serve.
+    #[serde(default)]
+    pub existing: u32,
     /// Pods of the newest revision.
     pub updated: u32,
     /// Pods that pass their readiness check.

@@ -125,11 +125,7 @@ mod tests {
         assert_eq!((web.name.as_str(), web.version), ("web", 1));
         assert_eq!(web.to_string(), "web@1");
         for bad in ["web", "web@", "@1", "web@one", "web@1@2", "WEB@1"] {
-            assert_eq!(
-                bad.parse::<TemplateRef>(),
-                Err(ParseTemplateRefError),
-                "{bad}"
-            );
+            assert_eq!(bad.parse::<TemplateRef>(), Err(ParseTemplateRefError), "{bad}");
         }
     }
 }

@@ -54,10 +54,6 @@ mod tests {
                 .map(|permission| allows(&principal(role, Some(2)), here, permission));
             assert_eq!(elsewhere, [false; 3], "{role:?} of another org");
         }
-        assert!(allows(
-            &principal(Role::Operator, None),
-            here,
-            ManageProjects
-        ));
+        assert!(allows(&principal(Role::Operator, None), here, ManageProjects));
     }
 }

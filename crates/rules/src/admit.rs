@@ -56,21 +56,19 @@ pub fn admit(
         return Err(Refused::BeingDeleted);
     }
     let template = template.ok_or_else(|| unknown_template(&ask.template))?;
-    let spec = resolve(template, &ask.parameters).map_err(Refused::Invalid)?;
-    let Some(current) = current else {
-        return Ok(Admitted::Changed(spec));
+    let mut breaches =
+        current.map(|current| forbidden_changes(ask, template, current)).unwrap_or_default();
+    let spec = match resolve(template, &ask.parameters) {
+        Ok(spec) if breaches.is_empty() => spec,
+        Ok(_) => return Err(Refused::Invalid(breaches)),
+        Err(more) => {
+            breaches.extend(more);
+            return Err(Refused::Invalid(breaches));
+        }
     };
-
-    let breaches = forbidden_changes(ask, template, current);
-    if !breaches.is_empty() {
-        return Err(Refused::Invalid(breaches));
-    }
-    let same = current.spec == spec && current.parameters == ask.parameters;
-    Ok(if same {
-        Admitted::Unchanged
-    } else {
-        Admitted::Changed(spec)
-    })
+    let same =
+        current.is_some_and(|current| current.spec == spec && current.parameters == ask.parameters);
+    Ok(if same { Admitted::Unchanged } else { Admitted::Changed(spec) })
 }
 
 fn unknown_template(template: &TemplateRef) -> Refused {
@@ -84,10 +82,7 @@ fn forbidden_changes(ask: &Ask, template: &Template, current: &Service) -> Vec<B
     if ask.template != current.template {
         return vec![Breach {
             field: "template".to_owned(),
-            message: format!(
-                "cannot change from `{}`; declare a new service",
-                current.template
-            ),
+            message: format!("cannot change from `{}`; declare a new service", current.template),
         }];
     }
     template

@@ -15,9 +15,7 @@ pub fn first_difference(wanted: &Value, live: &Value) -> Option<String> {
 fn differs(wanted: &Value, live: &Value, path: &mut String) -> bool {
     match (wanted, live) {
         (Value::Object(wanted), Value::Object(live)) => wanted.iter().any(|(name, value)| {
-            descend(path, name, |path| {
-                differs(value, live.get(name).unwrap_or(&Value::Null), path)
-            })
+            descend(path, name, |path| differs(value, live.get(name).unwrap_or(&Value::Null), path))
         }),
         (Value::Array(wanted), Value::Array(live)) => list_differs(wanted, live, path),
         // An empty object or list and none at all are the same to the API server.
@@ -39,12 +37,8 @@ fn list_differs(wanted: &[Value], live: &[Value], path: &mut String) -> bool {
         } else {
             live.get(index)
         };
-        let label = entry["name"]
-            .as_str()
-            .map_or_else(|| index.to_string(), str::to_owned);
-        descend(path, &label, |path| {
-            differs(entry, found.unwrap_or(&Value::Null), path)
-        })
+        let label = entry["name"].as_str().map_or_else(|| index.to_string(), str::to_owned);
+        descend(path, &label, |path| differs(entry, found.unwrap_or(&Value::Null), path))
     })
 }
 
@@ -90,11 +84,7 @@ mod tests {
     #[test]
     fn what_differs_is_named_by_its_path() {
         let cases = [
-            (
-                json!({"spec": {"replicas": 2}}),
-                json!({"spec": {"replicas": 3}}),
-                "spec.replicas",
-            ),
+            (json!({"spec": {"replicas": 2}}), json!({"spec": {"replicas": 3}}), "spec.replicas"),
             (json!({"spec": {"replicas": 2}}), json!({}), "spec"),
             (
                 json!({"c": [{"name": "a", "image": "x"}]}),
@@ -112,9 +102,6 @@ mod tests {
 
     #[test]
     fn empty_and_absent_are_the_same() {
-        assert_eq!(
-            first_difference(&json!({"data": {}, "a": []}), &json!({})),
-            None
-        );
+        assert_eq!(first_difference(&json!({"data": {}, "a": []}), &json!({})), None);
     }
 }

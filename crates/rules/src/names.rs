@@ -55,10 +55,7 @@ pub fn anchor(object_name: &str, ordinal: u32) -> String {
 /// The ordinal of an anchor, if this is the name of one.
 #[must_use]
 pub fn anchor_ordinal(object_name: &str, name: &str) -> Option<u32> {
-    name.strip_prefix(object_name)?
-        .strip_prefix("-anchor-")?
-        .parse()
-        .ok()
+    name.strip_prefix(object_name)?.strip_prefix("-anchor-")?.parse().ok()
 }
 
 /// The ConfigMap with a service's plain variables.

@@ -11,8 +11,8 @@ use trueup_model::order::Order;
 use crate::plan::{Observed, Ownership, ownership};
 use crate::proof::ProofKey;
 
-/// Nodes that KWOK makes: pods on them do not really run.
-const SIMULATED_NODE: &str = "kwok-";
+/// Nodes that `local/kube` seeds are called this: pods on them do not really run.
+const SIMULATED_NODE: &str = "simulated-";
 
 /// What was seen of this order's unit.
 #[must_use]
@@ -54,15 +54,11 @@ fn sighting(key: &ResourceKey, object: &Arc<Value>) -> Sighting {
 }
 
 fn workload_seen(object: &Value) -> WorkloadSeen {
-    let count = |value: &Value| {
-        value
-            .as_u64()
-            .and_then(|n| u32::try_from(n).ok())
-            .unwrap_or(0)
-    };
+    let count = |value: &Value| value.as_u64().and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
     let status = &object["status"];
     WorkloadSeen {
         wanted: count(&object["spec"]["replicas"]),
+        existing: count(&status["replicas"]),
         updated: count(&status["updatedReplicas"]),
         ready: count(&status["readyReplicas"]),
         current: status["observedGeneration"].as_i64() >= object["metadata"]["generation"].as_i64(),
@@ -103,17 +99,11 @@ fn container_problem(pod: &Value) -> Option<PodProblem> {
         };
         Some(problem(cause, &waiting["message"]))
     };
-    pod["status"]["containerStatuses"]
-        .as_array()?
-        .iter()
-        .find_map(waiting)
+    pod["status"]["containerStatuses"].as_array()?.iter().find_map(waiting)
 }
 
 fn problem(cause: Cause, detail: &Value) -> PodProblem {
-    PodProblem {
-        cause,
-        detail: text(detail),
-    }
+    PodProblem { cause, detail: text(detail) }
 }
 
 fn text(value: &Value) -> String {

@@ -79,33 +79,19 @@ pub enum Action {
 
 impl Plan {
     fn act(actions: Vec<Action>) -> Self {
-        Self {
-            actions,
-            outcome: Outcome::Waiting {
-                on: "writes to be seen".to_owned(),
-            },
-        }
+        Self { actions, outcome: Outcome::Waiting { on: "writes to be seen".to_owned() } }
     }
 
     fn wait(on: impl Into<String>) -> Self {
-        Self {
-            actions: Vec::new(),
-            outcome: Outcome::Waiting { on: on.into() },
-        }
+        Self { actions: Vec::new(), outcome: Outcome::Waiting { on: on.into() } }
     }
 
     fn blocked(why: String) -> Self {
-        Self {
-            actions: Vec::new(),
-            outcome: Outcome::Blocked { why },
-        }
+        Self { actions: Vec::new(), outcome: Outcome::Blocked { why } }
     }
 
     const fn converged() -> Self {
-        Self {
-            actions: Vec::new(),
-            outcome: Outcome::Converged,
-        }
+        Self { actions: Vec::new(), outcome: Outcome::Converged }
     }
 }
 
@@ -125,12 +111,7 @@ pub fn plan(order: &Order, observed: &Observed, proofs: &ProofKey) -> Plan {
 
 /// The uid and version of an object that was seen.
 fn incarnation(object: &Value) -> (String, String) {
-    let text = |name: &str| {
-        object["metadata"][name]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned()
-    };
+    let text = |name: &str| object["metadata"][name].as_str().unwrap_or_default().to_owned();
     (text("uid"), text("resourceVersion"))
 }
 

@@ -33,10 +33,7 @@ impl fmt::Debug for ProofKey {
 #[must_use]
 pub fn derive(master: &[u8; 32], purpose: &[&str]) -> [u8; 32] {
     let mut bytes = [0; 32];
-    let info: Vec<&[u8]> = purpose
-        .iter()
-        .flat_map(|part| [part.as_bytes(), b"\0"])
-        .collect();
+    let info: Vec<&[u8]> = purpose.iter().flat_map(|part| [part.as_bytes(), b"\0"]).collect();
     Hkdf::<Sha256>::new(None, master)
         .expand_multi_info(&info, &mut bytes)
         .expect("32 bytes should be a valid length for HKDF with SHA-256");
@@ -47,34 +44,20 @@ impl ProofKey {
     /// The key for a cluster.
     #[must_use]
     pub fn new(master: &[u8; 32], cluster: ClusterId) -> Self {
-        Self {
-            bytes: derive(master, &["proof", &cluster.to_string()]),
-            cluster,
-        }
+        Self { bytes: derive(master, &["proof", &cluster.to_string()]), cluster }
     }
 
     /// The proof that this unit owns what stands at this key.
     #[must_use]
     pub fn object(&self, unit: Unit, key: &ResourceKey) -> String {
-        self.sign(&[
-            &unit.to_string(),
-            key.kind.as_str(),
-            &key.namespace,
-            &key.name,
-        ])
+        self.sign(&[&unit.to_string(), key.kind.as_str(), &key.namespace, &key.name])
     }
 
     /// The proof of an anchor, which binds the generation too.
     #[must_use]
     pub fn anchor(&self, unit: Unit, key: &ResourceKey, generation: i64) -> String {
         let generation = generation.to_string();
-        let parts = [
-            &unit.to_string(),
-            key.kind.as_str(),
-            &key.namespace,
-            &key.name,
-            &generation,
-        ];
+        let parts = [&unit.to_string(), key.kind.as_str(), &key.namespace, &key.name, &generation];
         format!("{}.{generation}", self.sign(&parts))
     }
 
@@ -138,10 +121,7 @@ mod tests {
         let other = ProofKey::new(&[7; 32], cluster(2));
         assert!(!other.holds(unit(1), &here, &proof), "another cluster");
         let stranger = ProofKey::new(&[8; 32], cluster(1));
-        assert!(
-            !stranger.holds(unit(1), &here, &proof),
-            "another master key"
-        );
+        assert!(!stranger.holds(unit(1), &here, &proof), "another master key");
         for forged in ["", "k1", "k1.", "k1..", "k1.00.1", "nonsense"] {
             assert!(!key.holds(unit(1), &here, forged), "{forged:?}");
         }

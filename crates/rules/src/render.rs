@@ -92,10 +92,7 @@ pub fn keys(order: &Order) -> BTreeSet<ResourceKey> {
             let next = next_ordinal(order, body);
             let mut keys = BTreeSet::from([
                 at(Kind::ConfigMap, &names::anchor(&body.object_name, next)),
-                at(
-                    Kind::ConfigMap,
-                    &names::anchor(&body.object_name, next.saturating_add(1)),
-                ),
+                at(Kind::ConfigMap, &names::anchor(&body.object_name, next.saturating_add(1))),
                 at(Kind::ConfigMap, &names::config(&body.object_name)),
                 at(Kind::Service, &body.object_name),
                 at(workload::kind(body), &body.object_name),
@@ -126,10 +123,7 @@ fn metadata(order: &Order, key: &ResourceKey, proof: String) -> ObjectMeta {
         name: Some(key.name.clone()),
         namespace: (!key.namespace.is_empty()).then(|| key.namespace.clone()),
         labels: Some(labels),
-        annotations: Some(BTreeMap::from([(
-            names::PROOF_ANNOTATION.to_owned(),
-            proof,
-        )])),
+        annotations: Some(BTreeMap::from([(names::PROOF_ANNOTATION.to_owned(), proof)])),
         ..ObjectMeta::default()
     }
 }

@@ -17,11 +17,7 @@ pub fn project(inputs: &Inputs, as_of: Timestamp) -> Status {
     let previous = &inputs.previous;
     Status {
         phase,
-        since: if phase == previous.phase {
-            previous.since
-        } else {
-            as_of
-        },
+        since: if phase == previous.phase { previous.since } else { as_of },
         health: health(inputs, phase),
         conditions: conditions(inputs),
         applied_generation,
@@ -39,7 +35,7 @@ pub fn reconciliation(status: &Status, generation: i64, stale: bool) -> Reconcil
             Reconciliation::Pending
         }
         Phase::Running | Phase::Paused => {
-            if status.applied_generation != Some(generation) || stale {
+            if status.applied_generation != Some(generation) || stale || unheard(status) {
                 Reconciliation::Pending
             } else if status.conditions.is_empty() {
                 Reconciliation::Settled
@@ -48,6 +44,11 @@ pub fn reconciliation(status: &Status, generation: i64, stale: bool) -> Reconcil
             }
         }
     }
+}
+
+/// The cluster did not answer: that reality differs would be a guess.
+fn unheard(status: &Status) -> bool {
+    status.conditions.iter().any(|condition| condition.reason == Reason::ClusterUnreachable)
 }
 
 /// What a status says when its evidence is too old: Unknown, with the last known value beside it.
@@ -64,14 +65,7 @@ pub fn aged(status: Status, stale: bool) -> (Status, Option<Health>) {
         message: "the cluster has not been heard for a while; this is what was seen last"
             .to_owned(),
     });
-    (
-        Status {
-            health: Health::Unknown,
-            conditions,
-            ..status
-        },
-        last_known,
-    )
+    (Status { health: Health::Unknown, conditions, ..status }, last_known)
 }
 
 fn applied_generation(inputs: &Inputs) -> Option<i64> {
@@ -91,7 +85,9 @@ fn phase(inputs: &Inputs, applied: Option<i64>) -> Phase {
     }
     match inputs.desired {
         DesiredState::Deleted => Phase::Deleting,
-        DesiredState::Paused if applied == Some(inputs.generation) => Phase::Paused,
+        DesiredState::Paused if applied == Some(inputs.generation) && rests(inputs) => {
+            Phase::Paused
+        }
         DesiredState::Active if applied == Some(inputs.generation) && serves(inputs) => {
             Phase::Running
         }
@@ -106,18 +102,29 @@ fn serves(inputs: &Inputs) -> bool {
     ran || is_complete(inputs.observation.workload.as_ref())
 }
 
+/// Nothing runs any more: the workload says so, and no pod contradicts it.
+fn rests(inputs: &Inputs) -> bool {
+    is_complete(inputs.observation.workload.as_ref()) && inputs.observation.pods.is_empty()
+}
+
+/// Every pod is of the newest revision and ready.
+///
+/// Ready pods alone prove nothing: in the middle of a roll the old revision's are counted too.
 fn is_complete(workload: Option<&WorkloadSeen>) -> bool {
     // A project has no workload: its objects being there is all there is to it.
-    workload
-        .is_none_or(|seen| seen.current && seen.updated == seen.wanted && seen.ready == seen.wanted)
+    workload.is_none_or(|seen| {
+        seen.current && [seen.existing, seen.updated, seen.ready] == [seen.wanted; 3]
+    })
 }
 
 fn underway(inputs: &Inputs, applied: Option<i64>) -> Phase {
     let nothing_yet = applied.is_none() && inputs.observation.objects.is_empty();
-    let ran_before = matches!(
-        inputs.previous.phase,
-        Phase::Running | Phase::Updating | Phase::Paused
-    );
+    let ran_before = match inputs.previous.phase {
+        Phase::Running | Phase::Updating | Phase::Paused => true,
+        // Blocked hides what was before it; a generation that was carried whole does not.
+        Phase::Blocked => applied.is_some(),
+        Phase::Accepted | Phase::Creating | Phase::Deleting | Phase::Deleted => false,
+    };
     if nothing_yet {
         Phase::Accepted
     } else if ran_before {
@@ -131,14 +138,12 @@ fn health(inputs: &Inputs, phase: Phase) -> Health {
     if matches!(inputs.outcome, Outcome::Deferred { .. }) || phase == Phase::Accepted {
         return Health::Unknown;
     }
-    let pods_in_trouble = inputs
-        .observation
-        .pods
-        .iter()
-        .any(|pod| pod.problem.is_some());
+    let pods_in_trouble = inputs.observation.pods.iter().any(|pod| pod.problem.is_some());
     let workload = inputs.observation.workload.as_ref();
     let ready = workload.map_or(0, |seen| seen.ready);
     match phase {
+        // What blocks a change does not stop the pods that serve already.
+        Phase::Blocked if ready > 0 => Health::Degraded,
         Phase::Blocked => Health::Error,
         Phase::Paused | Phase::Deleted => Health::Healthy,
         Phase::Running if is_complete(workload) => Health::Healthy,
@@ -175,25 +180,22 @@ fn conditions(inputs: &Inputs) -> Vec<Condition> {
 
 /// The first trouble of any pod, or how many are still missing.
 fn pod_condition(observation: &Observation) -> Option<(Reason, String)> {
-    let troubled = observation
-        .pods
-        .iter()
-        .find_map(|pod| Some((pod, pod.problem.as_ref()?)));
+    let troubled = observation.pods.iter().find_map(|pod| Some((pod, pod.problem.as_ref()?)));
     if let Some((pod, problem)) = troubled {
-        let said = if problem.detail.is_empty() {
-            "no detail given"
-        } else {
-            &problem.detail
-        };
+        let said = if problem.detail.is_empty() { "no detail given" } else { &problem.detail };
         let message = format!("pod {}: {said}; {}", pod.name, problem.cause.advice());
         return Some((Reason::PodsNotReady, message));
     }
     let workload = observation.workload.as_ref()?;
     (observation.applied && !is_complete(Some(workload))).then(|| {
-        (
-            Reason::PodsNotReady,
-            format!("{} of {} pods are ready", workload.ready, workload.wanted),
-        )
+        let message = if workload.wanted == 0 {
+            "pods are still stopping".to_owned()
+        } else if workload.ready >= workload.wanted {
+            "pods of the generation before are still being replaced".to_owned()
+        } else {
+            format!("{} of {} pods are ready", workload.ready, workload.wanted)
+        };
+        (Reason::PodsNotReady, message)
     })
 }
 

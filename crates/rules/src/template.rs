@@ -30,10 +30,8 @@ pub fn resolve(template: &Template, given: &Map<String, Value>) -> Result<Spec, 
         } else if let Some(slot) = spec.pointer_mut(&parameter.sets) {
             place(slot, value);
         } else {
-            let message = format!(
-                "the template is broken: `{}` is not in its spec",
-                parameter.sets
-            );
+            let message =
+                format!("the template is broken: `{}` is not in its spec", parameter.sets);
             breaches.push(Breach { field, message });
         }
     }
@@ -69,11 +67,7 @@ fn unknown_parameters(template: &Template, given: &Map<String, Value>) -> Vec<Br
 fn place(slot: &mut Value, value: &Value) {
     match (slot, value) {
         (Value::Object(base), Value::Object(given)) => {
-            base.extend(
-                given
-                    .iter()
-                    .map(|(name, value)| (name.clone(), value.clone())),
-            );
+            base.extend(given.iter().map(|(name, value)| (name.clone(), value.clone())));
         }
         (slot, value) => *slot = value.clone(),
     }
@@ -87,8 +81,8 @@ fn check(parameter: &Parameter, value: &Value) -> Result<(), String> {
     }
 }
 
-/// What an integer may be where its parameter sets no bound.
-const MOST: i64 = 1 << 32;
+/// What an integer may be where its parameter sets no bound: all that a spec can hold.
+const MOST: i64 = 0xFFFF_FFFF;
 
 fn check_integer(parameter: &Parameter, value: &Value) -> Result<(), String> {
     let number = value.as_i64().ok_or("must be a whole number")?;
@@ -109,6 +103,9 @@ fn check_text(parameter: &Parameter, text: &str) -> Result<(), String> {
     if text.chars().any(char::is_control) {
         return Err("must not contain control characters".to_owned());
     }
+    if text.trim() != text {
+        return Err("must not begin or end with a space".to_owned());
+    }
     match &parameter.choices {
         Some(choices) if !choices.iter().any(|choice| choice == text) => {
             Err(format!("must be one of: {}", choices.join(", ")))
@@ -117,34 +114,26 @@ fn check_text(parameter: &Parameter, text: &str) -> Result<(), String> {
     }
 }
 
+/// What one ConfigMap takes, and so what the values of a map may have together.
+const MOST_TEXT: usize = 1 << 20;
+
 /// Environment variables: names as POSIX has them, values as text.
 fn check_map(value: &Value) -> Result<(), String> {
-    let map: BTreeMap<&String, &Value> = value
-        .as_object()
-        .ok_or("must be names with text values")?
-        .iter()
-        .collect();
+    let map: BTreeMap<&String, &Value> =
+        value.as_object().ok_or("must be names with text values")?.iter().collect();
     if map.len() > 200 {
         return Err("must have at most 200 entries".to_owned());
     }
+    let mut together = 0_usize;
     for (name, value) in map {
         let good = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
-            && name
-                .bytes()
-                .next()
-                .is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
+            && name.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
         if !good {
-            return Err(format!(
-                "`{name}` is not a variable's name: use letters, digits and '_'"
-            ));
+            return Err(format!("`{name}` is not a variable's name: use letters, digits and '_'"));
         }
-        let text = value
-            .as_str()
-            .ok_or_else(|| format!("the value of `{name}` must be a text"))?;
+        let text = value.as_str().ok_or_else(|| format!("the value of `{name}` must be a text"))?;
         if text.len() > 32_768 || text.contains('\0') {
-            return Err(format!(
-                "the value of `{name}` must be at most 32 KiB and without NUL"
-            ));
+            return Err(format!("the value of `{name}` must be at most 32 KiB and without NUL"));
         }
     }
     Ok(())

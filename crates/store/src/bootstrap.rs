@@ -10,11 +10,8 @@ use sqlx::{Connection, PgConnection, SqlSafeStr};
 use crate::Error;
 
 /// Numbered, forward only. Listed by hand: the macro would pull in the compile-time query checker.
-const MIGRATIONS: [(i64, &str, &str); 1] = [(
-    1,
-    "skeleton",
-    include_str!("../migrations/0001_skeleton.sql"),
-)];
+const MIGRATIONS: [(i64, &str, &str); 1] =
+    [(1, "skeleton", include_str!("../migrations/0001_skeleton.sql"))];
 
 /// Names the schema: changes whenever a migration is added or changed.
 #[must_use]
@@ -66,21 +63,13 @@ pub async fn bootstrap(
     let admin = PgConnectOptions::from_str(admin_url)?;
     let mut connection = PgConnection::connect_with(&admin).await?;
     // Two processes that start at once take turns.
-    sqlx::query("select pg_advisory_lock(7308604)")
-        .execute(&mut connection)
-        .await?;
+    sqlx::query("select pg_advisory_lock(7308604)").execute(&mut connection).await?;
     create_roles(&mut connection, passwords).await?;
     create_database(&mut connection, database).await?;
 
-    let owner = admin
-        .clone()
-        .username("trueup_owner")
-        .password(&passwords.owner)
-        .database(database);
-    let pool = PgPoolOptions::new()
-        .max_connections(1)
-        .connect_with(owner)
-        .await?;
+    let owner =
+        admin.clone().username("trueup_owner").password(&passwords.owner).database(database);
+    let pool = PgPoolOptions::new().max_connections(1).connect_with(owner).await?;
     migrator().run(&pool).await.map_err(Error::Migrate)?;
     pool.close().await;
     connection.close().await?;
@@ -96,11 +85,7 @@ impl Urls {
     pub fn new(admin_url: &str, database: &str, passwords: &RolePasswords) -> Result<Self, Error> {
         let admin = PgConnectOptions::from_str(admin_url)?;
         let url = |role: &str, password: &str| {
-            let options = admin
-                .clone()
-                .username(role)
-                .password(password)
-                .database(database);
+            let options = admin.clone().username(role).password(password).database(database);
             sqlx::ConnectOptions::to_url_lossy(&options).to_string()
         };
         Ok(Self {
@@ -113,13 +98,7 @@ impl Urls {
 
 fn migrator() -> Migrator {
     let migration = |(version, name, text): (i64, &'static str, &'static str)| {
-        Migration::new(
-            version,
-            name.into(),
-            MigrationType::Simple,
-            text.into_sql_str(),
-            false,
-        )
+        Migration::new(version, name.into(), MigrationType::Simple, text.into_sql_str(), false)
     };
     Migrator::with_migrations(MIGRATIONS.into_iter().map(migration).collect())
 }
@@ -144,9 +123,7 @@ async fn create_roles(
         .bind(password)
         .fetch_one(&mut *connection)
         .await?;
-        sqlx::raw_sql(sqlx::AssertSqlSafe(statement))
-            .execute(&mut *connection)
-            .await?;
+        sqlx::raw_sql(sqlx::AssertSqlSafe(statement)).execute(&mut *connection).await?;
     }
     Ok(())
 }
@@ -160,9 +137,7 @@ async fn create_database(connection: &mut PgConnection, database: &str) -> Resul
     .fetch_optional(&mut *connection)
     .await?;
     if let Some((statement,)) = statement {
-        sqlx::raw_sql(sqlx::AssertSqlSafe(statement))
-            .execute(connection)
-            .await?;
+        sqlx::raw_sql(sqlx::AssertSqlSafe(statement)).execute(connection).await?;
     }
     Ok(())
 }

@@ -23,10 +23,7 @@ impl DbClock {
     #[must_use]
     pub fn unanchored() -> Self {
         let anchor = AtomicI64::new(Timestamp::now().as_microsecond());
-        Self {
-            start: Instant::now(),
-            anchor,
-        }
+        Self { start: Instant::now(), anchor }
     }
 
     /// Asks the database for its time. Call again after a failover.
@@ -35,16 +32,12 @@ impl DbClock {
     /// The database does not answer; the clock goes on as it was.
     pub async fn anchor(&self, app: &App) -> Result<(), Error> {
         let before = self.monotonic();
-        let (told,): (jiff_sqlx::Timestamp,) = sqlx::query_as("select clock_timestamp()")
-            .fetch_one(app.pool())
-            .await?;
+        let (told,): (jiff_sqlx::Timestamp,) =
+            sqlx::query_as("select clock_timestamp()").fetch_one(app.pool()).await?;
         let asked = (before + self.monotonic()) / 2;
         let told: Timestamp = told.to_jiff();
         let asked = i64::try_from(asked.as_micros()).unwrap_or(0);
-        self.anchor.store(
-            told.as_microsecond().saturating_sub(asked),
-            Ordering::Relaxed,
-        );
+        self.anchor.store(told.as_microsecond().saturating_sub(asked), Ordering::Relaxed);
         Ok(())
     }
 }

@@ -31,10 +31,7 @@ impl Error {
         what: &'static str,
         source: impl std::error::Error + Send + Sync + 'static,
     ) -> Self {
-        Self::Corrupt {
-            what,
-            source: Box::new(source),
-        }
+        Self::Corrupt { what, source: Box::new(source) }
     }
 
     /// The named constraint that a statement broke, if that is what happened.
@@ -61,15 +58,11 @@ impl From<sqlx::Error> for Error {
             | sqlx::Error::Tls(_) => true,
             // Class 57: the server is shutting down, starting up or was told to end this session.
             // Class 08: the connection itself.
-            sqlx::Error::Database(said) => said
-                .code()
-                .is_some_and(|code| code.starts_with("57P") || code.starts_with("08")),
+            sqlx::Error::Database(said) => {
+                said.code().is_some_and(|code| code.starts_with("57P") || code.starts_with("08"))
+            }
             _ => false,
         };
-        if away {
-            Self::Away(error)
-        } else {
-            Self::Database(error)
-        }
+        if away { Self::Away(error) } else { Self::Database(error) }
     }
 }

@@ -73,18 +73,8 @@ pub(crate) async fn record(tx: &mut Tx, events: &[NewEvent]) -> Result<(), Error
     Ok(())
 }
 
-type Columns = (
-    i64,
-    Uuid,
-    String,
-    String,
-    i32,
-    String,
-    Uuid,
-    i64,
-    jiff_sqlx::Timestamp,
-    Json<Value>,
-);
+type Columns =
+    (i64, Uuid, String, String, i32, String, Uuid, i64, jiff_sqlx::Timestamp, Json<Value>);
 
 impl App {
     /// Sealed events of an org after a position, of one unit or of all.

@@ -66,11 +66,15 @@ impl Worker {
         .bind(sql(expiry(now)))
         .execute(&mut *tx)
         .await?;
-        // What the last holder had claimed is nobody's now.
-        sqlx::query("update wakes set state = 'queued', claimed_seq = null where cluster_id = $1 and state = 'running'")
-            .bind(cluster.uuid())
-            .execute(&mut *tx)
-            .await?;
+        // What the last holder had claimed is nobody's now, and counts as asked for anew: should that
+        // holder still be there, it must not end a claim of the next one.
+        sqlx::query(
+            "update wakes set state = 'queued', claimed_seq = null, requested_seq = requested_seq + 1
+             where cluster_id = $1 and state = 'running'",
+        )
+        .bind(cluster.uuid())
+        .execute(&mut *tx)
+        .await?;
         tx.commit().await?;
         Ok(Some(Lease { cluster, epoch }))
     }
@@ -88,11 +92,7 @@ impl Worker {
         .bind(sql(expiry(now)))
         .execute(self.pool())
         .await?;
-        if renewed.rows_affected() == 1 {
-            Ok(())
-        } else {
-            Err(Error::Fenced)
-        }
+        if renewed.rows_affected() == 1 { Ok(()) } else { Err(Error::Fenced) }
     }
 
     /// Gives a lease back, so that the next holder need not wait.
@@ -120,9 +120,5 @@ pub(crate) async fn fence(tx: &mut Tx, lease: Lease) -> Result<(), Error> {
             .bind(lease.epoch)
             .fetch_optional(&mut **tx)
             .await?;
-    if held.is_some() {
-        Ok(())
-    } else {
-        Err(Error::Fenced)
-    }
+    if held.is_some() { Ok(()) } else { Err(Error::Fenced) }
 }

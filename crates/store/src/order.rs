@@ -115,14 +115,7 @@ async fn load_recorded(tx: &mut Tx, orders: &mut BTreeMap<Unit, Order>) -> Resul
     .await?;
     for (unit_kind, unit_id, kind, namespace, name, uid) in rows {
         if let Some(order) = orders.get_mut(&unit(&unit_kind, unit_id)) {
-            order.recorded.insert(
-                ResourceKey {
-                    kind: read("kind", kind)?,
-                    namespace,
-                    name,
-                },
-                uid,
-            );
+            order.recorded.insert(ResourceKey { kind: read("kind", kind)?, namespace, name }, uid);
         }
     }
     Ok(())
@@ -136,10 +129,7 @@ async fn record_keys(
     now: Timestamp,
 ) -> Result<(), Error> {
     let mut new: Vec<(ResourceKey, Unit, OrgId, i64)> = Vec::new();
-    for order in orders
-        .values_mut()
-        .filter(|order| order.desired != DesiredState::Deleted)
-    {
+    for order in orders.values_mut().filter(|order| order.desired != DesiredState::Deleted) {
         for key in render::keys(order) {
             if !order.recorded.contains_key(&key) {
                 new.push((key.clone(), order.unit, order.org, order.generation));

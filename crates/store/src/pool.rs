@@ -33,15 +33,10 @@ impl App {
     /// # Errors
     /// The URL cannot be read.
     pub fn connect(url: &str) -> Result<Self, Error> {
-        Ok(Self {
-            pool: pool(url, "trueup-app", 16)?,
-        })
+        Ok(Self { pool: pool(url, "trueup-app", 16)? })
     }
 
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "this is where transactions begin"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "this is where transactions begin")]
     pub(crate) async fn begin(&self, org: OrgId) -> Result<Tx, Error> {
         let mut tx = self.pool.begin().await?;
         sqlx::query("select set_config('trueup.org', $1, true)")
@@ -72,15 +67,10 @@ impl Worker {
     /// # Errors
     /// The URL cannot be read.
     pub fn connect(url: &str) -> Result<Self, Error> {
-        Ok(Self {
-            pool: pool(url, "trueup-worker", 12)?,
-        })
+        Ok(Self { pool: pool(url, "trueup-worker", 12)? })
     }
 
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "this is where transactions begin"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "this is where transactions begin")]
     pub(crate) async fn begin(&self) -> Result<Tx, Error> {
         Ok(self.pool.begin().await?)
     }

@@ -35,10 +35,7 @@ fn row(
         namespace,
         generation,
     };
-    Ok(ProjectRow {
-        project,
-        cluster_name,
-    })
+    Ok(ProjectRow { project, cluster_name })
 }
 
 impl App {
@@ -49,9 +46,8 @@ impl App {
     pub async fn list_projects(&self, org: OrgId) -> Result<Vec<ProjectRow>, Error> {
         let mut tx = self.begin(org).await?;
         let statement = format!("{SELECT} order by p.name");
-        let rows: Vec<Columns> = sqlx::query_as(sqlx::AssertSqlSafe(statement))
-            .fetch_all(&mut *tx)
-            .await?;
+        let rows: Vec<Columns> =
+            sqlx::query_as(sqlx::AssertSqlSafe(statement)).fetch_all(&mut *tx).await?;
         rows.into_iter().map(row).collect()
     }
 
@@ -71,9 +67,11 @@ impl App {
 
 pub(crate) async fn find(tx: &mut Tx, wanted: &str) -> Result<Option<ProjectRow>, Error> {
     let id = wanted.parse::<ProjectId>().ok().map(ProjectId::uuid);
+    // What cannot be a name names nothing; Postgres would not even take every such text.
+    let name = wanted.parse::<Name>().ok();
     let statement = format!("{SELECT} where p.name = $1 or p.id = $2");
     let found: Option<Columns> = sqlx::query_as(sqlx::AssertSqlSafe(statement))
-        .bind(wanted)
+        .bind(name.as_ref().map(Name::as_str))
         .bind(id)
         .fetch_optional(&mut **tx)
         .await?;

@@ -14,9 +14,8 @@ impl Worker {
     pub async fn seal_events(&self) -> Result<i64, Error> {
         let mut tx = self.begin().await?;
         // One sealer at a time, whichever process it is in.
-        let (mine,): (bool,) = sqlx::query_as("select pg_try_advisory_xact_lock(7308605)")
-            .fetch_one(&mut *tx)
-            .await?;
+        let (mine,): (bool,) =
+            sqlx::query_as("select pg_try_advisory_xact_lock(7308605)").fetch_one(&mut *tx).await?;
         if !mine {
             return Ok(0);
         }
@@ -49,9 +48,8 @@ impl Worker {
     /// # Errors
     /// The database cannot be reached.
     pub async fn unsealed_events(&self) -> Result<i64, Error> {
-        let (count,): (i64,) = sqlx::query_as("select count(*) from event_queue")
-            .fetch_one(self.pool())
-            .await?;
+        let (count,): (i64,) =
+            sqlx::query_as("select count(*) from event_queue").fetch_one(self.pool()).await?;
         Ok(count)
     }
 }

@@ -7,6 +7,7 @@ use sqlx::postgres::PgRow;
 use sqlx::types::Json;
 use trueup_model::id::{ClusterId, OrgId, ProjectId, ServiceId};
 use trueup_model::key::ResourceKey;
+use trueup_model::name::Name;
 use trueup_model::receipt::Receipt;
 use trueup_model::service::Service;
 use trueup_model::status::Status;
@@ -97,14 +98,8 @@ impl App {
                 .bind(row.service.id.uuid())
                 .fetch_optional(&mut *tx)
                 .await?;
-        let receipt = receipt
-            .map(|(json,)| read_json("receipt", json))
-            .transpose()?;
-        Ok(Some(ServiceDetail {
-            row,
-            resources,
-            receipt,
-        }))
+        let receipt = receipt.map(|(json,)| read_json("receipt", json)).transpose()?;
+        Ok(Some(ServiceDetail { row, resources, receipt }))
     }
 }
 
@@ -115,14 +110,17 @@ pub(crate) async fn find(
 ) -> Result<Option<ServiceRow>, Error> {
     let project_id = project.parse::<ProjectId>().ok().map(ProjectId::uuid);
     let id = wanted.parse::<ServiceId>().ok().map(ServiceId::uuid);
+    // What cannot be a name names nothing; Postgres would not even take every such text.
+    let project_name = project.parse::<Name>().ok();
+    let name = wanted.parse::<Name>().ok();
     let statement = format!(
         "{SELECT} where (p.name = $1 or p.id = $2)
            and (s.id = $4 or (s.name = $3 and s.deleted_at is null))"
     );
     let row = sqlx::query(sqlx::AssertSqlSafe(statement))
-        .bind(project)
+        .bind(project_name.as_ref().map(Name::as_str))
         .bind(project_id)
-        .bind(wanted)
+        .bind(name.as_ref().map(Name::as_str))
         .bind(id)
         .fetch_optional(&mut **tx)
         .await?;
@@ -142,14 +140,7 @@ async fn resources(
     .await?;
     rows.into_iter()
         .map(|(kind, namespace, name, uid)| {
-            Ok((
-                ResourceKey {
-                    kind: read("kind", kind)?,
-                    namespace,
-                    name,
-                },
-                uid,
-            ))
+            Ok((ResourceKey { kind: read("kind", kind)?, namespace, name }, uid))
         })
         .collect()
 }
@@ -172,9 +163,7 @@ pub(crate) fn service(row: &PgRow) -> Result<Service, Error> {
         spec: read_json("spec", row.try_get("spec")?)?,
         desired: read("desired state", row.try_get("desired")?)?,
         generation: row.try_get("generation")?,
-        accepted_at: row
-            .try_get::<jiff_sqlx::Timestamp, _>("accepted_at")?
-            .to_jiff(),
+        accepted_at: row.try_get::<jiff_sqlx::Timestamp, _>("accepted_at")?.to_jiff(),
     })
 }
 

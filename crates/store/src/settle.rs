@@ -37,8 +37,9 @@ impl Worker {
         let mut tx = self.begin().await?;
         fence(&mut tx, lease).await?;
         let units: Vec<Unit> = reports.iter().map(|report| report.unit).collect();
-        let promised = promised(&mut tx, &units).await?;
+        // The locks of the statuses come first: what is read after them is not overtaken.
         let stored = status::load(&mut tx, &units).await?;
+        let promised = promised(&mut tx, &units).await?;
 
         let mut statuses = Vec::new();
         let mut events = Vec::new();
@@ -60,29 +61,25 @@ impl Worker {
                 previous: previous.clone(),
                 observation: evidence(report, last.as_ref()),
                 outcome: report.outcome.clone(),
-                absent: report.generation == generation && report.receipt.is_some(),
+                absent: desired == DesiredState::Deleted
+                    && report.generation == generation
+                    && report.receipt.is_some(),
             };
             let status = project(&inputs, now);
-            events.extend(
-                facts(report, &previous, last.as_ref(), &status)
-                    .into_iter()
-                    .map(|(source, fact)| NewEvent {
-                        id: mint(now),
-                        org: report.org,
-                        source,
-                        unit,
-                        generation: report.generation,
-                        at: now,
-                        fact,
-                        trace: None,
-                    }),
-            );
+            events.extend(facts(report, &previous, last.as_ref(), &status).into_iter().map(
+                |(source, fact)| NewEvent {
+                    id: mint(now),
+                    org: report.org,
+                    source,
+                    unit,
+                    generation: report.generation,
+                    at: now,
+                    fact,
+                    trace: None,
+                },
+            ));
             settled.push((report, inputs.absent));
-            statuses.push(NewStatus {
-                unit,
-                status,
-                inputs,
-            });
+            statuses.push(NewStatus { unit, status, inputs, as_of: now });
         }
         if settled.is_empty() {
             return Ok(0);
@@ -107,20 +104,14 @@ fn is_old_news(
         && report.receipt.is_none()
         && last.is_some_and(|last| {
             last.outcome == report.outcome
-                && report
-                    .observation
-                    .as_ref()
-                    .is_none_or(|seen| last.observation.same_as(seen))
+                && report.observation.as_ref().is_none_or(|seen| last.observation.same_as(seen))
                 && (last.desired, last.generation) == (desired, generation)
         })
 }
 
 /// What a report saw, or what was seen last when it could see nothing.
 fn evidence(report: &Report, last: Option<&Inputs>) -> Observation {
-    let seen = report
-        .observation
-        .clone()
-        .or_else(|| last.map(|last| last.observation.clone()));
+    let seen = report.observation.clone().or_else(|| last.map(|last| last.observation.clone()));
     seen.unwrap_or(Observation {
         generation: 0,
         applied: false,
@@ -132,13 +123,17 @@ fn evidence(report: &Report, last: Option<&Inputs>) -> Observation {
 }
 
 /// What is promised about each unit now; it may be newer than what a report was made for.
+///
+/// Nothing is promised about a service that is verified to be gone: that was the last word on it,
+/// and a report that comes late or twice cannot take it back.
 async fn promised(
     tx: &mut Tx,
     units: &[Unit],
 ) -> Result<BTreeMap<Unit, (DesiredState, i64)>, Error> {
     let ids: Vec<Uuid> = units.iter().map(|unit| unit_uuid(*unit)).collect();
     let rows: Vec<(String, Uuid, String, i64)> = sqlx::query_as(
-        "select 'service', id, desired, generation from services where id = any($1)
+        "select 'service', id, desired, generation from services
+         where id = any($1) and deleted_at is null
          union all select 'project', id, 'active', generation from projects where id = any($1)",
     )
     .bind(&ids)
@@ -146,10 +141,7 @@ async fn promised(
     .await?;
     rows.into_iter()
         .map(|(kind, id, desired, generation)| {
-            Ok((
-                unit(&kind, id),
-                (read("desired state", desired)?, generation),
-            ))
+            Ok((unit(&kind, id), (read("desired state", desired)?, generation)))
         })
         .collect()
 }
@@ -226,16 +218,10 @@ fn facts(
             facts.push((Source::Reconciler, Fact::ReconcileSucceeded {}));
         }
         Outcome::Failed { why } if outcome_changed => {
-            facts.push((
-                Source::Reconciler,
-                Fact::ReconcileFailed { why: why.clone() },
-            ));
+            facts.push((Source::Reconciler, Fact::ReconcileFailed { why: why.clone() }));
         }
         Outcome::Deferred { why } if outcome_changed => {
-            facts.push((
-                Source::Reconciler,
-                Fact::ReconcileDeferred { why: why.clone() },
-            ));
+            facts.push((Source::Reconciler, Fact::ReconcileDeferred { why: why.clone() }));
         }
         Outcome::Converged
         | Outcome::Waiting { .. }
@@ -244,27 +230,12 @@ fn facts(
         | Outcome::Blocked { .. } => {}
     }
     if (status.phase, status.health) != (previous.phase, previous.health) {
-        let message = status
-            .conditions
-            .first()
-            .map(|condition| condition.message.clone());
+        let message = status.conditions.first().map(|condition| condition.message.clone());
         let (phase, health) = (status.phase, status.health);
-        facts.push((
-            Source::K8sWatch,
-            Fact::ServicePhaseChanged {
-                phase,
-                health,
-                message,
-            },
-        ));
+        facts.push((Source::K8sWatch, Fact::ServicePhaseChanged { phase, health, message }));
     }
     if let (Phase::Deleted, Some(receipt)) = (status.phase, &report.receipt) {
-        facts.push((
-            Source::Reconciler,
-            Fact::AbsenceVerified {
-                keys: receipt.absent.len(),
-            },
-        ));
+        facts.push((Source::Reconciler, Fact::AbsenceVerified { keys: receipt.absent.len() }));
     }
     facts
 }

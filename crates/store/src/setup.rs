@@ -32,10 +32,7 @@ impl Setup {
     /// # Errors
     /// The database cannot be reached.
     pub async fn connect(owner_url: &str) -> Result<Self, Error> {
-        let pool = PgPoolOptions::new()
-            .max_connections(1)
-            .connect(owner_url)
-            .await?;
+        let pool = PgPoolOptions::new().max_connections(1).connect(owner_url).await?;
         Ok(Self { pool })
     }
 

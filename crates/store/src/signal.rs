@@ -14,11 +14,7 @@ pub struct Signals {
 
 impl Default for Signals {
     fn default() -> Self {
-        Self {
-            wakes: Arc::default(),
-            events: Arc::default(),
-            seals: watch::Sender::new(0),
-        }
+        Self { wakes: Arc::default(), events: Arc::default(), seals: watch::Sender::new(0) }
     }
 }
 
@@ -35,8 +31,7 @@ impl Signals {
 
     /// Events were sealed and can be read.
     pub fn sealed(&self) {
-        self.seals
-            .send_modify(|count| *count = count.wrapping_add(1));
+        self.seals.send_modify(|count| *count = count.wrapping_add(1));
     }
 
     /// Completes once a wake was recorded since the last call.

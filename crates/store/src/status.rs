@@ -19,6 +19,8 @@ pub(crate) struct NewStatus {
     pub(crate) unit: Unit,
     pub(crate) status: Status,
     pub(crate) inputs: Inputs,
+    /// The time it was projected at: the one input that is not in `inputs`.
+    pub(crate) as_of: Timestamp,
 }
 
 /// The status of something just accepted for the first time.
@@ -58,9 +60,7 @@ pub(crate) async fn load(
     .await?;
     rows.into_iter()
         .map(|(kind, id, status, inputs)| {
-            let inputs = inputs
-                .map(|inputs| read_json("inputs", inputs))
-                .transpose()?;
+            let inputs = inputs.map(|inputs| read_json("inputs", inputs)).transpose()?;
             Ok((unit(&kind, id), read_json("status", status)?, inputs))
         })
         .collect()
@@ -79,7 +79,7 @@ pub(crate) async fn store(tx: &mut Tx, new: &[NewStatus]) -> Result<(), Error> {
     .bind(new.iter().map(|new| new.status.health.as_str()).collect::<Vec<_>>())
     .bind(new.iter().map(|new| json(&new.status)).collect::<Vec<_>>())
     .bind(new.iter().map(|new| json(&new.inputs)).collect::<Vec<_>>())
-    .bind(new.iter().map(|new| sql(new.inputs.observation.as_of)).collect::<Vec<_>>())
+    .bind(new.iter().map(|new| sql(new.as_of)).collect::<Vec<_>>())
     .bind(RULES_VERSION)
     .execute(&mut **tx)
     .await?;

@@ -18,9 +18,7 @@ impl App {
             sqlx::query_as("select body from templates order by name, version")
                 .fetch_all(self.pool())
                 .await?;
-        rows.into_iter()
-            .map(|(body,)| read_json("template", body))
-            .collect()
+        rows.into_iter().map(|(body,)| read_json("template", body)).collect()
     }
 }
 

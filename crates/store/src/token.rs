@@ -42,13 +42,10 @@ impl App {
     /// # Errors
     /// The database cannot be reached.
     pub async fn find_org(&self, wanted: &str) -> Result<Option<OrgId>, Error> {
-        let wanted = wanted
-            .parse::<OrgId>()
-            .map_or_else(|_| wanted.to_owned(), |id| id.uuid().to_string());
-        let (id,): (Option<Uuid>,) = sqlx::query_as("select find_org($1)")
-            .bind(wanted)
-            .fetch_one(self.pool())
-            .await?;
+        let wanted =
+            wanted.parse::<OrgId>().map_or_else(|_| wanted.to_owned(), |id| id.uuid().to_string());
+        let (id,): (Option<Uuid>,) =
+            sqlx::query_as("select find_org($1)").bind(wanted).fetch_one(self.pool()).await?;
         Ok(id.map(OrgId::from_uuid))
     }
 }

@@ -96,11 +96,14 @@ impl Worker {
 
     /// Ends a wake; if it was asked for again in the meantime, it is due at once.
     ///
+    /// A claim that was taken away by a new holder of the lease ends nothing.
+    ///
     /// # Errors
     /// The database cannot be reached.
     pub async fn finish_wake(&self, wake: &Claimed, now: Timestamp) -> Result<(), Error> {
         let done = sqlx::query(
-            "delete from wakes where unit_kind = $1 and unit_id = $2 and requested_seq = $3",
+            "delete from wakes
+             where unit_kind = $1 and unit_id = $2 and requested_seq = $3 and claimed_seq = $3",
         )
         .bind(wake.unit.kind())
         .bind(unit_uuid(wake.unit))
@@ -125,8 +128,7 @@ impl Worker {
         now: Timestamp,
     ) -> Result<(), Error> {
         let after = SignedDuration::try_from(after).unwrap_or(SignedDuration::ZERO);
-        self.requeue(wake, now.checked_add(after).unwrap_or(now), Some(why))
-            .await
+        self.requeue(wake, now.checked_add(after).unwrap_or(now), Some(why)).await
     }
 
     async fn requeue(
@@ -138,12 +140,13 @@ impl Worker {
         sqlx::query(
             "update wakes set state = 'queued', claimed_seq = null, due_at = $3, last_error = $4,
                     attempts = case when $4::text is null then 0 else attempts + 1 end
-             where unit_kind = $1 and unit_id = $2 and state = 'running'",
+             where unit_kind = $1 and unit_id = $2 and claimed_seq = $5",
         )
         .bind(wake.unit.kind())
         .bind(unit_uuid(wake.unit))
         .bind(sql(due))
         .bind(why)
+        .bind(wake.seq)
         .execute(self.pool())
         .await?;
         Ok(())

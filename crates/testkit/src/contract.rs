@@ -29,13 +29,7 @@ const AT_ONCE: usize = 8;
 /// Every check with the sentence it stands for.
 #[must_use]
 pub fn all() -> Vec<(&'static str, Check)> {
-    [
-        writes::CHECKS,
-        deletes::CHECKS,
-        watches::CHECKS,
-        workloads::CHECKS,
-    ]
-    .concat()
+    [writes::CHECKS, deletes::CHECKS, watches::CHECKS, workloads::CHECKS].concat()
 }
 
 /// Runs every check in a namespace of its own and names those that failed. The reasons are in the
@@ -44,10 +38,7 @@ pub async fn failures(cluster: Arc<dyn Cluster>) -> Vec<&'static str> {
     let run = RandomState::new().hash_one(std::process::id());
     stream::iter(all().into_iter().enumerate())
         .map(|(number, (sentence, check))| {
-            let place = Place::new(
-                Arc::clone(&cluster),
-                format!("contract-{run:016x}-{number}"),
-            );
+            let place = Place::new(Arc::clone(&cluster), format!("contract-{run:016x}-{number}"));
             async move {
                 place.open().await;
                 let outcome = AssertUnwindSafe(check(&place)).catch_unwind().await;

@@ -146,12 +146,7 @@ impl FakeCluster {
             on_write: None,
         };
         let news = tokio::sync::watch::Sender::new(0);
-        Self {
-            shared: Arc::new(Shared {
-                inner: Mutex::new(inner),
-                news,
-            }),
-        }
+        Self { shared: Arc::new(Shared { inner: Mutex::new(inner), news }) }
     }
 
     /// Cuts the cluster off, or lets it back in. Watches end when it is cut off.
@@ -178,12 +173,7 @@ impl FakeCluster {
 
     /// The next call with this verb that has no fault yet fails like this.
     pub fn fail_next(&self, verb: Verb, error: CallError, when: When) {
-        self.shared
-            .lock()
-            .faults
-            .entry(verb)
-            .or_default()
-            .push_back((error, when));
+        self.shared.lock().faults.entry(verb).or_default().push_back((error, when));
     }
 
     /// Asks this after every effective write what becomes of the call; the number counts from 1.
@@ -224,12 +214,7 @@ impl FakeCluster {
     /// All objects of a kind, in the order of their keys.
     #[must_use]
     pub fn objects(&self, kind: Kind) -> Vec<Value> {
-        self.shared
-            .lock()
-            .state
-            .of_kind(kind)
-            .map(|(_, object)| object.clone())
-            .collect()
+        self.shared.lock().state.of_kind(kind).map(|(_, object)| object.clone()).collect()
     }
 
     /// The whole cluster without what differs between two runs that mean the same: uids, versions,
@@ -242,9 +227,7 @@ impl FakeCluster {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner
-            .lock()
-            .expect("should not be poisoned: nothing panics under this lock")
+        self.inner.lock().expect("should not be poisoned: nothing panics under this lock")
     }
 
     fn tell(&self) {
@@ -307,9 +290,7 @@ impl Inner {
     /// Whether a call gets through at all, and the error that takes the place of its answer.
     fn admit(&mut self, verb: Verb) -> Result<Option<CallError>, CallError> {
         if !self.reachable {
-            return Err(CallError::Unreachable(
-                "the fake cluster is cut off".to_owned(),
-            ));
+            return Err(CallError::Unreachable("the fake cluster is cut off".to_owned()));
         }
         match self.faults.get_mut(&verb).and_then(VecDeque::pop_front) {
             None => Ok(None),
@@ -328,15 +309,11 @@ impl Inner {
 
 impl Cluster for FakeCluster {
     fn get<'a>(&'a self, key: &'a ResourceKey) -> Answer<'a, Option<Value>> {
-        self.shared
-            .call(Verb::Get, |state| Ok((state.get(key).cloned(), None)))
-            .boxed()
+        self.shared.call(Verb::Get, |state| Ok((state.get(key).cloned(), None))).boxed()
     }
 
     fn list(&self, kind: Kind, scope: Scope) -> Answer<'_, List> {
-        self.shared
-            .call(Verb::List, move |state| Ok((state.list(kind, scope), None)))
-            .boxed()
+        self.shared.call(Verb::List, move |state| Ok((state.list(kind, scope), None))).boxed()
     }
 
     fn watch(&self, kind: Kind, from: String) -> BoxStream<'static, Result<Heard, CallError>> {
@@ -344,15 +321,11 @@ impl Cluster for FakeCluster {
     }
 
     fn apply<'a>(&'a self, key: &'a ResourceKey, object: &'a Value) -> Answer<'a, Value> {
-        self.shared
-            .call(Verb::Apply, |state| state.apply(key, object))
-            .boxed()
+        self.shared.call(Verb::Apply, |state| state.apply(key, object)).boxed()
     }
 
     fn patch<'a>(&'a self, key: &'a ResourceKey, patch: &'a Value) -> Answer<'a, Value> {
-        self.shared
-            .call(Verb::Patch, |state| state.patch(key, patch))
-            .boxed()
+        self.shared.call(Verb::Patch, |state| state.patch(key, patch)).boxed()
     }
 
     fn delete<'a>(
@@ -361,10 +334,6 @@ impl Cluster for FakeCluster {
         uid: &'a str,
         version: &'a str,
     ) -> Answer<'a, ()> {
-        self.shared
-            .call(Verb::Delete, |state| {
-                state.guarded_delete(key, uid, version)
-            })
-            .boxed()
+        self.shared.call(Verb::Delete, |state| state.guarded_delete(key, uid, version)).boxed()
     }
 }

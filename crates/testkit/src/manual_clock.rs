@@ -36,9 +36,7 @@ impl ManualClock {
         let mut state = self.state();
         state.passed += by;
         let due = state.passed;
-        let later = state
-            .sleepers
-            .split_off(&(due + Duration::from_nanos(1), 0));
+        let later = state.sleepers.split_off(&(due + Duration::from_nanos(1), 0));
         for (_, sleeper) in std::mem::replace(&mut state.sleepers, later) {
             // Whoever slept may have been dropped.
             let _gone = sleeper.send(());
@@ -48,11 +46,7 @@ impl ManualClock {
     /// How many wait for time to pass.
     #[must_use]
     pub fn sleepers(&self) -> usize {
-        self.state()
-            .sleepers
-            .values()
-            .filter(|sleeper| !sleeper.is_closed())
-            .count()
+        self.state().sleepers.values().filter(|sleeper| !sleeper.is_closed()).count()
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {

@@ -19,14 +19,8 @@ pub async fn shared() -> PathBuf {
         return PathBuf::from(chosen);
     }
     let (cache, progress) = (layout::cache_dir(), Progress::new());
-    let binaries = build(&cache, &progress)
-        .await
-        .expect("should be able to build Kubernetes");
-    let options = Options {
-        dir: cache.join("test-kube"),
-        nodes: NODES,
-        fast: true,
-    };
+    let binaries = build(&cache, &progress).await.expect("should be able to build Kubernetes");
+    let options = Options { dir: cache.join("test-kube"), nodes: NODES, fast: true };
     let kube = LocalKube::adopt_or_start(&binaries, &options, &progress)
         .await
         .expect("should be able to start the shared Kubernetes");

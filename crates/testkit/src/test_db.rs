@@ -44,15 +44,10 @@ const MINECRAFT: &str = include_str!("../../../templates/minecraft.yaml");
 pub async fn server() -> &'static str {
     SERVER
         .get_or_init(|| async {
-            let options = Options {
-                dir: cache_dir().join("test-postgres"),
-                durable: false,
-            };
+            let options = Options { dir: cache_dir().join("test-postgres"), durable: false };
             let postgres = Postgres::adopt_or_start(&options, &Progress::new()).await;
             let url = postgres.expect("Postgres should start").admin_url();
-            prepare(&url)
-                .await
-                .expect("the template database should be made");
+            prepare(&url).await.expect("the template database should be made");
             url
         })
         .await
@@ -60,11 +55,7 @@ pub async fn server() -> &'static str {
 
 fn passwords() -> RolePasswords {
     let password = "only-for-tests".to_owned();
-    RolePasswords {
-        owner: password.clone(),
-        app: password.clone(),
-        worker: password,
-    }
+    RolePasswords { owner: password.clone(), app: password.clone(), worker: password }
 }
 
 fn template_name() -> String {
@@ -83,9 +74,7 @@ async fn prepare(admin: &str) -> anyhow::Result<()> {
         let pid = name.split('_').nth(1).unwrap_or_default();
         if !std::path::Path::new("/proc").join(pid).exists() {
             let statement = format!("drop database if exists {name} with (force)");
-            sqlx::raw_sql(AssertSqlSafe(statement))
-                .execute(&mut connection)
-                .await?;
+            sqlx::raw_sql(AssertSqlSafe(statement)).execute(&mut connection).await?;
         }
     }
     Ok(())
@@ -97,33 +86,20 @@ impl TestDb {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("test_{}_{number}", std::process::id());
         let admin = server().await;
-        copy_template(admin, &name)
-            .await
-            .expect("the template should be copied");
+        copy_template(admin, &name).await.expect("the template should be copied");
         let urls = Urls::new(admin, &name, &passwords()).expect("the URLs should be made");
-        let setup = Setup::connect(&urls.owner)
-            .await
-            .expect("the owner should connect");
+        let setup = Setup::connect(&urls.owner).await.expect("the owner should connect");
         let now = Timestamp::from_second(1_800_000_000).expect("this should be a time");
         for text in [WEB, MINECRAFT] {
             let template: Template =
                 serde_saphyr::from_str(text).expect("a template should be read");
-            setup
-                .ensure_template(&template)
-                .await
-                .expect("a template should be stored");
+            setup.ensure_template(&template).await.expect("a template should be stored");
         }
         Self {
             app: App::connect(&urls.app).expect("the app's URL should be read"),
             worker: Worker::connect(&urls.worker).expect("the worker's URL should be read"),
-            org: setup
-                .ensure_org("acme", now)
-                .await
-                .expect("an org should be made"),
-            cluster: setup
-                .ensure_cluster("test", now)
-                .await
-                .expect("a cluster should be made"),
+            org: setup.ensure_org("acme", now).await.expect("an org should be made"),
+            cluster: setup.ensure_cluster("test", now).await.expect("a cluster should be made"),
             setup,
             urls,
         }
@@ -144,18 +120,14 @@ impl TestDb {
 async fn copy_template(admin: &str, name: &str) -> anyhow::Result<()> {
     let mut connection = PgConnection::connect(admin).await?;
     // Only one copy at a time: Postgres refuses to copy a database that is being copied.
-    sqlx::query("select pg_advisory_lock(7308606)")
-        .execute(&mut connection)
-        .await?;
+    sqlx::query("select pg_advisory_lock(7308606)").execute(&mut connection).await?;
     let template = template_name();
     let statements = [
         format!("drop database if exists {name} with (force)"),
         format!("create database {name} template {template} owner trueup_owner strategy file_copy"),
     ];
     for statement in statements {
-        sqlx::raw_sql(AssertSqlSafe(statement))
-            .execute(&mut connection)
-            .await?;
+        sqlx::raw_sql(AssertSqlSafe(statement)).execute(&mut connection).await?;
     }
     Ok(())
 }

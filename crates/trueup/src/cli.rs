@@ -29,6 +29,7 @@ mod local;
 mod receipt;
 mod spelling;
 mod status;
+mod steps;
 mod target;
 mod until;
 mod up;
@@ -98,7 +99,7 @@ async fn run(command: Command, context: &Context) -> anyhow::Result<ExitCode> {
         Command::Up(args) => Box::pin(up::run(args, context)).await?,
         Command::Down(args) => Box::pin(down::run(&args, context)).await?,
         Command::Status(args) => Box::pin(status::run(&args, context)).await?,
-        Command::Local(args) => local::run(&args, context)?,
+        Command::Local(args) => Box::pin(local::run(&args, context)).await?,
         Command::Apply(args) => Box::pin(apply::run(args, context)).await?,
         Command::Get(args) => Box::pin(get::run(args, context)).await?,
         Command::Describe(args) => Box::pin(describe::run(args, context)).await?,
@@ -126,11 +127,7 @@ mod tests {
     fn global_flags_may_come_after_the_command() {
         let cli = Cli::try_parse_from(["trueup", "get", "-o", "json", "-p", "shop"]);
         assert!(cli.is_ok(), "{cli:?}");
-        for wrong in [
-            &["trueup"][..],
-            &["trueup", "apply"],
-            &["trueup", "watch", "a", "--until"],
-        ] {
+        for wrong in [&["trueup"][..], &["trueup", "apply"], &["trueup", "watch", "a", "--until"]] {
             assert!(Cli::try_parse_from(wrong).is_err(), "{wrong:?}");
         }
     }

@@ -31,25 +31,16 @@ impl Install {
             .mode(0o711)
             .create(dir)
             .with_context(|| format!("cannot make the data directory {}", dir.display()))?;
-        let dir = dir
-            .canonicalize()
-            .context("cannot find the data directory")?;
+        let dir = dir.canonicalize().context("cannot find the data directory")?;
         let install = Self { dir };
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(install.dir.join("log"))?;
+        DirBuilder::new().recursive(true).mode(0o700).create(install.dir.join("log"))?;
         Ok(install)
     }
 
     /// Takes the install for this process, or nothing if another one has it.
     pub(crate) fn lock(&self) -> anyhow::Result<Option<Lock>> {
         let path = self.dir.join("trueup.lock");
-        let file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(path)?;
+        let file = OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
         match file.try_lock() {
             Ok(()) => Ok(Some(Lock(file))),
             Err(fs::TryLockError::WouldBlock) => Ok(None),
@@ -131,9 +122,7 @@ impl Install {
             .mode(0o600)
             .open(&draft)
             .with_context(wrong)?;
-        writeln!(file, "{value}")
-            .and_then(|()| file.sync_all())
-            .with_context(wrong)?;
+        writeln!(file, "{value}").and_then(|()| file.sync_all()).with_context(wrong)?;
         fs::rename(&draft, &path).with_context(wrong)?;
         Ok(value)
     }
@@ -142,11 +131,7 @@ impl Install {
 /// Passwords of the database roles, derived so that no file has to hold them.
 pub(crate) fn role_passwords(master: &[u8; 32]) -> RolePasswords {
     let password = |role: &str| hex(&derive(master, &["postgres-role", role]));
-    RolePasswords {
-        owner: password("owner"),
-        app: password("app"),
-        worker: password("worker"),
-    }
+    RolePasswords { owner: password("owner"), app: password("app"), worker: password("worker") }
 }
 
 fn random<const N: usize>() -> [u8; N] {

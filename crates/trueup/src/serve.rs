@@ -48,10 +48,7 @@ pub(crate) async fn run(
     // The port first: it is the one thing that a person may have to change.
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, options.port));
     let listener = TcpListener::bind(address).await.with_context(|| {
-        format!(
-            "port {} is taken; choose another with --port, or stop what uses it",
-            options.port
-        )
+        format!("port {} is taken; choose another with --port, or stop what uses it", options.port)
     })?;
     let postgres = parts::start_postgres(install, progress).await?;
     let system = System::build(install, postgres.admin_url()).await?;

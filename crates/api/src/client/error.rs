@@ -64,9 +64,9 @@ impl ClientError {
     #[must_use]
     pub fn code(&self) -> Option<Code> {
         match self {
-            Self::Problem(problem) => Code::ALL
-                .into_iter()
-                .find(|code| code.as_str() == problem.code),
+            Self::Problem(problem) => {
+                Code::ALL.into_iter().find(|code| code.as_str() == problem.code)
+            }
             Self::Unreachable { .. } | Self::Protocol(_) => None,
         }
     }
@@ -83,9 +83,7 @@ impl ClientError {
 }
 
 fn problem_advice(problem: &Problem) -> Option<&'static str> {
-    let code = Code::ALL
-        .into_iter()
-        .find(|code| code.as_str() == problem.code)?;
+    let code = Code::ALL.into_iter().find(|code| code.as_str() == problem.code)?;
     match code {
         Code::Unauthenticated => {
             Some("pass a valid token with --token or TRUEUP_TOKEN; `trueup up` prints one")
@@ -128,10 +126,7 @@ pub(super) async fn refusal(response: Response, url: &str) -> ClientError {
     let bytes = match response.bytes().await {
         Ok(bytes) => bytes,
         Err(source) => {
-            return ClientError::Unreachable {
-                url: url.to_owned(),
-                source,
-            };
+            return ClientError::Unreachable { url: url.to_owned(), source };
         }
     };
     match serde_json::from_slice::<Problem>(&bytes) {
@@ -142,11 +137,7 @@ pub(super) async fn refusal(response: Response, url: &str) -> ClientError {
                 .map(|c| if c.is_control() { ' ' } else { c })
                 .take(200)
                 .collect();
-            let said = if text.trim().is_empty() {
-                "nothing more"
-            } else {
-                text.trim()
-            };
+            let said = if text.trim().is_empty() { "nothing more" } else { text.trim() };
             ClientError::Protocol(format!(
                 "{url} answered {status} and said: {said}. Check that the address is Trueup's and \
                  that it is ready"
@@ -170,10 +161,7 @@ mod tests {
         let error = ClientError::Problem(Box::new(problem));
         let text = error.to_string();
         assert!(text.contains("TU1201"), "{text}");
-        assert!(
-            text.contains("parameters.replicas: must be at most 10"),
-            "{text}"
-        );
+        assert!(text.contains("parameters.replicas: must be at most 10"), "{text}");
         assert!(text.contains("mend the fields"), "{text}");
         assert_eq!(error.code(), Some(Code::InvalidManifest));
         assert!(!error.is_passing());

@@ -20,11 +20,7 @@ pub(super) fn query(path: &str, parameters: &[(&str, Option<&str>)]) -> String {
         .iter()
         .filter_map(|(key, value)| value.map(|value| format!("{key}={}", encode(value))))
         .collect();
-    if given.is_empty() {
-        path.to_owned()
-    } else {
-        format!("{path}?{}", given.join("&"))
-    }
+    if given.is_empty() { path.to_owned() } else { format!("{path}?{}", given.join("&")) }
 }
 
 /// Percent-encodes everything that RFC 3986 does not call unreserved.
@@ -63,10 +59,7 @@ mod tests {
     fn queries_hold_what_is_given() {
         assert_eq!(query("/v1/services", &[("project", None)]), "/v1/services");
         assert_eq!(
-            query(
-                "/v1/events",
-                &[("after", Some("a&b")), ("limit", Some("5"))]
-            ),
+            query("/v1/events", &[("after", Some("a&b")), ("limit", Some("5"))]),
             "/v1/events?after=a%26b&limit=5"
         );
     }

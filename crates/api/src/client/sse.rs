@@ -56,10 +56,7 @@ impl Parser {
             line = line.trim_start_matches('\u{feff}').to_owned().into();
         }
         if line.is_empty() {
-            return Ok(self.data.take().map(|data| Frame {
-                id: self.id.clone(),
-                data,
-            }));
+            return Ok(self.data.take().map(|data| Frame { id: self.id.clone(), data }));
         }
         let (field, value) = line.split_once(':').unwrap_or((&line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);
@@ -85,36 +82,17 @@ mod tests {
     use super::*;
 
     fn frame(id: Option<&str>, data: &str) -> Frame {
-        Frame {
-            id: id.map(str::to_owned),
-            data: data.to_owned(),
-        }
+        Frame { id: id.map(str::to_owned), data: data.to_owned() }
     }
 
     fn table() -> Vec<(&'static str, &'static str, Vec<Frame>)> {
         vec![
             ("nothing", "", vec![]),
-            (
-                "a frame",
-                "id: 7\ndata: {}\n\n",
-                vec![frame(Some("7"), "{}")],
-            ),
+            ("a frame", "id: 7\ndata: {}\n\n", vec![frame(Some("7"), "{}")]),
             ("no end", "id: 7\ndata: {}\n", vec![]),
-            (
-                "comments",
-                ": hello\n\n:\ndata: a\n: b\n\n",
-                vec![frame(None, "a")],
-            ),
-            (
-                "lines of data",
-                "data: a\ndata:\ndata:  b\n\n",
-                vec![frame(None, "a\n\n b")],
-            ),
-            (
-                "CRLF",
-                "id: 1\r\ndata: a\r\n\r\n",
-                vec![frame(Some("1"), "a")],
-            ),
+            ("comments", ": hello\n\n:\ndata: a\n: b\n\n", vec![frame(None, "a")]),
+            ("lines of data", "data: a\ndata:\ndata:  b\n\n", vec![frame(None, "a\n\n b")]),
+            ("CRLF", "id: 1\r\ndata: a\r\n\r\n", vec![frame(Some("1"), "a")]),
             (
                 "CR",
                 "id: 1\rdata: a\r\rdata: b\r\r",
@@ -124,38 +102,14 @@ mod tests {
             (
                 "id stays",
                 "id: 1\ndata: a\n\ndata: b\n\nid: 2\ndata: c\n\n",
-                vec![
-                    frame(Some("1"), "a"),
-                    frame(Some("1"), "b"),
-                    frame(Some("2"), "c"),
-                ],
+                vec![frame(Some("1"), "a"), frame(Some("1"), "b"), frame(Some("2"), "c")],
             ),
-            (
-                "id alone",
-                "id: 5\n\ndata: a\n\n",
-                vec![frame(Some("5"), "a")],
-            ),
-            (
-                "id with NUL",
-                "id: a\0b\ndata: a\n\n",
-                vec![frame(None, "a")],
-            ),
-            (
-                "other fields",
-                "event: x\nretry: 9\nwhat\ndata: a\n\n",
-                vec![frame(None, "a")],
-            ),
+            ("id alone", "id: 5\n\ndata: a\n\n", vec![frame(Some("5"), "a")]),
+            ("id with NUL", "id: a\0b\ndata: a\n\n", vec![frame(None, "a")]),
+            ("other fields", "event: x\nretry: 9\nwhat\ndata: a\n\n", vec![frame(None, "a")]),
             ("field alone", "data\n\n", vec![frame(None, "")]),
-            (
-                "byte order mark",
-                "\u{feff}data: a\n\n",
-                vec![frame(None, "a")],
-            ),
-            (
-                "more than ASCII",
-                "data: ü→🌍\n\n",
-                vec![frame(None, "ü→🌍")],
-            ),
+            ("byte order mark", "\u{feff}data: a\n\n", vec![frame(None, "a")]),
+            ("more than ASCII", "data: ü→🌍\n\n", vec![frame(None, "ü→🌍")]),
             ("colons", "data: a:b: c\n\n", vec![frame(None, "a:b: c")]),
         ]
     }

@@ -113,11 +113,7 @@ mod tests {
 
     fn over(text: String) -> Watch {
         let chunks = futures::stream::iter([Ok(Bytes::from(text))]);
-        Watch::over(
-            Box::pin(chunks),
-            "http://t/watch".to_owned(),
-            Some("3".to_owned()),
-        )
+        Watch::over(Box::pin(chunks), "http://t/watch".to_owned(), Some("3".to_owned()))
     }
 
     fn take(watch: &mut Watch) -> Option<Result<CloudEvent, ClientError>> {
@@ -136,11 +132,8 @@ mod tests {
 
     #[test]
     fn it_knows_how_far_it_came() {
-        let mut watch = over(format!(
-            ": hi\n\nid: 4\ndata: {}\n\nid: 5\ndata: {}\n\n",
-            event("4"),
-            event("5")
-        ));
+        let mut watch =
+            over(format!(": hi\n\nid: 4\ndata: {}\n\nid: 5\ndata: {}\n\n", event("4"), event("5")));
         assert_eq!(watch.position(), Some("3"));
         assert_eq!(take(&mut watch).unwrap().unwrap().sequence, "4");
         assert_eq!(watch.position(), Some("4"));
@@ -152,10 +145,7 @@ mod tests {
     #[test]
     fn an_event_that_cannot_be_read_ends_it() {
         let mut watch = over("id: 4\ndata: what\n\n".to_owned());
-        assert!(matches!(
-            take(&mut watch),
-            Some(Err(ClientError::Protocol(_)))
-        ));
+        assert!(matches!(take(&mut watch), Some(Err(ClientError::Protocol(_)))));
         assert!(take(&mut watch).is_none());
         assert_eq!(watch.position(), Some("3"));
     }

@@ -88,10 +88,7 @@ mod tests {
         queue.push_later(unit(1), Duration::from_secs(1));
         queue.push_later(unit(3), Duration::from_secs(3));
         queue.release_due(Duration::from_secs(2));
-        assert_eq!(
-            (queue.pop(), queue.pop(), queue.pop()),
-            (Some(unit(1)), Some(unit(2)), None)
-        );
+        assert_eq!((queue.pop(), queue.pop(), queue.pop()), (Some(unit(1)), Some(unit(2)), None));
         assert_eq!(queue.next_due(), Some(Duration::from_secs(3)));
     }
 }

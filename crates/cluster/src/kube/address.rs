@@ -19,18 +19,13 @@ pub(super) struct Address {
 impl Address {
     /// All objects of a kind, in every namespace.
     pub(super) fn all(kind: Kind) -> Self {
-        Self {
-            text: format!("{}/{}", root(kind), plural(kind)),
-            has_query: false,
-        }
+        Self { text: format!("{}/{}", root(kind), plural(kind)), has_query: false }
     }
 
     /// One object. A name that could leave its place in the path is refused before it is sent.
     pub(super) fn one(key: &ResourceKey) -> Result<Self, CallError> {
         if !fits(&key.name) || (key.kind.is_namespaced() && !fits(&key.namespace)) {
-            return Err(CallError::Refused(format!(
-                "`{key}` is not a name an object can have"
-            )));
+            return Err(CallError::Refused(format!("`{key}` is not a name an object can have")));
         }
         let (root, plural, name) = (root(key.kind), plural(key.kind), &key.name);
         let text = if key.kind.is_namespaced() {
@@ -38,10 +33,7 @@ impl Address {
         } else {
             format!("{root}/{plural}/{name}")
         };
-        Ok(Self {
-            text,
-            has_query: false,
-        })
+        Ok(Self { text, has_query: false })
     }
 
     /// Only the objects in this scope.
@@ -124,9 +116,7 @@ fn root(kind: Kind) -> String {
 fn fits(name: &str) -> bool {
     !name.is_empty()
         && !name.starts_with('.')
-        && name
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"-.".contains(&byte))
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-.".contains(&byte))
 }
 
 #[cfg(test)]
@@ -137,40 +127,26 @@ mod tests {
     fn an_object_has_its_group_and_namespace_in_its_path() {
         let key = ResourceKey::new(Kind::Deployment, "team", "web");
         let address = Address::one(&key).unwrap();
-        assert_eq!(
-            address.as_str(),
-            "/apis/apps/v1/namespaces/team/deployments/web"
-        );
+        assert_eq!(address.as_str(), "/apis/apps/v1/namespaces/team/deployments/web");
         let key = ResourceKey::new(Kind::Namespace, "", "team");
-        assert_eq!(
-            Address::one(&key).unwrap().as_str(),
-            "/api/v1/namespaces/team"
-        );
+        assert_eq!(Address::one(&key).unwrap().as_str(), "/api/v1/namespaces/team");
     }
 
     #[test]
     fn a_name_cannot_leave_its_place_in_the_path() {
         for name in ["", "a/b", "../x", "a?x=y", "a%2fb", "a#b", "."] {
             let key = ResourceKey::new(Kind::ConfigMap, "team", name);
-            assert!(
-                matches!(Address::one(&key), Err(CallError::Refused(_))),
-                "{name}"
-            );
+            assert!(matches!(Address::one(&key), Err(CallError::Refused(_))), "{name}");
         }
     }
 
     #[test]
     fn a_scope_becomes_a_selector() {
-        let ours = Address::all(Kind::Secret)
-            .select(Kind::Secret, Scope::Ours)
-            .with("limit", "5");
+        let ours = Address::all(Kind::Secret).select(Kind::Secret, Scope::Ours).with("limit", "5");
         let query = "labelSelector=app.kubernetes.io%2Fmanaged-by%3Dtrueup&limit=5";
         assert_eq!(ours.as_str(), format!("/api/v1/secrets?{query}"));
         let pods = Address::all(Kind::Pod).select(Kind::Pod, Scope::Ours);
-        assert_eq!(
-            pods.as_str(),
-            "/api/v1/pods?labelSelector=trueup.dev%2Fname"
-        );
+        assert_eq!(pods.as_str(), "/api/v1/pods?labelSelector=trueup.dev%2Fname");
         let all = Address::all(Kind::PersistentVolume).select(Kind::PersistentVolume, Scope::All);
         assert_eq!(all.as_str(), "/api/v1/persistentvolumes");
     }

@@ -38,11 +38,7 @@ pub(super) fn take_items(list: &mut Value, kind: Kind) -> Vec<Value> {
 
 /// A text in an answer; empty where there is none.
 pub(super) fn text(value: &Value, pointer: &str) -> String {
-    value
-        .pointer(pointer)
-        .and_then(Value::as_str)
-        .unwrap_or_default()
-        .to_owned()
+    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
 /// Whether a 404 means this object, and not its kind or its namespace. The server names what it
@@ -66,9 +62,9 @@ pub(super) fn refusal(failure: &Status, kind: Kind, retry_after: Option<Duration
         404 | 409 => CallError::Conflict(words),
         422 if uid_differs(failure) => CallError::Conflict(words),
         410 => CallError::Expired,
-        429 => CallError::Throttled {
-            after: retry_after.or_else(|| asked(failure)).unwrap_or(PAUSE),
-        },
+        429 => {
+            CallError::Throttled { after: retry_after.or_else(|| asked(failure)).unwrap_or(PAUSE) }
+        }
         500 if undeclared_field(failure) => CallError::Refused(words),
         500..=599 => CallError::Server(words),
         _ => CallError::Refused(words),
@@ -82,27 +78,20 @@ fn by_authorisation(failure: &Status) -> bool {
 
 fn is_namespace_missing(failure: &Status, kind: Kind) -> bool {
     kind != Kind::Namespace
-        && failure
-            .details
-            .as_ref()
-            .is_some_and(|details| details.kind == plural(Kind::Namespace))
+        && failure.details.as_ref().is_some_and(|details| details.kind == plural(Kind::Namespace))
 }
 
 /// A uid inside a patch is compared as an immutable field, not as a precondition.
 fn uid_differs(failure: &Status) -> bool {
-    failure.details.as_ref().is_some_and(|details| {
-        details
-            .causes
-            .iter()
-            .any(|cause| cause.field == "metadata.uid")
-    })
+    failure
+        .details
+        .as_ref()
+        .is_some_and(|details| details.causes.iter().any(|cause| cause.field == "metadata.uid"))
 }
 
 /// Server-side apply answers 500 for a field that the schema lacks, although the object is at fault.
 fn undeclared_field(failure: &Status) -> bool {
-    failure
-        .message
-        .contains("failed to create typed patch object")
+    failure.message.contains("failed to create typed patch object")
 }
 
 fn asked(failure: &Status) -> Option<Duration> {
@@ -135,62 +124,23 @@ mod tests {
             json!({ "causes": [{ "field": "spec.selector", "reason": "FieldValueInvalid" }] });
         let table = [
             (json!({ "code": 400, "message": "bad" }), "refused"),
-            (
-                json!({ "code": 401, "message": "Unauthorized" }),
-                "forbidden",
-            ),
-            (
-                json!({ "code": 403, "reason": "Forbidden", "message": user }),
-                "forbidden",
-            ),
-            (
-                json!({ "code": 403, "reason": "Forbidden", "message": quota }),
-                "refused",
-            ),
-            (
-                json!({ "code": 403, "reason": "Forbidden", "message": security }),
-                "refused",
-            ),
-            (
-                json!({ "code": 404, "message": "404 page not found" }),
-                "unknown_kind",
-            ),
-            (
-                json!({ "code": 404, "reason": "NotFound", "details": namespace }),
-                "refused",
-            ),
-            (
-                json!({ "code": 404, "reason": "NotFound", "details": object }),
-                "conflict",
-            ),
-            (
-                json!({ "code": 409, "reason": "Conflict", "details": object }),
-                "conflict",
-            ),
-            (
-                json!({ "code": 409, "reason": "AlreadyExists" }),
-                "conflict",
-            ),
+            (json!({ "code": 401, "message": "Unauthorized" }), "forbidden"),
+            (json!({ "code": 403, "reason": "Forbidden", "message": user }), "forbidden"),
+            (json!({ "code": 403, "reason": "Forbidden", "message": quota }), "refused"),
+            (json!({ "code": 403, "reason": "Forbidden", "message": security }), "refused"),
+            (json!({ "code": 404, "message": "404 page not found" }), "unknown_kind"),
+            (json!({ "code": 404, "reason": "NotFound", "details": namespace }), "refused"),
+            (json!({ "code": 404, "reason": "NotFound", "details": object }), "conflict"),
+            (json!({ "code": 409, "reason": "Conflict", "details": object }), "conflict"),
+            (json!({ "code": 409, "reason": "AlreadyExists" }), "conflict"),
             (json!({ "code": 410, "reason": "Expired" }), "expired"),
             (json!({ "code": 413, "message": "too large" }), "refused"),
-            (
-                json!({ "code": 422, "reason": "Invalid", "details": field }),
-                "refused",
-            ),
-            (
-                json!({ "code": 422, "reason": "Invalid", "details": uid }),
-                "conflict",
-            ),
+            (json!({ "code": 422, "reason": "Invalid", "details": field }), "refused"),
+            (json!({ "code": 422, "reason": "Invalid", "details": uid }), "conflict"),
             (json!({ "code": 429, "message": "slow" }), "throttled"),
             (json!({ "code": 500, "message": typed }), "refused"),
-            (
-                json!({ "code": 500, "message": "etcdserver: request timed out" }),
-                "server",
-            ),
-            (
-                json!({ "code": 503, "reason": "ServiceUnavailable" }),
-                "server",
-            ),
+            (json!({ "code": 500, "message": "etcdserver: request timed out" }), "server"),
+            (json!({ "code": 503, "reason": "ServiceUnavailable" }), "server"),
             (json!({ "code": 504, "reason": "Timeout" }), "server"),
         ];
         for (answer, label) in table {
@@ -202,9 +152,7 @@ mod tests {
     fn a_pause_is_taken_from_the_header_then_the_body_then_a_second() {
         let body = json!({ "code": 429, "details": { "retryAfterSeconds": 3 } });
         let failure: Status = serde_json::from_value(body).unwrap();
-        let after = |seconds| CallError::Throttled {
-            after: Duration::from_secs(seconds),
-        };
+        let after = |seconds| CallError::Throttled { after: Duration::from_secs(seconds) };
         let header = Some(Duration::from_secs(9));
         assert_eq!(refusal(&failure, Kind::Pod, header), after(9));
         assert_eq!(refusal(&failure, Kind::Pod, None), after(3));

@@ -103,11 +103,7 @@ impl Kube {
                 .and_then(|value| value.to_str().ok()?.parse().ok())
                 .map(Duration::from_secs);
             let body = response.into_body().collect_bytes().await?;
-            Ok(Reply {
-                status,
-                retry_after,
-                body,
-            })
+            Ok(Reply { status, retry_after, body })
         };
         match tokio::time::timeout(DEADLINE, exchange).await {
             Ok(outcome) => outcome.map_err(|error| broken(&error)),
@@ -155,10 +151,7 @@ fn never_connected(error: &kube::Error) -> bool {
 
 /// The last cause says most; the outer ones only repeat "client error".
 fn story(error: &kube::Error) -> String {
-    chain(error)
-        .last()
-        .map(ToString::to_string)
-        .unwrap_or_default()
+    chain(error).last().map(ToString::to_string).unwrap_or_default()
 }
 
 fn chain(error: &kube::Error) -> impl Iterator<Item = &(dyn Error + 'static)> {
@@ -203,11 +196,6 @@ mod tests {
             "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7\r\nContent-Length: 4\r\n\r\nslow",
         )
         .await;
-        assert_eq!(
-            error,
-            CallError::Throttled {
-                after: Duration::from_secs(7)
-            }
-        );
+        assert_eq!(error, CallError::Throttled { after: Duration::from_secs(7) });
     }
 }

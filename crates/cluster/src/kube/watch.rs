@@ -109,14 +109,9 @@ mod tests {
 
     /// Everything a watch says when the server sends these lines and hangs up.
     async fn said(lines: &str, status: &str) -> Vec<Result<Heard, CallError>> {
-        let words = format!(
-            "HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{lines}",
-            lines.len()
-        );
+        let words = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{lines}", lines.len());
         answered_with(&words, async |kube| {
-            kube.watch(Kind::Secret, "5".to_owned())
-                .collect::<Vec<_>>()
-                .await
+            kube.watch(Kind::Secret, "5".to_owned()).collect::<Vec<_>>().await
         })
         .await
     }
@@ -126,10 +121,7 @@ mod tests {
         let gone = json!({ "kind": "Status", "code": 410, "reason": "Expired" });
         let event = json!({ "type": "ERROR", "object": gone }).to_string() + "\n";
         assert_eq!(said(&event, "200 OK").await, [Err(CallError::Expired)]);
-        assert_eq!(
-            said(&gone.to_string(), "410 Gone").await,
-            [Err(CallError::Expired)]
-        );
+        assert_eq!(said(&gone.to_string(), "410 Gone").await, [Err(CallError::Expired)]);
     }
 
     #[tokio::test]

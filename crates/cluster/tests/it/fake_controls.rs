@@ -28,17 +28,10 @@ fn with_namespace() -> FakeCluster {
 async fn a_cluster_that_is_cut_off_does_nothing_and_ends_its_watches() {
     let cluster = with_namespace();
     let (key, object) = config("one");
-    let from = cluster
-        .list(Kind::ConfigMap, Scope::Ours)
-        .await
-        .unwrap()
-        .version;
+    let from = cluster.list(Kind::ConfigMap, Scope::Ours).await.unwrap().version;
     let mut watch = cluster.watch(Kind::ConfigMap, from);
     cluster.set_reachable(false);
-    assert!(matches!(
-        watch.next().await,
-        Some(Err(CallError::Unreachable(_)))
-    ));
+    assert!(matches!(watch.next().await, Some(Err(CallError::Unreachable(_)))));
     assert_eq!(watch.next().await, None);
     let outcome = cluster.apply(&key, &object).await;
     assert!(matches!(outcome, Err(CallError::Unreachable(_))));
@@ -59,39 +52,21 @@ async fn a_fault_falls_on_one_side_of_the_effect() {
     assert!(cluster.get(&key).await.unwrap().is_some());
     assert_eq!(cluster.journal().len(), 1);
     cluster.apply(&key, &object).await.unwrap();
-    assert_eq!(
-        cluster.journal().len(),
-        1,
-        "a write without effect should not be journalled"
-    );
+    assert_eq!(cluster.journal().len(), 1, "a write without effect should not be journalled");
 }
 
 #[tokio::test]
 async fn a_caller_can_be_stopped_at_its_second_write() {
     let cluster = with_namespace();
-    cluster.on_write(|number, _| {
-        if number == 2 {
-            Then::Hang
-        } else {
-            Then::Answer
-        }
-    });
+    cluster.on_write(|number, _| if number == 2 { Then::Hang } else { Then::Answer });
     let writes = async {
         for name in ["one", "two", "three"] {
             let (key, object) = config(name);
             cluster.apply(&key, &object).await.unwrap();
         }
     };
-    assert!(
-        tokio::time::timeout(Duration::from_millis(50), writes)
-            .await
-            .is_err()
-    );
-    let names: Vec<_> = cluster
-        .journal()
-        .into_iter()
-        .map(|write| write.key.name)
-        .collect();
+    assert!(tokio::time::timeout(Duration::from_millis(50), writes).await.is_err());
+    let names: Vec<_> = cluster.journal().into_iter().map(|write| write.key.name).collect();
     assert_eq!(names, ["one", "two"]);
 }
 
@@ -99,11 +74,7 @@ async fn a_caller_can_be_stopped_at_its_second_write() {
 async fn a_compacted_history_expires_open_and_new_watches() {
     let cluster = with_namespace();
     let (key, object) = config("one");
-    let from = cluster
-        .list(Kind::ConfigMap, Scope::Ours)
-        .await
-        .unwrap()
-        .version;
+    let from = cluster.list(Kind::ConfigMap, Scope::Ours).await.unwrap().version;
     let made = cluster.apply(&key, &object).await.unwrap();
     let mut watch = cluster.watch(Kind::ConfigMap, from.clone());
     assert_eq!(watch.next().await, Some(Ok(Heard::Present(made))));
@@ -124,14 +95,8 @@ async fn two_runs_that_mean_the_same_have_the_same_snapshot_and_other_counts() {
     detour.remove(&key);
     detour.apply(&key, &object).await.unwrap();
     assert_eq!(direct.snapshot(), detour.snapshot());
-    assert_eq!(
-        (direct.counts()[&key].creates, direct.counts()[&key].deletes),
-        (1, 0)
-    );
-    assert_eq!(
-        (detour.counts()[&key].creates, detour.counts()[&key].deletes),
-        (2, 1)
-    );
+    assert_eq!((direct.counts()[&key].creates, direct.counts()[&key].deletes), (1, 0));
+    assert_eq!((detour.counts()[&key].creates, detour.counts()[&key].deletes), (2, 1));
 }
 
 #[tokio::test]

@@ -1,5 +1,8 @@
-//! Clusters from outside: one contract, two implementations.
+//! Clusters from outside: one contract, two implementations; one executor on either.
 
 mod contract_fake;
 mod contract_real;
+mod executor;
+mod executor_faults;
 mod fake_controls;
+mod rig;

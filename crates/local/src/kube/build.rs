@@ -34,10 +34,7 @@ pub struct Binaries {
 
 impl Binaries {
     fn inside(folder: &Path) -> Self {
-        Self {
-            kube: folder.join("trueup-kube"),
-            kwok: folder.join("trueup-kwok"),
-        }
+        Self { kube: folder.join("trueup-kube"), kwok: folder.join("trueup-kwok") }
     }
 }
 
@@ -86,37 +83,24 @@ async fn build_under_lock(cache: &Path, progress: &Progress) -> Result<Binaries,
     go_build(&source, &binaries.kube, "./cmd/trueup-kube", &meter).await?;
     let done = home.join("bin");
     fs::rename(&attempt, &done).at("create", &done)?;
-    find_built(cache).ok_or_else(|| Error::Build {
-        program: "trueup-kube",
-        said: "no result".to_owned(),
-    })
+    find_built(cache)
+        .ok_or_else(|| Error::Build { program: "trueup-kube", said: "no result".to_owned() })
 }
 
 /// Makes sure that there is a Go that can build the module, and returns the folder of its cache.
 async fn check_go(source: &Path) -> Result<PathBuf, Error> {
-    let output = go(source)
-        .args(["env", "GOCACHE"])
-        .output()
-        .await
-        .map_err(explain)?;
+    let output = go(source).args(["env", "GOCACHE"]).output().await.map_err(explain)?;
     if output.status.success() {
-        return Ok(PathBuf::from(
-            String::from_utf8_lossy(&output.stdout).trim(),
-        ));
+        return Ok(PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()));
     }
     // Inside a module that needs more, every command of an older Go fails and says so.
     let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    Err(Error::GoTooOld {
-        needed: sources::GO,
-        said,
-    })
+    Err(Error::GoTooOld { needed: sources::GO, said })
 }
 
 fn explain(error: io::Error) -> Error {
     match error.kind() {
-        io::ErrorKind::NotFound => Error::GoMissing {
-            needed: sources::GO,
-        },
+        io::ErrorKind::NotFound => Error::GoMissing { needed: sources::GO },
         _ => Error::Go(error),
     }
 }
@@ -160,21 +144,11 @@ async fn go_build(
         None => String::new(),
     };
     let status = child.wait().await.map_err(Error::Go)?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err(Error::Build {
-            program: package,
-            said,
-        })
-    }
+    if status.success() { Ok(()) } else { Err(Error::Build { program: package, said }) }
 }
 
 fn yield_to_others(child: &tokio::process::Child) {
-    let pid = child
-        .id()
-        .and_then(|pid| i32::try_from(pid).ok())
-        .and_then(Pid::from_raw);
+    let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
     if let Some(pid) = pid
         && let Err(error) = rustix::process::setpriority_process(Some(pid), NICENESS)
     {
@@ -217,26 +191,16 @@ impl<'a> Meter<'a> {
     async fn new(cache: PathBuf, progress: &'a Progress) -> Self {
         let before = size_of(cache.clone()).await;
         progress.begin(PART, "building");
-        Self {
-            cache,
-            before,
-            progress,
-        }
+        Self { cache, before, progress }
     }
 
     fn saw(&self, line: &str) {
-        let step = if line.starts_with("go: ") {
-            "downloading sources"
-        } else {
-            "compiling"
-        };
+        let step = if line.starts_with("go: ") { "downloading sources" } else { "compiling" };
         self.progress.begin(PART, step);
     }
 
     async fn measure(&self) {
-        let grown = size_of(self.cache.clone())
-            .await
-            .saturating_sub(self.before);
+        let grown = size_of(self.cache.clone()).await.saturating_sub(self.before);
         if grown > 0 {
             self.progress.bytes(PART, grown);
         }
@@ -245,9 +209,7 @@ impl<'a> Meter<'a> {
 
 async fn size_of(folder: PathBuf) -> u64 {
     // A size that cannot be had is not worth failing a build for.
-    tokio::task::spawn_blocking(move || size_below(&folder))
-        .await
-        .unwrap_or(0)
+    tokio::task::spawn_blocking(move || size_below(&folder)).await.unwrap_or(0)
 }
 
 fn size_below(folder: &Path) -> u64 {

@@ -57,12 +57,8 @@ pub(super) fn key() -> String {
             digest.update(part);
         }
     }
-    let digest: String = digest
-        .finalize()
-        .iter()
-        .take(8)
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let digest: String =
+        digest.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
     format!("{VERSION}-{digest}")
 }
 
@@ -91,12 +87,7 @@ mod tests {
             if path.is_dir() {
                 list(root, &path, found);
             } else if !path.to_string_lossy().ends_with("_test.go") {
-                found.insert(
-                    path.strip_prefix(root)
-                        .unwrap()
-                        .to_string_lossy()
-                        .into_owned(),
-                );
+                found.insert(path.strip_prefix(root).unwrap().to_string_lossy().into_owned());
             }
         }
     }

@@ -38,9 +38,7 @@ impl Account {
         let path = Path::new("/etc/passwd");
         let passwd = fs::read_to_string(path).at("read", path)?;
         let other = CANDIDATES.iter().find_map(|name| find(&passwd, name));
-        other
-            .map(|other| Self { other: Some(other) })
-            .ok_or(Error::NoAccount)
+        other.map(|other| Self { other: Some(other) }).ok_or(Error::NoAccount)
     }
 
     /// The mode of folders on the way to the data: closed, unless someone else has to pass.
@@ -78,10 +76,7 @@ impl Account {
         for folder in folders {
             let metadata = folder.metadata().at("look at", folder)?;
             if !other.may_enter(&metadata) {
-                return Err(Error::Unreachable {
-                    user: other.name,
-                    folder: folder.to_owned(),
-                });
+                return Err(Error::Unreachable { user: other.name, folder: folder.to_owned() });
             }
         }
         Ok(())

@@ -42,10 +42,7 @@ pub(super) async fn accepts(port: u16) -> bool {
         stream.read_u8().await.ok()
     };
     // `R` is an authentication request.
-    matches!(
-        tokio::time::timeout(Duration::from_secs(2), ask).await,
-        Ok(Some(b'R'))
-    )
+    matches!(tokio::time::timeout(Duration::from_secs(2), ask).await, Ok(Some(b'R')))
 }
 
 /// Protocol 3.0, user and database `postgres`: length, version, then pairs of zero-ended strings.
@@ -62,20 +59,8 @@ mod tests {
     #[test]
     fn a_lock_file_is_read_at_every_stage_of_its_life() {
         assert_eq!(parse(""), None);
-        assert_eq!(
-            parse("4711\n/data\n"),
-            Some(Postmaster {
-                pid: 4711,
-                port: None
-            })
-        );
+        assert_eq!(parse("4711\n/data\n"), Some(Postmaster { pid: 4711, port: None }));
         let whole = "4711\n/data\n1700000000\n5433\n/data/socket\n127.0.0.1\n  1 2\nready   \n";
-        assert_eq!(
-            parse(whole),
-            Some(Postmaster {
-                pid: 4711,
-                port: Some(5433)
-            })
-        );
+        assert_eq!(parse(whole), Some(Postmaster { pid: 4711, port: Some(5433) }));
     }
 }

@@ -23,11 +23,7 @@ pub(super) struct Cluster {
 
 impl Cluster {
     pub(super) fn new(dir: PathBuf, durable: bool, account: Account) -> Self {
-        Self {
-            dir,
-            durable,
-            account,
-        }
+        Self { dir, durable, account }
     }
 
     pub(super) fn account(&self) -> &Account {
@@ -57,10 +53,7 @@ impl Cluster {
     /// The administrator's password.
     pub(super) fn password(&self) -> Result<String, Error> {
         let path = self.password_file();
-        Ok(std::fs::read_to_string(&path)
-            .at("read", &path)?
-            .trim()
-            .to_owned())
+        Ok(std::fs::read_to_string(&path).at("read", &path)?.trim().to_owned())
     }
 
     /// Makes the data directory, once. It is made under another name first, so a killed attempt is
@@ -88,16 +81,8 @@ impl Cluster {
             .arg(&attempt)
             .arg("--pwfile")
             .arg(self.password_file())
-            .args([
-                "--username=postgres",
-                "--auth=scram-sha-256",
-                "--encoding=UTF8",
-            ])
-            .args([
-                "--locale-provider=builtin",
-                "--builtin-locale=C.UTF-8",
-                "--locale=C",
-            ])
+            .args(["--username=postgres", "--auth=scram-sha-256", "--encoding=UTF8"])
+            .args(["--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C"])
             .arg("--no-instructions");
         if !self.durable {
             command.arg("--no-sync");
@@ -120,11 +105,7 @@ impl Cluster {
         files::make_dir(&self.socket_dir(), 0o700)?;
         self.account.give(&self.socket_dir())?;
         let socket = self.socket_dir().to_string_lossy().into_owned();
-        let socket = if socket.len() <= LONGEST_SOCKET_FOLDER {
-            socket
-        } else {
-            String::new()
-        };
+        let socket = if socket.len() <= LONGEST_SOCKET_FOLDER { socket } else { String::new() };
 
         let mut settings = vec![
             ("listen_addresses", "127.0.0.1".to_owned()),
@@ -157,11 +138,7 @@ impl Cluster {
     /// Nothing of our environment reaches Postgres: `PG*` variables and locales would change what it
     /// does, and its processes show theirs to everyone who runs as the same account.
     fn prepare(&self, command: &mut Command) {
-        command
-            .env_clear()
-            .env("LC_ALL", "C")
-            .env("TZ", "UTC")
-            .current_dir(&self.dir);
+        command.env_clear().env("LC_ALL", "C").env("TZ", "UTC").current_dir(&self.dir);
         self.account.run(command);
     }
 

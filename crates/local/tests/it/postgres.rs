@@ -11,13 +11,8 @@ use trueup_local::{Progress, layout};
 use crate::place;
 
 async fn start(dir: &Path) -> Postgres {
-    let options = Options {
-        dir: dir.join("pg"),
-        durable: false,
-    };
-    Postgres::adopt_or_start(&options, &Progress::new())
-        .await
-        .unwrap()
+    let options = Options { dir: dir.join("pg"), durable: false };
+    Postgres::adopt_or_start(&options, &Progress::new()).await.unwrap()
 }
 
 /// The first byte of the answer to a startup message; `R` asks for the password. The archive holds no
@@ -25,9 +20,7 @@ async fn start(dir: &Path) -> Postgres {
 fn first_answer(port: u16) -> u8 {
     use std::io::{Read, Write};
     let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
-    stream
-        .write_all(b"\0\0\0\x17\0\x03\0\0user\0postgres\0\0")
-        .unwrap();
+    stream.write_all(b"\0\0\0\x17\0\x03\0\0user\0postgres\0\0").unwrap();
     let mut answer = [0];
     stream.read_exact(&mut answer).unwrap();
     answer[0]
@@ -39,10 +32,7 @@ async fn it_starts_is_adopted_and_stops_once() {
     let first = start(folder.path()).await;
     assert_eq!(first_answer(first.port()), b'R');
     let password = folder.path().join("pg/password");
-    assert_eq!(
-        fs::metadata(&password).unwrap().permissions().mode() & 0o777,
-        0o600
-    );
+    assert_eq!(fs::metadata(&password).unwrap().permissions().mode() & 0o777, 0o600);
 
     let second = start(folder.path()).await;
     assert_eq!(first.pid(), second.pid());
@@ -80,10 +70,7 @@ async fn it_survives_kill_9_and_a_lock_file_that_names_a_stranger() {
     assert_ne!(second.pid(), pid);
     assert_eq!(second.admin_url(), url, "port and password are kept");
     assert_eq!(first_answer(second.port()), b'R');
-    assert!(
-        stranger.try_wait().unwrap().is_none(),
-        "the stranger is left alone"
-    );
+    assert!(stranger.try_wait().unwrap().is_none(), "the stranger is left alone");
     second.stop().await.unwrap();
     stranger.kill().unwrap();
     stranger.wait().unwrap();
@@ -124,15 +111,7 @@ async fn a_closed_folder_on_the_way_is_named() {
     let closed = folder.path().join("closed");
     fs::create_dir(&closed).unwrap();
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).unwrap();
-    let options = Options {
-        dir: closed.join("pg"),
-        durable: false,
-    };
-    let error = Postgres::adopt_or_start(&options, &Progress::new())
-        .await
-        .unwrap_err();
-    assert!(
-        matches!(&error, Error::Unreachable { folder, .. } if *folder == closed),
-        "{error}"
-    );
+    let options = Options { dir: closed.join("pg"), durable: false };
+    let error = Postgres::adopt_or_start(&options, &Progress::new()).await.unwrap_err();
+    assert!(matches!(&error, Error::Unreachable { folder, .. } if *folder == closed), "{error}");
 }

@@ -23,19 +23,8 @@ async fn a_process_is_spawned_adopted_and_stopped_once() {
     assert_eq!(spawned, adopted);
 
     let group = std::fs::read_to_string(format!("/proc/{}/stat", spawned.pid())).unwrap();
-    let group = group
-        .rsplit_once(") ")
-        .unwrap()
-        .1
-        .split(' ')
-        .nth(2)
-        .unwrap()
-        .to_owned();
-    assert_eq!(
-        group,
-        spawned.pid().to_string(),
-        "Ctrl-C in the terminal must not reach it"
-    );
+    let group = group.rsplit_once(") ").unwrap().1.split(' ').nth(2).unwrap().to_owned();
+    assert_eq!(group, spawned.pid().to_string(), "Ctrl-C in the terminal must not reach it");
 
     adopted.stop(&[]).await.unwrap();
     assert!(!spawned.is_alive());
@@ -56,10 +45,7 @@ async fn a_recycled_pid_is_never_signalled() {
         let recycled: Process = serde_json::from_value(stale.clone()).unwrap();
         assert!(!recycled.is_alive());
         recycled.stop(&[]).await.unwrap();
-        assert!(
-            bystander.is_alive(),
-            "{field} differs, so it is someone else"
-        );
+        assert!(bystander.is_alive(), "{field} differs, so it is someone else");
 
         let other_file = folder.path().join("other.json");
         std::fs::write(&other_file, stale.to_string()).unwrap();
@@ -67,10 +53,7 @@ async fn a_recycled_pid_is_never_signalled() {
     }
 
     std::fs::write(folder.path().join("damaged.json"), "{").unwrap();
-    assert_eq!(
-        supervise::adopt(&folder.path().join("damaged.json")).unwrap(),
-        None
-    );
+    assert_eq!(supervise::adopt(&folder.path().join("damaged.json")).unwrap(), None);
     bystander.stop(&[]).await.unwrap();
     assert!(bystander.gone_within(Duration::ZERO).await);
 }

@@ -30,7 +30,8 @@ pub(super) fn service(
     proofs: &ProofKey,
 ) -> Plan {
     if !observed.project_ready {
-        return Plan::wait("the project's namespace and policies");
+        return release_bare_anchors(order, body, observed, proofs)
+            .unwrap_or_else(|| Plan::wait("the project's namespace and policies"));
     }
     let ordinal = match living_ordinal(order, body, observed) {
         Ok(ordinal) => ordinal,
@@ -40,10 +41,8 @@ pub(super) fn service(
     if let Some(plan) = write_stage(order, observed, proofs, std::slice::from_ref(&anchor)) {
         return plan;
     }
-    let Some(owner) = observed
-        .objects
-        .get(&anchor.key)
-        .and_then(|seen| render::current_anchor(seen))
+    let Some(owner) =
+        observed.objects.get(&anchor.key).and_then(|seen| render::current_anchor(seen))
     else {
         return Plan::wait("the anchor to be seen");
     };
@@ -54,7 +53,7 @@ pub(super) fn service(
             return plan;
         }
     }
-    release_old_anchors(order, body, observed, ordinal)
+    release_old_anchors(order, body, observed, proofs, ordinal)
 }
 
 /// Which anchor the children shall hang from: the newest that nobody is deleting.
@@ -64,13 +63,34 @@ fn living_ordinal(order: &Order, body: &ServiceBody, observed: &Observed) -> Res
         .find(|ordinal| {
             let name = names::anchor(&body.object_name, *ordinal);
             let key = ResourceKey::new(Kind::ConfigMap, &order.namespace, &name);
-            let usable = observed
-                .objects
-                .get(&key)
-                .is_none_or(|seen| !terminating(seen));
+            let usable = observed.objects.get(&key).is_none_or(|seen| !terminating(seen));
             usable && order.recorded.contains_key(&key)
         })
         .ok_or_else(|| Plan::wait("an order that names the next anchor"))
+}
+
+/// Lets go of anchors that are being deleted and from which nothing hangs any more.
+///
+/// In a namespace that is being deleted nothing new can be made, so no next anchor ever comes, and
+/// our finalizer would be what keeps the namespace, and with it the project, from ending.
+fn release_bare_anchors(
+    order: &Order,
+    body: &ServiceBody,
+    observed: &Observed,
+    proofs: &ProofKey,
+) -> Option<Plan> {
+    let hangs = |uid: &Value| {
+        observed.objects.values().any(|object| {
+            object["metadata"]["ownerReferences"]
+                .as_array()
+                .is_some_and(|owners| owners.iter().any(|owner| owner["uid"] == *uid))
+        })
+    };
+    let releases: Vec<Action> = anchors(order, body, observed, proofs)
+        .filter(|(_, anchor)| !hangs(&anchor["metadata"]["uid"]))
+        .filter_map(|(key, anchor)| release(key, anchor))
+        .collect();
+    (!releases.is_empty()).then(|| Plan::act(releases))
 }
 
 /// Anchors that were deleted from outside may go once their children hang from the next one.
@@ -78,22 +98,31 @@ fn release_old_anchors(
     order: &Order,
     body: &ServiceBody,
     observed: &Observed,
+    proofs: &ProofKey,
     living: u32,
 ) -> Plan {
-    let releases: Vec<Action> = order
-        .recorded
-        .keys()
-        .filter(|key| {
+    let releases: Vec<Action> = anchors(order, body, observed, proofs)
+        .filter(|(key, _)| {
             names::anchor_ordinal(&body.object_name, &key.name).is_some_and(|n| n != living)
         })
-        .filter_map(|key| Some((key, observed.objects.get(key)?)))
-        .filter_map(|(key, seen)| release(key, seen))
+        .filter_map(|(key, anchor)| release(key, anchor))
         .collect();
-    if releases.is_empty() {
-        Plan::converged()
-    } else {
-        Plan::act(releases)
-    }
+    if releases.is_empty() { Plan::converged() } else { Plan::act(releases) }
+}
+
+/// The service's anchors that were seen and are ours.
+fn anchors<'a>(
+    order: &'a Order,
+    body: &'a ServiceBody,
+    observed: &'a Observed,
+    proofs: &'a ProofKey,
+) -> impl Iterator<Item = (&'a ResourceKey, &'a Value)> {
+    order
+        .recorded
+        .keys()
+        .filter(|key| names::anchor_ordinal(&body.object_name, &key.name).is_some())
+        .filter_map(|key| Some((key, &**observed.objects.get(key)?)))
+        .filter(|(key, seen)| ownership(order, key, seen, proofs) == Ownership::Ours)
 }
 
 /// Takes our finalizer off an anchor that is being deleted and still carries it.
@@ -103,23 +132,13 @@ pub(super) fn release(key: &ResourceKey, anchor: &Value) -> Option<Action> {
         .iter()
         .filter_map(|finalizer| finalizer.as_str().map(str::to_owned))
         .collect();
-    let ours = finalizers
-        .iter()
-        .any(|finalizer| finalizer == names::ANCHOR_FINALIZER);
+    let ours = finalizers.iter().any(|finalizer| finalizer == names::ANCHOR_FINALIZER);
     if !(ours && terminating(anchor)) {
         return None;
     }
     let (uid, version) = incarnation(anchor);
-    let finalizers = finalizers
-        .into_iter()
-        .filter(|f| f != names::ANCHOR_FINALIZER)
-        .collect();
-    Some(Action::ReleaseAnchor {
-        key: key.clone(),
-        uid,
-        version,
-        finalizers,
-    })
+    let finalizers = finalizers.into_iter().filter(|f| f != names::ANCHOR_FINALIZER).collect();
+    Some(Action::ReleaseAnchor { key: key.clone(), uid, version, finalizers })
 }
 
 /// The plan for the first stage that is not as it should be, or nothing if all of it is.
@@ -181,18 +200,13 @@ fn judge(order: &Order, observed: &Observed, proofs: &ProofKey, wanted: &Rendere
         return Verdict::Wait;
     }
     let digest = |object: &Value| {
-        object["metadata"]["annotations"][names::DIGEST_ANNOTATION]
-            .as_str()
-            .map(str::to_owned)
+        object["metadata"]["annotations"][names::DIGEST_ANNOTATION].as_str().map(str::to_owned)
     };
     if digest(live).is_some() && digest(live) != digest(&wanted.object) {
         return Verdict::Write(Change::Updated { key: key.clone() });
     }
     match first_difference(&wanted.object, live) {
-        Some(field) => Verdict::Write(Change::ModifiedExternally {
-            key: key.clone(),
-            field,
-        }),
+        Some(field) => Verdict::Write(Change::ModifiedExternally { key: key.clone(), field }),
         None => Verdict::Fine,
     }
 }

@@ -27,17 +27,16 @@ pub(super) fn plan(order: &Order, observed: &Observed, proofs: &ProofKey) -> Pla
         return Plan::wait(format!("{key} to be gone"));
     }
     if !observed.pods.is_empty() {
-        return Plan::wait(format!("{} pods to be gone", observed.pods.len()));
+        return Plan::wait(match observed.pods.len() {
+            1 => "1 pod to be gone".to_owned(),
+            number => format!("{number} pods to be gone"),
+        });
     }
 
     let last: Vec<Action> = anchors
         .iter()
         .filter_map(|(key, anchor)| {
-            if terminating(anchor) {
-                release(key, anchor)
-            } else {
-                Some(delete(key, anchor))
-            }
+            if terminating(anchor) { release(key, anchor) } else { Some(delete(key, anchor)) }
         })
         .collect();
     if !last.is_empty() {
@@ -51,11 +50,7 @@ pub(super) fn plan(order: &Order, observed: &Observed, proofs: &ProofKey) -> Pla
 
 fn delete(key: &ResourceKey, object: &serde_json::Value) -> Action {
     let (uid, version) = incarnation(object);
-    Action::Delete {
-        key: key.clone(),
-        uid,
-        version,
-    }
+    Action::Delete { key: key.clone(), uid, version }
 }
 
 fn is_anchor(order: &Order, key: &ResourceKey) -> bool {

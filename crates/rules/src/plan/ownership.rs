@@ -29,9 +29,5 @@ pub fn ownership(order: &Order, key: &ResourceKey, object: &Value, proofs: &Proo
         .is_some_and(|proof| proofs.holds(order.unit, key, proof));
     let recorded = order.recorded.get(key).and_then(Option::as_deref);
     let known = recorded.is_some() && recorded == metadata["uid"].as_str();
-    if proved || known {
-        Ownership::Ours
-    } else {
-        Ownership::Foreign
-    }
+    if proved || known { Ownership::Ours } else { Ownership::Foreign }
 }

@@ -56,10 +56,7 @@ pub(super) fn secrets(
 
 /// A digest of everything the containers read, so that pods roll when it changes.
 pub(super) fn fingerprint(body: &ServiceBody) -> String {
-    let secrets: BTreeMap<&String, &str> = body
-        .secrets
-        .iter()
-        .map(|(name, value)| (name, value.reveal()))
-        .collect();
+    let secrets: BTreeMap<&String, &str> =
+        body.secrets.iter().map(|(name, value)| (name, value.reveal())).collect();
     digest(&json!({ "variables": body.spec.variables, "secrets": secrets }))
 }

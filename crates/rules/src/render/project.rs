@@ -56,18 +56,9 @@ fn namespace(order: &Order, proofs: &ProofKey) -> Rendered {
     let (key, mut metadata) = at(order, proofs, Kind::Namespace, &order.namespace);
     let labels = metadata.labels.get_or_insert_default();
     for mode in ["enforce", "warn", "audit"] {
-        labels.insert(
-            format!("pod-security.kubernetes.io/{mode}"),
-            "restricted".to_owned(),
-        );
+        labels.insert(format!("pod-security.kubernetes.io/{mode}"), "restricted".to_owned());
     }
-    finish(
-        key,
-        &Namespace {
-            metadata,
-            ..Namespace::default()
-        },
-    )
+    finish(key, &Namespace { metadata, ..Namespace::default() })
 }
 
 fn quota(order: &Order, proofs: &ProofKey) -> Rendered {
@@ -78,18 +69,8 @@ fn quota(order: &Order, proofs: &ProofKey) -> Rendered {
         ("services.loadbalancers".to_owned(), quantity::count(0)),
         ("services.nodeports".to_owned(), quantity::count(0)),
     ]);
-    let spec = Some(ResourceQuotaSpec {
-        hard: Some(hard),
-        ..ResourceQuotaSpec::default()
-    });
-    finish(
-        key,
-        &ResourceQuota {
-            metadata,
-            spec,
-            ..ResourceQuota::default()
-        },
-    )
+    let spec = Some(ResourceQuotaSpec { hard: Some(hard), ..ResourceQuotaSpec::default() });
+    finish(key, &ResourceQuota { metadata, spec, ..ResourceQuota::default() })
 }
 
 fn limits(order: &Order, proofs: &ProofKey) -> Rendered {
@@ -106,24 +87,12 @@ fn limits(order: &Order, proofs: &ProofKey) -> Rendered {
         default_request: amounts(100, 128),
         ..LimitRangeItem::default()
     };
-    finish(
-        key,
-        &LimitRange {
-            metadata,
-            spec: Some(LimitRangeSpec { limits: vec![item] }),
-        },
-    )
+    finish(key, &LimitRange { metadata, spec: Some(LimitRangeSpec { limits: vec![item] }) })
 }
 
 fn policy(order: &Order, proofs: &ProofKey, name: &str, spec: NetworkPolicySpec) -> Rendered {
     let (key, metadata) = at(order, proofs, Kind::NetworkPolicy, name);
-    finish(
-        key,
-        &NetworkPolicy {
-            metadata,
-            spec: Some(spec),
-        },
-    )
+    finish(key, &NetworkPolicy { metadata, spec: Some(spec) })
 }
 
 /// Nothing in, nothing out.
@@ -162,10 +131,7 @@ fn openings(order: &Order) -> NetworkPolicySpec {
                 to: Some(vec![within]),
                 ..NetworkPolicyEgressRule::default()
             },
-            NetworkPolicyEgressRule {
-                to: Some(vec![dns]),
-                ports: Some(dns_ports),
-            },
+            NetworkPolicyEgressRule { to: Some(vec![dns]), ports: Some(dns_ports) },
         ]),
         ..NetworkPolicySpec::default()
     }

@@ -6,11 +6,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 /// Thousandths of a core.
 pub(super) fn cpu(millis: u32) -> Quantity {
-    if millis.is_multiple_of(1000) {
-        count(millis / 1000)
-    } else {
-        Quantity(format!("{millis}m"))
-    }
+    if millis.is_multiple_of(1000) { count(millis / 1000) } else { Quantity(format!("{millis}m")) }
 }
 
 /// A number of things.
@@ -20,11 +16,7 @@ pub(super) fn count(number: u32) -> Quantity {
 
 /// Mebibytes.
 pub(super) fn memory(mebibytes: u32) -> Quantity {
-    Quantity(scaled(
-        u64::from(mebibytes),
-        1024,
-        &["Mi", "Gi", "Ti", "Pi"],
-    ))
+    Quantity(scaled(u64::from(mebibytes), 1024, &["Mi", "Gi", "Ti", "Pi"]))
 }
 
 /// Gibibytes.
@@ -38,11 +30,7 @@ fn scaled(mut amount: u64, step: u64, suffixes: &[&str]) -> String {
         amount /= step;
         chosen += 1;
     }
-    if amount == 0 {
-        "0".to_owned()
-    } else {
-        format!("{amount}{}", suffixes[chosen])
-    }
+    if amount == 0 { "0".to_owned() } else { format!("{amount}{}", suffixes[chosen]) }
 }
 
 #[cfg(test)]

@@ -17,14 +17,8 @@ use crate::names;
 use crate::proof::ProofKey;
 
 pub(super) fn keys(order: &Order, body: &ServiceBody) -> BTreeSet<ResourceKey> {
-    let count = if body.spec.volume.is_some() {
-        body.spec.replicas
-    } else {
-        0
-    };
-    (0..count)
-        .map(|ordinal| key(order, body, ordinal))
-        .collect()
+    let count = if body.spec.volume.is_some() { body.spec.replicas } else { 0 };
+    (0..count).map(|ordinal| key(order, body, ordinal)).collect()
 }
 
 pub(super) fn claims(order: &Order, body: &ServiceBody, proofs: &ProofKey) -> Vec<Rendered> {

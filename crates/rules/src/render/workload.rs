@@ -42,10 +42,8 @@ pub(super) fn object(
         DesiredState::Active => i32::try_from(body.spec.replicas).unwrap_or(i32::MAX),
         DesiredState::Paused | DesiredState::Deleted => 0,
     };
-    let selector = LabelSelector {
-        match_labels: Some(pod_labels(body)),
-        ..LabelSelector::default()
-    };
+    let selector =
+        LabelSelector { match_labels: Some(pod_labels(body)), ..LabelSelector::default() };
     match body.spec.workload {
         Workload::Deployment => finish(
             key,
@@ -148,10 +146,7 @@ fn container(body: &ServiceBody) -> Container {
     let spec = &body.spec;
     let amounts = BTreeMap::from([
         ("cpu".to_owned(), quantity::cpu(spec.resources.cpu_millis)),
-        (
-            "memory".to_owned(),
-            quantity::memory(spec.resources.memory_mib),
-        ),
+        ("memory".to_owned(), quantity::memory(spec.resources.memory_mib)),
     ]);
     Container {
         name: "main".to_owned(),
@@ -225,10 +220,7 @@ fn readiness(spec: &spec::Spec) -> Option<Probe> {
             ..Probe::default()
         },
         spec::Probe::Tcp => Probe {
-            tcp_socket: Some(TCPSocketAction {
-                port,
-                ..TCPSocketAction::default()
-            }),
+            tcp_socket: Some(TCPSocketAction { port, ..TCPSocketAction::default() }),
             ..Probe::default()
         },
     };
@@ -237,10 +229,7 @@ fn readiness(spec: &spec::Spec) -> Option<Probe> {
 
 fn claim(volume: &spec::Volume) -> PersistentVolumeClaim {
     PersistentVolumeClaim {
-        metadata: ObjectMeta {
-            name: Some(names::VOLUME.to_owned()),
-            ..ObjectMeta::default()
-        },
+        metadata: ObjectMeta { name: Some(names::VOLUME.to_owned()), ..ObjectMeta::default() },
         spec: Some(volume::spec(volume)),
         ..PersistentVolumeClaim::default()
     }

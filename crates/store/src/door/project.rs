@@ -29,10 +29,7 @@ impl App {
     ) -> Result<Accepted<ProjectRow>, Refusal> {
         let mut tx = self.begin(org).await?;
         if let Some(row) = find(&mut tx, name.as_str()).await? {
-            return Ok(Accepted {
-                row,
-                changed: false,
-            });
+            return Ok(Accepted { row, changed: false });
         }
         // One cluster for now: placement is a decision of a later day.
         let cluster: Option<(Uuid,)> =
@@ -55,9 +52,7 @@ impl App {
         .execute(&mut *tx)
         .await?;
         let changed = inserted.rows_affected() == 1;
-        let row = find(&mut tx, name.as_str())
-            .await?
-            .ok_or(Refusal::NotFound("project"))?;
+        let row = find(&mut tx, name.as_str()).await?.ok_or(Refusal::NotFound("project"))?;
         if changed {
             let unit = Unit::Project(id);
             let queued = NewEvent {
@@ -72,15 +67,7 @@ impl App {
             };
             status::accept(&mut tx, unit, org, now).await?;
             event::record(&mut tx, &[queued]).await?;
-            wake::request(
-                &mut tx,
-                unit,
-                org,
-                row.project.cluster,
-                Lane::UserChange,
-                now,
-            )
-            .await?;
+            wake::request(&mut tx, unit, org, row.project.cluster, Lane::UserChange, now).await?;
         }
         tx.commit().await.map_err(Error::from)?;
         Ok(Accepted { row, changed })

@@ -106,11 +106,7 @@ impl App {
         asker: &Asker<'_>,
         now: Timestamp,
     ) -> Result<Accepted<ServiceRow>, Refusal> {
-        let DeleteAsk {
-            project,
-            service: wanted,
-            if_generation,
-        } = *wanted;
+        let DeleteAsk { project, service: wanted, if_generation } = *wanted;
         let mut tx = self.begin(org).await?;
         let found_row = found(&mut tx, project, wanted).await?;
         let locked = sqlx::query("select * from services where id = $1 for update")
@@ -136,9 +132,7 @@ impl App {
 }
 
 async fn found(tx: &mut Tx, project: &str, wanted: &str) -> Result<ServiceRow, Refusal> {
-    find(tx, project, wanted)
-        .await?
-        .ok_or(Refusal::NotFound("service"))
+    find(tx, project, wanted).await?.ok_or(Refusal::NotFound("service"))
 }
 
 async fn lock(tx: &mut Tx, project: &Project, name: &str) -> Result<Option<Service>, Error> {
@@ -215,18 +209,11 @@ async fn record(
         unit,
         generation: service.generation,
         at: now,
-        fact: Fact::ServiceQueued {
-            deletes,
-            principal: asker.principal.name.clone(),
-        },
+        fact: Fact::ServiceQueued { deletes, principal: asker.principal.name.clone() },
         trace: asker.trace.clone(),
     };
     event::record(tx, &[queued]).await?;
-    let lane = if deletes {
-        Lane::Delete
-    } else {
-        Lane::UserChange
-    };
+    let lane = if deletes { Lane::Delete } else { Lane::UserChange };
     wake::request(tx, unit, service.org, service.cluster, lane, now).await?;
     Ok(())
 }

@@ -31,9 +31,7 @@ pub(super) const CHECKS: &[(&str, Check)] = &[
     ("a_dying_object_takes_no_new_finalizer", |at| {
         Box::pin(a_dying_object_takes_no_new_finalizer(at))
     }),
-    ("children_go_with_their_owner", |at| {
-        Box::pin(children_go_with_their_owner(at))
-    }),
+    ("children_go_with_their_owner", |at| Box::pin(children_go_with_their_owner(at))),
     ("a_child_of_two_owners_stays_until_both_are_gone", |at| {
         Box::pin(a_child_of_two_owners_stays_until_both_are_gone(at))
     }),
@@ -48,14 +46,8 @@ pub(super) const CHECKS: &[(&str, Check)] = &[
 async fn a_delete_with_the_wrong_uid_is_refused(at: &Place) {
     let (key, object) = at.config("one", &json!({}));
     let version = text(&at.apply(&key, &object).await, "resourceVersion");
-    let outcome = at
-        .cluster
-        .delete(&key, "00000000-0000-0000-0000-000000000000", &version)
-        .await;
-    assert!(
-        matches!(outcome, Err(CallError::Conflict(_))),
-        "{outcome:?}"
-    );
+    let outcome = at.cluster.delete(&key, "00000000-0000-0000-0000-000000000000", &version).await;
+    assert!(matches!(outcome, Err(CallError::Conflict(_))), "{outcome:?}");
     assert!(at.get(&key).await.is_some());
 }
 
@@ -65,10 +57,7 @@ async fn a_delete_with_an_old_version_is_refused(at: &Place) {
     at.patch(&key, &json!({ "data": { "a": "1" } })).await;
     let (uid, version) = (text(&first, "uid"), text(&first, "resourceVersion"));
     let outcome = at.cluster.delete(&key, &uid, &version).await;
-    assert!(
-        matches!(outcome, Err(CallError::Conflict(_))),
-        "{outcome:?}"
-    );
+    assert!(matches!(outcome, Err(CallError::Conflict(_))), "{outcome:?}");
     assert!(at.get(&key).await.is_some());
 }
 
@@ -77,10 +66,7 @@ async fn a_delete_of_a_missing_object_succeeds(at: &Place) {
     let stored = at.apply(&key, &object).await;
     let (uid, version) = (text(&stored, "uid"), text(&stored, "resourceVersion"));
     for _ in 0..2 {
-        at.cluster
-            .delete(&key, &uid, &version)
-            .await
-            .expect("should delete, or have nothing to");
+        at.cluster.delete(&key, &uid, &version).await.expect("should delete, or have nothing to");
     }
     assert_eq!(at.get(&key).await, None);
 }
@@ -103,8 +89,7 @@ async fn a_finalizer_holds_an_object_until_it_is_removed(at: &Place) {
     // A second delete of the same incarnation is no error and changes nothing.
     at.delete(&key).await;
     assert_eq!(at.get(&key).await.expect("should still be held"), dying);
-    at.patch(&key, &json!({ "metadata": { "finalizers": null } }))
-        .await;
+    at.patch(&key, &json!({ "metadata": { "finalizers": null } })).await;
     assert_eq!(at.get(&key).await, None);
 }
 
@@ -121,8 +106,7 @@ async fn a_dying_object_takes_no_new_finalizer(at: &Place) {
     let patch = json!({ "metadata": { "finalizers": [FINALIZER, "trueup.dev/late"] } });
     let outcome = at.cluster.patch(&key, &patch).await;
     assert!(matches!(outcome, Err(CallError::Refused(_))), "{outcome:?}");
-    at.patch(&key, &json!({ "metadata": { "finalizers": null } }))
-        .await;
+    at.patch(&key, &json!({ "metadata": { "finalizers": null } })).await;
 }
 
 async fn children_go_with_their_owner(at: &Place) {
@@ -154,11 +138,7 @@ async fn a_child_of_two_owners_stays_until_both_are_gone(at: &Place) {
     at.apply(&witness_key, &witness).await;
     at.delete(&owners[0].1).await;
     at.until_gone(&witness_key).await;
-    assert!(
-        at.get(&child_key)
-            .await
-            .is_some_and(|child| !is_dying(&child))
-    );
+    assert!(at.get(&child_key).await.is_some_and(|child| !is_dying(&child)));
     at.delete(&owners[1].1).await;
     at.until_gone(&child_key).await;
 }
@@ -174,17 +154,13 @@ async fn a_namespace_takes_its_content_with_it(at: &Place) {
 async fn a_dying_namespace_refuses_new_objects(at: &Place) {
     let key = held(at).await;
     at.delete(&at.own_namespace()).await;
-    let namespace = at
-        .get(&at.own_namespace())
-        .await
-        .expect("should be held by its content");
+    let namespace = at.get(&at.own_namespace()).await.expect("should be held by its content");
     assert!(is_dying(&namespace));
     let (late, object) = at.config("late", &json!({}));
     let outcome = at.cluster.apply(&late, &object).await;
     assert!(matches!(outcome, Err(CallError::Refused(_))), "{outcome:?}");
     at.until(&key, "dying", is_dying).await;
-    at.patch(&key, &json!({ "metadata": { "finalizers": null } }))
-        .await;
+    at.patch(&key, &json!({ "metadata": { "finalizers": null } })).await;
     at.until_gone(&at.own_namespace()).await;
 }
 

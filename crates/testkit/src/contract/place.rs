@@ -46,9 +46,7 @@ impl Place {
                 }
             }
         };
-        tokio::time::timeout(PATIENCE, ended)
-            .await
-            .expect("should be able to end a namespace");
+        tokio::time::timeout(PATIENCE, ended).await.expect("should be able to end a namespace");
     }
 
     pub(super) fn own_namespace(&self) -> ResourceKey {
@@ -86,9 +84,8 @@ impl Place {
                 }
             }
         };
-        let outcome = tokio::time::timeout(PATIENCE, outcome)
-            .await
-            .expect("should find a quiet moment");
+        let outcome =
+            tokio::time::timeout(PATIENCE, outcome).await.expect("should find a quiet moment");
         outcome.expect("should delete");
     }
 
@@ -138,18 +135,12 @@ impl Place {
                 tokio::time::sleep(PAUSE).await;
             }
         };
-        tokio::time::timeout(PATIENCE, counted)
-            .await
-            .expect("should come to the number of pods")
+        tokio::time::timeout(PATIENCE, counted).await.expect("should come to the number of pods")
     }
 
     /// Our objects of a kind in this namespace.
     pub(super) async fn listed(&self, kind: Kind) -> Vec<Value> {
-        let list = self
-            .cluster
-            .list(kind, trueup_cluster::Scope::Ours)
-            .await
-            .expect("should list");
+        let list = self.cluster.list(kind, trueup_cluster::Scope::Ours).await.expect("should list");
         list.objects
             .into_iter()
             .filter(|object| text(object, "namespace") == self.namespace)
@@ -186,10 +177,7 @@ pub(super) fn owned_by(owner: &Value) -> Value {
 
 /// A text in the metadata.
 pub(super) fn text(object: &Value, field: &str) -> String {
-    object["metadata"][field]
-        .as_str()
-        .unwrap_or_default()
-        .to_owned()
+    object["metadata"][field].as_str().unwrap_or_default().to_owned()
 }
 
 pub(super) fn is_dying(object: &Value) -> bool {

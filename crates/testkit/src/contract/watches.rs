@@ -21,21 +21,15 @@ pub(super) const CHECKS: &[(&str, Check)] = &[
     ("a_list_holds_only_what_carries_our_label", |at| {
         Box::pin(a_list_holds_only_what_carries_our_label(at))
     }),
-    ("a_long_list_is_whole", |at| {
-        Box::pin(a_long_list_is_whole(at))
-    }),
-    ("a_watch_from_a_list_misses_nothing", |at| {
-        Box::pin(a_watch_from_a_list_misses_nothing(at))
-    }),
+    ("a_long_list_is_whole", |at| Box::pin(a_long_list_is_whole(at))),
+    ("a_watch_from_a_list_misses_nothing", |at| Box::pin(a_watch_from_a_list_misses_nothing(at))),
     ("a_watch_tells_when_an_object_loses_our_label", |at| {
         Box::pin(a_watch_tells_when_an_object_loses_our_label(at))
     }),
     ("a_watch_tells_that_an_object_is_held_and_then_gone", |at| {
         Box::pin(a_watch_tells_that_an_object_is_held_and_then_gone(at))
     }),
-    ("a_watch_ends_and_can_be_resumed", |at| {
-        Box::pin(a_watch_ends_and_can_be_resumed(at))
-    }),
+    ("a_watch_ends_and_can_be_resumed", |at| Box::pin(a_watch_ends_and_can_be_resumed(at))),
 ];
 
 async fn a_list_holds_only_what_carries_our_label(at: &Place) {
@@ -45,15 +39,8 @@ async fn a_list_holds_only_what_carries_our_label(at: &Place) {
     object["metadata"]["labels"] = json!({ "app.kubernetes.io/managed-by": "somebody" });
     at.apply(&key, &object).await;
     assert_eq!(at.listed(Kind::ConfigMap).await, [ours]);
-    let all = at
-        .cluster
-        .list(Kind::ConfigMap, Scope::All)
-        .await
-        .expect("should list")
-        .objects;
-    let here = all
-        .iter()
-        .filter(|object| text(object, "namespace") == at.namespace);
+    let all = at.cluster.list(Kind::ConfigMap, Scope::All).await.expect("should list").objects;
+    let here = all.iter().filter(|object| text(object, "namespace") == at.namespace);
     let names: Vec<_> = here.map(|object| text(object, "name")).collect();
     assert!(
         names.contains(&"ours".to_owned()) && names.contains(&"theirs".to_owned()),
@@ -68,12 +55,8 @@ async fn a_long_list_is_whole(at: &Place) {
             at.apply(&key, &object).await;
         })
         .await;
-    let mut names: Vec<_> = at
-        .listed(Kind::ConfigMap)
-        .await
-        .iter()
-        .map(|object| text(object, "name"))
-        .collect();
+    let mut names: Vec<_> =
+        at.listed(Kind::ConfigMap).await.iter().map(|object| text(object, "name")).collect();
     names.sort_unstable();
     names.dedup();
     assert_eq!(names.len(), MANY);
@@ -81,12 +64,7 @@ async fn a_long_list_is_whole(at: &Place) {
 
 async fn a_watch_from_a_list_misses_nothing(at: &Place) {
     let (key, object) = at.config("one", &json!({ "a": "1" }));
-    let from = at
-        .cluster
-        .list(Kind::ConfigMap, Scope::Ours)
-        .await
-        .expect("should list")
-        .version;
+    let from = at.cluster.list(Kind::ConfigMap, Scope::Ours).await.expect("should list").version;
     let made = at.apply(&key, &object).await;
     let changed = at.patch(&key, &json!({ "data": { "a": "2" } })).await;
     // Opened late on purpose: what happened before must come too.
@@ -94,9 +72,7 @@ async fn a_watch_from_a_list_misses_nothing(at: &Place) {
     assert_eq!(watch.next(at).await, Heard::Present(made));
     assert_eq!(watch.next(at).await, Heard::Present(changed.clone()));
     at.delete(&key).await;
-    let Heard::Gone(last) = watch.next(at).await else {
-        unreachable!("should be gone")
-    };
+    let Heard::Gone(last) = watch.next(at).await else { unreachable!("should be gone") };
     assert_eq!(text(&last, "uid"), text(&changed, "uid"));
     assert_eq!(last["kind"], "ConfigMap");
 }
@@ -104,15 +80,9 @@ async fn a_watch_from_a_list_misses_nothing(at: &Place) {
 async fn a_watch_tells_when_an_object_loses_our_label(at: &Place) {
     let (key, object) = at.config("one", &json!({}));
     at.apply(&key, &object).await;
-    let from = at
-        .cluster
-        .list(Kind::ConfigMap, Scope::Ours)
-        .await
-        .expect("should list")
-        .version;
+    let from = at.cluster.list(Kind::ConfigMap, Scope::Ours).await.expect("should list").version;
     let mut watch = Listener::open(at, from);
-    at.patch(&key, &json!({ "metadata": { "labels": null } }))
-        .await;
+    at.patch(&key, &json!({ "metadata": { "labels": null } })).await;
     assert!(matches!(watch.next(at).await, Heard::Gone(_)));
     let back = at.apply(&key, &object).await;
     assert_eq!(watch.next(at).await, Heard::Present(back));
@@ -122,30 +92,17 @@ async fn a_watch_tells_that_an_object_is_held_and_then_gone(at: &Place) {
     let (key, mut object) = at.config("one", &json!({}));
     object["metadata"]["finalizers"] = json!(["trueup.dev/contract"]);
     at.apply(&key, &object).await;
-    let from = at
-        .cluster
-        .list(Kind::ConfigMap, Scope::Ours)
-        .await
-        .expect("should list")
-        .version;
+    let from = at.cluster.list(Kind::ConfigMap, Scope::Ours).await.expect("should list").version;
     let mut watch = Listener::open(at, from);
     at.delete(&key).await;
-    let Heard::Present(dying) = watch.next(at).await else {
-        unreachable!("should be held")
-    };
+    let Heard::Present(dying) = watch.next(at).await else { unreachable!("should be held") };
     assert!(super::place::is_dying(&dying));
-    at.patch(&key, &json!({ "metadata": { "finalizers": null } }))
-        .await;
+    at.patch(&key, &json!({ "metadata": { "finalizers": null } })).await;
     assert!(matches!(watch.next(at).await, Heard::Gone(_)));
 }
 
 async fn a_watch_ends_and_can_be_resumed(at: &Place) {
-    let from = at
-        .cluster
-        .list(Kind::Secret, Scope::Ours)
-        .await
-        .expect("should list")
-        .version;
+    let from = at.cluster.list(Kind::Secret, Scope::Ours).await.expect("should list").version;
     let drained = async {
         let mut position = from.clone();
         let mut watch = at.cluster.watch(Kind::Secret, from);
@@ -157,14 +114,10 @@ async fn a_watch_ends_and_can_be_resumed(at: &Place) {
         }
         position
     };
-    let position = tokio::time::timeout(PATIENCE, drained)
-        .await
-        .expect("should end by itself");
+    let position = tokio::time::timeout(PATIENCE, drained).await.expect("should end by itself");
     let key = at.key(Kind::Secret, "one");
     let made = at.apply(&key, &super::place::labelled(&key)).await;
-    let mut watch = Listener {
-        stream: at.cluster.watch(Kind::Secret, position),
-    };
+    let mut watch = Listener { stream: at.cluster.watch(Kind::Secret, position) };
     assert_eq!(watch.next(at).await, Heard::Present(made));
 }
 
@@ -175,21 +128,13 @@ struct Listener {
 
 impl Listener {
     fn open(at: &Place, from: String) -> Self {
-        Self {
-            stream: at.cluster.watch(Kind::ConfigMap, from),
-        }
+        Self { stream: at.cluster.watch(Kind::ConfigMap, from) }
     }
 
     async fn next(&mut self, at: &Place) -> Heard {
         let heard = async {
             loop {
-                match self
-                    .stream
-                    .next()
-                    .await
-                    .expect("should not end yet")
-                    .expect("should watch")
-                {
+                match self.stream.next().await.expect("should not end yet").expect("should watch") {
                     Heard::Present(object) | Heard::Gone(object)
                         if text(&object, "namespace") != at.namespace => {}
                     Heard::Bookmark(_) => {}
@@ -197,8 +142,6 @@ impl Listener {
                 }
             }
         };
-        tokio::time::timeout(PATIENCE, heard)
-            .await
-            .expect("should hear something")
+        tokio::time::timeout(PATIENCE, heard).await.expect("should hear something")
     }
 }

@@ -8,12 +8,8 @@ use super::place::{labelled, text};
 use super::{Check, Place};
 
 pub(super) const CHECKS: &[(&str, Check)] = &[
-    ("a_deployment_becomes_ready", |at| {
-        Box::pin(a_deployment_becomes_ready(at))
-    }),
-    ("scaling_to_zero_removes_the_pods", |at| {
-        Box::pin(scaling_to_zero_removes_the_pods(at))
-    }),
+    ("a_deployment_becomes_ready", |at| Box::pin(a_deployment_becomes_ready(at))),
+    ("scaling_to_zero_removes_the_pods", |at| Box::pin(scaling_to_zero_removes_the_pods(at))),
     ("a_changed_template_replaces_the_pods", |at| {
         Box::pin(a_changed_template_replaces_the_pods(at))
     }),
@@ -23,10 +19,9 @@ pub(super) const CHECKS: &[(&str, Check)] = &[
     ("the_generation_follows_the_spec_and_nothing_else", |at| {
         Box::pin(the_generation_follows_the_spec_and_nothing_else(at))
     }),
-    (
-        "a_stateful_claim_is_bound_and_its_volume_goes_with_it",
-        |at| Box::pin(a_stateful_claim_is_bound_and_its_volume_goes_with_it(at)),
-    ),
+    ("a_stateful_claim_is_bound_and_its_volume_goes_with_it", |at| {
+        Box::pin(a_stateful_claim_is_bound_and_its_volume_goes_with_it(at))
+    }),
     ("a_claim_of_our_own_is_bound_and_held_while_in_use", |at| {
         Box::pin(a_claim_of_our_own_is_bound_and_held_while_in_use(at))
     }),
@@ -59,14 +54,9 @@ async fn until_ready(at: &Place, key: &ResourceKey, replicas: u32) -> Value {
     at.until(key, "ready", |object| {
         let status = &object["status"];
         status["observedGeneration"] == object["metadata"]["generation"]
-            && [
-                "replicas",
-                "updatedReplicas",
-                "readyReplicas",
-                "availableReplicas",
-            ]
-            .iter()
-            .all(|count| status[count].as_u64().unwrap_or_default() == u64::from(replicas))
+            && ["replicas", "updatedReplicas", "readyReplicas", "availableReplicas"]
+                .iter()
+                .all(|count| status[count].as_u64().unwrap_or_default() == u64::from(replicas))
     })
     .await
 }
@@ -75,16 +65,9 @@ async fn a_deployment_becomes_ready(at: &Place) {
     let (key, object) = deployment(at, "web", 2);
     at.apply(&key, &object).await;
     let ready = until_ready(at, &key, 2).await;
-    let conditions = ready["status"]["conditions"]
-        .as_array()
-        .expect("should have conditions");
-    let available = conditions
-        .iter()
-        .find(|condition| condition["type"] == "Available");
-    assert_eq!(
-        available.map(|condition| &condition["status"]),
-        Some(&json!("True"))
-    );
+    let conditions = ready["status"]["conditions"].as_array().expect("should have conditions");
+    let available = conditions.iter().find(|condition| condition["type"] == "Available");
+    assert_eq!(available.map(|condition| &condition["status"]), Some(&json!("True")));
     for pod in at.until_pods(2).await {
         assert_eq!(pod["kind"], "Pod");
         assert_eq!(pod["metadata"]["labels"]["trueup.dev/name"], "web");
@@ -113,10 +96,7 @@ async fn a_changed_template_replaces_the_pods(at: &Place) {
     until_ready(at, &key, 1).await;
     let pods = at.until_pods(1).await;
     assert_ne!(text(&pods[0], "uid"), old);
-    assert_eq!(
-        pods[0]["spec"]["containers"][0]["image"],
-        "registry.invalid/contract:2"
-    );
+    assert_eq!(pods[0]["spec"]["containers"][0]["image"], "registry.invalid/contract:2");
 }
 
 async fn a_deleted_deployment_takes_its_pods_with_it(at: &Place) {
@@ -180,20 +160,10 @@ async fn a_claim_of_our_own_is_bound_and_held_while_in_use(at: &Place) {
 
 /// Waits for a claim's volume and checks that the two name each other.
 async fn bound(at: &Place, claim_key: &ResourceKey) -> ResourceKey {
-    let claim = at
-        .until(claim_key, "bound", |claim| {
-            claim["status"]["phase"] == "Bound"
-        })
-        .await;
-    let name = claim["spec"]["volumeName"]
-        .as_str()
-        .expect("should name its volume");
+    let claim = at.until(claim_key, "bound", |claim| claim["status"]["phase"] == "Bound").await;
+    let name = claim["spec"]["volumeName"].as_str().expect("should name its volume");
     let volume_key = ResourceKey::new(Kind::PersistentVolume, "", name);
-    let volumes = at
-        .cluster
-        .list(Kind::PersistentVolume, Scope::All)
-        .await
-        .expect("should list");
+    let volumes = at.cluster.list(Kind::PersistentVolume, Scope::All).await.expect("should list");
     let volume = volumes
         .objects
         .into_iter()

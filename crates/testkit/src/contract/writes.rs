@@ -15,18 +15,12 @@ pub(super) const CHECKS: &[(&str, Check)] = &[
     ("an_apply_that_changes_nothing_keeps_the_version", |at| {
         Box::pin(an_apply_that_changes_nothing_keeps_the_version(at))
     }),
-    ("a_field_we_stop_applying_is_removed", |at| {
-        Box::pin(a_field_we_stop_applying_is_removed(at))
-    }),
+    ("a_field_we_stop_applying_is_removed", |at| Box::pin(a_field_we_stop_applying_is_removed(at))),
     ("an_entry_we_stop_applying_is_removed", |at| {
         Box::pin(an_entry_we_stop_applying_is_removed(at))
     }),
-    ("a_foreign_field_survives_our_apply", |at| {
-        Box::pin(a_foreign_field_survives_our_apply(at))
-    }),
-    ("a_foreign_entry_survives_our_apply", |at| {
-        Box::pin(a_foreign_entry_survives_our_apply(at))
-    }),
+    ("a_foreign_field_survives_our_apply", |at| Box::pin(a_foreign_field_survives_our_apply(at))),
+    ("a_foreign_entry_survives_our_apply", |at| Box::pin(a_foreign_entry_survives_our_apply(at))),
     ("an_apply_takes_back_what_others_changed", |at| {
         Box::pin(an_apply_takes_back_what_others_changed(at))
     }),
@@ -80,20 +74,12 @@ async fn an_apply_that_changes_nothing_keeps_the_version(at: &Place) {
     assert_eq!(at.apply(&key, &object).await, first);
     let (key, object) = deployment(at, "web", 0);
     let first = at.apply(&key, &object).await;
-    at.until(&key, "seen by its controller", |object| {
-        object["status"]["observedGeneration"] == 1
-    })
-    .await;
+    at.until(&key, "seen by its controller", |object| object["status"]["observedGeneration"] == 1)
+        .await;
     let second = at.apply(&key, &object).await;
-    assert_eq!(
-        second["metadata"]["generation"],
-        first["metadata"]["generation"]
-    );
+    assert_eq!(second["metadata"]["generation"], first["metadata"]["generation"]);
     let third = at.apply(&key, &object).await;
-    assert_eq!(
-        text(&third, "resourceVersion"),
-        text(&second, "resourceVersion")
-    );
+    assert_eq!(text(&third, "resourceVersion"), text(&second, "resourceVersion"));
 }
 
 async fn a_field_we_stop_applying_is_removed(at: &Place) {
@@ -103,10 +89,7 @@ async fn a_field_we_stop_applying_is_removed(at: &Place) {
     let (_, object) = at.config("one", &json!({ "a": "1" }));
     let answer = at.apply(&key, &object).await;
     assert_eq!(answer["data"], json!({ "a": "1" }));
-    assert_eq!(
-        answer["metadata"]["labels"],
-        json!({ "app.kubernetes.io/managed-by": "trueup" })
-    );
+    assert_eq!(answer["metadata"]["labels"], json!({ "app.kubernetes.io/managed-by": "trueup" }));
 }
 
 async fn an_entry_we_stop_applying_is_removed(at: &Place) {
@@ -139,11 +122,8 @@ async fn a_foreign_entry_survives_our_apply(at: &Place) {
     let mut containers = stored["spec"]["template"]["spec"]["containers"].clone();
     let foreign = json!({ "name": "X", "value": "foreign" });
     containers[0]["env"] = json!([ours, foreign]);
-    at.patch(
-        &key,
-        &json!({ "spec": { "template": { "spec": { "containers": containers } } } }),
-    )
-    .await;
+    at.patch(&key, &json!({ "spec": { "template": { "spec": { "containers": containers } } } }))
+        .await;
     let answer = at.apply(&key, &object).await;
     let env = &answer["spec"]["template"]["spec"]["containers"][0]["env"];
     assert_eq!(*env, json!([ours, foreign]));
@@ -168,17 +148,11 @@ async fn a_field_others_took_over_stays_when_we_drop_it(at: &Place) {
 async fn a_merge_patch_with_an_old_version_conflicts(at: &Place) {
     let (key, object) = at.config("one", &json!({ "a": "1" }));
     let old = text(&at.apply(&key, &object).await, "resourceVersion");
-    let new = text(
-        &at.patch(&key, &json!({ "data": { "b": "2" } })).await,
-        "resourceVersion",
-    );
+    let new = text(&at.patch(&key, &json!({ "data": { "b": "2" } })).await, "resourceVersion");
     let patch =
         |version| json!({ "metadata": { "resourceVersion": version }, "data": { "c": "3" } });
     let outcome = at.cluster.patch(&key, &patch(old)).await;
-    assert!(
-        matches!(outcome, Err(CallError::Conflict(_))),
-        "{outcome:?}"
-    );
+    assert!(matches!(outcome, Err(CallError::Conflict(_))), "{outcome:?}");
     assert_eq!(at.patch(&key, &patch(new)).await["data"]["c"], "3");
 }
 
@@ -186,14 +160,8 @@ async fn a_merge_patch_with_another_uid_conflicts(at: &Place) {
     let (key, object) = at.config("one", &json!({ "a": "1" }));
     let uid = text(&at.apply(&key, &object).await, "uid");
     let patch = |uid| json!({ "metadata": { "uid": uid }, "data": { "c": "3" } });
-    let outcome = at
-        .cluster
-        .patch(&key, &patch("00000000-0000-0000-0000-000000000000"))
-        .await;
-    assert!(
-        matches!(outcome, Err(CallError::Conflict(_))),
-        "{outcome:?}"
-    );
+    let outcome = at.cluster.patch(&key, &patch("00000000-0000-0000-0000-000000000000")).await;
+    assert!(matches!(outcome, Err(CallError::Conflict(_))), "{outcome:?}");
     assert_eq!(at.patch(&key, &patch(&uid)).await["data"]["c"], "3");
 }
 
@@ -206,29 +174,15 @@ async fn a_merge_patch_removes_a_field_with_null(at: &Place) {
 
 async fn a_patch_of_a_missing_object_conflicts(at: &Place) {
     let key = at.key(Kind::ConfigMap, "none");
-    let outcome = at
-        .cluster
-        .patch(&key, &json!({ "data": { "a": "1" } }))
-        .await;
-    assert!(
-        matches!(outcome, Err(CallError::Conflict(_))),
-        "{outcome:?}"
-    );
+    let outcome = at.cluster.patch(&key, &json!({ "data": { "a": "1" } })).await;
+    assert!(matches!(outcome, Err(CallError::Conflict(_))), "{outcome:?}");
 }
 
 async fn an_object_that_is_missing_is_no_error(at: &Place) {
     assert_eq!(at.get(&at.key(Kind::ConfigMap, "none")).await, None);
     let elsewhere = format!("{}-none", at.namespace);
-    assert_eq!(
-        at.get(&ResourceKey::new(Kind::ConfigMap, &elsewhere, "none"))
-            .await,
-        None
-    );
-    assert_eq!(
-        at.get(&ResourceKey::new(Kind::Namespace, "", &elsewhere))
-            .await,
-        None
-    );
+    assert_eq!(at.get(&ResourceKey::new(Kind::ConfigMap, &elsewhere, "none")).await, None);
+    assert_eq!(at.get(&ResourceKey::new(Kind::Namespace, "", &elsewhere)).await, None);
 }
 
 async fn a_namespace_that_is_missing_refuses_objects(at: &Place) {

@@ -27,11 +27,7 @@ pub(super) fn still_ours(owned: &Value, object: &Value) -> Value {
             }
             (Value::Array(owned), Value::Array(object)) if is_keyed(field, owned) => {
                 let kept = owned.iter().filter_map(|item| {
-                    keep(
-                        item,
-                        object.iter().find(|other| same(field, item, other))?,
-                        "",
-                    )
+                    keep(item, object.iter().find(|other| same(field, item, other))?, "")
                 });
                 Some(Value::Array(kept.collect()))
             }
@@ -80,9 +76,7 @@ fn give_up(current: &mut Value, owned: &Value, desired: &Value, field: &str) -> 
 /// Whether an entry has nothing that others put there.
 fn only_key_left(field: &str, entry: &Value, owned: &Value) -> bool {
     match entry {
-        Value::Object(fields) => fields
-            .keys()
-            .all(|name| keys_of(field).contains(&name.as_str())),
+        Value::Object(fields) => fields.keys().all(|name| keys_of(field).contains(&name.as_str())),
         leaf => leaf == owned,
     }
 }
@@ -112,10 +106,7 @@ fn set(current: &mut Value, desired: &Value, field: &str) {
 
 /// Maps that have one owner as a whole.
 fn is_atomic(field: &str) -> bool {
-    matches!(
-        field,
-        "selector" | "nodeSelector" | "podSelector" | "namespaceSelector"
-    )
+    matches!(field, "selector" | "nodeSelector" | "podSelector" | "namespaceSelector")
 }
 
 /// Lists whose entries have an identity and owners of their own.
@@ -124,9 +115,7 @@ fn is_keyed(field: &str, items: &[Value]) -> bool {
     match keys.first() {
         None => field == "finalizers",
         // A list of ports has one key in containers and another in services.
-        Some(_) => items
-            .iter()
-            .all(|item| keys.iter().any(|key| item.get(key).is_some())),
+        Some(_) => items.iter().all(|item| keys.iter().any(|key| item.get(key).is_some())),
     }
 }
 
@@ -147,11 +136,7 @@ fn same(field: &str, one: &Value, other: &Value) -> bool {
         return one == other;
     }
     keys.iter().all(|key| {
-        let default = if *key == "protocol" {
-            Some("TCP")
-        } else {
-            None
-        };
+        let default = if *key == "protocol" { Some("TCP") } else { None };
         let read = |value: &Value| match (value.get(key), default) {
             (None, Some(default)) => Some(Value::from(default)),
             (found, _) => found.cloned(),
@@ -191,10 +176,7 @@ mod tests {
     fn entries_with_a_name_are_merged_and_ours_go_when_dropped() {
         let ours = json!({ "env": [{ "name": "A", "value": "1" }, { "name": "B", "value": "2" }] });
         let mut current = ours.clone();
-        current["env"]
-            .as_array_mut()
-            .unwrap()
-            .push(json!({ "name": "X", "value": "foreign" }));
+        current["env"].as_array_mut().unwrap().push(json!({ "name": "X", "value": "foreign" }));
         let desired = json!({ "env": [{ "name": "B", "value": "3" }] });
         let merged = merge(&current, Some(&ours), &desired);
         let expected = json!({ "env": [
@@ -215,10 +197,7 @@ mod tests {
     #[test]
     fn a_plain_list_is_replaced() {
         let ours = json!({ "args": ["a", "b"] });
-        assert_eq!(
-            merge(&ours, Some(&ours), &json!({ "args": ["c"] })),
-            json!({ "args": ["c"] })
-        );
+        assert_eq!(merge(&ours, Some(&ours), &json!({ "args": ["c"] })), json!({ "args": ["c"] }));
         assert_eq!(merge(&ours, Some(&ours), &json!({})), json!({}));
     }
 
@@ -226,9 +205,6 @@ mod tests {
     fn a_finalizer_of_ours_goes_and_a_foreign_one_stays() {
         let ours = json!({ "finalizers": ["a"] });
         let current = json!({ "finalizers": ["a", "b"] });
-        assert_eq!(
-            merge(&current, Some(&ours), &json!({})),
-            json!({ "finalizers": ["b"] })
-        );
+        assert_eq!(merge(&current, Some(&ours), &json!({})), json!({ "finalizers": ["b"] }));
     }
 }

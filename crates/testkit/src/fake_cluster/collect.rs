@@ -8,11 +8,7 @@ use super::state::{Change, State};
 /// Deletes objects whose owners are all gone.
 pub(super) fn children(state: &mut State, change: &Change) {
     let candidates = if change.gone {
-        state.children_of(
-            change.object["metadata"]["uid"]
-                .as_str()
-                .unwrap_or_default(),
-        )
+        state.children_of(change.object["metadata"]["uid"].as_str().unwrap_or_default())
     } else {
         vec![change.key.clone()]
     };
@@ -27,9 +23,7 @@ fn is_orphan(state: &State, key: &ResourceKey) -> bool {
     let Some(object) = state.get(key) else {
         return false;
     };
-    let owners = object
-        .pointer("/metadata/ownerReferences")
-        .and_then(Value::as_array);
+    let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
     owners.is_some_and(|owners| {
         !owners.is_empty() && owners.iter().all(|owner| !is_there(state, key, owner))
     })
@@ -42,9 +36,7 @@ fn is_there(state: &State, child: &ResourceKey, owner: &Value) -> bool {
     };
     let name = owner["name"].as_str().unwrap_or_default();
     let key = ResourceKey::new(kind, &child.namespace, name);
-    state
-        .get(&key)
-        .is_some_and(|found| found["metadata"]["uid"] == owner["uid"])
+    state.get(&key).is_some_and(|found| found["metadata"]["uid"] == owner["uid"])
 }
 
 /// Empties a namespace that is to go, and lets it go once it is empty.

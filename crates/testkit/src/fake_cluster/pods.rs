@@ -25,10 +25,7 @@ pub(super) fn running(
         "controller": true,
         "blockOwnerDeletion": true,
     }]);
-    let containers = template["spec"]["containers"]
-        .as_array()
-        .cloned()
-        .unwrap_or_default();
+    let containers = template["spec"]["containers"].as_array().cloned().unwrap_or_default();
     let statuses: Vec<Value> = containers
         .iter()
         .map(|container| {
@@ -65,19 +62,13 @@ pub(super) fn is_ready(pod: &Value) -> bool {
 
 /// The workloads a pod belongs to.
 pub(super) fn workloads_of(key: &ResourceKey, pod: &Value) -> Vec<ResourceKey> {
-    let owners = pod
-        .pointer("/metadata/ownerReferences")
-        .and_then(Value::as_array);
+    let owners = pod.pointer("/metadata/ownerReferences").and_then(Value::as_array);
     owners
         .into_iter()
         .flatten()
         .filter_map(|owner| {
             let kind: Kind = owner["kind"].as_str()?.parse().ok()?;
-            Some(ResourceKey::new(
-                kind,
-                &key.namespace,
-                owner["name"].as_str()?,
-            ))
+            Some(ResourceKey::new(kind, &key.namespace, owner["name"].as_str()?))
         })
         .collect()
 }

@@ -7,20 +7,12 @@ use trueup_model::key::{Kind, ResourceKey};
 
 use super::state::State;
 
-const PER_RUN: &[&str] = &[
-    "uid",
-    "resourceVersion",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "generation",
-];
+const PER_RUN: &[&str] =
+    &["uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "generation"];
 
 /// Every object by the text of its key, without uids, versions and times.
 pub(super) fn take(state: &State) -> BTreeMap<String, Value> {
-    state
-        .all()
-        .map(|(key, object)| normal(key, object))
-        .collect()
+    state.all().map(|(key, object)| normal(key, object)).collect()
 }
 
 fn normal(key: &ResourceKey, object: &Value) -> (String, Value) {
@@ -43,9 +35,7 @@ fn normal(key: &ResourceKey, object: &Value) -> (String, Value) {
         forget(object.pointer_mut("/spec"), &["volumeName"]);
     }
     forget(object.pointer_mut("/metadata"), PER_RUN);
-    let owners = object
-        .pointer_mut("/metadata/ownerReferences")
-        .and_then(Value::as_array_mut);
+    let owners = object.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut);
     for owner in owners.into_iter().flatten() {
         forget(Some(owner), PER_RUN);
     }

@@ -64,9 +64,7 @@ impl State {
     }
 
     pub(super) fn applied(&self, key: &ResourceKey) -> Option<&Value> {
-        self.objects
-            .get(key)
-            .and_then(|stored| stored.applied.as_ref())
+        self.objects.get(key).and_then(|stored| stored.applied.as_ref())
     }
 
     pub(super) fn list(&self, kind: Kind, scope: Scope) -> List {
@@ -75,18 +73,11 @@ impl State {
             .filter(|(_, object)| scope == Scope::All || is_ours(kind, object))
             .map(|(_, object)| object.clone())
             .collect();
-        List {
-            objects,
-            version: self.version.to_string(),
-        }
+        List { objects, version: self.version.to_string() }
     }
 
     pub(super) fn of_kind(&self, kind: Kind) -> impl Iterator<Item = (&ResourceKey, &Value)> {
-        let first = ResourceKey {
-            kind,
-            namespace: String::new(),
-            name: String::new(),
-        };
+        let first = ResourceKey { kind, namespace: String::new(), name: String::new() };
         self.objects
             .range(first..)
             .take_while(move |(key, _)| key.kind == kind)
@@ -98,11 +89,7 @@ impl State {
         kind: Kind,
         namespace: &str,
     ) -> impl Iterator<Item = (&ResourceKey, &Value)> {
-        let first = ResourceKey {
-            kind,
-            namespace: namespace.to_owned(),
-            name: String::new(),
-        };
+        let first = ResourceKey { kind, namespace: namespace.to_owned(), name: String::new() };
         let namespace = namespace.to_owned();
         self.objects
             .range(first..)
@@ -111,16 +98,11 @@ impl State {
     }
 
     pub(super) fn all(&self) -> impl Iterator<Item = (&ResourceKey, &Value)> {
-        self.objects
-            .iter()
-            .map(|(key, stored)| (key, &*stored.object))
+        self.objects.iter().map(|(key, stored)| (key, &*stored.object))
     }
 
     pub(super) fn children_of(&self, uid: &str) -> Vec<ResourceKey> {
-        self.children
-            .get(uid)
-            .map(|keys| keys.iter().cloned().collect())
-            .unwrap_or_default()
+        self.children.get(uid).map(|keys| keys.iter().cloned().collect()).unwrap_or_default()
     }
 
     pub(super) const fn counts(&self) -> &BTreeMap<ResourceKey, Count> {
@@ -144,9 +126,7 @@ impl State {
 
     /// The first thing a watch of our objects of this kind hears after a version.
     pub(super) fn after(&self, kind: Kind, version: u64) -> Option<(Heard, u64)> {
-        let start = self
-            .history
-            .partition_point(|change| change.version <= version);
+        let start = self.history.partition_point(|change| change.version <= version);
         self.history[start..]
             .iter()
             .filter(|change| change.key.kind == kind)
@@ -163,10 +143,7 @@ impl State {
     ) -> bool {
         drop_empty(&mut object, "finalizers");
         drop_empty(&mut object, "ownerReferences");
-        let before = self
-            .objects
-            .get(key)
-            .map(|stored| Arc::clone(&stored.object));
+        let before = self.objects.get(key).map(|stored| Arc::clone(&stored.object));
         match &before {
             Some(before) if **before == object => {
                 if let Some(stored) = self.objects.get_mut(key) {
@@ -178,13 +155,7 @@ impl State {
             None => self.give_birth(key, &mut object),
         }
         if object.pointer("/metadata/deletionTimestamp").is_some() && !is_held(&object) {
-            self.objects.insert(
-                key.clone(),
-                Stored {
-                    object: Arc::new(object),
-                    applied,
-                },
-            );
+            self.objects.insert(key.clone(), Stored { object: Arc::new(object), applied });
             self.erase(key);
             return true;
         }
@@ -197,13 +168,7 @@ impl State {
         for uid in owner_uids(&object) {
             self.children.entry(uid).or_default().insert(key.clone());
         }
-        self.objects.insert(
-            key.clone(),
-            Stored {
-                object: Arc::clone(&object),
-                applied,
-            },
-        );
+        self.objects.insert(key.clone(), Stored { object: Arc::clone(&object), applied });
         self.record(Change {
             version: self.version,
             key: key.clone(),
@@ -218,9 +183,7 @@ impl State {
     pub(super) fn edit(&mut self, key: &ResourceKey, change: impl FnOnce(&mut Value)) {
         let mut object = self.get(key).cloned().unwrap_or_else(|| skeleton(key));
         change(&mut object);
-        let applied = self
-            .applied(key)
-            .map(|applied| apply::still_ours(applied, &object));
+        let applied = self.applied(key).map(|applied| apply::still_ours(applied, &object));
         self.put(key, object, applied);
     }
 
@@ -312,9 +275,7 @@ impl State {
 
     fn now(&self) -> String {
         let seconds = i64::try_from(self.version).unwrap_or_default();
-        Timestamp::from_second(EPOCH + seconds)
-            .unwrap_or(Timestamp::UNIX_EPOCH)
-            .to_string()
+        Timestamp::from_second(EPOCH + seconds).unwrap_or(Timestamp::UNIX_EPOCH).to_string()
     }
 }
 
@@ -332,13 +293,7 @@ impl Change {
 
 /// What no write can change about an incarnation, and the generation, which follows the spec.
 fn carry_over(kind: Kind, before: &Value, object: &mut Value) {
-    for field in [
-        "name",
-        "namespace",
-        "uid",
-        "creationTimestamp",
-        "generation",
-    ] {
+    for field in ["name", "namespace", "uid", "creationTimestamp", "generation"] {
         if let Some(value) = before["metadata"].get(field) {
             object["metadata"][field] = value.clone();
         }
@@ -354,32 +309,20 @@ fn drop_empty(object: &mut Value, field: &str) {
     let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
         return;
     };
-    if metadata
-        .get(field)
-        .and_then(Value::as_array)
-        .is_some_and(Vec::is_empty)
-    {
+    if metadata.get(field).and_then(Value::as_array).is_some_and(Vec::is_empty) {
         metadata.remove(field);
     }
 }
 
 const fn has_generation(kind: Kind) -> bool {
-    matches!(
-        kind,
-        Kind::Deployment | Kind::StatefulSet | Kind::NetworkPolicy
-    )
+    matches!(kind, Kind::Deployment | Kind::StatefulSet | Kind::NetworkPolicy)
 }
 
 /// Whether a deletion has to wait: for finalizers, or for the content of a namespace.
 fn is_held(object: &Value) -> bool {
-    ["/metadata/finalizers", "/spec/finalizers"]
-        .iter()
-        .any(|place| {
-            object
-                .pointer(place)
-                .and_then(Value::as_array)
-                .is_some_and(|held| !held.is_empty())
-        })
+    ["/metadata/finalizers", "/spec/finalizers"].iter().any(|place| {
+        object.pointer(place).and_then(Value::as_array).is_some_and(|held| !held.is_empty())
+    })
 }
 
 fn is_ours(kind: Kind, object: &Value) -> bool {
@@ -391,9 +334,7 @@ fn is_ours(kind: Kind, object: &Value) -> bool {
 }
 
 pub(super) fn owner_uids(object: &Value) -> Vec<String> {
-    let owners = object
-        .pointer("/metadata/ownerReferences")
-        .and_then(Value::as_array);
+    let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
     owners
         .into_iter()
         .flatten()

@@ -9,33 +9,19 @@ use trueup_model::key::{Kind, ResourceKey};
 /// Name, namespace and type must say the same as the address.
 pub(super) fn identity(key: &ResourceKey, object: &Value) -> Result<(), CallError> {
     let agrees = |place: &str, expected: &str| {
-        object
-            .pointer(place)
-            .is_none_or(|value| value.as_str() == Some(expected))
+        object.pointer(place).is_none_or(|value| value.as_str() == Some(expected))
     };
     if object["kind"] != key.kind.as_str() || object["apiVersion"].as_str().is_none() {
-        return Err(refused(
-            key,
-            "kind and apiVersion",
-            "must be set and match the address",
-        ));
+        return Err(refused(key, "kind and apiVersion", "must be set and match the address"));
     }
     if !agrees("/metadata/name", &key.name) || !agrees("/metadata/namespace", &key.namespace) {
-        return Err(refused(
-            key,
-            "metadata",
-            "the name does not match the address",
-        ));
+        return Err(refused(key, "metadata", "the name does not match the address"));
     }
     let letters = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let name = key.name.as_bytes();
     let bounded =
         name.first().copied().is_some_and(letters) && name.last().copied().is_some_and(letters);
-    if !bounded
-        || !name
-            .iter()
-            .all(|byte| letters(*byte) || b"-.".contains(byte))
-    {
+    if !bounded || !name.iter().all(|byte| letters(*byte) || b"-.".contains(byte)) {
         return Err(refused(
             key,
             "metadata.name",
@@ -68,20 +54,15 @@ pub(super) fn change(key: &ResourceKey, before: &Value, after: &Value) -> Result
                 .unwrap_or_default()
         };
         let held = list(before);
-        if list(after)
-            .iter()
-            .any(|finalizer| !held.contains(finalizer))
-        {
+        if list(after).iter().any(|finalizer| !held.contains(finalizer)) {
             let why = "Forbidden: no new finalizers can be added if the object is being deleted";
             return Err(refused(key, "metadata.finalizers", why));
         }
     }
     match key.kind {
-        Kind::Deployment if moved("/spec/selector") => Err(refused(
-            key,
-            "spec.selector",
-            "Invalid value: field is immutable",
-        )),
+        Kind::Deployment if moved("/spec/selector") => {
+            Err(refused(key, "spec.selector", "Invalid value: field is immutable"))
+        }
         Kind::StatefulSet
             if without(before, STATEFUL_MAY_CHANGE) != without(after, STATEFUL_MAY_CHANGE) =>
         {
@@ -127,29 +108,17 @@ fn without(object: &Value, may_change: &[&str]) -> Value {
 }
 
 fn workload(key: &ResourceKey, spec: &Value) -> Result<(), CallError> {
-    let Some(selector) = spec
-        .pointer("/selector/matchLabels")
-        .and_then(Value::as_object)
-    else {
+    let Some(selector) = spec.pointer("/selector/matchLabels").and_then(Value::as_object) else {
         return Err(refused(key, "spec.selector", "Required value"));
     };
     let labels = &spec["template"]["metadata"]["labels"];
-    if selector
-        .iter()
-        .any(|(name, value)| labels.get(name) != Some(value))
-    {
+    if selector.iter().any(|(name, value)| labels.get(name) != Some(value)) {
         let why = "Invalid value: `selector` does not match template `labels`";
         return Err(refused(key, "spec.template.metadata.labels", why));
     }
-    let containers = spec
-        .pointer("/template/spec/containers")
-        .and_then(Value::as_array);
+    let containers = spec.pointer("/template/spec/containers").and_then(Value::as_array);
     let Some(containers) = containers.filter(|containers| !containers.is_empty()) else {
-        return Err(refused(
-            key,
-            "spec.template.spec.containers",
-            "Required value",
-        ));
+        return Err(refused(key, "spec.template.spec.containers", "Required value"));
     };
     for (index, container) in containers.iter().enumerate() {
         for field in ["name", "image"] {
@@ -166,17 +135,9 @@ fn workload(key: &ResourceKey, spec: &Value) -> Result<(), CallError> {
 const fn known_fields(kind: Kind) -> (&'static [&'static str], &'static [&'static str]) {
     const WITH_SPEC: &[&str] = &["apiVersion", "kind", "metadata", "spec", "status"];
     match kind {
-        Kind::ConfigMap => (
-            &[
-                "apiVersion",
-                "kind",
-                "metadata",
-                "data",
-                "binaryData",
-                "immutable",
-            ],
-            &[],
-        ),
+        Kind::ConfigMap => {
+            (&["apiVersion", "kind", "metadata", "data", "binaryData", "immutable"], &[])
+        }
         Kind::Deployment => (
             WITH_SPEC,
             &[
@@ -236,8 +197,5 @@ fn undeclared(
 }
 
 fn refused(key: &ResourceKey, field: &str, why: &str) -> CallError {
-    CallError::Refused(format!(
-        "{} \"{}\" is invalid: {field}: {why}",
-        key.kind, key.name
-    ))
+    CallError::Refused(format!("{} \"{}\" is invalid: {field}: {why}", key.kind, key.name))
 }

@@ -41,9 +41,7 @@ impl State {
         apply::merge_patch(&mut merged, &patch);
         validate::object(key, &merged)?;
         validate::change(key, current, &merged)?;
-        let applied = self
-            .applied(key)
-            .map(|applied| apply::still_ours(applied, &merged));
+        let applied = self.applied(key).map(|applied| apply::still_ours(applied, &merged));
         Ok(self.store(Verb::Patch, key, merged, applied))
     }
 
@@ -60,12 +58,8 @@ impl State {
         let mut guards = json!({ "metadata": { "uid": uid, "resourceVersion": version } });
         self.check_guards(key, &mut guards)?;
         self.delete(key);
-        let write = Write {
-            verb: Verb::Delete,
-            key: key.clone(),
-            uid: uid.to_owned(),
-            created: false,
-        };
+        let write =
+            Write { verb: Verb::Delete, key: key.clone(), uid: uid.to_owned(), created: false };
         Ok(((), (self.version() != before).then_some(write)))
     }
 
@@ -80,16 +74,8 @@ impl State {
         let changed = self.put(key, object.clone(), applied);
         // The object is gone if the last finalizer was just removed; the answer still shows it.
         let stored = self.get(key).cloned().unwrap_or(object);
-        let uid = stored["metadata"]["uid"]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned();
-        let write = changed.then(|| Write {
-            verb,
-            key: key.clone(),
-            uid,
-            created,
-        });
+        let uid = stored["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+        let write = changed.then(|| Write { verb, key: key.clone(), uid, created });
         (stored, write)
     }
 
@@ -104,9 +90,7 @@ impl State {
             };
             let actual = self.get(key).map(|object| &object["metadata"][guard]);
             if actual != Some(&expected) {
-                return Err(CallError::Conflict(format!(
-                    "the {guard} of {key} is not {expected}"
-                )));
+                return Err(CallError::Conflict(format!("the {guard} of {key} is not {expected}")));
             }
         }
         Ok(())
@@ -118,10 +102,7 @@ impl State {
         }
         let namespace = ResourceKey::new(Kind::Namespace, "", &key.namespace);
         match self.get(&namespace) {
-            None => Err(CallError::Refused(format!(
-                "namespaces \"{}\" not found",
-                key.namespace
-            ))),
+            None => Err(CallError::Refused(format!("namespaces \"{}\" not found", key.namespace))),
             Some(found) if found.pointer("/metadata/deletionTimestamp").is_some() => {
                 Err(CallError::Refused(format!(
                     "{key} is forbidden: unable to create new content in namespace {} because it is being terminated",

@@ -17,9 +17,7 @@ pub(super) fn reconcile(state: &mut State, key: &ResourceKey) {
             .any(|(_, pod)| pods::claims_of(pod).contains(&key.name.as_str()));
         if !in_use {
             state.edit(key, |claim| {
-                let held = claim
-                    .pointer_mut("/metadata/finalizers")
-                    .and_then(Value::as_array_mut);
+                let held = claim.pointer_mut("/metadata/finalizers").and_then(Value::as_array_mut);
                 if let Some(held) = held {
                     held.retain(|finalizer| finalizer != CLAIM_PROTECTION);
                 }

@@ -29,14 +29,7 @@ pub(super) fn stream(
 ) -> BoxStream<'static, Result<Heard, CallError>> {
     let news = shared.news.subscribe();
     let position = from.parse().unwrap_or_default();
-    let watching = Watching {
-        shared,
-        kind,
-        position,
-        news,
-        open: None,
-        over: false,
-    };
+    let watching = Watching { shared, kind, position, news, open: None, over: false };
     stream::unfold(watching, |mut watching| async move {
         let said = watching.next().await?;
         Some((said, watching))
@@ -83,9 +76,7 @@ impl Watching {
     fn look(&mut self) -> Result<Option<Heard>, CallError> {
         let inner = self.shared.lock();
         if !inner.reachable {
-            return Err(CallError::Unreachable(
-                "the fake cluster was cut off".to_owned(),
-            ));
+            return Err(CallError::Unreachable("the fake cluster was cut off".to_owned()));
         }
         if self.position < inner.state.compacted() {
             return Err(CallError::Expired);

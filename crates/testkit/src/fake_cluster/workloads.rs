@@ -17,10 +17,7 @@ pub(super) fn reconcile(state: &mut State, key: &ResourceKey) {
     let Some(workload) = state.get(key).cloned() else {
         return;
     };
-    let wanted = workload
-        .pointer("/spec/replicas")
-        .and_then(Value::as_u64)
-        .unwrap_or(1);
+    let wanted = workload.pointer("/spec/replicas").and_then(Value::as_u64).unwrap_or(1);
     let hash = hash_of(&workload["spec"]["template"]);
     if workload.pointer("/metadata/deletionTimestamp").is_none() && takes_content(state, key) {
         let made = match key.kind {
@@ -53,12 +50,7 @@ fn deployed(
 ) -> Vec<(ResourceKey, Value)> {
     let pod = pods::running(key, workload, &[(DEPLOYMENT_HASH, hash)]);
     (0..wanted)
-        .map(|index| {
-            (
-                pod_key(key, &format!("{}-{hash}-{index}", key.name)),
-                pod.clone(),
-            )
-        })
+        .map(|index| (pod_key(key, &format!("{}-{hash}-{index}", key.name)), pod.clone()))
         .collect()
 }
 
@@ -70,19 +62,14 @@ fn stateful(
     wanted: u64,
     hash: &str,
 ) -> Vec<(ResourceKey, Value)> {
-    let templates = workload
-        .pointer("/spec/volumeClaimTemplates")
-        .and_then(Value::as_array);
+    let templates = workload.pointer("/spec/volumeClaimTemplates").and_then(Value::as_array);
     let mut made = Vec::new();
     for index in 0..wanted {
         let name = format!("{}-{index}", key.name);
         let mut pod = pods::running(
             key,
             workload,
-            &[
-                (STATEFUL_HASH, hash),
-                ("statefulset.kubernetes.io/pod-name", &name),
-            ],
+            &[(STATEFUL_HASH, hash), ("statefulset.kubernetes.io/pod-name", &name)],
         );
         for template in templates.into_iter().flatten() {
             let volume = template["metadata"]["name"].as_str().unwrap_or_default();
@@ -147,20 +134,11 @@ fn remove_others(
 
 fn status(state: &State, key: &ResourceKey, workload: &Value, wanted: u64, hash: &str) -> Value {
     let pods = pods_of(state, workload);
-    let ready = pods
-        .iter()
-        .filter_map(|pod| state.get(pod))
-        .filter(|pod| pods::is_ready(pod))
-        .count();
-    let updated = pods
-        .iter()
-        .filter(|pod| is_current(state, key.kind, pod, hash))
-        .count();
+    let ready =
+        pods.iter().filter_map(|pod| state.get(pod)).filter(|pod| pods::is_ready(pod)).count();
+    let updated = pods.iter().filter(|pod| is_current(state, key.kind, pod, hash)).count();
     let mut status = Map::new();
-    status.insert(
-        "observedGeneration".to_owned(),
-        workload["metadata"]["generation"].clone(),
-    );
+    status.insert("observedGeneration".to_owned(), workload["metadata"]["generation"].clone());
     let mut count = |name: &str, number: usize| {
         // A zero is not shown, as a real server does it.
         if number > 0 {
@@ -175,17 +153,9 @@ fn status(state: &State, key: &ResourceKey, workload: &Value, wanted: u64, hash:
         count("currentReplicas", updated);
         // A set shows these always.
         status.entry("replicas").or_insert_with(|| 0.into());
-        status
-            .entry("availableReplicas")
-            .or_insert_with(|| 0.into());
-        status.insert(
-            "currentRevision".to_owned(),
-            format!("{}-{hash}", key.name).into(),
-        );
-        status.insert(
-            "updateRevision".to_owned(),
-            format!("{}-{hash}", key.name).into(),
-        );
+        status.entry("availableReplicas").or_insert_with(|| 0.into());
+        status.insert("currentRevision".to_owned(), format!("{}-{hash}", key.name).into());
+        status.insert("updateRevision".to_owned(), format!("{}-{hash}", key.name).into());
     } else {
         let enough = u64::try_from(ready).is_ok_and(|ready| ready >= wanted);
         let (available, reason) = if enough {
@@ -193,11 +163,7 @@ fn status(state: &State, key: &ResourceKey, workload: &Value, wanted: u64, hash:
         } else {
             ("False", "MinimumReplicasUnavailable")
         };
-        let progress = if enough {
-            "NewReplicaSetAvailable"
-        } else {
-            "ReplicaSetUpdated"
-        };
+        let progress = if enough { "NewReplicaSetAvailable" } else { "ReplicaSetUpdated" };
         let conditions = json!([
             { "type": "Available", "status": available, "reason": reason },
             { "type": "Progressing", "status": "True", "reason": progress },
@@ -214,14 +180,8 @@ fn pods_of(state: &State, workload: &Value) -> Vec<ResourceKey> {
 }
 
 fn is_current(state: &State, kind: Kind, pod: &ResourceKey, hash: &str) -> bool {
-    let label = if kind == Kind::StatefulSet {
-        STATEFUL_HASH
-    } else {
-        DEPLOYMENT_HASH
-    };
-    state
-        .get(pod)
-        .is_some_and(|pod| pod["metadata"]["labels"][label] == hash)
+    let label = if kind == Kind::StatefulSet { STATEFUL_HASH } else { DEPLOYMENT_HASH };
+    state.get(pod).is_some_and(|pod| pod["metadata"]["labels"][label] == hash)
 }
 
 fn pod_key(owner: &ResourceKey, name: &str) -> ResourceKey {

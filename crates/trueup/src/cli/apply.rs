@@ -53,9 +53,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     for (place, document) in documents {
         let result = match document {
             Ok(manifest) => send(manifest, context, &connection).await,
-            Err(wrong) => Err(Failure::new(Exit::Failed, wrong.message)
-                .hint(wrong.fix)
-                .into()),
+            Err(wrong) => Err(Failure::new(Exit::Failed, wrong.message).hint(wrong.fix).into()),
         };
         let outcome = settle(&place, result);
         match outcome {
@@ -67,22 +65,15 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
             Err((_, error)) if is_away(&error) => return Err(error),
             Err((outcome, error)) => {
                 let (_, message, hint) = explain(&error);
-                context
-                    .terminal
-                    .error(&format!("{place}: {message}"), hint.as_deref())?;
+                context.terminal.error(&format!("{place}: {message}"), hint.as_deref())?;
                 outcomes.push(outcome);
             }
         }
     }
     context.output.print(context.terminal, &outcomes)?;
-    let services: Vec<Service> = outcomes
-        .iter()
-        .filter_map(|outcome| outcome.service.as_deref().cloned())
-        .collect();
-    let failed = outcomes
-        .iter()
-        .filter(|outcome| outcome.error.is_some())
-        .count();
+    let services: Vec<Service> =
+        outcomes.iter().filter_map(|outcome| outcome.service.as_deref().cloned()).collect();
+    let failed = outcomes.iter().filter(|outcome| outcome.error.is_some()).count();
     if args.wait {
         let exit = wait(services, args.timeout, context, &connection).await?;
         if exit != Exit::Ok {
@@ -120,9 +111,8 @@ async fn send(
     let client = &connection.client;
     match manifest {
         Manifest::Project { name, body } => {
-            let accepted = context
-                .ask("declaring the project", client.project_put(&name, &body))
-                .await?;
+            let accepted =
+                context.ask("declaring the project", client.project_put(&name, &body)).await?;
             Ok(Sent {
                 subject: format!("project/{name}"),
                 changed: accepted.changed,
@@ -132,10 +122,8 @@ async fn send(
         }
         Manifest::Service { name, body } => {
             let chosen = body.project.as_ref().or(context.project.as_ref());
-            let project = chosen
-                .or(connection.default_project.as_ref())
-                .cloned()
-                .ok_or_else(|| {
+            let project =
+                chosen.or(connection.default_project.as_ref()).cloned().ok_or_else(|| {
                     Failure::new(Exit::Failed, "field `project` is missing")
                         .hint("add `project: …`, or pass the project with -p")
                 })?;
@@ -159,11 +147,7 @@ fn settle(
         Ok(sent) => Ok(Outcome {
             document: place.to_string(),
             subject: Some(sent.subject),
-            outcome: if sent.changed {
-                "accepted"
-            } else {
-                "unchanged"
-            },
+            outcome: if sent.changed { "accepted" } else { "unchanged" },
             generation: Some(sent.generation),
             error: None,
             service: sent.service,
@@ -192,11 +176,7 @@ fn say(outcome: &Outcome, context: &Context) -> anyhow::Result<()> {
         return Ok(());
     }
     let style = context.terminal.style();
-    let paint = if outcome.outcome == "accepted" {
-        Paint::Good
-    } else {
-        Paint::Faint
-    };
+    let paint = if outcome.outcome == "accepted" { Paint::Good } else { Paint::Faint };
     let subject = outcome.subject.as_deref().unwrap_or_default();
     let generation = outcome.generation.unwrap_or_default();
     context.terminal.line(&format!(
@@ -212,11 +192,7 @@ async fn wait(
     context: &Context,
     connection: &Connection,
 ) -> anyhow::Result<Exit> {
-    let goal = Goal {
-        until: Some(Until::Healthy),
-        timeout: Some(timeout),
-        named: true,
-    };
+    let goal = Goal { until: Some(Until::Healthy), timeout: Some(timeout), named: true };
     let mut exit = Exit::Ok;
     for service in services {
         match follow(context, &connection.client, service, &goal).await? {

@@ -35,11 +35,8 @@ impl ClientFile {
     pub(crate) fn read(data_dir: &Path) -> Result<Option<Self>, Failure> {
         let path = Self::path(data_dir);
         let wrong = |why: String| {
-            Failure::new(
-                Exit::Failed,
-                format!("cannot read {}: {why}", path.display()),
-            )
-            .hint("run `trueup up` to write it anew, or pass --url and --token")
+            Failure::new(Exit::Failed, format!("cannot read {}: {why}", path.display()))
+                .hint("run `trueup up` to write it anew, or pass --url and --token")
         };
         match fs::read(&path) {
             Ok(bytes) => match serde_json::from_slice(&bytes) {
@@ -59,11 +56,7 @@ impl ClientFile {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             Ok(()) | Err(_) => {}
         }
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&draft)?;
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
         file.write_all(&serde_json::to_vec_pretty(self)?)?;
         file.sync_all()?;
         fs::rename(&draft, &path)
@@ -89,9 +82,7 @@ pub(crate) fn choose(
 ) -> Result<Credentials, Failure> {
     match (url, token, file) {
         (Some(url), Some(token), file) => Ok(Credentials {
-            project: file
-                .filter(|file| same(&file.url, url))
-                .and_then(|file| file.project),
+            project: file.filter(|file| same(&file.url, url)).and_then(|file| file.project),
             url: url.to_owned(),
             token: token.to_owned(),
         }),
@@ -100,20 +91,15 @@ pub(crate) fn choose(
             token: token.map_or(file.token, str::to_owned),
             project: file.project,
         }),
-        (Some(url), None, Some(file)) if same(&file.url, url) => Ok(Credentials {
-            url: file.url,
-            token: file.token,
-            project: file.project,
-        }),
-        (Some(url), None, _) => Err(Failure::new(
-            Exit::Usage,
-            format!("there is no token for {url}"),
-        )
-        .hint("pass one with --token or TRUEUP_TOKEN")),
-        (None, _, None) => Err(
-            Failure::new(Exit::Unreachable, "it is not known where Trueup is")
-                .hint("run `trueup up` on this machine, or pass --url and --token"),
-        ),
+        (Some(url), None, Some(file)) if same(&file.url, url) => {
+            Ok(Credentials { url: file.url, token: file.token, project: file.project })
+        }
+        (Some(url), None, _) => {
+            Err(Failure::new(Exit::Usage, format!("there is no token for {url}"))
+                .hint("pass one with --token or TRUEUP_TOKEN"))
+        }
+        (None, _, None) => Err(Failure::new(Exit::Unreachable, "it is not known where Trueup is")
+            .hint("run `trueup up` on this machine, or pass --url and --token")),
     }
 }
 
@@ -149,18 +135,9 @@ mod tests {
             chosen(Some("http://127.0.0.1:7070/"), None, file()),
             format!("{local} file shop")
         );
-        assert_eq!(
-            chosen(Some(other), None, file()),
-            format!("there is no token for {other}")
-        );
-        assert_eq!(
-            chosen(Some(other), Some("t"), file()),
-            format!("{other} t ")
-        );
+        assert_eq!(chosen(Some(other), None, file()), format!("there is no token for {other}"));
+        assert_eq!(chosen(Some(other), Some("t"), file()), format!("{other} t "));
         assert_eq!(chosen(Some(other), Some("t"), None), format!("{other} t "));
-        assert_eq!(
-            chosen(None, Some("t"), None),
-            "it is not known where Trueup is"
-        );
+        assert_eq!(chosen(None, Some("t"), None), "it is not known where Trueup is");
     }
 }

@@ -23,12 +23,7 @@ pub(crate) struct Globals {
     )]
     data_dir: Option<PathBuf>,
     /// The address of Trueup, where it is not this machine's
-    #[arg(
-        long,
-        global = true,
-        env = "TRUEUP_URL",
-        help_heading = "Global options"
-    )]
+    #[arg(long, global = true, env = "TRUEUP_URL", help_heading = "Global options")]
     url: Option<String>,
     /// The token to ask with
     #[arg(
@@ -71,9 +66,7 @@ impl Globals {
         let said_no = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         Context {
             terminal: Terminal::new(self.no_color || said_no),
-            data_dir: self
-                .data_dir
-                .unwrap_or_else(trueup_local::layout::default_data_dir),
+            data_dir: self.data_dir.unwrap_or_else(trueup_local::layout::default_data_dir),
             output: self.output,
             project: self.project.filter(|project| !project.is_empty()),
             url: self.url.filter(|url| !url.is_empty()),
@@ -112,10 +105,7 @@ impl Context {
         let file = ClientFile::read(&self.data_dir)?;
         let chosen = choose(self.url.as_deref(), self.token.as_deref(), file)?;
         let client = Client::new(&chosen.url, &chosen.token)?;
-        Ok(Connection {
-            client,
-            default_project: chosen.project,
-        })
+        Ok(Connection { client, default_project: chosen.project })
     }
 
     /// Awaits one answer, and says on stderr what is waited for when it takes long.

@@ -40,25 +40,17 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
             service.cluster
         );
         if context.terminal.ask(&question)? == Some(false) {
-            return Err(
-                Failure::new(Exit::Failed, format!("{name} was not deleted"))
-                    .hint("answer y, or pass --yes")
-                    .into(),
-            );
+            return Err(Failure::new(Exit::Failed, format!("{name} was not deleted"))
+                .hint("answer y, or pass --yes")
+                .into());
         }
     }
     // By id: the name may be given to another service in the meantime.
-    let deleting = connection
-        .client
-        .service_delete(&service.project, &service.id);
+    let deleting = connection.client.service_delete(&service.project, &service.id);
     let accepted = context.ask("asking for the deletion", deleting).await?;
     let service = accepted.service;
     if context.output == Output::Table {
-        let outcome = if accepted.changed {
-            "accepted"
-        } else {
-            "was accepted before"
-        };
+        let outcome = if accepted.changed { "accepted" } else { "was accepted before" };
         context.terminal.line(&format!(
             "service/{} deletion {outcome}, generation {}",
             service.name, service.generation
@@ -68,10 +60,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         return wait(service, args.timeout, context, &connection).await;
     }
     context.output.print(context.terminal, &service)?;
-    context.terminal.note(&format!(
-        "watch it go: trueup watch {} --until deleted",
-        service.id
-    ))?;
+    context.terminal.note(&format!("watch it go: trueup watch {} --until deleted", service.id))?;
     Ok(Exit::Ok)
 }
 
@@ -81,11 +70,7 @@ async fn wait(
     context: &Context,
     connection: &Connection,
 ) -> anyhow::Result<Exit> {
-    let goal = Goal {
-        until: Some(Until::Deleted),
-        timeout: Some(timeout),
-        named: false,
-    };
+    let goal = Goal { until: Some(Until::Deleted), timeout: Some(timeout), named: false };
     match follow(context, &connection.client, service, &goal).await? {
         Ended::Reached(service) => {
             if context.output.print_item(context.terminal, &service)? {
@@ -95,9 +80,7 @@ async fn wait(
             match &service.receipt {
                 Some(receipt) => {
                     lines.extend(
-                        receipt::lines(receipt)
-                            .into_iter()
-                            .map(|line| format!("  {line}")),
+                        receipt::lines(receipt).into_iter().map(|line| format!("  {line}")),
                     );
                 }
                 None => lines.push("  the receipt was not sent".to_owned()),

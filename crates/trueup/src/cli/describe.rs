@@ -31,9 +31,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     if context.output.print(context.terminal, &service)? {
         return Ok(Exit::Ok);
     }
-    let reading = tail(&connection.client, EVENTS, |event| {
-        event.subject == service.id
-    });
+    let reading = tail(&connection.client, EVENTS, |event| event.subject == service.id);
     let (events, _) = context.ask("reading its events", reading).await?;
     let page = page(&service, &events, clock::now(), context.terminal.style());
     context.terminal.line(&page)?;
@@ -42,10 +40,8 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
 
 /// The page.
 fn page(service: &Service, events: &[CloudEvent], now: Timestamp, style: Style) -> String {
-    let mut lines = vec![style.paint(
-        Paint::Strong,
-        &format!("{}/{}", service.project, service.name),
-    )];
+    let mut lines =
+        vec![style.paint(Paint::Strong, &format!("{}/{}", service.project, service.name))];
     let mut field = |name: &str, value: String| lines.push(format!("  {name:<16}{value}"));
     field("id", clean(&service.id));
     field("template", clean(&service.template));
@@ -53,17 +49,10 @@ fn page(service: &Service, events: &[CloudEvent], now: Timestamp, style: Style) 
     field("generation", generation(service, now));
     field("reconciliation", clean(&service.reconciliation));
     let status = &service.status;
-    let since = format!(
-        "since {} ({} ago)",
-        moment(status.since),
-        age(now, status.since)
-    );
+    let since = format!("since {} ({} ago)", moment(status.since), age(now, status.since));
     field(
         "phase",
-        format!(
-            "{}, {since}",
-            style.paint(style::phase(&status.phase), &clean(&status.phase))
-        ),
+        format!("{}, {since}", style.paint(style::phase(&status.phase), &clean(&status.phase))),
     );
     field("health", health(service, now, style));
     if status.simulated {
@@ -81,12 +70,7 @@ fn page(service: &Service, events: &[CloudEvent], now: Timestamp, style: Style) 
         .conditions
         .iter()
         .map(|one| format!("{}: {}", clean(&one.reason), clean(&one.message)));
-    section(
-        &mut lines,
-        "Why it is not there yet",
-        style,
-        conditions.collect(),
-    );
+    section(&mut lines, "Why it is not there yet", style, conditions.collect());
     let objects = service.objects.iter().map(|object| {
         let uid = object.uid.as_deref().unwrap_or("not seen yet");
         format!(
@@ -97,21 +81,13 @@ fn page(service: &Service, events: &[CloudEvent], now: Timestamp, style: Style) 
     });
     section(&mut lines, "Objects", style, objects.collect());
     if let Some(receipt) = &service.receipt {
-        section(
-            &mut lines,
-            "Absence receipt",
-            style,
-            receipt::lines(receipt),
-        );
+        section(&mut lines, "Absence receipt", style, receipt::lines(receipt));
     }
     section(
         &mut lines,
         "Last events",
         style,
-        events
-            .iter()
-            .map(|event| event_line(event, style))
-            .collect(),
+        events.iter().map(|event| event_line(event, style)).collect(),
     );
     lines.join("\n")
 }
@@ -131,11 +107,7 @@ fn generation(service: &Service, now: Timestamp) -> String {
         Some(applied) => format!("the cluster carries {applied}"),
         None => "the cluster carries none yet".to_owned(),
     };
-    format!(
-        "{}, accepted {} ago; {applied}",
-        service.generation,
-        age(now, service.accepted_at)
-    )
+    format!("{}, accepted {} ago; {applied}", service.generation, age(now, service.accepted_at))
 }
 
 fn health(service: &Service, now: Timestamp, style: Style) -> String {

@@ -24,20 +24,10 @@ pub(crate) async fn run(_args: &Args, context: &Context) -> anyhow::Result<Exit>
     let trueup = supervise::adopt(&install.pid_file())?;
     let mut stopped = trueup.is_some();
     if let Some(process) = trueup {
-        context
-            .ask("Trueup to stop", process.stop(&PATIENCE))
-            .await?;
+        context.ask("Trueup to stop", process.stop(&PATIENCE)).await?;
     }
-    stopped |= context
-        .ask("Kubernetes to stop", kube::stop_left(&install.kube()))
-        .await?;
-    stopped |= context
-        .ask("Postgres to stop", postgres::stop_left(&install.postgres()))
-        .await?;
-    context.terminal.note(if stopped {
-        "Trueup is down."
-    } else {
-        "Trueup was not up."
-    })?;
+    stopped |= context.ask("Kubernetes to stop", kube::stop_left(&install.kube())).await?;
+    stopped |= context.ask("Postgres to stop", postgres::stop_left(&install.postgres())).await?;
+    context.terminal.note(if stopped { "Trueup is down." } else { "Trueup was not up." })?;
     Ok(Exit::Ok)
 }

@@ -10,10 +10,7 @@ const WIDTH: usize = 18;
 
 /// The event's type without what is the same in all of them: `ServicePhaseChanged`.
 pub(crate) fn short_type(event: &CloudEvent) -> &str {
-    let kind = event
-        .kind
-        .strip_prefix("dev.trueup.")
-        .unwrap_or(&event.kind);
+    let kind = event.kind.strip_prefix("dev.trueup.").unwrap_or(&event.kind);
     kind.split('.').next().unwrap_or(kind)
 }
 
@@ -36,45 +33,26 @@ fn words(event: &CloudEvent) -> (Paint, String, String) {
     let (paint, what, detail) = match short_type(event) {
         "ProjectQueued" => (Paint::Strong, "project accepted", generation),
         "ServiceQueued" => {
-            let deletes = data
-                .get("deletes")
-                .and_then(Value::as_bool)
-                .unwrap_or(false);
-            let what = if deletes {
-                "deletion accepted"
-            } else {
-                "accepted"
-            };
+            let deletes = data.get("deletes").and_then(Value::as_bool).unwrap_or(false);
+            let what = if deletes { "deletion accepted" } else { "accepted" };
             let by = text(data, "principal").map(|by| format!(", asked by {by}"));
-            (
-                Paint::Strong,
-                what,
-                format!("{generation}{}", by.unwrap_or_default()),
-            )
+            (Paint::Strong, what, format!("{generation}{}", by.unwrap_or_default()))
         }
         "ReconcileStarted" => (Paint::Busy, "work started", generation),
-        "ReconcileSucceeded" => (
-            Paint::Good,
-            "applied",
-            format!("the cluster carries {generation}"),
-        ),
+        "ReconcileSucceeded" => {
+            (Paint::Good, "applied", format!("the cluster carries {generation}"))
+        }
         "ReconcileFailed" => (Paint::Bad, "failed, tried again", why(data)),
         "ReconcileDeferred" => (Paint::Busy, "deferred", why(data)),
         "ResourceCreated" => (Paint::Plain, "created", key(data)),
         "ResourceUpdated" => (Paint::Plain, "updated", key(data)),
         "ResourceRemoved" => (Paint::Plain, "removed", key(data)),
-        "ResourceDeletedExternally" => (
-            Paint::Busy,
-            "deleted by others",
-            format!("{}; it is made again", key(data)),
-        ),
+        "ResourceDeletedExternally" => {
+            (Paint::Busy, "deleted by others", format!("{}; it is made again", key(data)))
+        }
         "DriftReverted" => {
             let field = text(data, "field").unwrap_or("a field");
-            (
-                Paint::Busy,
-                "drift reverted",
-                format!("{}: {field}", key(data)),
-            )
+            (Paint::Busy, "drift reverted", format!("{}: {field}", key(data)))
         }
         "ServicePhaseChanged" => return phase(data),
         "AbsenceVerified" => {
@@ -110,18 +88,12 @@ fn text<'a>(data: &'a Value, field: &str) -> Option<&'a str> {
 }
 
 fn why(data: &Value) -> String {
-    text(data, "why")
-        .unwrap_or("no reason was given")
-        .to_owned()
+    text(data, "why").unwrap_or("no reason was given").to_owned()
 }
 
 fn key(data: &Value) -> String {
     let key = data.get("key").unwrap_or(&Value::Null);
-    format!(
-        "{}/{}",
-        text(key, "kind").unwrap_or("object"),
-        text(key, "name").unwrap_or("?")
-    )
+    format!("{}/{}", text(key, "kind").unwrap_or("object"), text(key, "name").unwrap_or("?"))
 }
 
 #[cfg(test)]
@@ -150,16 +122,8 @@ mod tests {
                 json!({"deletes": false, "principal": "ann"}),
                 "accepted            generation 2, asked by ann",
             ),
-            (
-                "ServiceQueued",
-                json!({"deletes": true}),
-                "deletion accepted   generation 2",
-            ),
-            (
-                "ResourceCreated",
-                json!({ "key": key }),
-                "created             Deployment/web-1",
-            ),
+            ("ServiceQueued", json!({"deletes": true}), "deletion accepted   generation 2"),
+            ("ResourceCreated", json!({ "key": key }), "created             Deployment/web-1"),
             (
                 "ServicePhaseChanged",
                 json!({"phase": "running", "health": "healthy", "message": null}),
@@ -180,11 +144,7 @@ mod tests {
                 json!({"keys": 6}),
                 "absence verified    6 objects proved to be gone",
             ),
-            (
-                "SomethingNew",
-                json!({"a": 1}),
-                "SomethingNew        {\"a\":1}",
-            ),
+            ("SomethingNew", json!({"a": 1}), "SomethingNew        {\"a\":1}"),
         ] {
             assert_eq!(line(kind, &data), format!("03:04:05Z  {end}"));
         }

@@ -72,9 +72,7 @@ async fn print_from(
     progress: &Progress,
 ) -> anyhow::Result<Option<String>> {
     loop {
-        let page = progress
-            .wait(client.event_list(after.as_deref(), Some(PAGE)))
-            .await?;
+        let page = progress.wait(client.event_list(after.as_deref(), Some(PAGE))).await?;
         for event in &page.items {
             print(event, context)?;
         }

@@ -50,11 +50,7 @@ pub(crate) struct Failure {
 impl Failure {
     /// A failure without a hint.
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self {
-            exit,
-            message: message.into(),
-            hint: None,
-        }
+        Self { exit, message: message.into(), hint: None }
     }
 
     /// Says what to do next.
@@ -78,11 +74,7 @@ pub(crate) fn explain(error: &anyhow::Error) -> (Exit, String, Option<String>) {
         return (failure.exit, failure.message.clone(), failure.hint.clone());
     }
     if let Some(error) = error.downcast_ref::<ClientError>() {
-        return (
-            exit_of(error),
-            error.summary(),
-            error.advice().map(str::to_owned),
-        );
+        return (exit_of(error), error.summary(), error.advice().map(str::to_owned));
     }
     (Exit::Failed, format!("{error:#}"), None)
 }

@@ -83,16 +83,8 @@ pub(crate) async fn follow(
 
 /// The failure of a wait that ended too early, with all that is known.
 pub(crate) fn too_late(service: &Service, goal: &Goal) -> Failure {
-    let Service {
-        project,
-        name,
-        status,
-        ..
-    } = service;
-    let waited = goal
-        .until
-        .as_ref()
-        .map_or_else(|| "done".to_owned(), ToString::to_string);
+    let Service { project, name, status, .. } = service;
+    let waited = goal.until.as_ref().map_or_else(|| "done".to_owned(), ToString::to_string);
     let after = goal.timeout.map(written).unwrap_or_default();
     let mut message = format!(
         "{project}/{name} is not {waited} after {after}: it is {}, health {}",
@@ -129,8 +121,7 @@ impl Follower<'_> {
                 Ok(false) => self.progress.set("the connection ended, connecting again"),
                 Err(error) => match error.downcast_ref::<ClientError>() {
                     Some(cause) if cause.is_passing() => {
-                        self.progress
-                            .set(&format!("{}; trying again", cause.summary()));
+                        self.progress.set(&format!("{}; trying again", cause.summary()));
                     }
                     _ => return Err(error),
                 },
@@ -143,8 +134,7 @@ impl Follower<'_> {
     /// One connection. The stream is opened before the service is read, so nothing falls between.
     async fn session(&mut self, service: &mut Service) -> anyhow::Result<bool> {
         let opening =
-            self.client
-                .service_watch(&service.project, &service.id, self.position.clone());
+            self.client.service_watch(&service.project, &service.id, self.position.clone());
         let mut watch = self.progress.wait(opening).await?;
         if self.look(service).await? {
             return Ok(true);
@@ -184,10 +174,8 @@ impl Follower<'_> {
             let line = event_line(event, terminal.style());
             if self.goal.named {
                 let name = format!("{}/{}", service.project, service.name);
-                terminal.line(&format!(
-                    "{}  {line}",
-                    terminal.style().paint(Paint::Faint, &name)
-                ))?;
+                terminal
+                    .line(&format!("{}  {line}", terminal.style().paint(Paint::Faint, &name)))?;
             } else {
                 terminal.line(&line)?;
             }
@@ -219,11 +207,7 @@ impl Follower<'_> {
     fn waiting(&self, service: &Service) -> String {
         let name = format!("{}/{}", service.project, service.name);
         let now = format!("{}, {}", service.status.phase, service.status.health);
-        let why = service
-            .status
-            .conditions
-            .first()
-            .map(|condition| condition.message.as_str());
+        let why = service.status.conditions.first().map(|condition| condition.message.as_str());
         let why = why.map(|why| format!("; {why}")).unwrap_or_default();
         match &self.goal.until {
             Some(until) => format!("waiting for {name} to be {until}: {now}{why}"),
@@ -259,9 +243,6 @@ mod tests {
             "shop/web is not healthy after 5m: it is creating, health progressing\n  \
              pods_not_ready: the image cannot be pulled"
         );
-        assert!(
-            hint.unwrap_or_default()
-                .contains("trueup describe shop/web")
-        );
+        assert!(hint.unwrap_or_default().contains("trueup describe shop/web"));
     }
 }

@@ -50,10 +50,8 @@ fn read(what: &[String]) -> Result<(Kind, Option<&str>), Failure> {
         [one] => Ok(kind(one).map_or((Kind::Services, Some(one.as_str())), |kind| (kind, None))),
         [first, name, ..] => match kind(first) {
             Some(kind) => Ok((kind, Some(name))),
-            None => Err(
-                Failure::new(Exit::Usage, format!("`{first}` is not a kind"))
-                    .hint("kinds are services, projects, clusters and templates"),
-            ),
+            None => Err(Failure::new(Exit::Usage, format!("`{first}` is not a kind"))
+                .hint("kinds are services, projects, clusters and templates")),
         },
     }
 }
@@ -79,9 +77,7 @@ async fn get_services(
         let service = context.ask("reading the service", reading).await?;
         if !context.output.print(context.terminal, &service)? {
             let table = services(&[service], clock::now());
-            context
-                .terminal
-                .line(&table.render(context.terminal.style()))?;
+            context.terminal.line(&table.render(context.terminal.style()))?;
         }
         return Ok(Exit::Ok);
     }
@@ -105,19 +101,14 @@ async fn get_projects(
     connection: &Connection,
 ) -> anyhow::Result<Exit> {
     if let Some(name) = name {
-        let project = context
-            .ask("reading the project", connection.client.project_get(name))
-            .await?;
+        let project =
+            context.ask("reading the project", connection.client.project_get(name)).await?;
         if !context.output.print(context.terminal, &project)? {
-            context
-                .terminal
-                .line(&projects(&[project]).render(context.terminal.style()))?;
+            context.terminal.line(&projects(&[project]).render(context.terminal.style()))?;
         }
         return Ok(Exit::Ok);
     }
-    let list = context
-        .ask("reading the projects", connection.client.project_list())
-        .await?;
+    let list = context.ask("reading the projects", connection.client.project_list()).await?;
     if context.output.print(context.terminal, &list)? {
         return Ok(Exit::Ok);
     }
@@ -135,12 +126,9 @@ async fn get_clusters(
     context: &Context,
     connection: &Connection,
 ) -> anyhow::Result<Exit> {
-    let mut list = context
-        .ask("reading the clusters", connection.client.cluster_list())
-        .await?;
+    let mut list = context.ask("reading the clusters", connection.client.cluster_list()).await?;
     if let Some(name) = name {
-        list.items
-            .retain(|cluster| cluster.name == name || cluster.id == name);
+        list.items.retain(|cluster| cluster.name == name || cluster.id == name);
         one_of("cluster", name, list.items.len())?;
     }
     if context.output.print(context.terminal, &list)? {
@@ -160,9 +148,7 @@ async fn get_templates(
     context: &Context,
     connection: &Connection,
 ) -> anyhow::Result<Exit> {
-    let mut list = context
-        .ask("reading the templates", connection.client.template_list())
-        .await?;
+    let mut list = context.ask("reading the templates", connection.client.template_list()).await?;
     if let Some(name) = name {
         list.items.retain(|template| {
             template.name == name || template.name.split('@').next() == Some(name)
@@ -199,9 +185,7 @@ fn show(
     if empty {
         context.terminal.note(&format!("no {things}; {}", hint()))?;
     } else {
-        context
-            .terminal
-            .line(&table.render(context.terminal.style()))?;
+        context.terminal.line(&table.render(context.terminal.style()))?;
     }
     Ok(Exit::Ok)
 }
@@ -220,9 +204,7 @@ pub(crate) fn health_cell(service: &Service) -> Cell {
 }
 
 fn services(items: &[Service], now: Timestamp) -> Table {
-    let mut table = Table::new(&[
-        "NAME", "PROJECT", "TEMPLATE", "PHASE", "HEALTH", "GEN", "AGE",
-    ]);
+    let mut table = Table::new(&["NAME", "PROJECT", "TEMPLATE", "PHASE", "HEALTH", "GEN", "AGE"]);
     for service in items {
         table.row(vec![
             Cell::plain(&service.name),
@@ -258,10 +240,7 @@ fn clusters(items: &[Cluster], now: Timestamp) -> Table {
             .map_or_else(|| "never".to_owned(), |at| format!("{} ago", age(now, at)));
         table.row(vec![
             Cell::plain(&cluster.name),
-            Cell::new(
-                style::reachability(&cluster.reachability),
-                &cluster.reachability,
-            ),
+            Cell::new(style::reachability(&cluster.reachability), &cluster.reachability),
             Cell::plain(&heard),
             Cell::new(Paint::Faint, cluster.note.as_deref().unwrap_or_default()),
         ]);
@@ -273,9 +252,8 @@ fn templates(items: &[Template]) -> Table {
     let mut table = Table::new(&["NAME", "PARAMETERS", "SUMMARY"]);
     for template in items {
         let parameters = template.parameters.as_object();
-        let names: Vec<&str> = parameters
-            .map(|map| map.keys().map(String::as_str).collect())
-            .unwrap_or_default();
+        let names: Vec<&str> =
+            parameters.map(|map| map.keys().map(String::as_str).collect()).unwrap_or_default();
         table.row(vec![
             Cell::plain(&template.name),
             Cell::new(Paint::Faint, &names.join(", ")),
@@ -293,22 +271,12 @@ mod tests {
 
     #[test]
     fn the_first_word_is_a_kind_or_a_service() {
-        let words = |words: &[&str]| {
-            words
-                .iter()
-                .map(|word| (*word).to_owned())
-                .collect::<Vec<_>>()
-        };
+        let words =
+            |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
         assert_eq!(read(&[]).unwrap(), (Kind::Services, None));
         assert_eq!(read(&words(&["projects"])).unwrap(), (Kind::Projects, None));
-        assert_eq!(
-            read(&words(&["web"])).unwrap(),
-            (Kind::Services, Some("web"))
-        );
-        assert_eq!(
-            read(&words(&["svc", "web"])).unwrap(),
-            (Kind::Services, Some("web"))
-        );
+        assert_eq!(read(&words(&["web"])).unwrap(), (Kind::Services, Some("web")));
+        assert_eq!(read(&words(&["svc", "web"])).unwrap(), (Kind::Services, Some("web")));
         assert!(read(&words(&["pods", "web"])).is_err());
     }
 

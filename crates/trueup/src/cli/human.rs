@@ -46,10 +46,8 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
             _ => return Err(wrong()),
         };
         let number: u64 = digits.parse().map_err(|_| wrong())?;
-        seconds = number
-            .checked_mul(unit)
-            .and_then(|n| seconds.checked_add(n))
-            .ok_or_else(wrong)?;
+        seconds =
+            number.checked_mul(unit).and_then(|n| seconds.checked_add(n)).ok_or_else(wrong)?;
         digits.clear();
     }
     if !digits.is_empty() {
@@ -70,21 +68,10 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
 /// A duration as it would be written: `1h30m`.
 pub(crate) fn written(duration: Duration) -> String {
     let seconds = duration.as_secs();
-    let parts = [
-        (seconds / 3600, 'h'),
-        (seconds / 60 % 60, 'm'),
-        (seconds % 60, 's'),
-    ];
-    let text: String = parts
-        .iter()
-        .filter(|(n, _)| *n > 0)
-        .map(|(n, unit)| format!("{n}{unit}"))
-        .collect();
-    if text.is_empty() {
-        "0s".to_owned()
-    } else {
-        text
-    }
+    let parts = [(seconds / 3600, 'h'), (seconds / 60 % 60, 'm'), (seconds % 60, 's')];
+    let text: String =
+        parts.iter().filter(|(n, _)| *n > 0).map(|(n, unit)| format!("{n}{unit}")).collect();
+    if text.is_empty() { "0s".to_owned() } else { text }
 }
 
 /// A number of things: `1 object`, `3 objects`.
@@ -95,9 +82,7 @@ pub(crate) fn count(number: usize, thing: &str) -> String {
 
 /// Text from elsewhere without control characters: what a cluster says must not move the cursor.
 pub(crate) fn clean(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect()
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 #[cfg(test)]
@@ -122,25 +107,12 @@ mod tests {
 
     #[test]
     fn durations_are_read_as_they_are_written() {
-        for (text, seconds) in [
-            ("90", 90),
-            ("30s", 30),
-            ("5m", 300),
-            ("1h30m", 5400),
-            ("2d", 172_800),
-            ("0", 0),
-        ] {
+        for (text, seconds) in
+            [("90", 90), ("30s", 30), ("5m", 300), ("1h30m", 5400), ("2d", 172_800), ("0", 0)]
+        {
             assert_eq!(duration(text), Ok(Duration::from_secs(seconds)), "{text}");
         }
-        for text in [
-            "",
-            "m",
-            "5x",
-            "5m3",
-            "-1s",
-            "99999999999999999999s",
-            "1000d",
-        ] {
+        for text in ["", "m", "5x", "5m3", "-1s", "99999999999999999999s", "1000d"] {
             assert!(duration(text).is_err(), "{text}");
         }
         assert_eq!(written(Duration::from_secs(5400)), "1h30m");

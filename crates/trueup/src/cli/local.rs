@@ -1,10 +1,13 @@
 //! `trueup local`: the parts on this machine.
 
+use trueup_local::{Progress, kube, layout};
+
 use super::context::Context;
 use super::failure::{Exit, Failure};
+use super::steps;
 use crate::install::Install;
 
-/// Look at the parts that run on this machine
+/// Look at the parts that run on this machine, or build them ahead of time
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -15,17 +18,37 @@ pub(crate) struct Args {
 enum Command {
     /// Print the path of the local cluster's kubeconfig
     Kubeconfig,
+    /// Build the local Kubernetes now, once for this machine
+    Build,
 }
 
-pub(crate) fn run(args: &Args, context: &Context) -> anyhow::Result<Exit> {
-    let Command::Kubeconfig = args.command;
+pub(crate) async fn run(args: &Args, context: &Context) -> anyhow::Result<Exit> {
+    match args.command {
+        Command::Kubeconfig => kubeconfig(context),
+        Command::Build => build(context).await,
+    }
+}
+
+fn kubeconfig(context: &Context) -> anyhow::Result<Exit> {
     let path = Install::open(&context.data_dir)?.kubeconfig();
     if !path.exists() {
         let failure = Failure::new(Exit::NotFound, "there is no local cluster yet");
-        return Err(failure
-            .hint("run `trueup up`; `trueup status` shows how far it is")
-            .into());
+        return Err(failure.hint("run `trueup up`; `trueup status` shows how far it is").into());
     }
     context.terminal.line(&path.display().to_string())?;
+    Ok(Exit::Ok)
+}
+
+async fn build(context: &Context) -> anyhow::Result<Exit> {
+    let cache = layout::cache_dir();
+    let progress = Progress::new();
+    let binaries = match kube::find_built(&cache) {
+        Some(binaries) => binaries,
+        None => tokio::select! {
+            built = kube::build(&cache, &progress) => built?,
+            () = steps::tell(context.terminal, &progress) => return Ok(Exit::Failed),
+        },
+    };
+    context.terminal.line(&format!("Kubernetes is built: {}", binaries.kube.display()))?;
     Ok(Exit::Ok)
 }

@@ -67,10 +67,7 @@ pub(crate) struct Wrong {
 
 impl Wrong {
     fn new(message: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self {
-            message: message.into(),
-            fix: fix.into(),
-        }
+        Self { message: message.into(), fix: fix.into() }
     }
 }
 
@@ -84,29 +81,20 @@ pub(crate) fn read_all(files: &[String]) -> Vec<Found> {
 fn read(file: &str) -> Vec<Found> {
     let (shown, text) = if file == "-" {
         let mut text = String::new();
-        (
-            "stdin",
-            io::stdin().lock().read_to_string(&mut text).map(|_| text),
-        )
+        ("stdin", io::stdin().lock().read_to_string(&mut text).map(|_| text))
     } else {
         (file, fs::read_to_string(file))
     };
     match text {
         Ok(text) => parse(shown, &text),
         Err(error) => {
-            let place = Place {
-                file: shown.to_owned(),
-                document: None,
-            };
+            let place = Place { file: shown.to_owned(), document: None };
             let fix = match error.kind() {
                 io::ErrorKind::NotFound => "check the path",
                 io::ErrorKind::IsADirectory => "name the files in it, such as DIR/*.yaml",
                 _ => "make it a readable text file",
             };
-            vec![(
-                place,
-                Err(Wrong::new(format!("cannot be read: {error}"), fix)),
-            )]
+            vec![(place, Err(Wrong::new(format!("cannot be read: {error}"), fix)))]
         }
     }
 }
@@ -117,30 +105,18 @@ pub(crate) fn parse(file: &str, text: &str) -> Vec<Found> {
     let found: Vec<Found> = serde_saphyr::read::<_, Value>(&mut bytes)
         .zip(1..)
         .map(|(document, number)| {
-            let place = Place {
-                file: file.to_owned(),
-                document: Some(number),
-            };
+            let place = Place { file: file.to_owned(), document: Some(number) };
             let manifest = document
                 .map_err(|error| {
-                    Wrong::new(
-                        format!("is not YAML: {}", first_line(&error)),
-                        "mend the syntax",
-                    )
+                    Wrong::new(format!("is not YAML: {}", first_line(&error)), "mend the syntax")
                 })
                 .and_then(judge);
             (place, manifest)
         })
         .collect();
     if found.is_empty() {
-        let place = Place {
-            file: file.to_owned(),
-            document: None,
-        };
-        let wrong = Wrong::new(
-            "holds no document",
-            "write one that begins with `kind: Service`",
-        );
+        let place = Place { file: file.to_owned(), document: None };
+        let wrong = Wrong::new("holds no document", "write one that begins with `kind: Service`");
         return vec![(place, Err(wrong))];
     }
     found
@@ -148,25 +124,15 @@ pub(crate) fn parse(file: &str, text: &str) -> Vec<Found> {
 
 fn first_line(error: &serde_saphyr::Error) -> String {
     let text = error.without_snippet().to_string();
-    text.lines()
-        .next()
-        .unwrap_or_default()
-        .trim_start_matches("error: ")
-        .to_owned()
+    text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
 }
 
 fn judge(document: Value) -> Result<Manifest, Wrong> {
     let Value::Object(fields) = document else {
-        return Err(Wrong::new(
-            "is not a manifest",
-            "write fields: `kind: Service`, `name: …`",
-        ));
+        return Err(Wrong::new("is not a manifest", "write fields: `kind: Service`, `name: …`"));
     };
     let kind = text(&fields, "kind")?.ok_or_else(|| {
-        Wrong::new(
-            "field `kind` is missing",
-            "add `kind: Service` or `kind: Project`",
-        )
+        Wrong::new("field `kind` is missing", "add `kind: Service` or `kind: Project`")
     })?;
     let known: &[&str] = match kind {
         "Project" => &PROJECT_FIELDS,
@@ -176,10 +142,7 @@ fn judge(document: Value) -> Result<Manifest, Wrong> {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => "kinds are `Project` and `Service`".to_owned(),
             };
-            return Err(Wrong::new(
-                format!("field `kind`: `{other}` is not known"),
-                fix,
-            ));
+            return Err(Wrong::new(format!("field `kind`: `{other}` is not known"), fix));
         }
     };
     if let Some(unknown) = fields.keys().find(|field| !known.contains(&field.as_str())) {
@@ -199,19 +162,13 @@ fn judge(document: Value) -> Result<Manifest, Wrong> {
             "add `template: web@1`; `trueup get templates` lists them",
         ));
     }
-    if fields
-        .get("parameters")
-        .is_some_and(|parameters| !parameters.is_object())
-    {
+    if fields.get("parameters").is_some_and(|parameters| !parameters.is_object()) {
         return Err(Wrong::new(
             "field `parameters` is not a list of names with values",
             "write each below it, such as `  replicas: 2`",
         ));
     }
-    Ok(Manifest::Service {
-        name,
-        body: typed(fields)?,
-    })
+    Ok(Manifest::Service { name, body: typed(fields)? })
 }
 
 fn unknown_field(kind: &str, field: &str, known: &[&str]) -> Wrong {
@@ -229,11 +186,7 @@ fn unknown_field(kind: &str, field: &str, known: &[&str]) -> Wrong {
 }
 
 fn list(known: &[&str]) -> String {
-    known
-        .iter()
-        .map(|field| format!("`{field}`"))
-        .collect::<Vec<_>>()
-        .join(", ")
+    known.iter().map(|field| format!("`{field}`")).collect::<Vec<_>>().join(", ")
 }
 
 /// A field that must be text where it is there at all.
@@ -243,10 +196,7 @@ fn text<'a>(fields: &'a Map<String, Value>, field: &str) -> Result<Option<&'a st
         Some(Value::String(text)) => Ok(Some(text)),
         Some(other) => Err(Wrong::new(
             format!("field `{field}` is not text but {other}"),
-            format!(
-                "put quotes around it: `{field}: \"{}\"`",
-                other.to_string().replace('"', "")
-            ),
+            format!("put quotes around it: `{field}: \"{}\"`", other.to_string().replace('"', "")),
         )),
     }
 }
@@ -287,9 +237,7 @@ name: shop
     fn documents_are_found_in_order() {
         let found = parse("web.yaml", GOOD);
         assert_eq!(found.len(), 2);
-        let (place, Ok(Manifest::Service { name, body })) = &found[0] else {
-            panic!("{found:?}")
-        };
+        let (place, Ok(Manifest::Service { name, body })) = &found[0] else { panic!("{found:?}") };
         assert_eq!(place.to_string(), "web.yaml, document 1");
         assert_eq!((name.as_str(), body.template.as_str()), ("web", "web@1"));
         assert_eq!(body.parameters["replicas"], 2);
@@ -307,10 +255,7 @@ name: shop
 
     #[test]
     fn a_bad_document_does_not_hide_the_next() {
-        let found = parse(
-            "web.yaml",
-            "kind: Service\nname: a\n---\nkind: Project\nname: b\n",
-        );
+        let found = parse("web.yaml", "kind: Service\nname: a\n---\nkind: Project\nname: b\n");
         assert!(found[0].1.is_err());
         assert!(found[1].1.is_ok());
     }
@@ -327,25 +272,15 @@ name: shop
                 format!("{base}paramters: {{}}\n"),
                 ["document 1", "`paramters`", "did you mean `parameters`?"],
             ),
-            (
-                format!("{base}parameters: 3\n"),
-                ["document 1", "`parameters`", "replicas: 2"],
-            ),
-            (
-                "name: web\n".to_owned(),
-                ["document 1", "`kind` is missing", "kind: Service"],
-            ),
+            (format!("{base}parameters: 3\n"), ["document 1", "`parameters`", "replicas: 2"]),
+            ("name: web\n".to_owned(), ["document 1", "`kind` is missing", "kind: Service"]),
             (
                 "kind: Servce\nname: a\n".to_owned(),
                 ["document 1", "`Servce`", "did you mean `Service`?"],
             ),
             (
                 "kind: Pod\nname: a\n".to_owned(),
-                [
-                    "document 1",
-                    "`Pod` is not known",
-                    "`Project` and `Service`",
-                ],
+                ["document 1", "`Pod` is not known", "`Project` and `Service`"],
             ),
             (
                 "kind: Service\nname: a\n".to_owned(),
@@ -355,22 +290,10 @@ name: shop
                 "kind: Project\nname: 12\n".to_owned(),
                 ["document 1", "`name` is not text but 12", "name: \"12\""],
             ),
-            (
-                "kind: Project\n".to_owned(),
-                ["document 1", "`name` is missing", "add `name"],
-            ),
-            (
-                "- a\n- b\n".to_owned(),
-                ["document 1", "not a manifest", "kind: Service"],
-            ),
-            (
-                "kind: [\n".to_owned(),
-                ["document 1", "is not YAML", "syntax"],
-            ),
-            (
-                String::new(),
-                ["web.yaml", "holds no document", "kind: Service"],
-            ),
+            ("kind: Project\n".to_owned(), ["document 1", "`name` is missing", "add `name"]),
+            ("- a\n- b\n".to_owned(), ["document 1", "not a manifest", "kind: Service"]),
+            ("kind: [\n".to_owned(), ["document 1", "is not YAML", "syntax"]),
+            (String::new(), ["web.yaml", "holds no document", "kind: Service"]),
             (
                 "---\n# only a comment\n".to_owned(),
                 ["web.yaml", "holds no document", "kind: Service"],
@@ -386,9 +309,7 @@ name: shop
     #[test]
     fn a_missing_file_is_named() {
         let found = read("/nonexistent/web.yaml");
-        let (place, Err(wrong)) = &found[0] else {
-            panic!("{found:?}")
-        };
+        let (place, Err(wrong)) = &found[0] else { panic!("{found:?}") };
         assert_eq!(place.to_string(), "/nonexistent/web.yaml");
         assert_eq!(wrong.fix, "check the path");
     }

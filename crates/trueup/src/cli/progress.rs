@@ -23,11 +23,7 @@ pub(crate) struct Progress {
 impl Progress {
     /// Begins to count.
     pub(crate) fn new(terminal: Terminal, what: &str) -> Self {
-        Self {
-            terminal,
-            what: clean(what),
-            began: Instant::now(),
-        }
+        Self { terminal, what: clean(what), began: Instant::now() }
     }
 
     /// Says what is waited for from now on.

@@ -22,9 +22,7 @@ fn distance(one: &str, other: &str) -> usize {
                 [above_left, above] => (*above_left, *above),
                 _ => continue,
             };
-            left = (left + 1)
-                .min(above + 1)
-                .min(above_left + usize::from(a != *b));
+            left = (left + 1).min(above + 1).min(above_left + usize::from(a != *b));
             next.push(left);
         }
         row = next;

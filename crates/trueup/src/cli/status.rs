@@ -50,24 +50,16 @@ pub(crate) async fn run(_args: &Args, context: &Context) -> anyhow::Result<Exit>
 
 fn print(context: &Context, status: &Status) -> anyhow::Result<()> {
     let database = if status.ready { "reachable" } else { "away" };
-    context.terminal.line(&format!(
-        "Trueup at {} is up; its database is {database}.",
-        status.url
-    ))?;
+    context
+        .terminal
+        .line(&format!("Trueup at {} is up; its database is {database}.", status.url))?;
     for cluster in &status.clusters {
         let heard = cluster.heard_at.map_or_else(
             || "never heard".to_owned(),
             |at| format!("heard {} ago", age(clock::now(), at)),
         );
-        let note = cluster
-            .note
-            .as_ref()
-            .map(|note| format!("; {note}"))
-            .unwrap_or_default();
-        let line = format!(
-            "Cluster {}: {}, {heard}{note}",
-            cluster.name, cluster.reachability
-        );
+        let note = cluster.note.as_ref().map(|note| format!("; {note}")).unwrap_or_default();
+        let line = format!("Cluster {}: {}, {heard}{note}", cluster.name, cluster.reachability);
         context.terminal.line(&line)?;
     }
     context.terminal.line(&format!(

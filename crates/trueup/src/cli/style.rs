@@ -74,11 +74,7 @@ pub(crate) fn phase(text: &str) -> Paint {
 
 /// The colour of a reachability. A cluster that is away is not an error of anybody's.
 pub(crate) fn reachability(text: &str) -> Paint {
-    if text == "reachable" {
-        Paint::Good
-    } else {
-        Paint::Busy
-    }
+    if text == "reachable" { Paint::Good } else { Paint::Busy }
 }
 
 #[cfg(test)]
@@ -89,9 +85,6 @@ mod tests {
     fn without_colour_text_stays_as_it_is() {
         assert_eq!(Style::new(false).paint(Paint::Bad, "x"), "x");
         assert_eq!(Style::new(true).paint(Paint::Plain, "x"), "x");
-        assert_eq!(
-            Style::new(true).paint(health("healthy"), "x"),
-            "\u{1b}[32mx\u{1b}[0m"
-        );
+        assert_eq!(Style::new(true).paint(health("healthy"), "x"), "\u{1b}[32mx\u{1b}[0m");
     }
 }

@@ -13,10 +13,7 @@ pub(crate) struct Cell {
 impl Cell {
     /// A field with a colour.
     pub(crate) fn new(paint: Paint, text: &str) -> Self {
-        Self {
-            text: clean(text),
-            paint,
-        }
+        Self { text: clean(text), paint }
     }
 
     /// A field without one.
@@ -34,14 +31,7 @@ pub(crate) struct Table {
 impl Table {
     /// A table with these columns and no rows.
     pub(crate) fn new(heading: &[&str]) -> Self {
-        Self {
-            rows: vec![
-                heading
-                    .iter()
-                    .map(|text| Cell::new(Paint::Strong, text))
-                    .collect(),
-            ],
-        }
+        Self { rows: vec![heading.iter().map(|text| Cell::new(Paint::Strong, text)).collect()] }
     }
 
     /// Adds a row.
@@ -54,10 +44,7 @@ impl Table {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let width = |column: usize| {
             let cells = self.rows.iter().filter_map(|row| row.get(column));
-            cells
-                .map(|cell| cell.text.chars().count())
-                .max()
-                .unwrap_or(0)
+            cells.map(|cell| cell.text.chars().count()).max().unwrap_or(0)
         };
         let widths: Vec<usize> = (0..columns).map(width).collect();
         let line = |row: &Vec<Cell>| {
@@ -83,16 +70,8 @@ mod tests {
 
     fn table() -> Table {
         let mut table = Table::new(&["NAME", "PHASE", "AGE"]);
-        table.row(vec![
-            Cell::plain("web"),
-            Cell::new(Paint::Good, "running"),
-            Cell::plain("5m"),
-        ]);
-        table.row(vec![
-            Cell::plain("grüße-1"),
-            Cell::plain(""),
-            Cell::plain(""),
-        ]);
+        table.row(vec![Cell::plain("web"), Cell::new(Paint::Good, "running"), Cell::plain("5m")]);
+        table.row(vec![Cell::plain("grüße-1"), Cell::plain(""), Cell::plain("")]);
         table
     }
 

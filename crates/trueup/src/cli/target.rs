@@ -27,10 +27,7 @@ fn read<'a>(text: &'a str, project: Option<&'a str>) -> Result<Target<'a>, Failu
         }
         (Some(_), _) => Err(unreadable(text)),
         (None, _) if text.is_empty() => Err(unreadable(text)),
-        (None, Some(project)) => Ok(Target::InProject {
-            project,
-            name: text,
-        }),
+        (None, Some(project)) => Ok(Target::InProject { project, name: text }),
         (None, None) if text.starts_with("svc_") => Ok(Target::Id(text)),
         (None, None) => Ok(Target::Name(text)),
     }
@@ -86,23 +83,16 @@ fn choose<'a>(
     services: &'a [Service],
     default_project: Option<&str>,
 ) -> Result<&'a Service, Failure> {
-    let named: Vec<&Service> = services
-        .iter()
-        .filter(|service| service.name == name)
-        .collect();
+    let named: Vec<&Service> = services.iter().filter(|service| service.name == name).collect();
     match named.as_slice() {
         [] => Err(none(name, services)),
         [only] => Ok(only),
         many => {
-            let preferred = many
-                .iter()
-                .find(|service| Some(service.project.as_str()) == default_project);
+            let preferred =
+                many.iter().find(|service| Some(service.project.as_str()) == default_project);
             preferred.copied().ok_or_else(|| {
-                Failure::new(
-                    Exit::Failed,
-                    format!("more than one service is called `{name}`"),
-                )
-                .hint(format!("say which: {}", spelled(many.iter().copied())))
+                Failure::new(Exit::Failed, format!("more than one service is called `{name}`"))
+                    .hint(format!("say which: {}", spelled(many.iter().copied())))
             })
         }
     }
@@ -114,10 +104,7 @@ fn none(name: &str, services: &[Service]) -> Failure {
         return failure.hint("`trueup get services` lists what there is");
     }
     let more = if services.len() > 5 { ", …" } else { "" };
-    failure.hint(format!(
-        "there are {}{more}",
-        spelled(services.iter().take(5))
-    ))
+    failure.hint(format!("there are {}{more}", spelled(services.iter().take(5))))
 }
 
 fn spelled<'a>(services: impl Iterator<Item = &'a Service>) -> String {
@@ -142,10 +129,7 @@ mod tests {
 
     #[test]
     fn names_are_read_in_three_shapes() {
-        let in_shop = Target::InProject {
-            project: "shop",
-            name: "web",
-        };
+        let in_shop = Target::InProject { project: "shop", name: "web" };
         assert_eq!(read("web", None).unwrap(), Target::Name("web"));
         assert_eq!(read("svc_1", None).unwrap(), Target::Id("svc_1"));
         assert_eq!(read("shop/web", None).unwrap(), in_shop);
@@ -160,14 +144,8 @@ mod tests {
     #[test]
     fn a_name_is_unique_or_in_the_default_project() {
         let services = [of("games", "mc"), of("games", "web"), of("shop", "web")];
-        assert_eq!(
-            choose("mc", &services, Some("shop")).unwrap().project,
-            "games"
-        );
-        assert_eq!(
-            choose("web", &services, Some("shop")).unwrap().project,
-            "shop"
-        );
+        assert_eq!(choose("mc", &services, Some("shop")).unwrap().project, "games");
+        assert_eq!(choose("web", &services, Some("shop")).unwrap().project, "shop");
         let failure = choose("web", &services, None).unwrap_err();
         assert!(failure.to_string().contains("more than one"), "{failure}");
         assert!(choose("web", &services, Some("other")).is_err());

@@ -32,11 +32,7 @@ impl Terminal {
     /// Without colour and without moving lines.
     #[cfg(test)]
     pub(crate) const fn plain() -> Self {
-        Self {
-            out: Style::new(false),
-            err: Style::new(false),
-            live: false,
-        }
+        Self { out: Style::new(false), err: Style::new(false), live: false }
     }
 
     /// The style of what goes to stdout.
@@ -55,10 +51,7 @@ impl Terminal {
     }
 
     /// Writes bytes to stdout as they are.
-    #[expect(
-        clippy::unused_self,
-        reason = "writing to stdout is the terminal's alone"
-    )]
+    #[expect(clippy::unused_self, reason = "writing to stdout is the terminal's alone")]
     pub(crate) fn raw(self, bytes: &[u8]) -> io::Result<()> {
         let mut out = io::stdout().lock();
         out.write_all(bytes)?;
@@ -67,23 +60,14 @@ impl Terminal {
 
     /// Writes a line about the result to stderr.
     pub(crate) fn note(self, text: &str) -> io::Result<()> {
-        writeln!(
-            io::stderr().lock(),
-            "{}",
-            self.err.paint(Paint::Faint, text)
-        )
+        writeln!(io::stderr().lock(), "{}", self.err.paint(Paint::Faint, text))
     }
 
     /// Writes an error to stderr.
     pub(crate) fn error(self, message: &str, hint: Option<&str>) -> io::Result<()> {
         let mut err = io::stderr().lock();
         let lines: Vec<String> = message.lines().map(clean).collect();
-        writeln!(
-            err,
-            "{} {}",
-            self.err.paint(Paint::Bad, "error:"),
-            lines.join("\n")
-        )?;
+        writeln!(err, "{} {}", self.err.paint(Paint::Bad, "error:"), lines.join("\n"))?;
         if let Some(hint) = hint {
             writeln!(err, "  {} {hint}", self.err.paint(Paint::Strong, "hint:"))?;
         }
@@ -107,9 +91,6 @@ impl Terminal {
         err.flush()?;
         let mut answer = String::new();
         io::stdin().lock().read_line(&mut answer)?;
-        Ok(Some(matches!(
-            answer.trim().to_ascii_lowercase().as_str(),
-            "y" | "yes"
-        )))
+        Ok(Some(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes")))
     }
 }

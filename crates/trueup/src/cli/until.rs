@@ -8,9 +8,8 @@ use std::str::FromStr;
 
 use trueup_api::service::Service;
 
-const PHASES: [&str; 8] = [
-    "accepted", "creating", "running", "updating", "paused", "deleting", "blocked", "deleted",
-];
+const PHASES: [&str; 8] =
+    ["accepted", "creating", "running", "updating", "paused", "deleting", "blocked", "deleted"];
 
 /// What is waited for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,10 +33,7 @@ impl FromStr for Until {
             "settled" => Ok(Self::Settled),
             "deleted" => Ok(Self::Deleted),
             phase if PHASES.contains(&phase) => Ok(Self::Phase(phase.to_owned())),
-            _ => Err(format!(
-                "write healthy, settled or a phase: {}",
-                PHASES.join(", ")
-            )),
+            _ => Err(format!("write healthy, settled or a phase: {}", PHASES.join(", "))),
         }
     }
 }
@@ -108,11 +104,7 @@ pub(crate) mod tests {
     use super::*;
 
     pub(crate) fn service(phase: &str, health: &str, applied: Option<i64>) -> Service {
-        let desired = if phase.starts_with("delet") {
-            "deleted"
-        } else {
-            "active"
-        };
+        let desired = if phase.starts_with("delet") { "deleted" } else { "active" };
         serde_json::from_value(json!({
             "id": "svc_1", "name": "web", "project": "shop", "template": "web@1",
             "parameters": { "replicas": 2 }, "desired": desired, "generation": 3,

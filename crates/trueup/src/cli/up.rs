@@ -11,11 +11,11 @@ use tokio_util::sync::CancellationToken;
 use trueup_local::{Progress, layout, supervise};
 use trueup_model::crash;
 
-use super::clock;
 use super::connection::ClientFile;
 use super::context::Context;
 use super::failure::{Exit, Failure};
 use super::progress::Progress as Waiting;
+use super::steps;
 use super::terminal::Terminal;
 use crate::install::Install;
 use crate::{logging, serve};
@@ -40,8 +40,6 @@ pub(crate) struct Args {
 /// Starting is a matter of seconds; building Kubernetes goes on afterwards.
 const START_LIMIT: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(100);
-/// How often a step that goes on is told again where lines cannot move.
-const TELL_AGAIN: Duration = Duration::from_secs(20);
 
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let install = Install::open(&context.data_dir)?;
@@ -59,15 +57,8 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     logging::start(&install.log_file())?;
     arm_crash()?;
     let own = supervise::Process::find(std::process::id());
-    supervise::record(
-        &own.context("this process cannot be found in /proc")?,
-        &install.pid_file(),
-    )?;
-    let options = serve::Options {
-        port: args.port,
-        cluster: args.cluster,
-        demo: !args.no_demo,
-    };
+    supervise::record(&own.context("this process cannot be found in /proc")?, &install.pid_file())?;
+    let options = serve::Options { port: args.port, cluster: args.cluster, demo: !args.no_demo };
     let progress = Progress::new();
     let stop = CancellationToken::new();
     let (ready_in, ready) = oneshot::channel::<ClientFile>();
@@ -81,7 +72,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let serving = serve::run(&install, &options, &progress, ready_in, stop.clone());
     let (served, announced) = tokio::select! {
         ended = async { tokio::join!(Box::pin(serving), announce) } => ended,
-        () = tell_steps(context.terminal, &progress) => (Ok(()), Ok(())),
+        () = steps::tell(context.terminal, &progress) => (Ok(()), Ok(())),
         () = stop_on_signal(context.terminal, &stop) => (Ok(()), Ok(())),
     };
     std::fs::remove_file(install.pid_file()).ok();
@@ -93,24 +84,11 @@ async fn detach(args: &Args, context: &Context, install: &Install) -> anyhow::Re
     // What an earlier run left must not be taken for the words of the new one.
     std::fs::remove_file(ClientFile::path(install.dir())).ok();
     let out = install.dir().join("log").join("up.log");
-    let log = OpenOptions::new()
-        .create(true)
-        .write(true)
-        .truncate(true)
-        .open(&out)?;
+    let log = OpenOptions::new().create(true).write(true).truncate(true).open(&out)?;
     let mut command = std::process::Command::new(std::env::current_exe()?);
-    command
-        .arg("--data-dir")
-        .arg(install.dir())
-        .arg("up")
-        .arg("--port")
-        .arg(args.port.to_string());
+    command.arg("--data-dir").arg(install.dir()).arg("up").arg("--port").arg(args.port.to_string());
     if let Some(cluster) = &args.cluster {
-        command.arg("--cluster").arg(
-            cluster
-                .canonicalize()
-                .context("cannot find the kubeconfig")?,
-        );
+        command.arg("--cluster").arg(cluster.canonicalize().context("cannot find the kubeconfig")?);
     }
     if args.no_demo {
         command.arg("--no-demo");
@@ -125,10 +103,8 @@ async fn detach(args: &Args, context: &Context, install: &Install) -> anyhow::Re
             }
             if !process.is_alive() {
                 let said = std::fs::read_to_string(&out).unwrap_or_default();
-                let failure = Failure::new(
-                    Exit::Failed,
-                    format!("Trueup did not start: {}", said.trim()),
-                );
+                let failure =
+                    Failure::new(Exit::Failed, format!("Trueup did not start: {}", said.trim()));
                 return Err(failure
                     .hint(format!("the log is {}", install.log_file().display()))
                     .into());
@@ -137,10 +113,8 @@ async fn detach(args: &Args, context: &Context, install: &Install) -> anyhow::Re
         }
     };
     let waiting = Waiting::new(context.terminal, "Trueup to answer");
-    let client = waiting
-        .wait(tokio::time::timeout(START_LIMIT, answers))
-        .await
-        .map_err(|_| {
+    let client =
+        waiting.wait(tokio::time::timeout(START_LIMIT, answers)).await.map_err(|_| {
             Failure::new(Exit::TimedOut, "Trueup did not answer in time")
                 .hint(format!("the log is {}", install.log_file().display()))
         })??;
@@ -151,11 +125,7 @@ async fn detach(args: &Args, context: &Context, install: &Install) -> anyhow::Re
 /// Says where everything is.
 fn tell(terminal: Terminal, install: &Install, client: &ClientFile) -> std::io::Result<()> {
     let built = trueup_local::kube::find_built(&layout::cache_dir()).is_some();
-    let kubernetes = if built {
-        ""
-    } else {
-        "  (being built once; `trueup status` shows how far)"
-    };
+    let kubernetes = if built { "" } else { "  (being built once; `trueup status` shows how far)" };
     let data_dir = if install.dir() == layout::default_data_dir() {
         String::new()
     } else {
@@ -179,41 +149,11 @@ fn tell(terminal: Terminal, install: &Install, client: &ClientFile) -> std::io::
     ))
 }
 
-/// Shows what the slow parts do, for ever: as a moving line, or as lines now and then.
-async fn tell_steps(terminal: Terminal, progress: &Progress) {
-    let mut told = std::collections::BTreeMap::new();
-    loop {
-        for step in progress.steps() {
-            let line = step.line(clock::now());
-            let shown = if terminal.is_live() {
-                terminal.moving(&line)
-            } else {
-                let last = told.get(step.part);
-                let again = last.is_none_or(|(what, at): &(String, tokio::time::Instant)| {
-                    *what != step.what || at.elapsed() >= TELL_AGAIN
-                });
-                if again {
-                    told.insert(step.part, (step.what.clone(), tokio::time::Instant::now()));
-                    terminal.note(&line)
-                } else {
-                    Ok(())
-                }
-            };
-            if shown.is_err() {
-                // Nobody reads it any more; serving goes on.
-                std::future::pending::<()>().await;
-            }
-        }
-        tokio::time::sleep(Duration::from_millis(500)).await;
-    }
-}
-
 /// Asks for the end on Ctrl-C or SIGTERM; the rest ends by itself, parts last.
 async fn stop_on_signal(terminal: Terminal, stop: &CancellationToken) {
-    let (Ok(mut interrupt), Ok(mut terminate)) = (
-        signal(SignalKind::interrupt()),
-        signal(SignalKind::terminate()),
-    ) else {
+    let (Ok(mut interrupt), Ok(mut terminate)) =
+        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    else {
         return std::future::pending().await;
     };
     tokio::select! {
@@ -221,9 +161,7 @@ async fn stop_on_signal(terminal: Terminal, stop: &CancellationToken) {
         _ = terminate.recv() => {}
     }
     stop.cancel();
-    terminal
-        .note("Stopping everything that was started here …")
-        .ok();
+    terminal.note("Stopping everything that was started here …").ok();
     std::future::pending().await
 }
 

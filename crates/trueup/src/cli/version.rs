@@ -15,13 +15,9 @@ struct Version {
 }
 
 pub(crate) fn run(_args: &Args, context: &Context) -> anyhow::Result<Exit> {
-    let version = Version {
-        version: env!("CARGO_PKG_VERSION"),
-    };
+    let version = Version { version: env!("CARGO_PKG_VERSION") };
     if !context.output.print(context.terminal, &version)? {
-        context
-            .terminal
-            .line(&format!("trueup {}", version.version))?;
+        context.terminal.line(&format!("trueup {}", version.version))?;
     }
     Ok(Exit::Ok)
 }

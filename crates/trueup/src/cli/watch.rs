@@ -31,22 +31,14 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let reading = resolve(&args.name, context, &connection);
     let service = context.ask("reading the service", reading).await?;
     if context.output == Output::Table {
-        context
-            .terminal
-            .line(&state(&service, context.terminal.style()))?;
+        context.terminal.line(&state(&service, context.terminal.style()))?;
     }
     let timeout = args.until.is_some().then_some(args.timeout);
-    let goal = Goal {
-        until: args.until,
-        timeout,
-        named: false,
-    };
+    let goal = Goal { until: args.until, timeout, named: false };
     match follow(context, &connection.client, service, &goal).await? {
         Ended::Reached(service) => {
             if context.output == Output::Table {
-                context
-                    .terminal
-                    .line(&state(&service, context.terminal.style()))?;
+                context.terminal.line(&state(&service, context.terminal.style()))?;
             }
             Ok(Exit::Ok)
         }
@@ -67,11 +59,7 @@ fn state(service: &Service, style: Style) -> String {
         style.paint(style::health(&status.health), &clean(&status.health)),
     );
     for condition in &status.conditions {
-        text.push_str(&format!(
-            "\n  {}: {}",
-            clean(&condition.reason),
-            clean(&condition.message)
-        ));
+        text.push_str(&format!("\n  {}: {}", clean(&condition.reason), clean(&condition.message)));
     }
     text
 }

@@ -23,10 +23,7 @@ pub(super) async fn start_postgres(
     install: &Install,
     progress: &Progress,
 ) -> Result<Postgres, postgres::Error> {
-    let options = postgres::Options {
-        dir: install.postgres(),
-        durable: true,
-    };
+    let options = postgres::Options { dir: install.postgres(), durable: true };
     Postgres::adopt_or_start(&options, progress).await
 }
 
@@ -101,11 +98,7 @@ async fn start_kube(install: &Install, progress: &Progress) -> Result<LocalKube,
         Some(binaries) => binaries,
         None => kube::build(&cache, progress).await?,
     };
-    let options = kube::Options {
-        dir: install.kube(),
-        nodes: NODES,
-        fast: false,
-    };
+    let options = kube::Options { dir: install.kube(), nodes: NODES, fast: false };
     LocalKube::adopt_or_start(&binaries, &options, progress).await
 }
 
@@ -134,11 +127,7 @@ async fn tell_progress(system: &System, progress: &Progress) {
 }
 
 async fn note(system: &System, text: Option<&str>) {
-    if let Err(error) = system
-        .worker
-        .note_cluster(system.seeded.cluster, text)
-        .await
-    {
+    if let Err(error) = system.worker.note_cluster(system.seeded.cluster, text).await {
         tracing::debug!(%error, "the cluster's progress could not be noted");
     }
 }

@@ -34,22 +34,9 @@ pub(super) async fn seed(
     let cluster = setup.ensure_cluster("local", now).await?;
     let org = setup.ensure_org("demo", now).await?;
     let owner_token = install.owner_token()?;
-    setup
-        .ensure_token(&owner_token, "demo owner", Role::Owner, Some(org), now)
-        .await?;
-    setup
-        .ensure_token(
-            &install.operator_token()?,
-            "operator",
-            Role::Operator,
-            None,
-            now,
-        )
-        .await?;
-    Ok(Seeded {
-        cluster,
-        owner_token,
-    })
+    setup.ensure_token(&owner_token, "demo owner", Role::Owner, Some(org), now).await?;
+    setup.ensure_token(&install.operator_token()?, "operator", Role::Operator, None, now).await?;
+    Ok(Seeded { cluster, owner_token })
 }
 
 fn template(text: &str) -> anyhow::Result<Template> {

@@ -1,0 +1,36 @@
+# Two commands matter: `make up` and `make test`. Builds are kept outside of the clone, so that a
+# fresh clone on a known machine is fast.
+CARGO_TARGET_DIR ?= $(HOME)/.cache/trueup/target
+export CARGO_TARGET_DIR
+TRUEUP := $(CARGO_TARGET_DIR)/debug/trueup
+
+.PHONY: help up down test check fmt
+
+help: ## Say what there is
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
+
+up: ## Build and run everything here, with demo data; Ctrl-C stops it
+	@scripts/toolchain
+	cargo build --locked -p trueup
+	@mkdir -p $(HOME)/.local/bin && ln -sf $(TRUEUP) $(HOME)/.local/bin/trueup
+	@$(TRUEUP) up
+
+down: ## Stop what a killed `make up` left running
+	@$(TRUEUP) down
+
+test: check ## Install what is needed and run all tests, on real parts
+	@scripts/toolchain --with-go
+	cargo build --locked -p trueup
+	$(TRUEUP) local build
+	cargo test --locked --workspace --no-run
+	cargo test --locked --workspace; status=$$?; \
+	  cargo run --locked --quiet -p trueup-testkit --bin stop-parts; exit $$status
+
+check: ## Format, lints, docs
+	cargo fmt --all --check
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --quiet
+
+fmt: ## Format everything
+	cargo fmt --all
+	gofmt -w local/kube

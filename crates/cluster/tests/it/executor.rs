@@ -1,0 +1,232 @@
+//! What an executor does with its orders, on a cluster in memory and on a real one alike.
+
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::{BoxFuture, join_all};
+use trueup_cluster::Cluster;
+use trueup_cluster::kube::Kube;
+use trueup_model::key::Kind;
+use trueup_model::report::{Change, Outcome};
+use trueup_rules::names;
+use trueup_testkit::fake_cluster::FakeCluster;
+use trueup_testkit::real_kube;
+
+use crate::rig::{Rig, converged, game, healthy, key, web, with_receipt};
+
+type Check = fn(Rig) -> BoxFuture<'static, ()>;
+
+/// Every behaviour with the sentence it stands for.
+fn checks() -> Vec<(&'static str, Check)> {
+    vec![
+        ("an order becomes a running workload", |rig| runs(rig).boxed()),
+        ("the same order again writes nothing", |rig| is_quiet(rig).boxed()),
+        ("a newer generation is applied", |rig| updates(rig).boxed()),
+        ("what others delete is made again", |rig| recreates(rig).boxed()),
+        ("what others edit is put right", |rig| reverts(rig).boxed()),
+        ("a deletion ends with a receipt", |rig| deletes(rig).boxed()),
+        ("a disk goes with its service, and its volume too", |rig| deletes_disk(rig).boxed()),
+        ("what is not ours is never touched", |rig| spares(rig).boxed()),
+        ("an anchor deleted from outside is replaced", |rig| reanchors(rig).boxed()),
+        ("a closed fence lets no write through", |rig| obeys_fence(rig).boxed()),
+        ("a new executor finds the work of the last one done", |rig| resumes(rig).boxed()),
+    ]
+}
+
+async fn failures(cluster: Arc<dyn Cluster>) -> Vec<&'static str> {
+    let runs = checks().into_iter().map(|(sentence, check)| {
+        let rig = Rig::start(Arc::clone(&cluster));
+        async move {
+            let ended = std::panic::AssertUnwindSafe(check(rig)).catch_unwind().await;
+            ended.is_err().then_some(sentence)
+        }
+    });
+    join_all(runs).await.into_iter().flatten().collect()
+}
+
+#[tokio::test]
+async fn on_a_cluster_in_memory() {
+    let failures = failures(Arc::new(FakeCluster::new())).await;
+    assert!(failures.is_empty(), "{failures:#?}");
+}
+
+#[tokio::test]
+async fn on_a_real_cluster() {
+    let kubeconfig = real_kube::shared().await;
+    let kube = Kube::from_kubeconfig(&kubeconfig).expect("should be a kubeconfig");
+    let failures = failures(Arc::new(kube)).await;
+    assert!(failures.is_empty(), "{failures:#?}");
+}
+
+async fn runs(mut rig: Rig) {
+    let report = rig.running(web(2)).await;
+    let seen = report.observation.expect("something should be seen");
+    let kinds: Vec<Kind> = seen.objects.iter().map(|object| object.key.kind).collect();
+    assert_eq!(
+        kinds,
+        [Kind::ConfigMap, Kind::ConfigMap, Kind::Secret, Kind::Deployment, Kind::Service]
+    );
+    assert_eq!(seen.pods.len(), 2);
+    assert!(seen.pods.iter().all(|pod| pod.ready));
+}
+
+async fn is_quiet(mut rig: Rig) {
+    rig.running(web(1)).await;
+    let order = rig.service(1, web(1));
+    let mut before = Vec::new();
+    for key in order.recorded.keys() {
+        before.push(rig.get(key).await.map(|object| object["metadata"]["resourceVersion"].clone()));
+    }
+    let passed = rig.executor.order(order.clone()).await.await;
+    assert_eq!(passed, Ok(Outcome::Converged));
+    let mut after = Vec::new();
+    for key in order.recorded.keys() {
+        after.push(rig.get(key).await.map(|object| object["metadata"]["resourceVersion"].clone()));
+    }
+    assert_eq!(before, after);
+}
+
+async fn updates(mut rig: Rig) {
+    rig.running(web(1)).await;
+    let mut newer = web(3);
+    newer.image = "example:2".to_owned();
+    let order = rig.service(2, newer);
+    let deployment = key(&order, Kind::Deployment, str::to_owned);
+    let config = key(&order, Kind::ConfigMap, names::config);
+    let untouched = rig.get(&config).await.expect("the ConfigMap should be there");
+    let all_new = |report: &trueup_model::report::Report| {
+        healthy(report) && report.observation.as_ref().is_some_and(|seen| seen.pods.len() == 3)
+    };
+    rig.order_until(order, all_new).await;
+    let live = rig.get(&deployment).await.expect("the Deployment should be there");
+    assert_eq!(live["spec"]["template"]["spec"]["containers"][0]["image"], "example:2");
+    assert_eq!(live["metadata"]["labels"][names::GENERATION_LABEL], "2");
+    let config = rig.get(&config).await.expect("the ConfigMap should be there");
+    assert_eq!(config["metadata"]["resourceVersion"], untouched["metadata"]["resourceVersion"]);
+}
+
+async fn recreates(mut rig: Rig) {
+    rig.running(web(1)).await;
+    let order = rig.service(1, web(1));
+    let service = key(&order, Kind::Service, str::to_owned);
+    let old = rig.get(&service).await.expect("the Service should be there");
+    let text = |name: &str| old["metadata"][name].as_str().unwrap().to_owned();
+    rig.cluster.delete(&service, &text("uid"), &text("resourceVersion")).await.unwrap();
+    let report = rig.until(order.unit, |report| !report.changes.is_empty()).await;
+    assert_eq!(report.changes, [Change::DeletedExternally { key: service.clone() }]);
+    rig.get_until(&service, |found| {
+        found.is_some_and(|new| new["metadata"]["uid"] != old["metadata"]["uid"])
+    })
+    .await;
+}
+
+async fn reverts(mut rig: Rig) {
+    rig.running(web(1)).await;
+    let order = rig.service(1, web(1));
+    let config = key(&order, Kind::ConfigMap, names::config);
+    let patch = serde_json::json!({"data": {"GREETING": "changed by hand"}});
+    rig.cluster.patch(&config, &patch).await.unwrap();
+    let report = rig.until(order.unit, |report| !report.changes.is_empty()).await;
+    let field = "data.GREETING".to_owned();
+    assert_eq!(report.changes, [Change::ModifiedExternally { key: config.clone(), field }]);
+    rig.get_until(&config, |found| found.is_some_and(|live| live["data"]["GREETING"] == "hello"))
+        .await;
+}
+
+async fn deletes(mut rig: Rig) {
+    rig.running(web(2)).await;
+    let order = rig.gone(2, web(2));
+    let report = rig.order_until(order.clone(), with_receipt).await;
+    let receipt = report.receipt.expect("a receipt should be there");
+    assert_eq!(receipt.absent.len(), order.recorded.len());
+    let seen = receipt.absent.iter().filter(|absence| absence.uid.is_some()).count();
+    assert_eq!(seen, 5, "everything but the anchor that was never needed: {receipt:#?}");
+    for key in order.recorded.keys() {
+        assert_eq!(rig.get(key).await, None, "{key}");
+    }
+}
+
+async fn deletes_disk(mut rig: Rig) {
+    let report = rig.running(game()).await;
+    let claim = report
+        .observation
+        .expect("something should be seen")
+        .objects
+        .into_iter()
+        .find(|object| object.key.kind == Kind::PersistentVolumeClaim)
+        .expect("the claim should be seen");
+    let report = rig.order_until(rig.gone(2, game()), with_receipt).await;
+    let receipt = report.receipt.expect("a receipt should be there");
+    assert!(receipt.absent.iter().any(|absence| absence.uid.as_ref() == Some(&claim.uid)));
+    let volumes = rig
+        .cluster
+        .list(Kind::PersistentVolume, trueup_cluster::Scope::All)
+        .await
+        .expect("volumes should be listed");
+    let left = volumes
+        .objects
+        .iter()
+        .any(|volume| volume["spec"]["claimRef"]["uid"] == claim.uid.as_str());
+    assert!(!left, "the volume should be gone when its receipt is given");
+}
+
+async fn spares(mut rig: Rig) {
+    rig.order_until(rig.project(), converged).await;
+    let order = rig.service(1, web(1));
+    let config = key(&order, Kind::ConfigMap, names::config);
+    // It carries our label, but nobody can copy a proof that was never made.
+    let foreign = serde_json::json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": config.name, "namespace": config.namespace,
+                     "labels": {names::MANAGED_BY: names::MANAGER}},
+        "data": {"precious": "data"},
+    });
+    rig.cluster.apply(&config, &foreign).await.unwrap();
+    let service = order.unit;
+    let _passed = rig.executor.order(order).await;
+    let report =
+        rig.until(service, |report| matches!(report.outcome, Outcome::Blocked { .. })).await;
+    assert!(format!("{:?}", report.outcome).contains(&config.name), "{:?}", report.outcome);
+    rig.order_until(rig.gone(2, web(1)), with_receipt).await;
+    let left = rig.get(&config).await.expect("the foreign object should be left alone");
+    assert_eq!(left["data"]["precious"], "data");
+}
+
+async fn reanchors(mut rig: Rig) {
+    rig.running(web(1)).await;
+    let order = rig.service(1, web(1));
+    let first = key(&order, Kind::ConfigMap, |name| names::anchor(name, 1));
+    let second = key(&order, Kind::ConfigMap, |name| names::anchor(name, 2));
+    let deployment = key(&order, Kind::Deployment, str::to_owned);
+    let anchor = rig.get(&first).await.expect("the anchor should be there");
+    let uid_before = rig.get(&deployment).await.unwrap()["metadata"]["uid"].clone();
+    let text = |name: &str| anchor["metadata"][name].as_str().unwrap().to_owned();
+    rig.cluster.delete(&first, &text("uid"), &text("resourceVersion")).await.unwrap();
+    rig.get_until(&first, |found| found.is_none()).await;
+    let second = rig.get(&second).await.expect("the next anchor should be there");
+    let deployment = rig.get(&deployment).await.expect("the Deployment should have stayed");
+    assert_eq!(deployment["metadata"]["uid"], uid_before, "the workload never went");
+    assert_eq!(deployment["metadata"]["ownerReferences"][0]["uid"], second["metadata"]["uid"]);
+}
+
+async fn obeys_fence(mut rig: Rig) {
+    rig.order_until(rig.project(), converged).await;
+    rig.fence.close();
+    let order = rig.service(1, web(1));
+    let deferred =
+        |report: &trueup_model::report::Report| matches!(report.outcome, Outcome::Deferred { .. });
+    rig.order_until(order.clone(), deferred).await;
+    for key in order.recorded.keys() {
+        assert_eq!(rig.get(key).await, None, "{key}");
+    }
+    rig.fence.open(rig.clock.monotonic(), std::time::Duration::from_secs(60));
+    rig.until(order.unit, healthy).await;
+}
+
+async fn resumes(mut rig: Rig) {
+    rig.running(web(1)).await;
+    let mut rig = rig.restart();
+    rig.order_until(rig.project(), converged).await;
+    let report = rig.order_until(rig.service(1, web(1)), healthy).await;
+    assert_eq!(report.changes, [], "nothing was left to do");
+}

@@ -1,0 +1,229 @@
+//! An executor on a cluster, with orders as the driver would make them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use trueup_cluster::{Cluster, Executor, Fence, Parts};
+use trueup_model::key::{Kind, ResourceKey};
+use trueup_model::order::{Body, Order, SecretValue, ServiceBody, Unit};
+use trueup_model::report::{Outcome, Report};
+use trueup_model::service::DesiredState;
+use trueup_model::spec::Spec;
+use trueup_model::{Clock, ClusterId, OrgId, ProjectId, ServiceId};
+use trueup_rules::names;
+use trueup_rules::proof::ProofKey;
+use trueup_rules::render;
+use trueup_store::DbClock;
+
+/// Longer than any wait of a test that is right.
+pub(crate) const LONG: Duration = Duration::from_secs(30);
+
+pub(crate) struct Rig {
+    pub(crate) cluster: Arc<dyn Cluster>,
+    pub(crate) fence: Arc<Fence>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) reports: mpsc::Receiver<Report>,
+    pub(crate) executor: Executor,
+    tasks: JoinSet<()>,
+    serial: u64,
+}
+
+static SERIAL: AtomicU64 = AtomicU64::new(1);
+
+impl Rig {
+    /// An executor at work on this cluster.
+    pub(crate) fn start(cluster: Arc<dyn Cluster>) -> Self {
+        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+        Self::with_serial(cluster, serial)
+    }
+
+    /// The same with ids of the caller's choice, so that two runs can be compared.
+    pub(crate) fn numbered(cluster: Arc<dyn Cluster>, serial: u64) -> Self {
+        Self::with_serial(cluster, serial)
+    }
+
+    /// Stops, as a crash would, and starts anew on the same cluster with the same ids.
+    pub(crate) fn restart(mut self) -> Self {
+        self.tasks.abort_all();
+        Self::with_serial(Arc::clone(&self.cluster), self.serial)
+    }
+
+    fn with_serial(cluster: Arc<dyn Cluster>, serial: u64) -> Self {
+        let clock: Arc<dyn Clock> = Arc::new(DbClock::unanchored());
+        let fence = Arc::new(Fence::closed(Arc::clone(&clock)));
+        fence.open(clock.monotonic(), Duration::from_secs(3600));
+        let (reports_in, reports) = mpsc::channel(1024);
+        let mut tasks = JoinSet::new();
+        let parts = Parts {
+            cluster: Arc::clone(&cluster),
+            proofs: proofs(),
+            fence: Arc::clone(&fence),
+            clock: Arc::clone(&clock),
+            observer: "test".to_owned(),
+        };
+        let executor = Executor::start(parts, reports_in, &mut tasks);
+        Self { cluster, fence, clock, reports, executor, tasks, serial }
+    }
+
+    fn id<N: trueup_model::id::Noun>(&self, salt: u8) -> trueup_model::id::Id<N> {
+        let run = u64::from(std::process::id()) << 20 | self.serial;
+        let mut entropy = [salt; 10];
+        entropy[2..].copy_from_slice(&run.to_be_bytes());
+        trueup_model::id::Id::from_parts(Timestamp::from_second(1_700_000_000).unwrap(), entropy)
+    }
+
+    /// The order for this rig's project.
+    pub(crate) fn project(&self) -> Order {
+        let project: ProjectId = self.id(1);
+        self.record(Order {
+            unit: Unit::Project(project),
+            org: OrgId::from_uuid(project.uuid()),
+            project,
+            namespace: names::namespace(&"rig".parse().unwrap(), project),
+            generation: 1,
+            desired: DesiredState::Active,
+            body: Body::Project,
+            recorded: BTreeMap::new(),
+        })
+    }
+
+    /// An order for this rig's service.
+    pub(crate) fn service(&self, generation: i64, spec: Spec) -> Order {
+        let service: ServiceId = self.id(2);
+        let project = self.project();
+        self.record(Order {
+            unit: Unit::Service(service),
+            generation,
+            body: Body::Service(Box::new(ServiceBody {
+                object_name: names::object_name(&"web".parse().unwrap(), service),
+                template: "web@1".parse().unwrap(),
+                secrets: BTreeMap::from([(
+                    "KEY".to_owned(),
+                    SecretValue::new("s3cret".to_owned()),
+                )]),
+                spec,
+            })),
+            recorded: BTreeMap::new(),
+            ..project
+        })
+    }
+
+    /// The same service, to be gone.
+    pub(crate) fn gone(&self, generation: i64, spec: Spec) -> Order {
+        Order { desired: DesiredState::Deleted, ..self.service(generation, spec) }
+    }
+
+    fn record(&self, mut order: Order) -> Order {
+        order.recorded = render::keys(&order).into_iter().map(|key| (key, None)).collect();
+        order
+    }
+
+    /// Gives an order and waits until some pass of its generation ends like this.
+    pub(crate) async fn order_until(
+        &mut self,
+        order: Order,
+        wanted: fn(&Report) -> bool,
+    ) -> Report {
+        let (unit, generation) = (order.unit, order.generation);
+        let _passed = self.executor.order(order).await;
+        self.until(unit, move |report| report.generation == generation && wanted(report)).await
+    }
+
+    /// Waits for a report of this unit that is as wanted.
+    pub(crate) async fn until(&mut self, unit: Unit, wanted: impl Fn(&Report) -> bool) -> Report {
+        let mut seen = Vec::new();
+        let found = tokio::time::timeout(LONG, async {
+            while let Some(report) = self.reports.recv().await {
+                if report.unit == unit && wanted(&report) {
+                    return report;
+                }
+                seen.push((report.unit, report.outcome));
+            }
+            panic!("the executor ended");
+        });
+        found.await.unwrap_or_else(|_| panic!("no such report of {unit} came; seen: {seen:#?}"))
+    }
+
+    /// Makes project and service run.
+    pub(crate) async fn running(&mut self, spec: Spec) -> Report {
+        self.order_until(self.project(), converged).await;
+        self.order_until(self.service(1, spec), healthy).await
+    }
+
+    /// What stands at this key now.
+    pub(crate) async fn get(&self, key: &ResourceKey) -> Option<Value> {
+        self.cluster.get(key).await.expect("the cluster should answer")
+    }
+
+    /// Waits until what stands at this key is as wanted.
+    pub(crate) async fn get_until(
+        &self,
+        key: &ResourceKey,
+        wanted: impl Fn(Option<&Value>) -> bool,
+    ) {
+        let reached = tokio::time::timeout(LONG, async {
+            while !wanted(self.get(key).await.as_ref()) {
+                self.clock.sleep(Duration::from_millis(20)).await;
+            }
+        });
+        assert!(reached.await.is_ok(), "{key} did not become as wanted: {:?}", self.get(key).await);
+    }
+}
+
+pub(crate) fn proofs() -> ProofKey {
+    ProofKey::new(&[42; 32], ClusterId::from_uuid(uuid::Uuid::from_u128(7)))
+}
+
+pub(crate) fn converged(report: &Report) -> bool {
+    report.outcome == Outcome::Converged
+}
+
+/// Applied, and every pod that was asked for is ready.
+pub(crate) fn healthy(report: &Report) -> bool {
+    let seen = report.observation.as_ref();
+    seen.is_some_and(|seen| {
+        seen.applied
+            && seen
+                .workload
+                .as_ref()
+                .is_some_and(|w| w.current && w.ready == w.wanted && w.updated == w.wanted)
+    })
+}
+
+pub(crate) fn with_receipt(report: &Report) -> bool {
+    report.receipt.is_some()
+}
+
+/// A stateless service.
+pub(crate) fn web(replicas: u32) -> Spec {
+    spec(&json!({"workload": "deployment", "replicas": replicas}))
+}
+
+/// A service with a disk.
+pub(crate) fn game() -> Spec {
+    spec(
+        &json!({"workload": "stateful_set", "replicas": 1, "volume": {"size_gib": 1, "path": "/data"}}),
+    )
+}
+
+fn spec(own: &Value) -> Spec {
+    let mut whole = json!({
+        "image": "example:1", "ports": [{"name": "http", "port": 8080}],
+        "variables": {"GREETING": "hello"}, "generated_secrets": ["KEY"],
+        "resources": {"cpu_millis": 100, "memory_mib": 64},
+    });
+    whole.as_object_mut().unwrap().extend(own.as_object().unwrap().clone());
+    serde_json::from_value(whole).unwrap()
+}
+
+/// The key of a service's object.
+pub(crate) fn key(order: &Order, kind: Kind, name: impl Fn(&str) -> String) -> ResourceKey {
+    let Body::Service(body) = &order.body else { panic!("a service's order is wanted") };
+    ResourceKey::new(kind, &order.namespace, &name(&body.object_name))
+}

@@ -1,0 +1,138 @@
+//! The people and things that every story here is about, with ids that never change.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+use trueup_model::id::{ClusterId, OrgId, ProjectId, ServiceId};
+use trueup_model::order::{Body, Order, ServiceBody, Unit};
+use trueup_model::service::{DesiredState, Service};
+use trueup_model::spec::Spec;
+use trueup_model::template::{Template, TemplateRef};
+use trueup_rules::proof::ProofKey;
+use trueup_rules::{names, render, secret, template};
+use uuid::Uuid;
+
+pub(crate) const MASTER: [u8; 32] = [7; 32];
+
+pub(crate) fn cluster() -> ClusterId {
+    ClusterId::from_uuid(Uuid::from_u128(1))
+}
+
+pub(crate) fn org() -> OrgId {
+    OrgId::from_uuid(Uuid::from_u128(2))
+}
+
+pub(crate) fn project() -> ProjectId {
+    ProjectId::from_uuid(Uuid::from_u128(3))
+}
+
+pub(crate) fn service() -> ServiceId {
+    ServiceId::from_uuid(Uuid::from_u128(4))
+}
+
+pub(crate) fn proofs() -> ProofKey {
+    ProofKey::new(&MASTER, cluster())
+}
+
+/// A moment, as seconds after the story began.
+pub(crate) fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(1_893_456_000 + second).expect("a moment in the year 2030")
+}
+
+/// A template as it is shipped.
+pub(crate) fn template(name: &str) -> Template {
+    let path = format!(
+        "{}/../../templates/{name}.yaml",
+        env!("CARGO_MANIFEST_DIR")
+    );
+    let text = std::fs::read_to_string(&path).expect("a shipped template");
+    serde_saphyr::from_str(&text).expect("a template that can be read")
+}
+
+pub(crate) fn reference(template: &Template) -> TemplateRef {
+    TemplateRef {
+        name: template.name.clone(),
+        version: template.version,
+    }
+}
+
+/// Parameters from JSON.
+pub(crate) fn parameters(json: Value) -> Map<String, Value> {
+    match json {
+        Value::Object(map) => map,
+        other => unreachable!("parameters are an object, not {other}"),
+    }
+}
+
+/// The spec that these parameters give.
+pub(crate) fn spec(template: &Template, given: &Map<String, Value>) -> Spec {
+    template::resolve(template, given).expect("parameters that the template takes")
+}
+
+/// What is promised of a service after its first generation.
+pub(crate) fn promised(template: &Template, given: Value) -> Service {
+    let given = parameters(given);
+    let name = template.name.clone();
+    Service {
+        id: service(),
+        org: org(),
+        project: project(),
+        object_name: names::object_name(&name, service()),
+        name,
+        cluster: cluster(),
+        template: reference(template),
+        spec: spec(template, &given),
+        parameters: given,
+        desired: DesiredState::Active,
+        generation: 1,
+        accepted_at: at(0),
+    }
+}
+
+/// The order that the driver makes of a promise, with every key recorded first.
+pub(crate) fn order(promised: &Service) -> Order {
+    let body = ServiceBody {
+        object_name: promised.object_name.clone(),
+        template: promised.template.clone(),
+        spec: promised.spec.clone(),
+        secrets: secret::generated(&MASTER, promised.id, &promised.spec.generated_secrets),
+    };
+    let order = Order {
+        unit: Unit::Service(promised.id),
+        org: promised.org,
+        project: promised.project,
+        namespace: namespace(),
+        generation: promised.generation,
+        desired: promised.desired,
+        body: Body::Service(Box::new(body)),
+        recorded: BTreeMap::new(),
+    };
+    recorded(order)
+}
+
+/// The order for the project itself.
+pub(crate) fn project_order() -> Order {
+    recorded(Order {
+        unit: Unit::Project(project()),
+        org: org(),
+        project: project(),
+        namespace: namespace(),
+        generation: 1,
+        desired: DesiredState::Active,
+        body: Body::Project,
+        recorded: BTreeMap::new(),
+    })
+}
+
+/// The same order after the driver recorded every key it may touch from here.
+pub(crate) fn recorded(mut order: Order) -> Order {
+    for key in render::keys(&order) {
+        order.recorded.entry(key).or_insert(None);
+    }
+    order
+}
+
+fn namespace() -> String {
+    names::namespace(&"shop".parse().expect("a name"), project())
+}

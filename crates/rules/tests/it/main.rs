@@ -1,0 +1,17 @@
+//! The pure rooms seen from outside: stories that read as prose, properties, and tables.
+//!
+//! `world` stands in for an API server, so that a plan can be carried out and made again until
+//! nothing is left to do. What a real server does beyond that is the executor's contract suite.
+
+mod admission;
+mod given;
+mod hostile_text;
+mod observation;
+mod projection;
+mod properties;
+mod reconciliation;
+mod scenarios;
+mod script;
+mod server;
+mod tell;
+mod world;

@@ -1,0 +1,160 @@
+//! A story as a few plain lines: each is echoed, carried out and answered.
+
+use serde_json::{Map, Value, json};
+use trueup_model::key::{Kind, ResourceKey};
+use trueup_model::order::Body;
+use trueup_model::service::DesiredState;
+use trueup_rules::admit::{Admitted, Refused};
+use trueup_rules::names;
+
+use crate::tell::{self, line};
+use crate::world::World;
+use crate::{given, tell::name};
+
+/// Plays a script and answers the story it tells.
+pub(crate) fn play(script: &str) -> String {
+    let mut story = String::new();
+    let mut world = None;
+    for said in script.lines().map(str::trim) {
+        if said.is_empty() || said.starts_with('#') {
+            line(&mut story, said);
+            continue;
+        }
+        line(&mut story, &format!("> {said}"));
+        let words: Vec<&str> = said.split_whitespace().collect();
+        match (&mut world, words.as_slice()) {
+            (world, ["declare", "project"]) => *world = Some(World::project()),
+            (world, ["declare", template, given @ ..]) => {
+                let template = given::template(template);
+                *world = Some(World::service(template, Value::Object(parameters(given))));
+            }
+            (Some(world), words) => story.push_str(&perform(world, words)),
+            (None, words) => unreachable!("a story begins with `declare`, not {words:?}"),
+        }
+    }
+    story
+}
+
+fn perform(world: &mut World, words: &[&str]) -> String {
+    match words {
+        ["change", given @ ..] => return change(world, parameters(given)),
+        ["pause"] => world.desire(DesiredState::Paused),
+        ["resume"] => world.desire(DesiredState::Active),
+        ["delete"] => world.desire(DesiredState::Deleted),
+        ["reconcile"] => {
+            let pass = world.reconcile();
+            return tell::pass(&pass) + &tell::status(&world.status);
+        }
+        ["show", object, path] => {
+            let key = key(world, object);
+            let value = slot(world.server.objects.entry(key.clone()).or_default(), path).clone();
+            return format!("  {} has {path} = {value}\n", name(&key));
+        }
+        ["the", "driver", "issues", "the", "order", "again"] => world.reissue(),
+        ["the", "project", "is", "not", "ready"] => world.project_ready = false,
+        ["the", "project", "is", "ready"] => world.project_ready = true,
+        ["the", "cluster", "catches", "up"] => world.server.catch_up(),
+        ["the", "namespace", "is", "being", "deleted"] => {
+            world.project_ready = false;
+            world.server.delete_namespace();
+        }
+        ["somebody", deed @ ..] => somebody(world, deed),
+        other => unreachable!("no story knows the words {other:?}"),
+    }
+    String::new()
+}
+
+/// What others do to the cluster, behind our back.
+fn somebody(world: &mut World, deed: &[&str]) {
+    match deed {
+        ["sets", object, path, value] => {
+            let key = key(world, object);
+            let value = serde_json::from_str(value).unwrap_or_else(|_| json!(value));
+            world.server.edit(&key, |live| *slot(live, path) = value);
+        }
+        ["deletes", object] => {
+            let key = key(world, object);
+            world.server.delete(&key);
+        }
+        ["makes", object, "of", "their", "own"] => {
+            let key = key(world, object);
+            world.server.edit(&key, |_| {});
+        }
+        ["strips", object, "of", "its", "labels", "and", "proof"] => {
+            let key = key(world, object);
+            world.server.edit(&key, |live| {
+                live["metadata"]["labels"] = json!({});
+                live["metadata"]["annotations"] = json!({});
+            });
+        }
+        ["adds", "the", "container", name, "to", object] => {
+            let key = key(world, object);
+            world.server.edit(&key, |live| {
+                let containers = live["spec"]["template"]["spec"]["containers"].as_array_mut();
+                let sidecar = json!({"name": name, "image": "mesh:1"});
+                containers.expect("containers").insert(0, sidecar);
+            });
+        }
+        other => unreachable!("nobody does {other:?}"),
+    }
+}
+
+fn change(world: &mut World, given: Map<String, Value>) -> String {
+    match world.change(given) {
+        Ok(Admitted::Unchanged) => "  this is what is promised already\n".to_owned(),
+        Ok(Admitted::Changed(_)) => format!("  accepted as generation {}\n", world.order.generation),
+        Err(Refused::BeingDeleted) => "  refused: it is being deleted\n".to_owned(),
+        Err(Refused::Invalid(breaches)) => breaches
+            .iter()
+            .map(|breach| format!("  refused: {} {}\n", breach.field, breach.message))
+            .collect(),
+    }
+}
+
+/// `name=value` words as parameters; `variables.NAME=value` goes into a map.
+fn parameters(words: &[&str]) -> Map<String, Value> {
+    let mut given = json!({});
+    for word in words {
+        let (path, value) = word.split_once('=').expect("name=value");
+        let value = value.parse::<i64>().map_or_else(|_| json!(value), |n| json!(n));
+        *slot(&mut given, path) = value;
+    }
+    given::parameters(given)
+}
+
+/// The place a dotted path leads to; steps into a list go by the entries' names.
+fn slot<'a>(value: &'a mut Value, path: &str) -> &'a mut Value {
+    path.split('.').fold(value, |value, step| match value {
+        Value::Array(list) => list
+            .iter_mut()
+            .find(|entry| entry["name"] == step)
+            .expect("an entry with this name"),
+        other => &mut other[step],
+    })
+}
+
+/// The key that a story's word for an object stands for.
+fn key(world: &World, word: &str) -> ResourceKey {
+    let at = |kind, name: &str| ResourceKey::new(kind, &world.order.namespace, name);
+    let base = match &world.order.body {
+        Body::Project => &world.order.namespace,
+        Body::Service(body) => &body.object_name,
+    };
+    match word.split_once('-') {
+        Some(("anchor", ordinal)) => {
+            let ordinal = ordinal.parse().expect("an ordinal");
+            at(Kind::ConfigMap, &names::anchor(base, ordinal))
+        }
+        _ => match word {
+            "config" => at(Kind::ConfigMap, &names::config(base)),
+            "secret" => at(Kind::Secret, &names::secret(base)),
+            "claim" => at(Kind::PersistentVolumeClaim, &names::claim(base, 0)),
+            "deployment" => at(Kind::Deployment, base),
+            "statefulset" => at(Kind::StatefulSet, base),
+            "service" => at(Kind::Service, base),
+            "namespace" => at(Kind::Namespace, base),
+            "quota" => at(Kind::ResourceQuota, "trueup"),
+            other => unreachable!("no object is called {other}"),
+        },
+    }
+}

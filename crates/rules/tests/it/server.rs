@@ -1,0 +1,245 @@
+//! As much of an API server as plans lean on: one uid per incarnation, a version per write,
+//! finalizers that hold what is being deleted, and the collector that takes what lost its owner.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use trueup_model::key::{Kind, ResourceKey};
+
+const CLAIM_PROTECTION: &str = "kubernetes.io/pvc-protection";
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Server {
+    pub(crate) objects: BTreeMap<ResourceKey, Value>,
+    pub(crate) pods: Vec<Value>,
+    /// What our field manager applied last, so that what it no longer says is taken away.
+    applied: BTreeMap<ResourceKey, Value>,
+    version: u64,
+    incarnations: u64,
+}
+
+impl Server {
+    /// Server-side apply, by the one manager that is ours.
+    pub(crate) fn apply(&mut self, key: &ResourceKey, object: &Value) {
+        let before = self.objects.get(key).cloned();
+        let mut after = before.clone().unwrap_or_else(|| json!({}));
+        if let Some(applied) = self.applied.get(key) {
+            drop_unsaid(&mut after, applied, object);
+        }
+        overlay(&mut after, object);
+        self.applied.insert(key.clone(), object.clone());
+        self.store(key, before.as_ref(), after);
+    }
+
+    /// Somebody else writes, or makes, an object.
+    pub(crate) fn edit(&mut self, key: &ResourceKey, change: impl FnOnce(&mut Value)) {
+        let before = self.objects.get(key).cloned();
+        let mut after = before.clone().unwrap_or_else(
+            || json!({"kind": key.kind.as_str(), "metadata": {"name": key.name}}),
+        );
+        change(&mut after);
+        self.store(key, before.as_ref(), after);
+    }
+
+    /// A delete that names the incarnation and the version it was judged by.
+    pub(crate) fn guarded_delete(&mut self, key: &ResourceKey, uid: &str, version: &str) {
+        let metadata = &self.objects[key]["metadata"];
+        assert_eq!(metadata["uid"], uid, "{key} is another incarnation");
+        assert_eq!(metadata["resourceVersion"], version, "{key} has moved on");
+        self.delete(key);
+    }
+
+    /// Any delete: what has finalizers stays until they are gone.
+    pub(crate) fn delete(&mut self, key: &ResourceKey) {
+        if !self.objects.contains_key(key) {
+            return;
+        }
+        self.edit(key, |object| {
+            object["metadata"]["deletionTimestamp"] = json!("2030-01-01T00:00:00Z");
+        });
+        self.finish(key);
+    }
+
+    /// A patch of the finalizers, guarded like a delete.
+    pub(crate) fn release(&mut self, key: &ResourceKey, version: &str, finalizers: &[String]) {
+        let metadata = &self.objects[key]["metadata"];
+        assert_eq!(metadata["resourceVersion"], version, "{key} has moved on");
+        self.edit(key, |object| {
+            object["metadata"]["finalizers"] = json!(finalizers);
+        });
+        self.finish(key);
+    }
+
+    /// The controllers come to rest: pods are as the workload says and ready, claims of none go.
+    pub(crate) fn catch_up(&mut self) {
+        let workload = self
+            .objects
+            .iter()
+            .find(|(key, _)| matches!(key.kind, Kind::Deployment | Kind::StatefulSet))
+            .map(|(key, object)| (key.clone(), object.clone()));
+        let Some((key, object)) = workload else {
+            self.pods.clear();
+            self.let_claims_go();
+            return;
+        };
+        let replicas = object["spec"]["replicas"].as_u64().unwrap_or(1);
+        let generation = object["metadata"]["generation"].clone();
+        self.pods = (0..replicas)
+            .map(|ordinal| ready_pod(&format!("{}-{ordinal}", key.name)))
+            .collect();
+        self.edit(&key, |object| {
+            object["status"] = json!({
+                "observedGeneration": generation, "replicas": replicas,
+                "updatedReplicas": replicas, "readyReplicas": replicas,
+            });
+        });
+    }
+
+    /// The namespace is deleted: everything in it goes, but for what a finalizer holds.
+    pub(crate) fn delete_namespace(&mut self) {
+        let keys: Vec<_> = self.objects.keys().cloned().collect();
+        for key in keys {
+            self.delete(&key);
+        }
+    }
+
+    fn let_claims_go(&mut self) {
+        let claims: Vec<_> = self
+            .objects
+            .iter()
+            .filter(|(key, object)| key.kind == Kind::PersistentVolumeClaim && is_going(object))
+            .map(|(key, _)| key.clone())
+            .collect();
+        for key in claims {
+            self.edit(&key, |claim| claim["metadata"]["finalizers"] = json!([]));
+            self.finish(&key);
+        }
+    }
+
+    fn store(&mut self, key: &ResourceKey, before: Option<&Value>, mut after: Value) {
+        if before == Some(&after) {
+            return;
+        }
+        self.version += 1;
+        let generation = |object: &Value| object["metadata"]["generation"].as_i64().unwrap_or(0);
+        let spec_changed = before.is_none_or(|before| before["spec"] != after["spec"]);
+        let number = before.map_or(0, generation) + i64::from(spec_changed);
+        if before.is_none() {
+            self.incarnations += 1;
+            after["metadata"]["uid"] = json!(format!("uid-{}", self.incarnations));
+            complete(key.kind, &mut after);
+        }
+        after["metadata"]["generation"] = json!(number);
+        after["metadata"]["resourceVersion"] = json!(self.version.to_string());
+        self.objects.insert(key.clone(), after);
+    }
+
+    /// Takes away what is being deleted and held by nothing, and then what it owned.
+    fn finish(&mut self, key: &ResourceKey) {
+        let held = |object: &Value| {
+            object["metadata"]["finalizers"]
+                .as_array()
+                .is_some_and(|list| !list.is_empty())
+        };
+        if !self
+            .objects
+            .get(key)
+            .is_some_and(|object| is_going(object) && !held(object))
+        {
+            return;
+        }
+        self.applied.remove(key);
+        let gone = self.objects.remove(key).unwrap_or_default();
+        let orphans: Vec<_> = self
+            .objects
+            .iter()
+            .filter(|(_, object)| {
+                object["metadata"]["ownerReferences"]
+                    .as_array()
+                    .is_some_and(|owners| {
+                        !owners.is_empty()
+                            && owners.iter().all(|o| o["uid"] == gone["metadata"]["uid"])
+                    })
+            })
+            .map(|(key, _)| key.clone())
+            .collect();
+        for orphan in orphans {
+            self.delete(&orphan);
+        }
+    }
+}
+
+fn is_going(object: &Value) -> bool {
+    object["metadata"]["deletionTimestamp"].is_string()
+}
+
+/// What the server adds to a new object by itself.
+fn complete(kind: Kind, object: &mut Value) {
+    match kind {
+        Kind::Deployment => object["spec"]["progressDeadlineSeconds"] = json!(600),
+        Kind::Service => object["spec"]["clusterIP"] = json!("10.0.0.7"),
+        Kind::PersistentVolumeClaim => {
+            object["metadata"]["finalizers"] = json!([CLAIM_PROTECTION]);
+            object["status"] = json!({"phase": "Bound"});
+        }
+        _ => {}
+    }
+}
+
+fn ready_pod(name: &str) -> Value {
+    json!({
+        "metadata": {"name": name, "uid": format!("pod-{name}")},
+        "spec": {"nodeName": "simulated-1"},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+    })
+}
+
+/// Lists whose entries are known by name; foreign entries stay beside ours.
+fn by_name(list: &[Value]) -> bool {
+    !list.is_empty() && list.iter().all(|entry| entry["name"].is_string())
+}
+
+fn overlay(current: &mut Value, said: &Value) {
+    match (current, said) {
+        (Value::Object(current), Value::Object(said)) => {
+            for (name, value) in said {
+                overlay(current.entry(name).or_insert(Value::Null), value);
+            }
+        }
+        (Value::Array(current), Value::Array(said)) if by_name(said) => {
+            for entry in said {
+                let found = current.iter_mut().find(|o| o["name"] == entry["name"]);
+                match found {
+                    Some(found) => overlay(found, entry),
+                    None => current.push(entry.clone()),
+                }
+            }
+        }
+        (current, said) => *current = said.clone(),
+    }
+}
+
+/// Takes away what was said before and is not said now.
+fn drop_unsaid(current: &mut Value, before: &Value, now: &Value) {
+    match (current, before) {
+        (Value::Object(current), Value::Object(before)) => {
+            for (name, value) in before {
+                match (now.get(name), current.get_mut(name)) {
+                    (Some(now), Some(current)) => drop_unsaid(current, value, now),
+                    (None, Some(_)) => {
+                        current.remove(name);
+                    }
+                    (_, None) => {}
+                }
+            }
+        }
+        (Value::Array(current), Value::Array(before)) if by_name(before) => {
+            let unsaid = |entry: &Value| {
+                let named = |list: &[Value]| list.iter().any(|o| o["name"] == entry["name"]);
+                named(before) && !now.as_array().is_some_and(|now| named(now))
+            };
+            current.retain(|entry| !unsaid(entry));
+        }
+        _ => {}
+    }
+}

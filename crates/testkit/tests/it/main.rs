@@ -1,0 +1,4 @@
+//! The house rules that no compiler checks.
+
+mod edges;
+mod tidy;
