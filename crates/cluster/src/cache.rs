@@ -104,6 +104,19 @@ impl Cache {
         self.unit_of(key.kind, &known)
     }
 
+    /// Drops what stands at the order's keys without our label: watches do not tell of such objects,
+    /// so whatever a read once found there must be read again.
+    pub(crate) fn forget_unwatched(&mut self, order: &Order) {
+        for key in order.recorded.keys() {
+            let unwatched = |object: &Arc<Value>| {
+                object["metadata"]["labels"][names::MANAGED_BY] != names::MANAGER
+            };
+            if self.objects.get(key).is_some_and(unwatched) {
+                self.objects.remove(key);
+            }
+        }
+    }
+
     /// The server took our delete: until a watch says more, the object counts as terminating.
     pub(crate) fn terminating(&mut self, key: &ResourceKey, uid: &str) {
         if let Some(known) = self.objects.get_mut(key)

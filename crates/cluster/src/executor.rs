@@ -192,6 +192,8 @@ impl Work {
     fn hear(&mut self, news: News) {
         let touched: Vec<Unit> = match news {
             News::Touched(units) => units.into_iter().collect(),
+            // Before every kind was listed a pass could only be deferred again.
+            News::Returned if !self.shared.cache().is_complete() => Vec::new(),
             News::Returned => self.slots.keys().copied().collect(),
         };
         for unit in touched {

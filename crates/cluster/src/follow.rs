@@ -34,7 +34,7 @@ pub(crate) enum News {
 
 /// Between tries to reach a cluster that is away.
 const PAUSE_LEAST: Duration = Duration::from_millis(500);
-const PAUSE_MOST: Duration = Duration::from_secs(5);
+const PAUSE_MOST: Duration = Duration::from_secs(2);
 
 impl Follower {
     /// Follows for ever; ends only when nobody listens any more.

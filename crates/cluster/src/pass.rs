@@ -91,6 +91,10 @@ impl Shared {
         match action {
             Action::Apply { key, object, change } => {
                 in_order(order, key)?;
+                if is_new(change) && self.is_taken(key).await? {
+                    // What stands there is in the cache now; the next plan judges whose it is.
+                    return Ok(None);
+                }
                 let stored = self.cluster.apply(key, object).await?;
                 crash::point("executor.applied");
                 self.cache().present(key.kind, stored);
@@ -115,17 +119,19 @@ impl Shared {
         }
     }
 
-    /// After a conflict: what really stands there now.
-    async fn reread(&self, key: &ResourceKey) -> Result<(), CallError> {
+    /// What really stands there now: after a conflict, and before something is made. A name is no
+    /// proof, and applying by force would take over whatever somebody else put there.
+    async fn is_taken(&self, key: &ResourceKey) -> Result<bool, CallError> {
         match self.cluster.get(key).await? {
             Some(object) => {
                 self.cache().present(key.kind, object);
+                Ok(true)
             }
             None => {
                 self.cache().forget(key);
+                Ok(false)
             }
         }
-        Ok(())
     }
 }
 
@@ -139,6 +145,7 @@ async fn loop_rounds(
     if !shared.cache().is_complete() {
         return Outcome::Deferred { why: "the cluster has not been seen whole yet".to_owned() };
     }
+    shared.cache().forget_unwatched(order);
     for _round in 0..ROUNDS {
         let observed = shared.look(order, project_ready);
         let plan = plan(order, &observed, &shared.proofs);
@@ -161,7 +168,7 @@ async fn loop_rounds(
             match answer {
                 Ok(change) => changes.extend(change),
                 Err(CallError::Conflict(_)) => {
-                    if let Err(error) = shared.reread(key(action)).await {
+                    if let Err(error) = shared.is_taken(key(action)).await {
                         return failure(&error);
                     }
                 }
@@ -193,6 +200,11 @@ async fn prove(
             Err(Outcome::Waiting { on: format!("PersistentVolume/{volume} to be gone") })
         }
     }
+}
+
+/// Whether a write makes something that nobody has seen there.
+const fn is_new(change: &Change) -> bool {
+    matches!(change, Change::Created { .. } | Change::DeletedExternally { .. })
 }
 
 /// The executor's own guard: whatever a plan says, a key outside of the order is never touched.

@@ -26,7 +26,8 @@ fn checks() -> Vec<(&'static str, Check)> {
         ("what others edit is put right", |rig| reverts(rig).boxed()),
         ("a deletion ends with a receipt", |rig| deletes(rig).boxed()),
         ("a disk goes with its service, and its volume too", |rig| deletes_disk(rig).boxed()),
-        ("what is not ours is never touched", |rig| spares(rig).boxed()),
+        ("what is not ours is never touched", |rig| spares(rig, true).boxed()),
+        ("nor is what we never saw because it lacks our label", |rig| spares(rig, false).boxed()),
         ("an anchor deleted from outside is replaced", |rig| reanchors(rig).boxed()),
         ("a closed fence lets no write through", |rig| obeys_fence(rig).boxed()),
         ("a new executor finds the work of the last one done", |rig| resumes(rig).boxed()),
@@ -170,15 +171,16 @@ async fn deletes_disk(mut rig: Rig) {
     assert!(!left, "the volume should be gone when its receipt is given");
 }
 
-async fn spares(mut rig: Rig) {
+/// A foreign object under one of our keys; with our label or not, it has no proof.
+async fn spares(mut rig: Rig, labelled: bool) {
     rig.order_until(rig.project(), converged).await;
     let order = rig.service(1, web(1));
     let config = key(&order, Kind::ConfigMap, names::config);
-    // It carries our label, but nobody can copy a proof that was never made.
+    let labels = if labelled { serde_json::json!({names::MANAGED_BY: names::MANAGER}) } else { serde_json::json!({}) };
     let foreign = serde_json::json!({
         "apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": config.name, "namespace": config.namespace,
-                     "labels": {names::MANAGED_BY: names::MANAGER}},
+                     "labels": labels},
         "data": {"precious": "data"},
     });
     rig.cluster.apply(&config, &foreign).await.unwrap();

@@ -42,6 +42,24 @@ func Apply(ctx context.Context, client kubernetes.Interface, nodes int) error {
 	return nil
 }
 
+// ForgetLeases removes the leases that an earlier simulator held on its nodes. A new one has another
+// identity and would leave the nodes alone until they run out, which takes 40 seconds.
+func ForgetLeases(ctx context.Context, client kubernetes.Interface) error {
+	selector := meta.ListOptions{LabelSelector: ClassLabel + "=" + ClassSimulated}
+	nodes, err := client.CoreV1().Nodes().List(ctx, selector)
+	if err != nil {
+		return fmt.Errorf("cannot list the simulated nodes: %w", err)
+	}
+	leases := client.CoordinationV1().Leases(core.NamespaceNodeLease)
+	for _, node := range nodes.Items {
+		err := leases.Delete(ctx, node.Name, meta.DeleteOptions{})
+		if err != nil && !errors.IsNotFound(err) {
+			return fmt.Errorf("cannot remove the lease of the node %s: %w", node.Name, err)
+		}
+	}
+	return nil
+}
+
 func createStorageClass(ctx context.Context, client kubernetes.Interface) error {
 	reclaim := core.PersistentVolumeReclaimDelete
 	binding := storage.VolumeBindingImmediate

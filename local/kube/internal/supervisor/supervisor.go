@@ -119,6 +119,9 @@ func (c *cluster) start(ctx context.Context, set parts.Set, nodes int) error {
 	if err := c.await(ctx, "kube-apiserver", apiAnswers(client)); err != nil {
 		return err
 	}
+	if err := seed.ForgetLeases(ctx, client); err != nil {
+		return err
+	}
 	// These keep trying by themselves, so nothing waits for them.
 	c.launch(set.ControllerManager(), 2*time.Second)
 	c.launch(set.Scheduler(), 2*time.Second)

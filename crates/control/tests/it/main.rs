@@ -1,0 +1,4 @@
+//! The loops on a real Postgres and a cluster in memory.
+
+mod rig;
+mod tenure;

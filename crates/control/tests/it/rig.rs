@@ -1,0 +1,148 @@
+//! A control plane for one test: its own database, its own cluster, loops that can be stopped.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use prometheus_client::registry::Registry;
+use serde_json::{Map, Value, json};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use trueup_cluster::Cluster;
+use trueup_control::{Metrics, Sealer, Tenure};
+use trueup_model::Clock;
+use trueup_model::status::{Health, Phase};
+use trueup_rules::admit::Ask;
+use trueup_store::door::{Asker, DeleteAsk, ServiceAsk};
+use trueup_store::{DbClock, ServiceDetail, Signals};
+use trueup_testkit::fake_cluster::FakeCluster;
+use trueup_testkit::test_db::{TestDb, name};
+
+const LONG: Duration = Duration::from_secs(30);
+const LOOK: Duration = Duration::from_millis(10);
+
+pub(crate) struct Rig {
+    pub(crate) db: TestDb,
+    pub(crate) fake: FakeCluster,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) signals: Signals,
+    tasks: JoinSet<()>,
+}
+
+impl Rig {
+    pub(crate) async fn new() -> Self {
+        let clock: Arc<dyn Clock> = Arc::new(DbClock::unanchored());
+        Self { db: TestDb::new().await, fake: FakeCluster::new(), clock, signals: Signals::default(), tasks: JoinSet::new() }
+    }
+
+    /// Starts the loops of one process; cancelling the answer stops them in order.
+    pub(crate) fn start(&mut self, holder: &str) -> CancellationToken {
+        let cluster: Arc<dyn Cluster> = Arc::new(self.fake.clone());
+        self.start_on(holder, cluster)
+    }
+
+    pub(crate) fn start_on(&mut self, holder: &str, cluster: Arc<dyn Cluster>) -> CancellationToken {
+        let metrics = Metrics::register(&mut Registry::default());
+        let stop = CancellationToken::new();
+        let tenure = Tenure {
+            worker: self.db.worker.clone(),
+            signals: self.signals.clone(),
+            clock: Arc::clone(&self.clock),
+            metrics: metrics.clone(),
+            cluster,
+            cluster_id: self.db.cluster,
+            holder: holder.to_owned(),
+            master_key: [7; 32],
+        };
+        let sealer = Sealer {
+            worker: self.db.worker.clone(),
+            signals: self.signals.clone(),
+            clock: Arc::clone(&self.clock),
+            metrics,
+        };
+        self.tasks.spawn(tenure.run(stop.clone()));
+        let sealing = stop.clone();
+        self.tasks.spawn(async move {
+            tokio::select! {
+                () = sealer.run() => {}
+                () = sealing.cancelled() => {}
+            }
+        });
+        stop
+    }
+
+    /// Waits until every loop that was started has ended.
+    pub(crate) async fn ended(&mut self) {
+        while self.tasks.join_next().await.is_some() {}
+    }
+
+    /// Ends all loops at once, as a crash would.
+    pub(crate) async fn crash(&mut self) {
+        self.tasks.shutdown().await;
+    }
+
+    pub(crate) async fn declare_project(&self) {
+        let owner = self.db.owner();
+        let asker = Asker { principal: &owner, trace: None };
+        let now = self.clock.now();
+        self.db.app.accept_project(self.db.org, &name("shop"), &asker, now).await.expect("a project should be accepted");
+        self.signals.wake();
+        self.signals.event();
+    }
+
+    /// Declares a web service with this image.
+    pub(crate) async fn declare(&self, service: &str, image: &str) {
+        let owner = self.db.owner();
+        let asker = Asker { principal: &owner, trace: None };
+        let parameters: Map<String, Value> = json!({"image": image}).as_object().unwrap().clone();
+        let ask = Ask { template: "web@1".parse().unwrap(), parameters };
+        let wanted = ServiceAsk { project: "shop", name: &name(service), ask: &ask, if_generation: None };
+        let accepted = self.db.app.accept_service(self.db.org, &wanted, &asker, self.clock.now()).await;
+        assert!(accepted.expect("a service should be accepted").changed);
+        self.signals.wake();
+        self.signals.event();
+    }
+
+    pub(crate) async fn delete(&self, service: &str) -> String {
+        let owner = self.db.owner();
+        let asker = Asker { principal: &owner, trace: None };
+        let wanted = DeleteAsk { project: "shop", service, if_generation: None };
+        let accepted = self.db.app.delete_service(self.db.org, &wanted, &asker, self.clock.now()).await;
+        self.signals.wake();
+        accepted.expect("a deletion should be accepted").row.service.id.to_string()
+    }
+
+    pub(crate) async fn get(&self, service: &str) -> ServiceDetail {
+        let found = self.db.app.find_service(self.db.org, "shop", service).await;
+        found.expect("the database should answer").unwrap_or_else(|| panic!("{service} should be there"))
+    }
+
+    pub(crate) async fn until(&self, service: &str, wanted: impl Fn(&ServiceDetail) -> bool) -> ServiceDetail {
+        let reached = tokio::time::timeout(LONG, async {
+            loop {
+                let detail = self.get(service).await;
+                if wanted(&detail) {
+                    return detail;
+                }
+                self.clock.sleep(LOOK).await;
+            }
+        });
+        match reached.await {
+            Ok(detail) => detail,
+            Err(_) => panic!("{service} did not get there: {:#?}", self.get(service).await.row.status),
+        }
+    }
+
+    pub(crate) async fn until_running(&self, service: &str) -> ServiceDetail {
+        self.until(service, running).await
+    }
+}
+
+pub(crate) fn running(detail: &ServiceDetail) -> bool {
+    let status = &detail.row.status;
+    (status.phase, status.health) == (Phase::Running, Health::Healthy)
+        && status.applied_generation == Some(detail.row.service.generation)
+}
+
+pub(crate) fn deleted(detail: &ServiceDetail) -> bool {
+    detail.row.status.phase == Phase::Deleted && detail.receipt.is_some()
+}
