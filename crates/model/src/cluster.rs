@@ -41,3 +41,30 @@ impl Freshness {
 pub fn is_stale(heard: Option<Timestamp>, now: Timestamp) -> bool {
     heard.is_none_or(|heard| now.duration_since(heard).as_secs() > STALE_AFTER_SECONDS)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    #[test]
+    fn silence_is_stale_only_after_its_time() {
+        assert!(is_stale(None, at(0)), "never heard");
+        assert!(!is_stale(Some(at(0)), at(STALE_AFTER_SECONDS)));
+        assert!(is_stale(Some(at(0)), at(STALE_AFTER_SECONDS + 1)));
+        assert!(!is_stale(Some(at(9)), at(0)), "a clock that went back proves no silence");
+    }
+
+    #[test]
+    fn a_cluster_is_as_fresh_as_its_quietest_kind() {
+        let mut freshness = Freshness::default();
+        for (kind, second) in Kind::WATCHED.into_iter().zip(100..) {
+            assert_eq!(freshness.oldest(), None, "{kind} was never heard");
+            freshness.heard.insert(kind, at(second));
+        }
+        assert_eq!(freshness.oldest(), Some(at(100)));
+    }
+}

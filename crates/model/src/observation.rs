@@ -123,3 +123,56 @@ impl Cause {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::Kind;
+
+    fn seen() -> Observation {
+        Observation {
+            generation: 1,
+            applied: true,
+            objects: vec![Sighting {
+                key: ResourceKey::new(Kind::Service, "shop", "web"),
+                uid: "1".to_owned(),
+                resource_version: "7".to_owned(),
+                terminating: false,
+            }],
+            workload: None,
+            pods: Vec::new(),
+            as_of: Timestamp::UNIX_EPOCH,
+        }
+    }
+
+    #[test]
+    fn a_new_version_or_time_alone_is_no_news() {
+        let mut later = seen();
+        later.objects[0].resource_version = "8".to_owned();
+        later.as_of = Timestamp::from_second(60).unwrap();
+        assert!(later.same_as(&seen()));
+    }
+
+    #[test]
+    fn anything_that_matters_is_news() {
+        let twists: [fn(&mut Observation); 5] = [
+            |o| o.generation = 2,
+            |o| o.applied = false,
+            |o| o.objects[0].uid = "2".to_owned(),
+            |o| o.objects[0].terminating = true,
+            |o| o.objects.clear(),
+        ];
+        for (number, twist) in twists.into_iter().enumerate() {
+            let mut other = seen();
+            twist(&mut other);
+            assert!(!other.same_as(&seen()), "twist {number}");
+        }
+    }
+
+    #[test]
+    fn evidence_stored_before_a_field_was_known_still_reads() {
+        let old = r#"{"wanted": 2, "updated": 2, "ready": 2, "current": true}"#;
+        let seen: WorkloadSeen = serde_json::from_str(old).unwrap();
+        assert_eq!(seen.existing, 0);
+    }
+}

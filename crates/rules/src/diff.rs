@@ -17,6 +17,10 @@ fn differs(wanted: &Value, live: &Value, path: &mut String) -> bool {
         (Value::Object(wanted), Value::Object(live)) => wanted.iter().any(|(name, value)| {
             descend(path, name, |path| differs(value, live.get(name).unwrap_or(&Value::Null), path))
         }),
+        // Finalizers are a set that many write: others' beside ours are no difference.
+        (Value::Array(wanted), Value::Array(live)) if path == "metadata.finalizers" => {
+            !wanted.iter().all(|finalizer| live.contains(finalizer))
+        }
         (Value::Array(wanted), Value::Array(live)) => list_differs(wanted, live, path),
         // An empty object or list and none at all are the same to the API server.
         (wanted, Value::Null) => !is_empty(wanted),
@@ -98,6 +102,17 @@ mod tests {
         for (wanted, live, path) in cases {
             assert_eq!(first_difference(&wanted, &live).as_deref(), Some(path));
         }
+    }
+
+    #[test]
+    fn a_foreign_finalizer_beside_ours_is_no_difference() {
+        let wanted = json!({"metadata": {"finalizers": ["ours"]}});
+        let held = |by: &[&str]| json!({"metadata": {"finalizers": by}});
+        assert_eq!(first_difference(&wanted, &held(&["theirs", "ours"])), None);
+        assert_eq!(
+            first_difference(&wanted, &held(&["theirs"])).as_deref(),
+            Some("metadata.finalizers")
+        );
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use trueup_model::key::Kind;
-use trueup_model::observation::{Observation, WorkloadSeen};
+use trueup_model::observation::Observation;
 use trueup_model::report::Outcome;
 use trueup_model::service::DesiredState;
 use trueup_model::status::{
@@ -99,22 +99,26 @@ fn phase(inputs: &Inputs, applied: Option<i64>) -> Phase {
 fn serves(inputs: &Inputs) -> bool {
     let ran = inputs.previous.phase == Phase::Running
         && inputs.previous.applied_generation == Some(inputs.generation);
-    ran || is_complete(inputs.observation.workload.as_ref())
+    ran || is_complete(&inputs.observation)
 }
 
 /// Nothing runs any more: the workload says so, and no pod contradicts it.
 fn rests(inputs: &Inputs) -> bool {
-    is_complete(inputs.observation.workload.as_ref()) && inputs.observation.pods.is_empty()
+    is_complete(&inputs.observation) && inputs.observation.pods.is_empty()
 }
 
 /// Every pod is of the newest revision and ready.
 ///
-/// Ready pods alone prove nothing: in the middle of a roll the old revision's are counted too.
-fn is_complete(workload: Option<&WorkloadSeen>) -> bool {
-    // A project has no workload: its objects being there is all there is to it.
-    workload.is_none_or(|seen| {
-        seen.current && [seen.existing, seen.updated, seen.ready] == [seen.wanted; 3]
-    })
+/// Ready pods alone prove nothing: in the middle of a roll the old revision's are counted too. No
+/// workload proves less: only a project has none, and its namespace is what there is to see of it.
+fn is_complete(seen: &Observation) -> bool {
+    match &seen.workload {
+        Some(pods) => pods.current && [pods.existing, pods.updated, pods.ready] == [pods.wanted; 3],
+        None => seen
+            .objects
+            .iter()
+            .any(|object| object.key.kind == Kind::Namespace && !object.terminating),
+    }
 }
 
 fn underway(inputs: &Inputs, applied: Option<i64>) -> Phase {
@@ -122,7 +126,7 @@ fn underway(inputs: &Inputs, applied: Option<i64>) -> Phase {
     let ran_before = match inputs.previous.phase {
         Phase::Running | Phase::Updating | Phase::Paused => true,
         // Blocked hides what was before it; a generation that was carried whole does not.
-        Phase::Blocked => applied.is_some(),
+        Phase::Blocked => inputs.previous.applied_generation.is_some(),
         Phase::Accepted | Phase::Creating | Phase::Deleting | Phase::Deleted => false,
     };
     if nothing_yet {
@@ -140,14 +144,14 @@ fn health(inputs: &Inputs, phase: Phase) -> Health {
     }
     let pods_in_trouble = inputs.observation.pods.iter().any(|pod| pod.problem.is_some());
     let workload = inputs.observation.workload.as_ref();
-    let ready = workload.map_or(0, |seen| seen.ready);
+    let (ready, wanted) = workload.map_or((0, 0), |seen| (seen.ready, seen.wanted));
     match phase {
         // What blocks a change does not stop the pods that serve already.
         Phase::Blocked if ready > 0 => Health::Degraded,
         Phase::Blocked => Health::Error,
         Phase::Paused | Phase::Deleted => Health::Healthy,
-        Phase::Running if is_complete(workload) => Health::Healthy,
-        Phase::Running if ready > 0 => Health::Degraded,
+        Phase::Running if is_complete(&inputs.observation) => Health::Healthy,
+        Phase::Running if ready > 0 && ready < wanted => Health::Degraded,
         Phase::Running | Phase::Creating | Phase::Updating if pods_in_trouble => {
             if ready > 0 {
                 Health::Degraded
@@ -187,8 +191,10 @@ fn pod_condition(observation: &Observation) -> Option<(Reason, String)> {
         return Some((Reason::PodsNotReady, message));
     }
     let workload = observation.workload.as_ref()?;
-    (observation.applied && !is_complete(Some(workload))).then(|| {
-        let message = if workload.wanted == 0 {
+    (observation.applied && !is_complete(observation)).then(|| {
+        let message = if !workload.current {
+            "the cluster has not taken up the newest change yet".to_owned()
+        } else if workload.wanted == 0 {
             "pods are still stopping".to_owned()
         } else if workload.ready >= workload.wanted {
             "pods of the generation before are still being replaced".to_owned()

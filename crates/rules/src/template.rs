@@ -135,6 +135,10 @@ fn check_map(value: &Value) -> Result<(), String> {
         if text.len() > 32_768 || text.contains('\0') {
             return Err(format!("the value of `{name}` must be at most 32 KiB and without NUL"));
         }
+        together = together.saturating_add(text.len());
+    }
+    if together > MOST_TEXT {
+        return Err("all values together must be at most 1 MiB".to_owned());
     }
     Ok(())
 }

@@ -42,19 +42,13 @@ pub(crate) fn at(second: i64) -> Timestamp {
 
 /// A template as it is shipped.
 pub(crate) fn template(name: &str) -> Template {
-    let path = format!(
-        "{}/../../templates/{name}.yaml",
-        env!("CARGO_MANIFEST_DIR")
-    );
+    let path = format!("{}/../../templates/{name}.yaml", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&path).expect("a shipped template");
     serde_saphyr::from_str(&text).expect("a template that can be read")
 }
 
 pub(crate) fn reference(template: &Template) -> TemplateRef {
-    TemplateRef {
-        name: template.name.clone(),
-        version: template.version,
-    }
+    TemplateRef { name: template.name.clone(), version: template.version }
 }
 
 /// Parameters from JSON.

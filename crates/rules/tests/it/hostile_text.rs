@@ -1,1 +1,139 @@
-//! x
+//! User text is only ever a leaf: whatever it says, the tree around it is the same (S23).
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use trueup_model::order::{Body, Order};
+use trueup_model::spec::Probe;
+
+use crate::given;
+use crate::manifests::objects;
+
+/// Not part of any name or label that we write.
+const MARK: &str = "zq9";
+
+fn hostile() -> impl Strategy<Value = String> {
+    let known = prop::sample::select(vec![
+        "a\n  hostNetwork: true",
+        "---\nkind: Namespace",
+        "{{ .Values.secret }}",
+        "${HOME} $(HOME) %s",
+        "\"},\"privileged\":true,{\"",
+        "&anchor *anchor <<: *anchor",
+        "!!python/object/apply:os.system",
+        "yes",
+        "null",
+        "1e3",
+        "0x1F",
+        "\u{0}\u{7f}\u{202e}",
+        "',=in (a,b)",
+        "../../etc/passwd",
+        "",
+    ]);
+    let text = prop_oneof![known.prop_map(str::to_owned), any::<String>()];
+    text.prop_map(|text| format!("{text}{MARK}"))
+}
+
+/// A service that says this text wherever a person or a template may say one.
+fn saying(template: &str, text: &str) -> Order {
+    let promised = given::promised(&given::template(template), json!({"image": "plain"}));
+    let mut order = given::order(&promised);
+    if let Body::Service(body) = &mut order.body {
+        let spec = &mut body.spec;
+        spec.image = text.to_owned();
+        spec.args = vec![text.to_owned()];
+        spec.variables.insert("GREETING".to_owned(), text.to_owned());
+        spec.probe = Some(Probe::Http { path: text.to_owned() });
+        if let Some(volume) = &mut spec.volume {
+            volume.path = text.to_owned();
+        }
+    }
+    order
+}
+
+/// Keys, types and lengths, without what the leaves say.
+fn shape(value: &Value) -> Value {
+    match value {
+        Value::Null => Value::Null,
+        Value::Bool(_) => json!("a truth"),
+        Value::Number(_) => json!("a number"),
+        Value::String(_) => json!("a text"),
+        Value::Array(list) => list.iter().map(shape).collect(),
+        Value::Object(map) => map.iter().map(|(key, value)| (key.clone(), shape(value))).collect(),
+    }
+}
+
+/// The paths of leaves that carry the mark; no key may.
+fn marked(value: &Value, path: &str, found: &mut Vec<(String, String)>) {
+    match value {
+        Value::String(text) if text.contains(MARK) => found.push((path.to_owned(), text.clone())),
+        Value::Array(list) => {
+            for (index, value) in list.iter().enumerate() {
+                marked(value, &format!("{path}/{index}"), found);
+            }
+        }
+        Value::Object(map) => {
+            for (key, value) in map {
+                assert!(!key.contains(MARK), "{path} has a key {key:?}");
+                marked(value, &format!("{path}/{key}"), found);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_text_changes_the_shape_of_what_is_written(
+        text in hostile(),
+        template in prop::sample::select(vec!["web", "minecraft"]),
+    ) {
+        let plain = objects(&saying(template, "plain"));
+        let hostile = objects(&saying(template, &text));
+        prop_assert_eq!(plain.len(), hostile.len());
+        for (plain, hostile) in plain.iter().zip(&hostile) {
+            prop_assert_eq!(&plain.key, &hostile.key);
+            prop_assert_eq!(shape(&plain.object), shape(&hostile.object));
+        }
+    }
+
+    #[test]
+    fn a_text_is_found_whole_and_only_where_it_belongs(text in hostile()) {
+        let mut found = Vec::new();
+        for rendered in objects(&saying("minecraft", &text)) {
+            marked(&rendered.object, rendered.key.kind.as_str(), &mut found);
+        }
+        found.sort();
+        let pod = "StatefulSet/spec/template/spec/containers/0";
+        let expected: Vec<(String, String)> = [
+            "ConfigMap/data/GREETING".to_owned(),
+            format!("{pod}/args/0"),
+            format!("{pod}/image"),
+            format!("{pod}/readinessProbe/httpGet/path"),
+            format!("{pod}/volumeMounts/0/mountPath"),
+        ]
+        .into_iter()
+        .map(|path| (path, text.clone()))
+        .collect();
+        prop_assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn the_door_takes_a_text_as_it_is_or_not_at_all(text in hostile()) {
+        let template = given::template("web");
+        let asked = given::parameters(json!({"image": text, "variables": {"GREETING": text}}));
+        match trueup_rules::template::resolve(&template, &asked) {
+            Ok(spec) => {
+                prop_assert_eq!(&spec.image, &text);
+                prop_assert_eq!(&spec.variables["GREETING"], &text);
+            }
+            Err(breaches) => {
+                for breach in breaches {
+                    let ours = ["parameters.image", "parameters.variables"];
+                    prop_assert!(ours.contains(&breach.field.as_str()), "{:?}", breach);
+                }
+            }
+        }
+    }
+}

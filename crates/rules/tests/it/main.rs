@@ -4,8 +4,10 @@
 //! nothing is left to do. What a real server does beyond that is the executor's contract suite.
 
 mod admission;
+mod conditions;
 mod given;
 mod hostile_text;
+mod manifests;
 mod observation;
 mod projection;
 mod properties;

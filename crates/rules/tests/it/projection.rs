@@ -1,1 +1,457 @@
-//! x
+//! What people see, for each thing that can be proved.
+
+use trueup_model::key::{Kind, ResourceKey};
+use trueup_model::observation::{Cause, Observation, PodProblem, PodSeen, Sighting, WorkloadSeen};
+use trueup_model::report::Outcome;
+use trueup_model::service::DesiredState::{Active, Deleted as Gone, Paused as Resting};
+use trueup_model::status::Health::{Degraded, Error, Healthy, Progressing, Unknown};
+use trueup_model::status::Phase::{
+    Accepted, Blocked, Creating, Deleted, Deleting, Paused, Running, Updating,
+};
+use trueup_model::status::{Health, Inputs, Phase, Status};
+use trueup_rules::status::project;
+
+use crate::given::{at, cluster};
+
+/// Inputs of a service of two pods, in its first generation.
+pub(crate) fn inputs(previous: Phase) -> Inputs {
+    Inputs {
+        desired: Active,
+        generation: 1,
+        cluster: cluster(),
+        previous: Status { phase: previous, ..Status::accepted(at(0)) },
+        observation: Observation {
+            generation: 1,
+            applied: true,
+            objects: vec![Sighting {
+                key: ResourceKey::new(Kind::Deployment, "shop", "web"),
+                uid: "uid-5".to_owned(),
+                resource_version: "9".to_owned(),
+                terminating: false,
+            }],
+            workload: Some(pods(2, 2)),
+            pods: Vec::new(),
+            as_of: at(5),
+        },
+        outcome: Outcome::Converged,
+        absent: false,
+    }
+}
+
+/// So many pods of those that are wanted are ready, all of the newest revision.
+pub(crate) fn pods(ready: u32, wanted: u32) -> WorkloadSeen {
+    WorkloadSeen { wanted, existing: wanted, updated: wanted, ready, current: true }
+}
+
+pub(crate) fn troubled(cause: Cause, detail: &str) -> PodSeen {
+    PodSeen {
+        name: "web-0".to_owned(),
+        uid: "u".to_owned(),
+        ready: false,
+        problem: Some(PodProblem { cause, detail: detail.to_owned() }),
+        simulated: false,
+    }
+}
+
+pub(crate) fn waiting() -> Outcome {
+    Outcome::Waiting { on: "something".to_owned() }
+}
+
+pub(crate) fn away() -> Outcome {
+    Outcome::Deferred { why: "the cluster does not answer".to_owned() }
+}
+
+pub(crate) fn stuck() -> Outcome {
+    Outcome::Blocked { why: "something is in the way".to_owned() }
+}
+
+/// Says what differs from a service whose two pods are ready.
+pub(crate) type Twist = fn(&mut Inputs);
+
+fn check(table: &[(&str, Phase, Twist, Phase, Health)]) {
+    for (what, previous, twist, phase, health) in table {
+        let mut given = inputs(*previous);
+        twist(&mut given);
+        let status = project(&given, at(9));
+        assert_eq!((status.phase, status.health), (*phase, *health), "{what}");
+        let since = if *phase == *previous { at(0) } else { at(9) };
+        assert_eq!(status.since, since, "{what}: since");
+    }
+}
+
+pub(crate) fn seen(inputs: &mut Inputs, workload: WorkloadSeen) {
+    inputs.observation.workload = Some(workload);
+}
+
+pub(crate) fn nothing_seen(inputs: &mut Inputs) {
+    inputs.observation.applied = false;
+    inputs.observation.objects.clear();
+    inputs.observation.workload = None;
+}
+
+/// A generation is promised that reality does not carry yet.
+pub(crate) fn newer(inputs: &mut Inputs) {
+    inputs.generation = 2;
+    inputs.observation.generation = 2;
+    inputs.observation.applied = false;
+    inputs.previous.applied_generation = Some(1);
+    inputs.outcome = waiting();
+}
+
+#[test]
+fn a_service_comes_to_life_by_evidence_alone() {
+    check(&[
+        ("nothing was done", Accepted, nothing_seen, Accepted, Unknown),
+        ("written in part", Accepted, |i| i.observation.applied = false, Creating, Progressing),
+        ("pods to come", Creating, |i| seen(i, pods(0, 2)), Creating, Progressing),
+        ("one of two pods", Creating, |i| seen(i, pods(1, 2)), Creating, Progressing),
+        ("all pods", Creating, |_| {}, Running, Healthy),
+        ("all pods at once", Accepted, |_| {}, Running, Healthy),
+        ("no pods wanted", Creating, |i| seen(i, pods(0, 0)), Running, Healthy),
+        (
+            "the workload is gone",
+            Creating,
+            |i| i.observation.workload = None,
+            Creating,
+            Progressing,
+        ),
+        (
+            "an answer to an older spec",
+            Creating,
+            |i| {
+                seen(i, WorkloadSeen { current: false, ..pods(2, 2) });
+            },
+            Creating,
+            Progressing,
+        ),
+    ]);
+}
+
+#[test]
+fn a_change_is_under_way_until_the_new_pods_serve() {
+    check(&[
+        ("not written yet", Running, newer, Updating, Progressing),
+        ("an older pass reports", Running, |i| i.generation = 2, Updating, Progressing),
+        (
+            "old pods are still there",
+            Updating,
+            |i| {
+                seen(i, WorkloadSeen { existing: 3, ..pods(2, 2) });
+            },
+            Updating,
+            Progressing,
+        ),
+        (
+            "new pods are missing",
+            Updating,
+            |i| {
+                seen(i, WorkloadSeen { updated: 1, ..pods(2, 2) });
+            },
+            Updating,
+            Progressing,
+        ),
+        (
+            "the new pods fail, the old serve",
+            Updating,
+            |i| {
+                seen(i, WorkloadSeen { existing: 3, updated: 1, ..pods(2, 2) });
+                i.observation.pods.push(troubled(Cause::ImagePull, ""));
+            },
+            Updating,
+            Degraded,
+        ),
+        ("all is new", Updating, |_| {}, Running, Healthy),
+    ]);
+}
+
+/// It ran as promised in this very generation.
+fn ran(inputs: &mut Inputs) {
+    inputs.previous.applied_generation = Some(1);
+}
+
+#[test]
+fn health_says_how_well_it_runs() {
+    check(&[
+        (
+            "one of two pods",
+            Running,
+            |i| {
+                ran(i);
+                seen(i, pods(1, 2));
+            },
+            Running,
+            Degraded,
+        ),
+        (
+            "no pod, no cause",
+            Running,
+            |i| {
+                ran(i);
+                seen(i, pods(0, 2));
+            },
+            Running,
+            Progressing,
+        ),
+        (
+            "no pod, and the cause",
+            Running,
+            |i| {
+                ran(i);
+                seen(i, pods(0, 2));
+                i.observation.pods.push(troubled(Cause::CrashLoop, ""));
+            },
+            Running,
+            Error,
+        ),
+        (
+            "all pods, roll to come",
+            Running,
+            |i| {
+                ran(i);
+                seen(i, WorkloadSeen { current: false, ..pods(2, 2) });
+            },
+            Running,
+            Progressing,
+        ),
+        (
+            "everything was deleted",
+            Running,
+            |i| {
+                ran(i);
+                nothing_seen(i);
+                i.outcome = waiting();
+            },
+            Running,
+            Progressing,
+        ),
+        (
+            "first pods fail",
+            Creating,
+            |i| {
+                seen(i, pods(0, 2));
+                i.observation.pods.push(troubled(Cause::Unschedulable, ""));
+            },
+            Creating,
+            Error,
+        ),
+        (
+            "a write failed",
+            Running,
+            |i| {
+                ran(i);
+                i.observation.applied = false;
+                i.outcome = Outcome::Failed { why: "admission said no".to_owned() };
+            },
+            Running,
+            Healthy,
+        ),
+    ]);
+}
+
+#[test]
+fn an_unreachable_cluster_is_unknown_and_never_an_error() {
+    check(&[
+        (
+            "never seen",
+            Accepted,
+            |i| {
+                nothing_seen(i);
+                i.outcome = away();
+            },
+            Accepted,
+            Unknown,
+        ),
+        (
+            "it ran",
+            Running,
+            |i| {
+                ran(i);
+                i.outcome = away();
+            },
+            Running,
+            Unknown,
+        ),
+        (
+            "it was failing",
+            Creating,
+            |i| {
+                seen(i, pods(0, 2));
+                i.observation.pods.push(troubled(Cause::ImagePull, ""));
+                i.outcome = away();
+            },
+            Creating,
+            Unknown,
+        ),
+        (
+            "it was going",
+            Deleting,
+            |i| {
+                i.desired = Gone;
+                i.outcome = away();
+            },
+            Deleting,
+            Unknown,
+        ),
+    ]);
+    let mut given = inputs(Running);
+    given.outcome = away();
+    let evidence = project(&given, at(9)).evidence.unwrap();
+    assert_eq!(evidence.observed_at, at(5), "the last evidence stands, with its own time");
+    assert_eq!(evidence.uid.as_deref(), Some("uid-5"));
+    assert_eq!(evidence.resource_version.as_deref(), Some("9"));
+}
+
+#[test]
+fn blocked_is_said_and_what_serves_is_not_denied() {
+    check(&[
+        (
+            "from the start",
+            Accepted,
+            |i| {
+                nothing_seen(i);
+                i.outcome = stuck();
+            },
+            Blocked,
+            Error,
+        ),
+        (
+            "a change",
+            Running,
+            |i| {
+                newer(i);
+                i.outcome = stuck();
+            },
+            Blocked,
+            Degraded,
+        ),
+        (
+            "still",
+            Blocked,
+            |i| {
+                newer(i);
+                i.outcome = stuck();
+            },
+            Blocked,
+            Degraded,
+        ),
+        (
+            "a delete",
+            Deleting,
+            |i| {
+                i.desired = Gone;
+                i.outcome = stuck();
+            },
+            Blocked,
+            Degraded,
+        ),
+        ("freed, a change", Blocked, newer, Updating, Progressing),
+        ("freed, the first time", Blocked, |i| seen(i, pods(0, 2)), Creating, Progressing),
+        ("freed and all there", Blocked, |_| {}, Running, Healthy),
+    ]);
+}
+
+fn resting(inputs: &mut Inputs) {
+    inputs.desired = Resting;
+    seen(inputs, pods(0, 0));
+}
+
+#[test]
+fn paused_means_that_nothing_runs() {
+    check(&[
+        (
+            "not written yet",
+            Running,
+            |i| {
+                newer(i);
+                i.desired = Resting;
+            },
+            Updating,
+            Progressing,
+        ),
+        (
+            "pods still run",
+            Updating,
+            |i| {
+                resting(i);
+                seen(i, WorkloadSeen { existing: 2, ready: 2, ..pods(0, 0) });
+            },
+            Updating,
+            Progressing,
+        ),
+        (
+            "a pod is still stopping",
+            Updating,
+            |i| {
+                resting(i);
+                i.observation
+                    .pods
+                    .push(PodSeen { problem: None, ..troubled(Cause::CrashLoop, "") });
+            },
+            Updating,
+            Progressing,
+        ),
+        ("nothing runs", Updating, resting, Paused, Healthy),
+        ("it stays so", Paused, resting, Paused, Healthy),
+        ("resumed", Paused, newer, Updating, Progressing),
+    ]);
+}
+
+#[test]
+fn deleted_is_said_only_with_proof_of_absence() {
+    check(&[
+        (
+            "on its way",
+            Running,
+            |i| {
+                i.desired = Gone;
+                i.outcome = waiting();
+            },
+            Deleting,
+            Progressing,
+        ),
+        (
+            "nothing seen, nothing proved",
+            Deleting,
+            |i| {
+                i.desired = Gone;
+                nothing_seen(i);
+            },
+            Deleting,
+            Progressing,
+        ),
+        (
+            "proved",
+            Deleting,
+            |i| {
+                i.desired = Gone;
+                nothing_seen(i);
+                i.absent = true;
+            },
+            Deleted,
+            Healthy,
+        ),
+    ]);
+}
+
+#[test]
+fn a_project_is_there_when_its_namespace_is() {
+    fn project_seen(inputs: &mut Inputs) {
+        inputs.observation.workload = None;
+        inputs.observation.objects[0].key = ResourceKey::new(Kind::Namespace, "", "shop");
+    }
+    check(&[
+        ("there", Accepted, project_seen, Running, Healthy),
+        (
+            "going",
+            Running,
+            |i| {
+                project_seen(i);
+                ran(i);
+                i.observation.objects[0].terminating = true;
+                i.outcome = waiting();
+            },
+            Running,
+            Progressing,
+        ),
+    ]);
+}

@@ -1,1 +1,274 @@
-//! x
+//! Whatever happens to a service: planning ends, stays inside its keys, and then is quiet.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+use serde_json::{Value, json};
+use trueup_model::id::ServiceId;
+use trueup_model::key::{Kind, ResourceKey};
+use trueup_model::name::Name;
+use trueup_model::report::Outcome;
+use trueup_model::service::DesiredState;
+use trueup_rules::diff::first_difference;
+use trueup_rules::plan::Action;
+use trueup_rules::{names, render};
+
+use crate::given;
+use crate::world::World;
+
+/// One thing that may happen.
+#[derive(Debug, Clone)]
+enum Deed {
+    /// A person asks for something else.
+    Change(u8),
+    /// A person pauses it, or lets it go on.
+    Desire(DesiredState),
+    /// The executor dies after so many writes of one round.
+    Crash(Index),
+    /// The executor does all there is to do.
+    Reconcile,
+    /// Somebody deletes an object.
+    Delete(Index),
+    /// Somebody changes or removes a field that we own.
+    Edit(Index, Index, bool),
+    /// The controllers come to rest.
+    CatchUp,
+    /// The driver makes the order anew.
+    Reissue,
+}
+
+fn deed() -> impl Strategy<Value = Deed> {
+    prop_oneof![
+        any::<u8>().prop_map(Deed::Change),
+        prop::sample::select(vec![DesiredState::Active, DesiredState::Paused])
+            .prop_map(Deed::Desire),
+        any::<Index>().prop_map(Deed::Crash),
+        Just(Deed::Reconcile),
+        any::<Index>().prop_map(Deed::Delete),
+        any::<(Index, Index, bool)>()
+            .prop_map(|(object, leaf, gone)| Deed::Edit(object, leaf, gone)),
+        Just(Deed::CatchUp),
+        Just(Deed::Reissue),
+    ]
+}
+
+fn template() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec!["web", "minecraft"])
+}
+
+fn service(template: &str) -> World {
+    World::service(given::template(template), json!({"image": "image:0"}))
+}
+
+fn perform(world: &mut World, deed: &Deed) {
+    match deed {
+        Deed::Change(image) => {
+            let image = json!({"image": format!("image:{image}")});
+            world.change(given::parameters(image)).expect("a change that is allowed");
+        }
+        Deed::Desire(desired) => world.desire(*desired),
+        Deed::Crash(after) => {
+            let actions = world.plan().actions;
+            if !actions.is_empty() {
+                for action in &actions[..after.index(actions.len())] {
+                    world.act(action);
+                }
+            }
+            // The next executor looks at once. What is stripped before anybody looked is lost to us.
+            world.look();
+        }
+        Deed::Reconcile => {
+            world.reconcile();
+        }
+        Deed::Delete(which) => {
+            // A claim waits for its pod, and so for a person: that is a story of its own.
+            let key = pick(world, which).filter(|key| key.kind != Kind::PersistentVolumeClaim);
+            if let Some(key) = key {
+                world.server.delete(&key);
+            }
+        }
+        Deed::Edit(which, leaf, gone) => {
+            if let Some(key) = pick(world, which) {
+                // Whether this leaf is ours or the server's own does not matter here.
+                let all = leaves(&world.server.objects[&key]);
+                let path = &all[leaf.index(all.len())];
+                // A finalizer of somebody else holds for as long as they like.
+                if *gone || !path.starts_with("/metadata/finalizers") {
+                    world.server.edit(&key, |live| edit(live, path, *gone));
+                }
+            }
+        }
+        Deed::CatchUp => world.server.catch_up(),
+        Deed::Reissue => world.reissue(),
+    }
+}
+
+fn pick(world: &World, which: &Index) -> Option<ResourceKey> {
+    let keys: Vec<_> = world.server.objects.keys().collect();
+    (!keys.is_empty()).then(|| keys[which.index(keys.len())].clone())
+}
+
+/// The pointers of all leaves that somebody could change: not what makes an object this one, and
+/// not the generation label, which says when we last wrote and is no promise.
+fn leaves(object: &Value) -> Vec<String> {
+    fn walk(value: &Value, path: &str, found: &mut Vec<String>) {
+        let step = |name: &str| format!("{path}/{}", name.replace('~', "~0").replace('/', "~1"));
+        match value {
+            Value::Object(map) => {
+                for (name, value) in map {
+                    walk(value, &step(name), found);
+                }
+            }
+            Value::Array(list) => {
+                for (index, value) in list.iter().enumerate() {
+                    walk(value, &step(&index.to_string()), found);
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+                found.push(path.to_owned());
+            }
+        }
+    }
+    let fixed = [
+        "/apiVersion",
+        "/kind",
+        "/metadata/name",
+        "/metadata/namespace",
+        "/metadata/uid",
+        "/metadata/resourceVersion",
+        "/metadata/generation",
+        "/metadata/deletionTimestamp",
+        "/metadata/labels/trueup.dev~1generation",
+    ];
+    let mut found = Vec::new();
+    walk(object, "", &mut found);
+    found.retain(|path| !fixed.contains(&path.as_str()));
+    found
+}
+
+/// Gives a leaf another value of its type, or takes it away.
+fn edit(object: &mut Value, path: &str, gone: bool) {
+    let (parent, last) = path.rsplit_once('/').expect("a pointer");
+    let last = last.replace("~1", "/").replace("~0", "~");
+    match object.pointer_mut(parent) {
+        Some(Value::Object(map)) if gone => {
+            map.remove(&last);
+        }
+        Some(Value::Array(list)) if gone => {
+            list.remove(last.parse().expect("an index"));
+        }
+        _ => {
+            let leaf = object.pointer_mut(path).expect("a leaf");
+            *leaf = match &*leaf {
+                Value::Bool(truth) => json!(!truth),
+                Value::Number(number) => json!(number.as_i64().unwrap_or(0) + 1),
+                Value::String(text) => json!(format!("{text}-edited")),
+                Value::Null | Value::Array(_) | Value::Object(_) => json!("edited"),
+            };
+        }
+    }
+}
+
+fn name() -> impl Strategy<Value = Name> {
+    let tricky = "(a|b|data|a-anchor|a-config|a-secret|a-00000001|data-a|a-1){1,2}";
+    let free = "[a-z][a-z0-9-]{0,20}[a-z0-9]";
+    prop_oneof![tricky, free].prop_filter_map("a valid name", |text| text.parse().ok())
+}
+
+/// Every key that a service of this name and id may ever touch.
+fn keys(name: &Name, id: u128) -> Vec<ResourceKey> {
+    let template = given::template("minecraft");
+    let mut promised = given::promised(&template, json!({}));
+    promised.object_name =
+        names::object_name(name, ServiceId::from_uuid(uuid::Uuid::from_u128(id)));
+    render::keys(&given::order(&promised)).into_iter().collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn planning_ends_and_then_is_quiet(
+        template in template(),
+        deeds in prop::collection::vec(deed(), 0..14),
+    ) {
+        let mut world = service(template);
+        for deed in &deeds {
+            perform(&mut world, deed);
+        }
+        world.reissue();
+        // `reconcile` itself fails after eight rounds, and on a key outside of the order.
+        let pass = world.reconcile();
+        prop_assert_eq!(pass.outcome, Outcome::Converged);
+        let quiet = world.plan();
+        prop_assert_eq!(quiet.actions, []);
+        prop_assert_eq!(quiet.outcome, Outcome::Converged);
+    }
+
+    #[test]
+    fn deleting_ends_in_proved_absence_whatever_happened_before(
+        template in template(),
+        deeds in prop::collection::vec(deed(), 0..14),
+    ) {
+        let mut world = service(template);
+        for deed in &deeds {
+            perform(&mut world, deed);
+        }
+        world.desire(DesiredState::Deleted);
+        world.reconcile();
+        world.server.catch_up();
+        let pass = world.reconcile();
+        prop_assert!(pass.absent, "{:?}", pass);
+        prop_assert_eq!(&world.server.objects, &BTreeMap::new());
+    }
+
+    #[test]
+    fn an_edit_of_any_field_we_own_is_reverted_in_one_round(
+        template in template(),
+        which in any::<Index>(),
+        leaf in any::<Index>(),
+        gone in any::<bool>(),
+    ) {
+        let mut world = service(template);
+        let written: Vec<(ResourceKey, Value)> = world
+            .reconcile()
+            .rounds
+            .into_iter()
+            .flatten()
+            .filter_map(|action| match action {
+                Action::Apply { key, object, .. } => Some((key, object)),
+                Action::Delete { .. } | Action::ReleaseAnchor { .. } | Action::VerifyAbsence => None,
+            })
+            .collect();
+        let (key, ours) = &written[which.index(written.len())];
+        let all = leaves(ours);
+        let path = &all[leaf.index(all.len())];
+        let live = &world.server.objects[key];
+        prop_assert!(live.pointer(path).is_some(), "{} has no {}", key, path);
+        world.server.edit(key, |live| edit(live, path, gone));
+
+        let pass = world.reconcile();
+        prop_assert_eq!(pass.rounds.len(), 1, "{} {}: {:?}", key, path, pass);
+        prop_assert_eq!(pass.rounds[0].len(), 1);
+        prop_assert_eq!(first_difference(ours, &world.server.objects[key]), None);
+        prop_assert_eq!(world.plan().actions, []);
+    }
+
+    #[test]
+    fn no_key_belongs_to_two_services(a in name(), b in name(), x in 0..3_u128, y in 0..3_u128) {
+        prop_assume!((&a, x) != (&b, y));
+        let (of_a, of_b) = (keys(&a, x), keys(&b, y));
+        prop_assert!(of_a.iter().all(|key| !of_b.contains(key)), "{:?} and {:?}", of_a, of_b);
+    }
+}
+
+#[test]
+fn nothing_is_written_for_an_order_whose_keys_were_not_recorded() {
+    let mut world = World::service(given::template("web"), json!({"image": "a"}));
+    world.order.recorded.clear();
+    let plan = world.plan();
+    assert_eq!(plan.actions, []);
+    let on = "an order that names the next anchor".to_owned();
+    assert_eq!(plan.outcome, Outcome::Waiting { on });
+}

@@ -1,1 +1,97 @@
-//! x
+//! Whether what is shown is the end of the story, and what age does to it.
+
+use trueup_model::report::Outcome;
+use trueup_model::status::{Condition, Health, Phase, Reason, Reconciliation, Status};
+use trueup_rules::status::{aged, project, reconciliation};
+
+use crate::given::at;
+use crate::projection::{inputs, pods};
+
+fn status(phase: Phase) -> Status {
+    let status = project(&inputs(Phase::Creating), at(9));
+    Status { phase, ..status }
+}
+
+fn with_condition(reason: Reason) -> Status {
+    let condition = Condition { reason, message: "why".to_owned() };
+    Status { conditions: vec![condition], ..status(Phase::Running) }
+}
+
+#[test]
+fn each_phase_says_whether_the_story_is_over() {
+    use Reconciliation::{Diverged, Pending, Settled};
+    let table = [
+        (Phase::Accepted, Pending),
+        (Phase::Creating, Pending),
+        (Phase::Updating, Pending),
+        (Phase::Deleting, Pending),
+        (Phase::Running, Settled),
+        (Phase::Paused, Settled),
+        (Phase::Blocked, Diverged),
+        (Phase::Deleted, Settled),
+    ];
+    for (phase, expected) in table {
+        assert_eq!(reconciliation(&status(phase), 1, false), expected, "{phase:?}");
+    }
+}
+
+#[test]
+fn a_newer_promise_or_old_evidence_is_never_final() {
+    for phase in [Phase::Running, Phase::Paused] {
+        assert_eq!(reconciliation(&status(phase), 2, false), Reconciliation::Pending);
+        assert_eq!(reconciliation(&status(phase), 1, true), Reconciliation::Pending);
+    }
+    let gone = status(Phase::Deleted);
+    assert_eq!(reconciliation(&gone, 1, true), Reconciliation::Settled, "absence is for good");
+}
+
+#[test]
+fn a_difference_is_divergence_only_when_it_was_seen() {
+    let table = [
+        (Reason::PodsNotReady, Reconciliation::Diverged),
+        (Reason::Waiting, Reconciliation::Diverged),
+        (Reason::ClusterError, Reconciliation::Diverged),
+        (Reason::ClusterUnreachable, Reconciliation::Pending),
+    ];
+    for (reason, expected) in table {
+        assert_eq!(reconciliation(&with_condition(reason), 1, false), expected, "{reason:?}");
+    }
+}
+
+#[test]
+fn fresh_evidence_is_shown_as_it_is() {
+    let fresh = status(Phase::Running);
+    assert_eq!(aged(fresh.clone(), false), (fresh, None));
+}
+
+#[test]
+fn old_evidence_is_unknown_with_the_last_value_beside_it() {
+    let mut failing = inputs(Phase::Creating);
+    failing.observation.workload = Some(pods(1, 2));
+    for (old, last) in
+        [(status(Phase::Running), Health::Healthy), (project(&failing, at(9)), Health::Progressing)]
+    {
+        let (shown, beside) = aged(old.clone(), true);
+        assert_eq!(shown.health, Health::Unknown);
+        assert_eq!(beside, Some(last));
+        assert_eq!(
+            (shown.phase, shown.since, shown.evidence),
+            (old.phase, old.since, old.evidence)
+        );
+        assert_eq!(shown.conditions.last().map(|c| c.reason), Some(Reason::Stale));
+    }
+}
+
+#[test]
+fn age_invents_nothing() {
+    let mut unheard = inputs(Phase::Running);
+    unheard.outcome = Outcome::Deferred { why: "away".to_owned() };
+    let (shown, beside) = aged(project(&unheard, at(9)), true);
+    assert_eq!((shown.health, beside), (Health::Unknown, None), "Unknown is no last known value");
+
+    let never_seen = Status::accepted(at(0));
+    assert_eq!(aged(never_seen.clone(), true), (never_seen, None));
+
+    let gone = status(Phase::Deleted);
+    assert_eq!(aged(gone.clone(), true), (gone, None), "absence was proved once and for all");
+}

@@ -9,9 +9,7 @@ use std::path::PathBuf;
 use crate::script::play;
 
 fn folder() -> PathBuf {
-    [env!("CARGO_MANIFEST_DIR"), "tests", "it", "scenarios"]
-        .iter()
-        .collect()
+    [env!("CARGO_MANIFEST_DIR"), "tests", "it", "scenarios"].iter().collect()
 }
 
 fn tells_its_story(name: &str) {
@@ -55,6 +53,7 @@ stories! {
     a_blocked_change_does_not_stop_what_runs
     a_change_of_a_variable
     a_change_of_image
+    a_claim_is_deleted_by_somebody
     a_delete_leaves_what_is_not_ours
     a_minecraft_server_is_deleted
     a_minecraft_server_is_made

@@ -45,6 +45,12 @@ fn perform(world: &mut World, words: &[&str]) -> String {
             let pass = world.reconcile();
             return tell::pass(&pass) + &tell::status(&world.status);
         }
+        ["it", "runs"] => {
+            world.reconcile();
+            world.server.catch_up();
+            world.reconcile();
+            return tell::status(&world.status);
+        }
         ["show", object, path] => {
             let key = key(world, object);
             let value = slot(world.server.objects.entry(key.clone()).or_default(), path).clone();
@@ -102,7 +108,9 @@ fn somebody(world: &mut World, deed: &[&str]) {
 fn change(world: &mut World, given: Map<String, Value>) -> String {
     match world.change(given) {
         Ok(Admitted::Unchanged) => "  this is what is promised already\n".to_owned(),
-        Ok(Admitted::Changed(_)) => format!("  accepted as generation {}\n", world.order.generation),
+        Ok(Admitted::Changed(_)) => {
+            format!("  accepted as generation {}\n", world.order.generation)
+        }
         Err(Refused::BeingDeleted) => "  refused: it is being deleted\n".to_owned(),
         Err(Refused::Invalid(breaches)) => breaches
             .iter()
@@ -125,10 +133,9 @@ fn parameters(words: &[&str]) -> Map<String, Value> {
 /// The place a dotted path leads to; steps into a list go by the entries' names.
 fn slot<'a>(value: &'a mut Value, path: &str) -> &'a mut Value {
     path.split('.').fold(value, |value, step| match value {
-        Value::Array(list) => list
-            .iter_mut()
-            .find(|entry| entry["name"] == step)
-            .expect("an entry with this name"),
+        Value::Array(list) => {
+            list.iter_mut().find(|entry| entry["name"] == step).expect("an entry with this name")
+        }
         other => &mut other[step],
     })
 }

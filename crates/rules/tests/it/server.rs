@@ -34,11 +34,12 @@ impl Server {
     /// Somebody else writes, or makes, an object.
     pub(crate) fn edit(&mut self, key: &ResourceKey, change: impl FnOnce(&mut Value)) {
         let before = self.objects.get(key).cloned();
-        let mut after = before.clone().unwrap_or_else(
-            || json!({"kind": key.kind.as_str(), "metadata": {"name": key.name}}),
-        );
+        let mut after = before
+            .clone()
+            .unwrap_or_else(|| json!({"kind": key.kind.as_str(), "metadata": {"name": key.name}}));
         change(&mut after);
         self.store(key, before.as_ref(), after);
+        self.finish(key);
     }
 
     /// A delete that names the incarnation and the version it was judged by.
@@ -57,7 +58,6 @@ impl Server {
         self.edit(key, |object| {
             object["metadata"]["deletionTimestamp"] = json!("2030-01-01T00:00:00Z");
         });
-        self.finish(key);
     }
 
     /// A patch of the finalizers, guarded like a delete.
@@ -67,7 +67,6 @@ impl Server {
         self.edit(key, |object| {
             object["metadata"]["finalizers"] = json!(finalizers);
         });
-        self.finish(key);
     }
 
     /// The controllers come to rest: pods are as the workload says and ready, claims of none go.
@@ -84,9 +83,8 @@ impl Server {
         };
         let replicas = object["spec"]["replicas"].as_u64().unwrap_or(1);
         let generation = object["metadata"]["generation"].clone();
-        self.pods = (0..replicas)
-            .map(|ordinal| ready_pod(&format!("{}-{ordinal}", key.name)))
-            .collect();
+        self.pods =
+            (0..replicas).map(|ordinal| ready_pod(&format!("{}-{ordinal}", key.name))).collect();
         self.edit(&key, |object| {
             object["status"] = json!({
                 "observedGeneration": generation, "replicas": replicas,
@@ -112,7 +110,6 @@ impl Server {
             .collect();
         for key in claims {
             self.edit(&key, |claim| claim["metadata"]["finalizers"] = json!([]));
-            self.finish(&key);
         }
     }
 
@@ -137,15 +134,9 @@ impl Server {
     /// Takes away what is being deleted and held by nothing, and then what it owned.
     fn finish(&mut self, key: &ResourceKey) {
         let held = |object: &Value| {
-            object["metadata"]["finalizers"]
-                .as_array()
-                .is_some_and(|list| !list.is_empty())
+            object["metadata"]["finalizers"].as_array().is_some_and(|list| !list.is_empty())
         };
-        if !self
-            .objects
-            .get(key)
-            .is_some_and(|object| is_going(object) && !held(object))
-        {
+        if !self.objects.get(key).is_some_and(|object| is_going(object) && !held(object)) {
             return;
         }
         self.applied.remove(key);
@@ -154,12 +145,9 @@ impl Server {
             .objects
             .iter()
             .filter(|(_, object)| {
-                object["metadata"]["ownerReferences"]
-                    .as_array()
-                    .is_some_and(|owners| {
-                        !owners.is_empty()
-                            && owners.iter().all(|o| o["uid"] == gone["metadata"]["uid"])
-                    })
+                object["metadata"]["ownerReferences"].as_array().is_some_and(|owners| {
+                    !owners.is_empty() && owners.iter().all(|o| o["uid"] == gone["metadata"]["uid"])
+                })
             })
             .map(|(key, _)| key.clone())
             .collect();
@@ -203,7 +191,15 @@ fn overlay(current: &mut Value, said: &Value) {
     match (current, said) {
         (Value::Object(current), Value::Object(said)) => {
             for (name, value) in said {
-                overlay(current.entry(name).or_insert(Value::Null), value);
+                let slot = current.entry(name).or_insert(Value::Null);
+                match (slot, value) {
+                    (Value::Array(held), Value::Array(said)) if name == "finalizers" => {
+                        let missing: Vec<_> =
+                            said.iter().filter(|one| !held.contains(one)).cloned().collect();
+                        held.extend(missing);
+                    }
+                    (slot, value) => overlay(slot, value),
+                }
             }
         }
         (Value::Array(current), Value::Array(said)) if by_name(said) => {

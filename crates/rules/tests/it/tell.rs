@@ -27,10 +27,10 @@ pub(crate) fn pass(pass: &Pass) -> String {
 
 fn action(action: &Action) -> String {
     match action {
-        Action::Apply { key, change, .. } => format!("write  {:<36} {}", name(key), why(change)),
-        Action::Delete { key, .. } => format!("delete {:<36} it shall be gone", name(key)),
+        Action::Apply { key, change, .. } => format!("write  {:<48} {}", name(key), why(change)),
+        Action::Delete { key, .. } => format!("delete {:<48} it shall be gone", name(key)),
         Action::ReleaseAnchor { key, .. } => {
-            format!("let go {:<36} nothing hangs from it any more", name(key))
+            format!("let go {:<48} nothing hangs from it any more", name(key))
         }
         Action::VerifyAbsence => "read everything afresh, to prove that nothing is left".to_owned(),
     }
@@ -39,7 +39,7 @@ fn action(action: &Action) -> String {
 fn why(change: &Change) -> String {
     match change {
         Change::Created { .. } => "it is not there yet".to_owned(),
-        Change::Updated { .. } => "something newer is promised".to_owned(),
+        Change::Updated { .. } => "what it shall be has changed".to_owned(),
         Change::Removed { .. } => "it was removed".to_owned(),
         Change::DeletedExternally { .. } => "somebody else took it away".to_owned(),
         Change::ModifiedExternally { field, .. } => format!("somebody else changed {field}"),

@@ -69,10 +69,7 @@ impl World {
         let (template, service) = self.promised.as_mut().expect("a service");
         let mut parameters = service.parameters.clone();
         parameters.extend(given);
-        let ask = Ask {
-            template: service.template.clone(),
-            parameters,
-        };
+        let ask = Ask { template: service.template.clone(), parameters };
         let admitted = admit(&ask, Some(template), Some(service))?;
         if let Admitted::Changed(spec) = &admitted {
             service.spec = spec.clone();
@@ -152,11 +149,7 @@ impl World {
             }
         };
         self.settle(&outcome, absent);
-        Pass {
-            rounds,
-            outcome,
-            absent,
-        }
+        Pass { rounds, outcome, absent }
     }
 
     /// Carries out one action, and refuses what no executor would send.
@@ -170,12 +163,7 @@ impl World {
                 self.allow(key);
                 self.server.guarded_delete(key, uid, version);
             }
-            Action::ReleaseAnchor {
-                key,
-                version,
-                finalizers,
-                ..
-            } => {
+            Action::ReleaseAnchor { key, version, finalizers, .. } => {
                 self.allow(key);
                 self.server.release(key, version, finalizers);
             }

@@ -1,0 +1,136 @@
+//! What is written, looked at as a stranger would: nothing privileged, nothing owned across borders.
+
+use serde_json::{Value, json};
+use trueup_model::key::Kind;
+use trueup_model::order::{Body, Order};
+use trueup_rules::render::{self, Rendered};
+use trueup_rules::{names, proof::ProofKey};
+
+use crate::given;
+
+/// Every object of a service, as it would be written.
+pub(crate) fn objects(order: &Order) -> Vec<Rendered> {
+    let proofs: ProofKey = given::proofs();
+    let Body::Service(body) = &order.body else {
+        return render::project(order, &proofs);
+    };
+    let mut anchor = render::service_anchor(order, body, 1, &proofs);
+    anchor.object["metadata"]["uid"] = json!("uid-1");
+    let owner = render::current_anchor(&anchor.object).expect("an anchor with a uid");
+    let mut objects = vec![anchor];
+    objects.extend(render::service_prerequisites(order, body, &owner, &proofs));
+    objects.push(render::service_workload(order, body, &owner, &proofs));
+    objects
+}
+
+fn orders() -> Vec<Order> {
+    let of =
+        |name: &str, parameters| given::order(&given::promised(&given::template(name), parameters));
+    vec![
+        of("web", json!({"image": "nginx:1", "variables": {"A": "b"}})),
+        of("minecraft", json!({})),
+        given::project_order(),
+    ]
+}
+
+#[test]
+fn the_keys_are_known_before_anything_is_rendered() {
+    for order in orders() {
+        let mut rendered: Vec<_> = objects(&order).into_iter().map(|one| one.key).collect();
+        rendered.sort();
+        let mut keys = render::keys(&order);
+        if let Body::Service(body) = &order.body {
+            let next = names::anchor(&body.object_name, 2);
+            keys.retain(|key| key.name != next);
+        }
+        assert_eq!(rendered, keys.into_iter().collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn every_object_carries_labels_and_a_proof_of_its_own() {
+    let proofs = given::proofs();
+    for order in orders() {
+        for Rendered { key, object } in objects(&order) {
+            let metadata = &object["metadata"];
+            assert_eq!(metadata["labels"][names::MANAGED_BY], names::MANAGER, "{key}");
+            assert_eq!(metadata["labels"][names::ORG_LABEL], order.org.to_string(), "{key}");
+            let proof = metadata["annotations"][names::PROOF_ANNOTATION].as_str().unwrap();
+            assert!(proofs.holds(order.unit, &key, proof), "{key}");
+            assert!(metadata["generateName"].is_null(), "{key}");
+            let namespace = metadata["namespace"].as_str().unwrap_or_default();
+            assert_eq!((namespace, &metadata["name"]), (key.namespace.as_str(), &json!(key.name)));
+        }
+    }
+}
+
+/// F48: the collector of Kubernetes deletes what names an owner it cannot see.
+#[test]
+fn owners_are_anchors_of_the_same_namespace_and_volumes_have_none() {
+    for order in orders() {
+        for Rendered { key, object } in objects(&order) {
+            let owners = object["metadata"]["ownerReferences"].as_array();
+            let anchor = key.name.contains("-anchor-");
+            if anchor || key.kind == Kind::PersistentVolumeClaim || order.body == Body::Project {
+                assert_eq!(owners, None, "{key}");
+                continue;
+            }
+            let owners = owners.unwrap();
+            assert_eq!(owners.len(), 1, "{key}");
+            assert_eq!(owners[0]["kind"], "ConfigMap", "{key}: an owner in its own namespace");
+            assert!(owners[0]["name"].as_str().unwrap().ends_with("-anchor-1"), "{key}");
+        }
+    }
+}
+
+/// Everything a pod of ours ever says; S24 lists what must not be among it.
+const POD_FIELDS: [&str; 5] = [
+    "automountServiceAccountToken",
+    "containers",
+    "enableServiceLinks",
+    "securityContext",
+    "serviceAccountName",
+];
+
+#[test]
+fn pods_ask_for_nothing_privileged() {
+    for order in orders() {
+        for Rendered { key, object } in objects(&order) {
+            if !matches!(key.kind, Kind::Deployment | Kind::StatefulSet) {
+                continue;
+            }
+            let pod = &object["spec"]["template"]["spec"];
+            let fields: Vec<&String> = pod.as_object().unwrap().keys().collect();
+            assert_eq!(fields, POD_FIELDS, "{key}");
+            assert_eq!(pod["automountServiceAccountToken"], false);
+            assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
+            assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
+            let container = &pod["containers"][0];
+            let expected = json!({
+                "allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]},
+            });
+            assert_eq!(container["securityContext"], expected, "{key}");
+            assert!(container["ports"][0]["hostPort"].is_null(), "{key}");
+            let labels = &object["spec"]["template"]["metadata"]["labels"];
+            assert_eq!(labels, &object["spec"]["selector"]["matchLabels"], "{key}");
+            assert_eq!(labels.as_object().map(|labels| labels.len()), Some(1), "{key}");
+        }
+    }
+}
+
+#[test]
+fn a_secret_is_only_ever_in_the_secret() {
+    for order in orders() {
+        let Body::Service(body) = &order.body else { continue };
+        for Rendered { key, object } in objects(&order) {
+            let text = object.to_string();
+            for value in body.secrets.values() {
+                assert!(!text.contains(value.reveal()), "{key} says a secret in clear");
+            }
+            let has_data = key.kind == Kind::Secret && object["data"] != Value::Null;
+            assert_eq!(key.kind == Kind::Secret, has_data, "{key}");
+        }
+        let debug = format!("{order:?}");
+        assert!(body.secrets.values().all(|value| !debug.contains(value.reveal())));
+    }
+}
