@@ -4,6 +4,9 @@ CARGO_TARGET_DIR ?= $(HOME)/.cache/trueup/target
 export CARGO_TARGET_DIR
 TRUEUP := $(CARGO_TARGET_DIR)/debug/trueup
 
+# Every build goes through here: it makes a shared build folder safe to share.
+CARGO := scripts/own-target && cargo
+
 .PHONY: help up down test check fmt
 
 help: ## Say what there is
@@ -11,7 +14,7 @@ help: ## Say what there is
 
 up: ## Build and run everything here, with demo data; Ctrl-C stops it
 	@scripts/toolchain
-	cargo build --locked -p trueup
+	$(CARGO) build --locked -p trueup
 	@mkdir -p $(HOME)/.local/bin && ln -sf $(TRUEUP) $(HOME)/.local/bin/trueup
 	@$(TRUEUP) up
 
@@ -20,15 +23,14 @@ down: ## Stop what a killed `make up` left running
 
 test: check ## Install what is needed and run all tests, on real parts
 	@scripts/toolchain --with-go
-	cargo build --locked -p trueup
+	$(CARGO) test --locked --workspace --no-run
 	$(TRUEUP) local build
-	cargo test --locked --workspace --no-run
 	cargo test --locked --workspace; status=$$?; \
 	  cargo run --locked --quiet -p trueup-testkit --bin stop-parts; exit $$status
 
 check: ## Format, lints, docs
 	cargo fmt --all --check
-	cargo clippy --locked --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --quiet
 
 fmt: ## Format everything

@@ -24,12 +24,29 @@ impl<T: DeserializeOwned> FromRequest<Door> for Body<T> {
         let bytes =
             Bytes::from_request(request, door).await.map_err(|rejection| unread(&rejection))?;
         let text: &[u8] = if bytes.is_empty() { b"{}" } else { &bytes };
-        serde_json::from_slice(text).map(Self).map_err(|error| {
-            Failure::new(
-                Code::MalformedBody,
-                format!("{error}; mend the JSON body and send it again"),
-            )
-        })
+        read(text).map(Self)
+    }
+}
+
+fn read<T: DeserializeOwned>(text: &[u8]) -> Result<T, Failure> {
+    // serde would take a list of values for an object with its fields in order.
+    if text.trim_ascii_start().first() != Some(&b'{') {
+        let detail = "the body must be one JSON object; mend it and send it again";
+        return Err(Failure::new(Code::MalformedBody, detail));
+    }
+    let mut json = serde_json::Deserializer::from_slice(text);
+    let value = serde_path_to_error::deserialize(&mut json)
+        .map_err(|error| malformed(Some(error.path().to_string()), error.inner()))?;
+    json.end().map_err(|error| malformed(None, &error))?;
+    Ok(value)
+}
+
+/// Where the text is JSON, the problem names the field that is wrong with it.
+fn malformed(field: Option<String>, error: &serde_json::Error) -> Failure {
+    let detail = format!("{error}; mend the JSON body and send it again");
+    match field.filter(|field| error.is_data() && field != ".") {
+        Some(field) => Failure::at(Code::MalformedBody, detail, field, error.to_string()),
+        None => Failure::new(Code::MalformedBody, detail),
     }
 }
 

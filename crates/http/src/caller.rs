@@ -7,6 +7,7 @@ use trueup_api::Code;
 use trueup_model::OrgId;
 use trueup_model::principal::{Permission, Principal, Role};
 use trueup_rules::access;
+use trueup_store::Error;
 use trueup_store::door::Asker;
 
 use crate::problem::{Answer, Failure};
@@ -40,11 +41,9 @@ impl Caller {
     }
 
     /// Whether the token is still good: asked again while a stream is open.
-    pub(crate) async fn is_still_valid(&self, door: &Door) -> bool {
-        door.app
-            .authenticate(&self.token, door.clock.now())
-            .await
-            .is_ok_and(|principal| principal.as_ref() == Some(&self.principal))
+    pub(crate) async fn is_still_valid(&self, door: &Door) -> Result<bool, Error> {
+        let principal = door.app.authenticate(&self.token, door.clock.now()).await?;
+        Ok(principal.as_ref() == Some(&self.principal))
     }
 }
 

@@ -1,12 +1,13 @@
 //! Events as pages: the polling twin of the streams.
 
 use axum::Json;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use serde::Deserialize;
 use trueup_api::event::EventList;
 use trueup_api::{Code, Problem};
 use trueup_model::principal::Permission;
 
+use crate::address::Query;
 use crate::caller::Caller;
 use crate::problem::{Answer, Failure};
 use crate::{Door, view};

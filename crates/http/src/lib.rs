@@ -3,10 +3,12 @@
 //! A request can only record intent or read what is known: this room sees neither the cluster nor
 //! the loops. The list in [`router`] is the table of contents of the API.
 
+mod address;
 mod answer;
 mod body;
 mod caller;
 mod cluster;
+mod deadline;
 mod event;
 mod openapi;
 mod operations;
@@ -71,6 +73,7 @@ pub fn router(door: Door) -> Router {
         .fallback(problem::no_such_route)
         .method_not_allowed_fallback(problem::no_such_route)
         .layer(DefaultBodyLimit::max(BODY_LIMIT))
+        .layer(middleware::from_fn_with_state(door.clone(), deadline::bounded))
         .layer(middleware::from_fn(trace::traced))
         .with_state(door)
 }

@@ -1,12 +1,13 @@
 //! For whoever runs Trueup: is it there, is it ready, what does it count, what does a code mean.
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use prometheus_client::encoding::text::encode;
 use trueup_api::Code;
 
 use crate::Door;
+use crate::address::Path;
 use crate::caller::Operator;
 use crate::problem::{Answer, Failure};
 

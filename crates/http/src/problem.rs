@@ -20,6 +20,12 @@ impl Failure {
         Self(Box::new(Problem::new(code, detail)))
     }
 
+    /// A problem with one field.
+    pub(crate) fn at(code: Code, detail: String, field: String, message: String) -> Self {
+        let errors = vec![FieldError { field, message }];
+        Self(Box::new(Problem { errors, ..Problem::new(code, detail) }))
+    }
+
     pub(crate) fn not_found(what: &str) -> Self {
         Self::new(
             Code::NotFound,

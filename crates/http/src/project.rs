@@ -1,7 +1,7 @@
 //! Projects.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use trueup_api::project::{Project, ProjectList, ProjectManifest};
@@ -10,6 +10,7 @@ use trueup_model::name::Name;
 use trueup_model::principal::Permission;
 use trueup_rules::admit::Breach;
 
+use crate::address::Path;
 use crate::body::Body;
 use crate::caller::Caller;
 use crate::problem::{Answer, Failure};
@@ -72,9 +73,11 @@ pub(crate) async fn project_put(
 /// What a manifest says and what the path says must be the same thing.
 pub(crate) fn matches_path(field: &str, said: Option<&str>, path: &str) -> Answer<()> {
     match said {
-        Some(said) if said != path => Err(Failure::new(
+        Some(said) if said != path => Err(Failure::at(
             Code::BadRequest,
             format!("the manifest's `{field}` is `{said}`, but the request is about `{path}`"),
+            field.to_owned(),
+            format!("must be `{path}`, as in the address, or left out"),
         )),
         Some(_) | None => Ok(()),
     }

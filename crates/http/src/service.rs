@@ -1,7 +1,7 @@
 //! Services: list, show, declare, delete.
 
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
@@ -13,6 +13,7 @@ use trueup_model::template::ParseTemplateRefError;
 use trueup_rules::admit::{Ask, Breach};
 use trueup_store::door::{DeleteAsk, ServiceAsk};
 
+use crate::address::{Path, Query};
 use crate::answer::{accepted, if_generation, is_unchanged, tag};
 use crate::body::Body;
 use crate::caller::Caller;

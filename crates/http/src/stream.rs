@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::time::Duration;
 
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Sse;
 use axum::response::sse::{Event, KeepAlive};
@@ -15,8 +15,9 @@ use tokio::sync::watch;
 use trueup_api::Problem;
 use trueup_model::order::Unit;
 use trueup_model::principal::Permission;
-use trueup_store::SealedEvent;
+use trueup_store::{Error, SealedEvent};
 
+use crate::address::{Path, Query};
 use crate::caller::Caller;
 use crate::event::position;
 use crate::problem::{Answer, Failure};
@@ -85,6 +86,14 @@ struct Tail {
 }
 
 impl Tail {
+    /// The next events, or nothing if the token died: asked each time, so that an idle stream ends too.
+    async fn read(&self) -> Result<Option<Vec<SealedEvent>>, Error> {
+        let (org, unit) = (self.caller.org, Some(self.unit));
+        let events = self.door.app.list_events(org, unit, self.after, BATCH).await?;
+        let valid = self.caller.is_still_valid(&self.door).await?;
+        Ok(valid.then_some(events))
+    }
+
     /// The next event, or nothing when the stream must end: the process stops or the token died.
     async fn next(&mut self) -> Option<SealedEvent> {
         loop {
@@ -93,14 +102,13 @@ impl Tail {
                 return Some(event);
             }
             self.seals.mark_unchanged();
-            let org = self.caller.org;
-            match self.door.app.list_events(org, Some(self.unit), self.after, BATCH).await {
-                Ok(events) if events.is_empty() => {}
-                Ok(events) if self.caller.is_still_valid(&self.door).await => {
+            match self.read().await {
+                Ok(Some(events)) if events.is_empty() => {}
+                Ok(Some(events)) => {
                     self.buffer = events.into();
                     continue;
                 }
-                Ok(_) => return None,
+                Ok(None) => return None,
                 Err(error) => tracing::debug!(%error, "a stream cannot read events now"),
             }
             tokio::select! {

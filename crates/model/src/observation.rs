@@ -103,11 +103,24 @@ pub enum Cause {
     CrashLoop,
     /// No node has room.
     Unschedulable,
+    /// Its disk is not there yet.
+    VolumePending,
     /// The container could not be configured or created.
     ContainerConfig,
 }
 
 impl Cause {
+    /// Whether this passes by itself as a rule: worth saying, but nothing is broken.
+    #[must_use]
+    pub const fn is_passing(self) -> bool {
+        match self {
+            Self::VolumePending => true,
+            Self::ImagePull | Self::CrashLoop | Self::Unschedulable | Self::ContainerConfig => {
+                false
+            }
+        }
+    }
+
     /// One sentence that says what to do.
     #[must_use]
     pub const fn advice(self) -> &'static str {
@@ -119,6 +132,9 @@ impl Cause {
                 "read the container's log: it starts and exits; fix the program or its variables"
             }
             Self::Unschedulable => "choose a smaller size, or ask the operator to add nodes",
+            Self::VolumePending => {
+                "its disk is being made; if this lasts, ask the operator about the storage class"
+            }
             Self::ContainerConfig => "check variables and secrets that the container refers to",
         }
     }

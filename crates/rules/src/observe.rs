@@ -80,12 +80,21 @@ fn pod_seen(pod: &Value) -> PodSeen {
         problem: container_problem(pod).or_else(|| {
             condition("PodScheduled")
                 .filter(|scheduled| scheduled["reason"] == "Unschedulable")
-                .map(|scheduled| problem(Cause::Unschedulable, &scheduled["message"]))
+                .map(|scheduled| unscheduled(&scheduled["message"]))
         }),
         simulated: pod["spec"]["nodeName"]
             .as_str()
             .is_some_and(|node| node.starts_with(SIMULATED_NODE)),
     }
+}
+
+/// The scheduler holds a pod back until its claims are bound, and says so under the same reason as
+/// when no node has room.
+fn unscheduled(message: &Value) -> PodProblem {
+    let waits = message
+        .as_str()
+        .is_some_and(|said| said.contains("unbound") && said.contains("PersistentVolumeClaim"));
+    problem(if waits { Cause::VolumePending } else { Cause::Unschedulable }, message)
 }
 
 fn container_problem(pod: &Value) -> Option<PodProblem> {

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use trueup_model::key::Kind;
-use trueup_model::observation::Observation;
+use trueup_model::observation::{Observation, PodSeen};
 use trueup_model::report::Outcome;
 use trueup_model::service::DesiredState;
 use trueup_model::status::{
@@ -142,14 +142,17 @@ fn health(inputs: &Inputs, phase: Phase) -> Health {
     if matches!(inputs.outcome, Outcome::Deferred { .. }) || phase == Phase::Accepted {
         return Health::Unknown;
     }
-    let pods_in_trouble = inputs.observation.pods.iter().any(|pod| pod.problem.is_some());
+    let in_trouble = |pod: &PodSeen| pod.problem.as_ref().is_some_and(|it| !it.cause.is_passing());
+    let pods_in_trouble = inputs.observation.pods.iter().any(in_trouble);
     let workload = inputs.observation.workload.as_ref();
     let (ready, wanted) = workload.map_or((0, 0), |seen| (seen.ready, seen.wanted));
     match phase {
         // What blocks a change does not stop the pods that serve already.
         Phase::Blocked if ready > 0 => Health::Degraded,
         Phase::Blocked => Health::Error,
-        Phase::Paused | Phase::Deleted => Health::Healthy,
+        Phase::Paused => Health::Healthy,
+        // Nothing is left that could be well or ill.
+        Phase::Deleted => Health::Unknown,
         Phase::Running if is_complete(&inputs.observation) => Health::Healthy,
         Phase::Running if ready > 0 && ready < wanted => Health::Degraded,
         Phase::Running | Phase::Creating | Phase::Updating if pods_in_trouble => {

@@ -42,21 +42,22 @@ impl Worker {
         now: Timestamp,
     ) -> Result<Option<Lease>, Error> {
         let mut tx = self.begin().await?;
-        let taken: Option<(i64,)> = sqlx::query_as(
-            "insert into leases as l (cluster_id, holder, epoch) values ($1, $2, 1)
-             on conflict (cluster_id) do update set holder = $2, epoch = l.epoch + 1
-             where l.holder = $2 or not exists (
-                 select from lease_heartbeats h where h.cluster_id = $1 and h.expires_at > $3)
-             returning epoch",
+        // Mostly it is held: then nobody waits for a lock.
+        if is_held_by_another(&mut tx, cluster, holder, now).await? {
+            return Ok(None);
+        }
+        lock(&mut tx, cluster, holder).await?;
+        // Of many who found it free the first one is through by now, and only a new statement sees it.
+        if is_held_by_another(&mut tx, cluster, holder, now).await? {
+            return Ok(None);
+        }
+        let (epoch,): (i64,) = sqlx::query_as(
+            "update leases set holder = $2, epoch = epoch + 1 where cluster_id = $1 returning epoch",
         )
         .bind(cluster.uuid())
         .bind(holder)
-        .bind(sql(now))
-        .fetch_optional(&mut *tx)
+        .fetch_one(&mut *tx)
         .await?;
-        let Some((epoch,)) = taken else {
-            return Ok(None);
-        };
         sqlx::query(
             "insert into lease_heartbeats (cluster_id, epoch, expires_at) values ($1, $2, $3)
              on conflict (cluster_id) do update set epoch = $2, expires_at = $3",
@@ -110,6 +111,41 @@ impl Worker {
         .await?;
         Ok(())
     }
+}
+
+async fn is_held_by_another(
+    tx: &mut Tx,
+    cluster: ClusterId,
+    holder: &str,
+    now: Timestamp,
+) -> Result<bool, Error> {
+    let (held,): (bool,) = sqlx::query_as(
+        "select exists (select from leases l join lease_heartbeats h using (cluster_id)
+                        where l.cluster_id = $1 and l.holder <> $2 and h.expires_at > $3)",
+    )
+    .bind(cluster.uuid())
+    .bind(holder)
+    .bind(sql(now))
+    .fetch_one(&mut **tx)
+    .await?;
+    Ok(held)
+}
+
+/// Makes everybody else who wants this lease wait until this transaction is over.
+async fn lock(tx: &mut Tx, cluster: ClusterId, holder: &str) -> Result<(), Error> {
+    sqlx::query(
+        "insert into leases (cluster_id, holder, epoch) values ($1, $2, 0)
+         on conflict (cluster_id) do nothing",
+    )
+    .bind(cluster.uuid())
+    .bind(holder)
+    .execute(&mut **tx)
+    .await?;
+    sqlx::query("select from leases where cluster_id = $1 for update")
+        .bind(cluster.uuid())
+        .execute(&mut **tx)
+        .await?;
+    Ok(())
 }
 
 /// Refuses a transaction whose lease is over, and holds off a new holder until it has committed.

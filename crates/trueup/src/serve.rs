@@ -6,9 +6,11 @@
 mod parts;
 mod seed;
 
+use std::future::IntoFuture;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use prometheus_client::registry::Registry;
@@ -25,6 +27,9 @@ use trueup_store::{App, DbClock, Signals, Worker, bootstrap};
 
 use crate::install::{Install, role_passwords};
 use crate::{cli::connection::ClientFile, demo};
+
+/// How long open answers may take to end once it is time to stop.
+const DRAIN: Duration = Duration::from_secs(5);
 
 /// What to serve.
 #[derive(Debug, Clone)]
@@ -130,18 +135,23 @@ impl System {
         let server = axum::serve(listener, trueup_http::router(door))
             .with_graceful_shutdown(stop.clone().cancelled_owned());
         let announce = async {
-            let client = ClientFile {
-                url,
-                token: self.seeded.owner_token.clone(),
-                project: options.demo.then(|| demo::PROJECT.to_owned()),
-            };
-            if options.demo {
-                demo::declare(&Client::new(&client.url, &client.token)?).await?;
+            let announced = self.announce(url, options, ready).await;
+            if announced.is_err() {
+                // Nobody was told that it is up, so it must not stay up.
+                stop.cancel();
             }
-            // Nobody listens any more only if the process is already on its way out.
-            let _unheard = ready.send(client);
+            announced
+        };
+        // Whoever still reads a slow answer gets a moment, not for ever.
+        let drained = async {
             stop.cancelled().await;
-            anyhow::Ok(())
+            tokio::time::sleep(DRAIN).await;
+        };
+        let server = async {
+            tokio::select! {
+                served = server.into_future() => served.context("the API stopped"),
+                () = drained => Ok(()),
+            }
         };
         let sealer = Sealer {
             worker: self.worker.clone(),
@@ -155,9 +165,26 @@ impl System {
                 () = sealer.run() => {}
             }
         };
-        let (served, announced, ()) = tokio::join!(async { server.await }, announce, loops);
-        served.context("the API stopped")?;
-        announced
+        let (served, announced, ()) = tokio::join!(server, announce, loops);
+        announced.and(served)
+    }
+
+    /// Declares the demo and says that requests are answered.
+    async fn announce(
+        &self,
+        url: String,
+        options: &Options,
+        ready: oneshot::Sender<ClientFile>,
+    ) -> anyhow::Result<()> {
+        let token = self.seeded.owner_token.clone();
+        let project = options.demo.then(|| demo::PROJECT.to_owned());
+        let client = ClientFile { url, token, project, kubeconfig: options.cluster.clone() };
+        if options.demo {
+            demo::declare(&Client::new(&client.url, &client.token)?).await?;
+        }
+        // Nobody listens any more only if the process is already on its way out.
+        let _unheard = ready.send(client);
+        Ok(())
     }
 
     fn clock(&self) -> Arc<dyn Clock> {

@@ -176,7 +176,11 @@ async fn spares(mut rig: Rig, labelled: bool) {
     rig.order_until(rig.project(), converged).await;
     let order = rig.service(1, web(1));
     let config = key(&order, Kind::ConfigMap, names::config);
-    let labels = if labelled { serde_json::json!({names::MANAGED_BY: names::MANAGER}) } else { serde_json::json!({}) };
+    let labels = if labelled {
+        serde_json::json!({names::MANAGED_BY: names::MANAGER})
+    } else {
+        serde_json::json!({})
+    };
     let foreign = serde_json::json!({
         "apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": config.name, "namespace": config.namespace,

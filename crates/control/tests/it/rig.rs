@@ -31,7 +31,13 @@ pub(crate) struct Rig {
 impl Rig {
     pub(crate) async fn new() -> Self {
         let clock: Arc<dyn Clock> = Arc::new(DbClock::unanchored());
-        Self { db: TestDb::new().await, fake: FakeCluster::new(), clock, signals: Signals::default(), tasks: JoinSet::new() }
+        Self {
+            db: TestDb::new().await,
+            fake: FakeCluster::new(),
+            clock,
+            signals: Signals::default(),
+            tasks: JoinSet::new(),
+        }
     }
 
     /// Starts the loops of one process; cancelling the answer stops them in order.
@@ -40,7 +46,11 @@ impl Rig {
         self.start_on(holder, cluster)
     }
 
-    pub(crate) fn start_on(&mut self, holder: &str, cluster: Arc<dyn Cluster>) -> CancellationToken {
+    pub(crate) fn start_on(
+        &mut self,
+        holder: &str,
+        cluster: Arc<dyn Cluster>,
+    ) -> CancellationToken {
         let metrics = Metrics::register(&mut Registry::default());
         let stop = CancellationToken::new();
         let tenure = Tenure {
@@ -84,7 +94,11 @@ impl Rig {
         let owner = self.db.owner();
         let asker = Asker { principal: &owner, trace: None };
         let now = self.clock.now();
-        self.db.app.accept_project(self.db.org, &name("shop"), &asker, now).await.expect("a project should be accepted");
+        self.db
+            .app
+            .accept_project(self.db.org, &name("shop"), &asker, now)
+            .await
+            .expect("a project should be accepted");
         self.signals.wake();
         self.signals.event();
     }
@@ -93,10 +107,13 @@ impl Rig {
     pub(crate) async fn declare(&self, service: &str, image: &str) {
         let owner = self.db.owner();
         let asker = Asker { principal: &owner, trace: None };
-        let parameters: Map<String, Value> = json!({"image": image}).as_object().unwrap().clone();
-        let ask = Ask { template: "web@1".parse().unwrap(), parameters };
-        let wanted = ServiceAsk { project: "shop", name: &name(service), ask: &ask, if_generation: None };
-        let accepted = self.db.app.accept_service(self.db.org, &wanted, &asker, self.clock.now()).await;
+        let parameters: Map<String, Value> = Map::from_iter([("image".to_owned(), json!(image))]);
+        let ask =
+            Ask { template: "web@1".parse().expect("a template should be named"), parameters };
+        let wanted =
+            ServiceAsk { project: "shop", name: &name(service), ask: &ask, if_generation: None };
+        let accepted =
+            self.db.app.accept_service(self.db.org, &wanted, &asker, self.clock.now()).await;
         assert!(accepted.expect("a service should be accepted").changed);
         self.signals.wake();
         self.signals.event();
@@ -106,17 +123,22 @@ impl Rig {
         let owner = self.db.owner();
         let asker = Asker { principal: &owner, trace: None };
         let wanted = DeleteAsk { project: "shop", service, if_generation: None };
-        let accepted = self.db.app.delete_service(self.db.org, &wanted, &asker, self.clock.now()).await;
+        let accepted =
+            self.db.app.delete_service(self.db.org, &wanted, &asker, self.clock.now()).await;
         self.signals.wake();
         accepted.expect("a deletion should be accepted").row.service.id.to_string()
     }
 
     pub(crate) async fn get(&self, service: &str) -> ServiceDetail {
         let found = self.db.app.find_service(self.db.org, "shop", service).await;
-        found.expect("the database should answer").unwrap_or_else(|| panic!("{service} should be there"))
+        found.expect("the database should answer").expect("the service should be there")
     }
 
-    pub(crate) async fn until(&self, service: &str, wanted: impl Fn(&ServiceDetail) -> bool) -> ServiceDetail {
+    pub(crate) async fn until(
+        &self,
+        service: &str,
+        wanted: impl Fn(&ServiceDetail) -> bool,
+    ) -> ServiceDetail {
         let reached = tokio::time::timeout(LONG, async {
             loop {
                 let detail = self.get(service).await;
@@ -126,10 +148,12 @@ impl Rig {
                 self.clock.sleep(LOOK).await;
             }
         });
-        match reached.await {
-            Ok(detail) => detail,
-            Err(_) => panic!("{service} did not get there: {:#?}", self.get(service).await.row.status),
+        if let Ok(detail) = reached.await {
+            return detail;
         }
+        let detail = self.get(service).await;
+        assert!(wanted(&detail), "{service} did not get there: {:#?}", detail.row.status);
+        detail
     }
 
     pub(crate) async fn until_running(&self, service: &str) -> ServiceDetail {

@@ -72,7 +72,8 @@ async fn a_crash_in_the_middle_loses_and_doubles_nothing() {
         rig.until_running(&format!("web-{number}")).await;
     }
     rig.until_running("late").await;
-    let doubled: Vec<_> = rig.fake.counts().into_iter().filter(|(_, count)| count.creates > 1).collect();
+    let doubled: Vec<_> =
+        rig.fake.counts().into_iter().filter(|(_, count)| count.creates > 1).collect();
     assert!(doubled.is_empty(), "{doubled:#?}");
     assert_eq!(rig.fake.objects(Kind::Deployment).len(), 11);
 }
@@ -111,7 +112,8 @@ async fn a_cluster_that_is_away_defers_without_an_error_and_is_caught_up_with() 
     assert!(waited.row.status.evidence.is_none(), "nothing was seen, so nothing is shown as seen");
     rig.fake.set_reachable(true);
     rig.until_running("web").await;
-    let failed = events(&rig).await.into_iter().filter(|event| event.kind == "ReconcileFailed").count();
+    let failed =
+        events(&rig).await.into_iter().filter(|event| event.kind == "ReconcileFailed").count();
     assert_eq!(failed, 0, "away is not failed");
 }
 
@@ -170,7 +172,12 @@ impl Rig {
     async fn until_service_object(&self, service: &str) {
         let key = self.fake_key(service, Kind::Service).await;
         let back = tokio::time::timeout(Duration::from_secs(30), async {
-            while !self.fake.objects(Kind::Service).iter().any(|object| object["metadata"]["name"] == key.name.as_str()) {
+            while !self
+                .fake
+                .objects(Kind::Service)
+                .iter()
+                .any(|object| object["metadata"]["name"] == key.name.as_str())
+            {
                 self.clock.sleep(Duration::from_millis(10)).await;
             }
         });
@@ -180,8 +187,16 @@ impl Rig {
     async fn until_events(&self, unit: Unit, last: &str) -> Vec<trueup_store::SealedEvent> {
         let found = tokio::time::timeout(Duration::from_secs(30), async {
             loop {
-                let events = self.db.app.list_events(self.db.org, Some(unit), 0, 1000).await.unwrap();
-                if events.last().is_some_and(|event| event.kind == last && event.body["phase"] == "running") {
+                let events = self
+                    .db
+                    .app
+                    .list_events(self.db.org, Some(unit), 0, 1000)
+                    .await
+                    .expect("events should be listed");
+                if events
+                    .last()
+                    .is_some_and(|event| event.kind == last && event.body["phase"] == "running")
+                {
                     return events;
                 }
                 self.clock.sleep(Duration::from_millis(10)).await;

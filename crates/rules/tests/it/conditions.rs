@@ -48,8 +48,13 @@ fn each_condition_says_what_it_is_and_what_to_do() {
         assert_eq!(reason, Reason::PodsNotReady);
         assert!(told.contains(message), "{told}");
     }
-    for cause in [Cause::ImagePull, Cause::CrashLoop, Cause::Unschedulable, Cause::ContainerConfig]
-    {
+    for cause in [
+        Cause::ImagePull,
+        Cause::CrashLoop,
+        Cause::Unschedulable,
+        Cause::VolumePending,
+        Cause::ContainerConfig,
+    ] {
         let mut given = inputs(Creating);
         given.observation.pods.push(troubled(cause, ""));
         let told = project(&given, at(9)).conditions.remove(0).message;

@@ -115,6 +115,18 @@ fn a_pod_without_a_node_says_why() {
 }
 
 #[test]
+fn a_pod_that_waits_for_its_disk_is_not_one_without_room() {
+    let seen = pod(json!({
+        "metadata": {"name": "p", "uid": "u"},
+        "status": {"conditions": [
+            {"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+             "message": "0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims."},
+        ]},
+    }));
+    assert_eq!(seen.problem.unwrap().cause, Cause::VolumePending);
+}
+
+#[test]
 fn the_local_clusters_nodes_are_known_to_be_simulated() {
     let seed = format!("{}/../../local/kube/internal/seed/seed.go", env!("CARGO_MANIFEST_DIR"));
     let seed = std::fs::read_to_string(seed).unwrap();

@@ -235,6 +235,16 @@ fn health_says_how_well_it_runs() {
             Error,
         ),
         (
+            "its disk is still being made",
+            Creating,
+            |i| {
+                seen(i, pods(0, 1));
+                i.observation.pods.push(troubled(Cause::VolumePending, ""));
+            },
+            Creating,
+            Progressing,
+        ),
+        (
             "a write failed",
             Running,
             |i| {

@@ -27,13 +27,16 @@ const OWNED: [(&str, &[&str]); 4] = [
 ];
 
 pub(crate) fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository should be there")
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()
+        .expect("the repository should be there")
 }
 
 /// What a room's manifest names under `[dependencies]`.
 fn dependencies(room: &str) -> BTreeSet<String> {
     let path = root().join("crates").join(room).join("Cargo.toml");
-    let text = fs::read_to_string(&path).unwrap_or_else(|_| panic!("{} should be there", path.display()));
+    let text = fs::read_to_string(path).expect("every room should have a manifest");
     text.lines()
         .skip_while(|line| *line != "[dependencies]")
         .skip(1)
@@ -49,7 +52,9 @@ fn every_room_is_known_and_uses_only_what_it_may() {
     let allowed: BTreeMap<&str, &[&str]> = ROOMS.into_iter().collect();
     let rooms = fs::read_dir(root().join("crates")).expect("there should be rooms");
     for room in rooms.map(|entry| entry.unwrap().file_name().into_string().unwrap()) {
-        let may = allowed.get(room.as_str()).unwrap_or_else(|| panic!("{room} should be listed in ROOMS"));
+        let may = allowed
+            .get(room.as_str())
+            .unwrap_or_else(|| panic!("{room} should be listed in ROOMS"));
         for dependency in dependencies(&room) {
             if let Some(used) = dependency.strip_prefix("trueup-") {
                 assert!(may.contains(&used), "{room} may not use {used}");
@@ -63,7 +68,10 @@ fn sql_kubernetes_and_routes_stay_in_their_rooms() {
     for (room, _) in ROOMS {
         let used = dependencies(room);
         for (library, owners) in OWNED {
-            assert!(!used.contains(library) || owners.contains(&room), "{room} may not use {library}");
+            assert!(
+                !used.contains(library) || owners.contains(&room),
+                "{room} may not use {library}"
+            );
         }
     }
 }

@@ -16,13 +16,16 @@ fn files() -> Vec<PathBuf> {
         .output()
         .expect("git should list the files");
     let text = String::from_utf8(listed.stdout).expect("names should be text");
-    let files: Vec<PathBuf> = text.lines().map(|line| root().join(line)).filter(|path| path.is_file()).collect();
+    let files: Vec<PathBuf> =
+        text.lines().map(|line| root().join(line)).filter(|path| path.is_file()).collect();
     assert!(files.len() > 50, "the repository should have files");
     files
 }
 
 fn has_ending(path: &Path, endings: &[&str]) -> bool {
-    path.extension().and_then(|ending| ending.to_str()).is_some_and(|ending| endings.contains(&ending))
+    path.extension()
+        .and_then(|ending| ending.to_str())
+        .is_some_and(|ending| endings.contains(&ending))
 }
 
 #[test]

@@ -23,6 +23,9 @@ pub(crate) struct ClientFile {
     /// The project that is meant where none is named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) project: Option<String>,
+    /// The cluster that was chosen instead of a local one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) kubeconfig: Option<PathBuf>,
 }
 
 impl ClientFile {
@@ -116,6 +119,7 @@ mod tests {
             url: "http://127.0.0.1:7070".to_owned(),
             token: "file".to_owned(),
             project: Some("shop".to_owned()),
+            kubeconfig: None,
         })
     }
 

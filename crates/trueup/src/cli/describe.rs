@@ -72,7 +72,7 @@ fn page(service: &Service, events: &[CloudEvent], now: Timestamp, style: Style) 
         .map(|one| format!("{}: {}", clean(&one.reason), clean(&one.message)));
     section(&mut lines, "Why it is not there yet", style, conditions.collect());
     let objects = service.objects.iter().map(|object| {
-        let uid = object.uid.as_deref().unwrap_or("not seen yet");
+        let uid = object.uid.as_deref().unwrap_or("recorded, not seen");
         format!(
             "{}  {}",
             clean(&format!("{}/{}", object.kind, object.name)),

@@ -2,6 +2,7 @@
 
 use trueup_local::{Progress, kube, layout};
 
+use super::connection::ClientFile;
 use super::context::Context;
 use super::failure::{Exit, Failure};
 use super::steps;
@@ -30,6 +31,13 @@ pub(crate) async fn run(args: &Args, context: &Context) -> anyhow::Result<Exit> 
 }
 
 fn kubeconfig(context: &Context) -> anyhow::Result<Exit> {
+    let chosen = ClientFile::read(&context.data_dir)?.and_then(|client| client.kubeconfig);
+    if let Some(chosen) = chosen {
+        let elsewhere = format!("this Trueup uses the cluster of {}", chosen.display());
+        return Err(Failure::new(Exit::NotFound, elsewhere)
+            .hint("use that kubeconfig; there is no local cluster beside it")
+            .into());
+    }
     let path = Install::open(&context.data_dir)?.kubeconfig();
     if !path.exists() {
         let failure = Failure::new(Exit::NotFound, "there is no local cluster yet");

@@ -5,7 +5,7 @@ use trueup_api::cluster::Cluster;
 
 use super::clock;
 use super::context::Context;
-use super::failure::Exit;
+use super::failure::{Exit, Failure};
 use super::human::age;
 
 /// Show whether Trueup is up, whether it sees its clusters, and what is not as promised
@@ -27,13 +27,19 @@ pub(crate) async fn run(_args: &Args, context: &Context) -> anyhow::Result<Exit>
     let client = context.connect()?.client;
     let ask = async {
         client.health().await?;
-        let ready = client.ready().await.is_ok();
+        let url = client.base_url();
+        if client.ready().await.is_err() {
+            let away = format!("Trueup at {url} is up, but its database is away");
+            return Err(Failure::new(Exit::Failed, away)
+                .hint("it is started again by itself; where that fails, Trueup's log says why")
+                .into());
+        }
         let clusters = client.cluster_list().await?.items;
         let services = client.service_list(None).await?.items;
         let count = |word: &str| services.iter().filter(|s| s.reconciliation == word).count();
         anyhow::Ok(Status {
-            url: client.base_url().to_owned(),
-            ready,
+            url: url.to_owned(),
+            ready: true,
             clusters,
             services: services.len(),
             settled: count("settled"),
@@ -49,10 +55,9 @@ pub(crate) async fn run(_args: &Args, context: &Context) -> anyhow::Result<Exit>
 }
 
 fn print(context: &Context, status: &Status) -> anyhow::Result<()> {
-    let database = if status.ready { "reachable" } else { "away" };
     context
         .terminal
-        .line(&format!("Trueup at {} is up; its database is {database}.", status.url))?;
+        .line(&format!("Trueup at {} is up; its database is reachable.", status.url))?;
     for cluster in &status.clusters {
         let heard = cluster.heard_at.map_or_else(
             || "never heard".to_owned(),

@@ -42,10 +42,15 @@ const START_LIMIT: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(100);
 
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    if let Some(cluster) = args.cluster.as_ref().filter(|cluster| !cluster.is_file()) {
+        let missing = format!("there is no kubeconfig at {}", cluster.display());
+        return Err(Failure::new(Exit::Failed, missing)
+            .hint("check the path, or leave --cluster out to use a local cluster")
+            .into());
+    }
     let install = Install::open(&context.data_dir)?;
     let Some(lock) = install.lock()? else {
-        let client = ClientFile::read(install.dir())?;
-        let client = client.context("another `trueup up` is starting here; wait for it")?;
+        let client = other_answers(context, &install).await?;
         context.terminal.note("Trueup is already up here.")?;
         tell(context.terminal, &install, &client)?;
         return Ok(Exit::Ok);
@@ -54,6 +59,8 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         drop(lock);
         return detach(&args, context, &install).await;
     }
+    // What a killed run left must not be taken for the words of this one.
+    std::fs::remove_file(ClientFile::path(install.dir())).ok();
     logging::start(&install.log_file())?;
     arm_crash()?;
     let own = supervise::Process::find(std::process::id());
@@ -77,6 +84,23 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     };
     std::fs::remove_file(install.pid_file()).ok();
     served.and(announced).map(|()| Exit::Ok)
+}
+
+/// Waits until the process that has the install answers: it may be starting right now.
+async fn other_answers(context: &Context, install: &Install) -> anyhow::Result<ClientFile> {
+    let answers = async {
+        loop {
+            if let Some(client) = ClientFile::read(install.dir())? {
+                return anyhow::Ok(client);
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    };
+    let waiting = Waiting::new(context.terminal, "another `trueup up` that is starting here");
+    waiting.wait(tokio::time::timeout(START_LIMIT, answers)).await.map_err(|_| {
+        Failure::new(Exit::TimedOut, "another `trueup up` here did not get ready in time")
+            .hint(format!("the log is {}", install.log_file().display()))
+    })?
 }
 
 /// Starts this same command in the background and waits until it answers.
@@ -103,8 +127,8 @@ async fn detach(args: &Args, context: &Context, install: &Install) -> anyhow::Re
             }
             if !process.is_alive() {
                 let said = std::fs::read_to_string(&out).unwrap_or_default();
-                let failure =
-                    Failure::new(Exit::Failed, format!("Trueup did not start: {}", said.trim()));
+                let said = said.trim().trim_start_matches("error: ");
+                let failure = Failure::new(Exit::Failed, format!("Trueup did not start: {said}"));
                 return Err(failure
                     .hint(format!("the log is {}", install.log_file().display()))
                     .into());
@@ -124,12 +148,20 @@ async fn detach(args: &Args, context: &Context, install: &Install) -> anyhow::Re
 
 /// Says where everything is.
 fn tell(terminal: Terminal, install: &Install, client: &ClientFile) -> std::io::Result<()> {
-    let built = trueup_local::kube::find_built(&layout::cache_dir()).is_some();
-    let kubernetes = if built { "" } else { "  (being built once; `trueup status` shows how far)" };
+    let own = install.kubeconfig();
+    let kubeconfig = client.kubeconfig.as_ref().unwrap_or(&own);
+    let there =
+        kubeconfig.exists() || trueup_local::kube::find_built(&layout::cache_dir()).is_some();
+    let kubernetes = if there { "" } else { "  (being built once; `trueup status` shows how far)" };
     let data_dir = if install.dir() == layout::default_data_dir() {
         String::new()
     } else {
         format!(" --data-dir {}", install.dir().display())
+    };
+    let next = if client.project.is_some() {
+        format!("trueup{data_dir} watch storefront --until healthy")
+    } else {
+        format!("trueup{data_dir} apply -f FILE")
     };
     terminal.line(&format!(
         "Trueup is up.\n\n  \
@@ -140,10 +172,10 @@ fn tell(terminal: Terminal, install: &Install, client: &ClientFile) -> std::io::
            Log         {log}\n\n\
          Next:\n  \
            trueup{data_dir} get services\n  \
-           trueup{data_dir} watch storefront --until healthy",
+           {next}",
         url = client.url,
         token = client.token,
-        kubeconfig = install.kubeconfig().display(),
+        kubeconfig = kubeconfig.display(),
         operator = install.operator_token_file().display(),
         log = install.log_file().display(),
     ))

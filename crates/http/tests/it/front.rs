@@ -1,0 +1,243 @@
+//! What each test stands before: a router with two orgs behind it, and a token for every role.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
+use http_body_util::BodyExt;
+use prometheus_client::registry::Registry;
+use serde_json::{Value, json};
+use sqlx::postgres::PgPoolOptions;
+use sqlx::{AssertSqlSafe, PgPool};
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt;
+use trueup_http::{Door, router};
+use trueup_model::principal::Role;
+use trueup_model::{Clock, OrgId};
+use trueup_store::{App, Signals};
+use trueup_testkit::manual_clock::ManualClock;
+use trueup_testkit::test_db::TestDb;
+
+pub(crate) const OWNER: &str = "the-owner";
+pub(crate) const DEVELOPER: &str = "the-developer";
+pub(crate) const VIEWER: &str = "the-viewer";
+pub(crate) const OPERATOR: &str = "the-operator";
+/// The owner of another org.
+pub(crate) const STRANGER: &str = "the-stranger";
+/// Where most tests work.
+pub(crate) const WEB: &str = "/v1/projects/shop/services/web";
+/// The longest a test waits for something that should come at once.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(crate) struct Front {
+    pub(crate) db: TestDb,
+    pub(crate) clock: ManualClock,
+    pub(crate) door: Door,
+    pub(crate) owner: PgPool,
+    pub(crate) other_org: OrgId,
+}
+
+/// The routes over this database.
+pub(crate) fn door(app: App, clock: &ManualClock) -> Door {
+    Door {
+        app,
+        signals: Signals::default(),
+        clock: Arc::new(clock.clone()),
+        registry: Arc::new(Registry::default()),
+        stop: CancellationToken::new(),
+    }
+}
+
+impl Front {
+    /// With the project `shop` in it.
+    pub(crate) async fn new() -> Self {
+        let (db, clock) = (TestDb::new().await, ManualClock::new());
+        let (setup, now) = (&db.setup, clock.now());
+        let other_org = setup.ensure_org("other", now).await.unwrap();
+        let tokens = [
+            (OWNER, Role::Owner, Some(db.org)),
+            (DEVELOPER, Role::Developer, Some(db.org)),
+            (VIEWER, Role::Viewer, Some(db.org)),
+            (OPERATOR, Role::Operator, None),
+            (STRANGER, Role::Owner, Some(other_org)),
+        ];
+        for (token, role, org) in tokens {
+            setup.ensure_token(token, token, role, org, now).await.unwrap();
+        }
+        let owner = PgPoolOptions::new().max_connections(1).connect(&db.urls.owner).await.unwrap();
+        let front = Self { door: door(db.app.clone(), &clock), db, clock, owner, other_org };
+        let made = front.put("/v1/projects/shop").send().await;
+        assert_eq!(made.status, StatusCode::ACCEPTED);
+        front
+    }
+
+    /// With the service `web` in it.
+    pub(crate) async fn with_web() -> Self {
+        let front = Self::new().await;
+        front.declare("nginx:1").await;
+        front
+    }
+
+    pub(crate) async fn declare(&self, image: &str) -> Reply {
+        let reply = self.put(WEB).json(&web(image)).send().await;
+        assert_eq!(reply.status, StatusCode::ACCEPTED, "{}", reply.text());
+        reply
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Ask {
+        self.ask(Method::GET, path)
+    }
+
+    pub(crate) fn put(&self, path: &str) -> Ask {
+        self.ask(Method::PUT, path)
+    }
+
+    pub(crate) fn delete(&self, path: &str) -> Ask {
+        self.ask(Method::DELETE, path)
+    }
+
+    /// A request of the org's owner, unless it says otherwise.
+    pub(crate) fn ask(&self, method: Method, path: &str) -> Ask {
+        Ask::new(router(self.door.clone()), method, path).token(OWNER)
+    }
+
+    /// Seals everything and says so. Other tests on the same server may hold it up for a moment.
+    pub(crate) async fn seal(&self) {
+        tokio::time::timeout(PATIENCE, async {
+            while self.db.worker.unsealed_events().await.unwrap() > 0 {
+                self.db.worker.seal_events().await.unwrap();
+                tokio::task::yield_now().await;
+            }
+        })
+        .await
+        .expect("the sealer should come to an end");
+        self.door.signals.sealed();
+    }
+
+    /// How many rows each table has.
+    pub(crate) async fn rows(&self) -> BTreeMap<String, i64> {
+        let tables = "select tablename::text from pg_tables where schemaname = 'public'";
+        let tables: Vec<String> = sqlx::query_scalar(tables).fetch_all(&self.owner).await.unwrap();
+        let mut rows = BTreeMap::new();
+        for table in tables {
+            let count = AssertSqlSafe(format!("select count(*) from {table}"));
+            let count = sqlx::query_scalar(count).fetch_one(&self.owner).await.unwrap();
+            rows.insert(table, count);
+        }
+        rows
+    }
+
+    /// Takes a token's rights away.
+    pub(crate) async fn revoke(&self, token: &str) {
+        let gone = sqlx::query("delete from tokens where hash = $1")
+            .bind(trueup_store::token_hash(token))
+            .execute(&self.owner)
+            .await
+            .unwrap();
+        assert_eq!(gone.rows_affected(), 1);
+    }
+}
+
+/// The manifest of a web service.
+pub(crate) fn web(image: &str) -> Value {
+    json!({"template": "web@1", "parameters": {"image": image}})
+}
+
+/// A request that is being put together.
+pub(crate) struct Ask {
+    router: Router,
+    method: Method,
+    path: String,
+    headers: HeaderMap,
+    body: Vec<u8>,
+}
+
+impl Ask {
+    pub(crate) fn new(router: Router, method: Method, path: &str) -> Self {
+        let (path, headers) = (path.to_owned(), HeaderMap::new());
+        Self { router, method, path, headers, body: Vec::new() }
+    }
+
+    pub(crate) fn token(self, token: &str) -> Self {
+        self.without(header::AUTHORIZATION).header("authorization", &format!("Bearer {token}"))
+    }
+
+    pub(crate) fn without(mut self, name: HeaderName) -> Self {
+        self.headers.remove(name);
+        self
+    }
+
+    /// Adds a header; the same one may be added twice.
+    pub(crate) fn header(mut self, name: &'static str, value: &str) -> Self {
+        self.headers.append(name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
+        self
+    }
+
+    pub(crate) fn json(self, body: &Value) -> Self {
+        self.body(body.to_string())
+    }
+
+    pub(crate) fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
+        self.body = body.into();
+        self
+    }
+
+    /// The answer with its body still to come.
+    pub(crate) async fn open(self) -> (StatusCode, HeaderMap, Body) {
+        let mut request = Request::builder().method(self.method).uri(&self.path);
+        *request.headers_mut().unwrap() = self.headers;
+        let request = request.body(Body::from(self.body)).unwrap();
+        let (parts, body) = self.router.oneshot(request).await.unwrap().into_parts();
+        (parts.status, parts.headers, body)
+    }
+
+    pub(crate) async fn send(self) -> Reply {
+        let (status, headers, body) = self.open().await;
+        let body = body.collect().await.unwrap().to_bytes();
+        Reply { status, headers, body }
+    }
+}
+
+/// An answer.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+impl Reply {
+    pub(crate) fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap()
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("no JSON: {}", self.text()))
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|value| value.to_str().unwrap())
+    }
+
+    /// The text with the one thing in it that differs from answer to answer made the same.
+    pub(crate) fn masked(&self) -> String {
+        let trace = self.header("trueup-trace").expect("each answer should have a trace");
+        self.text().replace(trace, "[trace]")
+    }
+
+    /// Checks that this is a problem with this code, and nothing else.
+    pub(crate) fn must_be(&self, status: u16, code: &str) -> Value {
+        assert_eq!(self.status.as_u16(), status, "{}", self.text());
+        assert_eq!(self.header("content-type"), Some("application/problem+json"));
+        let problem = self.json();
+        assert_eq!(problem["code"], code);
+        assert_eq!(problem["status"], status);
+        assert_eq!(problem["type"], format!("/docs/errors/{code}"));
+        assert_eq!(problem["trace"].as_str(), self.header("trueup-trace"));
+        assert!(problem["detail"].as_str().is_some_and(|detail| !detail.is_empty()));
+        problem
+    }
+}

@@ -1,0 +1,23 @@
+//! The door from outside: the real router over a real Postgres, with time in the test's hand.
+
+// Clippy takes helpers for test code only below `cfg(test)`.
+#[cfg(test)]
+mod away;
+#[cfg(test)]
+mod event;
+#[cfg(test)]
+mod front;
+#[cfg(test)]
+mod openapi;
+#[cfg(test)]
+mod problem;
+#[cfg(test)]
+mod role;
+#[cfg(test)]
+mod service;
+#[cfg(test)]
+mod stranger;
+#[cfg(test)]
+mod stream;
+#[cfg(test)]
+mod token;

@@ -1,0 +1,96 @@
+//! The API's description: checked in, so that a change of the API is a change in review.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use serde_json::Value;
+use trueup_api::Client;
+use trueup_http::document;
+
+const CHECKED_IN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../openapi/trueup.json");
+/// Set to write the file anew.
+const UPDATE: &str = "TRUEUP_UPDATE";
+
+#[test]
+fn the_checked_in_description_is_what_the_handlers_say() {
+    let told = serde_json::to_string_pretty(&document()).unwrap() + "\n";
+    let file = Path::new(CHECKED_IN);
+    if std::env::var_os(UPDATE).is_some() {
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, &told).unwrap();
+    }
+    let checked_in = std::fs::read_to_string(file).unwrap_or_default();
+    assert!(
+        checked_in == told,
+        "openapi/trueup.json is not what the handlers say; run the tests once with {UPDATE}=1"
+    );
+}
+
+fn operations(document: &Value) -> Vec<(String, &Value)> {
+    let paths = document["paths"].as_object().unwrap();
+    paths
+        .iter()
+        .flat_map(|(path, methods)| {
+            let methods = methods.as_object().unwrap().iter();
+            methods.map(move |(method, operation)| (format!("{method} {path}"), operation))
+        })
+        .collect()
+}
+
+/// The names of these methods, which must exist.
+macro_rules! methods {
+    ($($method:ident),* $(,)?) => {{
+        $(let _exists = Client::$method;)*
+        BTreeSet::from([$(stringify!($method)),*])
+    }};
+}
+
+#[test]
+fn each_operation_has_a_method_of_the_same_name_in_the_client() {
+    let document = document();
+    let operations = operations(&document);
+    let described: BTreeSet<&str> = operations
+        .iter()
+        .map(|(place, operation)| {
+            let id = operation["operationId"].as_str();
+            id.unwrap_or_else(|| panic!("{place} should have an operationId"))
+        })
+        .collect();
+    assert_eq!(described.len(), operations.len(), "an operationId should name one operation");
+    let methods = methods![
+        cluster_list,
+        event_list,
+        project_get,
+        project_list,
+        project_put,
+        service_delete,
+        service_get,
+        service_list,
+        service_put,
+        service_watch,
+        template_list,
+    ];
+    assert_eq!(described, methods);
+}
+
+#[test]
+fn each_operation_says_what_it_does_needs_and_may_answer() {
+    let document = document();
+    let token = &document["components"]["securitySchemes"]["token"];
+    assert_eq!((&token["type"], &token["scheme"]), (&"http".into(), &"bearer".into()));
+    assert_eq!(document["security"][0]["token"], Value::Array(Vec::new()));
+    for (place, operation) in operations(&document) {
+        assert!(operation["summary"].is_string(), "{place} should have a summary");
+        assert!(operation["responses"]["4XX"].is_object(), "{place} should name its problems");
+        let named: BTreeSet<&str> = operation["parameters"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter(|parameter| parameter["in"] == "path")
+            .filter_map(|parameter| parameter["name"].as_str())
+            .collect();
+        for name in place.split('{').skip(1).filter_map(|rest| rest.split('}').next()) {
+            assert!(named.contains(name), "{place} should describe {name}");
+        }
+    }
+}

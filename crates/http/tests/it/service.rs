@@ -1,0 +1,161 @@
+//! Services over HTTP: what an answer says, what it promises, and how to ask again.
+
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use futures::FutureExt;
+use serde_json::{Value, json};
+use trueup_model::Clock;
+
+use crate::front::{Front, PATIENCE, WEB, web};
+
+#[tokio::test]
+async fn a_declaration_is_accepted_with_where_to_look_and_where_to_watch() {
+    let front = Front::new().await;
+    let reply = front.put(WEB).json(&web("nginx:1")).send().await;
+    assert_eq!(reply.status, StatusCode::ACCEPTED);
+    let service = reply.json();
+    let id = service["id"].as_str().unwrap();
+    assert!(id.starts_with("svc_"), "{id}");
+    let address = format!("/v1/projects/shop/services/{id}");
+    assert_eq!(reply.header("location"), Some(address.as_str()));
+    assert_eq!(reply.header("etag"), Some("\"g1.p1.f0\""));
+    assert_eq!(service["watch"], format!("{address}/watch"));
+    assert_eq!(service["generation"], 1);
+    assert_eq!(service["status"]["phase"], "accepted");
+    assert_eq!(service["status"]["health"], "unknown");
+    assert_eq!(service["reconciliation"], "pending");
+    assert_eq!(front.get(&address).send().await.json()["id"], id);
+}
+
+#[tokio::test]
+async fn the_loops_hear_of_a_change_and_of_nothing_else() {
+    let front = Front::new().await;
+    let signals = &front.door.signals;
+    let heard =
+        || futures::future::join(signals.woken(), signals.recorded()).now_or_never().is_some();
+    // The project was a change.
+    assert!(heard());
+    front.get(WEB).send().await.must_be(404, "TU1003");
+    front.put(WEB).json(&json!({"template": "web@1"})).send().await.must_be(422, "TU1201");
+    assert!(!heard());
+    front.declare("nginx:1").await;
+    assert!(heard());
+    assert_eq!(front.put(WEB).json(&web("nginx:1")).send().await.status, 200);
+    assert!(!heard());
+}
+
+#[tokio::test]
+async fn declaring_the_same_again_is_200_and_the_same_answer() {
+    let front = Front::new().await;
+    let first = front.declare("nginx:1").await;
+    let before = front.rows().await;
+    front.clock.advance(Duration::from_secs(5));
+    let mut whole = web("nginx:1");
+    whole["kind"] = json!("Service");
+    whole["name"] = json!("web");
+    whole["project"] = json!("shop");
+    for body in [web("nginx:1"), whole] {
+        let again = front.put(WEB).json(&body).send().await;
+        assert_eq!(again.status, StatusCode::OK);
+        assert_eq!(again.body, first.body);
+        for name in ["location", "etag"] {
+            assert_eq!(again.header(name), first.header(name));
+        }
+    }
+    assert_eq!(front.rows().await, before);
+}
+
+#[tokio::test]
+async fn a_change_that_insists_on_an_old_generation_is_refused() {
+    let front = Front::with_web().await;
+    let tag = front.get(WEB).send().await.header("etag").unwrap().to_owned();
+    let change = |tag: &str, image: &str| front.put(WEB).header("if-match", tag).json(&web(image));
+    assert_eq!(change(&tag, "nginx:2").send().await.status, StatusCode::ACCEPTED);
+    let before = front.rows().await;
+    // Only the generation counts: a newer projection or another freshness is no conflict.
+    for old in [tag.as_str(), "\"g1\"", "\"g0\"", "\"g3.p1.f0\""] {
+        let problem = change(old, "nginx:3").send().await.must_be(412, "TU1301");
+        assert!(problem["detail"].as_str().unwrap().contains("generation is 2"), "{problem}");
+        let delete = front.delete(WEB).header("if-match", old).send().await;
+        delete.must_be(412, "TU1301");
+    }
+    for nonsense in ["", "*", "\"\"", "2", "\"p2\"", "\"g\"", "\"gx.p1.f0\""] {
+        change(nonsense, "nginx:3").send().await.must_be(400, "TU1103");
+    }
+    assert_eq!(front.rows().await, before);
+    assert_eq!(change("\"g2.p99.f1\"", "nginx:3").send().await.status, StatusCode::ACCEPTED);
+}
+
+#[tokio::test]
+async fn a_reader_who_has_seen_it_all_is_told_so() {
+    let front = Front::with_web().await;
+    let seen = async || front.get(WEB).send().await.header("etag").unwrap().to_owned();
+    let again = async |tag: &str| front.get(WEB).header("if-none-match", tag).send().await;
+    let first = seen().await;
+    let reply = again(&first).await;
+    assert_eq!(reply.status, StatusCode::NOT_MODIFIED);
+    assert_eq!(reply.header("etag"), Some(first.as_str()));
+    assert!(reply.body.is_empty());
+
+    // The cluster is heard of, then silent for too long: the same rows say something else.
+    let worker = &front.db.worker;
+    worker.heard_cluster(front.db.cluster, front.clock.now()).await.unwrap();
+    assert_eq!(again(&first).await.status, StatusCode::OK);
+    let fresh = seen().await;
+    assert_eq!(fresh, "\"g1.p1.f1\"");
+    front.clock.advance(Duration::from_secs(46));
+    assert_eq!(again(&fresh).await.status, StatusCode::OK);
+
+    front.declare("nginx:2").await;
+    assert_eq!(again(&first).await.status, StatusCode::OK);
+    assert_eq!(seen().await, "\"g2.p1.f0\"");
+}
+
+#[tokio::test]
+async fn a_deletion_is_accepted_once_and_stands() {
+    let front = Front::with_web().await;
+    let first = front.delete(WEB).send().await;
+    assert_eq!(first.status, StatusCode::ACCEPTED);
+    let service = first.json();
+    assert_eq!((&service["desired"], &service["generation"]), (&json!("deleted"), &json!(2)));
+    assert!(first.header("location").is_some() && first.header("etag").is_some());
+    let before = front.rows().await;
+    let second = front.delete(WEB).send().await;
+    assert_eq!(second.status, StatusCode::OK);
+    assert_eq!(second.body, first.body);
+    front.put(WEB).json(&web("nginx:2")).send().await.must_be(409, "TU1302");
+    assert_eq!(front.rows().await, before);
+    front.delete("/v1/projects/shop/services/none").send().await.must_be(404, "TU1003");
+}
+
+#[tokio::test]
+async fn lists_show_what_is_there_and_take_no_other_filter() {
+    let front = Front::with_web().await;
+    let items = async |path: &str| front.get(path).send().await.json()["items"].clone();
+    let names = |items: &Value| -> Vec<String> {
+        let items = items.as_array().unwrap().iter();
+        items.map(|item| item["name"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(front.put("/v1/projects/blog").send().await.status, 202);
+    assert_eq!(names(&items("/v1/projects").await), ["blog", "shop"]);
+    assert_eq!(names(&items("/v1/services").await), ["web"]);
+    assert_eq!(names(&items("/v1/services?project=blog").await), Vec::<String>::new());
+    assert_eq!(names(&items("/v1/templates").await), ["minecraft@1", "web@1"]);
+    assert_eq!(names(&items("/v1/clusters").await), ["test"]);
+    assert_eq!(items("/v1/clusters").await[0]["reachability"], "unreachable");
+    let refused = front.get("/v1/services?org=other").send().await.must_be(400, "TU1103");
+    assert!(refused["detail"].as_str().unwrap().contains("`org`"), "{refused}");
+}
+
+#[tokio::test]
+async fn many_who_declare_the_same_at_once_hear_the_same() {
+    let front = Front::new().await;
+    let body = web("nginx:1");
+    let asks = (0..12).map(|_| front.put(WEB).json(&body).send());
+    let replies = futures::future::join_all(asks);
+    let replies = tokio::time::timeout(PATIENCE, replies).await.unwrap();
+    let made = replies.iter().filter(|reply| reply.status == StatusCode::ACCEPTED).count();
+    assert_eq!(made, 1);
+    assert!(replies.iter().all(|reply| reply.body == replies[0].body));
+}

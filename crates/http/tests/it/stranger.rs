@@ -1,0 +1,114 @@
+//! Another tenant's things answer exactly as things that do not exist.
+
+use axum::http::Method;
+use serde_json::json;
+
+use crate::front::{Front, OWNER, Reply, STRANGER, WEB, web};
+
+const NO_PROJECT: &str = "prj_01h455vb4pex5vsknk084sn02q";
+const NO_SERVICE: &str = "svc_01h455vb4pex5vsknk084sn02q";
+
+/// Everything of an answer that a stranger can compare.
+fn visible(reply: &Reply) -> (u16, Vec<(String, String)>, String) {
+    let headers = reply.headers.iter().filter(|(name, _)| *name != "trueup-trace");
+    let headers =
+        headers.map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()));
+    (reply.status.as_u16(), headers.collect(), reply.masked())
+}
+
+#[tokio::test]
+async fn what_belongs_to_another_org_is_not_told_apart_from_what_does_not_exist() {
+    let front = Front::with_web().await;
+    let made = front.get(WEB).send().await.json();
+    let service = made["id"].as_str().unwrap();
+    let project = front.get("/v1/projects/shop").send().await.json();
+    let project = project["id"].as_str().unwrap();
+    // A project of the stranger's own, so that only the service is foreign.
+    let own = front.put("/v1/projects/mine").token(STRANGER).send().await;
+    assert_eq!(own.status, 202);
+
+    let pairs = [
+        ("/v1/projects/shop".to_owned(), "/v1/projects/none".to_owned()),
+        (format!("/v1/projects/{project}"), format!("/v1/projects/{NO_PROJECT}")),
+        ("/v1/services?project=shop".to_owned(), "/v1/services?project=none".to_owned()),
+        (format!("/v1/services?project={project}"), format!("/v1/services?project={NO_PROJECT}")),
+        (WEB.to_owned(), "/v1/projects/none/services/web".to_owned()),
+        (
+            format!("/v1/projects/{project}/services/{service}"),
+            format!("/v1/projects/{NO_PROJECT}/services/{NO_SERVICE}"),
+        ),
+        (
+            format!("/v1/projects/mine/services/{service}"),
+            format!("/v1/projects/mine/services/{NO_SERVICE}"),
+        ),
+    ];
+    let before = front.rows().await;
+    for (theirs, nobodys) in pairs {
+        let is_service = theirs.contains("/services/");
+        let mut asks = vec![(Method::GET, "")];
+        if is_service {
+            asks.extend([(Method::GET, "/watch"), (Method::DELETE, "")]);
+        }
+        for (method, more) in asks {
+            let answer = |path: &str| {
+                let path = format!("{path}{more}");
+                front.ask(method.clone(), &path).token(STRANGER).send()
+            };
+            let (theirs, nobodys) = (answer(&theirs).await, answer(&nobodys).await);
+            theirs.must_be(404, "TU1003");
+            assert_eq!(visible(&theirs), visible(&nobodys));
+        }
+    }
+    assert_eq!(front.rows().await, before);
+    assert_eq!(front.get(WEB).send().await.json(), made);
+}
+
+#[tokio::test]
+async fn nobody_can_declare_into_a_project_of_another_org() {
+    let front = Front::with_web().await;
+    let project = front.get("/v1/projects/shop").send().await.json();
+    let project = project["id"].as_str().unwrap();
+    let before = front.rows().await;
+    let pairs = [("shop", "none"), (project, NO_PROJECT)];
+    for (theirs, nobodys) in pairs {
+        let answer = |project: &str| {
+            let path = format!("/v1/projects/{project}/services/web");
+            front.put(&path).token(STRANGER).json(&web("evil:1")).send()
+        };
+        let (theirs, nobodys) = (answer(theirs).await, answer(nobodys).await);
+        theirs.must_be(404, "TU1003");
+        assert_eq!(visible(&theirs), visible(&nobodys));
+    }
+    assert_eq!(front.rows().await, before);
+}
+
+#[tokio::test]
+async fn lists_and_pages_hold_nothing_of_another_org() {
+    let front = Front::with_web().await;
+    front.seal().await;
+    for path in ["/v1/projects", "/v1/services", "/v1/events"] {
+        let ours = front.get(path).token(OWNER).send().await.json();
+        assert!(!ours["items"].as_array().unwrap().is_empty(), "{path}");
+        let theirs = front.get(path).token(STRANGER).send().await.json();
+        assert_eq!(theirs["items"], json!([]), "{path}");
+    }
+    // A position of another org is a number like any other.
+    for after in ["0", "1", "9223372036854775807"] {
+        let path = format!("/v1/events?after={after}");
+        let page = front.get(&path).token(STRANGER).send().await.json();
+        assert_eq!(page, json!({"items": [], "next": after}));
+    }
+}
+
+#[tokio::test]
+async fn the_same_names_in_two_orgs_do_not_meet() {
+    let front = Front::with_web().await;
+    assert_eq!(front.put("/v1/projects/shop").token(STRANGER).send().await.status, 202);
+    let theirs = front.put(WEB).token(STRANGER).json(&web("theirs:1")).send().await;
+    assert_eq!(theirs.status, 202);
+    assert_eq!(front.delete(WEB).token(STRANGER).send().await.status, 202);
+    let ours = front.get(WEB).send().await.json();
+    assert_eq!((&ours["desired"], &ours["generation"]), (&json!("active"), &json!(1)));
+    assert_eq!(ours["parameters"]["image"], "nginx:1");
+    assert_ne!(ours["namespace"], theirs.json()["namespace"]);
+}

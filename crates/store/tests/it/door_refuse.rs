@@ -1,0 +1,106 @@
+//! Refusing: whatever is wrong with an ask, nothing at all is recorded of it.
+
+use serde_json::{Map, Value, json};
+use trueup_rules::admit::{Ask, Refused};
+use trueup_store::door::{Refusal, ServiceAsk};
+use trueup_testkit::test_db::name;
+
+use crate::stage::{Stage, at, web};
+
+fn with(template: &str, parameters: Value) -> Ask {
+    let Value::Object(parameters) = parameters else {
+        panic!("parameters should be an object");
+    };
+    Ask { template: template.parse().unwrap(), parameters }
+}
+
+fn fields(refusal: Refusal) -> Vec<String> {
+    match refusal {
+        Refusal::Refused(Refused::Invalid(breaches)) => {
+            breaches.into_iter().map(|breach| breach.field).collect()
+        }
+        other => panic!("a breach was expected, not {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn an_invalid_ask_names_every_field_and_records_nothing() {
+    let stage = Stage::new().await;
+    let before = stage.rows().await;
+    let cases = [
+        (with("none@1", json!({})), vec!["template"]),
+        (with("web@2", json!({"image": "a"})), vec!["template"]),
+        (with("web@4294967295", json!({"image": "a"})), vec!["template"]),
+        (with("web@1", json!({})), vec!["parameters.image"]),
+        (with("web@1", json!({"image": ""})), vec!["parameters.image"]),
+        (with("web@1", json!({"image": "a\u{0}b"})), vec!["parameters.image"]),
+        (with("web@1", json!({"image": null})), vec!["parameters.image"]),
+        (
+            with("web@1", json!({"image": 1, "replicas": -1, "port": 80, "colour": "red"})),
+            vec!["parameters.colour", "parameters.image", "parameters.port", "parameters.replicas"],
+        ),
+        (with("web@1", json!({"image": "a", "replicas": 1.5})), vec!["parameters.replicas"]),
+        (
+            with("web@1", json!({"image": "a", "variables": {"A": "x\u{0}"}})),
+            vec!["parameters.variables"],
+        ),
+        (
+            with("web@1", json!({"image": "a", "variables": {"A\u{0}": "x"}})),
+            vec!["parameters.variables"],
+        ),
+    ];
+    for (ask, expected) in cases {
+        let refused = stage.ask("web", &ask, None, 1).await.unwrap_err();
+        assert_eq!(fields(refused), expected, "{ask:?}");
+    }
+    assert_eq!(stage.grown(&before).await, []);
+}
+
+#[tokio::test]
+async fn a_change_that_the_template_forbids_records_nothing() {
+    let stage = Stage::new().await;
+    let small = with("minecraft@1", json!({"world_gib": 10}));
+    stage.ask("game", &small, None, 1).await.unwrap();
+    let before = stage.rows().await;
+    let larger = with("minecraft@1", json!({"world_gib": 20}));
+    let refused = stage.ask("game", &larger, None, 2).await.unwrap_err();
+    assert_eq!(fields(refused), ["parameters.world_gib"]);
+    let refused = stage.ask("game", &web("nginx:1"), None, 2).await;
+    assert_eq!(fields(refused.unwrap_err()), ["template"]);
+    assert_eq!(stage.grown(&before).await, []);
+    assert_eq!(stage.find("game").await.unwrap().service.generation, 1);
+}
+
+#[tokio::test]
+async fn a_service_in_no_project_records_nothing() {
+    let stage = Stage::new().await;
+    let before = stage.rows().await;
+    let web = name("web");
+    let ask = Ask { template: "web@1".parse().unwrap(), parameters: Map::new() };
+    let stranger = "prj_01h455vb4pex5vsknk084sn02q";
+    for project in ["blog", stranger, "", "sh%p", "shop\0"] {
+        let wanted = ServiceAsk { project, name: &web, ask: &ask, if_generation: None };
+        let app = &stage.db.app;
+        let refused = app.accept_service(stage.db.org, &wanted, &stage.asker(), at(1)).await;
+        assert!(matches!(refused, Err(Refusal::NotFound("project"))), "{project:?}");
+    }
+    assert_eq!(stage.grown(&before).await, []);
+}
+
+#[tokio::test]
+async fn without_a_cluster_no_project_is_accepted() {
+    let stage = Stage::new().await;
+    sqlx::raw_sql(
+        "truncate orgs, clusters, projects, services, releases, leases, lease_heartbeats, receipts,
+                  wakes, statuses, events, event_queue, event_seals, tokens",
+    )
+    .execute(&stage.owner)
+    .await
+    .unwrap();
+    let org = stage.db.setup.ensure_org("acme", at(0)).await.unwrap();
+    let before = stage.rows().await;
+    let app = &stage.db.app;
+    let refused = app.accept_project(org, &name("blog"), &stage.asker(), at(1)).await;
+    assert!(matches!(refused, Err(Refusal::NoCluster)));
+    assert_eq!(stage.grown(&before).await, []);
+}

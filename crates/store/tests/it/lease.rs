@@ -1,0 +1,97 @@
+//! Leases: one holder at a time by database time, and a late one is told so.
+
+use futures::future::join_all;
+use trueup_store::{Error, Lease};
+
+use crate::stage::{Stage, at, converged};
+
+impl Stage {
+    async fn acquire(&self, holder: &str, seconds: i64) -> Option<Lease> {
+        let worker = &self.db.worker;
+        let lease = worker.acquire_lease(self.db.cluster, holder, at(seconds)).await;
+        lease.unwrap()
+    }
+}
+
+#[tokio::test]
+async fn a_lease_is_refused_to_another_until_it_is_over() {
+    let stage = Stage::new().await;
+    let first = stage.acquire("one", 0).await.unwrap();
+    for seconds in [0, 1, 9] {
+        assert_eq!(stage.acquire("two", seconds).await, None, "{seconds}");
+    }
+    let second = stage.acquire("two", 10).await.unwrap();
+    assert!(second.epoch > first.epoch);
+    assert_eq!(stage.acquire("one", 11).await, None);
+}
+
+#[tokio::test]
+async fn the_same_holder_starts_anew_at_once_with_a_higher_epoch() {
+    let stage = Stage::new().await;
+    let first = stage.acquire("one", 0).await.unwrap();
+    let second = stage.acquire("one", 0).await.unwrap();
+    assert_eq!(second.epoch, first.epoch + 1);
+    let renewed = stage.db.worker.renew_lease(first, at(1)).await;
+    assert!(matches!(renewed, Err(Error::Fenced)));
+    stage.db.worker.renew_lease(second, at(1)).await.unwrap();
+}
+
+#[tokio::test]
+async fn renewing_keeps_others_out_for_as_long_again() {
+    let stage = Stage::new().await;
+    let lease = stage.acquire("one", 0).await.unwrap();
+    stage.db.worker.renew_lease(lease, at(8)).await.unwrap();
+    assert_eq!(stage.acquire("two", 17).await, None);
+    assert!(stage.acquire("two", 18).await.is_some());
+    let renewed = stage.db.worker.renew_lease(lease, at(18)).await;
+    assert!(matches!(renewed, Err(Error::Fenced)));
+}
+
+#[tokio::test]
+async fn a_lease_given_back_is_free_at_once() {
+    let stage = Stage::new().await;
+    let lease = stage.acquire("one", 0).await.unwrap();
+    stage.db.worker.release_lease(lease, at(1)).await.unwrap();
+    let next = stage.acquire("two", 1).await.unwrap();
+    // Giving it back once more, late, does not take it from the next holder.
+    stage.db.worker.release_lease(lease, at(2)).await.unwrap();
+    assert_eq!(stage.acquire("three", 2).await, None);
+    stage.db.worker.renew_lease(next, at(2)).await.unwrap();
+}
+
+#[tokio::test]
+async fn of_many_who_try_at_once_one_gets_it() {
+    let stage = Stage::new().await;
+    let names: Vec<String> = (0..8).map(|number| format!("holder-{number}")).collect();
+    for round in 0..3 {
+        let tries = names.iter().map(|name| stage.acquire(name, 100 * round));
+        let got = join_all(tries).await.into_iter().flatten().count();
+        assert_eq!(got, 1, "round {round}");
+    }
+}
+
+#[tokio::test]
+async fn clusters_have_leases_of_their_own() {
+    let stage = Stage::new().await;
+    let other = stage.db.setup.ensure_cluster("other", at(0)).await.unwrap();
+    stage.acquire("one", 0).await.unwrap();
+    let worker = &stage.db.worker;
+    let lease = worker.acquire_lease(other, "two", at(0)).await.unwrap();
+    assert_eq!(lease.map(|lease| lease.epoch), Some(1));
+}
+
+#[tokio::test]
+async fn a_stale_holder_settles_nothing() {
+    let stage = Stage::new().await;
+    let row = stage.declare("web", "nginx:1").await.row;
+    let stale = stage.acquire("one", 0).await.unwrap();
+    let next = stage.acquire("two", 10).await.unwrap();
+    let before = stage.rows().await;
+    let worker = &stage.db.worker;
+    let refused = worker.settle(stale, &[converged(&row, 1)], at(11)).await;
+    assert!(matches!(refused, Err(Error::Fenced)));
+    assert_eq!(stage.grown(&before).await, []);
+    assert_eq!(stage.find("web").await.unwrap().projection, 1);
+    let settled = worker.settle(next, &[converged(&row, 1)], at(11)).await;
+    assert_eq!(settled.unwrap(), 1);
+}

@@ -1,0 +1,32 @@
+//! The room against a real Postgres: what it promises about transactions, order and walls is a
+//! promise about Postgres, so nothing here is a stand-in.
+
+// Clippy takes helpers for test code only below `cfg(test)`.
+#[cfg(test)]
+mod door_change;
+#[cfg(test)]
+mod door_declare;
+#[cfg(test)]
+mod door_delete;
+#[cfg(test)]
+mod door_refuse;
+#[cfg(test)]
+mod lease;
+#[cfg(test)]
+mod order;
+#[cfg(test)]
+mod projection;
+#[cfg(test)]
+mod receipt;
+#[cfg(test)]
+mod seal;
+#[cfg(test)]
+mod settle;
+#[cfg(test)]
+mod stage;
+#[cfg(test)]
+mod tenant;
+#[cfg(test)]
+mod wake;
+#[cfg(test)]
+mod wall;

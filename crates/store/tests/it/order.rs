@@ -1,0 +1,117 @@
+//! Orders: the keys are on record before anybody can act on them.
+
+use std::collections::BTreeSet;
+
+use trueup_model::key::Kind;
+use trueup_model::order::{Body, Order};
+use trueup_model::service::DesiredState;
+use trueup_rules::render;
+use trueup_store::Error;
+
+use crate::stage::{Stage, at, converged, unit};
+
+impl Stage {
+    async fn orders(&self, seconds: i64) -> Vec<Order> {
+        let lease = self.lease().await;
+        let claimed = self.db.worker.claim_orders(lease, 10, at(seconds)).await;
+        claimed.unwrap().into_iter().map(|(_, order)| order).collect()
+    }
+
+    async fn keys_on_record(&self) -> BTreeSet<String> {
+        let keys = "select concat_ws('/', kind, nullif(namespace, ''), name) from resources";
+        self.all(keys).await.into_iter().collect()
+    }
+}
+
+#[tokio::test]
+async fn claiming_records_every_key_the_order_may_touch() {
+    let stage = Stage::new().await;
+    let row = stage.declare("web", "nginx:1").await.row;
+    assert!(stage.keys_on_record().await.is_empty());
+    let orders = stage.orders(1).await;
+    assert_eq!(orders.len(), 2);
+    let mut wanted = BTreeSet::new();
+    for order in &orders {
+        let rendered = render::keys(order);
+        assert!(rendered.iter().all(|key| order.recorded.contains_key(key)));
+        wanted.extend(rendered.iter().map(ToString::to_string));
+    }
+    assert_eq!(stage.keys_on_record().await, wanted);
+    let service = orders.iter().find(|order| order.unit == unit(&row)).unwrap();
+    assert_eq!(
+        (service.generation, service.desired, service.org),
+        (1, DesiredState::Active, stage.db.org)
+    );
+    let Body::Service(body) = &service.body else {
+        panic!("this should be a service's order");
+    };
+    assert_eq!(body.object_name, row.service.object_name);
+    assert!(body.secrets.is_empty());
+}
+
+#[tokio::test]
+async fn claiming_again_after_a_crash_records_no_key_twice_and_keeps_what_was_seen() {
+    let stage = Stage::new().await;
+    let row = stage.declare("web", "nginx:1").await.row;
+    let before: BTreeSet<_> = stage.orders(1).await.iter().flat_map(render::keys).collect();
+    let lease = stage.lease().await;
+    let worker = &stage.db.worker;
+    worker.settle(lease, &[converged(&row, 1)], at(3)).await.unwrap();
+
+    let again = stage.orders(4).await;
+    let after: BTreeSet<_> = again.iter().flat_map(render::keys).collect();
+    assert_eq!(before, after);
+    let seen: Vec<_> = again
+        .iter()
+        .flat_map(|order| &order.recorded)
+        .filter_map(|(key, uid)| Some((key.kind, uid.as_deref()?)))
+        .collect();
+    assert_eq!(seen, [(Kind::Deployment, "uid-1")]);
+}
+
+#[tokio::test]
+async fn a_deletion_asks_for_no_new_key_and_knows_every_old_one() {
+    let stage = Stage::new().await;
+    let row = stage.declare("web", "nginx:1").await.row;
+    stage.orders(1).await;
+    let before = stage.keys_on_record().await;
+    stage.delete("web").await.unwrap();
+    let orders = stage.orders(3).await;
+    let order = orders.iter().find(|order| order.unit == unit(&row)).unwrap();
+    assert_eq!((order.desired, order.generation), (DesiredState::Deleted, 2));
+    assert!(!order.recorded.is_empty());
+    assert_eq!(stage.keys_on_record().await, before);
+}
+
+#[tokio::test]
+async fn a_service_deleted_before_it_was_ever_ordered_has_no_keys() {
+    let stage = Stage::new().await;
+    let row = stage.declare("web", "nginx:1").await.row;
+    stage.delete("web").await.unwrap();
+    let orders = stage.orders(3).await;
+    let order = orders.iter().find(|order| order.unit == unit(&row)).unwrap();
+    assert!(order.recorded.is_empty());
+}
+
+#[tokio::test]
+async fn a_stale_holder_claims_nothing_and_records_nothing() {
+    let stage = Stage::new().await;
+    stage.declare("web", "nginx:1").await;
+    let stale = stage.lease().await;
+    stage.lease().await;
+    let refused = stage.db.worker.claim_orders(stale, 10, at(1)).await;
+    assert!(matches!(refused, Err(Error::Fenced)));
+    assert!(stage.keys_on_record().await.is_empty());
+    assert_eq!(stage.db.worker.count_wakes().await.unwrap(), (2, 0));
+}
+
+#[tokio::test]
+async fn a_cluster_s_holder_gets_no_orders_for_another_cluster() {
+    let stage = Stage::new().await;
+    stage.declare("web", "nginx:1").await;
+    let other = stage.db.setup.ensure_cluster("other", at(0)).await.unwrap();
+    let worker = &stage.db.worker;
+    let lease = worker.acquire_lease(other, "one", at(0)).await.unwrap().unwrap();
+    assert!(worker.claim_orders(lease, 10, at(9)).await.unwrap().is_empty());
+    assert_eq!(worker.count_wakes().await.unwrap(), (2, 0));
+}

@@ -1,0 +1,243 @@
+//! What most tests begin with: a database with a project, somebody who asks, and an owner's view of
+//! the rows, which no wall hides.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::{Map, json};
+use sqlx::postgres::PgPoolOptions;
+use sqlx::{AssertSqlSafe, PgPool};
+use trueup_model::OrgId;
+use trueup_model::key::{Kind, ResourceKey};
+use trueup_model::observation::{Observation, Sighting, WorkloadSeen};
+use trueup_model::order::Unit;
+use trueup_model::principal::Principal;
+use trueup_model::receipt::{Absence, ProofLevel, Receipt};
+use trueup_model::report::{Outcome, Report};
+use trueup_rules::admit::Ask;
+use trueup_store::door::{Accepted, Asker, DeleteAsk, Refusal, ServiceAsk};
+use trueup_store::{Lease, SealedEvent, ServiceRow};
+use trueup_testkit::test_db::{TestDb, name};
+use uuid::Uuid;
+
+/// The project that each stage has.
+pub(crate) const PROJECT: &str = "shop";
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// So many seconds into a test.
+pub(crate) fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_second(1_800_000_000 + seconds).unwrap()
+}
+
+/// A web service of this image.
+pub(crate) fn web(image: &str) -> Ask {
+    Ask {
+        template: "web@1".parse().unwrap(),
+        parameters: Map::from_iter([("image".to_owned(), json!(image))]),
+    }
+}
+
+pub(crate) fn unit(row: &ServiceRow) -> Unit {
+    Unit::Service(row.service.id)
+}
+
+pub(crate) struct Stage {
+    pub(crate) db: TestDb,
+    pub(crate) owner: PgPool,
+    pub(crate) principal: Principal,
+}
+
+impl Stage {
+    pub(crate) async fn new() -> Self {
+        let db = TestDb::new().await;
+        let owner = PgPoolOptions::new().max_connections(2).connect(&db.urls.owner).await.unwrap();
+        let principal = db.owner();
+        let stage = Self { db, owner, principal };
+        stage.project(stage.db.org).await;
+        stage
+    }
+
+    pub(crate) fn asker(&self) -> Asker<'_> {
+        Asker {
+            principal: &self.principal,
+            trace: Some("0af7651916cd43dd8448eb211c80319c".to_owned()),
+        }
+    }
+
+    pub(crate) async fn project(&self, org: OrgId) {
+        let accepted =
+            self.db.app.accept_project(org, &name(PROJECT), &self.asker(), at(0)).await.unwrap();
+        assert!(accepted.changed);
+    }
+
+    /// Asks for a service, whatever comes of it.
+    pub(crate) async fn ask(
+        &self,
+        service: &str,
+        ask: &Ask,
+        if_generation: Option<i64>,
+        seconds: i64,
+    ) -> Result<Accepted<ServiceRow>, Refusal> {
+        let name = name(service);
+        let wanted = ServiceAsk { project: PROJECT, name: &name, ask, if_generation };
+        let app = &self.db.app;
+        app.accept_service(self.db.org, &wanted, &self.asker(), at(seconds)).await
+    }
+
+    /// Declares a web service, which must be accepted.
+    pub(crate) async fn declare(&self, service: &str, image: &str) -> Accepted<ServiceRow> {
+        self.ask(service, &web(image), None, 1).await.unwrap()
+    }
+
+    pub(crate) async fn delete(&self, service: &str) -> Result<Accepted<ServiceRow>, Refusal> {
+        let wanted = DeleteAsk { project: PROJECT, service, if_generation: None };
+        let app = &self.db.app;
+        app.delete_service(self.db.org, &wanted, &self.asker(), at(2)).await
+    }
+
+    pub(crate) async fn find(&self, service: &str) -> Option<ServiceRow> {
+        let app = &self.db.app;
+        let found = app.find_service(self.db.org, PROJECT, service).await;
+        found.unwrap().map(|detail| detail.row)
+    }
+
+    pub(crate) async fn lease(&self) -> Lease {
+        let worker = &self.db.worker;
+        let lease = worker.acquire_lease(self.db.cluster, "one", at(0)).await;
+        lease.unwrap().unwrap()
+    }
+
+    /// How many rows each table has.
+    pub(crate) async fn rows(&self) -> BTreeMap<String, i64> {
+        let mut rows = BTreeMap::new();
+        for table in self.tables().await {
+            let statement = format!("select count(*) from {table}");
+            rows.insert(table, self.one(&statement).await);
+        }
+        rows
+    }
+
+    pub(crate) async fn tables(&self) -> Vec<String> {
+        self.all("select tablename::text from pg_tables where schemaname = 'public' order by 1")
+            .await
+    }
+
+    /// The tables that grew, and by how much.
+    pub(crate) async fn grown(&self, before: &BTreeMap<String, i64>) -> Vec<(String, i64)> {
+        let after = self.rows().await;
+        after
+            .into_iter()
+            .map(|(table, count)| (table.clone(), count - before[&table]))
+            .filter(|(_, grown)| *grown != 0)
+            .collect()
+    }
+
+    /// The only value of the only row, as the owner sees it.
+    pub(crate) async fn one<T>(&self, statement: &str) -> T
+    where
+        T: for<'r> sqlx::Decode<'r, sqlx::Postgres>
+            + sqlx::Type<sqlx::Postgres>
+            + Send
+            + Unpin
+            + 'static,
+    {
+        sqlx::query_scalar(AssertSqlSafe(statement.to_owned()))
+            .fetch_one(&self.owner)
+            .await
+            .unwrap_or_else(|error| panic!("{statement}: {error}"))
+    }
+
+    /// The first column of every row, as the owner sees it.
+    pub(crate) async fn all<T>(&self, statement: &str) -> Vec<T>
+    where
+        T: for<'r> sqlx::Decode<'r, sqlx::Postgres>
+            + sqlx::Type<sqlx::Postgres>
+            + Send
+            + Unpin
+            + 'static,
+    {
+        sqlx::query_scalar(AssertSqlSafe(statement.to_owned()))
+            .fetch_all(&self.owner)
+            .await
+            .unwrap_or_else(|error| panic!("{statement}: {error}"))
+    }
+
+    /// A service's events by type, as recorded.
+    pub(crate) async fn events_of(&self, service: Uuid) -> Vec<String> {
+        self.all(&format!(
+            "select e.type from events e join event_queue q on q.event_id = e.id
+             where e.unit_id = '{service}' order by q.seq"
+        ))
+        .await
+    }
+
+    /// Seals everything. Transactions of other tests on the same server may hold it up for a moment.
+    pub(crate) async fn seal(&self) {
+        tokio::time::timeout(PATIENCE, async {
+            while self.db.worker.unsealed_events().await.unwrap() > 0 {
+                self.db.worker.seal_events().await.unwrap();
+                tokio::task::yield_now().await;
+            }
+        })
+        .await
+        .expect("the sealer should come to an end");
+    }
+
+    pub(crate) async fn sealed(&self, org: OrgId) -> Vec<SealedEvent> {
+        self.db.app.list_events(org, None, 0, 10_000).await.unwrap()
+    }
+}
+
+/// What an executor sees of a service whose pods are ready or not.
+pub(crate) fn seen(row: &ServiceRow, generation: i64, ready: u32) -> Observation {
+    let key = ResourceKey::new(Kind::Deployment, &row.namespace, &row.service.object_name);
+    Observation {
+        generation,
+        applied: true,
+        objects: vec![Sighting {
+            key,
+            uid: "uid-1".to_owned(),
+            resource_version: "7".to_owned(),
+            terminating: false,
+        }],
+        workload: Some(WorkloadSeen { wanted: 1, existing: 1, updated: 1, ready, current: true }),
+        pods: Vec::new(),
+        as_of: at(3),
+    }
+}
+
+/// A pass over a service of this generation that found it as promised.
+pub(crate) fn converged(row: &ServiceRow, generation: i64) -> Report {
+    Report {
+        unit: unit(row),
+        org: row.service.org,
+        generation,
+        observation: Some(seen(row, generation, 1)),
+        outcome: Outcome::Converged,
+        changes: Vec::new(),
+        receipt: None,
+    }
+}
+
+/// A pass that proved a service's absence.
+pub(crate) fn gone(row: &ServiceRow, generation: i64) -> Report {
+    let key = ResourceKey::new(Kind::Deployment, &row.namespace, &row.service.object_name);
+    let nothing = Observation {
+        objects: Vec::new(),
+        workload: None,
+        applied: false,
+        ..seen(row, generation, 0)
+    };
+    Report {
+        observation: Some(nothing),
+        receipt: Some(Receipt {
+            absent: vec![Absence { key, uid: None }],
+            observer: "one".to_owned(),
+            began_at: at(4),
+            verified_at: at(5),
+            level: ProofLevel::ApiAbsence,
+        }),
+        ..converged(row, generation)
+    }
+}

@@ -1,0 +1,244 @@
+//! Walls as tenants meet them: the app's own role, without the program's good manners.
+
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use trueup_model::OrgId;
+use trueup_model::principal::Role;
+use trueup_store::door::ServiceAsk;
+use trueup_testkit::test_db::name;
+
+use crate::stage::{PROJECT, Stage, at, converged, gone, web};
+
+/// Postgres says so when a privilege or a policy forbids something.
+const FORBIDDEN: &str = "42501";
+
+/// A stage with two orgs, each with a project, a service and a row in every tenant table.
+async fn two_orgs() -> (Stage, OrgId, OrgId) {
+    let stage = Stage::new().await;
+    let ours = stage.db.org;
+    let theirs = stage.db.setup.ensure_org("other", at(0)).await.unwrap();
+    stage.project(theirs).await;
+    let lease = stage.lease().await;
+    for org in [ours, theirs] {
+        for service in ["web", "old"] {
+            let (name, ask) = (name(service), web("nginx:1"));
+            let wanted =
+                ServiceAsk { project: PROJECT, name: &name, ask: &ask, if_generation: None };
+            let app = &stage.db.app;
+            let asker = stage.asker();
+            app.accept_service(org, &wanted, &asker, at(1)).await.unwrap();
+        }
+        let rows = stage.db.app.list_services(org, None).await.unwrap();
+        let old = rows.iter().find(|row| row.service.name.as_str() == "old").unwrap();
+        sqlx::query("update services set desired = 'deleted' where id = $1")
+            .bind(old.service.id.uuid())
+            .execute(&stage.owner)
+            .await
+            .unwrap();
+        let web = rows.iter().find(|row| row.service.name.as_str() == "web").unwrap();
+        let reports = [gone(old, 1), converged(web, 1)];
+        stage.db.worker.settle(lease, &reports, at(6)).await.unwrap();
+    }
+    stage.db.worker.claim_orders(lease, 100, at(7)).await.unwrap();
+    stage.seal().await;
+    stage.declare("more", "nginx:1").await;
+    (stage, ours, theirs)
+}
+
+/// The tables with an org that the app may read.
+async fn tenant_tables(stage: &Stage) -> Vec<String> {
+    let tables: Vec<String> = stage
+        .all(
+            "select c.relname::text from pg_class c join pg_attribute a on a.attrelid = c.oid
+             where c.relnamespace = 'public'::regnamespace and c.relkind = 'r'
+               and a.attname = 'org_id' and has_table_privilege('trueup_app', c.oid, 'select')
+             order by 1",
+        )
+        .await;
+    assert!(tables.len() >= 10, "{tables:?}");
+    tables
+}
+
+async fn app(stage: &Stage) -> PgConnection {
+    PgConnection::connect(&stage.db.urls.app).await.unwrap()
+}
+
+async fn run(connection: &mut PgConnection, statement: &str) -> Result<u64, String> {
+    let done = sqlx::raw_sql(AssertSqlSafe(statement.to_owned())).execute(connection).await;
+    done.map(|done| done.rows_affected()).map_err(|error| {
+        let said = error.as_database_error().and_then(|said| said.code());
+        said.map_or_else(|| error.to_string(), |code| code.into_owned())
+    })
+}
+
+async fn count(connection: &mut PgConnection, statement: &str) -> i64 {
+    sqlx::query_scalar(AssertSqlSafe(statement.to_owned()))
+        .fetch_one(connection)
+        .await
+        .unwrap_or_else(|error| panic!("{statement}: {error}"))
+}
+
+async fn enter(connection: &mut PgConnection, org: OrgId) {
+    let enter = format!("begin; select set_config('trueup.org', '{}', true)", org.uuid());
+    run(connection, &enter).await.unwrap();
+}
+
+fn new_project(org: OrgId, cluster: &str, tail: &str) -> String {
+    format!(
+        "insert into projects (id, org_id, name, cluster_id, namespace, generation, created_at)
+         values (gen_random_uuid(), '{}', '{tail}', '{cluster}', '{tail}', 1, now())",
+        org.uuid()
+    )
+}
+
+#[tokio::test]
+async fn without_an_org_nothing_is_seen_and_nothing_can_be_added() {
+    let (stage, ours, _) = two_orgs().await;
+    let mut app = app(&stage).await;
+    for table in tenant_tables(&stage).await {
+        let all: i64 = stage.one(&format!("select count(*) from {table}")).await;
+        assert!(all > 0, "{table} should have rows, or this proves nothing");
+        let seen = count(&mut app, &format!("select count(*) from {table}")).await;
+        assert_eq!(seen, 0, "{table}");
+    }
+    assert_eq!(count(&mut app, "select count(*) from orgs").await, 0);
+    let insert = new_project(ours, &stage.db.cluster.uuid().to_string(), "x");
+    assert_eq!(run(&mut app, &insert).await, Err(FORBIDDEN.to_owned()));
+    for statement in ["update services set generation = 9", "update wakes set attempts = 9"] {
+        assert_eq!(run(&mut app, statement).await, Ok(0), "{statement}");
+    }
+}
+
+#[tokio::test]
+async fn an_org_that_is_no_org_is_an_error_or_nothing_and_never_everything() {
+    let (stage, ..) = two_orgs().await;
+    let mut app = app(&stage).await;
+    for org in ["", "00000000-0000-0000-0000-000000000000"] {
+        run(&mut app, &format!("select set_config('trueup.org', '{org}', false)")).await.unwrap();
+        assert_eq!(count(&mut app, "select count(*) from services").await, 0, "{org:?}");
+    }
+    run(&mut app, "select set_config('trueup.org', '%', false)").await.unwrap();
+    assert!(run(&mut app, "select * from services").await.is_err());
+}
+
+#[tokio::test]
+async fn an_org_sees_all_of_its_own_and_nothing_of_another() {
+    let (stage, ours, theirs) = two_orgs().await;
+    let mut app = app(&stage).await;
+    for (org, other) in [(ours, theirs), (theirs, ours)] {
+        enter(&mut app, org).await;
+        for table in tenant_tables(&stage).await {
+            let own = format!("select count(*) from {table} where org_id = '{}'", org.uuid());
+            let expected: i64 = stage.one(&own).await;
+            let seen = count(&mut app, &format!("select count(*) from {table}")).await;
+            assert_eq!(seen, expected, "{table}");
+            let foreign = format!("select count(*) from {table} where org_id = '{}'", other.uuid());
+            assert_eq!(count(&mut app, &foreign).await, 0, "{table}");
+        }
+        assert_eq!(count(&mut app, "select count(*) from orgs").await, 1);
+        let change =
+            format!("update services set generation = 9 where org_id = '{}'", other.uuid());
+        assert_eq!(run(&mut app, &change).await, Ok(0));
+        let give = format!("update services set org_id = '{}'", other.uuid());
+        assert_eq!(run(&mut app, &give).await, Err(FORBIDDEN.to_owned()));
+        run(&mut app, "rollback").await.unwrap();
+
+        enter(&mut app, org).await;
+        let insert = new_project(other, &stage.db.cluster.uuid().to_string(), "x");
+        assert_eq!(run(&mut app, &insert).await, Err(FORBIDDEN.to_owned()));
+        run(&mut app, "rollback").await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_pool_that_serves_two_orgs_in_turn_mixes_nothing() {
+    let (stage, ours, theirs) = two_orgs().await;
+    let app = &stage.db.app;
+    let mine = app.list_services(ours, None).await.unwrap();
+    let yours = app.list_services(theirs, None).await.unwrap();
+    for _ in 0..25 {
+        assert_eq!(app.list_services(ours, None).await.unwrap(), mine);
+        assert_eq!(app.list_services(theirs, None).await.unwrap(), yours);
+        let stranger = yours[0].service.id.to_string();
+        assert_eq!(app.find_service(ours, PROJECT, &stranger).await.unwrap(), None);
+    }
+    assert!(mine.iter().all(|row| row.service.org == ours));
+    assert!(yours.iter().all(|row| row.service.org == theirs));
+    // All of that went over a few connections that took turns.
+    let connections: i64 = stage
+        .one("select count(*) from pg_stat_activity where application_name = 'trueup-app' and datname = current_database()")
+        .await;
+    assert!(connections <= 16, "{connections}");
+}
+
+#[tokio::test]
+async fn the_org_of_a_transaction_ends_with_it() {
+    let (stage, ours, theirs) = two_orgs().await;
+    let mut app = app(&stage).await;
+    for end in ["commit", "rollback"] {
+        for (org, stranger) in [(ours, theirs), (theirs, ours)] {
+            enter(&mut app, org).await;
+            assert!(count(&mut app, "select count(*) from services").await > 0);
+            let foreign =
+                format!("select count(*) from services where org_id = '{}'", stranger.uuid());
+            assert_eq!(count(&mut app, &foreign).await, 0);
+            run(&mut app, end).await.unwrap();
+            assert_eq!(count(&mut app, "select count(*) from services").await, 0, "{end}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_same_names_in_two_orgs_are_different_things() {
+    let (stage, ours, theirs) = two_orgs().await;
+    let app = &stage.db.app;
+    let mine = app.find_project(ours, PROJECT).await.unwrap().unwrap().project;
+    let yours = app.find_project(theirs, PROJECT).await.unwrap().unwrap().project;
+    assert_eq!(mine.name, yours.name);
+    assert_ne!(mine.id, yours.id);
+    assert_ne!(mine.namespace, yours.namespace);
+    // Not even the id helps.
+    let id = yours.id.to_string();
+    assert_eq!(app.find_project(ours, &id).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn tokens_are_asked_about_and_never_read() {
+    let (stage, ours, _) = two_orgs().await;
+    let setup = &stage.db.setup;
+    setup.ensure_token("s3cret", "ada", Role::Viewer, Some(ours), at(0)).await.unwrap();
+    let mut app = app(&stage).await;
+    enter(&mut app, ours).await;
+    for table in ["tokens", "_sqlx_migrations", "leases", "lease_heartbeats"] {
+        run(&mut app, "savepoint here").await.unwrap();
+        let read = format!("select * from {table}");
+        assert_eq!(run(&mut app, &read).await, Err(FORBIDDEN.to_owned()), "{table}");
+        run(&mut app, "rollback to here").await.unwrap();
+    }
+    let app = &stage.db.app;
+    let ada = app.authenticate("s3cret", at(1)).await.unwrap().unwrap();
+    assert_eq!((ada.name.as_str(), ada.role, ada.org), ("ada", Role::Viewer, Some(ours)));
+    for wrong in ["", "s3cret ", "S3CRET", "' or true --", "\0"] {
+        assert_eq!(app.authenticate(wrong, at(1)).await.unwrap(), None, "{wrong:?}");
+    }
+    sqlx::query("update tokens set expires_at = to_timestamp($1::bigint)")
+        .bind(at(10).as_second())
+        .execute(&stage.owner)
+        .await
+        .unwrap();
+    assert!(app.authenticate("s3cret", at(9)).await.unwrap().is_some());
+    assert_eq!(app.authenticate("s3cret", at(10)).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn an_operator_finds_an_org_by_name_or_id_and_by_nothing_else() {
+    let (stage, ours, theirs) = two_orgs().await;
+    let app = &stage.db.app;
+    let printed = theirs.to_string();
+    let plain = theirs.uuid().to_string();
+    for (wanted, org) in [("acme", ours), ("other", theirs), (&printed, theirs), (&plain, theirs)] {
+        assert_eq!(app.find_org(wanted).await.unwrap(), Some(org), "{wanted}");
+    }
+    for wanted in ["", "%", "ACME", "acme' or true --", "org_"] {
+        assert_eq!(app.find_org(wanted).await.unwrap(), None, "{wanted:?}");
+    }
+}

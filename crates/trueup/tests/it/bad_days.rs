@@ -1,0 +1,260 @@
+//! The parts below go away and come back: the cluster that is not there yet, an API server that
+//! hangs and dies, a Postgres that stops answering.
+
+use std::fs;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::json;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use trueup_api::Client;
+use trueup_api::client::ClientError;
+use trueup_api::problem::Code;
+use trueup_api::service::{Service, ServiceManifest};
+use trueup_cluster::Cluster;
+use trueup_local::supervise::Process;
+use trueup_model::key::{Kind, ResourceKey};
+use trueup_store::Lease;
+
+use crate::install::{Install, SOON, alone, free_port, shared};
+use crate::wait::{always, eventually};
+
+const POSTGRES_PID: &str = "postgres/pid.json";
+
+fn web(replicas: u32) -> ServiceManifest {
+    let parameters = json!({ "image": "web:1", "replicas": replicas });
+    serde_json::from_value(json!({ "template": "web@1", "parameters": parameters })).unwrap()
+}
+
+/// Waits until the current generation is healthy; it must never be shown as broken on the way.
+async fn healthy(client: &Client, name: &str) -> Service {
+    eventually(&format!("{name} to be healthy"), SOON, || async {
+        let service = client.service_get("shop", name).await.ok()?;
+        assert_ne!(service.status.health, "error", "{service:#?}");
+        let current = service.status.applied_generation == Some(service.generation);
+        (current && service.status.health == "healthy").then_some(service)
+    })
+    .await
+}
+
+fn deployment(service: &Service) -> ResourceKey {
+    ResourceKey::new(Kind::Deployment, &service.namespace, &service.object_name)
+}
+
+#[tokio::test]
+async fn a_cluster_that_comes_later_finds_everything_declared() {
+    let real = shared().await;
+    let port = free_port();
+    let (kubeconfig, server) = elsewhere(&fs::read_to_string(real.kubeconfig()).unwrap(), port);
+    let folder = Install::new(None);
+    let file = folder.file("later.kubeconfig", &kubeconfig);
+    let install = Install::new(Some(file.as_ref()));
+    let up = install.up(&[]).await.well();
+    assert!(up.out.contains(&file), "it names the cluster that was chosen: {up:?}");
+    install.trueup(&["local", "kubeconfig"]).await.complains(3, &[&file]);
+    let client = install.client().unwrap();
+
+    let accepted = client.service_put("shop", "web", &web(2), None).await.unwrap();
+    assert!(accepted.changed, "202: it is promised, though nobody can do it now");
+    eventually("every service to say why it waits", SOON, || async {
+        let services = client.service_list(None).await.unwrap().items;
+        assert_eq!(services.len(), 4);
+        let said = services.iter().all(|service| {
+            let status = &service.status;
+            assert_eq!(status.health, "unknown", "nothing is red that is not broken: {service:#?}");
+            assert_eq!(service.reconciliation, "pending");
+            status.conditions.iter().any(|one| one.reason == "cluster_unreachable")
+        });
+        said.then_some(())
+    })
+    .await;
+    let status = install.trueup(&["status", "-o", "json"]).await.well().json().remove(0);
+    assert_eq!(status["clusters"][0]["reachability"], "unreachable", "{status:#}");
+    let listed = install.trueup(&["get"]).await.well();
+    assert!(!listed.out.contains("error"), "{listed:?}");
+
+    // And now it is there.
+    let mut cluster = JoinSet::new();
+    cluster.spawn(forward(port, server));
+    healthy(&client, "web").await;
+    install.reachable().await;
+}
+
+/// The same kubeconfig with another port, and the port it had.
+fn elsewhere(kubeconfig: &str, port: u16) -> (String, u16) {
+    let before = "https://127.0.0.1:";
+    let at = kubeconfig.find(before).unwrap() + before.len();
+    let digits = kubeconfig[at..].chars().take_while(char::is_ascii_digit).count();
+    let real = &kubeconfig[at..at + digits];
+    let server = real.parse().unwrap();
+    (kubeconfig.replace(&format!("{before}{real}"), &format!("{before}{port}")), server)
+}
+
+/// Makes the server on one port appear on another, for as long as it is polled.
+async fn forward(port: u16, server: u16) {
+    let listener = TcpListener::bind(("127.0.0.1", port)).await.unwrap();
+    let mut connections = JoinSet::new();
+    loop {
+        let (mut inside, _) = listener.accept().await.unwrap();
+        connections.spawn(async move {
+            if let Ok(mut outside) = TcpStream::connect(("127.0.0.1", server)).await {
+                // Either side may hang up at any time.
+                tokio::io::copy_bidirectional(&mut inside, &mut outside).await.ok();
+            }
+        });
+    }
+}
+
+#[tokio::test]
+async fn what_is_changed_while_the_api_server_is_gone_converges_when_it_is_back() {
+    let install = alone().await;
+    let client = install.client().unwrap();
+    client.service_put("shop", "patient", &web(1), None).await.unwrap();
+    let service = healthy(&client, "patient").await;
+
+    // It hangs first, which is worse than being gone, and then it dies.
+    let server = api_server(&install);
+    assert!(server.signal(Signal::STOP).unwrap());
+    let accepted = client.service_put("shop", "patient", &web(3), None).await.unwrap();
+    assert!(accepted.changed && accepted.service.generation == 2, "{accepted:#?}");
+    always("it is pending and not broken", Duration::from_secs(3), || async {
+        let service = client.service_get("shop", "patient").await.unwrap();
+        service.status.health != "error" && service.status.applied_generation == Some(1)
+    })
+    .await;
+    assert!(server.signal(Signal::KILL).unwrap());
+
+    healthy(&client, "patient").await;
+    assert_ne!(api_server(&install), server, "the supervisor started another");
+    let found = install.kube().get(&deployment(&service)).await.unwrap().unwrap();
+    assert_eq!(found["spec"]["replicas"], 3, "{found:#}");
+    install.trueup(&["delete", "patient", "--wait", "--yes", "--timeout", "60s"]).await.well();
+}
+
+fn api_server(install: &Install) -> Process {
+    let servers = install.processes();
+    let (pid, _) = servers.iter().find(|(_, line)| line.contains(" kube-apiserver ")).unwrap();
+    Process::find(*pid).unwrap()
+}
+
+#[tokio::test]
+async fn without_postgres_nothing_is_written_after_the_lease_and_all_is_repaired_later() {
+    let real = shared().await;
+    let install = Install::new(Some(&real.kubeconfig()));
+    install.up(&[]).await.well();
+    let client = install.client().unwrap();
+    client.service_put("shop", "web", &web(1), None).await.unwrap();
+    let service = healthy(&client, "web").await;
+    let (kube, key) = (install.kube(), deployment(&service));
+
+    // It is gone, and what tries to start it again cannot.
+    let postgres = install.process(POSTGRES_PID).unwrap();
+    let marker = install.dir().join("postgres/data/PG_VERSION");
+    let hidden = marker.with_extension("hidden");
+    fs::rename(&marker, &hidden).unwrap();
+    assert!(postgres.signal(Signal::KILL).unwrap());
+    let refused = eventually("changes to be refused", SOON, || async {
+        match client.service_put("shop", "web", &web(1), None).await {
+            Ok(unchanged) => {
+                assert!(!unchanged.changed);
+                None
+            }
+            Err(ClientError::Problem(problem)) => Some(problem),
+            Err(error) => panic!("{error}"),
+        }
+    })
+    .await;
+    assert_eq!((refused.status, refused.code.as_str()), (503, Code::DatabaseAway.as_str()));
+    install.trueup(&["status"]).await.complains(1, &["database is away"]);
+    nobody_writes_after_the_lease(&kube, &key).await;
+
+    fs::rename(&hidden, &marker).unwrap();
+    repaired(&client, &kube, &key).await;
+}
+
+#[tokio::test]
+async fn a_postgres_that_hangs_is_as_good_as_gone() {
+    let real = shared().await;
+    let install = Install::new(Some(&real.kubeconfig()));
+    install.up(&[]).await.well();
+    let client = install.client().unwrap();
+    client.service_put("shop", "web", &web(1), None).await.unwrap();
+    let service = healthy(&client, "web").await;
+    let (kube, key) = (install.kube(), deployment(&service));
+
+    let postgres = Frozen::freeze(&install);
+    nobody_writes_after_the_lease(&kube, &key).await;
+    postgres.thaw();
+    repaired(&client, &kube, &key).await;
+}
+
+/// Deletes an object by hand once the lease is over for certain, and sees that it stays away.
+async fn nobody_writes_after_the_lease(kube: &impl Cluster, key: &ResourceKey) {
+    // The lease was renewed at most just before Postgres went.
+    tokio::time::sleep(Lease::TTL + Duration::from_secs(1)).await;
+    delete_by_hand(kube, key).await;
+    always("nobody writes without a lease", Duration::from_secs(4), || async {
+        kube.get(key).await.unwrap().is_none()
+    })
+    .await;
+}
+
+/// The database is back: what was broken meanwhile is mended, and changes are taken again.
+async fn repaired(client: &Client, kube: &impl Cluster, key: &ResourceKey) {
+    let found =
+        eventually("the object to be back", SOON, || async { kube.get(key).await.unwrap() }).await;
+    assert_eq!(found["spec"]["replicas"], 1, "{found:#}");
+    eventually("changes to be taken again", SOON, || async {
+        client.service_put("shop", "web", &web(2), None).await.ok()
+    })
+    .await;
+    healthy(client, "web").await;
+}
+
+async fn delete_by_hand(kube: &impl Cluster, key: &ResourceKey) {
+    eventually("the deployment to be deleted by hand", SOON, || async {
+        let Some(object) = kube.get(key).await.unwrap() else { return Some(()) };
+        let text = |field: &str| object["metadata"][field].as_str().unwrap().to_owned();
+        // A conflict means that its status changed in between.
+        kube.delete(key, &text("uid"), &text("resourceVersion")).await.ok();
+        None
+    })
+    .await;
+}
+
+/// A Postgres that is there and does not answer: every process of it is stopped. They go on when
+/// this is dropped, or they could not be ended in order.
+struct Frozen(Vec<Process>);
+
+impl Frozen {
+    fn freeze(install: &Install) -> Self {
+        let postmaster = install.process(POSTGRES_PID).unwrap();
+        // The postmaster first, so that it starts no other children.
+        assert!(postmaster.signal(Signal::STOP).unwrap());
+        let children = children(postmaster.pid());
+        assert!(!children.is_empty());
+        for child in &children {
+            child.signal(Signal::STOP).unwrap();
+        }
+        Self(children.into_iter().chain([postmaster]).collect())
+    }
+
+    fn thaw(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        for process in &self.0 {
+            process.signal(Signal::CONT).ok();
+        }
+    }
+}
+
+fn children(parent: u32) -> Vec<Process> {
+    let path = format!("/proc/{parent}/task/{parent}/children");
+    let text = fs::read_to_string(path).unwrap();
+    text.split_ascii_whitespace().filter_map(|pid| Process::find(pid.parse().ok()?)).collect()
+}

@@ -1,0 +1,140 @@
+//! The commands in the README and the guides work as they are written there.
+//!
+//! Lines that begin with `$ ` in fenced `console` blocks are run, block by block and in order, with
+//! the shared install as the one on this machine. A line that ends with a backslash goes on in the
+//! next one.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::process::Command;
+
+use crate::install::{TRUEUP, alone};
+
+/// Longer than any block of commands takes.
+const BLOCK: Duration = Duration::from_secs(180);
+
+/// One command, and the line of the file it is in.
+type Line = (usize, String);
+
+#[tokio::test]
+async fn every_command_in_the_documents_works() {
+    let install = alone().await;
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+    let here = install.dir().join("reader");
+    copy_demo(&root.join("demo"), &here.join("demo"));
+    let mut ran = 0;
+    for document in documents(root) {
+        let text = fs::read_to_string(&document).unwrap();
+        for block in blocks(&text) {
+            ran += block.len();
+            let mut command = Command::new("bash");
+            command
+                .args(["-c", &script(&block)])
+                .current_dir(&here)
+                .env("PATH", path_with_trueup())
+                .env("TRUEUP_DATA_DIR", install.dir())
+                .env("TRUEUP_PORT", install.port().to_string())
+                .kill_on_drop(true);
+            for name in ["TRUEUP_URL", "TRUEUP_TOKEN", "TRUEUP_PROJECT"] {
+                command.env_remove(name);
+            }
+            let output = tokio::time::timeout(BLOCK, command.output()).await;
+            let first = block.first().map_or(0, |(number, _)| *number);
+            let output = output
+                .unwrap_or_else(|_| panic!("{}:{first}: did not end", document.display()))
+                .unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{}: {said}", document.display());
+        }
+    }
+    assert!(ran > 0, "the README shows no command");
+}
+
+/// The README and every guide, in order.
+fn documents(root: &Path) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = fs::read_dir(root.join("docs/guides"))
+        .map(|folder| folder.flatten().map(|entry| entry.path()).collect())
+        .unwrap_or_default();
+    found.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
+    found.sort();
+    found.insert(0, root.join("README.md"));
+    found
+}
+
+/// The commands of each block that has any.
+fn blocks(text: &str) -> Vec<Vec<Line>> {
+    let mut blocks = Vec::new();
+    let mut block: Option<Vec<Line>> = None;
+    let mut goes_on = false;
+    for (number, line) in (1..).zip(text.lines()) {
+        match &mut block {
+            None if line.trim() == "```console" => block = Some(Vec::new()),
+            None => {}
+            Some(commands) if line.trim() == "```" => {
+                commands.retain(|(_, command)| is_run(command));
+                blocks.extend(block.take().filter(|commands| !commands.is_empty()));
+            }
+            Some(commands) => {
+                if let Some(command) = line.strip_prefix("$ ") {
+                    commands.push((number, command.to_owned()));
+                } else if let Some((_, command)) = commands.last_mut().filter(|_| goes_on) {
+                    command.push('\n');
+                    command.push_str(line.strip_prefix("> ").unwrap_or(line));
+                } else {
+                    continue;
+                }
+                goes_on = line.ends_with('\\');
+            }
+        }
+    }
+    blocks
+}
+
+/// `make` builds and starts what this test is a part of; kubectl is not on every machine.
+fn is_run(command: &str) -> bool {
+    let is_make = command.starts_with("make ") || command.contains(" make ");
+    let lacks_kubectl = command.starts_with("kubectl") && !on_path("kubectl");
+    !is_make && !lacks_kubectl
+}
+
+fn on_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
+/// Runs one line after the other and says which one failed, how, and with what.
+fn script(block: &[Line]) -> String {
+    let mut script = "set -o pipefail\n".to_owned();
+    for (number, command) in block {
+        script.push_str(&format!(
+            "{command}\n\
+             code=$?; [ $code -eq 0 ] || {{ echo \"line {number} ended with $code\" >&2; exit 1; }}\n"
+        ));
+    }
+    script
+}
+
+fn path_with_trueup() -> OsString {
+    let folder = Path::new(TRUEUP).parent().unwrap().to_owned();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::join_paths([folder].into_iter().chain(std::env::split_paths(&path))).unwrap()
+}
+
+fn copy_demo(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().flatten() {
+        fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+    }
+}
+
+#[test]
+fn commands_are_found_and_others_are_not() {
+    let text = "```console\n$ trueup get \\\n    services\nNAME\n$ make up\n```\n\
+                ```yaml\n$ no\n```\n$ no\n```console\n$ trueup status\n```\n";
+    let found = blocks(text);
+    let first = vec![(2, "trueup get \\\n    services".to_owned())];
+    assert_eq!(found, [first, vec![(12, "trueup status".to_owned())]]);
+}

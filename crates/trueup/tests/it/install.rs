@@ -1,0 +1,286 @@
+//! An install in a folder of its own, and the one that most tests share.
+//!
+//! Starting a Kubernetes takes seconds, so one install with its own is shared by all tests of this
+//! process: [`shared`] for those that only use it, [`alone`] for those that stop or break its parts.
+//! Tests that need an install of their own let it use the shared Kubernetes.
+//!
+//! A small shell outlives the test process and takes the install down when the process ends in any
+//! way: statics are never dropped, and a test that is killed must not leave servers behind.
+
+use std::fs::{self, DirBuilder};
+use std::io::ErrorKind;
+use std::net::TcpListener;
+use std::ops::Deref;
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::sync::{Mutex, OnceCell, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use trueup_api::Client;
+use trueup_api::service::Service;
+use trueup_cluster::kube::Kube;
+use trueup_local::supervise::Process;
+use trueup_local::{Progress, kube, layout};
+
+use crate::wait::eventually;
+
+pub(crate) const TRUEUP: &str = env!("CARGO_BIN_EXE_trueup");
+/// Longer than any command may take on a busy machine.
+const COMMAND: Duration = Duration::from_secs(120);
+/// How long things may take to come true on a busy machine.
+pub(crate) const SOON: Duration = Duration::from_secs(60);
+
+static SHARED: OnceCell<Install> = OnceCell::const_new();
+static STARTING: Mutex<()> = Mutex::const_new(());
+static TURNS: RwLock<()> = RwLock::const_new(());
+static COUNT: AtomicU16 = AtomicU16::new(0);
+
+/// One data directory, and how `trueup up` is called for it.
+#[derive(Debug)]
+pub(crate) struct Install {
+    dir: PathBuf,
+    port: u16,
+    cluster: Option<PathBuf>,
+    keeper: Child,
+}
+
+/// What a command said.
+#[derive(Debug)]
+pub(crate) struct Said {
+    /// Nothing when a signal ended it.
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Said {
+    /// Fails unless the command succeeded.
+    pub(crate) fn well(self) -> Self {
+        assert_eq!(self.code, Some(0), "{self:#?}");
+        self
+    }
+
+    /// The JSON values that were printed.
+    pub(crate) fn json(&self) -> Vec<Value> {
+        serde_json::Deserializer::from_str(&self.out)
+            .into_iter()
+            .collect::<Result<_, _>>()
+            .unwrap_or_else(|error| panic!("{error}: {self:#?}"))
+    }
+
+    /// Fails unless every one of these words was said on stderr.
+    pub(crate) fn complains(&self, code: i32, words: &[&str]) {
+        assert_eq!(self.code, Some(code), "{self:#?}");
+        for word in words {
+            assert!(self.err.contains(word), "`{word}` is not in {self:#?}");
+        }
+    }
+}
+
+/// The shared install for the time of one test.
+pub(crate) struct Turn<G> {
+    install: &'static Install,
+    _guard: G,
+}
+
+impl<G> Deref for Turn<G> {
+    type Target = Install;
+
+    fn deref(&self) -> &Install {
+        self.install
+    }
+}
+
+/// The shared install, up and with its cluster, beside other tests.
+pub(crate) async fn shared() -> Turn<RwLockReadGuard<'static, ()>> {
+    let guard = TURNS.read().await;
+    Turn { install: ready().await, _guard: guard }
+}
+
+/// The shared install while no other test uses it or its cluster.
+pub(crate) async fn alone() -> Turn<RwLockWriteGuard<'static, ()>> {
+    let guard = TURNS.write().await;
+    Turn { install: ready().await, _guard: guard }
+}
+
+/// Up even if the last test left it down: one failure shall not become many.
+async fn ready() -> &'static Install {
+    let _one_at_a_time = STARTING.lock().await;
+    let install = SHARED
+        .get_or_init(|| async {
+            kube::build(&layout::cache_dir(), &Progress::new()).await.unwrap();
+            Install::new(None)
+        })
+        .await;
+    install.up(&[]).await.well();
+    install.reachable().await;
+    install
+}
+
+impl Install {
+    /// An install that is not up yet; it uses this cluster, or makes one of its own.
+    pub(crate) fn new(cluster: Option<&Path>) -> Self {
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let dir =
+            layout::cache_dir().join("test-installs").join(format!("{}-{number}", process_id()));
+        // Others may pass: Postgres runs as another user when we are root.
+        DirBuilder::new().recursive(true).mode(0o711).create(&dir).unwrap();
+        let keeper = Command::new("sh")
+            .args(["-c", r#"read -r _; "$TRUEUP" --data-dir "$DIR" down; rm -rf "$DIR""#])
+            .env("TRUEUP", TRUEUP)
+            .env("DIR", &dir)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        Self { dir, port: free_port(), cluster: cluster.map(Path::to_owned), keeper }
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// A command of Trueup for this install, with nothing of ours in its environment.
+    pub(crate) fn command(&self, args: &[&str]) -> tokio::process::Command {
+        let mut command = tokio::process::Command::new(TRUEUP);
+        command.arg("--data-dir").arg(&self.dir).args(args).stdin(Stdio::null());
+        for (name, _) in std::env::vars_os() {
+            let ours = name.to_str().is_some_and(|name| name.starts_with("TRUEUP_"));
+            if ours && name != "TRUEUP_CACHE_DIR" {
+                command.env_remove(name);
+            }
+        }
+        command
+    }
+
+    /// Runs a command to its end.
+    pub(crate) async fn trueup(&self, args: &[&str]) -> Said {
+        let running = self.command(args).kill_on_drop(true).output();
+        let output = tokio::time::timeout(COMMAND, running)
+            .await
+            .unwrap_or_else(|_| panic!("trueup {args:?} did not end"))
+            .unwrap();
+        Said {
+            code: output.status.code(),
+            out: String::from_utf8(output.stdout).unwrap(),
+            err: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    /// `trueup up` with the port and cluster of this install.
+    pub(crate) fn up_args<'a>(&'a self, more: &[&'a str]) -> Vec<String> {
+        let mut args = vec!["up".to_owned(), "--port".to_owned(), self.port.to_string()];
+        if let Some(cluster) = &self.cluster {
+            args.extend(["--cluster".to_owned(), cluster.to_str().unwrap().to_owned()]);
+        }
+        args.extend(more.iter().map(|&arg| arg.to_owned()));
+        args
+    }
+
+    /// Starts it in the background; it answers when this returns.
+    pub(crate) async fn up(&self, more: &[&str]) -> Said {
+        let args = self.up_args(more);
+        let args: Vec<&str> = args.iter().map(String::as_str).chain(["--detach"]).collect();
+        self.trueup(&args).await
+    }
+
+    /// Waits until Trueup hears its cluster.
+    pub(crate) async fn reachable(&self) {
+        eventually("the cluster to be reachable", COMMAND, || async {
+            let clusters = self.client()?.cluster_list().await.ok()?;
+            clusters.items.iter().all(|one| one.reachability == "reachable").then_some(())
+        })
+        .await;
+    }
+
+    /// A client with the token that `trueup up` left; nothing before it did.
+    pub(crate) fn client(&self) -> Option<Client> {
+        let file: Value = self.json_file("client.json")?;
+        Some(Client::new(file["url"].as_str()?, file["token"].as_str()?).unwrap())
+    }
+
+    /// The services with their ids and health, in order.
+    pub(crate) async fn services(&self) -> Vec<Service> {
+        self.client().unwrap().service_list(None).await.unwrap().items
+    }
+
+    /// Where the kubeconfig of its cluster is.
+    pub(crate) fn kubeconfig(&self) -> PathBuf {
+        self.cluster.clone().unwrap_or_else(|| self.dir.join("kube/kubeconfig"))
+    }
+
+    /// Its cluster, behind Trueup's back.
+    pub(crate) fn kube(&self) -> Kube {
+        Kube::from_kubeconfig(&self.kubeconfig()).unwrap()
+    }
+
+    /// Puts a file into the data directory and answers with its path.
+    pub(crate) fn file(&self, name: &str, content: &str) -> String {
+        let path = self.dir.join(name);
+        fs::write(&path, content).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
+    /// The process that a pid file of this install names.
+    pub(crate) fn process(&self, pid_file: &str) -> Option<Process> {
+        serde_json::from_value(self.json_file(pid_file)?).ok()
+    }
+
+    /// Every process that was started with this install's folder or works in it.
+    pub(crate) fn processes(&self) -> Vec<(u32, String)> {
+        let dir = self.dir.to_str().unwrap();
+        let mut found = Vec::new();
+        for entry in fs::read_dir("/proc").unwrap().flatten() {
+            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
+                continue;
+            };
+            let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            let line = String::from_utf8_lossy(&line).replace('\0', " ");
+            let works_here = fs::read_link(entry.path().join("cwd"))
+                .is_ok_and(|folder| folder.starts_with(&self.dir));
+            if line.contains(dir) || works_here {
+                found.push((pid, line));
+            }
+        }
+        found
+    }
+
+    fn json_file(&self, name: &str) -> Option<Value> {
+        match fs::read(self.dir.join(name)) {
+            Ok(bytes) => serde_json::from_slice(&bytes).ok(),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => panic!("{name}: {error}"),
+        }
+    }
+}
+
+impl Drop for Install {
+    fn drop(&mut self) {
+        drop(self.keeper.stdin.take());
+        self.keeper.wait().unwrap();
+    }
+}
+
+/// A port that nobody listens on, below those that the kernel gives away by itself.
+pub(crate) fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first = u16::try_from(process_id() % 8000).unwrap();
+    (0..1000)
+        .map(|_| 20_000 + first + NEXT.fetch_add(1, Ordering::Relaxed))
+        .find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
+        .unwrap()
+}
+
+fn process_id() -> u32 {
+    std::process::id()
+}

@@ -1,0 +1,26 @@
+//! The whole product: the real binary with its embedded Postgres and a real local Kubernetes.
+//!
+//! Nothing in here reaches into the process. Tests do what a person can do: run commands, call the
+//! API, look into the cluster, and end processes at the worst moment.
+
+// Clippy takes helpers for test code only below `cfg(test)`.
+#[cfg(test)]
+mod bad_days;
+#[cfg(test)]
+mod crash;
+#[cfg(test)]
+mod docs;
+#[cfg(test)]
+mod install;
+#[cfg(test)]
+mod lifecycle;
+#[cfg(test)]
+mod mistakes;
+#[cfg(test)]
+mod restart;
+#[cfg(test)]
+mod story;
+#[cfg(test)]
+mod tally;
+#[cfg(test)]
+mod wait;

@@ -1,0 +1,158 @@
+//! What a run looks like from outside, without what is different in every run: ids, uids, times and
+//! everything that is derived from the install's own master key.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use trueup_api::service::Service;
+use trueup_cluster::kube::Kube;
+use trueup_cluster::{Cluster, Scope};
+use trueup_model::key::Kind;
+
+use crate::tally::Counts;
+
+/// One run.
+#[derive(Debug)]
+pub(crate) struct Story {
+    /// The objects while the service was healthy, whole.
+    pub(crate) alive: BTreeMap<String, Value>,
+    /// The objects when it was gone.
+    pub(crate) gone: BTreeMap<String, Value>,
+    /// The service as the API showed it at both times.
+    pub(crate) shown: [Value; 2],
+    /// How often each object was created and deleted.
+    pub(crate) counts: Counts,
+}
+
+impl Story {
+    /// What is not the same in another run, line by line.
+    pub(crate) fn differences(&self, other: &Self) -> Vec<String> {
+        let (here, there) = (self.lines(), other.lines());
+        let only_here = here.iter().filter(|line| !there.contains(line));
+        let only_there = there.iter().filter(|line| !here.contains(line));
+        only_here
+            .map(|line| format!("now: {line}"))
+            .chain(only_there.map(|line| format!("before: {line}")))
+            .collect()
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let objects = |when: &str, objects: &BTreeMap<String, Value>| {
+            objects
+                .iter()
+                .map(|(key, object)| format!("{when}: {key}: {object}"))
+                .collect::<Vec<_>>()
+        };
+        let mut lines = objects("alive", &self.alive);
+        lines.extend(objects("gone", &self.gone));
+        lines.extend(self.shown.iter().map(|shown| format!("shown: {shown}")));
+        lines.extend(self.counts.iter().map(|(key, (created, deleted))| {
+            format!("{key}: {created} created, {deleted} deleted")
+        }));
+        lines
+    }
+}
+
+/// Everything of ours in the service's namespace, by kind and name.
+pub(crate) async fn objects(kube: &Kube, service: &Service) -> BTreeMap<String, Value> {
+    let mut found = BTreeMap::new();
+    for kind in Kind::WATCHED.into_iter().filter(|kind| *kind != Kind::Pod) {
+        for object in kube.list(kind, Scope::Ours).await.unwrap().objects {
+            let metadata = &object["metadata"];
+            let place = if kind == Kind::Namespace { "name" } else { "namespace" };
+            if metadata[place] == service.namespace.as_str() {
+                let name = tidy(metadata["name"].as_str().unwrap(), service);
+                found.insert(format!("{kind} {name}"), plain(&object, service));
+            }
+        }
+    }
+    found
+}
+
+/// An object without what the server or chance put into it. Annotations and secrets are keyed by the
+/// install's own master key, so only their names are compared.
+fn plain(object: &Value, service: &Service) -> Value {
+    let mut object = object.clone();
+    let fields = object.as_object_mut().unwrap();
+    fields.remove("status");
+    if fields["kind"] == "Secret" {
+        mask(&mut fields["data"]);
+    }
+    if let Some(spec) = fields.get_mut("spec").and_then(Value::as_object_mut) {
+        spec.remove("clusterIP");
+        spec.remove("clusterIPs");
+        if let Some(template) = spec.get_mut("template") {
+            mask(&mut template["metadata"]["annotations"]);
+        }
+    }
+    let metadata = fields["metadata"].as_object_mut().unwrap();
+    for field in ["uid", "resourceVersion", "creationTimestamp", "managedFields", "generation"] {
+        metadata.remove(field);
+    }
+    for owner in
+        metadata.get_mut("ownerReferences").and_then(Value::as_array_mut).into_iter().flatten()
+    {
+        owner["uid"] = Value::Null;
+    }
+    if let Some(annotations) = metadata.get_mut("annotations") {
+        mask(annotations);
+    }
+    serde_json::from_str(&tidy(&object.to_string(), service)).unwrap()
+}
+
+fn mask(values: &mut Value) {
+    for value in values.as_object_mut().into_iter().flat_map(serde_json::Map::values_mut) {
+        *value = Value::Null;
+    }
+}
+
+/// A text without ids and without the random ends of names.
+pub(crate) fn tidy(text: &str, service: &Service) -> String {
+    let text = text
+        .replace(&service.namespace, "NAMESPACE")
+        .replace(&service.object_name, "OBJECT")
+        .replace(&service.id, "SERVICE");
+    without_ids(if is_pod(&text) { "OBJECT-POD".to_owned() } else { text })
+}
+
+/// Pods have two random parts behind the name.
+fn is_pod(name: &str) -> bool {
+    name.strip_prefix("OBJECT-")
+        .and_then(|rest| rest.split_once('-'))
+        .is_some_and(|(set, pod)| set.len() > 6 && pod.len() == 5)
+}
+
+fn without_ids(mut text: String) -> String {
+    for prefix in ["org_", "prj_"] {
+        while let Some(at) = text.find(prefix) {
+            let end = text[at + 4..].find(|c: char| !c.is_ascii_alphanumeric());
+            let end = end.map_or(text.len(), |end| at + 4 + end);
+            text.replace_range(at..end, "ID");
+        }
+    }
+    text
+}
+
+/// The service as the API shows it, without ids and times.
+pub(crate) fn shown(service: &Service) -> Value {
+    let objects: Vec<Value> = service
+        .objects
+        .iter()
+        .map(|one| json!([one.kind, tidy(&one.name, service), one.uid.is_some()]))
+        .collect();
+    let absent: Vec<Value> = service
+        .receipt
+        .iter()
+        .flat_map(|receipt| receipt["absent"].as_array().unwrap())
+        .map(|one| {
+            let name = tidy(one["key"]["name"].as_str().unwrap(), service);
+            json!([one["key"]["kind"], name, one["uid"].is_string()])
+        })
+        .collect();
+    json!({
+        "desired": service.desired, "generation": service.generation,
+        "reconciliation": service.reconciliation, "phase": service.status.phase,
+        "health": service.status.health, "applied": service.status.applied_generation,
+        "conditions": service.status.conditions.len(), "objects": objects, "absent": absent,
+    })
+}
