@@ -111,8 +111,13 @@ async fn recreates(mut rig: Rig) {
     let order = rig.service(1, web(1));
     let service = key(&order, Kind::Service, str::to_owned);
     let old = rig.get(&service).await.expect("the Service should be there");
-    let text = |name: &str| old["metadata"][name].as_str().unwrap().to_owned();
-    rig.cluster.delete(&service, &text("uid"), &text("resourceVersion")).await.unwrap();
+    let text = |name: &str| {
+        old["metadata"][name].as_str().expect("the test should be set up right").to_owned()
+    };
+    rig.cluster
+        .delete(&service, &text("uid"), &text("resourceVersion"))
+        .await
+        .expect("the test should be set up right");
     let report = rig.until(order.unit, |report| !report.changes.is_empty()).await;
     assert_eq!(report.changes, [Change::DeletedExternally { key: service.clone() }]);
     rig.get_until(&service, |found| {
@@ -126,7 +131,7 @@ async fn reverts(mut rig: Rig) {
     let order = rig.service(1, web(1));
     let config = key(&order, Kind::ConfigMap, names::config);
     let patch = serde_json::json!({"data": {"GREETING": "changed by hand"}});
-    rig.cluster.patch(&config, &patch).await.unwrap();
+    rig.cluster.patch(&config, &patch).await.expect("the test should be set up right");
     let report = rig.until(order.unit, |report| !report.changes.is_empty()).await;
     let field = "data.GREETING".to_owned();
     assert_eq!(report.changes, [Change::ModifiedExternally { key: config.clone(), field }]);
@@ -187,7 +192,7 @@ async fn spares(mut rig: Rig, labelled: bool) {
                      "labels": labels},
         "data": {"precious": "data"},
     });
-    rig.cluster.apply(&config, &foreign).await.unwrap();
+    rig.cluster.apply(&config, &foreign).await.expect("the test should be set up right");
     let service = order.unit;
     let _passed = rig.executor.order(order).await;
     let report =
@@ -205,9 +210,16 @@ async fn reanchors(mut rig: Rig) {
     let second = key(&order, Kind::ConfigMap, |name| names::anchor(name, 2));
     let deployment = key(&order, Kind::Deployment, str::to_owned);
     let anchor = rig.get(&first).await.expect("the anchor should be there");
-    let uid_before = rig.get(&deployment).await.unwrap()["metadata"]["uid"].clone();
-    let text = |name: &str| anchor["metadata"][name].as_str().unwrap().to_owned();
-    rig.cluster.delete(&first, &text("uid"), &text("resourceVersion")).await.unwrap();
+    let uid_before =
+        rig.get(&deployment).await.expect("the test should be set up right")["metadata"]["uid"]
+            .clone();
+    let text = |name: &str| {
+        anchor["metadata"][name].as_str().expect("the test should be set up right").to_owned()
+    };
+    rig.cluster
+        .delete(&first, &text("uid"), &text("resourceVersion"))
+        .await
+        .expect("the test should be set up right");
     rig.get_until(&first, |found| found.is_none()).await;
     let second = rig.get(&second).await.expect("the next anchor should be there");
     let deployment = rig.get(&deployment).await.expect("the Deployment should have stayed");

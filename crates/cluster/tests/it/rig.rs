@@ -75,7 +75,10 @@ impl Rig {
         let run = u64::from(std::process::id()) << 20 | self.serial;
         let mut entropy = [salt; 10];
         entropy[2..].copy_from_slice(&run.to_be_bytes());
-        trueup_model::id::Id::from_parts(Timestamp::from_second(1_700_000_000).unwrap(), entropy)
+        trueup_model::id::Id::from_parts(
+            Timestamp::from_second(1_700_000_000).expect("the test should be set up right"),
+            entropy,
+        )
     }
 
     /// The order for this rig's project.
@@ -85,7 +88,10 @@ impl Rig {
             unit: Unit::Project(project),
             org: OrgId::from_uuid(project.uuid()),
             project,
-            namespace: names::namespace(&"rig".parse().unwrap(), project),
+            namespace: names::namespace(
+                &"rig".parse().expect("the test should be set up right"),
+                project,
+            ),
             generation: 1,
             desired: DesiredState::Active,
             body: Body::Project,
@@ -101,8 +107,11 @@ impl Rig {
             unit: Unit::Service(service),
             generation,
             body: Body::Service(Box::new(ServiceBody {
-                object_name: names::object_name(&"web".parse().unwrap(), service),
-                template: "web@1".parse().unwrap(),
+                object_name: names::object_name(
+                    &"web".parse().expect("the test should be set up right"),
+                    service,
+                ),
+                template: "web@1".parse().expect("the test should be set up right"),
                 secrets: BTreeMap::from([(
                     "KEY".to_owned(),
                     SecretValue::new("s3cret".to_owned()),
@@ -141,13 +150,15 @@ impl Rig {
         let found = tokio::time::timeout(LONG, async {
             while let Some(report) = self.reports.recv().await {
                 if report.unit == unit && wanted(&report) {
-                    return report;
+                    return Some(report);
                 }
                 seen.push((report.unit, report.outcome));
             }
-            panic!("the executor ended");
+            None
         });
-        found.await.unwrap_or_else(|_| panic!("no such report of {unit} came; seen: {seen:#?}"))
+        let found = found.await.ok().flatten();
+        assert!(found.is_some(), "no such report of {unit} came; seen: {seen:#?}");
+        found.expect("a report should be there, as just asserted")
     }
 
     /// Makes project and service run.
@@ -218,12 +229,18 @@ fn spec(own: &Value) -> Spec {
         "variables": {"GREETING": "hello"}, "generated_secrets": ["KEY"],
         "resources": {"cpu_millis": 100, "memory_mib": 64},
     });
-    whole.as_object_mut().unwrap().extend(own.as_object().unwrap().clone());
-    serde_json::from_value(whole).unwrap()
+    whole
+        .as_object_mut()
+        .expect("the test should be set up right")
+        .extend(own.as_object().expect("the test should be set up right").clone());
+    serde_json::from_value(whole).expect("the test should be set up right")
 }
 
 /// The key of a service's object.
 pub(crate) fn key(order: &Order, kind: Kind, name: impl Fn(&str) -> String) -> ResourceKey {
-    let Body::Service(body) = &order.body else { panic!("a service's order is wanted") };
-    ResourceKey::new(kind, &order.namespace, &name(&body.object_name))
+    let object_name = match &order.body {
+        Body::Service(body) => body.object_name.as_str(),
+        Body::Project => "a project has no such objects",
+    };
+    ResourceKey::new(kind, &order.namespace, &name(object_name))
 }
