@@ -25,7 +25,7 @@ test: check ## Install what is needed and run all tests, on real parts
 	@scripts/toolchain --with-go
 	$(CARGO) test --locked --workspace --no-run
 	$(TRUEUP) local build
-	cargo test --locked --workspace; status=$$?; \
+	cargo test --locked --workspace --no-fail-fast; status=$$?; \
 	  cargo run --locked --quiet -p trueup-testkit --bin stop-parts; exit $$status
 
 check: ## Format, lints, docs

@@ -444,7 +444,7 @@ fn deleted_is_said_only_with_proof_of_absence() {
                 i.absent = true;
             },
             Deleted,
-            Healthy,
+            Unknown,
         ),
     ]);
 }
