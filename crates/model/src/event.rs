@@ -69,8 +69,6 @@ pub enum Fact {
         /// Who asked.
         principal: String,
     },
-    /// An order reached its executor and there was something to do.
-    ReconcileStarted {},
     /// Reality carries the generation.
     ReconcileSucceeded {},
     /// The cluster refused or broke.
@@ -133,7 +131,6 @@ impl Fact {
         match self {
             Self::ProjectQueued {} => "ProjectQueued",
             Self::ServiceQueued { .. } => "ServiceQueued",
-            Self::ReconcileStarted {} => "ReconcileStarted",
             Self::ReconcileSucceeded {} => "ReconcileSucceeded",
             Self::ReconcileFailed { .. } => "ReconcileFailed",
             Self::ReconcileDeferred { .. } => "ReconcileDeferred",

@@ -1,6 +1,6 @@
 //! An order: what an executor is told to make true, and the only keys it may touch for it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -106,12 +106,4 @@ pub struct ServiceBody {
     pub spec: Spec,
     /// Values of the secret variables.
     pub secrets: BTreeMap<String, SecretValue>,
-}
-
-impl Order {
-    /// The keys the executor may touch.
-    #[must_use]
-    pub fn keys(&self) -> BTreeSet<&ResourceKey> {
-        self.recorded.keys().collect()
-    }
 }

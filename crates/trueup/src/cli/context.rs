@@ -55,6 +55,15 @@ pub(crate) struct Globals {
         help_heading = "Global options"
     )]
     project: Option<String>,
+    /// The org that is meant; only for operators, whose token belongs to none
+    #[arg(
+        long,
+        global = true,
+        env = "TRUEUP_ORG",
+        value_name = "NAME",
+        help_heading = "Global options"
+    )]
+    org: Option<String>,
     /// No colour (also with NO_COLOR, and where the output is no terminal)
     #[arg(long, global = true, help_heading = "Global options")]
     no_color: bool,
@@ -69,6 +78,7 @@ impl Globals {
             data_dir: self.data_dir.unwrap_or_else(trueup_local::layout::default_data_dir),
             output: self.output,
             project: self.project.filter(|project| !project.is_empty()),
+            org: self.org.filter(|org| !org.is_empty()),
             url: self.url.filter(|url| !url.is_empty()),
             token: self.token.filter(|token| !token.is_empty()),
         }
@@ -86,6 +96,7 @@ pub(crate) struct Context {
     pub(crate) output: Output,
     /// The project from the flags.
     pub(crate) project: Option<String>,
+    org: Option<String>,
     url: Option<String>,
     token: Option<String>,
 }
@@ -105,6 +116,10 @@ impl Context {
         let file = ClientFile::read(&self.data_dir)?;
         let chosen = choose(self.url.as_deref(), self.token.as_deref(), file)?;
         let client = Client::new(&chosen.url, &chosen.token)?;
+        let client = match &self.org {
+            Some(org) => client.with_org(org)?,
+            None => client,
+        };
         Ok(Connection { client, default_project: chosen.project })
     }
 

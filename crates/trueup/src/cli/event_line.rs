@@ -38,7 +38,6 @@ fn words(event: &CloudEvent) -> (Paint, String, String) {
             let by = text(data, "principal").map(|by| format!(", asked by {by}"));
             (Paint::Strong, what, format!("{generation}{}", by.unwrap_or_default()))
         }
-        "ReconcileStarted" => (Paint::Busy, "work started", generation),
         "ReconcileSucceeded" => {
             (Paint::Good, "applied", format!("the cluster carries {generation}"))
         }

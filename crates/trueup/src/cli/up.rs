@@ -163,6 +163,10 @@ fn tell(terminal: Terminal, install: &Install, client: &ClientFile) -> std::io::
     } else {
         format!("trueup{data_dir} apply -f FILE")
     };
+    if terminal.is_live() {
+        // Whatever line was moving makes room.
+        terminal.moving("")?;
+    }
     terminal.line(&format!(
         "Trueup is up.\n\n  \
            API         {url}\n  \
