@@ -15,10 +15,17 @@ const TELL_AGAIN: Duration = Duration::from_secs(20);
 /// Shows what the slow parts do, for ever: as a moving line, or as lines now and then.
 pub(crate) async fn tell(terminal: Terminal, progress: &Progress) {
     let mut told = BTreeMap::new();
+    let mut moved = false;
     loop {
-        for step in progress.steps() {
+        let steps = progress.steps();
+        if steps.is_empty() && moved {
+            // Nothing is going on any more: the line that moved goes away.
+            moved = terminal.moving("").is_err();
+        }
+        for step in steps {
             let line = step.line(clock::now());
             let shown = if terminal.is_live() {
+                moved = true;
                 terminal.moving(&line)
             } else {
                 let last = told.get(step.part);
