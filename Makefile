@@ -23,10 +23,9 @@ down: ## Stop what a killed `make up` left running
 
 test: check ## Install what is needed and run all tests, on real parts
 	@scripts/toolchain --with-go
-	$(CARGO) test --locked --workspace --no-run
+	$(CARGO) test --locked --workspace --all-targets --no-run
 	$(TRUEUP) local build
-	cargo test --locked --workspace --no-fail-fast; status=$$?; \
-	  cargo run --locked --quiet -p trueup-testkit --bin stop-parts; exit $$status
+	@scripts/test
 
 check: ## Format, lints, docs
 	cargo fmt --all --check
