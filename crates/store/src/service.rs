@@ -48,13 +48,17 @@ pub struct ServiceDetail {
     pub receipt: Option<Receipt>,
 }
 
+/// One statement for all of it: status and receipt are written together and must be read together, or
+/// a service could be shown as deleting beside the proof that it is gone.
 const SELECT: &str = "select s.id, s.org_id, s.project_id, s.name, s.cluster_id, s.object_name,
         s.template_name, s.template_version, s.parameters, s.spec, s.desired, s.generation, s.accepted_at,
-        p.name as project_name, p.namespace, c.name as cluster_name, c.heard_at, t.status, t.projection
+        p.name as project_name, p.namespace, c.name as cluster_name, c.heard_at, t.status, t.projection,
+        r.receipt
      from services s
      join projects p on p.id = s.project_id
      join clusters c on c.id = s.cluster_id
-     join statuses t on t.unit_kind = 'service' and t.unit_id = s.id";
+     join statuses t on t.unit_kind = 'service' and t.unit_id = s.id
+     left join receipts r on r.service_id = s.id";
 
 impl App {
     /// The living services of an org, in project and name order.
@@ -89,16 +93,13 @@ impl App {
         wanted: &str,
     ) -> Result<Option<ServiceDetail>, Error> {
         let mut tx = self.begin(org).await?;
-        let Some(row) = find(&mut tx, project, wanted).await? else {
+        let Some(found) = fetch(&mut tx, project, wanted).await? else {
             return Ok(None);
         };
+        let row = service_row(&found)?;
+        let receipt: Option<Json<Value>> = found.try_get("receipt")?;
+        let receipt = receipt.map(|json| read_json("receipt", json)).transpose()?;
         let resources = resources(&mut tx, row.service.id).await?;
-        let receipt: Option<(Json<Value>,)> =
-            sqlx::query_as("select receipt from receipts where service_id = $1")
-                .bind(row.service.id.uuid())
-                .fetch_optional(&mut *tx)
-                .await?;
-        let receipt = receipt.map(|(json,)| read_json("receipt", json)).transpose()?;
         Ok(Some(ServiceDetail { row, resources, receipt }))
     }
 }
@@ -108,6 +109,10 @@ pub(crate) async fn find(
     project: &str,
     wanted: &str,
 ) -> Result<Option<ServiceRow>, Error> {
+    fetch(tx, project, wanted).await?.as_ref().map(service_row).transpose()
+}
+
+async fn fetch(tx: &mut Tx, project: &str, wanted: &str) -> Result<Option<PgRow>, Error> {
     let project_id = project.parse::<ProjectId>().ok().map(ProjectId::uuid);
     let id = wanted.parse::<ServiceId>().ok().map(ServiceId::uuid);
     // What cannot be a name names nothing; Postgres would not even take every such text.
@@ -124,7 +129,7 @@ pub(crate) async fn find(
         .bind(id)
         .fetch_optional(&mut **tx)
         .await?;
-    row.as_ref().map(service_row).transpose()
+    Ok(row)
 }
 
 async fn resources(
