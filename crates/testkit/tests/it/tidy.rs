@@ -42,7 +42,7 @@ fn no_registry_and_no_machine_is_named() {
     let words = [
         ["proxy.golang", ".org"],
         ["registry.npmjs", ".org"],
-        ["repo1.maven", ".org"],
+        ["repo1", ".maven.org"],
         ["pypi", ".org"],
         ["deb.debian", ".org"],
         ["crates.io", "/api"],
