@@ -3,6 +3,7 @@
 //! The first test migrates a template database; each test copies it, which takes milliseconds.
 
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
@@ -32,6 +33,9 @@ pub struct TestDb {
     /// Where each role connects.
     pub urls: Urls,
 }
+
+/// Longer than any other test holds a transaction open.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 static SERVER: OnceCell<String> = OnceCell::const_new();
 static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -103,6 +107,17 @@ impl TestDb {
             setup,
             urls,
         }
+    }
+
+    /// Seals everything. Transactions of other tests on the same server may hold it up for a moment.
+    pub async fn seal(&self) {
+        let sealed = tokio::time::timeout(PATIENCE, async {
+            while self.worker.unsealed_events().await.expect("the queue should be counted") > 0 {
+                self.worker.seal_events().await.expect("events should be sealed");
+                tokio::task::yield_now().await;
+            }
+        });
+        sealed.await.expect("the sealer should come to an end");
     }
 
     /// An owner of the org.
