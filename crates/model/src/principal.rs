@@ -45,12 +45,19 @@ pub struct Principal {
 }
 
 /// What a caller wants to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Permission {
     /// Look at projects, services, events.
     Read,
     /// Declare, change and delete services.
     ManageServices,
+    /// Set variables and secrets; their values are never read back.
+    ManageSecrets,
     /// Declare and change projects.
     ManageProjects,
+    /// Make and revoke tokens of the org.
+    ManageTokens,
+    /// What is the same for every org: templates, plans, clusters, and the orgs with their quotas.
+    ManagePlatform,
 }

@@ -18,8 +18,9 @@ pub fn allows(principal: &Principal, org: OrgId, permission: Permission) -> bool
 const fn least_role(permission: Permission) -> Role {
     match permission {
         Permission::Read => Role::Viewer,
-        Permission::ManageServices => Role::Developer,
-        Permission::ManageProjects => Role::Owner,
+        Permission::ManageServices | Permission::ManageSecrets => Role::Developer,
+        Permission::ManageProjects | Permission::ManageTokens => Role::Owner,
+        Permission::ManagePlatform => Role::Operator,
     }
 }
 
@@ -39,21 +40,26 @@ mod tests {
 
     #[test]
     fn each_role_may_do_what_its_row_says() {
-        use Permission::{ManageProjects, ManageServices, Read};
+        use Permission::{
+            ManagePlatform, ManageProjects, ManageSecrets, ManageServices, ManageTokens, Read,
+        };
         let here = OrgId::from_uuid(uuid::Uuid::from_u128(1));
+        let wants =
+            [Read, ManageServices, ManageSecrets, ManageProjects, ManageTokens, ManagePlatform];
         let table = [
-            (Role::Viewer, [true, false, false]),
-            (Role::Developer, [true, true, false]),
-            (Role::Owner, [true, true, true]),
+            (Role::Viewer, [true, false, false, false, false, false]),
+            (Role::Developer, [true, true, true, false, false, false]),
+            (Role::Owner, [true, true, true, true, true, false]),
         ];
         for (role, expected) in table {
-            let got = [Read, ManageServices, ManageProjects]
-                .map(|permission| allows(&principal(role, Some(1)), here, permission));
+            let got = wants.map(|permission| allows(&principal(role, Some(1)), here, permission));
             assert_eq!(got, expected, "{role:?}");
-            let elsewhere = [Read, ManageServices, ManageProjects]
-                .map(|permission| allows(&principal(role, Some(2)), here, permission));
-            assert_eq!(elsewhere, [false; 3], "{role:?} of another org");
+            let elsewhere =
+                wants.map(|permission| allows(&principal(role, Some(2)), here, permission));
+            assert_eq!(elsewhere, [false; 6], "{role:?} of another org");
         }
-        assert!(allows(&principal(Role::Operator, None), here, ManageProjects));
+        let everything =
+            wants.map(|permission| allows(&principal(Role::Operator, None), here, permission));
+        assert_eq!(everything, [true; 6]);
     }
 }

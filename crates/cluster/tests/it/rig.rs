@@ -195,16 +195,17 @@ pub(crate) fn converged(report: &Report) -> bool {
     report.outcome == Outcome::Converged
 }
 
-/// Applied, and every pod that was asked for is ready.
+/// Applied, and every pod that was asked for is ready: as the workload counts them and as they were
+/// seen. Workloads and pods come on two watches, so either may be ahead of the other.
 pub(crate) fn healthy(report: &Report) -> bool {
-    let seen = report.observation.as_ref();
-    seen.is_some_and(|seen| {
-        seen.applied
-            && seen
-                .workload
-                .as_ref()
-                .is_some_and(|w| w.current && w.ready == w.wanted && w.updated == w.wanted)
-    })
+    let Some(seen) = &report.observation else { return false };
+    let Some(workload) = &seen.workload else { return false };
+    let ready_pods = u32::try_from(seen.pods.iter().filter(|pod| pod.ready).count());
+    seen.applied
+        && workload.current
+        && workload.ready == workload.wanted
+        && workload.updated == workload.wanted
+        && ready_pods == Ok(workload.wanted)
 }
 
 pub(crate) fn with_receipt(report: &Report) -> bool {
