@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::name::Name;
+
 /// A resolved spec: everything `rules::render` needs to make objects, and nothing else.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -27,6 +29,12 @@ pub struct Spec {
     pub generated_secrets: Vec<String>,
     /// What each pod may use.
     pub resources: Resources,
+    /// The plan that `resources` were taken from, and that is paid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<Name>,
+    /// Raised to replace every pod without changing anything else.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub restart: u32,
     /// Disk, for workloads that keep state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volume: Option<Volume>,
@@ -77,6 +85,9 @@ pub struct Resources {
     pub cpu_millis: u32,
     /// Mebibytes.
     pub memory_mib: u32,
+    /// Whole GPUs.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub gpus: u32,
 }
 
 /// A disk per pod.
@@ -100,4 +111,9 @@ pub enum Probe {
     },
     /// The port accepts a connection.
     Tcp,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands references to such functions")]
+const fn is_zero(number: &u32) -> bool {
+    *number == 0
 }

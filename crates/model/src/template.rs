@@ -21,6 +21,9 @@ pub struct Template {
     pub summary: String,
     /// What may be set, by name.
     pub parameters: BTreeMap<String, Parameter>,
+    /// The plan of services that name none; without one, the spec's own resources are what they get.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<Name>,
     /// The spec before parameters are set: the shape of `model::spec::Spec`.
     pub spec: Value,
 }

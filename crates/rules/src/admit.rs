@@ -31,7 +31,7 @@ pub enum Admitted {
     /// Nothing: the ask says what is promised already.
     Unchanged,
     /// A new generation with this spec.
-    Changed(Spec),
+    Changed(Box<Spec>),
 }
 
 /// Why an ask is not admitted.
@@ -68,7 +68,7 @@ pub fn admit(
     };
     let same =
         current.is_some_and(|current| current.spec == spec && current.parameters == ask.parameters);
-    Ok(if same { Admitted::Unchanged } else { Admitted::Changed(spec) })
+    Ok(if same { Admitted::Unchanged } else { Admitted::Changed(Box::new(spec)) })
 }
 
 fn unknown_template(template: &TemplateRef) -> Refused {

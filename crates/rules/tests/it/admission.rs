@@ -116,7 +116,11 @@ fn leaving_out_what_may_not_change_means_its_default() {
     let usual = given::promised(&template, json!({}));
     let said = ask(&template, json!({"world_gib": 10}));
     let answer = admit(&said, Some(&template), Some(&usual)).unwrap();
-    assert_eq!(answer, Admitted::Changed(usual.spec), "the parameters are kept as they were said");
+    assert_eq!(
+        answer,
+        Admitted::Changed(Box::new(usual.spec)),
+        "the parameters are kept as they were said"
+    );
 }
 
 #[test]

@@ -72,7 +72,7 @@ impl World {
         let ask = Ask { template: service.template.clone(), parameters };
         let admitted = admit(&ask, Some(template), Some(service))?;
         if let Admitted::Changed(spec) = &admitted {
-            service.spec = spec.clone();
+            service.spec = (**spec).clone();
             service.parameters = ask.parameters;
             service.generation += 1;
             self.reissue();

@@ -85,7 +85,7 @@ impl App {
         let changed = match admitted {
             Admitted::Unchanged => false,
             Admitted::Changed(spec) => {
-                let next = next(current, &project, wanted, spec, now);
+                let next = next(current, &project, wanted, *spec, now);
                 record(&mut tx, &next, asker, now).await?;
                 true
             }
