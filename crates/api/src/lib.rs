@@ -6,8 +6,12 @@
 pub mod client;
 pub mod cluster;
 pub mod event;
+pub mod plan;
+pub mod preview;
 pub mod problem;
 pub mod project;
+pub mod quota;
+pub mod release;
 pub mod service;
 pub mod template;
 

@@ -3,17 +3,25 @@
 //! A request can only record intent or read what is known: this room sees neither the cluster nor
 //! the loops. The list in [`router`] is the table of contents of the API.
 
+mod action;
 mod address;
 mod answer;
 mod body;
 mod caller;
+mod change;
 mod cluster;
+mod cursor;
 mod deadline;
 mod event;
+mod keyed;
 mod openapi;
 mod operations;
+mod plan;
+mod preview;
 mod problem;
 mod project;
+mod quota;
+mod release;
 mod service;
 mod stream;
 mod template;
@@ -24,7 +32,7 @@ use std::sync::Arc;
 
 use axum::extract::DefaultBodyLimit;
 use axum::middleware;
-use axum::routing::get;
+use axum::routing::{get, post, put};
 use axum::{Json, Router};
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
@@ -67,6 +75,16 @@ pub fn router(door: Door) -> Router {
             get(service::service_get).put(service::service_put).delete(service::service_delete),
         )
         .route("/v1/projects/{project}/services/{service}/watch", get(stream::service_watch))
+        .route("/v1/projects/{project}/services/{service}/pause", post(action::service_pause))
+        .route("/v1/projects/{project}/services/{service}/resume", post(action::service_resume))
+        .route("/v1/projects/{project}/services/{service}/restart", post(action::service_restart))
+        .route("/v1/projects/{project}/services/{service}/scale", post(action::service_scale))
+        .route("/v1/projects/{project}/services/{service}/resize", post(action::service_resize))
+        .route("/v1/projects/{project}/services/{service}/rollback", post(action::service_rollback))
+        .route("/v1/projects/{project}/services/{service}/releases", get(release::release_list))
+        .route("/v1/plans", get(plan::plan_list))
+        .route("/v1/plans/{plan}", put(plan::plan_put))
+        .route("/v1/quota", get(quota::quota_get).put(quota::quota_put))
         .route("/v1/events", get(event::event_list))
         .route("/v1/templates", get(template::template_list))
         .route("/v1/clusters", get(cluster::cluster_list))

@@ -4,7 +4,7 @@ use serde_json::Value;
 use utoipa::OpenApi;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 
-use crate::{cluster, event, project, service, stream, template};
+use crate::{action, cluster, event, plan, project, quota, release, service, stream, template};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -12,6 +12,10 @@ use crate::{cluster, event, project, service, stream, template};
     paths(
         project::project_list, project::project_get, project::project_put,
         service::service_list, service::service_get, service::service_put, service::service_delete,
+        action::service_pause, action::service_resume, action::service_restart,
+        action::service_scale, action::service_resize, action::service_rollback,
+        release::release_list,
+        plan::plan_list, plan::plan_put, quota::quota_get, quota::quota_put,
         stream::service_watch, event::event_list, template::template_list, cluster::cluster_list,
     ),
     security(("token" = [])),

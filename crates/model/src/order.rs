@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{OrgId, ProjectId, ServiceId};
 use crate::key::ResourceKey;
-use crate::service::DesiredState;
+use crate::service::{DesiredState, Service};
 use crate::spec::Spec;
 use crate::template::TemplateRef;
 
@@ -84,6 +84,28 @@ pub struct Order {
     pub body: Body,
     /// Every key ever recorded for this unit, with the uid last seen under it.
     pub recorded: BTreeMap<ResourceKey, Option<String>>,
+}
+
+impl Order {
+    /// The order for a service as it is promised, without secrets and without recorded keys.
+    #[must_use]
+    pub fn of_service(service: Service, namespace: String) -> Self {
+        Self {
+            unit: Unit::Service(service.id),
+            org: service.org,
+            project: service.project,
+            namespace,
+            generation: service.generation,
+            desired: service.desired,
+            body: Body::Service(Box::new(ServiceBody {
+                object_name: service.object_name,
+                template: service.template,
+                spec: service.spec,
+                secrets: BTreeMap::new(),
+            })),
+            recorded: BTreeMap::new(),
+        }
+    }
 }
 
 /// What an order asks for.

@@ -12,6 +12,7 @@ use trueup_local::Progress;
 use trueup_local::layout::cache_dir;
 use trueup_local::postgres::{Options, Postgres};
 use trueup_model::name::Name;
+use trueup_model::plan::Plan;
 use trueup_model::principal::{Principal, Role};
 use trueup_model::template::Template;
 use trueup_model::{ClusterId, OrgId};
@@ -42,6 +43,7 @@ static COUNT: AtomicU32 = AtomicU32::new(0);
 
 /// The template `web@1`, as it is shipped.
 const WEB: &str = include_str!("../../../templates/web.yaml");
+const PLANS: &str = include_str!("../../../plans/plans.yaml");
 const MINECRAFT: &str = include_str!("../../../templates/minecraft.yaml");
 
 /// The admin URL of the Postgres that tests share. It is left running for the next test process.
@@ -99,8 +101,12 @@ impl TestDb {
                 serde_saphyr::from_str(text).expect("a template should be read");
             setup.ensure_template(&template).await.expect("a template should be stored");
         }
+        let plans: Vec<Plan> = serde_saphyr::from_str(PLANS).expect("plans should be read");
+        for plan in &plans {
+            setup.ensure_plan(plan).await.expect("a plan should be stored");
+        }
         Self {
-            app: App::connect(&urls.app).expect("the app's URL should be read"),
+            app: App::connect_within(&urls.app, PATIENCE).expect("the app's URL should be read"),
             worker: Worker::connect(&urls.worker).expect("the worker's URL should be read"),
             org: setup.ensure_org("acme", now).await.expect("an org should be made"),
             cluster: setup.ensure_cluster("test", now).await.expect("a cluster should be made"),

@@ -2,11 +2,15 @@
 
 // Clippy takes helpers for test code only below `cfg(test)`.
 #[cfg(test)]
+mod action;
+#[cfg(test)]
 mod away;
 #[cfg(test)]
 mod event;
 #[cfg(test)]
 mod front;
+#[cfg(test)]
+mod list;
 #[cfg(test)]
 mod openapi;
 #[cfg(test)]

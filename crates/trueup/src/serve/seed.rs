@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use trueup_model::ClusterId;
+use trueup_model::plan::Plan;
 use trueup_model::principal::Role;
 use trueup_model::template::Template;
 use trueup_store::Setup;
@@ -13,6 +14,9 @@ const TEMPLATES: [&str; 2] = [
     include_str!("../../../../templates/web.yaml"),
     include_str!("../../../../templates/minecraft.yaml"),
 ];
+
+/// Shipped plans.
+const PLANS: &str = include_str!("../../../../plans/plans.yaml");
 
 /// What the rest of the process needs of it.
 #[derive(Debug)]
@@ -31,12 +35,19 @@ pub(super) async fn seed(
     for text in TEMPLATES {
         setup.ensure_template(&template(text)?).await?;
     }
+    for plan in plans()? {
+        setup.ensure_plan(&plan).await?;
+    }
     let cluster = setup.ensure_cluster("local", now).await?;
     let org = setup.ensure_org("demo", now).await?;
     let owner_token = install.owner_token()?;
     setup.ensure_token(&owner_token, "demo owner", Role::Owner, Some(org), now).await?;
     setup.ensure_token(&install.operator_token()?, "operator", Role::Operator, None, now).await?;
     Ok(Seeded { cluster, owner_token })
+}
+
+fn plans() -> anyhow::Result<Vec<Plan>> {
+    Ok(serde_saphyr::from_str(PLANS)?)
 }
 
 fn template(text: &str) -> anyhow::Result<Template> {
@@ -49,6 +60,16 @@ mod tests {
     use trueup_rules::template::resolve;
 
     use super::*;
+
+    #[test]
+    fn every_shipped_template_has_a_plan_that_is_sold() {
+        let sold: Vec<_> = plans().unwrap().into_iter().map(|plan| plan.name).collect();
+        for text in TEMPLATES {
+            let template = template(text).unwrap();
+            let plan = template.plan.unwrap_or_else(|| panic!("{} has no plan", template.name));
+            assert!(sold.contains(&plan), "{}: {plan}", template.name);
+        }
+    }
 
     #[test]
     fn every_shipped_template_resolves_from_what_it_needs() {
