@@ -18,6 +18,9 @@ alter table releases alter column action drop default;
 create index services_by_name on services (org_id, name, id) where deleted_at is null;
 create index services_by_project on services (org_id, project_id, name, id) where deleted_at is null;
 
+create index statuses_by_health on statuses (org_id, health) where unit_kind = 'service';
+create index statuses_by_phase on statuses (org_id, phase) where unit_kind = 'service';
+
 -- Quotas -----------------------------------------------------------------------------------------
 -- One row per org. A promise is made by a conditional update of it, never by counting first.
 

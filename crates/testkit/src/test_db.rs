@@ -89,9 +89,23 @@ async fn prepare(admin: &str) -> anyhow::Result<()> {
 impl TestDb {
     /// A fresh database, copied from the template.
     pub async fn new() -> Self {
+        Self::on(server().await).await
+    }
+
+    /// A fresh database on a server of its own, which keeps what it says it keeps: for benches. The
+    /// server is the caller's to stop.
+    pub async fn durable() -> (Self, Postgres) {
+        let options = Options { dir: cache_dir().join("bench-postgres"), durable: true };
+        let postgres = Postgres::adopt_or_start(&options, &Progress::new()).await;
+        let postgres = postgres.expect("Postgres should start");
+        let url = postgres.admin_url();
+        prepare(&url).await.expect("the template database should be made");
+        (Self::on(&url).await, postgres)
+    }
+
+    async fn on(admin: &str) -> Self {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("test_{}_{number}", std::process::id());
-        let admin = server().await;
         copy_template(admin, &name).await.expect("the template should be copied");
         let urls = Urls::new(admin, &name, &passwords()).expect("the URLs should be made");
         let setup = Setup::connect(&urls.owner).await.expect("the owner should connect");

@@ -130,7 +130,7 @@ fn rolling_back_promises_the_former_spec_without_resolving_it_again() {
     current.spec.restart = 2;
     current.parameters = given::parameters(json!({"image": "shop:2", "replicas": 2}));
     // The template changed meanwhile: a former release does not care.
-    let mut changed = template.clone();
+    let mut changed = template;
     changed.spec["resources"]["cpu_millis"] = json!(9999);
     let knowing =
         Knowing { current: &current, template: Some(&changed), plan: None, release: Some(&former) };

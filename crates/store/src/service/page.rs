@@ -90,8 +90,9 @@ fn restrict(query: &mut QueryBuilder<Postgres>, filter: &ServiceFilter, now: Tim
         // What was seen of a cluster that is silent now is shown as unknown, whatever it was.
         let silence = SignedDuration::from_secs(STALE_AFTER_SECONDS);
         let fresh_since = now.checked_sub(silence).unwrap_or(Timestamp::MIN);
-        query.push(" and case when c.heard_at >= ").push_bind(sql(fresh_since));
-        query.push(" then t.health else 'unknown' end = ").push_bind(health.as_str());
+        let join = if health == Health::Unknown { " or (" } else { " and not (" };
+        query.push(" and (t.health = ").push_bind(health.as_str()).push(join);
+        query.push("coalesce(c.heard_at, '-infinity') < ").push_bind(sql(fresh_since)).push("))");
     }
     if let Some(search) = &filter.search {
         query.push(" and position(").push_bind(search.clone()).push(" in s.name) > 0");
