@@ -21,6 +21,7 @@ mod preview;
 mod problem;
 mod project;
 mod quota;
+mod reference;
 mod release;
 mod service;
 mod stream;
@@ -66,6 +67,8 @@ pub fn router(door: Door) -> Router {
         .route("/readyz", get(operations::ready))
         .route("/metrics", get(operations::metrics))
         .route("/openapi.json", get(async || Json(document())))
+        .route("/docs/api", get(reference::page))
+        .route("/docs/api.css", get(reference::style))
         .route("/docs/errors/{code}", get(operations::error_page))
         .route("/v1/projects", get(project::project_list))
         .route("/v1/projects/{project}", get(project::project_get).put(project::project_put))

@@ -42,7 +42,8 @@ async fn every_command_in_the_documents_works() {
             command.env_remove(name);
         }
         let output = tokio::time::timeout(DOCUMENT, command.output()).await;
-        let output = output.unwrap_or_else(|_| panic!("{} did not end", document.display())).unwrap();
+        let output =
+            output.unwrap_or_else(|_| panic!("{} did not end", document.display())).unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{}: {said}", document.display());
     }
