@@ -6,6 +6,10 @@ use utoipa::ToSchema;
 /// The body that declares a plan, and its document in a manifest file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({
+    "summary": "A quarter of a core and 256 MiB.", "cpu_millis": 250, "memory_mib": 256,
+    "hourly_micros": 6000, "currency": "EUR"
+}))]
 pub struct PlanManifest {
     /// `Plan`; may be left out in an API body.
     #[serde(default, skip_serializing_if = "Option::is_none")]

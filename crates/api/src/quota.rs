@@ -6,6 +6,9 @@ use utoipa::ToSchema;
 /// So much of each resource.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({
+    "services": 200, "cpu_millis": 100_000, "memory_mib": 262_144, "storage_gib": 2000, "gpus": 8
+}))]
 pub struct Amounts {
     /// Services that are not being deleted.
     #[schema(example = 200)]

@@ -11,6 +11,9 @@ use crate::preview::Preview;
 /// The body that declares a service, and its document in a manifest file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({
+    "template": "web@1", "plan": "small", "parameters": {"image": "shop:1.4.2", "replicas": 2}
+}))]
 pub struct ServiceManifest {
     /// `Service`; may be left out in an API body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -155,6 +158,7 @@ pub struct ServiceList {
 /// How many pods a service shall have.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({"replicas": 3}))]
 pub struct ScaleBody {
     /// How many.
     #[schema(example = 3)]
@@ -164,6 +168,7 @@ pub struct ScaleBody {
 /// Which size a service's pods shall have.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({"plan": "medium"}))]
 pub struct ResizeBody {
     /// A plan's name.
     #[schema(example = "medium")]
@@ -173,6 +178,7 @@ pub struct ResizeBody {
 /// Where a rollback goes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({"to": 1}))]
 pub struct RollbackBody {
     /// A former generation; without one, the last that promised something else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -183,6 +189,7 @@ pub struct RollbackBody {
 /// For actions that need no more words.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({}))]
 pub struct NoBody {}
 
 /// What a write of a service answers: the service, or with `?dry_run=true` the preview.

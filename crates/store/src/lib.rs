@@ -39,6 +39,6 @@ pub use lease::Lease;
 pub use pool::{App, Worker};
 pub use project::ProjectRow;
 pub use repeat::Repeat;
-pub use service::{ServiceDetail, ServiceFilter, ServicePosition, ServiceRow};
+pub use service::{Pods, ServiceDetail, ServiceFilter, ServicePosition, ServiceRow};
 pub use setup::{Setup, token_hash};
 pub use signal::Signals;

@@ -10,6 +10,7 @@ use sqlx::types::Json;
 use trueup_model::id::{ClusterId, OrgId, ProjectId, ServiceId};
 use trueup_model::key::ResourceKey;
 use trueup_model::name::Name;
+use trueup_model::observation::PodSeen;
 use trueup_model::plan::Plan;
 use trueup_model::receipt::Receipt;
 use trueup_model::service::Service;
@@ -88,6 +89,34 @@ impl App {
         let receipt = receipt.map(|json| read_json("receipt", json)).transpose()?;
         let resources = resources(&mut tx, row.service.id).await?;
         Ok(Some(ServiceDetail { row, resources, receipt }))
+    }
+}
+
+/// The pods that were seen last, with their namespace.
+pub type Pods = (String, Vec<PodSeen>);
+
+impl App {
+    /// The pods of a service as they were observed; none where there is no such service.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn find_pods(
+        &self,
+        org: OrgId,
+        project: &str,
+        wanted: &str,
+    ) -> Result<Option<Pods>, Error> {
+        let mut tx = self.begin(org).await?;
+        let Some(row) = find(&mut tx, project, wanted).await? else { return Ok(None) };
+        let (pods,): (Option<Json<Value>>,) = sqlx::query_as(
+            "select inputs #> '{observation,pods}' from statuses
+             where unit_kind = 'service' and unit_id = $1",
+        )
+        .bind(row.service.id.uuid())
+        .fetch_one(&mut *tx)
+        .await?;
+        let pods = pods.map(|pods| read_json("pods", pods)).transpose()?.unwrap_or_default();
+        Ok(Some((row.namespace, pods)))
     }
 }
 

@@ -105,3 +105,43 @@ fn each_operation_says_what_it_does_needs_and_may_answer() {
         }
     }
 }
+
+/// Whether a text is a body of this type, by the name of its schema.
+macro_rules! bodies {
+    ($name:expr, $text:expr, $($type:ty),* $(,)?) => {
+        match $name {
+            $(name if stringify!($type).ends_with(name) => {
+                serde_json::from_str::<$type>($text).map(drop).map_err(|error| error.to_string())
+            })*
+            other => Err(format!("no type is known here for {other}: add it to this list")),
+        }
+    };
+}
+
+#[test]
+fn each_body_has_an_example_that_the_door_would_read() {
+    use trueup_api::{plan, project, quota, service};
+    let document = document();
+    for (place, operation) in operations(&document) {
+        let schema = &operation["requestBody"]["content"]["application/json"]["schema"];
+        let Some(name) = schema["$ref"].as_str().and_then(|path| path.rsplit('/').next()) else {
+            assert!(operation["requestBody"].is_null(), "{place} should name its body's schema");
+            continue;
+        };
+        let example = &document["components"]["schemas"][name]["example"];
+        assert!(!example.is_null(), "{place}: {name} should have an example");
+        let read = bodies!(
+            name,
+            &example.to_string(),
+            plan::PlanManifest,
+            project::ProjectManifest,
+            quota::Amounts,
+            service::NoBody,
+            service::ResizeBody,
+            service::RollbackBody,
+            service::ScaleBody,
+            service::ServiceManifest,
+        );
+        assert_eq!(read, Ok(()), "{place}: the example of {name}");
+    }
+}
