@@ -3,9 +3,10 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::id::{EventId, OrgId};
+use crate::id::{EventId, OrgId, TokenId};
 use crate::key::ResourceKey;
 use crate::order::Unit;
+use crate::principal::Role;
 use crate::status::{Health, Phase};
 
 /// Who or what an event comes from.
@@ -125,6 +126,33 @@ pub enum Fact {
         /// How many keys were proved absent.
         keys: usize,
     },
+    /// An org was made.
+    OrgCreated {
+        /// What it is called.
+        name: String,
+        /// Who asked.
+        principal: String,
+    },
+    /// A token was made.
+    TokenCreated {
+        /// Which.
+        token: TokenId,
+        /// What it is called.
+        name: String,
+        /// What it may do.
+        role: Role,
+        /// Who asked.
+        principal: String,
+    },
+    /// A token was revoked.
+    TokenRevoked {
+        /// Which.
+        token: TokenId,
+        /// What it was called.
+        name: String,
+        /// Who asked.
+        principal: String,
+    },
 }
 
 impl Fact {
@@ -144,6 +172,9 @@ impl Fact {
             Self::DriftReverted { .. } => "DriftReverted",
             Self::ServicePhaseChanged { .. } => "ServicePhaseChanged",
             Self::AbsenceVerified { .. } => "AbsenceVerified",
+            Self::OrgCreated { .. } => "OrgCreated",
+            Self::TokenCreated { .. } => "TokenCreated",
+            Self::TokenRevoked { .. } => "TokenRevoked",
         }
     }
 }

@@ -13,6 +13,7 @@ pub mod money;
 pub mod name;
 pub mod observation;
 pub mod order;
+pub mod org;
 pub mod plan;
 pub mod principal;
 pub mod project;
@@ -24,6 +25,7 @@ pub mod service;
 pub mod spec;
 pub mod status;
 pub mod template;
+pub mod token;
 pub mod wake;
 
 pub use clock::Clock;

@@ -19,6 +19,8 @@ pub enum Unit {
     Project(ProjectId),
     /// A service.
     Service(ServiceId),
+    /// An org itself: events are about it, no wake and no order ever is.
+    Org(OrgId),
 }
 
 impl Unit {
@@ -28,6 +30,7 @@ impl Unit {
         match self {
             Self::Project(_) => "project",
             Self::Service(_) => "service",
+            Self::Org(_) => "org",
         }
     }
 }
@@ -37,6 +40,7 @@ impl fmt::Display for Unit {
         match self {
             Self::Project(id) => id.fmt(f),
             Self::Service(id) => id.fmt(f),
+            Self::Org(id) => id.fmt(f),
         }
     }
 }
