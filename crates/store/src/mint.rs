@@ -1,11 +1,21 @@
-//! New ids: time and real randomness, in the one place that may be random.
+//! New ids and new secrets: time and real randomness, in the one place that may be random.
 
 use jiff::Timestamp;
-use trueup_model::id::{Id, Noun};
+use trueup_model::id::{Id, Noun, TokenId};
+use trueup_model::token::TokenText;
 
 /// A new id for something made now.
 pub(crate) fn mint<N: Noun>(now: Timestamp) -> Id<N> {
     let mut entropy = [0; 10];
     getrandom::fill(&mut entropy).expect("the operating system should have randomness");
     Id::from_parts(now, entropy)
+}
+
+/// A new token with its id. Its secret has 256 bits: nobody guesses it, and a fast hash is enough.
+#[must_use]
+pub fn new_token(now: Timestamp) -> (TokenId, TokenText) {
+    let mut secret = [0; 32];
+    getrandom::fill(&mut secret).expect("the operating system should have randomness");
+    let id = mint(now);
+    (id, TokenText::new(id, &data_encoding::BASE32_DNSSEC.encode(&secret)))
 }

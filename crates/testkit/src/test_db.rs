@@ -148,6 +148,8 @@ impl TestDb {
             name: "owner".to_owned(),
             role: Role::Owner,
             org: Some(self.org),
+            permissions: None,
+            expires_at: None,
         }
     }
 }
