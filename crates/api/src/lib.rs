@@ -6,6 +6,7 @@
 pub mod client;
 pub mod cluster;
 pub mod event;
+pub mod org;
 pub mod plan;
 pub mod preview;
 pub mod problem;
@@ -14,6 +15,7 @@ pub mod quota;
 pub mod release;
 pub mod service;
 pub mod template;
+pub mod token;
 
 pub use client::Client;
 pub use problem::{Code, FieldError, Problem};

@@ -32,11 +32,19 @@ pub enum Code {
     DatabaseAway,
     /// A defect in Trueup.
     Internal,
+    /// A token stands in the request's address, where logs and histories keep it.
+    TokenInAddress,
+    /// Nobody would be left who can make tokens.
+    LastOwner,
+    /// Something else has this name.
+    NameTaken,
+    /// The org has too many requests under way.
+    TooBusy,
 }
 
 impl Code {
     /// Every code.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 17] = [
         Self::Unauthenticated,
         Self::Forbidden,
         Self::NotFound,
@@ -50,6 +58,10 @@ impl Code {
         Self::OverQuota,
         Self::DatabaseAway,
         Self::Internal,
+        Self::TokenInAddress,
+        Self::LastOwner,
+        Self::NameTaken,
+        Self::TooBusy,
     ];
 
     /// The stable text: `TU` and four digits, area by thousand.
@@ -69,6 +81,10 @@ impl Code {
             Self::OverQuota => "TU1401",
             Self::DatabaseAway => "TU2001",
             Self::Internal => "TU9001",
+            Self::TokenInAddress => "TU1004",
+            Self::LastOwner => "TU1005",
+            Self::NameTaken => "TU1006",
+            Self::TooBusy => "TU1007",
         }
     }
 
@@ -86,6 +102,9 @@ impl Code {
             Self::BeingDeleted | Self::KeyReused | Self::OverQuota => 409,
             Self::DatabaseAway => 503,
             Self::Internal => 500,
+            Self::TokenInAddress => 400,
+            Self::LastOwner | Self::NameTaken => 409,
+            Self::TooBusy => 429,
         }
     }
 
@@ -106,6 +125,10 @@ impl Code {
             Self::OverQuota => "It is more than the quota allows",
             Self::DatabaseAway => "Trueup cannot reach its database",
             Self::Internal => "A defect in Trueup",
+            Self::TokenInAddress => "A token does not belong into an address",
+            Self::LastOwner => "Nobody would be left who can make tokens",
+            Self::NameTaken => "This name is taken",
+            Self::TooBusy => "Too many requests at once",
         }
     }
 }
