@@ -14,8 +14,11 @@ mod cursor;
 mod deadline;
 mod event;
 mod keyed;
+mod lane;
+mod leak;
 mod openapi;
 mod operations;
+mod org;
 mod plan;
 mod preview;
 mod problem;
@@ -23,9 +26,11 @@ mod project;
 mod quota;
 mod reference;
 mod release;
+mod serve;
 mod service;
 mod stream;
 mod template;
+mod token;
 mod trace;
 mod view;
 
@@ -33,7 +38,7 @@ use std::sync::Arc;
 
 use axum::extract::DefaultBodyLimit;
 use axum::middleware;
-use axum::routing::{get, post, put};
+use axum::routing::{delete, get, post, put};
 use axum::{Json, Router};
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
@@ -41,6 +46,7 @@ use trueup_model::Clock;
 use trueup_store::{App, Signals};
 
 pub use openapi::document;
+pub use serve::{Limits, serve};
 
 /// The largest body that is read.
 const BODY_LIMIT: usize = 256 * 1024;
@@ -91,10 +97,18 @@ pub fn router(door: Door) -> Router {
         .route("/v1/events", get(event::event_list))
         .route("/v1/templates", get(template::template_list))
         .route("/v1/clusters", get(cluster::cluster_list))
+        .route("/v1/whoami", get(token::whoami))
+        .route("/v1/tokens", get(token::token_list).post(token::token_create))
+        .route("/v1/tokens/{token}", delete(token::token_revoke))
+        .route("/v1/orgs", get(org::org_list).post(org::org_create))
+        .route("/v1/orgs/{org}", get(org::org_get))
         .fallback(problem::no_such_route)
         .method_not_allowed_fallback(problem::no_such_route)
         .layer(DefaultBodyLimit::max(BODY_LIMIT))
+        .layer(middleware::from_fn(body::limited))
+        .layer(middleware::from_fn_with_state(lane::Lanes::default(), lane::kept))
         .layer(middleware::from_fn_with_state(door.clone(), deadline::bounded))
+        .layer(middleware::from_fn(leak::refused))
         .layer(middleware::from_fn(trace::traced))
         .with_state(door)
 }

@@ -4,7 +4,9 @@ use serde_json::Value;
 use utoipa::OpenApi;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 
-use crate::{action, cluster, event, plan, project, quota, release, service, stream, template};
+use crate::{
+    action, cluster, event, org, plan, project, quota, release, service, stream, template, token,
+};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -17,6 +19,8 @@ use crate::{action, cluster, event, plan, project, quota, release, service, stre
         release::release_list,
         plan::plan_list, plan::plan_put, quota::quota_get, quota::quota_put,
         stream::service_watch, event::event_list, template::template_list, cluster::cluster_list,
+        token::whoami, token::token_list, token::token_create, token::token_revoke,
+        org::org_list, org::org_create, org::org_get,
     ),
     security(("token" = [])),
     modifiers(&Token),

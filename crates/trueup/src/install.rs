@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use trueup_rules::proof::derive;
-use trueup_store::RolePasswords;
+use trueup_store::{RolePasswords, new_token};
+
+use crate::cli::clock;
 
 /// The data directory and what is in it.
 #[derive(Debug, Clone)]
@@ -90,12 +92,12 @@ impl Install {
 
     /// The token of the demo org's owner, made once.
     pub(crate) fn owner_token(&self) -> anyhow::Result<String> {
-        self.secret("owner.token", || format!("tu_{}", hex(&random::<24>())))
+        self.secret("owner.token", new_token_text)
     }
 
     /// The operator's token, made once.
     pub(crate) fn operator_token(&self) -> anyhow::Result<String> {
-        self.secret("operator.token", || format!("tu_{}", hex(&random::<24>())))
+        self.secret("operator.token", new_token_text)
     }
 
     /// Who this install is when it asks for leases: the same after each restart.
@@ -132,6 +134,10 @@ impl Install {
 pub(crate) fn role_passwords(master: &[u8; 32]) -> RolePasswords {
     let password = |role: &str| hex(&derive(master, &["postgres-role", role]));
     RolePasswords { owner: password("owner"), app: password("app"), worker: password("worker") }
+}
+
+fn new_token_text() -> String {
+    new_token(clock::now()).1.reveal().to_owned()
 }
 
 fn random<const N: usize>() -> [u8; N] {

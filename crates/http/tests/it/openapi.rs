@@ -62,6 +62,9 @@ fn each_operation_has_a_method_of_the_same_name_in_the_client() {
         event_list,
         plan_list,
         plan_put,
+        org_create,
+        org_get,
+        org_list,
         project_get,
         project_list,
         project_put,
@@ -80,6 +83,10 @@ fn each_operation_has_a_method_of_the_same_name_in_the_client() {
         service_scale,
         service_watch,
         template_list,
+        token_create,
+        token_list,
+        token_revoke,
+        whoami,
     ];
     assert_eq!(described, methods);
 }
