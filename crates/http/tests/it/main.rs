@@ -6,17 +6,27 @@ mod action;
 #[cfg(test)]
 mod away;
 #[cfg(test)]
+mod coverage;
+#[cfg(test)]
 mod event;
 #[cfg(test)]
 mod front;
 #[cfg(test)]
+mod hostile;
+#[cfg(test)]
 mod list;
+#[cfg(test)]
+mod mint;
 #[cfg(test)]
 mod openapi;
 #[cfg(test)]
 mod problem;
 #[cfg(test)]
+mod recipe;
+#[cfg(test)]
 mod role;
+#[cfg(test)]
+mod serve;
 #[cfg(test)]
 mod service;
 #[cfg(test)]

@@ -35,6 +35,8 @@ mod stage;
 #[cfg(test)]
 mod tenant;
 #[cfg(test)]
+mod token;
+#[cfg(test)]
 mod wake;
 #[cfg(test)]
 mod wall;

@@ -1,0 +1,189 @@
+//! How each operation is called well: the one list that a new operation is added to.
+//!
+//! The tests of `coverage` and `hostile` read the OpenAPI document and call every operation as
+//! everybody who should not. To be able to, they need to know for each operation who may call it and
+//! what a good body is ([`RECIPES`]), and for each `{placeholder}` in a path something real that it
+//! can stand for ([`things`]).
+
+use axum::http::Method;
+use serde_json::{Value, json};
+use trueup_http::document;
+use trueup_model::principal::Role;
+
+use crate::front::{Ask, Front, OPERATOR, WEB, web};
+
+/// How to call one operation well.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Recipe {
+    /// Its operationId.
+    pub(crate) operation: &'static str,
+    /// The least role that may.
+    pub(crate) least: Role,
+    /// A body that is accepted.
+    pub(crate) body: Option<fn() -> Value>,
+    /// Whether its path names something that need not exist yet: a stranger makes one of its own.
+    pub(crate) declares: bool,
+    /// Whether an operator may leave the org out.
+    pub(crate) orgless: bool,
+}
+
+const fn reads(operation: &'static str) -> Recipe {
+    changes(operation, Role::Viewer)
+}
+
+const fn changes(operation: &'static str, least: Role) -> Recipe {
+    Recipe { operation, least, body: None, declares: false, orgless: false }
+}
+
+impl Recipe {
+    const fn with(self, body: fn() -> Value) -> Self {
+        Self { body: Some(body), ..self }
+    }
+
+    const fn declares(self) -> Self {
+        Self { declares: true, ..self }
+    }
+
+    const fn orgless(self) -> Self {
+        Self { orgless: true, ..self }
+    }
+}
+
+/// Every operation. A stage has the project `shop` with the service `web`, and the token `spare`.
+pub(crate) const RECIPES: &[Recipe] = &[
+    reads("project_list"),
+    reads("project_get"),
+    changes("project_put", Role::Owner).with(|| json!({})).declares(),
+    reads("service_list"),
+    reads("service_get"),
+    reads("service_watch"),
+    changes("service_put", Role::Developer).with(|| web("nginx:2")),
+    changes("service_delete", Role::Developer),
+    reads("event_list"),
+    reads("template_list"),
+    reads("cluster_list"),
+    reads("whoami").orgless(),
+    changes("token_list", Role::Owner).orgless(),
+    changes("token_create", Role::Owner)
+        .with(|| json!({"name": "new", "role": "viewer", "permissions": ["read"]}))
+        .orgless(),
+    changes("token_revoke", Role::Owner).orgless(),
+    changes("org_list", Role::Operator).orgless(),
+    changes("org_create", Role::Operator).with(|| json!({"name": "fresh"})).orgless(),
+    reads("org_get").orgless(),
+];
+
+/// Something real that a placeholder can stand for, and two texts like it that nothing has.
+#[derive(Debug, Clone)]
+pub(crate) struct Thing {
+    pub(crate) placeholder: &'static str,
+    pub(crate) name: String,
+    pub(crate) id: String,
+    pub(crate) no_id: String,
+}
+
+/// What nothing is called.
+pub(crate) const NO_NAME: &str = "none";
+/// The tail of an id that nothing has.
+const NO_ID: &str = "01h455vb4pex5vsknk084sn02q";
+
+/// Everything that paths can name, in the stage that `front` is.
+pub(crate) async fn things(front: &Front) -> Vec<Thing> {
+    let id = |reply: Value| reply["id"].as_str().unwrap().to_owned();
+    let spare = json!({"name": "spare", "role": "viewer"});
+    let project = front.get("/v1/projects/shop").send().await.json();
+    let service = front.get(WEB).send().await.json();
+    let token = front.post("/v1/tokens").json(&spare).send().await.json();
+    let org = front.get("/v1/orgs/acme").send().await.json();
+    [
+        ("project", "shop", id(project)),
+        ("service", "web", id(service)),
+        ("token", "spare", id(token)),
+        ("org", "acme", id(org)),
+    ]
+    .into_iter()
+    .map(|(placeholder, name, id)| {
+        let no_id = format!("{}_{NO_ID}", id.split('_').next().unwrap());
+        Thing { placeholder, name: name.to_owned(), id, no_id }
+    })
+    .collect()
+}
+
+/// One operation of the document.
+#[derive(Debug, Clone)]
+pub(crate) struct Operation {
+    pub(crate) method: Method,
+    pub(crate) path: String,
+    pub(crate) recipe: Recipe,
+    /// The names of its query parameters.
+    pub(crate) queries: Vec<String>,
+    /// The fields that its body may have.
+    pub(crate) fields: Vec<String>,
+}
+
+impl Operation {
+    /// The path with each placeholder replaced.
+    pub(crate) fn at(&self, things: &[Thing], text: impl Fn(&Thing) -> String) -> String {
+        things.iter().fold(self.path.clone(), |path, thing| {
+            path.replace(&format!("{{{}}}", thing.placeholder), &text(thing))
+        })
+    }
+
+    /// Where it really is.
+    pub(crate) fn address(&self, things: &[Thing]) -> String {
+        self.at(things, |thing| thing.name.clone())
+    }
+
+    pub(crate) fn names_something(&self) -> bool {
+        self.path.contains('{')
+    }
+
+    /// A good call, as this token and at this address.
+    pub(crate) fn ask(&self, front: &Front, token: &str, address: &str) -> Ask {
+        let ask = front.ask(self.method.clone(), address).token(token);
+        let ask = if token == OPERATOR { ask.header("trueup-org", "acme") } else { ask };
+        match self.recipe.body {
+            Some(body) => ask.json(&body()),
+            None => ask,
+        }
+    }
+}
+
+/// Every operation of the document with its recipe.
+pub(crate) fn operations() -> Vec<Operation> {
+    let document = document();
+    let paths = document["paths"].as_object().unwrap();
+    let mut all = Vec::new();
+    for (path, methods) in paths {
+        for (method, operation) in methods.as_object().unwrap() {
+            let id = operation["operationId"].as_str().unwrap();
+            let recipe = RECIPES.iter().find(|recipe| recipe.operation == id);
+            let recipe = *recipe.unwrap_or_else(|| {
+                panic!(
+                    "the operation `{id}` ({method} {path}) has no recipe: add a line for it to RECIPES in \
+                     {} that says which role may call it and with what body",
+                    file!()
+                )
+            });
+            let parameters = operation["parameters"].as_array().into_iter().flatten();
+            let queries = parameters
+                .filter(|parameter| parameter["in"] == "query")
+                .map(|parameter| parameter["name"].as_str().unwrap().to_owned())
+                .collect();
+            let schema = &operation["requestBody"]["content"]["application/json"]["schema"]["$ref"];
+            let fields = schema.as_str().map(|schema| {
+                let schema = schema.rsplit('/').next().unwrap();
+                let schema = &document["components"]["schemas"][schema]["properties"];
+                schema.as_object().unwrap().keys().cloned().collect()
+            });
+            all.push(Operation {
+                method: Method::from_bytes(method.to_uppercase().as_bytes()).unwrap(),
+                path: path.clone(),
+                recipe,
+                queries,
+                fields: fields.unwrap_or_default(),
+            });
+        }
+    }
+    all
+}
