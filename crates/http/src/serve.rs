@@ -58,7 +58,11 @@ pub async fn serve(
         tokio::select! {
             biased;
             () = stop.cancelled() => break,
-            Some(_ended) = connections.join_next(), if !connections.is_empty() => {}
+            Some(ended) = connections.join_next(), if !connections.is_empty() => {
+                if let Err(error) = ended {
+                    tracing::error!(%error, "a connection ended by a defect");
+                }
+            }
             accepted = listener.accept(), if has_room => match accepted {
                 Ok((stream, _)) => {
                     connections.spawn(answer(stream, router.clone(), limits, stop.clone()));

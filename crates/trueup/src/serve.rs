@@ -23,8 +23,10 @@ use trueup_local::Progress;
 use trueup_model::Clock;
 use trueup_store::{App, DbClock, Signals, Worker, bootstrap};
 
+use crate::cli::connection::ClientFile;
+use crate::cli::secret::Secret;
+use crate::demo;
 use crate::install::{Install, role_passwords};
-use crate::{cli::connection::ClientFile, demo};
 
 /// What to serve.
 #[derive(Debug, Clone)]
@@ -161,11 +163,11 @@ impl System {
         options: &Options,
         ready: oneshot::Sender<ClientFile>,
     ) -> anyhow::Result<()> {
-        let token = self.seeded.owner_token.clone();
+        let token = Secret::from(self.seeded.owner_token.clone());
         let project = options.demo.then(|| demo::PROJECT.to_owned());
         let client = ClientFile { url, token, project, kubeconfig: options.cluster.clone() };
         if options.demo {
-            demo::declare(&Client::new(&client.url, &client.token)?).await?;
+            demo::declare(&Client::new(&client.url, client.token.reveal())?).await?;
         }
         // Nobody listens any more only if the process is already on its way out.
         let _unheard = ready.send(client);

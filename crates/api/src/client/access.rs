@@ -1,7 +1,7 @@
 //! Calls about who may ask: tokens, orgs, and whoever is asking; and any call at all.
 
 use reqwest::Method;
-use reqwest::header::{CONTENT_TYPE, HeaderMap};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
 use super::path::segment;
 use super::{Client, ClientError};
@@ -92,7 +92,7 @@ impl Client {
         &self,
         method: &str,
         path: &str,
-        headers: HeaderMap,
+        headers: &[(&str, &str)],
         body: Option<Vec<u8>>,
     ) -> Result<RawAnswer, ClientError> {
         let method = Method::from_bytes(method.as_bytes()).map_err(|_| {
@@ -104,6 +104,13 @@ impl Client {
             let wrong = format!("`{path}` is not a path. Write it like /v1/services");
             return Err(ClientError::Protocol(wrong));
         }
+        let read = |(name, value): &(&str, &str)| -> Option<(HeaderName, HeaderValue)> {
+            Some((name.parse().ok()?, value.parse().ok()?))
+        };
+        let headers: Option<HeaderMap> = headers.iter().map(read).collect();
+        let headers = headers.ok_or_else(|| {
+            ClientError::Protocol("a header cannot be sent. Check its name and value".to_owned())
+        })?;
         let mut request = self.request(method, path);
         if let Some(body) = body {
             request = request.header(CONTENT_TYPE, "application/json").body(body);

@@ -63,6 +63,12 @@ fn words(event: &CloudEvent) -> (Paint, String, String) {
                 format!("{} proved to be gone", count(keys, "object")),
             )
         }
+        "OrgCreated" => (Paint::Strong, "org made", asked(data)),
+        "TokenCreated" => {
+            let role = text(data, "role").unwrap_or("unknown role");
+            (Paint::Busy, "token made", format!("{role} {}", asked(data)))
+        }
+        "TokenRevoked" => (Paint::Busy, "token revoked", asked(data)),
         other => return (Paint::Plain, other.to_owned(), data.to_string()),
     };
     (paint, what.to_owned(), detail)
@@ -84,6 +90,12 @@ fn phase(data: &Value) -> (Paint, String, String) {
 
 fn text<'a>(data: &'a Value, field: &str) -> Option<&'a str> {
     data.get(field).and_then(Value::as_str)
+}
+
+/// Which, and by whom.
+fn asked(data: &Value) -> String {
+    let by = text(data, "principal").map(|by| format!(", asked by {by}"));
+    format!("{}{}", text(data, "name").unwrap_or("?"), by.unwrap_or_default())
 }
 
 fn why(data: &Value) -> String {
@@ -142,6 +154,11 @@ mod tests {
                 "AbsenceVerified",
                 json!({"keys": 6}),
                 "absence verified    6 objects proved to be gone",
+            ),
+            (
+                "TokenCreated",
+                json!({"token": "tok_1", "name": "ci", "role": "viewer", "principal": "ann"}),
+                "token made          viewer ci, asked by ann",
             ),
             ("SomethingNew", json!({"a": 1}), "SomethingNew        {\"a\":1}"),
         ] {

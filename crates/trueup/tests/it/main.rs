@@ -5,6 +5,8 @@
 
 // Clippy takes helpers for test code only below `cfg(test)`.
 #[cfg(test)]
+mod access;
+#[cfg(test)]
 mod bad_days;
 #[cfg(test)]
 mod crash;
