@@ -52,8 +52,9 @@ pub struct NewToken {
     /// As it will be listed.
     #[serde(flatten)]
     pub token: Token,
-    /// The token itself. It is shown now and never again.
-    pub secret: String,
+    /// The token itself. It is shown now and never again, not even to a repeat of the same request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret: Option<String>,
 }
 
 impl std::fmt::Debug for NewToken {

@@ -93,22 +93,37 @@ impl FromRequestParts<Door> for Scope {
     }
 }
 
-/// An operator, for what belongs to no org.
+/// An operator, for what is the same for every org.
 #[derive(Debug)]
 pub(crate) struct Operator;
+
+/// An operator who only looks.
+#[derive(Debug)]
+pub(crate) struct Onlooker;
 
 impl FromRequestParts<Door> for Operator {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, door: &Door) -> Result<Self, Failure> {
-        let (principal, _) = authenticate(&parts.headers, door).await?;
-        if principal.role == Role::Operator
-            && access::allows(&principal, PLATFORM, Permission::Read)
-        {
-            Ok(Self)
-        } else {
-            Err(Failure::new(Code::Forbidden, "this is for operators of the platform"))
-        }
+        operates(parts, door, Permission::ManagePlatform).await.map(|()| Self)
+    }
+}
+
+impl FromRequestParts<Door> for Onlooker {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, door: &Door) -> Result<Self, Failure> {
+        operates(parts, door, Permission::Read).await.map(|()| Self)
+    }
+}
+
+/// Whether this is an operator's token, and has the permission.
+async fn operates(parts: &mut Parts, door: &Door, wanted: Permission) -> Answer<()> {
+    let Scope(Caller { principal, .. }) = Scope::from_request_parts(parts, door).await?;
+    if principal.role == Role::Operator && access::allows(&principal, PLATFORM, wanted) {
+        Ok(())
+    } else {
+        Err(Failure::new(Code::Forbidden, "this is for operators of the platform"))
     }
 }
 

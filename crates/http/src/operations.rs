@@ -8,7 +8,7 @@ use trueup_api::Code;
 
 use crate::Door;
 use crate::address::Path;
-use crate::caller::Operator;
+use crate::caller::Onlooker;
 use crate::problem::{Answer, Failure};
 
 /// The process is there.
@@ -23,7 +23,7 @@ pub(crate) async fn ready(State(door): State<Door>) -> Answer<&'static str> {
 }
 
 /// The counters, as Prometheus reads them.
-pub(crate) async fn metrics(State(door): State<Door>, _operator: Operator) -> Answer<Response> {
+pub(crate) async fn metrics(State(door): State<Door>, _operator: Onlooker) -> Answer<Response> {
     let mut text = String::new();
     encode(&mut text, &door.registry)
         .map_err(|_| Failure::new(Code::Internal, "the counters could not be written down"))?;

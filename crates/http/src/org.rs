@@ -7,12 +7,14 @@ use trueup_api::Problem;
 use trueup_api::org::{NewOrg, Org, OrgList, OrgRequest};
 use trueup_model::org::PLATFORM;
 use trueup_model::principal::Permission;
+use trueup_store::door::Asker;
 
 use crate::address::Path;
-use crate::body::Body;
 use crate::caller::Scope;
+use crate::keyed::Keyed;
 use crate::problem::{Answer, Failure};
 use crate::project::name;
+use crate::token::made;
 use crate::{Door, view};
 
 /// Lists every org; for operators.
@@ -30,19 +32,21 @@ pub(crate) async fn org_list(
 /// Makes an org with a token for its first owner, shown this once; for operators.
 #[utoipa::path(post, path = "/v1/orgs", operation_id = "org_create", tag = "orgs",
     request_body = OrgRequest,
-    responses((status = 201, body = NewOrg), (status = "4XX", body = Problem)))]
+    responses((status = 200, description = "a repeat; the secret was shown before", body = NewOrg),
+              (status = 201, body = NewOrg), (status = "4XX", body = Problem)))]
 pub(crate) async fn org_create(
     State(door): State<Door>,
     Scope(caller): Scope,
-    Body(wanted): Body<OrgRequest>,
+    Keyed { body: wanted, repeat }: Keyed<OrgRequest>,
 ) -> Answer<(StatusCode, Json<NewOrg>)> {
     caller.must(Permission::ManagePlatform)?;
     let name = name("name", &wanted.name)?;
     let now = door.clock.now();
-    let (org, owner) = door.app.create_org(&name, &caller.asker(), now).await?;
+    let asker = Asker { repeat, ..caller.asker() };
+    let (org, owner) = door.app.create_org(&name, &asker, now).await?;
     door.signals.event();
-    let made = NewOrg { org: view::org(&org), owner: view::new_token(&owner) };
-    Ok((StatusCode::CREATED, Json(made)))
+    let answer = NewOrg { org: view::org(&org), owner: view::new_token(&owner) };
+    Ok((made(&owner), Json(answer)))
 }
 
 /// Shows one org: any to an operator, and to everybody else their own.

@@ -3,8 +3,8 @@
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use trueup_api::{Code, FieldError, Problem};
-use trueup_model::quota::{Amounts, Quota};
 use trueup_model::principal::Permission;
+use trueup_model::quota::{Amounts, Quota};
 use trueup_rules::access::MintRefused;
 use trueup_rules::admit::{Breach, Refused};
 use trueup_store::Error;
@@ -63,6 +63,11 @@ impl Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         match error {
+            // A net below the rules: what they let through and no database takes is the caller's mistake.
+            error if error.is_about_text() => Self::new(
+                Code::BadRequest,
+                "a text holds a character that cannot be stored, such as U+0000; leave it out",
+            ),
             Error::Away(source) => {
                 tracing::warn!(error = %source, "the database cannot be reached");
                 Self::new(Code::DatabaseAway, "nothing was recorded; try again in a few seconds")

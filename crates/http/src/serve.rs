@@ -12,7 +12,7 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 /// What a connection may take.
@@ -58,11 +58,7 @@ pub async fn serve(
         tokio::select! {
             biased;
             () = stop.cancelled() => break,
-            Some(ended) = connections.join_next(), if !connections.is_empty() => {
-                if let Err(error) = ended {
-                    tracing::error!(%error, "a connection ended by a defect");
-                }
-            }
+            Some(ended) = connections.join_next(), if !connections.is_empty() => told(ended),
             accepted = listener.accept(), if has_room => match accepted {
                 Ok((stream, _)) => {
                     connections.spawn(answer(stream, router.clone(), limits, stop.clone()));
@@ -78,11 +74,26 @@ pub async fn serve(
     }
     // Whoever comes now is refused by the kernel.
     drop(listener);
-    let ended = async { while connections.join_next().await.is_some() {} };
-    if tokio::time::timeout(limits.drain, ended).await.is_err() {
+    drain(connections, limits.drain).await;
+    Ok(())
+}
+
+/// Waits until what was begun is answered, but not for ever.
+async fn drain(mut connections: JoinSet<()>, within: Duration) {
+    let ended = async {
+        while let Some(ended) = connections.join_next().await {
+            told(ended);
+        }
+    };
+    if tokio::time::timeout(within, ended).await.is_err() {
         tracing::warn!("some answers did not end in time and were cut");
     }
-    Ok(())
+}
+
+fn told(ended: Result<(), JoinError>) {
+    if let Err(error) = ended {
+        tracing::error!(%error, "a connection ended by a defect");
+    }
 }
 
 async fn answer(stream: TcpStream, router: Router, limits: Limits, stop: CancellationToken) {

@@ -11,10 +11,12 @@ use trueup_model::principal::{Permission, Role};
 use trueup_model::token::{Mint, check_name};
 use trueup_rules::access::granted;
 use trueup_rules::admit::Breach;
+use trueup_store::Minted;
+use trueup_store::door::Asker;
 
 use crate::address::Path;
-use crate::body::Body;
 use crate::caller::{Caller, Scope};
+use crate::keyed::Keyed;
 use crate::problem::{Answer, Failure};
 use crate::{Door, view};
 
@@ -54,19 +56,21 @@ pub(crate) async fn token_list(
 /// Makes a token and shows its secret this once. It never has more than the one that makes it.
 #[utoipa::path(post, path = "/v1/tokens", operation_id = "token_create", tag = "tokens",
     request_body = TokenRequest,
-    responses((status = 201, body = NewToken), (status = "4XX", body = Problem)))]
+    responses((status = 200, description = "a repeat; the secret was shown before", body = NewToken),
+              (status = 201, body = NewToken), (status = "4XX", body = Problem)))]
 pub(crate) async fn token_create(
     State(door): State<Door>,
     Scope(caller): Scope,
-    Body(wanted): Body<TokenRequest>,
+    Keyed { body: wanted, repeat }: Keyed<TokenRequest>,
 ) -> Answer<(StatusCode, Json<NewToken>)> {
     caller.must(Permission::ManageTokens)?;
     let now = door.clock.now();
     let wanted = read(wanted, now)?;
     belongs(&caller, wanted.role)?;
-    let minted = door.app.create_token(caller.org, &wanted, &caller.asker(), now).await?;
+    let asker = Asker { repeat, ..caller.asker() };
+    let minted = door.app.create_token(caller.org, &wanted, &asker, now).await?;
     door.signals.event();
-    Ok((StatusCode::CREATED, Json(view::new_token(&minted))))
+    Ok((made(&minted), Json(view::new_token(&minted))))
 }
 
 /// Revokes a token at once, by name or id. Streams that it opened end, too.
@@ -83,6 +87,11 @@ pub(crate) async fn token_revoke(
     let row = door.app.revoke_token(caller.org, &token, &caller.asker(), now).await?;
     door.signals.event();
     Ok(Json(view::token(&row)))
+}
+
+/// 201 for what is new, 200 for what a former request with the same key made.
+pub(crate) const fn made(minted: &Minted) -> StatusCode {
+    if minted.text.is_some() { StatusCode::CREATED } else { StatusCode::OK }
 }
 
 /// An operator's token belongs to no org and every other one to one: an operator says which.

@@ -4,7 +4,8 @@ use jiff::Timestamp;
 use serde_json::Value;
 use trueup_api::plan::{self as api_plan, Amount};
 use trueup_api::{
-    cluster, event, org, project, quota as api_quota, release as api_release, service, template, token,
+    cluster, event, org, project, quota as api_quota, release as api_release, service, template,
+    token,
 };
 use trueup_model::cluster::{Reachability, is_stale};
 use trueup_model::money::Money;
@@ -216,5 +217,6 @@ pub(crate) fn token(row: &TokenRow) -> token::Token {
 
 /// The one place where a token's secret is put into an answer.
 pub(crate) fn new_token(minted: &Minted) -> token::NewToken {
-    token::NewToken { token: token(&minted.row), secret: minted.text.reveal().to_owned() }
+    let secret = minted.text.as_ref().map(|text| text.reveal().to_owned());
+    token::NewToken { token: token(&minted.row), secret }
 }

@@ -12,8 +12,9 @@ use uuid::Uuid;
 use crate::clock::sql;
 use crate::door::{Asker, Refusal};
 use crate::mint::mint;
-use crate::token::{Minted, insert, record};
-use crate::{App, Error};
+use crate::pool::{Tx, enter};
+use crate::token::{self, Minted, insert, record};
+use crate::{App, Error, repeat};
 
 type Columns = (Uuid, String, jiff_sqlx::Timestamp);
 
@@ -43,12 +44,7 @@ impl App {
     /// The database cannot be reached.
     pub async fn get_org(&self, id: OrgId) -> Result<Option<Org>, Error> {
         let mut tx = self.begin(id).await?;
-        let found: Option<Columns> =
-            sqlx::query_as("select id, name, created_at from orgs where id = $1")
-                .bind(id.uuid())
-                .fetch_optional(&mut *tx)
-                .await?;
-        Ok(found.map(row))
+        find(&mut tx, id).await
     }
 
     /// Every tenant, in name order. The platform's own org is none.
@@ -76,21 +72,24 @@ impl App {
         asker: &Asker<'_>,
         now: Timestamp,
     ) -> Result<(Org, Minted), Refusal> {
+        // Whether it was asked for before is known in the platform's org, where the asker is.
+        let mut tx = self.begin(PLATFORM).await?;
+        if let Some(former) = repeat::find(&mut tx, asker, now).await? {
+            return made_before(&mut tx, &former).await;
+        }
         let id: OrgId = mint(now);
-        let mut tx = self.begin(id).await?;
-        let inserted = sqlx::query("insert into orgs (id, name, created_at) values ($1, $2, $3)")
-            .bind(id.uuid())
-            .bind(name.as_str())
-            .bind(sql(now))
-            .execute(&mut *tx)
-            .await
-            .map_err(Error::from);
-        match inserted {
-            Err(error) if error.constraint() == Some("orgs_name_key") => {
-                return Err(Refusal::NameTaken("org"));
-            }
-            other => other?,
-        };
+        enter(&mut tx, id).await?;
+        let inserted = sqlx::query(
+            "insert into orgs (id, name, created_at) values ($1, $2, $3) on conflict (name) do nothing",
+        )
+        .bind(id.uuid())
+        .bind(name.as_str())
+        .bind(sql(now))
+        .execute(&mut *tx)
+        .await?;
+        if inserted.rows_affected() == 0 {
+            return Err(Refusal::NameTaken("org"));
+        }
         let principal = asker.principal.name.clone();
         let made = Fact::OrgCreated { name: name.to_string(), principal };
         record(&mut tx, id, made, asker, now).await?;
@@ -101,7 +100,28 @@ impl App {
             expires_at: None,
         };
         let owner = insert(&mut tx, id, owner, asker, now).await?;
+        enter(&mut tx, PLATFORM).await?;
+        repeat::record(&mut tx, asker, &format!("{id} {}", owner.row.id), now).await?;
         tx.commit().await.map_err(Error::from)?;
         Ok((Org { id, name: name.to_string(), created_at: now }, owner))
     }
+}
+
+/// The org and the owner's token that a former request made, as they are now.
+async fn made_before(tx: &mut Tx, former: &str) -> Result<(Org, Minted), Refusal> {
+    let gone = || Refusal::NotFound("org");
+    let (id, owner) = former.split_once(' ').ok_or_else(gone)?;
+    let id: OrgId = id.parse().map_err(|_| gone())?;
+    enter(tx, id).await?;
+    let org = find(tx, id).await?.ok_or_else(gone)?;
+    Ok((org, Minted { row: token::made_before(tx, owner).await?, text: None }))
+}
+
+async fn find(tx: &mut Tx, id: OrgId) -> Result<Option<Org>, Error> {
+    let found: Option<Columns> =
+        sqlx::query_as("select id, name, created_at from orgs where id = $1")
+            .bind(id.uuid())
+            .fetch_optional(&mut **tx)
+            .await?;
+    Ok(found.map(row))
 }

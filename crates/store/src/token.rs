@@ -21,7 +21,7 @@ use crate::mint::{mint, new_token};
 use crate::pool::Tx;
 use crate::row::read;
 use crate::setup::token_hash;
-use crate::{App, Error, event};
+use crate::{App, Error, event, repeat};
 
 /// How old the note of a token's last use may be: finer would cost a write per request.
 const USE_GRAIN: SignedDuration = SignedDuration::from_hours(1);
@@ -50,8 +50,8 @@ pub struct TokenRow {
 pub struct Minted {
     /// As it will be listed.
     pub row: TokenRow,
-    /// To be shown once.
-    pub text: TokenText,
+    /// To be shown once; none where the request is a repeat and it was shown before.
+    pub text: Option<TokenText>,
 }
 
 type Time = jiff_sqlx::Timestamp;
@@ -134,9 +134,13 @@ impl App {
         asker: &Asker<'_>,
         now: Timestamp,
     ) -> Result<Minted, Refusal> {
-        let wanted = may_mint(asker.principal, wanted.clone(), now).map_err(Refusal::Mint)?;
         let mut tx = self.begin(org).await?;
+        if let Some(former) = repeat::find(&mut tx, asker, now).await? {
+            return Ok(Minted { row: made_before(&mut tx, &former).await?, text: None });
+        }
+        let wanted = may_mint(asker.principal, wanted.clone(), now).map_err(Refusal::Mint)?;
         let minted = insert(&mut tx, org, wanted, asker, now).await?;
+        repeat::record(&mut tx, asker, &minted.row.id.to_string(), now).await?;
         tx.commit().await.map_err(Error::from)?;
         Ok(minted)
     }
@@ -218,6 +222,17 @@ fn narrowed(stored: Option<Vec<String>>) -> Result<Option<BTreeSet<Permission>>,
     stored.map(read_all).transpose()
 }
 
+/// The token that a former request made, as it is now.
+pub(crate) async fn made_before(tx: &mut Tx, id: &str) -> Result<TokenRow, Refusal> {
+    let found: Option<Columns> = sqlx::query_as(
+        "select id, name, role, permissions, created_at, expires_at, used_at from tokens where id = $1",
+    )
+    .bind(id.parse::<TokenId>().ok().map(TokenId::uuid))
+    .fetch_optional(&mut **tx)
+    .await?;
+    Ok(row(found.ok_or(Refusal::NotFound("token"))?)?)
+}
+
 /// Writes a token that may be made, and the event.
 pub(crate) async fn insert(
     tx: &mut Tx,
@@ -232,7 +247,8 @@ pub(crate) async fn insert(
         permissions.as_ref().map(|some| some.iter().map(|one| one.as_str()).collect());
     let inserted = sqlx::query(
         "insert into tokens (id, org_id, name, role, permissions, hash, created_at, expires_at)
-         values ($1, $2, $3, $4, $5, $6, $7, $8)",
+         values ($1, $2, $3, $4, $5, $6, $7, $8)
+         on conflict (org_id, name) where revoked_at is null do nothing",
     )
     .bind(id.uuid())
     .bind(org.uuid())
@@ -243,19 +259,15 @@ pub(crate) async fn insert(
     .bind(sql(now))
     .bind(expires_at.map(sql))
     .execute(&mut **tx)
-    .await
-    .map_err(Error::from);
-    match inserted {
-        Err(error) if error.constraint() == Some("tokens_name_key") => {
-            return Err(Refusal::NameTaken("token"));
-        }
-        other => other?,
-    };
+    .await?;
+    if inserted.rows_affected() == 0 {
+        return Err(Refusal::NameTaken("token"));
+    }
     let principal = asker.principal.name.clone();
     let fact = Fact::TokenCreated { token: id, name: name.clone(), role, principal };
     record(tx, org, fact, asker, now).await?;
     let row = TokenRow { id, name, role, permissions, created_at: now, expires_at, used_at: None };
-    Ok(Minted { row, text })
+    Ok(Minted { row, text: Some(text) })
 }
 
 /// A fact about the org itself.

@@ -260,3 +260,26 @@ async fn the_last_use_is_noted_once_an_hour() {
     front.get("/v1/whoami").token(&secret).send().await;
     assert_ne!(used().await, first);
 }
+
+/// A repeat is known again, and the secret is not told twice.
+#[tokio::test]
+async fn a_repeat_makes_nothing_new_and_shows_no_secret() {
+    let front = Front::with_web().await;
+    let org = json!({"name": "fresh"});
+    let calls = [(TOKENS, OWNER, token("ci", "viewer")), ("/v1/orgs", OPERATOR, org)];
+    for (path, caller, body) in calls {
+        let ask = |body: &Value| {
+            front.post(path).token(caller).header("idempotency-key", "k1").json(body).send()
+        };
+        let first = ask(&body).await;
+        assert_eq!(first.status, 201, "{}", first.text());
+        assert!(first.text().contains("\"secret\":\"tu_"));
+        let before = front.stored(None).await;
+        let again = ask(&body).await;
+        assert_eq!(again.status, 200, "{}", again.text());
+        assert_eq!(again.json()["id"], first.json()["id"]);
+        assert!(!again.text().contains("\"secret\""), "{}", again.text());
+        ask(&json!({"name": "other", "role": "viewer"})).await;
+        assert_eq!(front.stored(None).await, before);
+    }
+}

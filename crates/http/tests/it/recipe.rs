@@ -3,7 +3,7 @@
 //! The tests of `coverage` and `hostile` read the OpenAPI document and call every operation as
 //! everybody who should not. To be able to, they need to know for each operation who may call it and
 //! what a good body is ([`RECIPES`]), and for each `{placeholder}` in a path something real that it
-//! can stand for ([`things`]).
+//! can stand for (`things`).
 
 use axum::http::Method;
 use serde_json::{Value, json};
@@ -49,7 +49,8 @@ impl Recipe {
     }
 }
 
-/// Every operation. A stage has the project `shop` with the service `web`, and the token `spare`.
+/// Every operation. A stage has the project `shop` with the service `web` in its second generation, and
+/// the token `spare`.
 pub(crate) const RECIPES: &[Recipe] = &[
     reads("project_list"),
     reads("project_get"),
@@ -57,8 +58,19 @@ pub(crate) const RECIPES: &[Recipe] = &[
     reads("service_list"),
     reads("service_get"),
     reads("service_watch"),
-    changes("service_put", Role::Developer).with(|| web("nginx:2")),
+    changes("service_put", Role::Developer).with(|| web("nginx:3")),
     changes("service_delete", Role::Developer),
+    changes("service_pause", Role::Developer).with(|| json!({})),
+    changes("service_resume", Role::Developer).with(|| json!({})),
+    changes("service_restart", Role::Developer).with(|| json!({})),
+    changes("service_scale", Role::Developer).with(|| json!({"replicas": 2})),
+    changes("service_resize", Role::Developer).with(|| json!({"plan": "medium"})),
+    changes("service_rollback", Role::Developer).with(|| json!({"to": 1})),
+    reads("release_list"),
+    reads("plan_list"),
+    changes("plan_put", Role::Operator).with(plan).orgless(),
+    reads("quota_get"),
+    changes("quota_put", Role::Operator).with(quota),
     reads("event_list"),
     reads("template_list"),
     reads("cluster_list"),
@@ -72,6 +84,15 @@ pub(crate) const RECIPES: &[Recipe] = &[
     changes("org_create", Role::Operator).with(|| json!({"name": "fresh"})).orgless(),
     reads("org_get").orgless(),
 ];
+
+fn plan() -> Value {
+    json!({"summary": "Half a core.", "cpu_millis": 500, "memory_mib": 512, "hourly_micros": 9000,
+           "currency": "EUR"})
+}
+
+fn quota() -> Value {
+    json!({"services": 9, "cpu_millis": 9000, "memory_mib": 9000, "storage_gib": 9, "gpus": 0})
+}
 
 /// Something real that a placeholder can stand for, and two texts like it that nothing has.
 #[derive(Debug, Clone)]
@@ -87,8 +108,15 @@ pub(crate) const NO_NAME: &str = "none";
 /// The tail of an id that nothing has.
 const NO_ID: &str = "01h455vb4pex5vsknk084sn02q";
 
-/// Everything that paths can name, in the stage that `front` is.
-pub(crate) async fn things(front: &Front) -> Vec<Thing> {
+/// A stage on which every recipe works, and everything that paths can name there.
+pub(crate) async fn stage() -> (Front, Vec<Thing>) {
+    let front = Front::with_web().await;
+    front.declare("nginx:2").await;
+    let things = things(&front).await;
+    (front, things)
+}
+
+async fn things(front: &Front) -> Vec<Thing> {
     let id = |reply: Value| reply["id"].as_str().unwrap().to_owned();
     let spare = json!({"name": "spare", "role": "viewer"});
     let project = front.get("/v1/projects/shop").send().await.json();
@@ -100,6 +128,8 @@ pub(crate) async fn things(front: &Front) -> Vec<Thing> {
         ("service", "web", id(service)),
         ("token", "spare", id(token)),
         ("org", "acme", id(org)),
+        // Plans have no ids, and are no secret: they are what is sold.
+        ("plan", "small", "small".to_owned()),
     ]
     .into_iter()
     .map(|(placeholder, name, id)| {
@@ -117,8 +147,8 @@ pub(crate) struct Operation {
     pub(crate) recipe: Recipe,
     /// The names of its query parameters.
     pub(crate) queries: Vec<String>,
-    /// The fields that its body may have.
-    pub(crate) fields: Vec<String>,
+    /// The fields that its body may have, if it takes one.
+    pub(crate) fields: Option<Vec<String>>,
 }
 
 impl Operation {
@@ -174,14 +204,15 @@ pub(crate) fn operations() -> Vec<Operation> {
             let fields = schema.as_str().map(|schema| {
                 let schema = schema.rsplit('/').next().unwrap();
                 let schema = &document["components"]["schemas"][schema]["properties"];
-                schema.as_object().unwrap().keys().cloned().collect()
+                let properties = schema.as_object().into_iter().flatten();
+                properties.map(|(name, _)| name.clone()).collect()
             });
             all.push(Operation {
                 method: Method::from_bytes(method.to_uppercase().as_bytes()).unwrap(),
                 path: path.clone(),
                 recipe,
                 queries,
-                fields: fields.unwrap_or_default(),
+                fields,
             });
         }
     }

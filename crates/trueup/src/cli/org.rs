@@ -43,7 +43,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
                 let said =
                     format!("org `{name}` ({id}) is there; its owner's token, shown this once:");
                 context.terminal.note(&said)?;
-                context.terminal.line(&made.owner.secret)?;
+                context.terminal.line(made.owner.secret.as_deref().unwrap_or_default())?;
                 context.terminal.note(&format!(
                     "its owner begins with `trueup context add {name} --url {}` and this token",
                     client.base_url()

@@ -60,7 +60,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
                 context
                     .terminal
                     .note(&format!("token `{name}` ({role}, {id}); it is shown this once:"))?;
-                context.terminal.line(&made.secret)?;
+                context.terminal.line(made.secret.as_deref().unwrap_or_default())?;
             }
         }
         Command::List => {
