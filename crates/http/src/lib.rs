@@ -24,6 +24,7 @@ mod quota;
 mod release;
 mod service;
 mod stream;
+mod streams;
 mod template;
 mod trace;
 mod view;
@@ -40,6 +41,7 @@ use trueup_model::Clock;
 use trueup_store::{App, Signals};
 
 pub use openapi::document;
+pub use streams::Streams;
 
 /// The largest body that is read.
 const BODY_LIMIT: usize = 256 * 1024;
@@ -57,6 +59,8 @@ pub struct Door {
     pub registry: Arc<Registry>,
     /// Ends the streams when the process stops.
     pub stop: CancellationToken,
+    /// How many streams are open.
+    pub streams: Streams,
 }
 
 /// Every route.
@@ -86,6 +90,7 @@ pub fn router(door: Door) -> Router {
         .route("/v1/plans/{plan}", put(plan::plan_put))
         .route("/v1/quota", get(quota::quota_get).put(quota::quota_put))
         .route("/v1/events", get(event::event_list))
+        .route("/v1/events/watch", get(stream::event_watch))
         .route("/v1/templates", get(template::template_list))
         .route("/v1/clusters", get(cluster::cluster_list))
         .fallback(problem::no_such_route)

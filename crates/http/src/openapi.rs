@@ -16,7 +16,7 @@ use crate::{action, cluster, event, plan, project, quota, release, service, stre
         action::service_scale, action::service_resize, action::service_rollback,
         release::release_list,
         plan::plan_list, plan::plan_put, quota::quota_get, quota::quota_put,
-        stream::service_watch, event::event_list, template::template_list, cluster::cluster_list,
+        stream::service_watch, stream::event_watch, event::event_list, template::template_list, cluster::cluster_list,
     ),
     security(("token" = [])),
     modifiers(&Token),

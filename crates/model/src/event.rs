@@ -54,6 +54,20 @@ pub struct NewEvent {
     pub fact: Fact,
     /// The trace that caused it.
     pub trace: Option<String>,
+    /// The event that caused it, where one did.
+    pub cause: Option<EventId>,
+}
+
+/// How a source reads outside of the database: the CloudEvents `source`.
+#[must_use]
+pub fn wire_source(source: &str) -> String {
+    format!("/trueup/{source}")
+}
+
+/// How a type and its version read outside of the database: the CloudEvents `type`.
+#[must_use]
+pub fn wire_type(kind: &str, version: i32) -> String {
+    format!("dev.trueup.{kind}.v{version}")
 }
 
 /// What happened. Tagged by type, so that a reader can skip what it does not know.
@@ -72,6 +86,8 @@ pub enum Fact {
         #[serde(default)]
         action: String,
     },
+    /// The loop has begun to make the generation true, or true again.
+    ReconcileStarted {},
     /// Reality carries the generation.
     ReconcileSucceeded {},
     /// The cluster refused or broke.
@@ -104,7 +120,21 @@ pub enum Fact {
         /// Which.
         key: ResourceKey,
     },
-    /// Somebody else changed an owned object; it was put right.
+    /// Somebody else changed an owned object.
+    ResourceModifiedExternally {
+        /// Which.
+        key: ResourceKey,
+        /// The first field that differed.
+        field: String,
+    },
+    /// An owned object is not as it was promised, and nothing newer was.
+    DriftDetected {
+        /// Which.
+        key: ResourceKey,
+        /// The first field that differs.
+        field: String,
+    },
+    /// An owned object that had drifted was put right.
     DriftReverted {
         /// Which.
         key: ResourceKey,
@@ -134,6 +164,7 @@ impl Fact {
         match self {
             Self::ProjectQueued {} => "ProjectQueued",
             Self::ServiceQueued { .. } => "ServiceQueued",
+            Self::ReconcileStarted {} => "ReconcileStarted",
             Self::ReconcileSucceeded {} => "ReconcileSucceeded",
             Self::ReconcileFailed { .. } => "ReconcileFailed",
             Self::ReconcileDeferred { .. } => "ReconcileDeferred",
@@ -141,6 +172,8 @@ impl Fact {
             Self::ResourceUpdated { .. } => "ResourceUpdated",
             Self::ResourceRemoved { .. } => "ResourceRemoved",
             Self::ResourceDeletedExternally { .. } => "ResourceDeletedExternally",
+            Self::ResourceModifiedExternally { .. } => "ResourceModifiedExternally",
+            Self::DriftDetected { .. } => "DriftDetected",
             Self::DriftReverted { .. } => "DriftReverted",
             Self::ServicePhaseChanged { .. } => "ServicePhaseChanged",
             Self::AbsenceVerified { .. } => "AbsenceVerified",

@@ -18,6 +18,7 @@ pub(crate) mod terminal;
 
 mod act;
 mod apply;
+mod audit;
 mod completions;
 mod delete;
 mod describe;
@@ -89,6 +90,7 @@ enum Command {
     Rollback(act::RollbackArgs),
     Delete(delete::Args),
     Events(events::Args),
+    Audit(audit::Args),
     Completions(completions::Args),
     Man(man::Args),
     Version(version::Args),
@@ -126,6 +128,7 @@ async fn run(command: Command, context: &Context) -> anyhow::Result<ExitCode> {
         Command::Watch(args) => Box::pin(watch::run(args, context)).await?,
         Command::Delete(args) => Box::pin(delete::run(args, context)).await?,
         Command::Events(args) => Box::pin(events::run(args, context)).await?,
+        Command::Audit(args) => Box::pin(audit::run(args, context)).await?,
         Command::Completions(args) => completions::run(&args, context)?,
         Command::Man(args) => man::run(&args, context)?,
         Command::Version(args) => version::run(&args, context)?,

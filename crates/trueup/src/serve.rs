@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use trueup_api::Client;
 use trueup_cluster::Switch;
 use trueup_control::{Measured, Metrics, Sealer, Tenure};
-use trueup_http::Door;
+use trueup_http::{Door, Streams};
 use trueup_local::Progress;
 use trueup_model::Clock;
 use trueup_store::{App, DbClock, Signals, Worker, bootstrap};
@@ -131,6 +131,7 @@ impl System {
             clock: self.clock(),
             registry: Arc::new(registry),
             stop: stop.clone(),
+            streams: Streams::default(),
         };
         let server = axum::serve(listener, trueup_http::router(door))
             .with_graceful_shutdown(stop.clone().cancelled_owned());

@@ -7,6 +7,8 @@ use axum::http::StatusCode;
 use futures::StreamExt;
 use serde_json::{Value, json};
 
+use trueup_model::Clock;
+
 use crate::front::{Ask, DEVELOPER, Front, PATIENCE, VIEWER, WEB, web};
 
 const WATCH: &str = "/v1/projects/shop/services/web/watch";
@@ -172,7 +174,7 @@ async fn a_lost_signal_is_made_up_for_by_the_clock() {
     let next = tokio::join!(reader.next(), async {
         idle(&front).await;
         front.declare("nginx:2").await;
-        while front.db.worker.seal_events().await.unwrap() == 0 {
+        while front.db.worker.seal_events(front.clock.now()).await.unwrap() == 0 {
             tokio::task::yield_now().await;
         }
         front.clock.advance(Duration::from_secs(1));

@@ -9,7 +9,7 @@ use trueup_http::document;
 use crate::front::{Front, OWNER, WEB};
 
 /// Every route that needs a token, as methods and paths with names in them.
-const ROUTES: [(&str, &str); 23] = [
+const ROUTES: [(&str, &str); 24] = [
     ("GET", "/v1/projects"),
     ("GET", "/v1/projects/{project}"),
     ("PUT", "/v1/projects/{project}"),
@@ -30,6 +30,7 @@ const ROUTES: [(&str, &str); 23] = [
     ("GET", "/v1/quota"),
     ("PUT", "/v1/quota"),
     ("GET", "/v1/events"),
+    ("GET", "/v1/events/watch"),
     ("GET", "/v1/templates"),
     ("GET", "/v1/clusters"),
     ("GET", "/metrics"),
