@@ -25,3 +25,5 @@ mod stranger;
 mod stream;
 #[cfg(test)]
 mod token;
+#[cfg(test)]
+mod watch;
