@@ -30,6 +30,9 @@ pub(crate) struct Args {
     /// Only of this type, such as ServicePhaseChanged
     #[arg(long = "type", value_name = "TYPE")]
     kind: Option<String>,
+    /// Only of this generation of the service or project
+    #[arg(long, value_name = "NUMBER", requires = "name", conflicts_with = "follow")]
+    generation: Option<i64>,
     /// Begin after this position (the sequence of an event)
     #[arg(long, value_name = "POSITION", conflicts_with = "last")]
     after: Option<String>,
@@ -42,7 +45,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let connection = context.connect()?;
     let client = &connection.client;
     let subject = subject(args.name.as_deref(), context, &connection).await?;
-    let filter = EventFilter { subject, kind: args.kind, generation: None };
+    let filter = EventFilter { subject, kind: args.kind, generation: args.generation };
     let progress = Progress::new(context.terminal, "reading the events");
     let mut reader = Reader { context, client, filter, progress, after: args.after };
     match reader.after {

@@ -80,6 +80,7 @@ async fn the_newest_are_shown_in_order_and_by_name() {
         (&["--after", "9"], vec!["10", "11"]),
         (&["web", "--last", "2"], vec!["8", "10"]),
         (&["--type", "ProjectQueued"], vec!["1"]),
+        (&["web", "--generation", "3"], vec!["6"]),
         (&["shop/other", "--after", "9", "--type", "ServiceQueued"], vec!["11"]),
     ] {
         let said = desk.trueup(&[&["events", "-o", "json"], args].concat()).await.well();
