@@ -14,7 +14,7 @@ use crate::metrics::Metrics;
 
 /// How long it sleeps when nobody calls.
 const IDLE: Duration = Duration::from_secs(1);
-/// How long it waits at first for a slower transaction to end; then twice as long each time.
+/// How long it waits for a slower transaction to end; twice as long each time that it finds nothing.
 const FENCED: Duration = Duration::from_millis(20);
 /// From which age of an unsealed event on somebody should look.
 const ALARM: Duration = Duration::from_secs(10);
@@ -36,33 +36,47 @@ impl Sealer {
     /// Seals for ever.
     pub async fn run(self) {
         let mut alarm = Alarm::default();
-        let mut fenced = FENCED;
+        let mut stalled = FENCED;
         loop {
-            let pause = match self.seal_all().await {
-                Ok(unsealed) => {
-                    self.watch(&mut alarm, unsealed);
-                    // A backlog that cannot move must not be counted fifty times a second.
-                    fenced = if unsealed.count == 0 { FENCED } else { (fenced * 2).min(IDLE) };
-                    if unsealed.count == 0 { IDLE } else { fenced / 2 }
+            let round = self.seal_all().await;
+            match &round {
+                Ok(round) => self.watch(&mut alarm, round.left),
+                Err(error) => tracing::debug!(%error, "events cannot be sealed now"),
+            }
+            match round {
+                // A backlog that cannot move is looked at less and less, whoever calls.
+                Ok(Round { sealed: 0, left }) if left.count > 0 => {
+                    self.clock.sleep(stalled).await;
+                    stalled = (stalled * 2).min(IDLE);
                 }
-                Err(error) => {
-                    tracing::debug!(%error, "events cannot be sealed now");
-                    IDLE
+                Ok(Round { left, .. }) => {
+                    stalled = FENCED;
+                    self.pause(if left.count > 0 { FENCED } else { IDLE }).await;
                 }
-            };
-            tokio::select! {
-                () = self.signals.recorded() => {}
-                () = self.clock.sleep(pause) => {}
+                Err(_) => self.pause(IDLE).await,
             }
         }
     }
 
-    /// Seals what can be sealed; answers what still waits.
-    async fn seal_all(&self) -> Result<Unsealed, Error> {
-        while self.worker.seal_events(self.clock.now()).await? > 0 {
+    /// Waits until somebody calls, but not for longer than this.
+    async fn pause(&self, longest: Duration) {
+        tokio::select! {
+            () = self.signals.recorded() => {}
+            () = self.clock.sleep(longest) => {}
+        }
+    }
+
+    /// Seals what can be sealed.
+    async fn seal_all(&self) -> Result<Round, Error> {
+        let mut sealed: usize = 0;
+        loop {
+            let batch = self.worker.seal_events(self.clock.now()).await?;
+            if batch == 0 {
+                return Ok(Round { sealed, left: self.worker.unsealed_events().await? });
+            }
+            sealed = sealed.saturating_add(batch);
             self.signals.sealed();
         }
-        self.worker.unsealed_events().await
     }
 
     /// Notes how far sealing is behind, and says when that begins and ends to be too far.
@@ -81,6 +95,12 @@ impl Sealer {
             None => {}
         }
     }
+}
+
+/// What one round did: how many events got their place, and what still waits.
+struct Round {
+    sealed: usize,
+    left: Unsealed,
 }
 
 /// The age of the oldest event that waits.

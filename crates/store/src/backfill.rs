@@ -1,7 +1,8 @@
-//! Hashes for events that were sealed before there was a chain: once, right after the migration.
+//! What a start puts right in the event log before anybody seals.
 //!
-//! They are computed here and not in SQL, so that there is one way to hash. What they prove begins
-//! with this moment: whoever changed an event before it left no trace.
+//! Hashes for events that were sealed before there was a chain: computed here and not in SQL, so that
+//! there is one way to hash. What they prove begins with this moment: whoever changed an event before
+//! it left no trace. And queued events of a restored database, which would wait for ever.
 
 use sqlx::{AssertSqlSafe, FromRow, PgPool};
 use trueup_model::id::OrgId;
@@ -44,6 +45,18 @@ pub(crate) async fn hash_seals(owner: &PgPool) -> Result<(), Error> {
     }
     sqlx::query("alter table event_seals alter column hash set not null").execute(&mut *tx).await?;
     tx.commit().await?;
+    Ok(())
+}
+
+/// Lets queued events go on that came from another Postgres: they carry the ids of its transactions,
+/// and this one may take long to count that far. No transaction of this one has such an id yet.
+pub(crate) async fn restamp_queue(owner: &PgPool) -> Result<(), Error> {
+    sqlx::query(
+        "update event_queue set xid = pg_current_xact_id()
+         where xid >= pg_snapshot_xmax(pg_current_snapshot())",
+    )
+    .execute(owner)
+    .await?;
     Ok(())
 }
 

@@ -75,6 +75,7 @@ pub async fn bootstrap(
     let pool = PgPoolOptions::new().max_connections(1).connect_with(owner).await?;
     migrator().run(&pool).await.map_err(Error::Migrate)?;
     backfill::hash_seals(&pool).await?;
+    backfill::restamp_queue(&pool).await?;
     pool.close().await;
     connection.close().await?;
 

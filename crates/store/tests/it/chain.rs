@@ -42,6 +42,15 @@ impl Stage {
         let done = sqlx::raw_sql(AssertSqlSafe(statement.to_owned())).execute(&self.owner).await;
         assert!(done.unwrap().rows_affected() > 0, "{statement}");
     }
+
+    /// What each start of the program does with its database.
+    async fn start_again(&self) {
+        let password = "only-for-tests".to_owned();
+        let passwords =
+            RolePasswords { owner: password.clone(), app: password.clone(), worker: password };
+        let database: String = self.one("select current_database()::text").await;
+        bootstrap(server().await, &database, &passwords).await.unwrap();
+    }
 }
 
 #[tokio::test]
@@ -117,13 +126,8 @@ async fn events_that_were_sealed_before_there_was_a_chain_get_their_place_in_it(
     // As an older version left it.
     stage.tamper("alter table event_seals alter column hash drop not null; select 1").await;
     stage.tamper("update event_seals set hash = null").await;
-    let password = "only-for-tests".to_owned();
-    let passwords =
-        RolePasswords { owner: password.clone(), app: password.clone(), worker: password };
-    let database: String = stage.one("select current_database()::text").await;
-    for _ in 0..2 {
-        bootstrap(server().await, &database, &passwords).await.unwrap();
-    }
+    stage.start_again().await;
+    stage.start_again().await;
     assert_eq!(stage.sealed(stage.db.org).await, before);
     let theirs = stage.events(other, EventQuery::default()).await;
     verified(&theirs);
@@ -137,4 +141,19 @@ async fn events_that_were_sealed_before_there_was_a_chain_get_their_place_in_it(
     stage.declare("web", "nginx:8").await;
     stage.seal().await;
     verified(&stage.sealed(stage.db.org).await);
+}
+
+#[tokio::test]
+async fn events_restored_from_another_postgres_are_sealed_after_the_next_start() {
+    let stage = Stage::new().await;
+    stage.declare("web", "nginx:1").await;
+    // Its transactions had higher numbers than those here.
+    stage.tamper("update event_queue set xid = '999999999999'").await;
+    assert_eq!(stage.db.worker.seal_events(at(2)).await.unwrap(), 0);
+    stage.start_again().await;
+    stage.seal().await;
+    let events = stage.sealed(stage.db.org).await;
+    let kinds: Vec<&str> = events.iter().map(|event| event.kind.as_str()).collect();
+    assert_eq!(kinds, ["ProjectQueued", "ServiceQueued"]);
+    verified(&events);
 }
