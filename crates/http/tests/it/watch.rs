@@ -109,17 +109,17 @@ async fn an_org_has_only_so_many_streams_and_gets_them_back() {
     let second = Reader::open(front.get(&service)).await;
     for path in [WATCH, &service] {
         let reply = front.get(path).send().await;
-        let problem = reply.must_be(429, "TU1401");
+        let problem = reply.must_be(429, "TU1501");
         assert!(problem["detail"].as_str().unwrap().contains("your org has 2 streams"));
         assert_eq!(reply.header("retry-after"), Some("5"));
     }
     // The others are not kept out by it, until the server is full.
     let _third = Reader::open(front.get(WATCH).token(STRANGER)).await;
-    let problem = front.get(WATCH).token(STRANGER).send().await.must_be(429, "TU1401");
+    let problem = front.get(WATCH).token(STRANGER).send().await.must_be(429, "TU1501");
     assert!(!problem["detail"].as_str().unwrap().contains("your org"), "{problem}");
     drop(second);
     let again = Reader::open(front.get(WATCH)).await;
-    front.get(WATCH).send().await.must_be(429, "TU1401");
+    front.get(WATCH).send().await.must_be(429, "TU1501");
     drop((first, again));
     assert_eq!(front.get(WATCH).open().await.0, StatusCode::OK);
     // Pages are no streams.

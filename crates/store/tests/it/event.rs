@@ -72,7 +72,7 @@ async fn what_follows_from_an_ask_names_it_and_carries_its_trace() {
     }
     stage.seal().await;
     let events = stage
-        .page(stage.db.org, EventQuery { of: Some(unit(&row)), ..EventQuery::default() })
+        .events(stage.db.org, EventQuery { of: Some(unit(&row)), ..EventQuery::default() })
         .await;
     let name = |event: &SealedEvent| format!("{}@{}", event.kind, event.generation);
     let told: Vec<String> = events

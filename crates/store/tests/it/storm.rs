@@ -14,7 +14,7 @@ use trueup_testkit::test_db::name;
 use crate::chain::verified;
 use crate::stage::{PROJECT, Stage, at, web};
 
-const ORGS: usize = 4;
+const ORGS: usize = 8;
 const WRITERS: usize = 1000;
 /// Longer than it takes on a machine that is busy with something else.
 const PATIENCE: Duration = Duration::from_secs(180);

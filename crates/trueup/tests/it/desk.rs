@@ -18,6 +18,7 @@ use tokio::process::Command;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use trueup_api::Client;
+use trueup_api::client::Terms;
 use trueup_api::project::ProjectManifest;
 use trueup_control::{Metrics, Sealer};
 use trueup_http::{Door, Streams, router};
@@ -119,7 +120,7 @@ impl Desk {
     pub(crate) async fn declare(&self, service: &str, image: &str) {
         let manifest = json!({"template": "web@1", "parameters": {"image": image}});
         let manifest = serde_json::from_value(manifest).unwrap();
-        self.client().service_put("shop", service, &manifest, None).await.unwrap();
+        self.client().service_put("shop", service, &manifest, &Terms::PLAIN).await.unwrap();
     }
 
     /// Waits until every event is sealed.
