@@ -5,6 +5,7 @@
 
 mod access;
 mod error;
+mod event;
 mod path;
 mod service;
 mod sse;
@@ -23,9 +24,8 @@ pub use service::{ServiceQuery, Terms};
 pub use watch::Watch;
 
 use self::error::refusal;
-use self::path::{query, segment};
+use self::path::segment;
 use crate::cluster::ClusterList;
-use crate::event::EventList;
 use crate::plan::{Plan, PlanList, PlanManifest};
 use crate::project::{Project, ProjectList, ProjectManifest};
 use crate::quota::{Amounts, Quota};
@@ -141,19 +141,6 @@ impl Client {
     /// See [`ClientError`].
     pub async fn project_get(&self, name_or_id: &str) -> Result<Project, ClientError> {
         self.get(&format!("/v1/projects/{}", segment(name_or_id)?)).await
-    }
-
-    /// A page of the org's events, after the position `after`.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub async fn event_list(
-        &self,
-        after: Option<&str>,
-        limit: Option<u32>,
-    ) -> Result<EventList, ClientError> {
-        let limit = limit.map(|limit| limit.to_string());
-        self.get(&query("/v1/events", &[("after", after), ("limit", limit.as_deref())])).await
     }
 
     /// Every template version.

@@ -28,6 +28,8 @@ pub enum Code {
     KeyReused,
     /// It is more than the org may have.
     OverQuota,
+    /// As many streams are open as may be.
+    TooManyStreams,
     /// Trueup cannot reach its database.
     DatabaseAway,
     /// A defect in Trueup.
@@ -44,7 +46,7 @@ pub enum Code {
 
 impl Code {
     /// Every code.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Unauthenticated,
         Self::Forbidden,
         Self::NotFound,
@@ -56,6 +58,7 @@ impl Code {
         Self::BeingDeleted,
         Self::KeyReused,
         Self::OverQuota,
+        Self::TooManyStreams,
         Self::DatabaseAway,
         Self::Internal,
         Self::TokenInAddress,
@@ -79,6 +82,7 @@ impl Code {
             Self::BeingDeleted => "TU1302",
             Self::KeyReused => "TU1303",
             Self::OverQuota => "TU1401",
+            Self::TooManyStreams => "TU1501",
             Self::DatabaseAway => "TU2001",
             Self::Internal => "TU9001",
             Self::TokenInAddress => "TU1004",
@@ -100,6 +104,7 @@ impl Code {
             Self::InvalidManifest => 422,
             Self::PreconditionFailed => 412,
             Self::BeingDeleted | Self::KeyReused | Self::OverQuota => 409,
+            Self::TooManyStreams => 429,
             Self::DatabaseAway => 503,
             Self::Internal => 500,
             Self::TokenInAddress => 400,
@@ -123,6 +128,7 @@ impl Code {
             Self::BeingDeleted => "It is being deleted",
             Self::KeyReused => "This key belongs to another request",
             Self::OverQuota => "It is more than the quota allows",
+            Self::TooManyStreams => "Too many streams are open",
             Self::DatabaseAway => "Trueup cannot reach its database",
             Self::Internal => "A defect in Trueup",
             Self::TokenInAddress => "A token does not belong into an address",

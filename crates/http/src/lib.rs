@@ -29,6 +29,7 @@ mod release;
 mod serve;
 mod service;
 mod stream;
+mod streams;
 mod template;
 mod token;
 mod trace;
@@ -47,6 +48,7 @@ use trueup_store::{App, Signals};
 
 pub use openapi::document;
 pub use serve::{Limits, serve};
+pub use streams::Streams;
 
 /// The largest body that is read.
 const BODY_LIMIT: usize = 256 * 1024;
@@ -64,6 +66,8 @@ pub struct Door {
     pub registry: Arc<Registry>,
     /// Ends the streams when the process stops.
     pub stop: CancellationToken,
+    /// How many streams are open.
+    pub streams: Streams,
 }
 
 /// Every route.
@@ -95,6 +99,7 @@ pub fn router(door: Door) -> Router {
         .route("/v1/plans/{plan}", put(plan::plan_put))
         .route("/v1/quota", get(quota::quota_get).put(quota::quota_put))
         .route("/v1/events", get(event::event_list))
+        .route("/v1/events/watch", get(stream::event_watch))
         .route("/v1/templates", get(template::template_list))
         .route("/v1/clusters", get(cluster::cluster_list))
         .route("/v1/whoami", get(token::whoami))

@@ -18,7 +18,7 @@ use crate::{
         action::service_scale, action::service_resize, action::service_rollback,
         release::release_list,
         plan::plan_list, plan::plan_put, quota::quota_get, quota::quota_put,
-        stream::service_watch, event::event_list, template::template_list, cluster::cluster_list,
+        stream::service_watch, stream::event_watch, event::event_list, template::template_list, cluster::cluster_list,
         token::whoami, token::token_list, token::token_create, token::token_revoke,
         org::org_list, org::org_create, org::org_get,
     ),

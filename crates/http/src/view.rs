@@ -8,6 +8,7 @@ use trueup_api::{
     token,
 };
 use trueup_model::cluster::{Reachability, is_stale};
+use trueup_model::event::{wire_source, wire_type};
 use trueup_model::money::Money;
 use trueup_model::org::Org;
 use trueup_model::plan::Plan;
@@ -187,13 +188,17 @@ pub(crate) fn event(event: &SealedEvent) -> event::CloudEvent {
     event::CloudEvent {
         specversion: "1.0".to_owned(),
         id: event.id.to_string(),
-        source: format!("/trueup/{}", event.source),
-        kind: format!("dev.trueup.{}.v{}", event.kind, event.version),
+        source: wire_source(&event.source),
+        kind: wire_type(&event.kind, event.version),
         subject: event.unit.to_string(),
         time: event.at,
         datacontenttype: "application/json".to_owned(),
         sequence: event.position.to_string(),
         generation: event.generation,
+        orgid: event.org.to_string(),
+        traceid: event.trace.clone(),
+        causeid: event.cause.map(|cause| cause.to_string()),
+        hash: event.hash.to_string(),
         data: event.body.clone(),
     }
 }

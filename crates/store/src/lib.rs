@@ -4,6 +4,7 @@
 //! so no caller can hold a transaction across other I/O. [`App`] answers requests for one org at a
 //! time; [`Worker`] serves the loops. They are different database roles with different rights.
 
+mod backfill;
 mod bootstrap;
 mod clock;
 mod cluster;
@@ -35,12 +36,13 @@ pub use bootstrap::{RolePasswords, Urls, bootstrap, schema_digest};
 pub use clock::DbClock;
 pub use cluster::ClusterRow;
 pub use error::Error;
-pub use event::SealedEvent;
+pub use event::{EventOrder, EventQuery, SealedEvent};
 pub use lease::Lease;
 pub use mint::new_token;
 pub use pool::{App, Worker};
 pub use project::ProjectRow;
 pub use repeat::Repeat;
+pub use seal::Unsealed;
 pub use service::{Pods, ServiceDetail, ServiceFilter, ServicePosition, ServiceRow};
 pub use setup::{Setup, token_hash};
 pub use signal::Signals;

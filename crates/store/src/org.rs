@@ -13,8 +13,8 @@ use crate::clock::sql;
 use crate::door::{Asker, Refusal};
 use crate::mint::mint;
 use crate::pool::{Tx, enter};
-use crate::token::{self, Minted, insert, record};
-use crate::{App, Error, repeat};
+use crate::token::{self, Minted, insert};
+use crate::{App, Error, event, repeat};
 
 type Columns = (Uuid, String, jiff_sqlx::Timestamp);
 
@@ -92,7 +92,7 @@ impl App {
         }
         let principal = asker.principal.name.clone();
         let made = Fact::OrgCreated { name: name.to_string(), principal };
-        record(&mut tx, id, made, asker, now).await?;
+        event::record_of_org(&mut tx, id, made, asker, now).await?;
         let owner = Mint {
             name: "owner".to_owned(),
             role: Role::Owner,

@@ -6,9 +6,8 @@
 use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
-use trueup_model::event::{Fact, NewEvent, Source};
+use trueup_model::event::Fact;
 use trueup_model::id::{OrgId, TokenId};
-use trueup_model::order::Unit;
 use trueup_model::org::PLATFORM;
 use trueup_model::principal::{Permission, Principal, Role};
 use trueup_model::token::{Mint, TokenText};
@@ -17,7 +16,7 @@ use uuid::Uuid;
 
 use crate::clock::sql;
 use crate::door::{Asker, Refusal};
-use crate::mint::{mint, new_token};
+use crate::mint::new_token;
 use crate::pool::Tx;
 use crate::row::read;
 use crate::setup::token_hash;
@@ -185,7 +184,7 @@ impl App {
             name: target.name.clone(),
             principal: asker.principal.name.clone(),
         };
-        record(&mut tx, org, fact, asker, now).await?;
+        event::record_of_org(&mut tx, org, fact, asker, now).await?;
         tx.commit().await.map_err(Error::from)?;
         Ok(target.clone())
     }
@@ -265,22 +264,7 @@ pub(crate) async fn insert(
     }
     let principal = asker.principal.name.clone();
     let fact = Fact::TokenCreated { token: id, name: name.clone(), role, principal };
-    record(tx, org, fact, asker, now).await?;
+    event::record_of_org(tx, org, fact, asker, now).await?;
     let row = TokenRow { id, name, role, permissions, created_at: now, expires_at, used_at: None };
     Ok(Minted { row, text: Some(text) })
-}
-
-/// A fact about the org itself.
-pub(crate) async fn record(
-    tx: &mut Tx,
-    org: OrgId,
-    fact: Fact,
-    asker: &Asker<'_>,
-    now: Timestamp,
-) -> Result<(), Error> {
-    let unit = Unit::Org(org);
-    let trace = asker.trace.clone();
-    let id = mint(now);
-    let new = NewEvent { id, org, source: Source::User, unit, generation: 0, at: now, fact, trace };
-    event::record(tx, &[new]).await
 }

@@ -21,6 +21,7 @@ pub(crate) mod terminal;
 mod act;
 mod api;
 mod apply;
+mod audit;
 mod completions;
 mod context_command;
 mod delete;
@@ -95,6 +96,7 @@ enum Command {
     Rollback(act::RollbackArgs),
     Delete(delete::Args),
     Events(events::Args),
+    Audit(audit::Args),
     Api(api::Args),
 
     // Who may use it.
@@ -140,6 +142,7 @@ async fn run(command: Command, context: &Context) -> anyhow::Result<ExitCode> {
         Command::Watch(args) => Box::pin(watch::run(args, context)).await?,
         Command::Delete(args) => Box::pin(delete::run(args, context)).await?,
         Command::Events(args) => Box::pin(events::run(args, context)).await?,
+        Command::Audit(args) => Box::pin(audit::run(args, context)).await?,
         Command::Api(args) => Box::pin(api::run(args, context)).await?,
         Command::Whoami(args) => Box::pin(token::whoami(&args, context)).await?,
         Command::Token(args) => Box::pin(token::run(args, context)).await?,

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use trueup_api::Client;
 use trueup_cluster::Switch;
 use trueup_control::{Measured, Metrics, Sealer, Tenure};
-use trueup_http::{Door, Limits};
+use trueup_http::{Door, Limits, Streams};
 use trueup_local::Progress;
 use trueup_model::Clock;
 use trueup_store::{App, DbClock, Signals, Worker, bootstrap};
@@ -128,6 +128,7 @@ impl System {
             clock: self.clock(),
             registry: Arc::new(registry),
             stop: stop.clone(),
+            streams: Streams::default(),
         };
         let router = trueup_http::router(door);
         let server = trueup_http::serve(listener, router, Limits::default(), stop.clone());

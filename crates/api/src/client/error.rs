@@ -98,6 +98,7 @@ fn problem_advice(problem: &Problem) -> Option<&'static str> {
         Code::BeingDeleted => Some(
             "wait until it is gone (`trueup watch NAME --until deleted`), then declare it anew",
         ),
+        Code::TooManyStreams => Some("end a watch that nobody reads, or try again soon"),
         Code::DatabaseAway => Some("nothing was changed; try again in a few seconds"),
         Code::Internal => Some("look for the trace in Trueup's log and report it"),
         Code::KeyReused => Some("choose a new key for a new request"),
@@ -179,7 +180,7 @@ mod tests {
     fn only_what_may_pass_is_tried_again() {
         for code in Code::ALL {
             let error = ClientError::Problem(Box::new(Problem::new(code, "")));
-            let passing = code.status() >= 500 || code == Code::TooBusy;
+            let passing = code.status() == 429 || code.status() >= 500;
             assert_eq!(error.is_passing(), passing, "{code:?}");
         }
     }

@@ -14,7 +14,7 @@ use sqlx::postgres::PgPoolOptions;
 use sqlx::{AssertSqlSafe, PgPool};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
-use trueup_http::{Door, router};
+use trueup_http::{Door, Streams, router};
 use trueup_model::principal::Role;
 use trueup_model::{Clock, OrgId};
 use trueup_store::{App, Signals};
@@ -48,6 +48,7 @@ pub(crate) fn door(app: App, clock: &ManualClock) -> Door {
         clock: Arc::new(clock.clone()),
         registry: Arc::new(Registry::default()),
         stop: CancellationToken::new(),
+        streams: Streams::default(),
     }
 }
 

@@ -35,3 +35,5 @@ mod stranger;
 mod stream;
 #[cfg(test)]
 mod token;
+#[cfg(test)]
+mod watch;

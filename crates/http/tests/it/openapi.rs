@@ -60,6 +60,7 @@ fn each_operation_has_a_method_of_the_same_name_in_the_client() {
     let methods = methods![
         cluster_list,
         event_list,
+        event_watch,
         plan_list,
         plan_put,
         org_create,

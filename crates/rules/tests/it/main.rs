@@ -5,7 +5,9 @@
 
 mod actions;
 mod admission;
+mod chain;
 mod conditions;
+mod facts;
 mod given;
 mod hostile_text;
 mod manifests;

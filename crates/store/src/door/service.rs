@@ -336,6 +336,7 @@ async fn write_down(
             action: action.to_owned(),
         },
         trace: asker.trace.clone(),
+        cause: None,
     };
     event::record(tx, &[queued]).await?;
     Ok(())

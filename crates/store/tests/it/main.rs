@@ -3,6 +3,8 @@
 
 // Clippy takes helpers for test code only below `cfg(test)`.
 #[cfg(test)]
+mod chain;
+#[cfg(test)]
 mod door_act;
 #[cfg(test)]
 mod door_change;
@@ -12,6 +14,8 @@ mod door_declare;
 mod door_delete;
 #[cfg(test)]
 mod door_refuse;
+#[cfg(test)]
+mod event;
 #[cfg(test)]
 mod lease;
 #[cfg(test)]
@@ -32,6 +36,8 @@ mod seal;
 mod settle;
 #[cfg(test)]
 mod stage;
+#[cfg(test)]
+mod storm;
 #[cfg(test)]
 mod tenant;
 #[cfg(test)]

@@ -38,6 +38,7 @@ fn words(event: &CloudEvent) -> (Paint, String, String) {
             let by = text(data, "principal").map(|by| format!(", asked by {by}"));
             (Paint::Strong, what, format!("{generation}{}", by.unwrap_or_default()))
         }
+        "ReconcileStarted" => (Paint::Plain, "begun", generation),
         "ReconcileSucceeded" => {
             (Paint::Good, "applied", format!("the cluster carries {generation}"))
         }
@@ -49,10 +50,9 @@ fn words(event: &CloudEvent) -> (Paint, String, String) {
         "ResourceDeletedExternally" => {
             (Paint::Busy, "deleted by others", format!("{}; it is made again", key(data)))
         }
-        "DriftReverted" => {
-            let field = text(data, "field").unwrap_or("a field");
-            (Paint::Busy, "drift reverted", format!("{}: {field}", key(data)))
-        }
+        "ResourceModifiedExternally" => (Paint::Busy, "edited by others", drifted(data)),
+        "DriftDetected" => (Paint::Busy, "drift detected", drifted(data)),
+        "DriftReverted" => (Paint::Busy, "drift reverted", drifted(data)),
         "ServicePhaseChanged" => return phase(data),
         "AbsenceVerified" => {
             let keys = data.get("keys").and_then(Value::as_u64).unwrap_or(0);
@@ -69,6 +69,11 @@ fn words(event: &CloudEvent) -> (Paint, String, String) {
             (Paint::Busy, "token made", format!("{role} {}", asked(data)))
         }
         "TokenRevoked" => (Paint::Busy, "token revoked", asked(data)),
+        "PlanChanged" => {
+            let plan = text(data, "plan").unwrap_or_default();
+            (Paint::Busy, "plan changed", format!("{plan}, {}", asked(data)))
+        }
+        "QuotaChanged" => (Paint::Busy, "quota changed", asked(data)),
         other => return (Paint::Plain, other.to_owned(), data.to_string()),
     };
     (paint, what.to_owned(), detail)
@@ -107,6 +112,11 @@ fn key(data: &Value) -> String {
     format!("{}/{}", text(key, "kind").unwrap_or("object"), text(key, "name").unwrap_or("?"))
 }
 
+/// An object and the first field of it that differed.
+fn drifted(data: &Value) -> String {
+    format!("{}: {}", key(data), text(data, "field").unwrap_or("a field"))
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -118,7 +128,7 @@ mod tests {
             "specversion": "1.0", "id": "evt_1", "source": "/trueup/reconciler",
             "type": format!("dev.trueup.{kind}.v1"), "subject": "svc_1",
             "time": "2026-01-02T03:04:05Z", "datacontenttype": "application/json",
-            "sequence": "7", "generation": 2, "data": data,
+            "sequence": "7", "generation": 2, "orgid": "org_1", "hash": "0", "data": data,
         }))
         .unwrap();
         event_line(&event, Style::new(false))
@@ -130,11 +140,17 @@ mod tests {
         for (kind, data, end) in [
             (
                 "ServiceQueued",
-                json!({"deletes": false, "principal": "ann"}),
-                "accepted            generation 2, asked by ann",
+                json!({"deletes": false, "principal": "owner"}),
+                "accepted            generation 2, asked by owner",
             ),
             ("ServiceQueued", json!({"deletes": true}), "deletion accepted   generation 2"),
             ("ResourceCreated", json!({ "key": key }), "created             Deployment/web-1"),
+            (
+                "ResourceModifiedExternally",
+                json!({ "key": key, "field": "spec.replicas" }),
+                "edited by others    Deployment/web-1: spec.replicas",
+            ),
+            ("ReconcileStarted", json!({}), "begun               generation 2"),
             (
                 "ServicePhaseChanged",
                 json!({"phase": "running", "health": "healthy", "message": null}),
@@ -157,8 +173,8 @@ mod tests {
             ),
             (
                 "TokenCreated",
-                json!({"token": "tok_1", "name": "ci", "role": "viewer", "principal": "ann"}),
-                "token made          viewer ci, asked by ann",
+                json!({"token": "tok_1", "name": "ci", "role": "viewer", "principal": "owner"}),
+                "token made          viewer ci, asked by owner",
             ),
             ("SomethingNew", json!({"a": 1}), "SomethingNew        {\"a\":1}"),
         ] {

@@ -39,7 +39,8 @@ async fn every_command_in_the_documents_works() {
             .env("TRUEUP_CONFIG", install.config())
             .env("TRUEUP_PORT", install.port().to_string())
             .kill_on_drop(true);
-        for name in ["TRUEUP_URL", "TRUEUP_TOKEN", "TRUEUP_PROJECT", "TRUEUP_ORG", "TRUEUP_CONTEXT"] {
+        for name in ["TRUEUP_URL", "TRUEUP_TOKEN", "TRUEUP_PROJECT", "TRUEUP_ORG", "TRUEUP_CONTEXT"]
+        {
             command.env_remove(name);
         }
         let output = tokio::time::timeout(DOCUMENT, command.output()).await;

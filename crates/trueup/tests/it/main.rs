@@ -11,11 +11,15 @@ mod bad_days;
 #[cfg(test)]
 mod crash;
 #[cfg(test)]
+mod desk;
+#[cfg(test)]
 mod docs;
 #[cfg(test)]
 mod install;
 #[cfg(test)]
 mod lifecycle;
+#[cfg(test)]
+mod log;
 #[cfg(test)]
 mod mistakes;
 #[cfg(test)]
