@@ -6,6 +6,7 @@
 mod access;
 mod error;
 mod event;
+mod log;
 mod path;
 mod service;
 mod sse;
@@ -20,6 +21,7 @@ use serde::de::DeserializeOwned;
 
 pub use access::RawAnswer;
 pub use error::ClientError;
+pub use log::{LogQuery, Logs};
 pub use service::{ServiceQuery, Terms};
 pub use watch::Watch;
 

@@ -6,6 +6,7 @@
 pub mod client;
 pub mod cluster;
 pub mod event;
+pub mod log;
 pub mod org;
 pub mod plan;
 pub mod preview;

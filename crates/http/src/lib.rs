@@ -16,6 +16,7 @@ mod event;
 mod keyed;
 mod lane;
 mod leak;
+mod log;
 mod openapi;
 mod operations;
 mod org;
@@ -46,6 +47,7 @@ use tokio_util::sync::CancellationToken;
 use trueup_model::Clock;
 use trueup_store::{App, Signals};
 
+pub use log::{Lines, LiveLogs, LogSource, NoLogs};
 pub use openapi::document;
 pub use serve::{Limits, serve};
 pub use streams::Streams;
@@ -66,6 +68,8 @@ pub struct Door {
     pub registry: Arc<Registry>,
     /// Ends the streams when the process stops.
     pub stop: CancellationToken,
+    /// Where live logs are read.
+    pub logs: Arc<dyn LiveLogs>,
     /// How many streams are open.
     pub streams: Streams,
 }
@@ -94,6 +98,7 @@ pub fn router(door: Door) -> Router {
         .route("/v1/projects/{project}/services/{service}/scale", post(action::service_scale))
         .route("/v1/projects/{project}/services/{service}/resize", post(action::service_resize))
         .route("/v1/projects/{project}/services/{service}/rollback", post(action::service_rollback))
+        .route("/v1/projects/{project}/services/{service}/logs", get(log::service_logs))
         .route("/v1/projects/{project}/services/{service}/releases", get(release::release_list))
         .route("/v1/plans", get(plan::plan_list))
         .route("/v1/plans/{plan}", put(plan::plan_put))

@@ -5,7 +5,8 @@ use utoipa::OpenApi;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 
 use crate::{
-    action, cluster, event, org, plan, project, quota, release, service, stream, template, token,
+    action, cluster, event, log, org, plan, project, quota, release, service, stream, template,
+    token,
 };
 
 #[derive(OpenApi)]
@@ -16,7 +17,7 @@ use crate::{
         service::service_list, service::service_get, service::service_put, service::service_delete,
         action::service_pause, action::service_resume, action::service_restart,
         action::service_scale, action::service_resize, action::service_rollback,
-        release::release_list,
+        release::release_list, log::service_logs,
         plan::plan_list, plan::plan_put, quota::quota_get, quota::quota_put,
         stream::service_watch, stream::event_watch, event::event_list, template::template_list, cluster::cluster_list,
         token::whoami, token::token_list, token::token_create, token::token_revoke,

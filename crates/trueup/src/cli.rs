@@ -27,11 +27,13 @@ mod context_command;
 mod delete;
 mod describe;
 mod down;
+mod env;
 mod event_line;
 mod events;
 mod follow;
 mod get;
 mod local;
+mod logs;
 mod man;
 mod org;
 mod plan;
@@ -88,6 +90,7 @@ enum Command {
     Get(get::Args),
     Describe(describe::Args),
     Watch(watch::Args),
+    Logs(logs::Args),
     Pause(act::PauseArgs),
     Resume(act::ResumeArgs),
     Restart(act::RestartArgs),
@@ -105,6 +108,7 @@ enum Command {
     Org(org::Args),
     Context(context_command::Args),
 
+    Env(env::Args),
     Completions(completions::Args),
     Man(man::Args),
     Version(version::Args),
@@ -140,6 +144,7 @@ async fn run(command: Command, context: &Context) -> anyhow::Result<ExitCode> {
         Command::Get(args) => Box::pin(get::run(args, context)).await?,
         Command::Describe(args) => Box::pin(describe::run(args, context)).await?,
         Command::Watch(args) => Box::pin(watch::run(args, context)).await?,
+        Command::Logs(args) => Box::pin(logs::run(args, context)).await?,
         Command::Delete(args) => Box::pin(delete::run(args, context)).await?,
         Command::Events(args) => Box::pin(events::run(args, context)).await?,
         Command::Audit(args) => Box::pin(audit::run(args, context)).await?,
@@ -148,6 +153,7 @@ async fn run(command: Command, context: &Context) -> anyhow::Result<ExitCode> {
         Command::Token(args) => Box::pin(token::run(args, context)).await?,
         Command::Org(args) => Box::pin(org::run(args, context)).await?,
         Command::Context(args) => Box::pin(context_command::run(args, context)).await?,
+        Command::Env(args) => env::run(&args, context)?,
         Command::Completions(args) => completions::run(&args, context)?,
         Command::Man(args) => man::run(&args, context)?,
         Command::Version(args) => version::run(&args, context)?,

@@ -3,6 +3,7 @@
 //! The parts below (Postgres, the local Kubernetes) are kept alive for as long as the loops and the
 //! API run, and are stopped after them.
 
+mod logs;
 mod parts;
 mod seed;
 
@@ -18,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use trueup_api::Client;
 use trueup_cluster::Switch;
 use trueup_control::{Measured, Metrics, Sealer, Tenure};
-use trueup_http::{Door, Limits, Streams};
+use trueup_http::{Door, Limits, LiveLogs, Streams};
 use trueup_local::Progress;
 use trueup_model::Clock;
 use trueup_store::{App, DbClock, Signals, Worker, bootstrap};
@@ -85,6 +86,7 @@ struct System {
     signals: Signals,
     clock: Arc<DbClock>,
     switch: Arc<Switch>,
+    logs: Arc<logs::ClusterLogs>,
     seeded: seed::Seeded,
     master_key: [u8; 32],
     holder: String,
@@ -105,6 +107,7 @@ impl System {
             signals: Signals::default(),
             clock,
             switch: Arc::default(),
+            logs: Arc::default(),
             seeded,
             master_key,
             holder: install.holder()?,
@@ -129,6 +132,7 @@ impl System {
             registry: Arc::new(registry),
             stop: stop.clone(),
             streams: Streams::default(),
+            logs: self.logs(),
         };
         let router = trueup_http::router(door);
         let server = trueup_http::serve(listener, router, Limits::default(), stop.clone());
@@ -178,6 +182,11 @@ impl System {
     fn clock(&self) -> Arc<dyn Clock> {
         let clock: Arc<DbClock> = Arc::clone(&self.clock);
         clock
+    }
+
+    fn logs(&self) -> Arc<dyn LiveLogs> {
+        let logs: Arc<logs::ClusterLogs> = Arc::clone(&self.logs);
+        logs
     }
 
     fn tenure(&self, metrics: Metrics) -> Tenure {

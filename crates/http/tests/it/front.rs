@@ -14,7 +14,7 @@ use sqlx::postgres::PgPoolOptions;
 use sqlx::{AssertSqlSafe, PgPool};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
-use trueup_http::{Door, Streams, router};
+use trueup_http::{Door, NoLogs, Streams, router};
 use trueup_model::principal::Role;
 use trueup_model::{Clock, OrgId};
 use trueup_store::{App, Signals};
@@ -49,6 +49,7 @@ pub(crate) fn door(app: App, clock: &ManualClock) -> Door {
         registry: Arc::new(Registry::default()),
         stop: CancellationToken::new(),
         streams: Streams::default(),
+        logs: Arc::new(NoLogs),
     }
 }
 

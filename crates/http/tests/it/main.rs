@@ -16,6 +16,8 @@ mod hostile;
 #[cfg(test)]
 mod list;
 #[cfg(test)]
+mod log;
+#[cfg(test)]
 mod mint;
 #[cfg(test)]
 mod openapi;

@@ -75,6 +75,7 @@ fn each_operation_has_a_method_of_the_same_name_in_the_client() {
         service_delete,
         service_get,
         service_list,
+        service_logs,
         service_pause,
         service_put,
         service_resize,

@@ -141,13 +141,18 @@ impl Context {
         self.context.as_deref()
     }
 
-    /// A client with the address and token from the flags, the context or the data directory.
-    pub(crate) fn connect(&self) -> anyhow::Result<Connection> {
+    /// The address and the token that commands use.
+    pub(crate) fn credentials(&self) -> anyhow::Result<Credentials> {
         let contexts = Contexts::read()?;
         let named = contexts.choose(self.context())?.map(|(_, named)| named.into());
         let file = ClientFile::read(&self.data_dir)?.map(Credentials::from);
         let known = named.into_iter().chain(file).collect();
-        let chosen = choose(self.url.as_deref(), self.token.as_ref(), known)?;
+        Ok(choose(self.url.as_deref(), self.token.as_ref(), known)?)
+    }
+
+    /// A client with the address and token from the flags, the context or the data directory.
+    pub(crate) fn connect(&self) -> anyhow::Result<Connection> {
+        let chosen = self.credentials()?;
         let client = Client::new(&chosen.url, chosen.token.reveal())?;
         let client = match self.org.as_ref().or(chosen.org.as_ref()) {
             Some(org) => client.with_org(org)?,

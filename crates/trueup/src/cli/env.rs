@@ -8,11 +8,11 @@ use super::failure::Exit;
 pub(crate) struct Args {}
 
 pub(crate) fn run(_args: &Args, context: &Context) -> anyhow::Result<Exit> {
-    let (url, token) = context.credentials()?;
+    let chosen = context.credentials()?;
     context.terminal.line(&format!(
         "export TRUEUP_URL={}\nexport TRUEUP_TOKEN={}",
-        quoted(&url),
-        quoted(&token)
+        quoted(&chosen.url),
+        quoted(chosen.token.reveal())
     ))?;
     Ok(Exit::Ok)
 }

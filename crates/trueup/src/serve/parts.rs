@@ -105,7 +105,9 @@ async fn start_kube(install: &Install, progress: &Progress) -> Result<LocalKube,
 async fn connect(system: &System, kubeconfig: &Path) {
     match Kube::from_kubeconfig(kubeconfig) {
         Ok(kube) => {
-            system.switch.connect(Arc::new(kube));
+            let kube = Arc::new(kube);
+            system.logs.connect(Arc::clone(&kube));
+            system.switch.connect(kube);
             note(system, None).await;
         }
         Err(error) => {

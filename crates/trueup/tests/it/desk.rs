@@ -8,7 +8,6 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::serve;
 use prometheus_client::registry::Registry;
 use serde_json::json;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
@@ -21,7 +20,7 @@ use trueup_api::Client;
 use trueup_api::client::Terms;
 use trueup_api::project::ProjectManifest;
 use trueup_control::{Metrics, Sealer};
-use trueup_http::{Door, Streams, router};
+use trueup_http::{Door, Limits, NoLogs, Streams, router, serve};
 use trueup_model::Clock;
 use trueup_model::principal::Role;
 use trueup_store::{DbClock, Signals};
@@ -90,10 +89,11 @@ impl Desk {
             registry: Arc::new(Registry::default()),
             stop: self.stop.clone(),
             streams: Streams::default(),
+            logs: Arc::new(NoLogs),
         };
-        let stopped = self.stop.clone().cancelled_owned();
+        let stop = self.stop.clone();
         self.server.spawn(async move {
-            serve(listener, router(door)).with_graceful_shutdown(stopped).await.unwrap();
+            serve(listener, router(door), Limits::default(), stop).await.unwrap();
         });
     }
 

@@ -1,0 +1,164 @@
+//! Logs: lines as they are printed.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use futures::Stream;
+
+use super::path::{query, segment};
+use super::{Client, ClientError};
+use crate::log::LogLine;
+
+/// More than any line of Trueup's has.
+const MOST: usize = 1 << 20;
+
+/// Which lines.
+#[derive(Debug, Clone, Default)]
+pub struct LogQuery {
+    /// So many of the newest lines of each pod.
+    pub tail: Option<u32>,
+    /// Whether to go on with the lines to come.
+    pub follow: bool,
+    /// Only this pod.
+    pub pod: Option<String>,
+}
+
+impl Client {
+    /// What a service's pods print.
+    ///
+    /// # Errors
+    /// See [`ClientError`]; the stream itself yields them too, and ends after one.
+    pub async fn service_logs(
+        &self,
+        project: &str,
+        name_or_id: &str,
+        wanted: &LogQuery,
+    ) -> Result<Logs, ClientError> {
+        let path =
+            format!("/v1/projects/{}/services/{}/logs", segment(project)?, segment(name_or_id)?);
+        let tail = wanted.tail.map(|tail| tail.to_string());
+        let follow = wanted.follow.then_some("true");
+        let parameters =
+            [("tail", tail.as_deref()), ("follow", follow), ("pod", wanted.pod.as_deref())];
+        let path = query(&path, &parameters);
+        let request = self.http.get(self.url(&path)).headers(self.headers.clone());
+        let response = self.send(request, &path).await?;
+        let chunks = Box::pin(response.bytes_stream());
+        Ok(Logs {
+            url: self.url(&path),
+            chunks: Some(chunks),
+            rest: Vec::new(),
+            ready: VecDeque::new(),
+        })
+    }
+}
+
+type Chunks = Pin<Box<dyn Stream<Item = Result<Bytes, reqwest::Error>> + Send>>;
+
+/// Lines of a log. Ends with the connection, or after an error.
+pub struct Logs {
+    url: String,
+    chunks: Option<Chunks>,
+    rest: Vec<u8>,
+    ready: VecDeque<Result<LogLine, ClientError>>,
+}
+
+impl Logs {
+    /// Takes the lines that this chunk completes. An empty line only says that the server is there.
+    fn feed(&mut self, chunk: &[u8]) {
+        self.rest.extend_from_slice(chunk);
+        while let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = self.rest.drain(..=end).collect();
+            if line.trim_ascii().is_empty() {
+                continue;
+            }
+            let read = serde_json::from_slice(&line).map_err(|error| self.unreadable(&error));
+            let broken = read.is_err();
+            self.ready.push_back(read);
+            if broken {
+                self.chunks = None;
+                return;
+            }
+        }
+        if self.rest.len() > MOST {
+            self.chunks = None;
+            self.ready.push_back(Err(self.unreadable(&"a line has no end")));
+        }
+    }
+
+    fn unreadable(&self, why: &dyn fmt::Display) -> ClientError {
+        ClientError::Protocol(format!(
+            "a line of the log from {} cannot be read ({why}). Check that client and server have the \
+             same version",
+            self.url
+        ))
+    }
+}
+
+impl Stream for Logs {
+    type Item = Result<LogLine, ClientError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            if let Some(line) = self.ready.pop_front() {
+                return Poll::Ready(Some(line));
+            }
+            let Some(chunks) = &mut self.chunks else {
+                return Poll::Ready(None);
+            };
+            match ready!(chunks.as_mut().poll_next(cx)) {
+                Some(Ok(chunk)) => self.feed(&chunk),
+                Some(Err(source)) => {
+                    self.chunks = None;
+                    let url = self.url.clone();
+                    return Poll::Ready(Some(Err(ClientError::Unreachable { url, source })));
+                }
+                None => self.chunks = None,
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Logs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Logs").field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::{FutureExt, StreamExt};
+
+    use super::*;
+
+    fn over(chunks: &[&str]) -> Vec<Result<LogLine, ClientError>> {
+        let chunks: Vec<_> =
+            chunks.iter().map(|text| Ok(Bytes::from((*text).to_owned()))).collect();
+        let logs = Logs {
+            url: "http://t/logs".to_owned(),
+            chunks: Some(Box::pin(futures::stream::iter(chunks))),
+            rest: Vec::new(),
+            ready: VecDeque::new(),
+        };
+        logs.collect::<Vec<_>>().now_or_never().unwrap()
+    }
+
+    #[test]
+    fn lines_are_whole_wherever_the_connection_cuts_them() {
+        let told =
+            over(&["{\"pod\":\"a\",\"li", "ne\":\"x\"}\n\n{\"pod\":\"b\",\"notice\":\"y\"}\n"]);
+        let told: Vec<LogLine> = told.into_iter().map(Result::unwrap).collect();
+        assert_eq!((told[0].pod.as_str(), told[0].line.as_deref()), ("a", Some("x")));
+        assert_eq!((told[1].pod.as_str(), told[1].notice.as_deref()), ("b", Some("y")));
+    }
+
+    #[test]
+    fn what_cannot_be_read_ends_it() {
+        let told = over(&["what\n{\"pod\":\"a\"}\n"]);
+        assert_eq!(told.len(), 1);
+        assert!(matches!(told[0], Err(ClientError::Protocol(_))));
+    }
+}

@@ -1,0 +1,90 @@
+//! Live logs through the port, with a port that the test speaks for.
+
+use std::sync::{Arc, Mutex};
+
+use axum::http::StatusCode;
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt};
+use serde_json::{Value, json};
+use trueup_http::{Lines, LiveLogs, LogSource};
+
+use crate::front::{Front, STRANGER, VIEWER, WEB};
+
+/// Says two lines for `web-1`, breaks in `web-2`, cannot be asked about anything else.
+#[derive(Debug, Default)]
+struct Port {
+    asked: Mutex<Vec<LogSource>>,
+}
+
+impl LiveLogs for Port {
+    fn read(&self, of: LogSource) -> BoxFuture<'static, Result<Lines, String>> {
+        let lines: Result<Vec<Result<String, String>>, String> = match of.pod.as_str() {
+            "web-1" => Ok(vec![Ok("started".to_owned()), Ok("\u{1b}[31mred".to_owned())]),
+            "web-2" => Ok(vec![Ok("one".to_owned()), Err("the node went away".to_owned())]),
+            _ => Err("no such pod".to_owned()),
+        };
+        self.asked.lock().unwrap().push(of);
+        async move { lines.map(|lines| futures::stream::iter(lines).boxed()) }.boxed()
+    }
+}
+
+async fn with_pods(pods: Value) -> (Front, Arc<Port>) {
+    let mut front = Front::with_web().await;
+    let port = Arc::new(Port::default());
+    front.door.logs = Arc::<Port>::clone(&port);
+    let inputs = json!({"observation": {"pods": pods}});
+    sqlx::query("update statuses set inputs = $1 where unit_kind = 'service'")
+        .bind(inputs)
+        .execute(&front.owner)
+        .await
+        .unwrap();
+    (front, port)
+}
+
+fn pod(name: &str, simulated: bool) -> Value {
+    json!({"name": name, "uid": "u", "ready": true, "problem": null, "simulated": simulated})
+}
+
+async fn lines(front: &Front, query: &str) -> Vec<Value> {
+    let reply = front.get(&format!("{WEB}/logs{query}")).token(VIEWER).send().await;
+    assert_eq!(reply.status, StatusCode::OK, "{}", reply.text());
+    assert_eq!(reply.header("content-type"), Some("application/x-ndjson"));
+    let text = reply.text().lines().filter(|line| !line.is_empty());
+    text.map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[tokio::test]
+async fn each_pod_says_what_it_printed_and_what_is_wrong_is_a_notice() {
+    let pods =
+        json!([pod("web-1", false), pod("web-2", false), pod("web-3", true), pod("web-4", false)]);
+    let (front, port) = with_pods(pods).await;
+    let told = lines(&front, "?tail=7").await;
+    let of =
+        |name: &str| -> Vec<&Value> { told.iter().filter(|line| line["pod"] == name).collect() };
+    assert_eq!(of("web-1").len(), 2);
+    assert_eq!(of("web-1")[1]["line"], "\u{1b}[31mred", "passed on as it is, escaped in the JSON");
+    assert_eq!(of("web-2")[0]["line"], "one");
+    assert_eq!(of("web-2")[1]["notice"], "cannot be read any further: the node went away");
+    assert_eq!(of("web-3")[0]["notice"], "is simulated: nothing runs there and prints");
+    assert_eq!(of("web-4")[0]["notice"], "cannot be asked now: no such pod");
+    let asked = port.asked.lock().unwrap();
+    assert!(asked.iter().all(|of| of.tail == 7 && !of.follow), "{asked:?}");
+    assert!(asked.iter().all(|of| of.pod != "web-3"), "nobody is asked about what is simulated");
+}
+
+#[tokio::test]
+async fn one_pod_can_be_named_and_no_other() {
+    let (front, port) = with_pods(json!([pod("web-1", false), pod("web-2", false)])).await;
+    assert_eq!(lines(&front, "?pod=web-1").await.len(), 2);
+    assert_eq!(port.asked.lock().unwrap().len(), 1);
+    front.get(&format!("{WEB}/logs?pod=kube-apiserver")).send().await.must_be(404, "TU1003");
+    front.get(&format!("{WEB}/logs?tail=10001")).send().await.must_be(400, "TU1103");
+    front.get(&format!("{WEB}/logs")).token(STRANGER).send().await.must_be(404, "TU1003");
+    assert_eq!(port.asked.lock().unwrap().len(), 1, "a refusal asks nobody");
+}
+
+#[tokio::test]
+async fn without_pods_it_says_so() {
+    let (front, _) = with_pods(json!([])).await;
+    assert_eq!(lines(&front, "").await[0]["notice"], "no pod was seen; `trueup describe` says why");
+}
