@@ -9,6 +9,7 @@ use crate::token::NewToken;
 /// The body that makes an org.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({"name": "guild"}))]
 pub struct OrgRequest {
     /// What to call it.
     pub name: String,

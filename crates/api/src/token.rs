@@ -7,6 +7,7 @@ use utoipa::ToSchema;
 /// The body that asks for a token.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({"name": "ci", "role": "developer", "expires_in_days": 90}))]
 pub struct TokenRequest {
     /// What to call it: who or what will hold it.
     pub name: String,

@@ -129,7 +129,7 @@ macro_rules! bodies {
 
 #[test]
 fn each_body_has_an_example_that_the_door_would_read() {
-    use trueup_api::{plan, project, quota, service};
+    use trueup_api::{org, plan, project, quota, service, token};
     let document = document();
     for (place, operation) in operations(&document) {
         let schema = &operation["requestBody"]["content"]["application/json"]["schema"];
@@ -142,6 +142,7 @@ fn each_body_has_an_example_that_the_door_would_read() {
         let read = bodies!(
             name,
             &example.to_string(),
+            org::OrgRequest,
             plan::PlanManifest,
             project::ProjectManifest,
             quota::Amounts,
@@ -150,6 +151,7 @@ fn each_body_has_an_example_that_the_door_would_read() {
             service::RollbackBody,
             service::ScaleBody,
             service::ServiceManifest,
+            token::TokenRequest,
         );
         assert_eq!(read, Ok(()), "{place}: the example of {name}");
     }
