@@ -72,6 +72,7 @@ pub(crate) const RECIPES: &[Recipe] = &[
     reads("quota_get"),
     changes("quota_put", Role::Operator).with(quota),
     reads("event_list"),
+    reads("event_watch"),
     reads("template_list"),
     reads("cluster_list"),
     reads("whoami").orgless(),
