@@ -66,6 +66,7 @@ pub(crate) const RECIPES: &[Recipe] = &[
     changes("service_scale", Role::Developer).with(|| json!({"replicas": 2})),
     changes("service_resize", Role::Developer).with(|| json!({"plan": "medium"})),
     changes("service_rollback", Role::Developer).with(|| json!({"to": 1})),
+    reads("service_logs"),
     reads("release_list"),
     reads("plan_list"),
     changes("plan_put", Role::Operator).with(plan).orgless(),
