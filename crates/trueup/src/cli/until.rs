@@ -108,7 +108,8 @@ pub(crate) mod tests {
         serde_json::from_value(json!({
             "id": "svc_1", "name": "web", "project": "shop", "template": "web@1",
             "parameters": { "replicas": 2 }, "desired": desired, "generation": 3,
-            "accepted_at": "2026-01-01T00:00:00Z", "cluster": "local", "namespace": "shop-1",
+            "accepted_at": "2026-01-01T00:00:00Z", "created_at": "2026-01-01T00:00:00Z",
+            "replicas": 2, "cluster": "local", "namespace": "shop-1",
             "object_name": "web-1", "reconciliation": "pending", "watch": "/w",
             "status": {
                 "phase": phase, "since": "2026-01-01T00:00:10Z", "health": health,
