@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::future::join_all;
 use serde_json::json;
-use trueup_model::key::ResourceKey;
+use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::Order;
 use trueup_model::report::{Change, Outcome, Report};
 use trueup_model::service::DesiredState;
@@ -75,7 +75,10 @@ impl Shared {
         let observed = self.cache().observed(order, project_ready);
         for (key, object) in &observed.objects {
             let ours = trueup_rules::plan::ownership(order, key, object, &self.proofs);
-            if ours == trueup_rules::plan::Ownership::Ours {
+            // A Job that is going is going because another took its place; see `forget`.
+            let replaced =
+                key.kind == Kind::Job && !object["metadata"]["deletionTimestamp"].is_null();
+            if ours == trueup_rules::plan::Ownership::Ours && !replaced {
                 let uid = object["metadata"]["uid"].as_str().map(str::to_owned);
                 order.recorded.insert(key.clone(), uid);
             }
@@ -166,7 +169,10 @@ async fn loop_rounds(
         let acts = plan.actions.iter().map(|action| shared.act(order, action));
         for (action, answer) in plan.actions.iter().zip(join_all(acts).await) {
             match answer {
-                Ok(change) => changes.extend(change),
+                Ok(change) => {
+                    forget(order, change.as_ref());
+                    changes.extend(change);
+                }
                 Err(CallError::Conflict(_)) => {
                     if let Err(error) = shared.is_taken(key(action)).await {
                         return failure(&error);
@@ -177,6 +183,15 @@ async fn loop_rounds(
         }
     }
     Outcome::Waiting { on: "other writers to come to rest".to_owned() }
+}
+
+/// What we took away ourselves and shall be there again one day was not taken by somebody else.
+fn forget(order: &mut Order, change: Option<&Change>) {
+    if let (Some(Change::Removed { key }), DesiredState::Active | DesiredState::Paused) =
+        (change, order.desired)
+    {
+        order.recorded.insert(key.clone(), None);
+    }
 }
 
 /// Reads everything afresh: a proof, or nothing after the cache learned what is still there.

@@ -6,6 +6,7 @@
 mod actions;
 mod admission;
 mod conditions;
+mod forbidden;
 mod given;
 mod hostile_text;
 mod manifests;
@@ -13,7 +14,9 @@ mod observation;
 mod previews;
 mod projection;
 mod properties;
+mod publishing;
 mod reconciliation;
+mod runs;
 mod scenarios;
 mod script;
 mod server;
