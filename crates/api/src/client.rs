@@ -8,6 +8,7 @@ mod error;
 mod path;
 mod service;
 mod sse;
+mod template;
 mod watch;
 
 use std::time::Duration;
@@ -30,7 +31,6 @@ use crate::plan::{Plan, PlanList, PlanManifest};
 use crate::project::{Project, ProjectList, ProjectManifest};
 use crate::quota::{Amounts, Quota};
 use crate::service::Service;
-use crate::template::TemplateList;
 
 /// How long a connection may take to come about.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -154,14 +154,6 @@ impl Client {
     ) -> Result<EventList, ClientError> {
         let limit = limit.map(|limit| limit.to_string());
         self.get(&query("/v1/events", &[("after", after), ("limit", limit.as_deref())])).await
-    }
-
-    /// Every template version.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub async fn template_list(&self) -> Result<TemplateList, ClientError> {
-        self.get("/v1/templates").await
     }
 
     /// Every plan.

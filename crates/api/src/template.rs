@@ -1,8 +1,94 @@
 //! Templates on the wire.
 
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
+
+/// The body that publishes a template version, and its document in a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TemplateManifest {
+    /// `Template`; may be left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// What it is called.
+    pub name: String,
+    /// Which version this is: one more than the newest that is published.
+    pub version: u32,
+    /// One sentence for people who choose.
+    pub summary: String,
+    /// The plan of services that name none; without one, the spec's own resources are what they get.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<String>,
+    /// Which images its services may run; without a policy, any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub images: Option<TemplateImages>,
+    /// What may be set, by name.
+    #[serde(default)]
+    pub parameters: BTreeMap<String, TemplateParameter>,
+    /// What a service is before its parameters are set: workload, image, replicas, ports,
+    /// variables, resources and more.
+    #[schema(value_type = Object)]
+    pub spec: Value,
+}
+
+/// One thing that may be set.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct TemplateParameter {
+    /// `string`, `integer`, `boolean`, `list` (of texts) or `map` (of names with texts).
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// A short name for people, where its own does not say enough.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// One sentence for people.
+    pub description: String,
+    /// Used when a manifest does not set it; without one, it must be set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub default: Option<Value>,
+    /// Smallest integer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub minimum: Option<i64>,
+    /// Largest integer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub maximum: Option<i64>,
+    /// Longest text; for a list, the longest of its texts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_length: Option<u32>,
+    /// The only texts that are taken.
+    #[serde(default, rename = "enum", skip_serializing_if = "Option::is_none")]
+    pub choices: Option<Vec<String>>,
+    /// Where in the spec the value goes, as a JSON pointer, such as `/image` or `/variables/LEVEL`.
+    pub sets: String,
+    /// Whether it may change once the service exists.
+    #[serde(default)]
+    pub mutable: bool,
+}
+
+/// Which images may run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TemplateImages {
+    /// Repositories, or prefixes of them that end with `/`; empty for any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allow: Vec<String>,
+    /// Whether an image must be named by its digest, so that it cannot change behind its name.
+    #[serde(default)]
+    pub require_digest: bool,
+}
+
+/// The body that deprecates a template version.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TemplateDeprecation {
+    /// What to use instead, in one sentence.
+    pub instead: String,
+}
 
 /// A template version as it is shown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -11,14 +97,42 @@ pub struct Template {
     pub name: String,
     /// One sentence for people who choose.
     pub summary: String,
+    /// The plan of services that name none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<String>,
     /// What may be set, by name, with its constraints.
     #[schema(value_type = Object)]
     pub parameters: Value,
+    /// Which images its services may run; none for any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub images: Option<TemplateImages>,
+    /// Says that there are no new services of it, if so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deprecated: Option<TemplateDeprecated>,
+    /// What a service is before its parameters are set; only where one version is asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub spec: Option<Value>,
+    /// A manifest for it as JSON Schema (2020-12), parameters included; only where one version is
+    /// asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub schema: Option<Value>,
 }
 
-/// A list of templates.
+/// That a version takes no new services.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TemplateDeprecated {
+    /// Since when.
+    #[schema(value_type = String, format = DateTime)]
+    pub at: Timestamp,
+    /// What to use instead.
+    pub instead: String,
+}
+
+/// A list of template versions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TemplateList {
-    /// In name order.
+    /// In name order, and then the oldest version first.
     pub items: Vec<Template>,
 }

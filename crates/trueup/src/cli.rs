@@ -28,6 +28,7 @@ mod describe;
 mod down;
 mod event_line;
 mod events;
+mod explain;
 mod follow;
 mod get;
 mod local;
@@ -41,6 +42,7 @@ mod spelling;
 mod status;
 mod steps;
 mod target;
+mod template;
 mod token;
 mod until;
 mod up;
@@ -96,6 +98,8 @@ enum Command {
     Delete(delete::Args),
     Events(events::Args),
     Api(api::Args),
+    Explain(explain::Args),
+    Template(template::Args),
 
     // Who may use it.
     Whoami(token::WhoamiArgs),
@@ -145,6 +149,8 @@ async fn run(command: Command, context: &Context) -> anyhow::Result<ExitCode> {
         Command::Token(args) => Box::pin(token::run(args, context)).await?,
         Command::Org(args) => Box::pin(org::run(args, context)).await?,
         Command::Context(args) => Box::pin(context_command::run(args, context)).await?,
+        Command::Explain(args) => Box::pin(explain::run(args, context)).await?,
+        Command::Template(args) => Box::pin(template::run(args, context)).await?,
         Command::Completions(args) => completions::run(&args, context)?,
         Command::Man(args) => man::run(&args, context)?,
         Command::Version(args) => version::run(&args, context)?,

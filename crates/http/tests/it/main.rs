@@ -34,4 +34,6 @@ mod stranger;
 #[cfg(test)]
 mod stream;
 #[cfg(test)]
+mod template;
+#[cfg(test)]
 mod token;

@@ -33,6 +33,8 @@ mod settle;
 #[cfg(test)]
 mod stage;
 #[cfg(test)]
+mod template;
+#[cfg(test)]
 mod tenant;
 #[cfg(test)]
 mod token;
