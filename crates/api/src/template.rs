@@ -29,10 +29,76 @@ pub struct TemplateManifest {
     /// What may be set, by name.
     #[serde(default)]
     pub parameters: BTreeMap<String, TemplateParameter>,
-    /// What a service is before its parameters are set: workload, image, replicas, ports,
-    /// variables, resources and more.
-    #[schema(value_type = Object)]
+    /// What a service is before its parameters are set. Kept as it is written: what is wrong with it
+    /// is told together with everything else.
+    #[schema(value_type = TemplateSpec)]
     pub spec: Value,
+}
+
+/// What a service is before its parameters are set.
+#[derive(Debug, ToSchema)]
+pub struct TemplateSpec {
+    /// `deployment`, `stateful_set`, `cron_job` or `job`.
+    pub workload: String,
+    /// The container image; empty where a parameter sets it.
+    pub image: String,
+    /// How many pods; 1 for what ends.
+    pub replicas: u32,
+    /// When a cron runs, as five fields in UTC.
+    pub schedule: Option<String>,
+    /// How often a run that failed is tried again.
+    pub retries: Option<u32>,
+    /// How many seconds a run may take.
+    pub time_limit_s: Option<u32>,
+    /// Runs instead of the image's entry point.
+    pub command: Option<Vec<String>>,
+    /// Arguments for the image's entry point.
+    pub args: Option<Vec<String>>,
+    /// Ports the container listens on; the first one is probed. Without any there is no address.
+    pub ports: Option<Vec<TemplatePort>>,
+    /// Plain environment variables.
+    pub variables: Option<BTreeMap<String, String>>,
+    /// Names of secret variables whose values Trueup generates.
+    pub generated_secrets: Option<Vec<String>>,
+    /// What each pod gets where the service has no plan.
+    pub resources: TemplateResources,
+    /// A disk per pod; the runs of a cron or a job share one.
+    pub volume: Option<TemplateVolume>,
+    /// How readiness is checked on the first port: `tcp`, or `http` with a `path`. Without one, a
+    /// running pod is a ready pod.
+    #[schema(value_type = Option<Value>)]
+    pub probe: Option<Value>,
+}
+
+/// One port.
+#[derive(Debug, ToSchema)]
+pub struct TemplatePort {
+    /// What it is for: at most 15 of a-z, 0-9 and '-'.
+    pub name: String,
+    /// The number the container listens on.
+    pub port: u16,
+    /// `TCP`, also when left out, or `UDP`.
+    pub protocol: Option<String>,
+}
+
+/// What a pod may use.
+#[derive(Debug, ToSchema)]
+pub struct TemplateResources {
+    /// Thousandths of a core.
+    pub cpu_millis: u32,
+    /// Mebibytes.
+    pub memory_mib: u32,
+    /// Whole GPUs.
+    pub gpus: Option<u32>,
+}
+
+/// A disk.
+#[derive(Debug, ToSchema)]
+pub struct TemplateVolume {
+    /// How large.
+    pub size_gib: u32,
+    /// Where the container sees it.
+    pub path: String,
 }
 
 /// One thing that may be set.
@@ -49,7 +115,6 @@ pub struct TemplateParameter {
     pub description: String,
     /// Used when a manifest does not set it; without one, it must be set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
     pub default: Option<Value>,
     /// Smallest integer.
     #[serde(default, skip_serializing_if = "Option::is_none")]

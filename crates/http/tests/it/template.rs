@@ -182,3 +182,35 @@ async fn what_is_not_there_is_not_found() {
         front.get(path).send().await.must_be(404, "TU1003");
     }
 }
+
+/// What is explained of a spec is what a spec has: every field but those that only the platform sets.
+#[test]
+fn the_described_spec_has_the_fields_of_a_spec() {
+    let whole = json!({
+        "workload": "job", "image": "a", "replicas": 1, "schedule": "@daily", "retries": 1,
+        "time_limit_s": 1, "command": ["a"], "args": ["a"], "ports": [{"name": "a", "port": 1}],
+        "variables": {}, "generated_secrets": [], "plan": "small", "restart": 1, "probe": "tcp",
+        "resources": {"cpu_millis": 1, "memory_mib": 1, "gpus": 1},
+        "volume": {"size_gib": 1, "path": "/a"},
+    });
+    let spec: trueup_model::spec::Spec = serde_json::from_value(whole).unwrap();
+    let document = trueup_http::document();
+    let schemas = &document["components"]["schemas"];
+    let names = |value: &Value| -> Vec<String> {
+        let mut names: Vec<String> = value.as_object().unwrap().keys().cloned().collect();
+        names.sort();
+        names
+    };
+    let mut has = serde_json::to_value(&spec).unwrap();
+    for (part, schema) in [
+        (&has["ports"][0], "TemplatePort"),
+        (&has["resources"], "TemplateResources"),
+        (&has["volume"], "TemplateVolume"),
+    ] {
+        assert_eq!(names(part), names(&schemas[schema]["properties"]), "{schema}");
+    }
+    for platform in ["plan", "restart"] {
+        has.as_object_mut().unwrap().remove(platform);
+    }
+    assert_eq!(names(&has), names(&schemas["TemplateSpec"]["properties"]));
+}

@@ -57,12 +57,16 @@ fn template() -> impl Strategy<Value = &'static str> {
     prop::sample::select(vec!["web", "worker", "minecraft", "cron", "gpu-job"])
 }
 
-fn service(template: &str) -> World {
+fn asked(template: &str) -> Value {
     let mut parameters = json!({"image": "image:0"});
     if template == "cron" {
         parameters["schedule"] = json!("@hourly");
     }
-    World::service(given::template(template), parameters)
+    parameters
+}
+
+fn service(template: &str) -> World {
+    World::service(given::template(template), asked(template))
 }
 
 fn perform(world: &mut World, deed: &Deed) {
@@ -181,9 +185,8 @@ fn name() -> impl Strategy<Value = Name> {
 }
 
 /// Every key that a service of this name and id may ever touch.
-fn keys(name: &Name, id: u128) -> Vec<ResourceKey> {
-    let template = given::template("minecraft");
-    let mut promised = given::promised(&template, json!({}));
+fn keys(template: &str, name: &Name, id: u128) -> Vec<ResourceKey> {
+    let mut promised = given::promised(&given::template(template), asked(template));
     promised.object_name =
         names::object_name(name, ServiceId::from_uuid(uuid::Uuid::from_u128(id)));
     render::keys(&given::order(&promised)).into_iter().collect()
@@ -262,9 +265,13 @@ proptest! {
     }
 
     #[test]
-    fn no_key_belongs_to_two_services(a in name(), b in name(), x in 0..3_u128, y in 0..3_u128) {
-        prop_assume!((&a, x) != (&b, y));
-        let (of_a, of_b) = (keys(&a, x), keys(&b, y));
+    fn no_key_belongs_to_two_services(
+        one in (template(), name(), 0..3_u128),
+        other in (template(), name(), 0..3_u128),
+    ) {
+        prop_assume!((&one.1, one.2) != (&other.1, other.2));
+        let keys = |(template, name, id): &(&str, Name, u128)| keys(template, name, *id);
+        let (of_a, of_b) = (keys(&one), keys(&other));
         prop_assert!(of_a.iter().all(|key| !of_b.contains(key)), "{:?} and {:?}", of_a, of_b);
     }
 }

@@ -58,6 +58,7 @@ stories! {
     a_delete_leaves_what_is_not_ours
     a_job_fails
     a_job_is_made_and_asked_for_again
+    a_job_of_an_older_release_is_left_alone
     a_minecraft_server_is_deleted
     a_minecraft_server_is_made
     a_project_is_made

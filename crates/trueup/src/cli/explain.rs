@@ -245,7 +245,7 @@ mod tests {
         let service = page("service");
         assert!(service.contains("template") && service.contains("needed"), "{service}");
         let template = page("template");
-        for part in ["parameters", "map of object", "  sets", "images", "require_digest"] {
+        for part in ["parameters", "map of object", "  sets", "images", "  workload", "size_gib"] {
             assert!(template.contains(part), "{part}: {template}");
         }
     }
