@@ -110,15 +110,14 @@ fn run(body: &ServiceBody) -> JobSpec {
 ///
 /// Variables are read when a run starts, so it says nothing of what they are now.
 fn pod(body: &ServiceBody) -> PodTemplateSpec {
-    let pod = workload::pod(body);
-    let annotations = (body.spec.restart > 0).then(|| workload::restart(body));
+    let pod = workload::pod_with(body, workload::restart(body));
     PodTemplateSpec {
-        metadata: Some(ObjectMeta { annotations, ..pod.metadata.unwrap_or_default() }),
         spec: Some(PodSpec {
             restart_policy: Some("Never".to_owned()),
             volumes: body.spec.volume.as_ref().map(|_| vec![disk(body)]),
             ..pod.spec.unwrap_or_default()
         }),
+        ..pod
     }
 }
 

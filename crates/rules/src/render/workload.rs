@@ -139,19 +139,25 @@ pub(super) fn pod_labels(body: &ServiceBody) -> BTreeMap<String, String> {
 
 /// Replaces every pod when it is raised, without changing anything else.
 pub(super) fn restart(body: &ServiceBody) -> BTreeMap<String, String> {
-    BTreeMap::from([(names::RESTART_ANNOTATION.to_owned(), body.spec.restart.to_string())])
+    let number = Some(body.spec.restart).filter(|number| *number > 0);
+    number.map(|n| (names::RESTART_ANNOTATION.to_owned(), n.to_string())).into_iter().collect()
 }
 
-pub(super) fn pod(body: &ServiceBody) -> PodTemplateSpec {
-    let mut annotations =
-        BTreeMap::from([(names::CONFIG_ANNOTATION.to_owned(), config::fingerprint(body))]);
-    if body.spec.restart > 0 {
-        annotations.extend(restart(body));
-    }
+fn pod(body: &ServiceBody) -> PodTemplateSpec {
+    let mut annotations = restart(body);
+    annotations.insert(names::CONFIG_ANNOTATION.to_owned(), config::fingerprint(body));
+    pod_with(body, annotations)
+}
+
+/// A pod of this service that says this of itself.
+pub(super) fn pod_with(
+    body: &ServiceBody,
+    annotations: BTreeMap<String, String>,
+) -> PodTemplateSpec {
     PodTemplateSpec {
         metadata: Some(ObjectMeta {
             labels: Some(pod_labels(body)),
-            annotations: Some(annotations),
+            annotations: (!annotations.is_empty()).then_some(annotations),
             ..ObjectMeta::default()
         }),
         spec: Some(PodSpec {
