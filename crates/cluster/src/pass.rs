@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::future::join_all;
 use serde_json::json;
-use trueup_model::key::{Kind, ResourceKey};
+use trueup_model::key::ResourceKey;
 use trueup_model::order::Order;
 use trueup_model::report::{Change, Outcome, Report};
 use trueup_model::service::DesiredState;
@@ -75,9 +75,10 @@ impl Shared {
         let observed = self.cache().observed(order, project_ready);
         for (key, object) in &observed.objects {
             let ours = trueup_rules::plan::ownership(order, key, object, &self.proofs);
-            // A Job that is going is going because another took its place; see `forget`.
-            let replaced =
-                key.kind == Kind::Job && !object["metadata"]["deletionTimestamp"].is_null();
+            // What we took away ourselves stays forgotten while it goes; see `forget`.
+            let going = !object["metadata"]["deletionTimestamp"].is_null();
+            let forgotten = order.recorded.get(key) == Some(&None);
+            let replaced = going && forgotten && order.desired != DesiredState::Deleted;
             if ours == trueup_rules::plan::Ownership::Ours && !replaced {
                 let uid = object["metadata"]["uid"].as_str().map(str::to_owned);
                 order.recorded.insert(key.clone(), uid);

@@ -17,7 +17,7 @@ use crate::admit::Breach;
 use crate::spec::Fault;
 use crate::{image, spec};
 
-pub use publish::check;
+pub use publish::{check, follows};
 pub use schema::schema;
 
 /// The spec that these parameters give, or every reason why they give none.

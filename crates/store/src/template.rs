@@ -6,7 +6,7 @@ use sqlx::types::Json;
 use trueup_model::name::Name;
 use trueup_model::template::{Deprecated, Template, TemplateRef};
 use trueup_rules::admit::{Breach, Refused};
-use trueup_rules::template::check;
+use trueup_rules::template::{check, follows};
 
 use crate::clock::sql;
 use crate::door::{Asker, Refusal};
@@ -70,7 +70,12 @@ impl App {
         asker: &Asker<'_>,
         now: Timestamp,
     ) -> Result<(), Refusal> {
-        let breaches = check(template);
+        let mut breaches = check(template);
+        let versions = self.list_template_versions(template.name.as_str()).await?;
+        // A version that is not the next one is refused below, with the number that is.
+        if let Some(before) = versions.iter().rfind(|one| one.version < template.version) {
+            breaches.extend(follows(before, template));
+        }
         if !breaches.is_empty() {
             return Err(Refusal::Refused(Refused::Invalid(breaches)));
         }

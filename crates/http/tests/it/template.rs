@@ -153,6 +153,34 @@ async fn a_deprecated_version_says_what_to_use_instead() {
     assert_eq!(again["deprecated"], json!({"at": since, "instead": "use bot@3"}));
     let list = front.get("/v1/templates").send().await.json();
     assert_eq!(list["items"][0]["deprecated"]["instead"], "use bot@3");
+
+    let asked = json!({"template": "bot@1", "parameters": {"image": "registry.example/bots/a:1"}});
+    let path = "/v1/projects/shop/services/late";
+    let problem = front.put(path).json(&asked).send().await.must_be(422, "TU1201");
+    assert_eq!(problem["errors"][0]["field"], "template");
+    let told = problem["errors"][0]["message"].as_str().unwrap();
+    assert!(told.contains("takes no new services") && told.ends_with("use bot@3"), "{told}");
+}
+
+#[tokio::test]
+async fn a_service_of_a_deprecated_version_goes_on_and_may_move() {
+    let front = Front::new().await;
+    publish(&front, &bot(1)).await;
+    let put = |version: u32, image: &str| {
+        let image = format!("registry.example/bots/{image}");
+        let asked = json!({"template": format!("bot@{version}"), "parameters": {"image": image}});
+        front.put("/v1/projects/shop/services/old").json(&asked).send()
+    };
+    assert_eq!(put(1, "a:1").await.status, 202);
+    deprecate(&front, "1", "use bot@2").await;
+    assert_eq!(put(1, "a:2").await.status, 202, "what exists may change");
+    publish(&front, &bot(2)).await;
+    assert_eq!(put(2, "a:2").await.status, 202, "and move on");
+    put(1, "a:2").await.must_be(422, "TU1201");
+    let mut other = bot(3);
+    other["spec"]["workload"] = json!("stateful_set");
+    let problem = publish(&front, &other).await.must_be(422, "TU1201");
+    assert_eq!(problem["errors"][0]["field"], "spec");
 }
 
 #[tokio::test]

@@ -51,7 +51,7 @@ pub(super) fn service(
         return plan;
     }
     let workload = render::service_workload(order, body, &owner, proofs);
-    if let Some(plan) = end_other_runs(order, observed, proofs, &workload.key) {
+    if let Some(plan) = remove_former(order, observed, proofs) {
         return plan;
     }
     if let Some(plan) = write_stage(order, observed, proofs, &[fixed(observed, workload)]) {
@@ -60,23 +60,21 @@ pub(super) fn service(
     release_old_anchors(order, body, observed, proofs, ordinal)
 }
 
-/// Ends the runs of earlier asks: what is asked now has a Job of its own.
-fn end_other_runs(
-    order: &Order,
-    observed: &Observed,
-    proofs: &ProofKey,
-    current: &ResourceKey,
-) -> Option<Plan> {
-    let others: Vec<(&ResourceKey, &Value)> = observed
+/// Takes away workloads and addresses that a former generation had and this one has not: the Job of
+/// another ask, or what a template was before its next version. Data and variables stay.
+fn remove_former(order: &Order, observed: &Observed, proofs: &ProofKey) -> Option<Plan> {
+    let wanted = render::keys(order);
+    let former: Vec<(&ResourceKey, &Value)> = observed
         .objects
         .iter()
-        .map(|(key, job)| (key, &**job))
-        .filter(|(key, _)| key.kind == Kind::Job && *key != current)
-        .filter(|(key, job)| ownership(order, key, job, proofs) == Ownership::Ours)
+        .map(|(key, object)| (key, &**object))
+        .filter(|(key, _)| key.kind.is_workload() || key.kind == Kind::Service)
+        .filter(|(key, _)| !wanted.contains(*key))
+        .filter(|(key, object)| ownership(order, key, object, proofs) == Ownership::Ours)
         .collect();
-    let (key, _) = others.first()?;
+    let (key, _) = former.first()?;
     let going: Vec<Action> =
-        others.iter().filter(|(_, job)| !terminating(job)).map(|(k, job)| delete(k, job)).collect();
+        former.iter().filter(|(_, it)| !terminating(it)).map(|(key, it)| delete(key, it)).collect();
     Some(if going.is_empty() { Plan::wait(format!("{key} to be gone")) } else { Plan::act(going) })
 }
 

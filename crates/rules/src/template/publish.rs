@@ -65,6 +65,27 @@ pub fn check(template: &Template) -> Vec<Breach> {
     breaches
 }
 
+/// Every reason why a version may not come after the one before it.
+///
+/// Services move from version to version, and Kubernetes changes neither what carries the pods nor
+/// where a disk is.
+#[must_use]
+pub fn follows(before: &Template, next: &Template) -> Vec<Breach> {
+    ["/workload", "/volume/path"]
+        .into_iter()
+        .filter(|place| before.spec.pointer(place) != next.spec.pointer(place))
+        .map(|place| {
+            let was =
+                before.spec.pointer(place).map_or_else(|| "absent".to_owned(), Value::to_string);
+            let message = format!(
+                "`{place}` must stay {was}, as in `{}`; publish it under another name",
+                before.reference()
+            );
+            Breach::at("spec", message)
+        })
+        .collect()
+}
+
 fn is_sentence(text: &str) -> bool {
     (1..=LONGEST_SENTENCE).contains(&text.chars().count()) && !text.contains(char::is_control)
 }

@@ -7,6 +7,7 @@ mod actions;
 mod admission;
 mod conditions;
 mod forbidden;
+mod former;
 mod given;
 mod hostile_text;
 mod manifests;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use trueup_model::template::Template;
-use trueup_rules::template::{check, refuses_new, resolve, schema};
+use trueup_rules::template::{check, follows, refuses_new, resolve, schema};
 
 use crate::forbidden::SHIPPED;
 use crate::given;
@@ -197,4 +197,23 @@ fn a_schema_says_what_is_taken() {
     assert_eq!(of("words")["items"]["type"], "string");
     assert_eq!(of("image")["x-trueup-fixed"], true);
     assert_eq!(of("rooms").get("x-trueup-fixed"), None);
+}
+
+#[test]
+fn the_next_version_keeps_what_a_running_service_cannot_change() {
+    let old = given::template("redis");
+    let next = |change: fn(&mut Value)| {
+        let mut next = old.clone();
+        next.version = 2;
+        change(&mut next.spec);
+        follows(&old, &next).into_iter().map(|breach| breach.message).collect::<Vec<_>>()
+    };
+    assert_eq!(next(|spec| spec["image"] = json!("redis:9")), Vec::<String>::new());
+    assert_eq!(next(|spec| spec["volume"]["size_gib"] = json!(9)), Vec::<String>::new());
+    let told = next(|spec| spec["workload"] = json!("deployment"));
+    assert!(told[0].contains("must stay \"stateful_set\""), "{told:?}");
+    let told = next(|spec| spec["volume"]["path"] = json!("/other"));
+    assert!(told[0].contains("must stay \"/data\""), "{told:?}");
+    let told = next(|spec| spec["volume"] = json!(null));
+    assert!(told[0].contains("must stay"), "{told:?}");
 }
