@@ -136,6 +136,7 @@ pub(crate) mod tests {
             "parameters": { "replicas": 2 }, "desired": desired, "generation": 3,
             "accepted_at": "2026-01-01T00:00:00Z", "cluster": "local", "namespace": "shop-1",
             "object_name": "web-1", "reconciliation": "pending", "watch": "/w",
+            "replicas": 2, "created_at": "2026-01-01T00:00:00Z",
             "status": {
                 "phase": phase, "since": "2026-01-01T00:00:10Z", "health": health,
                 "applied_generation": applied, "conditions": [], "simulated": false,
