@@ -10,6 +10,14 @@ use utoipa::ToSchema;
 /// The body that publishes a template version, and its document in a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({
+    "name": "chat-bot", "version": 1, "summary": "A bot that answers in chat rooms.",
+    "plan": "small",
+    "parameters": {"image": {"type": "string", "description": "The bot's image.",
+                             "sets": "/image", "mutable": true}},
+    "spec": {"workload": "deployment", "image": "", "replicas": 1,
+             "resources": {"cpu_millis": 100, "memory_mib": 128}}
+}))]
 pub struct TemplateManifest {
     /// `Template`; may be left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -150,6 +158,7 @@ pub struct TemplateImages {
 /// The body that deprecates a template version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({"instead": "use chat-bot@2"}))]
 pub struct TemplateDeprecation {
     /// What to use instead, in one sentence.
     pub instead: String,

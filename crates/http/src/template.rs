@@ -12,7 +12,7 @@ use trueup_rules::admit::Breach;
 
 use crate::address::Path;
 use crate::body::Body;
-use crate::caller::Caller;
+use crate::caller::Scope;
 use crate::problem::{Answer, Failure};
 use crate::project::{matches_path, name};
 use crate::{Door, view};
@@ -22,7 +22,7 @@ use crate::{Door, view};
     responses((status = 200, body = TemplateList), (status = "4XX", body = Problem)))]
 pub(crate) async fn template_list(
     State(door): State<Door>,
-    caller: Caller,
+    Scope(caller): Scope,
 ) -> Answer<Json<TemplateList>> {
     caller.must(Permission::Read)?;
     let templates = door.app.list_templates().await?;
@@ -35,7 +35,7 @@ pub(crate) async fn template_list(
     responses((status = 200, body = TemplateList), (status = "4XX", body = Problem)))]
 pub(crate) async fn template_versions(
     State(door): State<Door>,
-    caller: Caller,
+    Scope(caller): Scope,
     Path(template): Path<String>,
 ) -> Answer<Json<TemplateList>> {
     caller.must(Permission::Read)?;
@@ -53,7 +53,7 @@ pub(crate) async fn template_versions(
     responses((status = 200, body = Template), (status = "4XX", body = Problem)))]
 pub(crate) async fn template_get(
     State(door): State<Door>,
-    caller: Caller,
+    Scope(caller): Scope,
     Path((template, version)): Path<(String, String)>,
 ) -> Answer<Json<Template>> {
     caller.must(Permission::Read)?;
@@ -69,7 +69,7 @@ pub(crate) async fn template_get(
               (status = "4XX", body = Problem)))]
 pub(crate) async fn template_publish(
     State(door): State<Door>,
-    caller: Caller,
+    Scope(caller): Scope,
     Body(manifest): Body<TemplateManifest>,
 ) -> Answer<Response> {
     caller.must(Permission::ManagePlatform)?;
@@ -92,7 +92,7 @@ pub(crate) async fn template_publish(
     responses((status = 200, body = Template), (status = "4XX", body = Problem)))]
 pub(crate) async fn template_deprecate(
     State(door): State<Door>,
-    caller: Caller,
+    Scope(caller): Scope,
     Path((template, version)): Path<(String, String)>,
     Body(deprecation): Body<TemplateDeprecation>,
 ) -> Answer<Json<Template>> {

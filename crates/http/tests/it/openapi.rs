@@ -131,7 +131,7 @@ macro_rules! bodies {
 
 #[test]
 fn each_body_has_an_example_that_the_door_would_read() {
-    use trueup_api::{plan, project, quota, service};
+    use trueup_api::{plan, project, quota, service, template};
     let document = document();
     for (place, operation) in operations(&document) {
         let schema = &operation["requestBody"]["content"]["application/json"]["schema"];
@@ -152,6 +152,8 @@ fn each_body_has_an_example_that_the_door_would_read() {
             service::RollbackBody,
             service::ScaleBody,
             service::ServiceManifest,
+            template::TemplateDeprecation,
+            template::TemplateManifest,
         );
         assert_eq!(read, Ok(()), "{place}: the example of {name}");
     }
