@@ -10,6 +10,7 @@ mod log;
 mod path;
 mod service;
 mod sse;
+mod template;
 mod watch;
 
 use std::time::Duration;
@@ -32,7 +33,6 @@ use crate::plan::{Plan, PlanList, PlanManifest};
 use crate::project::{Project, ProjectList, ProjectManifest};
 use crate::quota::{Amounts, Quota};
 use crate::service::Service;
-use crate::template::TemplateList;
 
 /// How long a connection may take to come about.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -143,14 +143,6 @@ impl Client {
     /// See [`ClientError`].
     pub async fn project_get(&self, name_or_id: &str) -> Result<Project, ClientError> {
         self.get(&format!("/v1/projects/{}", segment(name_or_id)?)).await
-    }
-
-    /// Every template version.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub async fn template_list(&self) -> Result<TemplateList, ClientError> {
-        self.get("/v1/templates").await
     }
 
     /// Every plan.

@@ -75,7 +75,11 @@ impl Shared {
         let observed = self.cache().observed(order, project_ready);
         for (key, object) in &observed.objects {
             let ours = trueup_rules::plan::ownership(order, key, object, &self.proofs);
-            if ours == trueup_rules::plan::Ownership::Ours {
+            // What we took away ourselves stays forgotten while it goes; see `forget`.
+            let going = !object["metadata"]["deletionTimestamp"].is_null();
+            let forgotten = order.recorded.get(key) == Some(&None);
+            let replaced = going && forgotten && order.desired != DesiredState::Deleted;
+            if ours == trueup_rules::plan::Ownership::Ours && !replaced {
                 let uid = object["metadata"]["uid"].as_str().map(str::to_owned);
                 order.recorded.insert(key.clone(), uid);
             }
@@ -166,7 +170,10 @@ async fn loop_rounds(
         let acts = plan.actions.iter().map(|action| shared.act(order, action));
         for (action, answer) in plan.actions.iter().zip(join_all(acts).await) {
             match answer {
-                Ok(change) => changes.extend(change),
+                Ok(change) => {
+                    forget(order, change.as_ref());
+                    changes.extend(change);
+                }
                 Err(CallError::Conflict(_)) => {
                     if let Err(error) = shared.is_taken(key(action)).await {
                         return failure(&error);
@@ -177,6 +184,15 @@ async fn loop_rounds(
         }
     }
     Outcome::Waiting { on: "other writers to come to rest".to_owned() }
+}
+
+/// What we took away ourselves and shall be there again one day was not taken by somebody else.
+fn forget(order: &mut Order, change: Option<&Change>) {
+    if let (Some(Change::Removed { key }), DesiredState::Active | DesiredState::Paused) =
+        (change, order.desired)
+    {
+        order.recorded.insert(key.clone(), None);
+    }
 }
 
 /// Reads everything afresh: a proof, or nothing after the cache learned what is still there.

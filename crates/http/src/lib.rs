@@ -105,7 +105,13 @@ pub fn router(door: Door) -> Router {
         .route("/v1/quota", get(quota::quota_get).put(quota::quota_put))
         .route("/v1/events", get(event::event_list))
         .route("/v1/events/watch", get(stream::event_watch))
-        .route("/v1/templates", get(template::template_list))
+        .route("/v1/templates", get(template::template_list).post(template::template_publish))
+        .route("/v1/templates/{template}", get(template::template_versions))
+        .route("/v1/templates/{template}/versions/{version}", get(template::template_get))
+        .route(
+            "/v1/templates/{template}/versions/{version}/deprecate",
+            post(template::template_deprecate),
+        )
         .route("/v1/clusters", get(cluster::cluster_list))
         .route("/v1/whoami", get(token::whoami))
         .route("/v1/tokens", get(token::token_list).post(token::token_create))

@@ -22,6 +22,8 @@ use crate::{
         stream::service_watch, stream::event_watch, event::event_list, template::template_list, cluster::cluster_list,
         token::whoami, token::token_list, token::token_create, token::token_revoke,
         org::org_list, org::org_create, org::org_get,
+        template::template_versions, template::template_get, template::template_publish,
+        template::template_deprecate,
     ),
     security(("token" = [])),
     modifiers(&Token),

@@ -18,6 +18,7 @@ use trueup_model::template::Template;
 use trueup_rules::access::granted;
 use trueup_rules::cost;
 use trueup_rules::status::{aged, reconciliation};
+use trueup_rules::template::schema;
 use trueup_store::{
     ClusterRow, Minted, ProjectRow, SealedEvent, ServiceDetail, ServiceRow, TokenRow,
 };
@@ -180,7 +181,27 @@ pub(crate) fn template(template: &Template) -> template::Template {
     template::Template {
         name: format!("{}@{}", template.name, template.version),
         summary: template.summary.clone(),
+        plan: template.plan.as_ref().map(ToString::to_string),
         parameters: serde_json::to_value(&template.parameters).unwrap_or_default(),
+        images: template.images.as_ref().map(|policy| template::TemplateImages {
+            allow: policy.allow.clone(),
+            require_digest: policy.require_digest,
+        }),
+        deprecated: template.deprecated.as_ref().map(|deprecated| template::TemplateDeprecated {
+            at: deprecated.at,
+            instead: deprecated.instead.clone(),
+        }),
+        spec: None,
+        schema: None,
+    }
+}
+
+/// One version with what a list leaves out.
+pub(crate) fn template_detail(shown: &Template) -> template::Template {
+    template::Template {
+        spec: Some(shown.spec.clone()),
+        schema: Some(schema(shown)),
+        ..template(shown)
     }
 }
 

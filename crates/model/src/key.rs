@@ -28,6 +28,10 @@ pub enum Kind {
     Deployment,
     /// Workload with a stable identity and disk.
     StatefulSet,
+    /// Workload that runs by the clock.
+    CronJob,
+    /// Workload that runs once.
+    Job,
     /// A stable address inside the cluster.
     Service,
     /// What really runs. Observed, never written.
@@ -38,7 +42,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::Namespace,
         Self::ResourceQuota,
         Self::LimitRange,
@@ -49,13 +53,15 @@ impl Kind {
         Self::PersistentVolumeClaim,
         Self::Deployment,
         Self::StatefulSet,
+        Self::CronJob,
+        Self::Job,
         Self::Service,
         Self::Pod,
         Self::PersistentVolume,
     ];
 
     /// The kinds an executor keeps a watch on. Volumes are read when a deletion must be proved.
-    pub const WATCHED: [Self; 12] = [
+    pub const WATCHED: [Self; 14] = [
         Self::Namespace,
         Self::ResourceQuota,
         Self::LimitRange,
@@ -66,6 +72,8 @@ impl Kind {
         Self::PersistentVolumeClaim,
         Self::Deployment,
         Self::StatefulSet,
+        Self::CronJob,
+        Self::Job,
         Self::Service,
         Self::Pod,
     ];
@@ -84,10 +92,18 @@ impl Kind {
             Self::PersistentVolumeClaim => "PersistentVolumeClaim",
             Self::Deployment => "Deployment",
             Self::StatefulSet => "StatefulSet",
+            Self::CronJob => "CronJob",
+            Self::Job => "Job",
             Self::Service => "Service",
             Self::Pod => "Pod",
             Self::PersistentVolume => "PersistentVolume",
         }
+    }
+
+    /// Whether objects of this kind carry a service's pods.
+    #[must_use]
+    pub const fn is_workload(self) -> bool {
+        matches!(self, Self::Deployment | Self::StatefulSet | Self::CronJob | Self::Job)
     }
 
     /// Whether objects of this kind live in a namespace.

@@ -53,8 +53,8 @@ pub struct Sighting {
     pub terminating: bool,
 }
 
-/// What a Deployment or StatefulSet says of its pods.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// What a workload says of its pods, or of its runs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkloadSeen {
     /// Pods it was asked for.
     pub wanted: u32,
@@ -67,6 +67,35 @@ pub struct WorkloadSeen {
     pub ready: u32,
     /// Whether its controller has seen the newest spec: until then its counts speak of an older one.
     pub current: bool,
+    /// How its runs stand, where it is a cron or a job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runs: Option<Runs>,
+}
+
+/// How the runs of a cron or a job stand.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Runs {
+    /// Whether there will be more by the clock.
+    pub repeats: bool,
+    /// How the last one stands.
+    pub last: Run,
+}
+
+/// How one run stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "is")]
+pub enum Run {
+    /// There was none yet, or it is held back.
+    Waiting,
+    /// It is under way.
+    Active,
+    /// It ended well.
+    Succeeded,
+    /// It ended otherwise, for good.
+    Failed {
+        /// What Kubernetes says about it.
+        why: String,
+    },
 }
 
 /// One pod.
@@ -78,10 +107,23 @@ pub struct PodSeen {
     pub uid: String,
     /// Whether it passes its readiness check.
     pub ready: bool,
+    /// How its program ended, if it did and will not be started again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Ended>,
     /// Why it does not run, when it says so.
     pub problem: Option<PodProblem>,
     /// Whether its node is a simulated one: nothing really runs there.
     pub simulated: bool,
+}
+
+/// How a pod ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ended {
+    /// Its program did what it had to do.
+    Well,
+    /// Its program failed, or it was taken off its node.
+    Badly,
 }
 
 /// A cause outside of Trueup that keeps a pod from running.
@@ -107,6 +149,8 @@ pub enum Cause {
     VolumePending,
     /// The container could not be configured or created.
     ContainerConfig,
+    /// The program of a run ended with an error.
+    Exited,
 }
 
 impl Cause {
@@ -114,7 +158,8 @@ impl Cause {
     #[must_use]
     pub const fn is_passing(self) -> bool {
         match self {
-            Self::VolumePending => true,
+            // A run is tried again; when it is not, the run itself says that it failed.
+            Self::VolumePending | Self::Exited => true,
             Self::ImagePull | Self::CrashLoop | Self::Unschedulable | Self::ContainerConfig => {
                 false
             }
@@ -136,6 +181,7 @@ impl Cause {
                 "its disk is being made; if this lasts, ask the operator about the storage class"
             }
             Self::ContainerConfig => "check variables and secrets that the container refers to",
+            Self::Exited => "read the run's log, then fix the program, its arguments or variables",
         }
     }
 }

@@ -14,12 +14,25 @@ pub struct Spec {
     pub workload: Workload,
     /// The container image.
     pub image: String,
-    /// How many pods.
+    /// How many pods. Runs of a cron or a job have one.
     pub replicas: u32,
+    /// When a cron runs, as five fields in UTC.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<String>,
+    /// How often a run that failed is tried again.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub retries: u32,
+    /// How many seconds a run may take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_limit_s: Option<u32>,
+    /// Runs instead of the image's entry point.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
     /// Arguments for the image's entry point.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
-    /// Ports the container listens on; the first one is probed.
+    /// Ports the container listens on; the first one is probed. Without any there is no address.
+    #[serde(default)]
     pub ports: Vec<Port>,
     /// Plain environment variables.
     #[serde(default)]
@@ -51,6 +64,10 @@ pub enum Workload {
     Deployment,
     /// Pods with a stable name and their own disk.
     StatefulSet,
+    /// A run by the clock, again and again, one at a time.
+    CronJob,
+    /// One run, and one more for each change.
+    Job,
 }
 
 /// One port.

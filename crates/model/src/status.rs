@@ -20,6 +20,8 @@ pub enum Phase {
     Running,
     /// A newer generation is being made real.
     Updating,
+    /// Its one run has ended; its health says how.
+    Completed,
     /// It exists and does not run, as promised.
     Paused,
     /// It is being taken down.
@@ -39,6 +41,7 @@ impl Phase {
             Self::Creating => "creating",
             Self::Running => "running",
             Self::Updating => "updating",
+            Self::Completed => "completed",
             Self::Paused => "paused",
             Self::Deleting => "deleting",
             Self::Blocked => "blocked",
@@ -112,6 +115,8 @@ pub enum Reason {
     ClusterError,
     /// Pods do not run.
     PodsNotReady,
+    /// The last run of a cron or a job ended with an error.
+    RunFailed,
     /// What was seen last is too old to be believed.
     Stale,
 }

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::name::Name;
 
 /// One published version of a template. Published versions never change.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Template {
     /// What it is called.
@@ -24,17 +25,56 @@ pub struct Template {
     /// The plan of services that name none; without one, the spec's own resources are what they get.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Name>,
+    /// Which images its services may run; without a policy, any that can be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub images: Option<ImagePolicy>,
     /// The spec before parameters are set: the shape of `model::spec::Spec`.
     pub spec: Value,
+    /// Set by the platform, never by who publishes: no new services, and what to use instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deprecated: Option<Deprecated>,
+}
+
+impl Template {
+    /// The template and its version, as a manifest says it.
+    #[must_use]
+    pub fn reference(&self) -> TemplateRef {
+        TemplateRef { name: self.name.clone(), version: self.version }
+    }
+}
+
+/// Which images may run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ImagePolicy {
+    /// Repositories, or prefixes of them that end with `/`; empty for any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allow: Vec<String>,
+    /// Whether an image must be named by its digest, so that it cannot change behind its name.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub require_digest: bool,
+}
+
+/// That a version takes no new services.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Deprecated {
+    /// Since when.
+    pub at: Timestamp,
+    /// What to use instead, in one sentence.
+    pub instead: String,
 }
 
 /// One thing that may be set. The constraints are a small part of JSON Schema under its own names.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Parameter {
     /// What values it takes.
     #[serde(rename = "type")]
     pub kind: ParameterKind,
+    /// A short name for people, where its own does not say enough.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
     /// One sentence for people.
     pub description: String,
     /// Used when the manifest does not set it; without one, it must be set.
@@ -46,13 +86,14 @@ pub struct Parameter {
     /// Largest integer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub maximum: Option<i64>,
-    /// Longest text.
+    /// Longest text; for a list, the longest of its texts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_length: Option<usize>,
     /// The only texts that are taken.
     #[serde(default, rename = "enum", skip_serializing_if = "Option::is_none")]
     pub choices: Option<Vec<String>>,
-    /// Where in the spec the value goes, as a JSON pointer. Values are placed, never spliced into text.
+    /// Where in the spec the value goes, as a JSON pointer. Values are placed, never spliced into
+    /// text; a number or a truth that becomes a variable is spelled out.
     pub sets: String,
     /// Whether it may change once the service exists.
     #[serde(default)]
@@ -67,8 +108,26 @@ pub enum ParameterKind {
     String,
     /// A whole number.
     Integer,
+    /// True or false.
+    Boolean,
+    /// Texts in their order.
+    List,
     /// Names with text values.
     Map,
+}
+
+impl ParameterKind {
+    /// The text in a template and on screen.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::String => "string",
+            Self::Integer => "integer",
+            Self::Boolean => "boolean",
+            Self::List => "list",
+            Self::Map => "map",
+        }
+    }
 }
 
 /// Which template a manifest means: `web@1`.

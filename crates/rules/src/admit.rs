@@ -7,7 +7,7 @@ use trueup_model::service::{DesiredState, Service};
 use trueup_model::spec::Spec;
 use trueup_model::template::{Template, TemplateRef};
 
-use crate::template::resolve;
+use crate::template::{refuses_new, resolve};
 
 /// What somebody asks for a service to be.
 #[derive(Debug, Clone, PartialEq)]
@@ -141,6 +141,9 @@ pub fn admit(ask: &Ask, known: Known<'_>) -> Result<Admitted, Refused> {
     let mut breaches =
         current.map(|current| forbidden_changes(ask, template, current)).unwrap_or_default();
     breaches.extend(plan_breach(ask, template, plan, current));
+    if current.is_none_or(|current| current.template != ask.template) {
+        breaches.extend(refuses_new(template));
+    }
     let resolved = resolve(template, &ask.parameters).map_err(|more| breaches.extend(more));
     let (Ok(mut spec), true) = (resolved, breaches.is_empty()) else {
         return Err(Refused::Invalid(breaches));

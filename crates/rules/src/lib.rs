@@ -13,15 +13,18 @@ pub mod chain;
 pub mod cost;
 pub mod diff;
 pub mod facts;
+pub mod image;
 pub mod names;
 pub mod observe;
 pub mod plan;
 pub mod preview;
 pub mod proof;
 pub mod render;
+pub mod schedule;
 pub mod secret;
+pub mod spec;
 pub mod status;
 pub mod template;
 
 /// Raised whenever a projection computed from the same inputs could come out differently.
-pub const RULES_VERSION: i32 = 1;
+pub const RULES_VERSION: i32 = 2;

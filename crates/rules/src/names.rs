@@ -27,6 +27,8 @@ pub const PROOF_ANNOTATION: &str = "trueup.dev/proof";
 pub const DIGEST_ANNOTATION: &str = "trueup.dev/digest";
 /// On pod templates: a digest of variables and secrets, so that pods roll when those change.
 pub const CONFIG_ANNOTATION: &str = "trueup.dev/config";
+/// On pod templates: raised to replace every pod without changing anything else.
+pub const RESTART_ANNOTATION: &str = "trueup.dev/restart";
 /// Keeps an anchor until its children have another owner or are gone.
 pub const ANCHOR_FINALIZER: &str = "trueup.dev/anchor";
 /// The account every pod of a project runs as.
@@ -76,6 +78,12 @@ pub fn claim(object_name: &str, ordinal: u32) -> String {
     format!("{VOLUME}-{object_name}-{ordinal}")
 }
 
+/// The Job that carries one ask of a service.
+#[must_use]
+pub fn job(object_name: &str, ask: &str) -> String {
+    format!("{object_name}-{ask}")
+}
+
 /// The name of the volume in a pod.
 pub const VOLUME: &str = "data";
 
@@ -99,9 +107,12 @@ mod tests {
         #[test]
         fn every_derived_name_fits_into_a_kubernetes_label(a in name(), x: u128) {
             let base = object_name(&a, ServiceId::from_uuid(uuid(x)));
-            for derived in [anchor(&base, 99), config(&base), secret(&base), claim(&base, 99)] {
+            let job = job(&base, "0123456789");
+            for derived in [anchor(&base, 99), config(&base), secret(&base), claim(&base, 99), job] {
                 prop_assert!(derived.len() <= 63, "{derived} has {}", derived.len());
             }
+            // Kubernetes adds the time of a run to a CronJob's name, which is the service's own.
+            prop_assert!(base.len() <= 52, "{base} has {}", base.len());
         }
     }
 

@@ -4,12 +4,16 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::Value;
-use trueup_model::key::{Kind, ResourceKey};
-use trueup_model::observation::{Cause, Observation, PodProblem, PodSeen, Sighting, WorkloadSeen};
-use trueup_model::order::Order;
+use trueup_model::key::ResourceKey;
+use trueup_model::observation::{
+    Cause, Ended, Observation, PodProblem, PodSeen, Run, Runs, Sighting, WorkloadSeen,
+};
+use trueup_model::order::{Body, Order};
+use trueup_model::spec::Workload;
 
 use crate::plan::{Observed, Ownership, ownership};
 use crate::proof::ProofKey;
+use crate::render::workload_key;
 
 /// Nodes that `local/kube` seeds are called this: pods on them do not really run.
 const SIMULATED_NODE: &str = "simulated-";
@@ -29,15 +33,20 @@ pub fn observe(
             .iter()
             .filter(|(key, object)| ownership(order, key, object, proofs) == Ownership::Ours)
     };
+    let workload = match &order.body {
+        Body::Project => None,
+        Body::Service(body) => Some((workload_key(order, body), body.spec.workload)),
+    };
     let mut pods: Vec<PodSeen> = observed.pods.iter().map(|pod| pod_seen(pod)).collect();
     pods.sort_by(|a, b| a.name.cmp(&b.name));
     Observation {
         generation: order.generation,
         applied,
         objects: ours().map(|(key, object)| sighting(key, object)).collect(),
-        workload: ours()
-            .find(|(key, _)| matches!(key.kind, Kind::Deployment | Kind::StatefulSet))
-            .map(|(_, object)| workload_seen(object)),
+        workload: workload.and_then(|(key, workload)| {
+            let (_, object) = ours().find(|(seen, _)| **seen == key)?;
+            Some(workload_seen(workload, object))
+        }),
         pods,
         as_of,
     }
@@ -53,7 +62,58 @@ fn sighting(key: &ResourceKey, object: &Arc<Value>) -> Sighting {
     }
 }
 
-fn workload_seen(object: &Value) -> WorkloadSeen {
+fn workload_seen(workload: Workload, object: &Value) -> WorkloadSeen {
+    match workload {
+        // A cron and a job do not say which spec they have seen, and need not: a change of a cron is
+        // for the next run, and another ask is another job.
+        Workload::CronJob => {
+            let runs = Runs { repeats: true, last: last_run_by_the_clock(&object["status"]) };
+            WorkloadSeen { current: true, runs: Some(runs), ..WorkloadSeen::default() }
+        }
+        Workload::Job => {
+            let runs = Runs { repeats: false, last: only_run(object) };
+            WorkloadSeen { current: true, runs: Some(runs), ..WorkloadSeen::default() }
+        }
+        Workload::Deployment | Workload::StatefulSet => serving(object),
+    }
+}
+
+/// A cron's last run, from the two times it keeps: when one was last begun, and when one last ended
+/// well. A run that is neither under way nor followed by a success has failed.
+fn last_run_by_the_clock(status: &Value) -> Run {
+    let time = |name: &str| status[name].as_str().and_then(|text| text.parse::<Timestamp>().ok());
+    let (begun, ended_well) = (time("lastScheduleTime"), time("lastSuccessfulTime"));
+    if status["active"].as_array().is_some_and(|runs| !runs.is_empty()) {
+        return Run::Active;
+    }
+    match (begun, ended_well) {
+        (None, None) => Run::Waiting,
+        (Some(begun), ended) if ended.is_none_or(|ended| ended < begun) => {
+            Run::Failed { why: format!("the run of {begun} did not succeed") }
+        }
+        (Some(_) | None, _) => Run::Succeeded,
+    }
+}
+
+/// How a Job's one run stands.
+fn only_run(job: &Value) -> Run {
+    let condition = |name: &str| {
+        job["status"]["conditions"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .find(|condition| condition["type"] == name && condition["status"] == "True")
+    };
+    if condition("Complete").is_some() {
+        return Run::Succeeded;
+    }
+    if let Some(failed) = condition("Failed") {
+        return Run::Failed { why: text(&failed["message"]) };
+    }
+    if condition("Suspended").is_some() { Run::Waiting } else { Run::Active }
+}
+
+fn serving(object: &Value) -> WorkloadSeen {
     let count = |value: &Value| value.as_u64().and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
     let status = &object["status"];
     WorkloadSeen {
@@ -62,6 +122,7 @@ fn workload_seen(object: &Value) -> WorkloadSeen {
         updated: count(&status["updatedReplicas"]),
         ready: count(&status["readyReplicas"]),
         current: status["observedGeneration"].as_i64() >= object["metadata"]["generation"].as_i64(),
+        runs: None,
     }
 }
 
@@ -77,7 +138,12 @@ fn pod_seen(pod: &Value) -> PodSeen {
         name: text(&pod["metadata"]["name"]),
         uid: text(&pod["metadata"]["uid"]),
         ready: condition("Ready").is_some_and(|ready| ready["status"] == "True"),
-        problem: container_problem(pod).or_else(|| {
+        ended: match pod["status"]["phase"].as_str() {
+            Some("Succeeded") => Some(Ended::Well),
+            Some("Failed") => Some(Ended::Badly),
+            Some(_) | None => None,
+        },
+        problem: failed_run(pod).or_else(|| container_problem(pod)).or_else(|| {
             condition("PodScheduled")
                 .filter(|scheduled| scheduled["reason"] == "Unschedulable")
                 .map(|scheduled| unscheduled(&scheduled["message"]))
@@ -86,6 +152,24 @@ fn pod_seen(pod: &Value) -> PodSeen {
             .as_str()
             .is_some_and(|node| node.starts_with(SIMULATED_NODE)),
     }
+}
+
+/// A pod that ended with an error and is not started again.
+fn failed_run(pod: &Value) -> Option<PodProblem> {
+    if pod["status"]["phase"] != "Failed" {
+        return None;
+    }
+    let code = pod["status"]["containerStatuses"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .find_map(|container| container["state"]["terminated"]["exitCode"].as_i64());
+    let detail = match (code, pod["status"]["message"].as_str()) {
+        (_, Some(message)) => message.to_owned(),
+        (Some(code), None) => format!("its program ended with exit code {code}"),
+        (None, None) => text(&pod["status"]["reason"]),
+    };
+    Some(PodProblem { cause: Cause::Exited, detail })
 }
 
 /// The scheduler holds a pod back until its claims are bound, and says so under the same reason as

@@ -115,6 +115,12 @@ fn incarnation(object: &Value) -> (String, String) {
     (text("uid"), text("resourceVersion"))
 }
 
+/// Takes away exactly what was seen.
+fn delete(key: &ResourceKey, object: &Value) -> Action {
+    let (uid, version) = incarnation(object);
+    Action::Delete { key: key.clone(), uid, version }
+}
+
 /// Whether Kubernetes is taking an object down.
 fn terminating(object: &Value) -> bool {
     object["metadata"]["deletionTimestamp"].is_string()

@@ -7,6 +7,7 @@ mod anchor;
 mod config;
 mod project;
 mod quantity;
+mod runs;
 mod volume;
 mod workload;
 
@@ -67,7 +68,7 @@ pub fn service_prerequisites(
     let mut objects = vec![config::variables(order, body, owner, key)];
     objects.extend(config::secrets(order, body, owner, key));
     objects.extend(volume::claims(order, body, key));
-    objects.push(workload::address(order, body, owner, key));
+    objects.extend(workload::address(order, body, owner, key));
     objects
 }
 
@@ -82,6 +83,12 @@ pub fn service_workload(
     workload::object(order, body, owner, key)
 }
 
+/// Where a service's workload stands.
+#[must_use]
+pub fn workload_key(order: &Order, body: &ServiceBody) -> ResourceKey {
+    workload::key(order, body)
+}
+
 /// Every key this order may touch, the next anchor included, so that they can be recorded first.
 #[must_use]
 pub fn keys(order: &Order) -> BTreeSet<ResourceKey> {
@@ -94,9 +101,11 @@ pub fn keys(order: &Order) -> BTreeSet<ResourceKey> {
                 at(Kind::ConfigMap, &names::anchor(&body.object_name, next)),
                 at(Kind::ConfigMap, &names::anchor(&body.object_name, next.saturating_add(1))),
                 at(Kind::ConfigMap, &names::config(&body.object_name)),
-                at(Kind::Service, &body.object_name),
-                at(workload::kind(body), &body.object_name),
+                workload::key(order, body),
             ]);
+            if workload::has_address(body) {
+                keys.insert(at(Kind::Service, &body.object_name));
+            }
             if !body.spec.generated_secrets.is_empty() {
                 keys.insert(at(Kind::Secret, &names::secret(&body.object_name)));
             }

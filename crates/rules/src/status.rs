@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use trueup_model::key::Kind;
-use trueup_model::observation::{Observation, PodSeen};
+use trueup_model::observation::{Cause, Observation, PodProblem, PodSeen, Run, Runs, WorkloadSeen};
 use trueup_model::report::Outcome;
 use trueup_model::service::DesiredState;
 use trueup_model::status::{
@@ -34,7 +34,7 @@ pub fn reconciliation(status: &Status, generation: i64, stale: bool) -> Reconcil
         Phase::Accepted | Phase::Creating | Phase::Updating | Phase::Deleting => {
             Reconciliation::Pending
         }
-        Phase::Running | Phase::Paused => {
+        Phase::Running | Phase::Completed | Phase::Paused => {
             if status.applied_generation != Some(generation) || stale || unheard(status) {
                 Reconciliation::Pending
             } else if status.conditions.is_empty() {
@@ -88,6 +88,9 @@ fn phase(inputs: &Inputs, applied: Option<i64>) -> Phase {
         DesiredState::Paused if applied == Some(inputs.generation) && rests(inputs) => {
             Phase::Paused
         }
+        DesiredState::Active if applied == Some(inputs.generation) && has_ended(inputs) => {
+            Phase::Completed
+        }
         DesiredState::Active if applied == Some(inputs.generation) && serves(inputs) => {
             Phase::Running
         }
@@ -99,12 +102,27 @@ fn phase(inputs: &Inputs, applied: Option<i64>) -> Phase {
 fn serves(inputs: &Inputs) -> bool {
     let ran = inputs.previous.phase == Phase::Running
         && inputs.previous.applied_generation == Some(inputs.generation);
-    ran || is_complete(&inputs.observation)
+    ran || is_complete(&inputs.observation) || runs(&inputs.observation).is_some()
 }
 
-/// Nothing runs any more: the workload says so, and no pod contradicts it.
+/// How the runs of a cron or a job stand.
+fn runs(seen: &Observation) -> Option<&Runs> {
+    seen.workload.as_ref()?.runs.as_ref()
+}
+
+/// Its one run is over, well or not.
+fn has_ended(inputs: &Inputs) -> bool {
+    runs(&inputs.observation).is_some_and(|runs| {
+        !runs.repeats && matches!(runs.last, Run::Succeeded | Run::Failed { .. })
+    })
+}
+
+/// Nothing runs any more: the workload says so, and no pod contradicts it. A cron lets a run that
+/// is under way end.
 fn rests(inputs: &Inputs) -> bool {
-    is_complete(&inputs.observation) && inputs.observation.pods.is_empty()
+    let seen = &inputs.observation;
+    let still = runs(seen).map_or_else(|| is_complete(seen), |runs| runs.last != Run::Active);
+    still && seen.pods.iter().all(|pod| pod.ended.is_some())
 }
 
 /// Every pod is of the newest revision and ready.
@@ -113,6 +131,11 @@ fn rests(inputs: &Inputs) -> bool {
 /// workload proves less: only a project has none, and its namespace is what there is to see of it.
 fn is_complete(seen: &Observation) -> bool {
     match &seen.workload {
+        Some(WorkloadSeen { runs: Some(runs), .. }) => match runs.last {
+            Run::Waiting | Run::Active => runs.repeats,
+            Run::Succeeded => true,
+            Run::Failed { .. } => false,
+        },
         Some(pods) => pods.current && [pods.existing, pods.updated, pods.ready] == [pods.wanted; 3],
         None => seen
             .objects
@@ -124,7 +147,7 @@ fn is_complete(seen: &Observation) -> bool {
 fn underway(inputs: &Inputs, applied: Option<i64>) -> Phase {
     let nothing_yet = applied.is_none() && inputs.observation.objects.is_empty();
     let ran_before = match inputs.previous.phase {
-        Phase::Running | Phase::Updating | Phase::Paused => true,
+        Phase::Running | Phase::Updating | Phase::Completed | Phase::Paused => true,
         // Blocked hides what was before it; a generation that was carried whole does not.
         Phase::Blocked => inputs.previous.applied_generation.is_some(),
         Phase::Accepted | Phase::Creating | Phase::Deleting | Phase::Deleted => false,
@@ -142,8 +165,11 @@ fn health(inputs: &Inputs, phase: Phase) -> Health {
     if matches!(inputs.outcome, Outcome::Deferred { .. }) || phase == Phase::Accepted {
         return Health::Unknown;
     }
-    let in_trouble = |pod: &PodSeen| pod.problem.as_ref().is_some_and(|it| !it.cause.is_passing());
-    let pods_in_trouble = inputs.observation.pods.iter().any(in_trouble);
+    let pods_in_trouble =
+        troubles(&inputs.observation).any(|(_, problem)| !problem.cause.is_passing());
+    if let (Phase::Running | Phase::Completed, Some(runs)) = (phase, runs(&inputs.observation)) {
+        return run_health(runs, pods_in_trouble);
+    }
     let workload = inputs.observation.workload.as_ref();
     let (ready, wanted) = workload.map_or((0, 0), |seen| (seen.ready, seen.wanted));
     match phase {
@@ -153,6 +179,7 @@ fn health(inputs: &Inputs, phase: Phase) -> Health {
         Phase::Paused => Health::Healthy,
         // Nothing is left that could be well or ill.
         Phase::Deleted => Health::Unknown,
+        Phase::Completed => Health::Healthy,
         Phase::Running if is_complete(&inputs.observation) => Health::Healthy,
         Phase::Running if ready > 0 && ready < wanted => Health::Degraded,
         Phase::Running | Phase::Creating | Phase::Updating if pods_in_trouble => {
@@ -168,6 +195,18 @@ fn health(inputs: &Inputs, phase: Phase) -> Health {
     }
 }
 
+/// A cron that fails once tries again by the clock; a job has only the one run.
+const fn run_health(runs: &Runs, pods_in_trouble: bool) -> Health {
+    match (&runs.last, runs.repeats) {
+        (Run::Failed { .. }, true) => Health::Degraded,
+        (Run::Failed { .. }, false) => Health::Error,
+        (Run::Waiting | Run::Active, true) if pods_in_trouble => Health::Degraded,
+        (Run::Waiting | Run::Active, false) if pods_in_trouble => Health::Error,
+        (Run::Waiting | Run::Active, true) | (Run::Succeeded, _) => Health::Healthy,
+        (Run::Waiting | Run::Active, false) => Health::Progressing,
+    }
+}
+
 fn conditions(inputs: &Inputs) -> Vec<Condition> {
     let from_outcome = match &inputs.outcome {
         Outcome::Converged => None,
@@ -178,22 +217,56 @@ fn conditions(inputs: &Inputs) -> Vec<Condition> {
     };
     let mut conditions: Vec<Condition> = from_outcome
         .into_iter()
-        .chain(pod_condition(&inputs.observation))
+        .chain(run_condition(inputs).or_else(|| pod_condition(&inputs.observation)))
         .map(|(reason, message)| Condition { reason, message })
         .collect();
     conditions.sort_by_key(|condition| condition.reason);
     conditions
 }
 
+/// Pods in trouble. What a pod that has ended says matters only for a run that did not end well:
+/// pods of earlier runs, and those that were evicted, are kept for people to look at.
+fn troubles(seen: &Observation) -> impl Iterator<Item = (&PodSeen, &PodProblem)> {
+    let counts = match runs(seen) {
+        None => false,
+        Some(Runs { repeats: true, last }) => matches!(last, Run::Failed { .. }),
+        Some(Runs { repeats: false, last }) => *last != Run::Succeeded,
+    };
+    seen.pods
+        .iter()
+        .filter(move |pod| counts || pod.ended.is_none())
+        .filter_map(|pod| Some((pod, pod.problem.as_ref()?)))
+}
+
+fn trouble(seen: &Observation) -> Option<String> {
+    let (pod, problem) = troubles(seen).next()?;
+    let said = if problem.detail.is_empty() { "no detail given" } else { &problem.detail };
+    Some(format!("pod {}: {said}; {}", pod.name, problem.cause.advice()))
+}
+
+/// That the last run failed, or that a pause waits for one to end.
+fn run_condition(inputs: &Inputs) -> Option<(Reason, String)> {
+    let runs = runs(&inputs.observation)?;
+    match (&runs.last, inputs.desired) {
+        (Run::Failed { why }, DesiredState::Active) => {
+            let why = if why.is_empty() { "the run failed" } else { why };
+            let advice = || Cause::Exited.advice().to_owned();
+            let more = trouble(&inputs.observation).unwrap_or_else(advice);
+            Some((Reason::RunFailed, format!("{why}; {more}")))
+        }
+        (Run::Active, DesiredState::Paused) => {
+            Some((Reason::Waiting, "waiting for the run that is under way to end".to_owned()))
+        }
+        (Run::Waiting | Run::Active | Run::Succeeded | Run::Failed { .. }, _) => None,
+    }
+}
+
 /// The first trouble of any pod, or how many are still missing.
 fn pod_condition(observation: &Observation) -> Option<(Reason, String)> {
-    let troubled = observation.pods.iter().find_map(|pod| Some((pod, pod.problem.as_ref()?)));
-    if let Some((pod, problem)) = troubled {
-        let said = if problem.detail.is_empty() { "no detail given" } else { &problem.detail };
-        let message = format!("pod {}: {said}; {}", pod.name, problem.cause.advice());
+    if let Some(message) = trouble(observation) {
         return Some((Reason::PodsNotReady, message));
     }
-    let workload = observation.workload.as_ref()?;
+    let workload = observation.workload.as_ref().filter(|workload| workload.runs.is_none())?;
     (observation.applied && !is_complete(observation)).then(|| {
         let message = if !workload.current {
             "the cluster has not taken up the newest change yet".to_owned()
@@ -213,7 +286,8 @@ fn evidence(inputs: &Inputs) -> Evidence {
         .observation
         .objects
         .iter()
-        .find(|seen| matches!(seen.key.kind, Kind::Deployment | Kind::StatefulSet));
+        .filter(|seen| seen.key.kind.is_workload())
+        .min_by_key(|seen| seen.terminating);
     Evidence {
         cluster: inputs.cluster,
         uid: workload.map(|seen| seen.uid.clone()),

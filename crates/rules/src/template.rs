@@ -3,13 +3,22 @@
 //! Values are placed as values. Nothing is ever spliced into text, so no input can change the
 //! shape of what is rendered.
 
+mod publish;
+mod schema;
+mod value;
+
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 use trueup_model::spec::Spec;
-use trueup_model::template::{Parameter, ParameterKind, Template};
+use trueup_model::template::Template;
 
 use crate::admit::Breach;
+use crate::spec::Fault;
+use crate::{image, spec};
+
+pub use publish::{check, follows};
+pub use schema::schema;
 
 /// The spec that these parameters give, or every reason why they give none.
 ///
@@ -17,7 +26,8 @@ use crate::admit::Breach;
 /// Each breach names the parameter and what would be right.
 pub fn resolve(template: &Template, given: &Map<String, Value>) -> Result<Spec, Vec<Breach>> {
     let mut breaches = unknown_parameters(template, given);
-    let mut spec = template.spec.clone();
+    let mut base = template.spec.clone();
+    let mut placed: BTreeMap<&str, &str> = BTreeMap::new();
     for (name, parameter) in &template.parameters {
         let field = format!("parameters.{name}");
         let Some(value) = given.get(name).or(parameter.default.as_ref()) else {
@@ -25,25 +35,76 @@ pub fn resolve(template: &Template, given: &Map<String, Value>) -> Result<Spec, 
             breaches.push(Breach { field, message });
             continue;
         };
-        if let Err(message) = check(parameter, value) {
+        if let Err(message) = value::check(parameter, value) {
             breaches.push(Breach { field, message });
-        } else if let Some(slot) = spec.pointer_mut(&parameter.sets) {
-            place(slot, value);
+        } else if let Some(slot) = base.pointer_mut(&parameter.sets) {
+            place(slot, value, &parameter.sets);
+            placed.insert(&parameter.sets, name);
         } else {
             let message =
                 format!("the template is broken: `{}` is not in its spec", parameter.sets);
             breaches.push(Breach { field, message });
         }
     }
-    if !breaches.is_empty() {
-        return Err(breaches);
+    let spec: Spec = match serde_json::from_value(base) {
+        Ok(spec) => spec,
+        Err(error) => {
+            breaches.push(broken(&error.to_string()));
+            return Err(breaches);
+        }
+    };
+    breaches.extend(
+        faults(template, &spec)
+            .into_iter()
+            .filter_map(|fault| {
+                match parameter_of(&placed, &fault.place) {
+                    Some(name) => {
+                        Some(Breach { field: format!("parameters.{name}"), message: fault.message })
+                    }
+                    // What a missing or refused parameter would have set is not the template's mistake.
+                    None if !breaches.is_empty() => None,
+                    None => Some(broken(&format!("`{}` {}", fault.place, fault.message))),
+                }
+            })
+            .collect::<Vec<_>>(),
+    );
+    if breaches.is_empty() { Ok(spec) } else { Err(breaches) }
+}
+
+/// Why a version takes no new services, if it does not. Services that exist go on.
+#[must_use]
+pub fn refuses_new(template: &Template) -> Option<Breach> {
+    let deprecated = template.deprecated.as_ref()?;
+    let message = format!(
+        "`{}` takes no new services since {}; {}",
+        template.reference(),
+        deprecated.at,
+        deprecated.instead
+    );
+    Some(Breach { field: "template".to_owned(), message })
+}
+
+/// What the platform and the template's own policy say against a spec.
+fn faults(template: &Template, spec: &Spec) -> Vec<Fault> {
+    let mut faults = spec::check(spec);
+    if let (Some(policy), Ok(image)) = (&template.images, image::parse(&spec.image))
+        && let Err(message) = image::allowed(policy, &image)
+    {
+        faults.push(Fault { place: "/image".to_owned(), message });
     }
-    serde_json::from_value(spec).map_err(|error| {
-        vec![Breach {
-            field: "template".to_owned(),
-            message: format!("the template is broken: {error}"),
-        }]
-    })
+    faults
+}
+
+/// The parameter that set the place of a fault, or something around it.
+fn parameter_of<'a>(placed: &BTreeMap<&str, &'a str>, place: &str) -> Option<&'a str> {
+    let within = |outer: &str, inner: &str| {
+        inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    placed.iter().find(|(sets, _)| within(sets, place)).map(|(_, name)| *name)
+}
+
+fn broken(why: &str) -> Breach {
+    Breach { field: "template".to_owned(), message: format!("the template is broken: {why}") }
 }
 
 fn unknown_parameters(template: &Template, given: &Map<String, Value>) -> Vec<Breach> {
@@ -63,82 +124,17 @@ fn unknown_parameters(template: &Template, given: &Map<String, Value>) -> Vec<Br
         .collect()
 }
 
-/// A map is laid over the template's own entries; everything else replaces the slot.
-fn place(slot: &mut Value, value: &Value) {
+/// A map is laid over the template's own entries; everything else replaces the slot. Variables and
+/// words of a command are texts, so a number or a truth is spelled out there.
+fn place(slot: &mut Value, value: &Value, sets: &str) {
+    let is_text = ["/variables/", "/args/", "/command/"].iter().any(|one| sets.starts_with(one));
     match (slot, value) {
         (Value::Object(base), Value::Object(given)) => {
             base.extend(given.iter().map(|(name, value)| (name.clone(), value.clone())));
         }
+        (slot, Value::Bool(_) | Value::Number(_)) if is_text => {
+            *slot = Value::String(value.to_string());
+        }
         (slot, value) => *slot = value.clone(),
     }
-}
-
-fn check(parameter: &Parameter, value: &Value) -> Result<(), String> {
-    match parameter.kind {
-        ParameterKind::Integer => check_integer(parameter, value),
-        ParameterKind::String => check_text(parameter, value.as_str().ok_or("must be a text")?),
-        ParameterKind::Map => check_map(value),
-    }
-}
-
-/// What an integer may be where its parameter sets no bound: all that a spec can hold.
-const MOST: i64 = 0xFFFF_FFFF;
-
-fn check_integer(parameter: &Parameter, value: &Value) -> Result<(), String> {
-    let number = value.as_i64().ok_or("must be a whole number")?;
-    let low = parameter.minimum.unwrap_or(0);
-    let high = parameter.maximum.unwrap_or(MOST);
-    if (low..=high).contains(&number) {
-        Ok(())
-    } else {
-        Err(format!("must be from {low} to {high}, is {number}"))
-    }
-}
-
-fn check_text(parameter: &Parameter, text: &str) -> Result<(), String> {
-    let longest = parameter.max_length.unwrap_or(255);
-    if text.is_empty() || text.chars().count() > longest {
-        return Err(format!("must have 1 to {longest} characters"));
-    }
-    if text.chars().any(char::is_control) {
-        return Err("must not contain control characters".to_owned());
-    }
-    if text.trim() != text {
-        return Err("must not begin or end with a space".to_owned());
-    }
-    match &parameter.choices {
-        Some(choices) if !choices.iter().any(|choice| choice == text) => {
-            Err(format!("must be one of: {}", choices.join(", ")))
-        }
-        Some(_) | None => Ok(()),
-    }
-}
-
-/// What one ConfigMap takes, and so what the values of a map may have together.
-const MOST_TEXT: usize = 1 << 20;
-
-/// Environment variables: names as POSIX has them, values as text.
-fn check_map(value: &Value) -> Result<(), String> {
-    let map: BTreeMap<&String, &Value> =
-        value.as_object().ok_or("must be names with text values")?.iter().collect();
-    if map.len() > 200 {
-        return Err("must have at most 200 entries".to_owned());
-    }
-    let mut together = 0_usize;
-    for (name, value) in map {
-        let good = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
-            && name.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
-        if !good {
-            return Err(format!("`{name}` is not a variable's name: use letters, digits and '_'"));
-        }
-        let text = value.as_str().ok_or_else(|| format!("the value of `{name}` must be a text"))?;
-        if text.len() > 32_768 || text.contains('\0') {
-            return Err(format!("the value of `{name}` must be at most 32 KiB and without NUL"));
-        }
-        together = together.saturating_add(text.len());
-    }
-    if together > MOST_TEXT {
-        return Err("all values together must be at most 1 MiB".to_owned());
-    }
-    Ok(())
 }

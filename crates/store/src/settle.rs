@@ -10,7 +10,7 @@ use trueup_model::event::NewEvent;
 use trueup_model::id::EventId;
 use trueup_model::observation::Observation;
 use trueup_model::order::Unit;
-use trueup_model::report::Report;
+use trueup_model::report::{Change, Report};
 use trueup_model::service::DesiredState;
 use trueup_model::status::Inputs;
 use trueup_rules::facts::{Cause, Told, facts};
@@ -69,13 +69,14 @@ impl Worker {
             };
             let status = project(&inputs, now);
             told.push((report, facts(report, &previous, last.as_ref(), &status)));
-            settled.push((report, inputs.absent));
+            settled.push((report, desired, inputs.absent));
             statuses.push(NewStatus { unit, status, inputs, as_of: now });
         }
         if settled.is_empty() {
             return Ok(0);
         }
         status::store(&mut tx, &statuses).await?;
+        forget_removed(&mut tx, lease, &settled).await?;
         record_sightings(&mut tx, lease, &settled, now).await?;
         record_absences(&mut tx, &settled).await?;
         let events = events(&mut tx, told, now).await?;
@@ -141,12 +142,12 @@ async fn promised(
 async fn record_sightings(
     tx: &mut Tx,
     lease: Lease,
-    settled: &[(&Report, bool)],
+    settled: &[(&Report, DesiredState, bool)],
     now: Timestamp,
 ) -> Result<(), Error> {
     let seen: Vec<_> = settled
         .iter()
-        .filter_map(|(report, _)| report.observation.as_ref())
+        .filter_map(|(report, ..)| report.observation.as_ref())
         .flat_map(|seen| &seen.objects)
         .collect();
     if seen.is_empty() {
@@ -206,9 +207,48 @@ async fn events(
     Ok(events)
 }
 
+/// Forgets which incarnation stood where Trueup took something away for a service that goes on, so
+/// that its return is not called the doing of somebody else. A deletion keeps them for its receipt.
+async fn forget_removed(
+    tx: &mut Tx,
+    lease: Lease,
+    settled: &[(&Report, DesiredState, bool)],
+) -> Result<(), Error> {
+    let removed: Vec<_> = settled
+        .iter()
+        .filter(|(_, desired, _)| *desired != DesiredState::Deleted)
+        .flat_map(|(report, ..)| &report.changes)
+        .filter_map(|change| match change {
+            Change::Removed { key } => Some(key),
+            Change::Created { .. }
+            | Change::Updated { .. }
+            | Change::DeletedExternally { .. }
+            | Change::ModifiedExternally { .. } => None,
+        })
+        .collect();
+    if removed.is_empty() {
+        return Ok(());
+    }
+    sqlx::query(
+        "update resources r set uid = null
+         from unnest($2::text[], $3::text[], $4::text[]) as g (kind, namespace, name)
+         where r.cluster_id = $1 and r.kind = g.kind and r.namespace = g.namespace and r.name = g.name",
+    )
+    .bind(lease.cluster.uuid())
+    .bind(removed.iter().map(|key| key.kind.as_str()).collect::<Vec<_>>())
+    .bind(removed.iter().map(|key| key.namespace.as_str()).collect::<Vec<_>>())
+    .bind(removed.iter().map(|key| key.name.as_str()).collect::<Vec<_>>())
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
 /// Stores receipts and frees the names of services that are verified to be gone.
-async fn record_absences(tx: &mut Tx, settled: &[(&Report, bool)]) -> Result<(), Error> {
-    for (report, absent) in settled {
+async fn record_absences(
+    tx: &mut Tx,
+    settled: &[(&Report, DesiredState, bool)],
+) -> Result<(), Error> {
+    for (report, _, absent) in settled {
         let (true, Some(receipt), Unit::Service(service)) = (absent, &report.receipt, report.unit)
         else {
             continue;

@@ -1,12 +1,21 @@
-//! Templates: the same for every org.
+//! Templates: the same for every org, published by operators.
 
+use jiff::Timestamp;
 use serde_json::Value;
 use sqlx::types::Json;
-use trueup_model::template::{Template, TemplateRef};
+use trueup_model::name::Name;
+use trueup_model::template::{Deprecated, Template, TemplateRef};
+use trueup_rules::admit::{Breach, Refused};
+use trueup_rules::template::{check, follows};
 
+use crate::clock::sql;
+use crate::door::{Asker, Refusal};
 use crate::pool::Tx;
-use crate::row::read_json;
+use crate::row::{json, read_json};
 use crate::{App, Error};
+
+/// A version's body, since when it is deprecated, and what to use instead.
+type Row = (Json<Value>, Option<jiff_sqlx::Timestamp>, Option<String>);
 
 impl App {
     /// Every published template version.
@@ -14,20 +23,148 @@ impl App {
     /// # Errors
     /// The database cannot be reached.
     pub async fn list_templates(&self) -> Result<Vec<Template>, Error> {
-        let rows: Vec<(Json<Value>,)> =
-            sqlx::query_as("select body from templates order by name, version")
-                .fetch_all(self.pool())
+        let rows: Vec<Row> = sqlx::query_as(
+            "select body, deprecated_at, instead from templates order by name, version",
+        )
+        .fetch_all(self.pool())
+        .await?;
+        rows.into_iter().map(template).collect()
+    }
+
+    /// Every version of one template, the oldest first.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn list_template_versions(&self, name: &str) -> Result<Vec<Template>, Error> {
+        let rows: Vec<Row> = sqlx::query_as(
+            "select body, deprecated_at, instead from templates where name = $1 order by version",
+        )
+        .bind(name)
+        .fetch_all(self.pool())
+        .await?;
+        rows.into_iter().map(template).collect()
+    }
+
+    /// One version.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn find_template(&self, wanted: &TemplateRef) -> Result<Option<Template>, Error> {
+        let row: Option<Row> = sqlx::query_as(
+            "select body, deprecated_at, instead from templates where name = $1 and version = $2",
+        )
+        .bind(wanted.name.as_str())
+        .bind(version(wanted.version))
+        .fetch_optional(self.pool())
+        .await?;
+        row.map(template).transpose()
+    }
+
+    /// Publishes the next version of a template.
+    ///
+    /// # Errors
+    /// The rules refuse it, it is not the next version, or the database cannot be reached.
+    pub async fn publish_template(
+        &self,
+        template: &Template,
+        asker: &Asker<'_>,
+        now: Timestamp,
+    ) -> Result<(), Refusal> {
+        let mut breaches = check(template);
+        let versions = self.list_template_versions(template.name.as_str()).await?;
+        // A version that is not the next one is refused below, with the number that is.
+        if let Some(before) = versions.iter().rfind(|one| one.version < template.version) {
+            breaches.extend(follows(before, template));
+        }
+        if !breaches.is_empty() {
+            return Err(Refusal::Refused(Refused::Invalid(breaches)));
+        }
+        // Of two that publish the same version at once, the primary key lets one through.
+        let published = sqlx::query(
+            "insert into templates (name, version, body, published_at, published_by)
+             select $1, $2, $3, $4, $5
+             where $2 = (select coalesce(max(version), 0) + 1 from templates where name = $1)
+             on conflict do nothing",
+        )
+        .bind(template.name.as_str())
+        .bind(version(template.version))
+        .bind(json(template))
+        .bind(sql(now))
+        .bind(who(asker))
+        .execute(self.pool())
+        .await?;
+        if published.rows_affected() == 1 {
+            return Ok(());
+        }
+        let next = self.next_version(&template.name).await?;
+        let message = format!(
+            "must be {next}, the next version of `{}`; published versions never change",
+            template.name
+        );
+        let breach = Breach { field: "version".to_owned(), message };
+        Err(Refusal::Refused(Refused::Invalid(vec![breach])))
+    }
+
+    /// Says that a version takes no new services. Those it has go on.
+    ///
+    /// # Errors
+    /// There is no such version, or the database cannot be reached.
+    pub async fn deprecate_template(
+        &self,
+        wanted: &TemplateRef,
+        instead: &str,
+        asker: &Asker<'_>,
+        now: Timestamp,
+    ) -> Result<Template, Refusal> {
+        let row: Option<Row> = sqlx::query_as(
+            "update templates set deprecated_at = coalesce(deprecated_at, $3),
+                                  deprecated_by = $4, instead = $5
+             where name = $1 and version = $2 returning body, deprecated_at, instead",
+        )
+        .bind(wanted.name.as_str())
+        .bind(version(wanted.version))
+        .bind(sql(now))
+        .bind(who(asker))
+        .bind(instead)
+        .fetch_optional(self.pool())
+        .await?;
+        Ok(template(row.ok_or(Refusal::NotFound("template version"))?)?)
+    }
+
+    async fn next_version(&self, name: &Name) -> Result<i32, Error> {
+        let (next,): (i32,) =
+            sqlx::query_as("select coalesce(max(version), 0) + 1 from templates where name = $1")
+                .bind(name.as_str())
+                .fetch_one(self.pool())
                 .await?;
-        rows.into_iter().map(|(body,)| read_json("template", body)).collect()
+        Ok(next)
     }
 }
 
-pub(crate) async fn find(tx: &mut Tx, template: &TemplateRef) -> Result<Option<Template>, Error> {
-    let row: Option<(Json<Value>,)> =
-        sqlx::query_as("select body from templates where name = $1 and version = $2")
-            .bind(template.name.as_str())
-            .bind(i32::try_from(template.version).unwrap_or(i32::MAX))
-            .fetch_optional(&mut **tx)
-            .await?;
-    row.map(|(body,)| read_json("template", body)).transpose()
+pub(crate) async fn find(tx: &mut Tx, wanted: &TemplateRef) -> Result<Option<Template>, Error> {
+    let row: Option<Row> = sqlx::query_as(
+        "select body, deprecated_at, instead from templates where name = $1 and version = $2",
+    )
+    .bind(wanted.name.as_str())
+    .bind(version(wanted.version))
+    .fetch_optional(&mut **tx)
+    .await?;
+    row.map(template).transpose()
+}
+
+fn template((body, deprecated_at, instead): Row) -> Result<Template, Error> {
+    let mut template: Template = read_json("template", body)?;
+    template.deprecated =
+        deprecated_at.zip(instead).map(|(at, instead)| Deprecated { at: at.to_jiff(), instead });
+    Ok(template)
+}
+
+/// No version that large was ever published.
+fn version(number: u32) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
+}
+
+/// Who did it, for people who ask later: there is no org whose event log could say it.
+fn who(asker: &Asker<'_>) -> String {
+    format!("{} ({})", asker.principal.name, asker.principal.token)
 }

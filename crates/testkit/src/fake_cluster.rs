@@ -10,6 +10,7 @@
 mod apply;
 mod collect;
 mod controllers;
+mod jobs;
 mod pods;
 mod snapshot;
 mod state;

@@ -30,6 +30,7 @@ mod down;
 mod env;
 mod event_line;
 mod events;
+mod explain;
 mod follow;
 mod get;
 mod local;
@@ -44,6 +45,7 @@ mod spelling;
 mod status;
 mod steps;
 mod target;
+mod template;
 mod token;
 mod until;
 mod up;
@@ -101,6 +103,8 @@ enum Command {
     Events(events::Args),
     Audit(audit::Args),
     Api(api::Args),
+    Explain(explain::Args),
+    Template(template::Args),
 
     // Who may use it.
     Whoami(token::WhoamiArgs),
@@ -154,6 +158,8 @@ async fn run(command: Command, context: &Context) -> anyhow::Result<ExitCode> {
         Command::Org(args) => Box::pin(org::run(args, context)).await?,
         Command::Context(args) => Box::pin(context_command::run(args, context)).await?,
         Command::Env(args) => env::run(&args, context)?,
+        Command::Explain(args) => Box::pin(explain::run(args, context)).await?,
+        Command::Template(args) => Box::pin(template::run(args, context)).await?,
         Command::Completions(args) => completions::run(&args, context)?,
         Command::Man(args) => man::run(&args, context)?,
         Command::Version(args) => version::run(&args, context)?,

@@ -78,6 +78,7 @@ impl Address {
 pub const fn api_version(kind: Kind) -> &'static str {
     match kind {
         Kind::Deployment | Kind::StatefulSet => "apps/v1",
+        Kind::CronJob | Kind::Job => "batch/v1",
         Kind::NetworkPolicy => "networking.k8s.io/v1",
         Kind::Namespace
         | Kind::ResourceQuota
@@ -105,6 +106,8 @@ pub(super) const fn plural(kind: Kind) -> &'static str {
         Kind::PersistentVolumeClaim => "persistentvolumeclaims",
         Kind::Deployment => "deployments",
         Kind::StatefulSet => "statefulsets",
+        Kind::CronJob => "cronjobs",
+        Kind::Job => "jobs",
         Kind::Service => "services",
         Kind::Pod => "pods",
         Kind::PersistentVolume => "persistentvolumes",

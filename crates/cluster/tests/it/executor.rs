@@ -14,7 +14,7 @@ use trueup_testkit::real_kube;
 
 use crate::rig::{Rig, converged, game, healthy, key, web, with_receipt};
 
-type Check = fn(Rig) -> BoxFuture<'static, ()>;
+pub(crate) type Check = fn(Rig) -> BoxFuture<'static, ()>;
 
 /// Every behaviour with the sentence it stands for.
 fn checks() -> Vec<(&'static str, Check)> {
@@ -35,7 +35,8 @@ fn checks() -> Vec<(&'static str, Check)> {
 }
 
 async fn failures(cluster: Arc<dyn Cluster>) -> Vec<&'static str> {
-    let runs = checks().into_iter().map(|(sentence, check)| {
+    let all = checks().into_iter().chain(crate::executor_runs::checks());
+    let runs = all.map(|(sentence, check)| {
         let rig = Rig::start(Arc::clone(&cluster));
         async move {
             let ended = std::panic::AssertUnwindSafe(check(rig)).catch_unwind().await;

@@ -4,5 +4,6 @@ mod contract_fake;
 mod contract_real;
 mod executor;
 mod executor_faults;
+mod executor_runs;
 mod fake_controls;
 mod rig;

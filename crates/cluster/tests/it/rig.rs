@@ -224,6 +224,14 @@ pub(crate) fn game() -> Spec {
     )
 }
 
+/// A workload that ends: it listens nowhere.
+pub(crate) fn run(own: &Value) -> Spec {
+    let mut own = own.clone();
+    own["ports"] = json!([]);
+    own["replicas"] = json!(1);
+    spec(&own)
+}
+
 fn spec(own: &Value) -> Spec {
     let mut whole = json!({
         "image": "example:1", "ports": [{"name": "http", "port": 8080}],

@@ -36,6 +36,8 @@ mod stranger;
 #[cfg(test)]
 mod stream;
 #[cfg(test)]
+mod template;
+#[cfg(test)]
 mod token;
 #[cfg(test)]
 mod watch;

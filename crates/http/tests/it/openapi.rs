@@ -85,6 +85,10 @@ fn each_operation_has_a_method_of_the_same_name_in_the_client() {
         service_scale,
         service_watch,
         template_list,
+        template_versions,
+        template_get,
+        template_publish,
+        template_deprecate,
         token_create,
         token_list,
         token_revoke,
@@ -129,7 +133,7 @@ macro_rules! bodies {
 
 #[test]
 fn each_body_has_an_example_that_the_door_would_read() {
-    use trueup_api::{org, plan, project, quota, service, token};
+    use trueup_api::{org, plan, project, quota, service, template, token};
     let document = document();
     for (place, operation) in operations(&document) {
         let schema = &operation["requestBody"]["content"]["application/json"]["schema"];
@@ -151,6 +155,8 @@ fn each_body_has_an_example_that_the_door_would_read() {
             service::RollbackBody,
             service::ScaleBody,
             service::ServiceManifest,
+            template::TemplateDeprecation,
+            template::TemplateManifest,
             token::TokenRequest,
         );
         assert_eq!(read, Ok(()), "{place}: the example of {name}");

@@ -74,7 +74,13 @@ pub(crate) const RECIPES: &[Recipe] = &[
     changes("quota_put", Role::Operator).with(quota),
     reads("event_list"),
     reads("event_watch"),
-    reads("template_list"),
+    reads("template_list").orgless(),
+    reads("template_versions").orgless(),
+    reads("template_get").orgless(),
+    changes("template_publish", Role::Operator).with(template).orgless(),
+    changes("template_deprecate", Role::Operator)
+        .with(|| json!({"instead": "use web@2"}))
+        .orgless(),
     reads("cluster_list"),
     reads("whoami").orgless(),
     changes("token_list", Role::Owner).orgless(),
@@ -86,6 +92,15 @@ pub(crate) const RECIPES: &[Recipe] = &[
     changes("org_create", Role::Operator).with(|| json!({"name": "fresh"})).orgless(),
     reads("org_get").orgless(),
 ];
+
+/// Operations whose path names what is the same for every org, and no secret to anybody.
+pub(crate) const PUBLIC: [&str; 2] = ["template_versions", "template_get"];
+
+fn template() -> Value {
+    json!({"name": "bot", "version": 1, "summary": "A chat bot.", "spec": {
+        "workload": "deployment", "image": "bot:1", "replicas": 1,
+        "resources": {"cpu_millis": 100, "memory_mib": 64}}})
+}
 
 fn plan() -> Value {
     json!({"summary": "Half a core.", "cpu_millis": 500, "memory_mib": 512, "hourly_micros": 9000,
@@ -132,6 +147,9 @@ async fn things(front: &Front) -> Vec<Thing> {
         ("org", "acme", id(org)),
         // Plans have no ids, and are no secret: they are what is sold.
         ("plan", "small", "small".to_owned()),
+        // Nor have templates and their versions.
+        ("template", "web", "web".to_owned()),
+        ("version", "1", "1".to_owned()),
     ]
     .into_iter()
     .map(|(placeholder, name, id)| {

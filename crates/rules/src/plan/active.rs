@@ -5,7 +5,7 @@ use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::{Order, ServiceBody};
 use trueup_model::report::Change;
 
-use super::{Action, Observed, Ownership, Plan, incarnation, ownership, terminating};
+use super::{Action, Observed, Ownership, Plan, delete, incarnation, ownership, terminating};
 use crate::diff::first_difference;
 use crate::names;
 use crate::proof::ProofKey;
@@ -47,13 +47,48 @@ pub(super) fn service(
         return Plan::wait("the anchor to be seen");
     };
     let prerequisites = render::service_prerequisites(order, body, &owner, proofs);
-    let workload = [render::service_workload(order, body, &owner, proofs)];
-    for stage in [prerequisites.as_slice(), workload.as_slice()] {
-        if let Some(plan) = write_stage(order, observed, proofs, stage) {
-            return plan;
-        }
+    if let Some(plan) = write_stage(order, observed, proofs, &prerequisites) {
+        return plan;
+    }
+    let workload = render::service_workload(order, body, &owner, proofs);
+    if let Some(plan) = remove_former(order, observed, proofs) {
+        return plan;
+    }
+    if let Some(plan) = write_stage(order, observed, proofs, &[fixed(observed, workload)]) {
+        return plan;
     }
     release_old_anchors(order, body, observed, proofs, ordinal)
+}
+
+/// Takes away workloads and addresses that a former generation had and this one has not: the Job of
+/// another ask, or what a template was before its next version. Data and variables stay.
+fn remove_former(order: &Order, observed: &Observed, proofs: &ProofKey) -> Option<Plan> {
+    let wanted = render::keys(order);
+    let former: Vec<(&ResourceKey, &Value)> = observed
+        .objects
+        .iter()
+        .map(|(key, object)| (key, &**object))
+        .filter(|(key, _)| key.kind.is_workload() || key.kind == Kind::Service)
+        .filter(|(key, _)| !wanted.contains(*key))
+        .filter(|(key, object)| ownership(order, key, object, proofs) == Ownership::Ours)
+        .collect();
+    let (key, _) = former.first()?;
+    let going: Vec<Action> =
+        former.iter().filter(|(_, it)| !terminating(it)).map(|(key, it)| delete(key, it)).collect();
+    Some(if going.is_empty() { Plan::wait(format!("{key} to be gone")) } else { Plan::act(going) })
+}
+
+/// What stands of a Job cannot be changed and cannot drift, so it is taken as it is. A release of
+/// Trueup that writes pods in another way leaves runs alone that were begun by an earlier one.
+fn fixed(observed: &Observed, mut workload: Rendered) -> Rendered {
+    if let (Kind::Job, Some(live)) = (workload.key.kind, observed.objects.get(&workload.key)) {
+        for name in ["template", "completions"] {
+            if let Some(kept) = live["spec"].get(name) {
+                workload.object["spec"][name] = kept.clone();
+            }
+        }
+    }
+    workload
 }
 
 /// Which anchor the children shall hang from: the newest that nobody is deleting.

@@ -4,7 +4,7 @@ use trueup_model::key::ResourceKey;
 use trueup_model::order::{Body, Order};
 
 use super::active::release;
-use super::{Action, Observed, Ownership, Plan, incarnation, ownership, terminating};
+use super::{Action, Observed, Ownership, Plan, delete, ownership, terminating};
 use crate::names;
 use crate::proof::ProofKey;
 
@@ -46,11 +46,6 @@ pub(super) fn plan(order: &Order, observed: &Observed, proofs: &ProofKey) -> Pla
         return Plan::wait(format!("{key} to be gone"));
     }
     Plan::act(vec![Action::VerifyAbsence])
-}
-
-fn delete(key: &ResourceKey, object: &serde_json::Value) -> Action {
-    let (uid, version) = incarnation(object);
-    Action::Delete { key: key.clone(), uid, version }
 }
 
 fn is_anchor(order: &Order, key: &ResourceKey) -> bool {

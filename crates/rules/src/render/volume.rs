@@ -10,22 +10,21 @@ use k8s_openapi::api::core::v1::{
 };
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::{Order, ServiceBody};
-use trueup_model::spec::Volume;
+use trueup_model::spec::{Volume, Workload};
 
 use super::{Rendered, finish, metadata, quantity};
 use crate::names;
 use crate::proof::ProofKey;
 
 pub(super) fn keys(order: &Order, body: &ServiceBody) -> BTreeSet<ResourceKey> {
-    let count = if body.spec.volume.is_some() { body.spec.replicas } else { 0 };
-    (0..count).map(|ordinal| key(order, body, ordinal)).collect()
+    (0..count(body)).map(|ordinal| key(order, body, ordinal)).collect()
 }
 
 pub(super) fn claims(order: &Order, body: &ServiceBody, proofs: &ProofKey) -> Vec<Rendered> {
     let Some(volume) = &body.spec.volume else {
         return Vec::new();
     };
-    (0..body.spec.replicas)
+    (0..count(body))
         .map(|ordinal| {
             let key = key(order, body, ordinal);
             let claim = PersistentVolumeClaim {
@@ -36,6 +35,15 @@ pub(super) fn claims(order: &Order, body: &ServiceBody, proofs: &ProofKey) -> Ve
             finish(key, &claim)
         })
         .collect()
+}
+
+/// A claim for each pod with a name of its own; the runs of a cron or a job share one.
+fn count(body: &ServiceBody) -> u32 {
+    match (&body.spec.volume, body.spec.workload) {
+        (None, _) | (Some(_), Workload::Deployment) => 0,
+        (Some(_), Workload::StatefulSet) => body.spec.replicas,
+        (Some(_), Workload::CronJob | Workload::Job) => 1,
+    }
 }
 
 /// What each pod's claim asks for; also the claim template of the StatefulSet.

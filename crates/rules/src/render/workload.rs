@@ -1,4 +1,4 @@
-//! The workload and its address: Deployment or StatefulSet, and the Service in front of it.
+//! Workloads that serve, and their address: Deployment or StatefulSet, and the Service in front.
 
 use std::collections::BTreeMap;
 
@@ -16,18 +16,34 @@ use trueup_model::order::{Order, ServiceBody};
 use trueup_model::service::DesiredState;
 use trueup_model::spec::{self, Protocol, Workload};
 
-use super::{Rendered, child_metadata, config, finish, quantity, volume};
+use super::{Rendered, child_metadata, config, finish, quantity, runs, volume};
 use crate::names;
 use crate::proof::ProofKey;
 
 /// The user and group that containers run as: never root, and able to write their own volume.
 const USER: i64 = 1000;
 
-pub(super) const fn kind(body: &ServiceBody) -> Kind {
+/// How a cluster with NVIDIA's device plugin spells a GPU.
+const GPU: &str = "nvidia.com/gpu";
+
+const fn kind(body: &ServiceBody) -> Kind {
     match body.spec.workload {
         Workload::Deployment => Kind::Deployment,
         Workload::StatefulSet => Kind::StatefulSet,
+        Workload::CronJob => Kind::CronJob,
+        Workload::Job => Kind::Job,
     }
+}
+
+/// Where the workload stands.
+pub(super) fn key(order: &Order, body: &ServiceBody) -> ResourceKey {
+    let name = match body.spec.workload {
+        Workload::Deployment | Workload::StatefulSet | Workload::CronJob => {
+            body.object_name.clone()
+        }
+        Workload::Job => runs::job_name(body),
+    };
+    ResourceKey::new(kind(body), &order.namespace, &name)
 }
 
 pub(super) fn object(
@@ -36,7 +52,7 @@ pub(super) fn object(
     owner: &OwnerReference,
     proofs: &ProofKey,
 ) -> Rendered {
-    let key = ResourceKey::new(kind(body), &order.namespace, &body.object_name);
+    let key = key(order, body);
     let metadata = child_metadata(order, &key, owner, proofs);
     let replicas = match order.desired {
         DesiredState::Active => i32::try_from(body.spec.replicas).unwrap_or(i32::MAX),
@@ -65,7 +81,7 @@ pub(super) fn object(
                 spec: Some(StatefulSetSpec {
                     replicas: Some(replicas),
                     selector,
-                    service_name: Some(body.object_name.clone()),
+                    service_name: has_address(body).then(|| body.object_name.clone()),
                     template: pod(body),
                     volume_claim_templates: body.spec.volume.as_ref().map(|v| vec![claim(v)]),
                     ..StatefulSetSpec::default()
@@ -73,7 +89,14 @@ pub(super) fn object(
                 ..StatefulSet::default()
             },
         ),
+        Workload::CronJob => runs::cron(order, body, owner, proofs),
+        Workload::Job => runs::job(order, body, owner, proofs),
     }
+}
+
+/// Whether there is anything to call: what listens nowhere has no address.
+pub(super) const fn has_address(body: &ServiceBody) -> bool {
+    !body.spec.ports.is_empty()
 }
 
 pub(super) fn address(
@@ -81,7 +104,10 @@ pub(super) fn address(
     body: &ServiceBody,
     owner: &OwnerReference,
     proofs: &ProofKey,
-) -> Rendered {
+) -> Option<Rendered> {
+    if !has_address(body) {
+        return None;
+    }
     let key = ResourceKey::new(Kind::Service, &order.namespace, &body.object_name);
     let ports = body
         .spec
@@ -104,21 +130,34 @@ pub(super) fn address(
         }),
         ..Service::default()
     };
-    finish(key, &service)
+    Some(finish(key, &service))
 }
 
-fn pod_labels(body: &ServiceBody) -> BTreeMap<String, String> {
+pub(super) fn pod_labels(body: &ServiceBody) -> BTreeMap<String, String> {
     BTreeMap::from([(names::POD_LABEL.to_owned(), body.object_name.clone())])
 }
 
+/// Replaces every pod when it is raised, without changing anything else.
+pub(super) fn restart(body: &ServiceBody) -> BTreeMap<String, String> {
+    let number = Some(body.spec.restart).filter(|number| *number > 0);
+    number.map(|n| (names::RESTART_ANNOTATION.to_owned(), n.to_string())).into_iter().collect()
+}
+
 fn pod(body: &ServiceBody) -> PodTemplateSpec {
+    let mut annotations = restart(body);
+    annotations.insert(names::CONFIG_ANNOTATION.to_owned(), config::fingerprint(body));
+    pod_with(body, annotations)
+}
+
+/// A pod of this service that says this of itself.
+pub(super) fn pod_with(
+    body: &ServiceBody,
+    annotations: BTreeMap<String, String>,
+) -> PodTemplateSpec {
     PodTemplateSpec {
         metadata: Some(ObjectMeta {
             labels: Some(pod_labels(body)),
-            annotations: Some(BTreeMap::from([(
-                names::CONFIG_ANNOTATION.to_owned(),
-                config::fingerprint(body),
-            )])),
+            annotations: (!annotations.is_empty()).then_some(annotations),
             ..ObjectMeta::default()
         }),
         spec: Some(PodSpec {
@@ -144,16 +183,20 @@ fn pod(body: &ServiceBody) -> PodTemplateSpec {
 
 fn container(body: &ServiceBody) -> Container {
     let spec = &body.spec;
-    let amounts = BTreeMap::from([
+    let mut amounts = BTreeMap::from([
         ("cpu".to_owned(), quantity::cpu(spec.resources.cpu_millis)),
         ("memory".to_owned(), quantity::memory(spec.resources.memory_mib)),
     ]);
+    if spec.resources.gpus > 0 {
+        amounts.insert(GPU.to_owned(), quantity::count(spec.resources.gpus));
+    }
     Container {
         name: "main".to_owned(),
         image: Some(spec.image.clone()),
+        command: (!spec.command.is_empty()).then(|| spec.command.clone()),
         args: (!spec.args.is_empty()).then(|| spec.args.clone()),
         env_from: Some(environment(body)),
-        ports: Some(spec.ports.iter().map(container_port).collect()),
+        ports: has_address(body).then(|| spec.ports.iter().map(container_port).collect()),
         readiness_probe: readiness(spec),
         resources: Some(ResourceRequirements {
             requests: Some(amounts.clone()),

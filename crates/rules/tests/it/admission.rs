@@ -110,11 +110,11 @@ fn minecraft() -> (Template, Service) {
 #[test]
 fn what_may_not_change_is_told_together_with_what_is_wrong() {
     let (template, promised) = minecraft();
-    let given = ask(&template, json!({"world_gib": 30, "memory_mib": 1}));
+    let given = ask(&template, json!({"world_gib": 30, "difficulty": 1}));
     let told = breaches(admit(&given, Some(&template), Some(&promised)));
     let expected = [
         ("parameters.world_gib", "cannot change once the service exists; declare a new service"),
-        ("parameters.memory_mib", "must be from 512 to 65536, is 1"),
+        ("parameters.difficulty", "must be a text"),
     ];
     assert_eq!(told, expected.map(|(field, told)| (field.to_owned(), told.to_owned())));
 }

@@ -2,11 +2,14 @@
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use trueup_model::key::Kind;
 use trueup_model::order::{Body, Order};
 use trueup_model::spec::Probe;
+use trueup_rules::names;
 
+use crate::forbidden::SHIPPED;
 use crate::given;
-use crate::manifests::objects;
+use crate::manifests::{objects, pod_template};
 
 /// Not part of any name or label that we write.
 const MARK: &str = "zq9";
@@ -35,12 +38,18 @@ fn hostile() -> impl Strategy<Value = String> {
 
 /// A service that says this text wherever a person or a template may say one.
 fn saying(template: &str, text: &str) -> Order {
-    let promised = given::promised(&given::template(template), json!({"image": "plain"}));
+    let mut asked = json!({"image": "plain"});
+    if template == "cron" {
+        asked["schedule"] = json!("@daily");
+    }
+    let promised = given::promised(&given::template(template), asked);
     let mut order = given::order(&promised);
     if let Body::Service(body) = &mut order.body {
         let spec = &mut body.spec;
         spec.image = text.to_owned();
         spec.args = vec![text.to_owned()];
+        spec.command = vec![text.to_owned(), text.to_owned()];
+        spec.schedule = spec.schedule.take().map(|_| text.to_owned());
         spec.variables.insert("GREETING".to_owned(), text.to_owned());
         spec.probe = Some(Probe::Http { path: text.to_owned() });
         if let Some(volume) = &mut spec.volume {
@@ -48,6 +57,31 @@ fn saying(template: &str, text: &str) -> Order {
         }
     }
     order
+}
+
+/// Every label that an object of a service may have.
+const OUR_KEYS: [&str; 6] = [
+    names::MANAGED_BY,
+    names::ORG_LABEL,
+    names::PROJECT_LABEL,
+    names::SERVICE_LABEL,
+    names::TEMPLATE_LABEL,
+    names::POD_LABEL,
+];
+
+/// A DNS label as RFC 1123 has it.
+fn is_dns(text: &str) -> bool {
+    let inner = text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+    inner && (1..=63).contains(&text.len()) && !text.starts_with('-') && !text.ends_with('-')
+}
+
+/// What Kubernetes takes as the value of a label.
+fn is_label(text: &str) -> bool {
+    let edge = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
+    text.len() <= 63
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+        && edge(text.chars().next())
+        && edge(text.chars().last())
 }
 
 /// Keys, types and lengths, without what the leaves say.
@@ -87,13 +121,16 @@ proptest! {
     #[test]
     fn no_text_changes_the_shape_of_what_is_written(
         text in hostile(),
-        template in prop::sample::select(vec!["web", "minecraft"]),
+        template in prop::sample::select(SHIPPED.to_vec()),
     ) {
         let plain = objects(&saying(template, "plain"));
         let hostile = objects(&saying(template, &text));
         prop_assert_eq!(plain.len(), hostile.len());
         for (plain, hostile) in plain.iter().zip(&hostile) {
-            prop_assert_eq!(&plain.key, &hostile.key);
+            // What a Job is called is made of what it runs, and says nothing of it.
+            if plain.key.kind != Kind::Job {
+                prop_assert_eq!(&plain.key, &hostile.key);
+            }
             prop_assert_eq!(shape(&plain.object), shape(&hostile.object));
         }
     }
@@ -109,6 +146,8 @@ proptest! {
         let expected: Vec<(String, String)> = [
             "ConfigMap/data/GREETING".to_owned(),
             format!("{pod}/args/0"),
+            format!("{pod}/command/0"),
+            format!("{pod}/command/1"),
             format!("{pod}/image"),
             format!("{pod}/readinessProbe/httpGet/path"),
             format!("{pod}/volumeMounts/0/mountPath"),
@@ -117,6 +156,35 @@ proptest! {
         .map(|path| (path, text.clone()))
         .collect();
         prop_assert_eq!(found, expected);
+    }
+
+    /// S20, S22: whatever is said, names, labels and annotations stay ours and stay in bounds.
+    #[test]
+    fn no_text_reaches_a_name_a_label_or_a_selector(
+        text in hostile(),
+        template in prop::sample::select(SHIPPED.to_vec()),
+    ) {
+        for rendered in objects(&saying(template, &text)) {
+            let (object, key) = (&rendered.object, &rendered.key);
+            prop_assert!(is_dns(&key.name) && is_dns(&key.namespace), "{}", key);
+            let mut metadata = vec![&object["metadata"]];
+            metadata.extend(pod_template(&rendered).map(|pod| &pod["metadata"]));
+            metadata.push(&object["spec"]["jobTemplate"]["metadata"]);
+            for one in metadata {
+                for (name, value) in one["labels"].as_object().into_iter().flatten() {
+                    prop_assert!(OUR_KEYS.contains(&name.as_str()), "{key} has the label {name}");
+                    prop_assert!(value.as_str().is_some_and(is_label), "{key} {name}={value}");
+                }
+                for (name, value) in one["annotations"].as_object().into_iter().flatten() {
+                    prop_assert!(name.starts_with("trueup.dev/"), "{key} has {name}");
+                    prop_assert!(!value.to_string().contains(MARK), "{key} {name}={value}");
+                }
+            }
+            let selectors = [&object["spec"]["selector"], &object["spec"]["selector"]["matchLabels"]];
+            for selector in selectors {
+                prop_assert!(!selector.to_string().contains(MARK), "{key}: {selector}");
+            }
+        }
     }
 
     #[test]

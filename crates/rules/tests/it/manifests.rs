@@ -26,11 +26,18 @@ pub(crate) fn objects(order: &Order) -> Vec<Rendered> {
 fn orders() -> Vec<Order> {
     let of =
         |name: &str, parameters| given::order(&given::promised(&given::template(name), parameters));
-    vec![
+    let mut orders = vec![
         of("web", json!({"image": "nginx:1", "variables": {"A": "b"}})),
-        of("minecraft", json!({})),
+        of("cron", json!({"image": "report:1", "schedule": "@daily"})),
         given::project_order(),
-    ]
+    ];
+    for name in ["worker", "gpu-job"] {
+        orders.push(of(name, json!({"image": "work:1"})));
+    }
+    for name in ["minecraft", "postgres", "redis"] {
+        orders.push(of(name, json!({})));
+    }
+    orders
 }
 
 #[test]
@@ -84,24 +91,36 @@ fn owners_are_anchors_of_the_same_namespace_and_volumes_have_none() {
 }
 
 /// Everything a pod of ours ever says; S24 lists what must not be among it.
-const POD_FIELDS: [&str; 5] = [
+const POD_FIELDS: [&str; 7] = [
     "automountServiceAccountToken",
     "containers",
     "enableServiceLinks",
+    "restartPolicy",
     "securityContext",
     "serviceAccountName",
+    "volumes",
 ];
+
+/// The pod that an object would make, if it makes any.
+pub(crate) fn pod_template(rendered: &Rendered) -> Option<&Value> {
+    let spec = &rendered.object["spec"];
+    match rendered.key.kind {
+        Kind::Deployment | Kind::StatefulSet | Kind::Job => Some(&spec["template"]),
+        Kind::CronJob => Some(&spec["jobTemplate"]["spec"]["template"]),
+        _ => None,
+    }
+}
 
 #[test]
 fn pods_ask_for_nothing_privileged() {
     for order in orders() {
-        for Rendered { key, object } in objects(&order) {
-            if !matches!(key.kind, Kind::Deployment | Kind::StatefulSet) {
-                continue;
+        for rendered in objects(&order) {
+            let Some(template) = pod_template(&rendered) else { continue };
+            let Rendered { key, object } = &rendered;
+            let pod = &template["spec"];
+            for field in pod.as_object().unwrap().keys() {
+                assert!(POD_FIELDS.contains(&field.as_str()), "{key} says {field}");
             }
-            let pod = &object["spec"]["template"]["spec"];
-            let fields: Vec<&String> = pod.as_object().unwrap().keys().collect();
-            assert_eq!(fields, POD_FIELDS, "{key}");
             assert_eq!(pod["automountServiceAccountToken"], false);
             assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
             assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
@@ -111,8 +130,10 @@ fn pods_ask_for_nothing_privileged() {
             });
             assert_eq!(container["securityContext"], expected, "{key}");
             assert!(container["ports"][0]["hostPort"].is_null(), "{key}");
-            let labels = &object["spec"]["template"]["metadata"]["labels"];
-            assert_eq!(labels, &object["spec"]["selector"]["matchLabels"], "{key}");
+            let labels = &template["metadata"]["labels"];
+            if matches!(key.kind, Kind::Deployment | Kind::StatefulSet) {
+                assert_eq!(labels, &object["spec"]["selector"]["matchLabels"], "{key}");
+            }
             assert_eq!(labels.as_object().map(|labels| labels.len()), Some(1), "{key}");
         }
     }

@@ -64,10 +64,12 @@ fn a_workload_counts_only_what_its_controller_has_seen() {
         status["observedGeneration"] = generation;
         with_status(status)
     };
-    let expected = WorkloadSeen { wanted: 2, existing: 3, updated: 2, ready: 1, current: true };
+    let expected =
+        WorkloadSeen { wanted: 2, existing: 3, updated: 2, ready: 1, current: true, runs: None };
     assert_eq!(seen(json!(7)), expected);
     assert_eq!(seen(json!(6)), WorkloadSeen { current: false, ..expected });
-    let silent = WorkloadSeen { wanted: 2, existing: 0, updated: 0, ready: 0, current: false };
+    let silent =
+        WorkloadSeen { wanted: 2, existing: 0, updated: 0, ready: 0, current: false, runs: None };
     assert_eq!(with_status(json!({})), silent, "no word at all");
 }
 

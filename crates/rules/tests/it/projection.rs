@@ -40,7 +40,7 @@ pub(crate) fn inputs(previous: Phase) -> Inputs {
 
 /// So many pods of those that are wanted are ready, all of the newest revision.
 pub(crate) fn pods(ready: u32, wanted: u32) -> WorkloadSeen {
-    WorkloadSeen { wanted, existing: wanted, updated: wanted, ready, current: true }
+    WorkloadSeen { wanted, existing: wanted, updated: wanted, ready, current: true, runs: None }
 }
 
 pub(crate) fn troubled(cause: Cause, detail: &str) -> PodSeen {
@@ -48,6 +48,7 @@ pub(crate) fn troubled(cause: Cause, detail: &str) -> PodSeen {
         name: "web-0".to_owned(),
         uid: "u".to_owned(),
         ready: false,
+        ended: None,
         problem: Some(PodProblem { cause, detail: detail.to_owned() }),
         simulated: false,
     }

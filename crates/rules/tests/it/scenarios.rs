@@ -54,7 +54,11 @@ stories! {
     a_change_of_a_variable
     a_change_of_image
     a_claim_is_deleted_by_somebody
+    a_cron_is_made_and_paused
     a_delete_leaves_what_is_not_ours
+    a_job_fails
+    a_job_is_made_and_asked_for_again
+    a_job_of_an_older_release_is_left_alone
     a_minecraft_server_is_deleted
     a_minecraft_server_is_made
     a_project_is_made
@@ -66,6 +70,7 @@ stories! {
     a_stripped_object_is_repaired
     a_variable_is_taken_away
     a_web_service_is_made
+    a_worker_has_no_address
     additions_of_others_are_left_alone
     an_anchor_is_deleted_before_the_next_is_recorded
     an_anchor_is_deleted_by_somebody

@@ -5,7 +5,7 @@ use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::Body;
 use trueup_model::service::DesiredState;
 use trueup_rules::admit::{Admitted, Refused};
-use trueup_rules::names;
+use trueup_rules::{names, render};
 
 use crate::tell::{self, line};
 use crate::world::World;
@@ -158,6 +158,11 @@ fn key(world: &World, word: &str) -> ResourceKey {
             "claim" => at(Kind::PersistentVolumeClaim, &names::claim(base, 0)),
             "deployment" => at(Kind::Deployment, base),
             "statefulset" => at(Kind::StatefulSet, base),
+            "cronjob" => at(Kind::CronJob, base),
+            "job" => match &world.order.body {
+                Body::Project => unreachable!("a project runs nothing"),
+                Body::Service(body) => render::workload_key(&world.order, body),
+            },
             "service" => at(Kind::Service, base),
             "namespace" => at(Kind::Namespace, base),
             "quota" => at(Kind::ResourceQuota, "trueup"),

@@ -27,6 +27,9 @@ impl Server {
             drop_unsaid(&mut after, applied, object);
         }
         overlay(&mut after, object);
+        if let (Kind::Job, Some(before)) = (key.kind, &before) {
+            assert_eq!(before["spec"]["template"], after["spec"]["template"], "{key} is immutable");
+        }
         self.applied.insert(key.clone(), object.clone());
         self.store(key, before.as_ref(), after);
     }
@@ -74,13 +77,17 @@ impl Server {
         let workload = self
             .objects
             .iter()
-            .find(|(key, _)| matches!(key.kind, Kind::Deployment | Kind::StatefulSet))
+            .find(|(key, object)| key.kind.is_workload() && !is_going(object))
             .map(|(key, object)| (key.clone(), object.clone()));
         let Some((key, object)) = workload else {
             self.pods.clear();
             self.let_claims_go();
             return;
         };
+        if matches!(key.kind, Kind::CronJob | Kind::Job) {
+            self.run(&key, object["spec"]["suspend"] == true);
+            return;
+        }
         let replicas = object["spec"]["replicas"].as_u64().unwrap_or(1);
         let generation = object["metadata"]["generation"].clone();
         self.pods =
@@ -91,6 +98,26 @@ impl Server {
                 "updatedReplicas": replicas, "readyReplicas": replicas,
             });
         });
+    }
+
+    /// A Job does its work, and a CronJob has done a run; one that is held back has no pods.
+    fn run(&mut self, key: &ResourceKey, held: bool) {
+        let finished = |object: &Value| object["status"]["conditions"][0]["type"] == "Complete";
+        let done = finished(&self.objects[key]);
+        if held && !done {
+            self.pods.clear();
+        } else {
+            self.pods = vec![ended_pod(&format!("{}-0", key.name))];
+        }
+        let status = match key.kind {
+            Kind::Job if held && !done => {
+                json!({"conditions": [{"type": "Suspended", "status": "True"}]})
+            }
+            Kind::Job => json!({"conditions": [{"type": "Complete", "status": "True"}]}),
+            _ => json!({"lastScheduleTime": "2030-01-01T00:00:00Z",
+                        "lastSuccessfulTime": "2030-01-01T00:00:05Z"}),
+        };
+        self.edit(key, |object| object["status"] = status);
     }
 
     /// The namespace is deleted: everything in it goes, but for what a finalizer holds.
@@ -165,6 +192,11 @@ fn is_going(object: &Value) -> bool {
 fn complete(kind: Kind, object: &mut Value) {
     match kind {
         Kind::Deployment => object["spec"]["progressDeadlineSeconds"] = json!(600),
+        // The server makes the selector of a Job's pods and labels them for it.
+        Kind::Job => {
+            object["spec"]["template"]["metadata"]["labels"]["job-name"] =
+                object["metadata"]["name"].clone();
+        }
         Kind::Service => object["spec"]["clusterIP"] = json!("10.0.0.7"),
         Kind::PersistentVolumeClaim => {
             object["metadata"]["finalizers"] = json!([CLAIM_PROTECTION]);
@@ -179,6 +211,14 @@ fn ready_pod(name: &str) -> Value {
         "metadata": {"name": name, "uid": format!("pod-{name}")},
         "spec": {"nodeName": "simulated-1"},
         "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+    })
+}
+
+fn ended_pod(name: &str) -> Value {
+    json!({
+        "metadata": {"name": name, "uid": format!("pod-{name}")},
+        "spec": {"nodeName": "simulated-1"},
+        "status": {"phase": "Succeeded"},
     })
 }
 

@@ -163,6 +163,10 @@ impl World {
             Action::Delete { key, uid, version } => {
                 self.allow(key);
                 self.server.guarded_delete(key, uid, version);
+                // What we take away ourselves and may need again was not taken by somebody else.
+                if self.order.desired != DesiredState::Deleted {
+                    self.order.recorded.insert(key.clone(), None);
+                }
             }
             Action::ReleaseAnchor { key, version, finalizers, .. } => {
                 self.allow(key);

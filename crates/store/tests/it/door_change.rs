@@ -112,13 +112,14 @@ async fn a_service_is_found_by_name_and_by_id_and_by_nothing_else() {
 #[tokio::test]
 async fn values_are_stored_as_they_are_given_whatever_they_look_like() {
     let stage = Stage::new().await;
-    let mut ask = web("nginx'; drop table services; --");
-    let strange = json!({"A": "'\"\\%_$1 {{x}}", "B": "ünïcode 😀", "_C": "line\nline"});
+    let mut ask = web("nginx:1");
+    let drop = "'; drop table services; --";
+    let strange = json!({"A": "'\"\\%_$1 {{x}}", "B": "ünïcode 😀", "_C": "line\nline", "D": drop});
     ask.parameters.insert("variables".to_owned(), strange);
     let accepted = stage.ask("web", &ask, None, 1).await.unwrap();
     assert_eq!(accepted.row.service.parameters, ask.parameters);
     let row = stage.find("web").await.unwrap();
-    assert_eq!(row.service.spec.image, "nginx'; drop table services; --");
+    assert_eq!(row.service.spec.variables["D"], drop);
     assert_eq!(row.service.spec.variables["A"], "'\"\\%_$1 {{x}}");
     assert_eq!(row.service.desired, DesiredState::Active);
     assert!(unit(&row).to_string().starts_with("svc_"));

@@ -39,6 +39,8 @@ mod stage;
 #[cfg(test)]
 mod storm;
 #[cfg(test)]
+mod template;
+#[cfg(test)]
 mod tenant;
 #[cfg(test)]
 mod token;

@@ -168,6 +168,35 @@ async fn a_uid_is_recorded_when_it_is_first_seen_and_when_it_changes() {
     assert!(events.contains(&"ResourceDeletedExternally".to_owned()), "{events:?}");
 }
 
+/// What Trueup took away for a service that goes on comes back as its own doing; what a deletion
+/// takes away keeps its uid for the receipt.
+#[tokio::test]
+async fn what_is_taken_away_on_purpose_is_forgotten_unless_it_is_for_good() {
+    let stage = Stage::new().await;
+    let lease = stage.lease().await;
+    let row = stage.declare("web", "nginx:1").await.row;
+    stage.db.worker.claim_orders(lease, 10, at(1)).await.unwrap();
+    stage.settle(lease, converged(&row, 1), 10).await;
+    let uid = "select coalesce(uid, 'none') from resources where kind = 'Deployment'";
+    assert_eq!(stage.one::<String>(uid).await, "uid-1");
+
+    let without = || Observation { objects: Vec::new(), ..seen(&row, 1, 1) };
+    let removed = |generation| Report {
+        generation,
+        observation: Some(without()),
+        changes: vec![Change::Removed { key: key(&row) }],
+        ..converged(&row, 1)
+    };
+    stage.settle(lease, removed(1), 11).await;
+    assert_eq!(stage.one::<String>(uid).await, "none");
+
+    stage.settle(lease, converged(&row, 1), 12).await;
+    assert_eq!(stage.one::<String>(uid).await, "uid-1");
+    stage.delete("web").await.unwrap();
+    stage.settle(lease, removed(2), 14).await;
+    assert_eq!(stage.one::<String>(uid).await, "uid-1", "a receipt will want to know");
+}
+
 #[tokio::test]
 async fn one_batch_settles_many_and_skips_what_it_does_not_know() {
     let stage = Stage::new().await;

@@ -210,7 +210,14 @@ pub(crate) fn seen(row: &ServiceRow, generation: i64, ready: u32) -> Observation
             resource_version: "7".to_owned(),
             terminating: false,
         }],
-        workload: Some(WorkloadSeen { wanted: 1, existing: 1, updated: 1, ready, current: true }),
+        workload: Some(WorkloadSeen {
+            wanted: 1,
+            existing: 1,
+            updated: 1,
+            ready,
+            current: true,
+            runs: None,
+        }),
         pods: Vec::new(),
         as_of: at(3),
     }

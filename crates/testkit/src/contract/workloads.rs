@@ -25,7 +25,85 @@ pub(super) const CHECKS: &[(&str, Check)] = &[
     ("a_claim_of_our_own_is_bound_and_held_while_in_use", |at| {
         Box::pin(a_claim_of_our_own_is_bound_and_held_while_in_use(at))
     }),
+    ("a_job_completes_and_takes_its_pods_with_it", |at| {
+        Box::pin(a_job_completes_and_takes_its_pods_with_it(at))
+    }),
+    ("a_job_that_is_held_back_has_no_pods", |at| Box::pin(a_job_that_is_held_back_has_no_pods(at))),
+    ("the_pods_of_a_job_cannot_be_changed", |at| Box::pin(the_pods_of_a_job_cannot_be_changed(at))),
+    ("a_cron_takes_another_schedule", |at| Box::pin(a_cron_takes_another_schedule(at))),
 ];
+
+/// A Job with one pod that ends.
+fn job(at: &Place, name: &str, held: bool) -> (ResourceKey, Value) {
+    let key = at.key(Kind::Job, name);
+    let mut object = labelled(&key);
+    let mut template = workload(name, 1)["template"].clone();
+    template["spec"]["restartPolicy"] = "Never".into();
+    object["spec"] = json!({ "suspend": held, "backoffLimit": 0, "template": template });
+    (key, object)
+}
+
+fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
+    object["status"]["conditions"]
+        .as_array()?
+        .iter()
+        .find(|condition| condition["type"] == kind && condition["status"] == "True")
+}
+
+async fn a_job_completes_and_takes_its_pods_with_it(at: &Place) {
+    let (key, object) = job(at, "train", false);
+    at.apply(&key, &object).await;
+    at.until(&key, "complete", |job| condition(job, "Complete").is_some()).await;
+    let pods = at.until_pods(1).await;
+    assert_eq!(pods[0]["status"]["phase"], "Succeeded");
+    assert_eq!(pods[0]["metadata"]["labels"]["trueup.dev/name"], "train");
+    // What the server filled in is not ours: applying again changes nothing.
+    let before = at.get(&key).await.expect("should be there");
+    assert_eq!(at.apply(&key, &object).await["spec"], before["spec"]);
+    at.delete(&key).await;
+    at.until_gone(&key).await;
+    at.until_pods(0).await;
+}
+
+async fn a_job_that_is_held_back_has_no_pods(at: &Place) {
+    let (key, object) = job(at, "train", true);
+    at.apply(&key, &object).await;
+    at.until(&key, "suspended", |job| condition(job, "Suspended").is_some()).await;
+    at.until_pods(0).await;
+    let (_, object) = job(at, "train", false);
+    at.apply(&key, &object).await;
+    at.until(&key, "complete", |job| condition(job, "Complete").is_some()).await;
+    // A run that has ended may be held back and let go again, and does not run twice.
+    for held in [true, false] {
+        let (_, object) = job(at, "train", held);
+        at.apply(&key, &object).await;
+    }
+    at.until_pods(1).await;
+}
+
+async fn the_pods_of_a_job_cannot_be_changed(at: &Place) {
+    let (key, mut object) = job(at, "train", false);
+    let stored = at.apply(&key, &object).await;
+    // The very same pods are no change, whoever completed them.
+    object["spec"]["template"] = stored["spec"]["template"].clone();
+    at.apply(&key, &object).await;
+    object["spec"]["template"]["spec"]["containers"][0]["image"] = "other:1".into();
+    let refused = at.cluster.apply(&key, &object).await;
+    assert!(matches!(refused, Err(trueup_cluster::CallError::Refused(_))), "{refused:?}");
+}
+
+async fn a_cron_takes_another_schedule(at: &Place) {
+    let key = at.key(Kind::CronJob, "report");
+    let mut object = labelled(&key);
+    let run = job(at, "report", false).1["spec"].clone();
+    object["spec"] = json!({ "schedule": "0 0 1 1 *", "jobTemplate": { "spec": run } });
+    at.apply(&key, &object).await;
+    object["spec"]["schedule"] = "0 0 2 1 *".into();
+    let stored = at.apply(&key, &object).await;
+    assert_eq!(stored["spec"]["schedule"], "0 0 2 1 *");
+    at.delete(&key).await;
+    at.until_gone(&key).await;
+}
 
 /// A small Deployment.
 pub(super) fn deployment(at: &Place, name: &str, replicas: u32) -> (ResourceKey, Value) {

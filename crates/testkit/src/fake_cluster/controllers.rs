@@ -3,7 +3,7 @@
 use trueup_model::key::{Kind, ResourceKey};
 
 use super::state::{Change, State};
-use super::{collect, pods, volumes, workloads};
+use super::{collect, jobs, pods, volumes, workloads};
 
 /// Far more changes than any plan makes: a controller that fights with itself is a mistake here.
 const MOST: usize = 1_000_000;
@@ -25,11 +25,15 @@ fn look(state: &mut State, change: &Change) {
     let key = &change.key;
     match key.kind {
         Kind::Deployment | Kind::StatefulSet => workloads::reconcile(state, key),
+        Kind::Job => jobs::reconcile(state, key),
         Kind::PersistentVolumeClaim if change.gone => volumes::release(state, &change.object),
         Kind::PersistentVolumeClaim => volumes::reconcile(state, key),
         Kind::Pod => {
             for owner in pods::workloads_of(key, &change.object) {
-                workloads::reconcile(state, &owner);
+                match owner.kind {
+                    Kind::Job => jobs::reconcile(state, &owner),
+                    _ => workloads::reconcile(state, &owner),
+                }
             }
             for claim in pods::claims_of(&change.object) {
                 volumes::reconcile(
@@ -45,6 +49,7 @@ fn look(state: &mut State, change: &Change) {
         | Kind::ServiceAccount
         | Kind::ConfigMap
         | Kind::Secret
+        | Kind::CronJob
         | Kind::Service
         | Kind::PersistentVolume => {}
     }

@@ -1,6 +1,7 @@
 //! Pods: how they look when they run, and what they belong to.
 
 use serde_json::{Value, json};
+use trueup_cluster::kube::api_version;
 use trueup_model::key::{Kind, ResourceKey};
 
 /// A pod of a workload, running and ready from the start.
@@ -18,7 +19,7 @@ pub(super) fn running(
         metadata["labels"][name] = (*value).into();
     }
     metadata["ownerReferences"] = json!([{
-        "apiVersion": "apps/v1",
+        "apiVersion": api_version(owner.kind),
         "kind": owner.kind.as_str(),
         "name": owner.name,
         "uid": workload["metadata"]["uid"],
@@ -50,6 +51,23 @@ pub(super) fn running(
         "spec": template["spec"],
         "status": { "phase": "Running", "conditions": conditions, "containerStatuses": statuses },
     })
+}
+
+/// A pod of a run that has ended with this code.
+pub(super) fn ended(owner: &ResourceKey, workload: &Value, code: i64) -> Value {
+    let mut pod = running(owner, workload, &[]);
+    let (phase, reason) = if code == 0 { ("Succeeded", "Completed") } else { ("Failed", "Error") };
+    pod["status"]["phase"] = phase.into();
+    for condition in pod["status"]["conditions"].as_array_mut().into_iter().flatten() {
+        if condition["type"] == "Ready" || condition["type"] == "ContainersReady" {
+            condition["status"] = "False".into();
+        }
+    }
+    for status in pod["status"]["containerStatuses"].as_array_mut().into_iter().flatten() {
+        status["ready"] = false.into();
+        status["state"] = json!({ "terminated": { "exitCode": code, "reason": reason } });
+    }
+    pod
 }
 
 pub(super) fn is_ready(pod: &Value) -> bool {

@@ -9,7 +9,7 @@ use trueup_cluster::kube::api_version;
 use trueup_cluster::{Heard, List, Scope};
 use trueup_model::key::{Kind, ResourceKey};
 
-use super::apply;
+use super::{apply, jobs};
 
 /// Times in a fake cluster count from here, one second for each version.
 const EPOCH: i64 = 1_893_456_000;
@@ -269,6 +269,7 @@ impl State {
                 }
                 object["status"]["phase"] = "Pending".into();
             }
+            Kind::Job => jobs::select(object),
             _ => {}
         }
     }
@@ -315,7 +316,7 @@ fn drop_empty(object: &mut Value, field: &str) {
 }
 
 const fn has_generation(kind: Kind) -> bool {
-    matches!(kind, Kind::Deployment | Kind::StatefulSet | Kind::NetworkPolicy)
+    kind.is_workload() || matches!(kind, Kind::NetworkPolicy)
 }
 
 /// Whether a deletion has to wait: for finalizers, or for the content of a namespace.

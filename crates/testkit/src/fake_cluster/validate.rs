@@ -38,6 +38,8 @@ pub(super) fn object(key: &ResourceKey, object: &Value) -> Result<(), CallError>
     undeclared(key, &object["spec"], ".spec", spec)?;
     match key.kind {
         Kind::Deployment | Kind::StatefulSet => workload(key, &object["spec"]),
+        Kind::Job => run(key, "spec", &object["spec"]),
+        Kind::CronJob => run(key, "spec.jobTemplate.spec", &object["spec"]["jobTemplate"]["spec"]),
         _ => Ok(()),
     }
 }
@@ -71,6 +73,13 @@ pub(super) fn change(key: &ResourceKey, before: &Value, after: &Value) -> Result
                 "spec",
                 "Forbidden: updates to statefulset spec for fields other than 'replicas', 'template' and a few more are forbidden",
             ))
+        }
+        Kind::Job
+            if ["template", "selector", "completions"]
+                .iter()
+                .any(|field| moved(&format!("/spec/{field}"))) =>
+        {
+            Err(refused(key, "spec.template", "Invalid value: field is immutable"))
         }
         Kind::PersistentVolumeClaim
             if without(before, CLAIM_MAY_CHANGE) != without(after, CLAIM_MAY_CHANGE) =>
@@ -116,14 +125,29 @@ fn workload(key: &ResourceKey, spec: &Value) -> Result<(), CallError> {
         let why = "Invalid value: `selector` does not match template `labels`";
         return Err(refused(key, "spec.template.metadata.labels", why));
     }
+    containers(key, "spec", spec)
+}
+
+/// The pods of a run end, so they say that they are not to be started again.
+fn run(key: &ResourceKey, place: &str, spec: &Value) -> Result<(), CallError> {
+    let policy = &spec["template"]["spec"]["restartPolicy"];
+    if policy != "Never" && policy != "OnFailure" {
+        let field = format!("{place}.template.spec.restartPolicy");
+        return Err(refused(key, &field, "Required value: valid values: \"OnFailure\", \"Never\""));
+    }
+    containers(key, place, spec)
+}
+
+fn containers(key: &ResourceKey, place: &str, spec: &Value) -> Result<(), CallError> {
     let containers = spec.pointer("/template/spec/containers").and_then(Value::as_array);
     let Some(containers) = containers.filter(|containers| !containers.is_empty()) else {
-        return Err(refused(key, "spec.template.spec.containers", "Required value"));
+        let field = format!("{place}.template.spec.containers");
+        return Err(refused(key, &field, "Required value"));
     };
     for (index, container) in containers.iter().enumerate() {
         for field in ["name", "image"] {
             if container[field].as_str().is_none_or(str::is_empty) {
-                let place = format!("spec.template.spec.containers[{index}].{field}");
+                let place = format!("{place}.template.spec.containers[{index}].{field}");
                 return Err(refused(key, &place, "Required value"));
             }
         }
@@ -165,6 +189,31 @@ const fn known_fields(kind: Kind) -> (&'static [&'static str], &'static [&'stati
                 "minReadySeconds",
                 "persistentVolumeClaimRetentionPolicy",
                 "ordinals",
+            ],
+        ),
+        Kind::CronJob => (
+            WITH_SPEC,
+            &[
+                "schedule",
+                "timeZone",
+                "concurrencyPolicy",
+                "startingDeadlineSeconds",
+                "successfulJobsHistoryLimit",
+                "failedJobsHistoryLimit",
+                "suspend",
+                "jobTemplate",
+            ],
+        ),
+        Kind::Job => (
+            WITH_SPEC,
+            &[
+                "backoffLimit",
+                "activeDeadlineSeconds",
+                "suspend",
+                "template",
+                "selector",
+                "completions",
+                "parallelism",
             ],
         ),
         Kind::Namespace

@@ -83,7 +83,7 @@ fn phase(data: &Value) -> (Paint, String, String) {
     let phase = text(data, "phase").unwrap_or("unknown");
     let health = text(data, "health").unwrap_or("unknown");
     let paint = match phase {
-        "running" => style::health(health),
+        "running" | "completed" => style::health(health),
         _ => style::phase(phase),
     };
     let detail = match text(data, "message") {

@@ -252,7 +252,7 @@ async fn get_templates(
         return Ok(Exit::Ok);
     }
     show(
-        &templates(&list.items),
+        &templates(&list.items, context.output == Output::Wide),
         list.items.is_empty(),
         context,
         "templates",
@@ -356,19 +356,39 @@ fn clusters(items: &[Cluster], now: Timestamp) -> Table {
     table
 }
 
-fn templates(items: &[Template]) -> Table {
-    let mut table = Table::new(&["NAME", "PARAMETERS", "SUMMARY"]);
+/// Template versions; with all of their parameters where there is room, the needed ones marked.
+pub(crate) fn templates(items: &[Template], wide: bool) -> Table {
+    let mut table = Table::new(if wide {
+        &["NAME", "PLAN", "STATE", "PARAMETERS", "SUMMARY"]
+    } else {
+        &["NAME", "PLAN", "STATE", "SUMMARY"]
+    });
     for template in items {
-        let parameters = template.parameters.as_object();
-        let names: Vec<&str> =
-            parameters.map(|map| map.keys().map(String::as_str).collect()).unwrap_or_default();
-        table.row(vec![
+        let (paint, state) = match &template.deprecated {
+            Some(deprecated) => (Paint::Busy, format!("deprecated: {}", deprecated.instead)),
+            None => (Paint::Good, "published".to_owned()),
+        };
+        let mut cells = vec![
             Cell::plain(&template.name),
-            Cell::new(Paint::Faint, &names.join(", ")),
-            Cell::plain(&template.summary),
-        ]);
+            Cell::plain(template.plan.as_deref().unwrap_or_default()),
+            Cell::new(paint, &state),
+        ];
+        if wide {
+            cells.push(Cell::new(Paint::Faint, &parameter_names(template)));
+        }
+        cells.push(Cell::plain(&template.summary));
+        table.row(cells);
     }
     table
+}
+
+fn parameter_names(template: &Template) -> String {
+    let names = template.parameters.as_object().into_iter().flatten();
+    let marked = names.map(|(name, parameter)| {
+        let needed = parameter.get("default").is_none();
+        if needed { format!("{name}*") } else { name.clone() }
+    });
+    marked.collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

@@ -65,7 +65,7 @@ pub(crate) fn health(text: &str) -> Paint {
 /// The colour of a phase.
 pub(crate) fn phase(text: &str) -> Paint {
     match text {
-        "running" => Paint::Good,
+        "running" | "completed" => Paint::Good,
         "accepted" | "creating" | "updating" | "deleting" => Paint::Busy,
         "blocked" => Paint::Bad,
         _ => Paint::Faint,

@@ -8,13 +8,23 @@ use std::str::FromStr;
 
 use trueup_api::service::Service;
 
-const PHASES: [&str; 8] =
-    ["accepted", "creating", "running", "updating", "paused", "deleting", "blocked", "deleted"];
+const PHASES: [&str; 9] = [
+    "accepted",
+    "creating",
+    "running",
+    "updating",
+    "completed",
+    "paused",
+    "deleting",
+    "blocked",
+    "deleted",
+];
 
 /// What is waited for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Until {
-    /// The current generation runs, and every pod that was promised is ready.
+    /// The current generation runs, and every pod that was promised is ready; or its one run ended
+    /// well.
     Healthy,
     /// Nothing is left to do for the current generation.
     Settled,
@@ -78,6 +88,18 @@ impl Until {
                 service.project, service.name
             ));
         }
+        let failed = service.status.applied_generation == Some(service.generation)
+            && (service.status.phase.as_str(), service.status.health.as_str())
+                == ("completed", "error");
+        if failed && *self == Self::Healthy {
+            let why = service.status.conditions.first().map(|condition| condition.message.as_str());
+            return Verdict::Never(format!(
+                "the run of {}/{} failed: {}",
+                service.project,
+                service.name,
+                why.unwrap_or("no detail given")
+            ));
+        }
         Verdict::NotYet
     }
 
@@ -86,11 +108,15 @@ impl Until {
         let current = status.applied_generation == Some(service.generation);
         let gone = service.desired == "deleted" && status.phase == "deleted";
         match self {
-            Self::Healthy => current && status.phase == "running" && status.health == "healthy",
+            Self::Healthy => {
+                current
+                    && matches!(status.phase.as_str(), "running" | "completed")
+                    && status.health == "healthy"
+            }
             Self::Settled => service.reconciliation == "settled" && (current || gone),
             Self::Deleted => gone,
             Self::Phase(phase) => match phase.as_str() {
-                "running" | "paused" => current && status.phase == *phase,
+                "running" | "completed" | "paused" => current && status.phase == *phase,
                 _ => status.phase == *phase,
             },
         }
@@ -111,6 +137,7 @@ pub(crate) mod tests {
             "accepted_at": "2026-01-01T00:00:00Z", "created_at": "2026-01-01T00:00:00Z",
             "replicas": 2, "cluster": "local", "namespace": "shop-1",
             "object_name": "web-1", "reconciliation": "pending", "watch": "/w",
+            "replicas": 2, "created_at": "2026-01-01T00:00:00Z",
             "status": {
                 "phase": phase, "since": "2026-01-01T00:00:10Z", "health": health,
                 "applied_generation": applied, "conditions": [], "simulated": false,
@@ -132,6 +159,10 @@ pub(crate) mod tests {
             ("running", "running", "degraded", Some(3), true),
             ("running", "running", "degraded", Some(2), false),
             ("creating", "creating", "progressing", None, true),
+            ("healthy", "completed", "healthy", Some(3), true),
+            ("healthy", "completed", "error", Some(3), false),
+            ("completed", "completed", "error", Some(3), true),
+            ("completed", "completed", "healthy", Some(2), false),
             ("blocked", "blocked", "unknown", None, true),
             ("deleted", "deleted", "unknown", Some(2), true),
             ("deleted", "deleting", "unknown", Some(2), false),

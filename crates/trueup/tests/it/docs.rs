@@ -1,4 +1,4 @@
-//! The commands in the README and the guides work as they are written there.
+//! The commands in the README, the guides and the templates' pages work as they are written there.
 //!
 //! Lines that begin with `$ ` in fenced `console` blocks are run in order, all of a document in one
 //! shell as a reader has it, with the shared install as the one on this machine. A line that ends with a backslash goes on in the
@@ -52,11 +52,13 @@ async fn every_command_in_the_documents_works() {
     assert!(ran > 0, "the README shows no command");
 }
 
-/// The README and every guide, in order.
+/// The README, every guide and every template's page, in order.
 fn documents(root: &Path) -> Vec<PathBuf> {
-    let mut found: Vec<PathBuf> = fs::read_dir(root.join("docs/guides"))
-        .map(|folder| folder.flatten().map(|entry| entry.path()).collect())
-        .unwrap_or_default();
+    let mut found: Vec<PathBuf> = ["docs/guides", "docs/templates"]
+        .iter()
+        .filter_map(|folder| fs::read_dir(root.join(folder)).ok())
+        .flat_map(|folder| folder.flatten().map(|entry| entry.path()))
+        .collect();
     found.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
     found.sort();
     found.insert(0, root.join("README.md"));

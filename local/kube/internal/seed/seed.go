@@ -26,6 +26,14 @@ const (
 	provisioner  = "kubernetes.io/host-path"
 )
 
+// The one simulated node with GPUs: its name, what it has, and how a cluster with a device plugin
+// spells the resource.
+const (
+	gpuNode     = "simulated-gpu-1"
+	gpuResource = core.ResourceName("nvidia.com/gpu")
+	gpuCount    = "8"
+)
+
 // Apply creates what is missing. Nodes that exist are left as they are, also when fewer are asked for:
 // pods may run on them.
 func Apply(ctx context.Context, client kubernetes.Interface, nodes int) error {
@@ -33,11 +41,20 @@ func Apply(ctx context.Context, client kubernetes.Interface, nodes int) error {
 		return fmt.Errorf("cannot create the storage class %s: %w", storageClass, err)
 	}
 	for number := 1; number <= nodes; number++ {
-		node := simulatedNode(fmt.Sprintf("simulated-%d", number))
-		_, err := client.CoreV1().Nodes().Create(ctx, node, meta.CreateOptions{})
-		if err != nil && !errors.IsAlreadyExists(err) {
-			return fmt.Errorf("cannot create the node %s: %w", node.Name, err)
+		if err := createNode(ctx, client, simulatedNode(fmt.Sprintf("simulated-%d", number))); err != nil {
+			return err
 		}
+	}
+	node := simulatedNode(gpuNode)
+	node.Status.Capacity[gpuResource] = resource.MustParse(gpuCount)
+	node.Status.Allocatable = node.Status.Capacity
+	return createNode(ctx, client, node)
+}
+
+func createNode(ctx context.Context, client kubernetes.Interface, node *core.Node) error {
+	_, err := client.CoreV1().Nodes().Create(ctx, node, meta.CreateOptions{})
+	if err != nil && !errors.IsAlreadyExists(err) {
+		return fmt.Errorf("cannot create the node %s: %w", node.Name, err)
 	}
 	return nil
 }

@@ -1,0 +1,173 @@
+//! Workloads that end: the CronJob, which runs by the clock, and the Job, which runs once.
+//!
+//! A Job's pods cannot be changed once it is there, so another run is another Job. Its name is made
+//! of what it runs: the same ask never runs twice, and pausing or a new release of Trueup does not
+//! start a finished run again.
+
+use k8s_openapi::api::batch::v1::{CronJob, CronJobSpec, Job, JobSpec, JobTemplateSpec};
+use k8s_openapi::api::core::v1::{
+    PersistentVolumeClaimVolumeSource, PodSpec, PodTemplateSpec, Volume,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use trueup_model::key::{Kind, ResourceKey};
+use trueup_model::order::{Order, ServiceBody};
+use trueup_model::service::DesiredState;
+use trueup_model::spec::Spec;
+
+use super::{Rendered, child_metadata, digest, finish, workload};
+use crate::names;
+use crate::proof::ProofKey;
+
+/// How many finished runs stay to be looked at: one of each kind.
+const HISTORY: i32 = 1;
+
+/// How late a run may start before it counts as missed. Without a bound, a long pause would be
+/// followed by an error instead of the next run.
+const MAY_START_LATE_S: i64 = 300;
+
+/// Letters of a digest in a Job's name: enough that two asks of one service never meet.
+const DIGEST: usize = 10;
+
+pub(super) fn cron(
+    order: &Order,
+    body: &ServiceBody,
+    owner: &OwnerReference,
+    proofs: &ProofKey,
+) -> Rendered {
+    let key = ResourceKey::new(Kind::CronJob, &order.namespace, &body.object_name);
+    let cron = CronJob {
+        metadata: child_metadata(order, &key, owner, proofs),
+        spec: CronJobSpec {
+            schedule: body.spec.schedule.clone().unwrap_or_default(),
+            time_zone: Some("Etc/UTC".to_owned()),
+            concurrency_policy: Some("Forbid".to_owned()),
+            starting_deadline_seconds: Some(MAY_START_LATE_S),
+            successful_jobs_history_limit: Some(HISTORY),
+            failed_jobs_history_limit: Some(HISTORY),
+            suspend: Some(rests(order)),
+            job_template: JobTemplateSpec {
+                metadata: Some(ObjectMeta {
+                    labels: Some(workload::pod_labels(body)),
+                    ..ObjectMeta::default()
+                }),
+                spec: Some(run(body)),
+            },
+        },
+        ..CronJob::default()
+    };
+    finish(key, &cron)
+}
+
+pub(super) fn job(
+    order: &Order,
+    body: &ServiceBody,
+    owner: &OwnerReference,
+    proofs: &ProofKey,
+) -> Rendered {
+    let key = ResourceKey::new(Kind::Job, &order.namespace, &job_name(body));
+    let job = Job {
+        metadata: child_metadata(order, &key, owner, proofs),
+        spec: Some(JobSpec { suspend: Some(rests(order)), ..run(body) }),
+        ..Job::default()
+    };
+    finish(key, &job)
+}
+
+/// The name of the Job that carries what is asked now.
+pub(super) fn job_name(body: &ServiceBody) -> String {
+    names::job(&body.object_name, &ask(&body.spec)[..DIGEST])
+}
+
+/// A digest of what a run does. How many runs there are and when, and what the size is called, is
+/// no part of it.
+fn ask(spec: &Spec) -> String {
+    let mut ask = serde_json::to_value(spec).expect("a spec should become JSON");
+    if let Some(ask) = ask.as_object_mut() {
+        for name in ["replicas", "schedule", "plan"] {
+            ask.remove(name);
+        }
+    }
+    digest(&ask)
+}
+
+fn rests(order: &Order) -> bool {
+    match order.desired {
+        DesiredState::Active => false,
+        DesiredState::Paused | DesiredState::Deleted => true,
+    }
+}
+
+fn run(body: &ServiceBody) -> JobSpec {
+    JobSpec {
+        backoff_limit: Some(i32::try_from(body.spec.retries).unwrap_or(i32::MAX)),
+        active_deadline_seconds: body.spec.time_limit_s.map(i64::from),
+        template: pod(body),
+        ..JobSpec::default()
+    }
+}
+
+/// The pod of a run: as any other, but started once and with its disk named in it.
+///
+/// Variables are read when a run starts, so it says nothing of what they are now.
+fn pod(body: &ServiceBody) -> PodTemplateSpec {
+    let pod = workload::pod_with(body, workload::restart(body));
+    PodTemplateSpec {
+        spec: Some(PodSpec {
+            restart_policy: Some("Never".to_owned()),
+            volumes: body.spec.volume.as_ref().map(|_| vec![disk(body)]),
+            ..pod.spec.unwrap_or_default()
+        }),
+        ..pod
+    }
+}
+
+fn disk(body: &ServiceBody) -> Volume {
+    Volume {
+        name: names::VOLUME.to_owned(),
+        persistent_volume_claim: Some(PersistentVolumeClaimVolumeSource {
+            claim_name: names::claim(&body.object_name, 0),
+            ..PersistentVolumeClaimVolumeSource::default()
+        }),
+        ..Volume::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn spec(change: &serde_json::Value) -> Spec {
+        let mut spec = json!({
+            "workload": "job", "image": "train:1", "replicas": 1,
+            "resources": {"cpu_millis": 100, "memory_mib": 64},
+        });
+        for (name, value) in change.as_object().into_iter().flatten() {
+            spec[name] = value.clone();
+        }
+        serde_json::from_value(spec).expect("a spec")
+    }
+
+    #[test]
+    fn a_run_is_known_by_what_it_does() {
+        let base = ask(&spec(&json!({})));
+        for same in [json!({"plan": "large"}), json!({"replicas": 2}), json!({"variables": {}})] {
+            assert_eq!(ask(&spec(&same)), base, "{same}");
+        }
+        for other in [
+            json!({"image": "train:2"}),
+            json!({"args": ["--epochs=2"]}),
+            json!({"restart": 1}),
+            json!({"variables": {"SEED": "1"}}),
+            json!({"resources": {"cpu_millis": 100, "memory_mib": 64, "gpus": 1}}),
+        ] {
+            assert_ne!(ask(&spec(&other)), base, "{other}");
+        }
+    }
+
+    /// A finished run would start again if a release of Trueup gave it another name.
+    #[test]
+    fn the_name_of_a_run_never_changes() {
+        assert_eq!(ask(&spec(&json!({})))[..DIGEST], *"d3a72e37dc");
+    }
+}

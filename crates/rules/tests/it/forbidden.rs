@@ -1,0 +1,211 @@
+//! S24: no template and no parameter can make a pod that asks for more than it may have.
+//!
+//! The deny list is written out here on its own: it is a second opinion on what `render` does, not
+//! a repetition of it.
+
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+use trueup_model::order::Body;
+use trueup_model::template::{Parameter, ParameterKind, Template};
+use trueup_rules::render::Rendered;
+use trueup_rules::template;
+
+use crate::given;
+use crate::manifests::{objects, pod_template};
+
+pub(crate) const SHIPPED: [&str; 7] =
+    ["web", "worker", "cron", "postgres", "redis", "minecraft", "gpu-job"];
+
+/// Never a key anywhere in a pod, whatever its value.
+const NEVER: [&str; 32] = [
+    "hostNetwork",
+    "hostPID",
+    "hostIPC",
+    "hostUsers",
+    "hostPort",
+    "hostIP",
+    "hostAliases",
+    "hostPath",
+    "privileged",
+    "procMount",
+    "sysctls",
+    "seLinuxOptions",
+    "windowsOptions",
+    "appArmorProfile",
+    "nodeName",
+    "nodeSelector",
+    "tolerations",
+    "affinity",
+    "priorityClassName",
+    "priority",
+    "runtimeClassName",
+    "schedulerName",
+    "ephemeralContainers",
+    "initContainers",
+    "lifecycle",
+    "shareProcessNamespace",
+    "csi",
+    "nfs",
+    "projected",
+    "downwardAPI",
+    "volumeDevices",
+    "imagePullSecrets",
+];
+
+fn keys<'a>(value: &'a Value, found: &mut Vec<(&'a String, &'a Value)>) {
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map {
+                found.push((key, value));
+                keys(value, found);
+            }
+        }
+        Value::Array(list) => list.iter().for_each(|value| keys(value, found)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Everything that is wrong with the pod of an object, by the list.
+fn forbidden(rendered: &Rendered) -> Vec<String> {
+    let Some(template) = pod_template(rendered) else { return Vec::new() };
+    let pod = &template["spec"];
+    let mut found = Vec::new();
+    keys(pod, &mut found);
+    let mut wrong: Vec<String> = found
+        .iter()
+        .filter(|(key, _)| NEVER.contains(&key.as_str()))
+        .map(|(key, value)| format!("{key}: {value}"))
+        .collect();
+    let mut must = |holds: bool, what: &str| {
+        if !holds {
+            wrong.push(what.to_owned());
+        }
+    };
+    must(pod["securityContext"]["runAsNonRoot"] == true, "runs as root");
+    must(pod["securityContext"]["runAsUser"].as_u64() > Some(0), "runs as user 0");
+    must(pod["securityContext"]["seccompProfile"]["type"] == "RuntimeDefault", "is unconfined");
+    must(pod["serviceAccountName"] == "trueup-workload", "has another account");
+    must(pod["automountServiceAccountToken"] == false, "has a token");
+    for volume in pod["volumes"].as_array().into_iter().flatten() {
+        let ours = volume["persistentVolumeClaim"]["claimName"]
+            .as_str()
+            .is_some_and(|claim| claim.starts_with("data-"));
+        must(ours && volume.as_object().is_some_and(|it| it.len() == 2), "has a strange volume");
+    }
+    let containers = pod["containers"].as_array().expect("containers");
+    must(containers.len() == 1, "has more than one container");
+    for container in containers {
+        let context = &container["securityContext"];
+        let capabilities = &context["capabilities"];
+        must(context["allowPrivilegeEscalation"] == false, "may escalate");
+        must(*capabilities == json!({"drop": ["ALL"]}), "has capabilities");
+        must(context.as_object().is_some_and(|it| it.len() == 2), "has a strange context");
+        must(container["resources"]["limits"].is_object(), "has no limits");
+        must(
+            container["resources"]["limits"] == container["resources"]["requests"],
+            "may use more than it pays",
+        );
+        must(container["env"].is_null(), "reads from the cluster");
+    }
+    wrong
+}
+
+/// Values for a parameter: good ones, bad ones, and ones that want to be something else.
+fn value(parameter: &Parameter) -> BoxedStrategy<Value> {
+    let hostile = prop::sample::select(vec![
+        json!({"securityContext": {"privileged": true}}),
+        json!([{"name": "x", "image": "y", "privileged": true}]),
+        json!("x\n  hostNetwork: true"),
+        json!("---\nkind: Pod"),
+        json!(null),
+        json!(true),
+        json!(-1),
+    ]);
+    let low = parameter.minimum.unwrap_or(0);
+    let high = parameter.maximum.unwrap_or(100);
+    let good = match parameter.kind {
+        ParameterKind::Integer => (low..=high).prop_map(|n| json!(n)).boxed(),
+        ParameterKind::Boolean => any::<bool>().prop_map(|b| json!(b)).boxed(),
+        ParameterKind::List => {
+            prop::collection::vec("\\PC{0,20}", 0..4).prop_map(|list| json!(list)).boxed()
+        }
+        ParameterKind::Map => prop::collection::btree_map("[A-Z_]{1,8}", "\\PC{0,20}", 0..4)
+            .prop_map(|map| json!(map))
+            .boxed(),
+        ParameterKind::String => match (&parameter.choices, parameter.sets.as_str()) {
+            (Some(choices), _) => {
+                prop::sample::select(choices.clone()).prop_map(|c| json!(c)).boxed()
+            }
+            (None, "/image") => "[a-z]{1,8}(:[a-z0-9]{1,5})?".prop_map(|t| json!(t)).boxed(),
+            (None, "/schedule") => {
+                "[0-5]?[0-9] \\*(/[1-9])? \\* \\* [0-6]".prop_map(|t| json!(t)).boxed()
+            }
+            (None, _) => "/?[a-z]{1,8}".prop_map(|t| json!(t)).boxed(),
+        },
+    };
+    prop_oneof![9 => good, 1 => hostile].boxed()
+}
+
+fn asked() -> impl Strategy<Value = (Template, Map<String, Value>)> {
+    prop::sample::select(SHIPPED.to_vec()).prop_flat_map(|name| {
+        let template = given::template(name);
+        let values: Vec<BoxedStrategy<Option<(String, Value)>>> = template
+            .parameters
+            .iter()
+            .map(|(name, parameter)| {
+                let name = name.clone();
+                let needed = parameter.default.is_none();
+                let chance = if needed { 0.99 } else { 0.6 };
+                prop::option::weighted(chance, value(parameter))
+                    .prop_map(move |value| value.map(|value| (name.clone(), value)))
+                    .boxed()
+            })
+            .collect();
+        values.prop_map(move |given| (template.clone(), given.into_iter().flatten().collect()))
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_parameter_makes_a_pod_that_asks_for_more((template, asked) in asked()) {
+        if let Ok(spec) = template::resolve(&template, &asked) {
+            let mut promised = given::promised(&given::template("redis"), json!({}));
+            promised.template = template.reference();
+            promised.spec = spec;
+            for rendered in objects(&given::order(&promised)) {
+                prop_assert_eq!(forbidden(&rendered), Vec::<String>::new(), "{}", rendered.key);
+            }
+        }
+    }
+}
+
+/// The list finds what it is for: each entry is planted once and found.
+#[test]
+fn what_is_forbidden_is_found_wherever_it_hides() {
+    let promised = given::promised(&given::template("web"), json!({"image": "a"}));
+    let order = given::order(&promised);
+    assert!(matches!(order.body, Body::Service(_)));
+    let deployment = objects(&order).pop().expect("a workload");
+    assert_eq!(forbidden(&deployment), Vec::<String>::new());
+    for key in NEVER {
+        for place in ["/spec/template/spec", "/spec/template/spec/containers/0"] {
+            let mut planted = deployment.clone();
+            planted.object.pointer_mut(place).expect("a place")[key] = json!({});
+            assert!(!forbidden(&planted).is_empty(), "{key} in {place}");
+        }
+    }
+    let twists: [(&str, Value); 5] = [
+        ("/spec/template/spec/securityContext/runAsUser", json!(0)),
+        ("/spec/template/spec/containers/0/securityContext/capabilities", json!({"add": ["ALL"]})),
+        ("/spec/template/spec/containers/0/resources/limits", json!({})),
+        ("/spec/template/spec/serviceAccountName", json!("default")),
+        ("/spec/template/spec/automountServiceAccountToken", json!(true)),
+    ];
+    for (place, value) in twists {
+        let mut twisted = deployment.clone();
+        *twisted.object.pointer_mut(place).expect("a place") = value;
+        assert!(!forbidden(&twisted).is_empty(), "{place}");
+    }
+}

@@ -1,0 +1,56 @@
+//! What a former generation had and this one has not goes; what it left as data stays.
+
+use serde_json::json;
+use trueup_model::key::Kind;
+use trueup_model::order::Body;
+use trueup_model::report::Outcome;
+use trueup_rules::plan::Action;
+
+use crate::given;
+use crate::world::World;
+
+/// A service that ran, and whose next generation listens nowhere any more.
+fn without_ports() -> World {
+    let mut world = World::service(given::template("redis"), json!({}));
+    world.reconcile();
+    world.server.catch_up();
+    world.reconcile();
+    world.order.generation = 2;
+    if let Body::Service(body) = &mut world.order.body {
+        body.spec.ports.clear();
+        body.spec.probe = None;
+    }
+    world
+}
+
+#[test]
+fn an_address_that_is_not_wanted_any_more_is_removed() {
+    let mut world = without_ports();
+    let pass = world.reconcile();
+    assert_eq!(pass.outcome, Outcome::Converged);
+    let gone: Vec<Kind> = pass
+        .rounds
+        .iter()
+        .flatten()
+        .filter_map(|action| match action {
+            Action::Delete { key, .. } => Some(key.kind),
+            Action::Apply { .. } | Action::ReleaseAnchor { .. } | Action::VerifyAbsence => None,
+        })
+        .collect();
+    assert_eq!(gone, [Kind::Service]);
+    let kinds: Vec<Kind> = world.server.objects.keys().map(|key| key.kind).collect();
+    assert!(kinds.contains(&Kind::PersistentVolumeClaim) && !kinds.contains(&Kind::Service));
+    assert_eq!(world.plan().actions, [], "and then it is quiet");
+}
+
+#[test]
+fn what_somebody_else_put_in_its_place_is_left_alone() {
+    let mut world = without_ports();
+    let key = world.server.objects.keys().find(|key| key.kind == Kind::Service).cloned();
+    let key = key.expect("a Service");
+    world.server.delete(&key);
+    world.server.edit(&key, |theirs| theirs["spec"] = json!({"clusterIP": "10.0.0.9"}));
+    let pass = world.reconcile();
+    assert_eq!(pass.outcome, Outcome::Converged);
+    assert!(world.server.objects.contains_key(&key));
+}

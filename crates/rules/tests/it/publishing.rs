@@ -1,0 +1,219 @@
+//! What may be published as a template, as a table; and what its schema says of it.
+
+use serde_json::{Value, json};
+use trueup_model::template::Template;
+use trueup_rules::template::{check, follows, refuses_new, resolve, schema};
+
+use crate::forbidden::SHIPPED;
+use crate::given;
+
+/// A small template of everything, changed at one pointer.
+fn template(pointer: &str, value: Value) -> Template {
+    let mut whole = json!({
+        "name": "bot", "version": 1, "summary": "A chat bot.",
+        "parameters": {
+            "image": {"type": "string", "description": "The image.", "sets": "/image"},
+            "loud": {"type": "boolean", "description": "Whether it shouts.", "default": false,
+                     "sets": "/variables/LOUD", "mutable": true},
+            "rooms": {"type": "integer", "description": "How many rooms.", "default": 3,
+                      "minimum": 1, "maximum": 9, "sets": "/variables/ROOMS", "mutable": true},
+            "words": {"type": "list", "description": "What it says.", "default": ["hi"],
+                      "sets": "/args", "mutable": true},
+        },
+        "spec": {
+            "workload": "deployment", "image": "", "replicas": 1, "args": [],
+            "variables": {"LOUD": "false", "ROOMS": "3"},
+            "resources": {"cpu_millis": 100, "memory_mib": 64},
+        },
+    });
+    if let Some((parent, last)) = pointer.rsplit_once('/') {
+        whole.pointer_mut(parent).expect("a place")[last] = value;
+    }
+    serde_json::from_value(whole).expect("a template")
+}
+
+fn good() -> Template {
+    template("", Value::Null)
+}
+
+#[test]
+fn everything_that_is_shipped_may_be_published() {
+    for name in SHIPPED {
+        assert_eq!(check(&given::template(name)), [], "{name}");
+    }
+    assert_eq!(check(&good()), []);
+}
+
+#[test]
+fn each_mistake_is_told_where_it_is() {
+    let parameter = |sets: &str| json!({"type": "string", "description": "x", "sets": sets});
+    let number = |sets: &str, high: i64| json!({"type": "integer", "description": "x", "minimum": 1, "maximum": high, "sets": sets});
+    let table = [
+        ("/version", json!(0), "version", "at least 1"),
+        ("/summary", json!(""), "summary", "a sentence"),
+        ("/summary", json!("a\nb"), "summary", "a sentence"),
+        (
+            "/deprecated",
+            json!({"at": "2030-01-01T00:00:00Z", "instead": "x"}),
+            "deprecated",
+            "leave",
+        ),
+        ("/images", json!({"allow": ["*"]}), "images.allow", "neither a repository"),
+        ("/parameters/x", parameter("/workload"), "parameters.x", "not the user's to set"),
+        ("/parameters/x", parameter("/resources/cpu_millis"), "parameters.x", "not the user's"),
+        ("/parameters/x", parameter("/resources/gpus"), "parameters.x", "not the user's"),
+        ("/parameters/x", parameter("/generated_secrets/0"), "parameters.x", "not the user's"),
+        ("/parameters/x", parameter("/plan"), "parameters.x", "not the user's"),
+        ("/parameters/x", parameter("/restart"), "parameters.x", "not the user's"),
+        ("/parameters/x", parameter("/volume/path"), "parameters.x", "not the user's"),
+        ("/parameters/x", parameter("/ports/0/name"), "parameters.x", "not the user's"),
+        ("/parameters/x", parameter(""), "parameters.x", "not the user's"),
+        ("/parameters/x", parameter("/"), "parameters.x", "not the user's"),
+        ("/parameters/x", parameter("/variables/a~1b"), "parameters.x", "not the user's"),
+        ("/parameters/x", parameter("/variables/NEW"), "parameters.x", "not in the spec"),
+        ("/parameters/x", parameter("/ports/0/port"), "parameters.x", "takes integer"),
+        ("/parameters/x", parameter("/image"), "parameters.x", "sets `/image`, as `image` does"),
+        ("/parameters/X", parameter("/variables/LOUD"), "parameters.X", "must be called by"),
+        (
+            "/parameters/rooms/default",
+            json!(10),
+            "parameters.rooms",
+            "a default that must be from 1",
+        ),
+        ("/parameters/rooms/minimum", json!(10), "parameters.rooms", "in order"),
+        ("/parameters/rooms/enum", json!(["a"]), "parameters.rooms", "enum is only for a string"),
+        ("/parameters/loud/maximum", json!(1), "parameters.loud", "only for an integer"),
+        ("/parameters/loud/maxLength", json!(1), "parameters.loud", "only for a string"),
+        ("/parameters/image/enum", json!([]), "parameters.image", "1 to 100 choices"),
+        ("/parameters/image/maxLength", json!(0), "parameters.image", "from 1 to 32768"),
+        ("/parameters/x", number("/replicas", 5_000_000_000), "parameters.x", "in order"),
+        ("/spec/workload", json!("daemon_set"), "spec", "unknown variant"),
+        ("/spec/privileged", json!(true), "spec", "unknown field `privileged`"),
+        ("/spec/replicas", json!(null), "spec", "null"),
+        ("/spec/schedule", json!("@daily"), "spec", "only for a cron_job"),
+        ("/spec/variables/B B", json!(""), "spec", "not a variable's name"),
+        ("/spec/resources/memory_mib", json!(0), "spec", "at least 1"),
+        ("/spec/volume", json!({"size_gib": 1, "path": "/data"}), "spec", "use a stateful_set"),
+    ];
+    for (pointer, value, field, message) in table {
+        let told = check(&template(pointer, value.clone()));
+        let found =
+            told.iter().any(|breach| breach.field == field && breach.message.contains(message));
+        assert!(found, "{pointer} = {value}: {told:#?}");
+    }
+}
+
+#[test]
+fn the_ends_of_a_range_must_be_good_too() {
+    let mut web = given::template("web");
+    web.parameters.get_mut("port").expect("a port").maximum = Some(70_000);
+    let told = check(&web);
+    assert!(told.iter().any(|breach| breach.message.contains("70000")), "{told:?}");
+
+    let mut redis = given::template("redis");
+    redis.parameters.get_mut("disk_gib").expect("a size").minimum = Some(0);
+    let told = check(&redis);
+    assert_eq!(told[0].field, "parameters.disk_gib", "{told:?}");
+}
+
+#[test]
+fn truths_numbers_and_lists_are_placed_as_what_their_place_takes() {
+    let asked = json!({"image": "bot:1", "loud": true, "rooms": 7, "words": ["a b", "{{ c }}"]});
+    let spec = resolve(&good(), &given::parameters(asked)).unwrap();
+    assert_eq!(spec.variables["LOUD"], "true");
+    assert_eq!(spec.variables["ROOMS"], "7");
+    assert_eq!(spec.args, ["a b", "{{ c }}"]);
+    for (asked, message) in [
+        (json!({"loud": "yes"}), "must be true or false"),
+        (json!({"words": "hi"}), "must be a list of texts"),
+        (json!({"words": ["hi", 1]}), "number 2 must be a text"),
+        (json!({"words": ["\u{0}"]}), "no NUL"),
+        (json!({"words": vec!["x"; 101]}), "at most 100 texts"),
+    ] {
+        let mut asked = given::parameters(asked);
+        asked.insert("image".to_owned(), json!("bot:1"));
+        let told = resolve(&good(), &asked).unwrap_err();
+        assert!(told[0].message.contains(message), "{told:?}");
+    }
+}
+
+#[test]
+fn what_the_platform_refuses_is_told_at_the_parameter_that_said_it() {
+    let cron = given::template("cron");
+    let asked = json!({"image": "Not An Image", "schedule": "61 * * * *", "retries": 11});
+    let told = resolve(&cron, &given::parameters(asked)).unwrap_err();
+    let mut fields: Vec<&str> = told.iter().map(|breach| breach.field.as_str()).collect();
+    fields.sort_unstable();
+    assert_eq!(fields, ["parameters.image", "parameters.retries", "parameters.schedule"]);
+    let secret = json!({"image": "a", "schedule": "@daily", "variables": {"APP_KEY": "mine"}});
+    let told = resolve(&cron, &given::parameters(secret)).unwrap_err();
+    assert_eq!(told[0].field, "parameters.variables");
+    assert!(told[0].message.contains("a secret that Trueup generates"), "{told:?}");
+}
+
+#[test]
+fn a_policy_on_images_holds_for_whoever_names_one() {
+    let strict = template("/images", json!({"allow": ["registry.example/bots/"]}));
+    assert_eq!(check(&strict), []);
+    let asked = |image: &str| resolve(&strict, &given::parameters(json!({"image": image})));
+    assert!(asked("registry.example/bots/one:1").is_ok());
+    let told = asked("evil.example/bots/one:1").unwrap_err();
+    assert_eq!(told[0].field, "parameters.image");
+    assert!(told[0].message.contains("registry.example/bots/"), "{told:?}");
+
+    let pinned = template("/images", json!({"require_digest": true}));
+    assert_eq!(check(&pinned), []);
+    let told = resolve(&pinned, &given::parameters(json!({"image": "bot:1"}))).unwrap_err();
+    assert!(told[0].message.contains("by its digest"), "{told:?}");
+}
+
+#[test]
+fn what_is_deprecated_says_what_to_use_instead() {
+    assert_eq!(refuses_new(&good()), None);
+    let old =
+        template("/deprecated", json!({"at": "2030-01-01T00:00:00Z", "instead": "use `bot@2`"}));
+    let told = refuses_new(&old).expect("a refusal");
+    assert_eq!(told.field, "template");
+    assert!(told.message.contains("`bot@1`") && told.message.ends_with("use `bot@2`"), "{told:?}");
+    assert!(
+        resolve(&old, &given::parameters(json!({"image": "a"}))).is_ok(),
+        "what exists goes on"
+    );
+}
+
+#[test]
+fn a_schema_says_what_is_taken() {
+    let schema = schema(&good());
+    assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
+    assert_eq!(schema["properties"]["template"]["const"], "bot@1");
+    let parameters = &schema["properties"]["parameters"];
+    assert_eq!(parameters["required"], json!(["image"]));
+    assert_eq!(parameters["additionalProperties"], false);
+    let of = |name: &str| parameters["properties"][name].clone();
+    assert_eq!(of("rooms")["type"], "integer");
+    assert_eq!((&of("rooms")["minimum"], &of("rooms")["maximum"]), (&json!(1), &json!(9)));
+    assert_eq!(of("rooms")["default"], 3);
+    assert_eq!(of("loud")["type"], "boolean");
+    assert_eq!(of("words")["items"]["type"], "string");
+    assert_eq!(of("image")["x-trueup-fixed"], true);
+    assert_eq!(of("rooms").get("x-trueup-fixed"), None);
+}
+
+#[test]
+fn the_next_version_keeps_what_a_running_service_cannot_change() {
+    let old = given::template("redis");
+    let next = |change: fn(&mut Value)| {
+        let mut next = old.clone();
+        next.version = 2;
+        change(&mut next.spec);
+        follows(&old, &next).into_iter().map(|breach| breach.message).collect::<Vec<_>>()
+    };
+    assert_eq!(next(|spec| spec["image"] = json!("redis:9")), Vec::<String>::new());
+    assert_eq!(next(|spec| spec["volume"]["size_gib"] = json!(9)), Vec::<String>::new());
+    let told = next(|spec| spec["workload"] = json!("deployment"));
+    assert!(told[0].contains("must stay \"stateful_set\""), "{told:?}");
+    let told = next(|spec| spec["volume"]["path"] = json!("/other"));
+    assert!(told[0].contains("must stay \"/data\""), "{told:?}");
+    let told = next(|spec| spec["volume"] = json!(null));
+    assert!(told[0].contains("must stay"), "{told:?}");
+}

@@ -1,0 +1,56 @@
+//! The wall around templates: they belong to no org, and what is published stays as it is.
+
+use sqlx::PgPool;
+use sqlx::postgres::PgPoolOptions;
+use trueup_testkit::test_db::TestDb;
+
+async fn app(db: &TestDb) -> PgPool {
+    PgPoolOptions::new().max_connections(1).connect(&db.urls.app).await.unwrap()
+}
+
+const PUBLISH: &str = "insert into templates (name, version, body, published_at, published_by)
+                       values ('bot', 1, '{}', now(), 'x')";
+
+#[tokio::test]
+async fn a_transaction_of_a_tenant_cannot_publish_or_deprecate() {
+    let db = TestDb::new().await;
+    let pool = app(&db).await;
+    let org = db.org.uuid().to_string();
+    let mut connection = pool.acquire().await.unwrap();
+    sqlx::query("select set_config('trueup.org', $1, false)")
+        .bind(org)
+        .execute(&mut *connection)
+        .await
+        .unwrap();
+    let published = sqlx::query(PUBLISH).execute(&mut *connection).await;
+    assert!(published.is_err(), "{published:?}");
+    let deprecate = "update templates set deprecated_at = now(), instead = 'x'";
+    let touched = sqlx::query(deprecate).execute(&mut *connection).await.unwrap();
+    assert_eq!(touched.rows_affected(), 0);
+
+    sqlx::query("select set_config('trueup.org', '', false)")
+        .execute(&mut *connection)
+        .await
+        .unwrap();
+    sqlx::query(PUBLISH).execute(&mut *connection).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_is_published_has_no_way_to_change() {
+    let db = TestDb::new().await;
+    let pool = app(&db).await;
+    for statement in [
+        "update templates set body = '{}'",
+        "update templates set version = 2",
+        "update templates set published_by = 'x'",
+        "delete from templates",
+        "insert into templates (name, version, body, published_at, deprecated_at, instead)
+         values ('bot', 1, '{}', now(), now(), 'x')",
+        // A row that claims to be shipped.
+        "insert into templates (name, version, body) values ('bot', 1, '{}')",
+        "update templates set deprecated_at = now()",
+    ] {
+        let outcome = sqlx::query(sqlx::AssertSqlSafe(statement)).execute(&pool).await;
+        assert!(outcome.is_err(), "{statement}: {outcome:?}");
+    }
+}
