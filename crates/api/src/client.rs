@@ -5,7 +5,9 @@
 
 mod error;
 mod path;
+mod secret;
 mod sse;
+mod variable;
 mod watch;
 
 use std::time::Duration;
@@ -293,6 +295,10 @@ impl Client {
         let response = self.send(request, path).await?;
         let status = response.status();
         Ok((status, self.body(response, path).await?))
+    }
+
+    async fn remove(&self, path: &str) -> Result<(), ClientError> {
+        self.send(self.request(Method::DELETE, path), path).await.map(drop)
     }
 
     /// Sends, and turns every answer that is no success into an error.

@@ -8,8 +8,10 @@ pub mod cluster;
 pub mod event;
 pub mod problem;
 pub mod project;
+pub mod secret;
 pub mod service;
 pub mod template;
+pub mod variable;
 
 pub use client::Client;
 pub use problem::{Code, FieldError, Problem};

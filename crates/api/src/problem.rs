@@ -26,13 +26,15 @@ pub enum Code {
     BeingDeleted,
     /// Trueup cannot reach its database.
     DatabaseAway,
+    /// The key that seals secrets is missing or wrong.
+    KeyAway,
     /// A defect in Trueup.
     Internal,
 }
 
 impl Code {
     /// Every code.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Unauthenticated,
         Self::Forbidden,
         Self::NotFound,
@@ -43,6 +45,7 @@ impl Code {
         Self::PreconditionFailed,
         Self::BeingDeleted,
         Self::DatabaseAway,
+        Self::KeyAway,
         Self::Internal,
     ];
 
@@ -60,6 +63,7 @@ impl Code {
             Self::PreconditionFailed => "TU1301",
             Self::BeingDeleted => "TU1302",
             Self::DatabaseAway => "TU2001",
+            Self::KeyAway => "TU2101",
             Self::Internal => "TU9001",
         }
     }
@@ -76,7 +80,7 @@ impl Code {
             Self::InvalidManifest => 422,
             Self::PreconditionFailed => 412,
             Self::BeingDeleted => 409,
-            Self::DatabaseAway => 503,
+            Self::DatabaseAway | Self::KeyAway => 503,
             Self::Internal => 500,
         }
     }
@@ -95,6 +99,7 @@ impl Code {
             Self::PreconditionFailed => "It changed since it was read",
             Self::BeingDeleted => "It is being deleted",
             Self::DatabaseAway => "Trueup cannot reach its database",
+            Self::KeyAway => "The key for secrets is missing",
             Self::Internal => "A defect in Trueup",
         }
     }

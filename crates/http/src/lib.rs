@@ -14,21 +14,24 @@ mod openapi;
 mod operations;
 mod problem;
 mod project;
+mod secret;
 mod service;
 mod stream;
 mod template;
 mod trace;
+mod variable;
 mod view;
 
 use std::sync::Arc;
 
 use axum::extract::DefaultBodyLimit;
 use axum::middleware;
-use axum::routing::get;
+use axum::routing::{get, put};
 use axum::{Json, Router};
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 use trueup_model::Clock;
+use trueup_rules::envelope::Sealer;
 use trueup_store::{App, Signals};
 
 pub use openapi::document;
@@ -45,6 +48,8 @@ pub struct Door {
     pub signals: Signals,
     /// Time.
     pub clock: Arc<dyn Clock>,
+    /// Seals the secrets that people bring. It opens none.
+    pub sealer: Sealer,
     /// What `/metrics` shows.
     pub registry: Arc<Registry>,
     /// Ends the streams when the process stops.
@@ -67,6 +72,32 @@ pub fn router(door: Door) -> Router {
             get(service::service_get).put(service::service_put).delete(service::service_delete),
         )
         .route("/v1/projects/{project}/services/{service}/watch", get(stream::service_watch))
+        .route("/v1/projects/{project}/variables", get(variable::variable_list))
+        .route(
+            "/v1/projects/{project}/variables/{name}",
+            put(variable::variable_put).delete(variable::variable_delete),
+        )
+        .route(
+            "/v1/projects/{project}/services/{service}/variables",
+            get(variable::service_variable_list),
+        )
+        .route(
+            "/v1/projects/{project}/services/{service}/variables/{name}",
+            put(variable::service_variable_put).delete(variable::service_variable_delete),
+        )
+        .route("/v1/projects/{project}/secrets", get(secret::secret_list))
+        .route(
+            "/v1/projects/{project}/secrets/{name}",
+            put(secret::secret_put).delete(secret::secret_delete),
+        )
+        .route(
+            "/v1/projects/{project}/services/{service}/secrets",
+            get(secret::service_secret_list),
+        )
+        .route(
+            "/v1/projects/{project}/services/{service}/secrets/{name}",
+            put(secret::service_secret_put).delete(secret::service_secret_delete),
+        )
         .route("/v1/events", get(event::event_list))
         .route("/v1/templates", get(template::template_list))
         .route("/v1/clusters", get(cluster::cluster_list))

@@ -4,7 +4,7 @@ use serde_json::Value;
 use utoipa::OpenApi;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 
-use crate::{cluster, event, project, service, stream, template};
+use crate::{cluster, event, project, secret, service, stream, template, variable};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -12,6 +12,11 @@ use crate::{cluster, event, project, service, stream, template};
     paths(
         project::project_list, project::project_get, project::project_put,
         service::service_list, service::service_get, service::service_put, service::service_delete,
+        variable::variable_list, variable::variable_put, variable::variable_delete,
+        variable::service_variable_list, variable::service_variable_put,
+        variable::service_variable_delete,
+        secret::secret_list, secret::secret_put, secret::secret_delete,
+        secret::service_secret_list, secret::service_secret_put, secret::service_secret_delete,
         stream::service_watch, event::event_list, template::template_list, cluster::cluster_list,
     ),
     security(("token" = [])),

@@ -122,6 +122,42 @@ pub enum Fact {
         /// How many keys were proved absent.
         keys: usize,
     },
+    /// A variable was set, for a project or for a service.
+    VariableSet {
+        /// Which.
+        name: String,
+        /// Its version from now on.
+        version: i64,
+        /// Who set it.
+        principal: String,
+    },
+    /// A variable was taken away.
+    VariableDeleted {
+        /// Which.
+        name: String,
+        /// The version that says so.
+        version: i64,
+        /// Who took it away.
+        principal: String,
+    },
+    /// A secret was set. Its value is in no event.
+    SecretSet {
+        /// Which.
+        name: String,
+        /// Its version from now on.
+        version: i64,
+        /// Who set it.
+        principal: String,
+    },
+    /// A secret was taken away.
+    SecretDeleted {
+        /// Which.
+        name: String,
+        /// The version that says so.
+        version: i64,
+        /// Who took it away.
+        principal: String,
+    },
 }
 
 impl Fact {
@@ -141,6 +177,10 @@ impl Fact {
             Self::DriftReverted { .. } => "DriftReverted",
             Self::ServicePhaseChanged { .. } => "ServicePhaseChanged",
             Self::AbsenceVerified { .. } => "AbsenceVerified",
+            Self::VariableSet { .. } => "VariableSet",
+            Self::VariableDeleted { .. } => "VariableDeleted",
+            Self::SecretSet { .. } => "SecretSet",
+            Self::SecretDeleted { .. } => "SecretDeleted",
         }
     }
 }

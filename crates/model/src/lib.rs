@@ -16,10 +16,12 @@ pub mod principal;
 pub mod project;
 pub mod receipt;
 pub mod report;
+pub mod secret;
 pub mod service;
 pub mod spec;
 pub mod status;
 pub mod template;
+pub mod variable;
 pub mod wake;
 
 pub use clock::Clock;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{OrgId, ProjectId, ServiceId};
 use crate::key::ResourceKey;
+use crate::secret::SealedSecret;
 use crate::service::DesiredState;
 use crate::spec::Spec;
 use crate::template::TemplateRef;
@@ -104,6 +105,17 @@ pub struct ServiceBody {
     pub template: TemplateRef,
     /// The resolved spec.
     pub spec: Spec,
+    /// Secrets that people brought, until the driver opens them: an order with any is not executed.
+    pub sealed: BTreeMap<String, SealedSecret>,
     /// Values of the secret variables.
     pub secrets: BTreeMap<String, SecretValue>,
+}
+
+impl ServiceBody {
+    /// Whether its containers read any secret.
+    #[must_use]
+    pub fn has_secrets(&self) -> bool {
+        let generated = !self.spec.generated_secrets.is_empty();
+        generated || !self.sealed.is_empty() || !self.secrets.is_empty()
+    }
 }

@@ -8,6 +8,7 @@
 pub mod access;
 pub mod admit;
 pub mod diff;
+pub mod envelope;
 pub mod names;
 pub mod observe;
 pub mod plan;
@@ -16,6 +17,7 @@ pub mod render;
 pub mod secret;
 pub mod status;
 pub mod template;
+pub mod variable;
 
 /// Raised whenever a projection computed from the same inputs could come out differently.
 pub const RULES_VERSION: i32 = 1;

@@ -97,7 +97,7 @@ pub fn keys(order: &Order) -> BTreeSet<ResourceKey> {
                 at(Kind::Service, &body.object_name),
                 at(workload::kind(body), &body.object_name),
             ]);
-            if !body.spec.generated_secrets.is_empty() {
+            if body.has_secrets() {
                 keys.insert(at(Kind::Secret, &names::secret(&body.object_name)));
             }
             keys.extend(volume::keys(order, body));
@@ -145,6 +145,19 @@ fn child_metadata(
 fn finish<T: Serialize>(key: ResourceKey, object: &T) -> Rendered {
     let mut object = serde_json::to_value(object).expect("a typed object should become JSON");
     let digest = digest(&object);
+    object["metadata"]["annotations"][names::DIGEST_ANNOTATION] = Value::String(digest);
+    Rendered { key, object }
+}
+
+/// The same for an object that holds secrets: its digest needs the key.
+fn finish_secret<T: Serialize>(
+    order: &Order,
+    key: ResourceKey,
+    object: &T,
+    proofs: &ProofKey,
+) -> Rendered {
+    let mut object = serde_json::to_value(object).expect("a typed object should become JSON");
+    let digest = proofs.digest(order.unit, object.to_string().as_bytes());
     object["metadata"]["annotations"][names::DIGEST_ANNOTATION] = Value::String(digest);
     Rendered { key, object }
 }

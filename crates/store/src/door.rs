@@ -3,14 +3,20 @@
 //! Inside it: the row's lock, the pure decision of `rules::admit`, the new generation and its
 //! release, the event and the wake. All of it is durable when the caller hears of it, or none is.
 
+mod config;
 mod project;
+mod secret;
 mod service;
+mod variable;
 
 use trueup_model::principal::Principal;
 use trueup_rules::admit::Refused;
+use trueup_rules::envelope::EnvelopeError;
 
 use crate::Error;
 
+pub use config::EntryAsk;
+pub use secret::SecretAsk;
 pub use service::{DeleteAsk, ServiceAsk};
 
 /// Who asks, and on which trace.
@@ -43,6 +49,9 @@ pub enum Refusal {
     /// The rules refuse it.
     #[error("the rules refuse it")]
     Refused(Refused),
+    /// The org's key for secrets cannot be used.
+    #[error("the org's key cannot be used: {0}")]
+    Unsealable(EnvelopeError),
     /// It changed since the caller read it.
     #[error("its generation is {current} now")]
     Changed {

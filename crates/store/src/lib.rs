@@ -17,6 +17,7 @@ mod pool;
 mod project;
 mod row;
 mod seal;
+mod secret;
 mod service;
 mod settle;
 mod setup;
@@ -24,6 +25,7 @@ mod signal;
 mod status;
 mod template;
 mod token;
+mod variable;
 mod wake;
 
 pub use bootstrap::{RolePasswords, Urls, bootstrap, schema_digest};

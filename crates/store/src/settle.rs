@@ -21,7 +21,7 @@ use crate::mint::mint;
 use crate::pool::Tx;
 use crate::row::{json, read, unit, unit_uuid};
 use crate::status::NewStatus;
-use crate::{Error, Worker, event, status};
+use crate::{Error, Worker, event, status, variable};
 
 impl Worker {
     /// Writes down what reports say, at most one per unit; answers how many said something new.
@@ -194,6 +194,7 @@ async fn record_absences(tx: &mut Tx, settled: &[(&Report, bool)]) -> Result<(),
         .bind(sql(receipt.verified_at))
         .execute(&mut **tx)
         .await?;
+        variable::shred(tx, service).await?;
         sqlx::query("update services set deleted_at = $2 where id = $1 and deleted_at is null")
             .bind(service.uuid())
             .bind(sql(receipt.verified_at))
@@ -220,13 +221,14 @@ fn facts(
         Outcome::Failed { why } if outcome_changed => {
             facts.push((Source::Reconciler, Fact::ReconcileFailed { why: why.clone() }));
         }
-        Outcome::Deferred { why } if outcome_changed => {
+        Outcome::Deferred { why } | Outcome::Locked { why } if outcome_changed => {
             facts.push((Source::Reconciler, Fact::ReconcileDeferred { why: why.clone() }));
         }
         Outcome::Converged
         | Outcome::Waiting { .. }
         | Outcome::Failed { .. }
         | Outcome::Deferred { .. }
+        | Outcome::Locked { .. }
         | Outcome::Blocked { .. } => {}
     }
     if (status.phase, status.health) != (previous.phase, previous.health) {

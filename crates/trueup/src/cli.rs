@@ -26,13 +26,16 @@ mod events;
 mod follow;
 mod get;
 mod local;
+mod place;
 mod receipt;
+mod secret;
 mod spelling;
 mod status;
 mod steps;
 mod target;
 mod until;
 mod up;
+mod variable;
 mod version;
 mod watch;
 
@@ -77,6 +80,8 @@ enum Command {
     Watch(watch::Args),
     Delete(delete::Args),
     Events(events::Args),
+    Variable(variable::Args),
+    Secret(secret::Args),
     Completions(completions::Args),
     Version(version::Args),
 }
@@ -106,6 +111,8 @@ async fn run(command: Command, context: &Context) -> anyhow::Result<ExitCode> {
         Command::Watch(args) => Box::pin(watch::run(args, context)).await?,
         Command::Delete(args) => Box::pin(delete::run(args, context)).await?,
         Command::Events(args) => Box::pin(events::run(args, context)).await?,
+        Command::Variable(args) => Box::pin(variable::run(args, context)).await?,
+        Command::Secret(args) => Box::pin(secret::run(args, context)).await?,
         Command::Completions(args) => completions::run(&args, context)?,
         Command::Version(args) => version::run(&args, context)?,
     };

@@ -99,6 +99,7 @@ fn problem_advice(problem: &Problem) -> Option<&'static str> {
             "wait until it is gone (`trueup watch NAME --until deleted`), then declare it anew",
         ),
         Code::DatabaseAway => Some("nothing was changed; try again in a few seconds"),
+        Code::KeyAway => Some("ask the operator to restore the key files of this Trueup"),
         Code::Internal => Some("look for the trace in Trueup's log and report it"),
         Code::MalformedBody | Code::TooLarge | Code::BadRequest => None,
     }

@@ -29,6 +29,10 @@ pub(super) fn service(
     observed: &Observed,
     proofs: &ProofKey,
 ) -> Plan {
+    if !body.sealed.is_empty() {
+        // Nobody may write a Secret without what belongs into it.
+        return Plan::wait("its secrets to be opened");
+    }
     if !observed.project_ready {
         return release_bare_anchors(order, body, observed, proofs)
             .unwrap_or_else(|| Plan::wait("the project's namespace and policies"));

@@ -52,7 +52,7 @@ pub(super) fn object(
                 spec: Some(DeploymentSpec {
                     replicas: Some(replicas),
                     selector,
-                    template: pod(body),
+                    template: pod(order, body, proofs),
                     ..DeploymentSpec::default()
                 }),
                 ..Deployment::default()
@@ -66,7 +66,7 @@ pub(super) fn object(
                     replicas: Some(replicas),
                     selector,
                     service_name: Some(body.object_name.clone()),
-                    template: pod(body),
+                    template: pod(order, body, proofs),
                     volume_claim_templates: body.spec.volume.as_ref().map(|v| vec![claim(v)]),
                     ..StatefulSetSpec::default()
                 }),
@@ -111,13 +111,13 @@ fn pod_labels(body: &ServiceBody) -> BTreeMap<String, String> {
     BTreeMap::from([(names::POD_LABEL.to_owned(), body.object_name.clone())])
 }
 
-fn pod(body: &ServiceBody) -> PodTemplateSpec {
+fn pod(order: &Order, body: &ServiceBody, proofs: &ProofKey) -> PodTemplateSpec {
     PodTemplateSpec {
         metadata: Some(ObjectMeta {
             labels: Some(pod_labels(body)),
             annotations: Some(BTreeMap::from([(
                 names::CONFIG_ANNOTATION.to_owned(),
-                config::fingerprint(body),
+                config::fingerprint(order, body, proofs),
             )])),
             ..ObjectMeta::default()
         }),
@@ -187,7 +187,7 @@ fn environment(body: &ServiceBody) -> Vec<EnvFromSource> {
         }),
         ..EnvFromSource::default()
     }];
-    if !body.spec.generated_secrets.is_empty() {
+    if body.has_secrets() {
         sources.push(EnvFromSource {
             secret_ref: Some(SecretEnvSource {
                 name: names::secret(&body.object_name),

@@ -191,7 +191,7 @@ fn next(
 }
 
 /// Everything that makes a new generation durable: row, release, status, event, wake.
-async fn record(
+pub(crate) async fn record(
     tx: &mut Tx,
     service: &Service,
     asker: &Asker<'_>,

@@ -16,11 +16,12 @@ use super::human::age;
 use super::style::{self, Paint};
 use super::table::{Cell, Table};
 use super::target::resolve;
+use super::{secret, variable};
 
-/// List services, projects, clusters or templates
+/// List services, projects, clusters, templates, variables or secrets
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// services (also when left out), projects, clusters or templates; then a name
+    /// services (also when left out), projects, clusters, templates, variables or secrets; then a name
     #[arg(value_name = "[KIND] [NAME]", num_args = 0..=2)]
     what: Vec<String>,
 }
@@ -31,6 +32,8 @@ enum Kind {
     Projects,
     Clusters,
     Templates,
+    Variables,
+    Secrets,
 }
 
 fn kind(text: &str) -> Option<Kind> {
@@ -39,6 +42,8 @@ fn kind(text: &str) -> Option<Kind> {
         "projects" | "project" | "prj" => Some(Kind::Projects),
         "clusters" | "cluster" => Some(Kind::Clusters),
         "templates" | "template" => Some(Kind::Templates),
+        "variables" | "variable" => Some(Kind::Variables),
+        "secrets" | "secret" => Some(Kind::Secrets),
         _ => None,
     }
 }
@@ -51,7 +56,7 @@ fn read(what: &[String]) -> Result<(Kind, Option<&str>), Failure> {
         [first, name, ..] => match kind(first) {
             Some(kind) => Ok((kind, Some(name))),
             None => Err(Failure::new(Exit::Usage, format!("`{first}` is not a kind"))
-                .hint("kinds are services, projects, clusters and templates")),
+                .hint("kinds are services, projects, clusters, templates, variables and secrets")),
         },
     }
 }
@@ -64,6 +69,9 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         Kind::Projects => get_projects(name, context, &connection).await,
         Kind::Clusters => get_clusters(name, context, &connection).await,
         Kind::Templates => get_templates(name, context, &connection).await,
+        // The name is a service's.
+        Kind::Variables => variable::list(name, context, &connection).await,
+        Kind::Secrets => secret::list(name, context, &connection).await,
     }
 }
 

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use trueup_model::ClusterId;
 use trueup_model::principal::Role;
 use trueup_model::template::Template;
+use trueup_rules::envelope::Keyring;
 use trueup_store::Setup;
 
 use crate::install::Install;
@@ -25,6 +26,7 @@ pub(super) struct Seeded {
 pub(super) async fn seed(
     install: &Install,
     owner_url: &str,
+    keys: &Keyring,
     now: Timestamp,
 ) -> anyhow::Result<Seeded> {
     let setup = Setup::connect(owner_url).await?;
@@ -36,7 +38,21 @@ pub(super) async fn seed(
     let owner_token = install.owner_token()?;
     setup.ensure_token(&owner_token, "demo owner", Role::Owner, Some(org), now).await?;
     setup.ensure_token(&install.operator_token()?, "operator", Role::Operator, None, now).await?;
+    seal_anew(&setup, keys).await?;
     Ok(Seeded { cluster, owner_token })
+}
+
+/// Seals the orgs' keys with the newest key of this install, where an older one still does.
+async fn seal_anew(setup: &Setup, keys: &Keyring) -> anyhow::Result<()> {
+    let (count, locked) = setup.rewrap_org_keys(keys).await?;
+    if count > 0 {
+        tracing::info!(key = keys.newest(), count, "orgs' keys were sealed anew");
+    }
+    for (org, error) in locked {
+        // Everything else goes on; what needs these secrets says so.
+        tracing::error!(%org, %error, "an org's key does not open");
+    }
+    Ok(())
 }
 
 fn template(text: &str) -> anyhow::Result<Template> {
