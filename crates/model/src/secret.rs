@@ -64,6 +64,6 @@ pub struct SealedSecret {
     pub place: Place,
     /// The value.
     pub sealed: Sealed,
-    /// The data key of its org.
-    pub org_key: WrappedKey,
+    /// The data key of its org; none if it was destroyed.
+    pub org_key: Option<WrappedKey>,
 }

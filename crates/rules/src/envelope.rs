@@ -30,6 +30,9 @@ pub enum EnvelopeError {
         /// Its number.
         key: u32,
     },
+    /// The org's data key was destroyed.
+    #[error("its org's key was destroyed, and its value with it; set the secret again")]
+    NoOrgKey,
     /// Another key sealed it, or it was changed, or it belongs elsewhere.
     #[error(
         "does not open with the install's keys; restore the key files that belong to this database"
@@ -160,7 +163,8 @@ impl Opener {
     /// A key is missing or wrong, or the value was sealed for another place.
     pub fn open(&self, secret: &SealedSecret) -> Result<SecretValue, EnvelopeError> {
         let place = &secret.place;
-        let data_key = self.keys.unwrap(place.scope.org, &secret.org_key)?;
+        let org_key = secret.org_key.as_ref().ok_or(EnvelopeError::NoOrgKey)?;
+        let data_key = self.keys.unwrap(place.scope.org, org_key)?;
         let opened = open(&of_value(&data_key, place), &of_place(place), &secret.sealed)?;
         let text = String::from_utf8(opened).map_err(|_| EnvelopeError::DoesNotOpen)?;
         Ok(SecretValue::new(text))

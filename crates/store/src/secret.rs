@@ -105,7 +105,7 @@ pub(crate) async fn sealed(tx: &mut Tx, projects: &[Uuid]) -> Result<Vec<SealedS
     let rows = sqlx::query(
         "select s.org_id, s.project_id, s.service_id, s.name, s.version, s.nonce, s.sealed,
                 k.key, k.nonce as key_nonce, k.sealed as key_sealed
-         from secrets s join org_keys k on k.org_id = s.org_id
+         from secrets s left join org_keys k on k.org_id = s.org_id
          where s.project_id = any($1) and s.sealed is not null",
     )
     .bind(projects)
@@ -122,7 +122,7 @@ pub(crate) async fn sealed(tx: &mut Tx, projects: &[Uuid]) -> Result<Vec<SealedS
                     version: row.try_get("version")?,
                 },
                 sealed: Sealed { nonce: nonce(row, "nonce")?, bytes: row.try_get("sealed")? },
-                org_key: wrapped(row)?,
+                org_key: row.try_get::<Option<i32>, _>("key")?.map(|_| wrapped(row)).transpose()?,
             })
         })
         .collect()

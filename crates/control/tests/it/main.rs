@@ -1,4 +1,5 @@
 //! The loops on a real Postgres and a cluster in memory.
 
 mod rig;
+mod secret;
 mod tenure;

@@ -14,6 +14,8 @@ mod problem;
 #[cfg(test)]
 mod role;
 #[cfg(test)]
+mod secret;
+#[cfg(test)]
 mod service;
 #[cfg(test)]
 mod stranger;

@@ -9,7 +9,7 @@ use trueup_http::document;
 use crate::front::{Front, OWNER, WEB};
 
 /// Every route that needs a token, as methods and paths with names in them.
-const ROUTES: [(&str, &str); 12] = [
+const ROUTES: [(&str, &str); 24] = [
     ("GET", "/v1/projects"),
     ("GET", "/v1/projects/{project}"),
     ("PUT", "/v1/projects/{project}"),
@@ -21,6 +21,18 @@ const ROUTES: [(&str, &str); 12] = [
     ("GET", "/v1/events"),
     ("GET", "/v1/templates"),
     ("GET", "/v1/clusters"),
+    ("GET", "/v1/projects/{project}/variables"),
+    ("PUT", "/v1/projects/{project}/variables/{name}"),
+    ("DELETE", "/v1/projects/{project}/variables/{name}"),
+    ("GET", "/v1/projects/{project}/services/{service}/variables"),
+    ("PUT", "/v1/projects/{project}/services/{service}/variables/{name}"),
+    ("DELETE", "/v1/projects/{project}/services/{service}/variables/{name}"),
+    ("GET", "/v1/projects/{project}/secrets"),
+    ("PUT", "/v1/projects/{project}/secrets/{name}"),
+    ("DELETE", "/v1/projects/{project}/secrets/{name}"),
+    ("GET", "/v1/projects/{project}/services/{service}/secrets"),
+    ("PUT", "/v1/projects/{project}/services/{service}/secrets/{name}"),
+    ("DELETE", "/v1/projects/{project}/services/{service}/secrets/{name}"),
     ("GET", "/metrics"),
 ];
 

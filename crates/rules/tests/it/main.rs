@@ -5,6 +5,10 @@
 
 mod admission;
 mod conditions;
+#[cfg(test)]
+mod entries;
+#[cfg(test)]
+mod envelope;
 mod given;
 mod hostile_text;
 mod manifests;

@@ -92,7 +92,7 @@ async fn without_a_cluster_no_project_is_accepted() {
     let stage = Stage::new().await;
     sqlx::raw_sql(
         "truncate orgs, clusters, projects, services, releases, leases, lease_heartbeats, receipts,
-                  wakes, statuses, events, event_queue, event_seals, tokens",
+                  wakes, statuses, events, event_queue, event_seals, tokens cascade",
     )
     .execute(&stage.owner)
     .await

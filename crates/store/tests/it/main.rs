@@ -5,6 +5,8 @@
 #[cfg(test)]
 mod door_change;
 #[cfg(test)]
+mod door_config;
+#[cfg(test)]
 mod door_declare;
 #[cfg(test)]
 mod door_delete;
@@ -20,6 +22,8 @@ mod projection;
 mod receipt;
 #[cfg(test)]
 mod seal;
+#[cfg(test)]
+mod secret;
 #[cfg(test)]
 mod settle;
 #[cfg(test)]
