@@ -8,6 +8,7 @@ mod path;
 mod secret;
 mod sse;
 mod variable;
+mod volume;
 mod watch;
 
 use std::time::Duration;

@@ -12,6 +12,7 @@ pub mod secret;
 pub mod service;
 pub mod template;
 pub mod variable;
+pub mod volume;
 
 pub use client::Client;
 pub use problem::{Code, FieldError, Problem};

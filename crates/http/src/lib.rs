@@ -21,6 +21,7 @@ mod template;
 mod trace;
 mod variable;
 mod view;
+mod volume;
 
 use std::sync::Arc;
 
@@ -100,7 +101,9 @@ pub fn router(door: Door) -> Router {
         )
         .route("/v1/events", get(event::event_list))
         .route("/v1/templates", get(template::template_list))
+        .route("/v1/projects/{project}/volumes", get(volume::volume_list))
         .route("/v1/clusters", get(cluster::cluster_list))
+        .route("/v1/clusters/{cluster}", get(cluster::cluster_get))
         .fallback(problem::no_such_route)
         .method_not_allowed_fallback(problem::no_such_route)
         .layer(DefaultBodyLimit::max(BODY_LIMIT))

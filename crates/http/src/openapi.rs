@@ -4,7 +4,7 @@ use serde_json::Value;
 use utoipa::OpenApi;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 
-use crate::{cluster, event, project, secret, service, stream, template, variable};
+use crate::{cluster, event, project, secret, service, stream, template, variable, volume};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -18,6 +18,7 @@ use crate::{cluster, event, project, secret, service, stream, template, variable
         secret::secret_list, secret::secret_put, secret::secret_delete,
         secret::service_secret_list, secret::service_secret_put, secret::service_secret_delete,
         stream::service_watch, event::event_list, template::template_list, cluster::cluster_list,
+        cluster::cluster_get, volume::volume_list,
     ),
     security(("token" = [])),
     modifiers(&Token),

@@ -22,6 +22,7 @@ pub mod spec;
 pub mod status;
 pub mod template;
 pub mod variable;
+pub mod volume;
 pub mod wake;
 
 pub use clock::Clock;

@@ -50,6 +50,8 @@ fn sighting(key: &ResourceKey, object: &Arc<Value>) -> Sighting {
         uid: text(&metadata["uid"]),
         resource_version: text(&metadata["resourceVersion"]),
         terminating: metadata["deletionTimestamp"].is_string(),
+        bound: (key.kind == Kind::PersistentVolumeClaim)
+            .then(|| object["status"]["phase"] == "Bound"),
     }
 }
 

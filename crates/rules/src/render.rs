@@ -11,6 +11,7 @@ mod volume;
 mod workload;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde::Serialize;
@@ -25,12 +26,23 @@ use crate::proof::ProofKey;
 pub use anchor::{current as current_anchor, next_ordinal};
 
 /// One object that shall be there.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Rendered {
     /// Where.
     pub key: ResourceKey,
     /// What, complete but for the generation label, which is only set when it is written.
     pub object: Value,
+}
+
+impl fmt::Debug for Rendered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Rendered({}, {})", self.key, shown(&self.key, &self.object))
+    }
+}
+
+/// An object as it may be printed: of a Secret, only where it stands.
+pub(crate) fn shown(key: &ResourceKey, object: &Value) -> String {
+    if key.kind == Kind::Secret { "…".to_owned() } else { object.to_string() }
 }
 
 impl Rendered {

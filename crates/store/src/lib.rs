@@ -26,11 +26,12 @@ mod status;
 mod template;
 mod token;
 mod variable;
+mod volume;
 mod wake;
 
 pub use bootstrap::{RolePasswords, Urls, bootstrap, schema_digest};
 pub use clock::DbClock;
-pub use cluster::ClusterRow;
+pub use cluster::{ClusterHolds, ClusterRow};
 pub use error::Error;
 pub use event::SealedEvent;
 pub use lease::Lease;

@@ -37,6 +37,7 @@ mod until;
 mod up;
 mod variable;
 mod version;
+mod volume;
 mod watch;
 
 use std::process::ExitCode;

@@ -23,3 +23,5 @@ mod stranger;
 mod stream;
 #[cfg(test)]
 mod token;
+#[cfg(test)]
+mod volume;

@@ -58,6 +58,7 @@ fn each_operation_has_a_method_of_the_same_name_in_the_client() {
         .collect();
     assert_eq!(described.len(), operations.len(), "an operationId should name one operation");
     let methods = methods![
+        cluster_get,
         cluster_list,
         event_list,
         project_get,
@@ -81,6 +82,7 @@ fn each_operation_has_a_method_of_the_same_name_in_the_client() {
         variable_delete,
         variable_list,
         variable_put,
+        volume_list,
     ];
     assert_eq!(described, methods);
 }

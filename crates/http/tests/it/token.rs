@@ -9,7 +9,7 @@ use trueup_http::document;
 use crate::front::{Front, OWNER, WEB};
 
 /// Every route that needs a token, as methods and paths with names in them.
-const ROUTES: [(&str, &str); 24] = [
+const ROUTES: [(&str, &str); 26] = [
     ("GET", "/v1/projects"),
     ("GET", "/v1/projects/{project}"),
     ("PUT", "/v1/projects/{project}"),
@@ -33,6 +33,8 @@ const ROUTES: [(&str, &str); 24] = [
     ("GET", "/v1/projects/{project}/services/{service}/secrets"),
     ("PUT", "/v1/projects/{project}/services/{service}/secrets/{name}"),
     ("DELETE", "/v1/projects/{project}/services/{service}/secrets/{name}"),
+    ("GET", "/v1/projects/{project}/volumes"),
+    ("GET", "/v1/clusters/{cluster}"),
     ("GET", "/metrics"),
 ];
 

@@ -16,12 +16,13 @@ use super::human::age;
 use super::style::{self, Paint};
 use super::table::{Cell, Table};
 use super::target::resolve;
-use super::{secret, variable};
+use super::{secret, variable, volume};
 
-/// List services, projects, clusters, templates, variables or secrets
+/// List services, projects, clusters, templates, variables, secrets or volumes
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// services (also when left out), projects, clusters, templates, variables or secrets; then a name
+    /// services (also when left out), projects, clusters, templates, variables, secrets, volumes;
+    /// then a name
     #[arg(value_name = "[KIND] [NAME]", num_args = 0..=2)]
     what: Vec<String>,
 }
@@ -34,6 +35,7 @@ enum Kind {
     Templates,
     Variables,
     Secrets,
+    Volumes,
 }
 
 fn kind(text: &str) -> Option<Kind> {
@@ -44,6 +46,7 @@ fn kind(text: &str) -> Option<Kind> {
         "templates" | "template" => Some(Kind::Templates),
         "variables" | "variable" => Some(Kind::Variables),
         "secrets" | "secret" => Some(Kind::Secrets),
+        "volumes" | "volume" => Some(Kind::Volumes),
         _ => None,
     }
 }
@@ -55,8 +58,9 @@ fn read(what: &[String]) -> Result<(Kind, Option<&str>), Failure> {
         [one] => Ok(kind(one).map_or((Kind::Services, Some(one.as_str())), |kind| (kind, None))),
         [first, name, ..] => match kind(first) {
             Some(kind) => Ok((kind, Some(name))),
-            None => Err(Failure::new(Exit::Usage, format!("`{first}` is not a kind"))
-                .hint("kinds are services, projects, clusters, templates, variables and secrets")),
+            None => Err(Failure::new(Exit::Usage, format!("`{first}` is not a kind")).hint(
+                "kinds are services, projects, clusters, templates, variables, secrets and volumes",
+            )),
         },
     }
 }
@@ -72,6 +76,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         // The name is a service's.
         Kind::Variables => variable::list(name, context, &connection).await,
         Kind::Secrets => secret::list(name, context, &connection).await,
+        Kind::Volumes => volume::list(name, context, &connection).await,
     }
 }
 
@@ -134,11 +139,16 @@ async fn get_clusters(
     context: &Context,
     connection: &Connection,
 ) -> anyhow::Result<Exit> {
-    let mut list = context.ask("reading the clusters", connection.client.cluster_list()).await?;
     if let Some(name) = name {
-        list.items.retain(|cluster| cluster.name == name || cluster.id == name);
-        one_of("cluster", name, list.items.len())?;
+        let reading = connection.client.cluster_get(name);
+        let cluster = context.ask("reading the cluster", reading).await?;
+        if !context.output.print(context.terminal, &cluster)? {
+            let table = clusters(&[cluster], clock::now());
+            context.terminal.line(&table.render(context.terminal.style()))?;
+        }
+        return Ok(Exit::Ok);
     }
+    let list = context.ask("reading the clusters", connection.client.cluster_list()).await?;
     if context.output.print(context.terminal, &list)? {
         return Ok(Exit::Ok);
     }
