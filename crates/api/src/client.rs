@@ -3,6 +3,7 @@
 //! The command line is built on it alone, so whatever a person can do there a program can do with
 //! the same calls, and a route without a method here is a route nobody has tried to use.
 
+mod endpoint;
 mod error;
 mod path;
 mod secret;

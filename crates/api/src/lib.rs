@@ -5,6 +5,7 @@
 
 pub mod client;
 pub mod cluster;
+pub mod endpoint;
 pub mod event;
 pub mod problem;
 pub mod project;

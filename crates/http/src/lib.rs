@@ -9,6 +9,7 @@ mod body;
 mod caller;
 mod cluster;
 mod deadline;
+mod endpoint;
 mod event;
 mod openapi;
 mod operations;
@@ -102,6 +103,11 @@ pub fn router(door: Door) -> Router {
         .route("/v1/events", get(event::event_list))
         .route("/v1/templates", get(template::template_list))
         .route("/v1/projects/{project}/volumes", get(volume::volume_list))
+        .route("/v1/projects/{project}/endpoints", get(endpoint::endpoint_list))
+        .route(
+            "/v1/projects/{project}/services/{service}/endpoints/{name}",
+            put(endpoint::endpoint_put).delete(endpoint::endpoint_delete),
+        )
         .route("/v1/clusters", get(cluster::cluster_list))
         .route("/v1/clusters/{cluster}", get(cluster::cluster_get))
         .fallback(problem::no_such_route)

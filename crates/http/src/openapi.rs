@@ -4,7 +4,9 @@ use serde_json::Value;
 use utoipa::OpenApi;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 
-use crate::{cluster, event, project, secret, service, stream, template, variable, volume};
+use crate::{
+    cluster, endpoint, event, project, secret, service, stream, template, variable, volume,
+};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -19,6 +21,7 @@ use crate::{cluster, event, project, secret, service, stream, template, variable
         secret::service_secret_list, secret::service_secret_put, secret::service_secret_delete,
         stream::service_watch, event::event_list, template::template_list, cluster::cluster_list,
         cluster::cluster_get, volume::volume_list,
+        endpoint::endpoint_list, endpoint::endpoint_put, endpoint::endpoint_delete,
     ),
     security(("token" = [])),
     modifiers(&Token),

@@ -122,6 +122,26 @@ pub enum Fact {
         /// How many keys were proved absent.
         keys: usize,
     },
+    /// A port of the cluster was promised to a service, or led elsewhere.
+    EndpointOpened {
+        /// Which endpoint.
+        name: String,
+        /// The port of the service.
+        port: String,
+        /// The port of the nodes.
+        node_port: u16,
+        /// Who asked.
+        principal: String,
+    },
+    /// An endpoint's end was asked for.
+    EndpointClosed {
+        /// Which endpoint.
+        name: String,
+        /// The port of the nodes.
+        node_port: u16,
+        /// Who asked.
+        principal: String,
+    },
     /// A variable was set, for a project or for a service.
     VariableSet {
         /// Which.
@@ -177,6 +197,8 @@ impl Fact {
             Self::DriftReverted { .. } => "DriftReverted",
             Self::ServicePhaseChanged { .. } => "ServicePhaseChanged",
             Self::AbsenceVerified { .. } => "AbsenceVerified",
+            Self::EndpointOpened { .. } => "EndpointOpened",
+            Self::EndpointClosed { .. } => "EndpointClosed",
             Self::VariableSet { .. } => "VariableSet",
             Self::VariableDeleted { .. } => "VariableDeleted",
             Self::SecretSet { .. } => "SecretSet",

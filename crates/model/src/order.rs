@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::endpoint::OpenPort;
 use crate::id::{OrgId, ProjectId, ServiceId};
 use crate::key::ResourceKey;
 use crate::secret::SealedSecret;
@@ -105,6 +106,8 @@ pub struct ServiceBody {
     pub template: TemplateRef,
     /// The resolved spec.
     pub spec: Spec,
+    /// Ports of the cluster that lead to it.
+    pub endpoints: Vec<OpenPort>,
     /// Secrets that people brought, until the driver opens them: an order with any is not executed.
     pub sealed: BTreeMap<String, SealedSecret>,
     /// Values of the secret variables.

@@ -5,6 +5,7 @@
 
 mod anchor;
 mod config;
+mod endpoint;
 mod project;
 mod quantity;
 mod volume;
@@ -24,6 +25,7 @@ use crate::names;
 use crate::proof::ProofKey;
 
 pub use anchor::{current as current_anchor, next_ordinal};
+pub use project::MOST_ENDPOINTS;
 
 /// One object that shall be there.
 #[derive(Clone, PartialEq)]
@@ -80,6 +82,7 @@ pub fn service_prerequisites(
     objects.extend(config::secrets(order, body, owner, key));
     objects.extend(volume::claims(order, body, key));
     objects.push(workload::address(order, body, owner, key));
+    objects.extend(endpoint::objects(order, body, owner, key));
     objects
 }
 
@@ -113,9 +116,16 @@ pub fn keys(order: &Order) -> BTreeSet<ResourceKey> {
                 keys.insert(at(Kind::Secret, &names::secret(&body.object_name)));
             }
             keys.extend(volume::keys(order, body));
+            keys.extend(endpoint::keys(order, body));
             keys
         }
     }
+}
+
+/// Whether this order once wanted what stands at this key and does not want it any more.
+#[must_use]
+pub fn is_unwanted(order: &Order, body: &ServiceBody, key: &ResourceKey) -> bool {
+    endpoint::is_endpoint(body, key) && !endpoint::keys(order, body).contains(key)
 }
 
 /// Metadata with the labels and the proof that every object of ours carries.

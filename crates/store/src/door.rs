@@ -4,6 +4,7 @@
 //! release, the event and the wake. All of it is durable when the caller hears of it, or none is.
 
 mod config;
+mod endpoint;
 mod project;
 mod secret;
 mod service;
@@ -16,6 +17,7 @@ use trueup_rules::envelope::EnvelopeError;
 use crate::Error;
 
 pub use config::EntryAsk;
+pub use endpoint::{EndpointAsk, EndpointTarget};
 pub use secret::SecretAsk;
 pub use service::{DeleteAsk, ServiceAsk};
 

@@ -8,6 +8,7 @@ mod bootstrap;
 mod clock;
 mod cluster;
 pub mod door;
+mod endpoint;
 mod error;
 mod event;
 mod lease;

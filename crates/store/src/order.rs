@@ -17,6 +17,7 @@ use trueup_rules::variable::{Entries, merge};
 use uuid::Uuid;
 
 use crate::clock::sql;
+use crate::endpoint::open_ports;
 use crate::lease::{Lease, fence};
 use crate::pool::Tx;
 use crate::row::{read, unit, unit_uuid};
@@ -101,6 +102,7 @@ async fn bodies(tx: &mut Tx, claimed: &[Claimed]) -> Result<BTreeMap<Unit, Order
                 object_name: service.object_name,
                 template: service.template,
                 spec: service.spec,
+                endpoints: Vec::new(),
                 sealed: BTreeMap::new(),
                 secrets: BTreeMap::new(),
             })),
@@ -111,7 +113,7 @@ async fn bodies(tx: &mut Tx, claimed: &[Claimed]) -> Result<BTreeMap<Unit, Order
     Ok(orders)
 }
 
-/// Lays variables and secrets that are set beside the manifests over the orders' specs.
+/// Lays what is set beside the manifests over the orders: variables, secrets, endpoints.
 async fn lay_entries(tx: &mut Tx, orders: &mut BTreeMap<Unit, Order>) -> Result<(), Error> {
     let projects: BTreeSet<Uuid> = orders.values().map(|order| order.project.uuid()).collect();
     let all = entries(tx, &projects.into_iter().collect::<Vec<_>>()).await?;
@@ -121,6 +123,14 @@ async fn lay_entries(tx: &mut Tx, orders: &mut BTreeMap<Unit, Order>) -> Result<
             let shared = all.get(&(order.project, None)).unwrap_or(&none);
             let own = all.get(&(order.project, Some(service))).unwrap_or(&none);
             (body.spec.variables, body.sealed) = merge(&body.spec, shared, own);
+        }
+    }
+    let services: Vec<Uuid> = orders.keys().map(|unit| unit_uuid(*unit)).collect();
+    for (service, open) in open_ports(tx, &services).await? {
+        if let Some(Body::Service(body)) =
+            orders.get_mut(&Unit::Service(service)).map(|order| &mut order.body)
+        {
+            body.endpoints.push(open);
         }
     }
     Ok(())

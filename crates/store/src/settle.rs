@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use trueup_model::event::{Fact, NewEvent, Source};
+use trueup_model::id::ServiceId;
 use trueup_model::observation::Observation;
 use trueup_model::order::Unit;
 use trueup_model::report::{Change, Outcome, Report};
@@ -21,7 +22,7 @@ use crate::mint::mint;
 use crate::pool::Tx;
 use crate::row::{json, read, unit, unit_uuid};
 use crate::status::NewStatus;
-use crate::{Error, Worker, event, status, variable};
+use crate::{Error, Worker, endpoint, event, status, variable};
 
 impl Worker {
     /// Writes down what reports say, at most one per unit; answers how many said something new.
@@ -87,6 +88,7 @@ impl Worker {
         status::store(&mut tx, &statuses).await?;
         record_sightings(&mut tx, lease, &settled, now).await?;
         record_absences(&mut tx, &settled).await?;
+        endpoint::release(&mut tx, &carried(&settled), now).await?;
         event::record(&mut tx, &events).await?;
         tx.commit().await?;
         Ok(settled.len())
@@ -177,6 +179,18 @@ async fn record_sightings(
     Ok(())
 }
 
+/// Which generation each service was seen to carry, with nothing left to write or to take away.
+fn carried(settled: &[(&Report, bool)]) -> Vec<(ServiceId, i64)> {
+    settled
+        .iter()
+        .filter(|(report, _)| report.outcome == Outcome::Converged && report.observation.is_some())
+        .filter_map(|(report, _)| match report.unit {
+            Unit::Service(service) => Some((service, report.generation)),
+            Unit::Project(_) => None,
+        })
+        .collect()
+}
+
 /// Stores receipts and frees the names of services that are verified to be gone.
 async fn record_absences(tx: &mut Tx, settled: &[(&Report, bool)]) -> Result<(), Error> {
     for (report, absent) in settled {
@@ -195,6 +209,7 @@ async fn record_absences(tx: &mut Tx, settled: &[(&Report, bool)]) -> Result<(),
         .execute(&mut **tx)
         .await?;
         variable::shred(tx, service).await?;
+        endpoint::release_all(tx, service, receipt.verified_at).await?;
         sqlx::query("update services set deleted_at = $2 where id = $1 and deleted_at is null")
             .bind(service.uuid())
             .bind(sql(receipt.verified_at))

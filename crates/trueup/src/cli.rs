@@ -21,6 +21,7 @@ mod completions;
 mod delete;
 mod describe;
 mod down;
+mod endpoint;
 mod event_line;
 mod events;
 mod follow;
@@ -83,6 +84,7 @@ enum Command {
     Events(events::Args),
     Variable(variable::Args),
     Secret(secret::Args),
+    Endpoint(endpoint::Args),
     Completions(completions::Args),
     Version(version::Args),
 }
@@ -114,6 +116,7 @@ async fn run(command: Command, context: &Context) -> anyhow::Result<ExitCode> {
         Command::Events(args) => Box::pin(events::run(args, context)).await?,
         Command::Variable(args) => Box::pin(variable::run(args, context)).await?,
         Command::Secret(args) => Box::pin(secret::run(args, context)).await?,
+        Command::Endpoint(args) => Box::pin(endpoint::run(args, context)).await?,
         Command::Completions(args) => completions::run(&args, context)?,
         Command::Version(args) => version::run(&args, context)?,
     };

@@ -112,6 +112,7 @@ impl Rig {
                     service,
                 ),
                 template: "web@1".parse().expect("the test should be set up right"),
+                endpoints: Vec::new(),
                 sealed: BTreeMap::new(),
                 secrets: BTreeMap::from([(
                     "KEY".to_owned(),

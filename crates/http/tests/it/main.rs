@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod away;
 #[cfg(test)]
+mod endpoint;
+#[cfg(test)]
 mod event;
 #[cfg(test)]
 mod front;

@@ -60,6 +60,9 @@ fn each_operation_has_a_method_of_the_same_name_in_the_client() {
     let methods = methods![
         cluster_get,
         cluster_list,
+        endpoint_delete,
+        endpoint_list,
+        endpoint_put,
         event_list,
         project_get,
         project_list,

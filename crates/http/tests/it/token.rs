@@ -9,7 +9,7 @@ use trueup_http::document;
 use crate::front::{Front, OWNER, WEB};
 
 /// Every route that needs a token, as methods and paths with names in them.
-const ROUTES: [(&str, &str); 26] = [
+const ROUTES: [(&str, &str); 29] = [
     ("GET", "/v1/projects"),
     ("GET", "/v1/projects/{project}"),
     ("PUT", "/v1/projects/{project}"),
@@ -35,6 +35,9 @@ const ROUTES: [(&str, &str); 26] = [
     ("DELETE", "/v1/projects/{project}/services/{service}/secrets/{name}"),
     ("GET", "/v1/projects/{project}/volumes"),
     ("GET", "/v1/clusters/{cluster}"),
+    ("GET", "/v1/projects/{project}/endpoints"),
+    ("PUT", "/v1/projects/{project}/services/{service}/endpoints/{name}"),
+    ("DELETE", "/v1/projects/{project}/services/{service}/endpoints/{name}"),
     ("GET", "/metrics"),
 ];
 

@@ -6,6 +6,8 @@
 mod admission;
 mod conditions;
 #[cfg(test)]
+mod endpoints;
+#[cfg(test)]
 mod entries;
 #[cfg(test)]
 mod envelope;

@@ -13,6 +13,8 @@ mod door_delete;
 #[cfg(test)]
 mod door_refuse;
 #[cfg(test)]
+mod endpoint;
+#[cfg(test)]
 mod lease;
 #[cfg(test)]
 mod order;

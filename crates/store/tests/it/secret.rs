@@ -18,7 +18,7 @@ fn opener() -> Opener {
 
 impl Stage {
     /// What opening a service's secret gives, as the driver would open it.
-    async fn open(
+    async fn opened(
         &self,
         service: &str,
         name: &str,
@@ -46,7 +46,7 @@ async fn with_secret() -> Stage {
 #[tokio::test]
 async fn a_secret_reaches_the_driver_sealed_and_opens_there() {
     let stage = with_secret().await;
-    let value = stage.open("web", "KEY", &opener()).await.unwrap();
+    let value = stage.opened("web", "KEY", &opener()).await.unwrap();
     assert_eq!(value.reveal(), CANARY);
     let order = stage.order_of("web").await;
     assert!(order.recorded.keys().any(|key| key.name.ends_with("-secret")), "its key is recorded");
@@ -79,7 +79,7 @@ async fn rows_that_were_swapped_do_not_open() {
     stage.declare("other", "nginx:1").await;
     stage.set_secret(Some("other"), "KEY", "theirs").await.unwrap();
     stage.set_secret(Some("web"), "KEY2", "more").await.unwrap();
-    assert!(stage.open("other", "KEY", &opener()).await.is_ok());
+    assert!(stage.opened("other", "KEY", &opener()).await.is_ok());
     let swaps = [
         // Between services.
         "update secrets a set sealed = b.sealed, nonce = b.nonce from secrets b
@@ -91,10 +91,10 @@ async fn rows_that_were_swapped_do_not_open() {
     ];
     for swap in swaps {
         assert_eq!(stage.run(swap).await, 2);
-        let opened = stage.open("web", "KEY", &opener()).await;
+        let opened = stage.opened("web", "KEY", &opener()).await;
         assert_eq!(opened, Err(EnvelopeError::DoesNotOpen), "{swap}");
         assert_eq!(stage.run(swap).await, 2);
-        assert!(stage.open("web", "KEY", &opener()).await.is_ok());
+        assert!(stage.opened("web", "KEY", &opener()).await.is_ok());
     }
     // An older version put back beside the newer number.
     stage.run("create table kept as select * from secrets where name = 'KEY'").await;
@@ -102,7 +102,7 @@ async fn rows_that_were_swapped_do_not_open() {
     let back = "update secrets s set sealed = k.sealed, nonce = k.nonce from kept k
                 where s.service_id = k.service_id and s.name = k.name";
     assert_eq!(stage.run(back).await, 2);
-    assert_eq!(stage.open("web", "KEY", &opener()).await, Err(EnvelopeError::DoesNotOpen));
+    assert_eq!(stage.opened("web", "KEY", &opener()).await, Err(EnvelopeError::DoesNotOpen));
 }
 
 #[tokio::test]
@@ -117,12 +117,12 @@ async fn a_value_of_another_org_does_not_open_here() {
         theirs.uuid()
     );
     assert_eq!(stage.run(&copy).await, 1);
-    assert_eq!(stage.open("web", "KEY", &opener()).await, Err(EnvelopeError::DoesNotOpen));
+    assert_eq!(stage.opened("web", "KEY", &opener()).await, Err(EnvelopeError::DoesNotOpen));
     // Nor with their key beside it.
     let keys = "update org_keys a set key = b.key, nonce = b.nonce, sealed = b.sealed
                 from org_keys b where a.org_id <> b.org_id";
     assert_eq!(stage.run(keys).await, 2);
-    assert_eq!(stage.open("web", "KEY", &opener()).await, Err(EnvelopeError::DoesNotOpen));
+    assert_eq!(stage.opened("web", "KEY", &opener()).await, Err(EnvelopeError::DoesNotOpen));
 }
 
 pub(crate) async fn set_for(stage: &Stage, org: OrgId, value: &str) -> Result<(), Refusal> {
@@ -143,7 +143,7 @@ pub(crate) async fn set_variable_for(stage: &Stage, org: OrgId) {
 async fn with_the_wrong_key_nothing_opens_and_nothing_is_sealed() {
     let stage = with_secret().await;
     let wrong = Keyring::new(&[8; 32]);
-    let opened = stage.open("web", "KEY", &wrong.clone().opener()).await;
+    let opened = stage.opened("web", "KEY", &wrong.clone().opener()).await;
     assert_eq!(opened, Err(EnvelopeError::DoesNotOpen));
     let before = stage.rows().await;
     let name: VariableName = "MORE".parse().unwrap();
@@ -177,20 +177,20 @@ async fn a_rotation_can_be_cut_off_anywhere_and_goes_on() {
     let keys: Vec<i32> = stage.all("select key from org_keys order by key").await;
     assert_eq!(keys, [1, 2]);
     let opener = rotated.clone().opener();
-    assert_eq!(stage.open("web", "KEY", &opener).await.unwrap().reveal(), CANARY);
+    assert_eq!(stage.opened("web", "KEY", &opener).await.unwrap().reveal(), CANARY);
 
     let (count, _) = stage.db.setup.rewrap_org_keys(&rotated).await.unwrap();
     assert_eq!(count, 1, "it goes on where it was cut off");
     let (count, _) = stage.db.setup.rewrap_org_keys(&rotated).await.unwrap();
     assert_eq!(count, 0, "and there is nothing more to do");
-    assert_eq!(stage.open("web", "KEY", &opener).await.unwrap().reveal(), CANARY);
+    assert_eq!(stage.opened("web", "KEY", &opener).await.unwrap().reveal(), CANARY);
     // Whoever has the old key alone has nothing any more, and is told what is missing.
     let old = Keyring::new(&[7; 32]);
-    let opened = stage.open("web", "KEY", &old.clone().opener()).await;
+    let opened = stage.opened("web", "KEY", &old.clone().opener()).await;
     assert_eq!(opened, Err(EnvelopeError::MissingKey { key: 2 }));
     let (count, locked) = stage.db.setup.rewrap_org_keys(&old).await.unwrap();
     assert_eq!((count, locked.len()), (0, 2), "an older install spoils nothing");
-    assert_eq!(stage.open("web", "KEY", &opener).await.unwrap().reveal(), CANARY);
+    assert_eq!(stage.opened("web", "KEY", &opener).await.unwrap().reveal(), CANARY);
 }
 
 #[tokio::test]
@@ -198,8 +198,8 @@ async fn without_the_orgs_key_nothing_opens_ever_again() {
     let stage = with_secret().await;
     stage.run("delete from org_keys").await;
     // It is still there to be opened: an order without it would be an empty Secret.
-    assert_eq!(stage.open("web", "KEY", &opener()).await, Err(EnvelopeError::NoOrgKey));
+    assert_eq!(stage.opened("web", "KEY", &opener()).await, Err(EnvelopeError::NoOrgKey));
     // A value that is set anew is sealed with a new key and opens.
     stage.set_secret(Some("web"), "KEY", CANARY).await.unwrap();
-    assert_eq!(stage.open("web", "KEY", &opener()).await.unwrap().reveal(), CANARY);
+    assert_eq!(stage.opened("web", "KEY", &opener()).await.unwrap().reveal(), CANARY);
 }

@@ -40,6 +40,7 @@ async fn two_orgs() -> (Stage, OrgId, OrgId) {
         stage.db.worker.settle(lease, &reports, at(6)).await.unwrap();
         set_for(&stage, org, "theirs alone").await.unwrap();
         set_variable_for(&stage, org).await;
+        stage.open(org, "web", "public").await.unwrap();
     }
     stage.db.worker.claim_orders(lease, 100, at(7)).await.unwrap();
     stage.seal().await;

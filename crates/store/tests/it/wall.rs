@@ -123,7 +123,7 @@ async fn history_can_be_added_to_and_not_rewritten() {
 }
 
 #[tokio::test]
-async fn only_two_functions_look_over_the_walls_and_only_for_the_app() {
+async fn only_three_functions_look_over_the_walls_and_only_for_the_app() {
     let stage = Stage::new().await;
     let functions: Vec<String> = stage
         .all(
@@ -134,7 +134,14 @@ async fn only_two_functions_look_over_the_walls_and_only_for_the_app() {
         )
         .await;
     let path = r#"{"search_path=pg_catalog, public"}"#;
-    assert_eq!(functions, [format!("authenticate {path} t f"), format!("find_org {path} t f"),]);
+    assert_eq!(
+        functions,
+        [
+            format!("authenticate {path} t f"),
+            format!("find_org {path} t f"),
+            format!("take_port {path} t f"),
+        ]
+    );
 }
 
 #[tokio::test]

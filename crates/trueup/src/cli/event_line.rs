@@ -63,6 +63,8 @@ fn words(event: &CloudEvent) -> (Paint, String, String) {
                 format!("{} proved to be gone", count(keys, "object")),
             )
         }
+        "EndpointOpened" => (Paint::Strong, "endpoint opened", port(data)),
+        "EndpointClosed" => (Paint::Strong, "endpoint closed", port(data)),
         "VariableSet" => (Paint::Strong, "variable set", entry(data)),
         "VariableDeleted" => (Paint::Strong, "variable deleted", entry(data)),
         "SecretSet" => (Paint::Strong, "secret set", entry(data)),
@@ -94,6 +96,12 @@ fn entry(data: &Value) -> String {
     let version = data.get("version").and_then(Value::as_i64).unwrap_or(0);
     let by = text(data, "principal").unwrap_or("somebody");
     format!("{}, version {version}, asked by {by}", text(data, "name").unwrap_or("?"))
+}
+
+fn port(data: &Value) -> String {
+    let number = data.get("node_port").and_then(Value::as_u64).unwrap_or(0);
+    let by = text(data, "principal").unwrap_or("somebody");
+    format!("{}, port {number}, asked by {by}", text(data, "name").unwrap_or("?"))
 }
 
 fn why(data: &Value) -> String {

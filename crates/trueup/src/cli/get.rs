@@ -16,13 +16,13 @@ use super::human::age;
 use super::style::{self, Paint};
 use super::table::{Cell, Table};
 use super::target::resolve;
-use super::{secret, variable, volume};
+use super::{endpoint, secret, variable, volume};
 
-/// List services, projects, clusters, templates, variables, secrets or volumes
+/// List services, projects, clusters, templates, variables, secrets, volumes or endpoints
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// services (also when left out), projects, clusters, templates, variables, secrets, volumes;
-    /// then a name
+    /// services (also when left out), projects, clusters, templates, variables, secrets, volumes,
+    /// endpoints; then a name
     #[arg(value_name = "[KIND] [NAME]", num_args = 0..=2)]
     what: Vec<String>,
 }
@@ -36,6 +36,7 @@ enum Kind {
     Variables,
     Secrets,
     Volumes,
+    Endpoints,
 }
 
 fn kind(text: &str) -> Option<Kind> {
@@ -47,6 +48,7 @@ fn kind(text: &str) -> Option<Kind> {
         "variables" | "variable" => Some(Kind::Variables),
         "secrets" | "secret" => Some(Kind::Secrets),
         "volumes" | "volume" => Some(Kind::Volumes),
+        "endpoints" | "endpoint" => Some(Kind::Endpoints),
         _ => None,
     }
 }
@@ -59,7 +61,7 @@ fn read(what: &[String]) -> Result<(Kind, Option<&str>), Failure> {
         [first, name, ..] => match kind(first) {
             Some(kind) => Ok((kind, Some(name))),
             None => Err(Failure::new(Exit::Usage, format!("`{first}` is not a kind")).hint(
-                "kinds are services, projects, clusters, templates, variables, secrets and volumes",
+                "kinds are services, projects, clusters, templates, variables, secrets, volumes, endpoints",
             )),
         },
     }
@@ -77,6 +79,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         Kind::Variables => variable::list(name, context, &connection).await,
         Kind::Secrets => secret::list(name, context, &connection).await,
         Kind::Volumes => volume::list(name, context, &connection).await,
+        Kind::Endpoints => endpoint::list(name, context, &connection).await,
     }
 }
 

@@ -1,5 +1,7 @@
 //! What a fresh install knows: templates, its cluster, the demo org and two tokens.
 
+use std::ops::RangeInclusive;
+
 use jiff::Timestamp;
 use trueup_model::ClusterId;
 use trueup_model::principal::Role;
@@ -14,6 +16,9 @@ const TEMPLATES: [&str; 2] = [
     include_str!("../../../../templates/web.yaml"),
     include_str!("../../../../templates/minecraft.yaml"),
 ];
+
+/// The node ports that endpoints get: a part of what Kubernetes gives out unless told otherwise.
+const ENDPOINT_PORTS: RangeInclusive<u16> = 30_000..=30_999;
 
 /// What the rest of the process needs of it.
 #[derive(Debug)]
@@ -34,6 +39,7 @@ pub(super) async fn seed(
         setup.ensure_template(&template(text)?).await?;
     }
     let cluster = setup.ensure_cluster("local", now).await?;
+    setup.ensure_endpoint_pool(cluster, ENDPOINT_PORTS).await?;
     let org = setup.ensure_org("demo", now).await?;
     let owner_token = install.owner_token()?;
     setup.ensure_token(&owner_token, "demo owner", Role::Owner, Some(org), now).await?;
