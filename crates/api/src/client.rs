@@ -7,6 +7,7 @@ mod endpoint;
 mod error;
 mod path;
 mod secret;
+mod service;
 mod sse;
 mod variable;
 mod volume;
@@ -14,20 +15,23 @@ mod watch;
 
 use std::time::Duration;
 
-use reqwest::header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderValue, IF_MATCH};
+use reqwest::header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderValue};
 use reqwest::{Method, RequestBuilder, Response, StatusCode, Url};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 pub use error::ClientError;
+pub use service::{ServiceQuery, Terms};
 pub use watch::Watch;
 
 use self::error::refusal;
 use self::path::{query, segment};
 use crate::cluster::ClusterList;
 use crate::event::EventList;
+use crate::plan::{Plan, PlanList, PlanManifest};
 use crate::project::{Project, ProjectList, ProjectManifest};
-use crate::service::{Service, ServiceList, ServiceManifest};
+use crate::quota::{Amounts, Quota};
+use crate::service::Service;
 use crate::template::TemplateList;
 
 /// How long a connection may take to come about.
@@ -136,7 +140,7 @@ impl Client {
         manifest: &ProjectManifest,
     ) -> Result<AcceptedProject, ClientError> {
         let path = format!("/v1/projects/{}", segment(name)?);
-        let (status, project) = self.put(&path, manifest, None).await?;
+        let (status, project) = self.put(&path, manifest).await?;
         Ok(AcceptedProject { project, changed: is_change(status) })
     }
 
@@ -146,80 +150,6 @@ impl Client {
     /// See [`ClientError`].
     pub async fn project_get(&self, name_or_id: &str) -> Result<Project, ClientError> {
         self.get(&format!("/v1/projects/{}", segment(name_or_id)?)).await
-    }
-
-    /// Every service, or those of one project.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub async fn service_list(&self, project: Option<&str>) -> Result<ServiceList, ClientError> {
-        self.get(&query("/v1/services", &[("project", project)])).await
-    }
-
-    /// Declares a service. With `if_match` only if it still has that generation.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub async fn service_put(
-        &self,
-        project: &str,
-        name: &str,
-        manifest: &ServiceManifest,
-        if_match: Option<i64>,
-    ) -> Result<Accepted, ClientError> {
-        let path = service_path(project, name)?;
-        let (status, service) = self.put(&path, manifest, if_match).await?;
-        Ok(Accepted { service, changed: is_change(status) })
-    }
-
-    /// One service with its objects and, once it is gone, its receipt.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub async fn service_get(
-        &self,
-        project: &str,
-        name_or_id: &str,
-    ) -> Result<Service, ClientError> {
-        self.get(&service_path(project, name_or_id)?).await
-    }
-
-    /// Asks for a service to be gone.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub async fn service_delete(
-        &self,
-        project: &str,
-        name_or_id: &str,
-    ) -> Result<Accepted, ClientError> {
-        let path = service_path(project, name_or_id)?;
-        let response = self.send(self.request(Method::DELETE, &path), &path).await?;
-        let status = response.status();
-        Ok(Accepted { service: self.body(response, &path).await?, changed: is_change(status) })
-    }
-
-    /// A service's events as they are recorded, after the one at position `after`.
-    ///
-    /// # Errors
-    /// See [`ClientError`]; the stream itself yields them too, and ends after one.
-    pub async fn service_watch(
-        &self,
-        project: &str,
-        name_or_id: &str,
-        after: Option<String>,
-    ) -> Result<Watch, ClientError> {
-        let path = format!("{}/watch", service_path(project, name_or_id)?);
-        let mut request = self
-            .http
-            .get(self.url(&path))
-            .headers(self.headers.clone())
-            .header(ACCEPT, "text/event-stream");
-        if let Some(after) = &after {
-            request = request.header("Last-Event-ID", after);
-        }
-        let response = self.send(request, &path).await?;
-        Ok(Watch::new(response, self.url(&path), after))
     }
 
     /// A page of the org's events, after the position `after`.
@@ -241,6 +171,45 @@ impl Client {
     /// See [`ClientError`].
     pub async fn template_list(&self) -> Result<TemplateList, ClientError> {
         self.get("/v1/templates").await
+    }
+
+    /// Every plan.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn plan_list(&self) -> Result<PlanList, ClientError> {
+        self.get("/v1/plans").await
+    }
+
+    /// Sells a plan, or sells it otherwise. Only operators may.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn plan_put(
+        &self,
+        name: &str,
+        manifest: &PlanManifest,
+    ) -> Result<(Plan, bool), ClientError> {
+        let path = format!("/v1/plans/{}", segment(name)?);
+        let (status, plan) = self.put(&path, manifest).await?;
+        Ok((plan, is_change(status)))
+    }
+
+    /// What the org may have and what of it is taken.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn quota_get(&self) -> Result<Quota, ClientError> {
+        self.get("/v1/quota").await
+    }
+
+    /// Sets the most an org may have. Only operators may.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn quota_put(&self, limit: &Amounts) -> Result<Quota, ClientError> {
+        let (_, quota) = self.put("/v1/quota", limit).await?;
+        Ok(quota)
     }
 
     /// Every cluster.
@@ -288,12 +257,8 @@ impl Client {
         &self,
         path: &str,
         body: &B,
-        if_match: Option<i64>,
     ) -> Result<(StatusCode, T), ClientError> {
-        let mut request = self.request(Method::PUT, path).json(body);
-        if let Some(generation) = if_match {
-            request = request.header(IF_MATCH, format!("\"g{generation}\""));
-        }
+        let request = self.request(Method::PUT, path).json(body);
         let response = self.send(request, path).await?;
         let status = response.status();
         Ok((status, self.body(response, path).await?))
@@ -335,10 +300,6 @@ impl Client {
     }
 }
 
-fn service_path(project: &str, name_or_id: &str) -> Result<String, ClientError> {
-    Ok(format!("/v1/projects/{}/services/{}", segment(project)?, segment(name_or_id)?))
-}
-
 /// Work that must converge answers 202 and a new thing 201; 200 means that it was so already.
 fn is_change(status: StatusCode) -> bool {
     matches!(status, StatusCode::ACCEPTED | StatusCode::CREATED)
@@ -371,12 +332,6 @@ mod tests {
             let error = Client::new(address, "t").unwrap_err();
             assert!(error.to_string().contains("http://127.0.0.1:7070"), "{address}: {error}");
         }
-    }
-
-    #[test]
-    fn paths_hold_encoded_names() {
-        assert_eq!(service_path("a b", "x/y").unwrap(), "/v1/projects/a%20b/services/x%2Fy");
-        assert!(service_path("..", "x").is_err());
     }
 
     #[test]

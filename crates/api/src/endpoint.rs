@@ -7,6 +7,7 @@ use utoipa::ToSchema;
 /// The body that opens an endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({ "port": "http" }))]
 pub struct EndpointBody {
     /// A port of the service, by name.
     pub port: String,

@@ -24,6 +24,10 @@ pub enum Code {
     PreconditionFailed,
     /// It is being deleted and takes no more changes.
     BeingDeleted,
+    /// The Idempotency-Key was used for another request.
+    KeyReused,
+    /// It is more than the org may have.
+    OverQuota,
     /// Trueup cannot reach its database.
     DatabaseAway,
     /// The key that seals secrets is missing or wrong.
@@ -34,7 +38,7 @@ pub enum Code {
 
 impl Code {
     /// Every code.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::Unauthenticated,
         Self::Forbidden,
         Self::NotFound,
@@ -44,6 +48,8 @@ impl Code {
         Self::InvalidManifest,
         Self::PreconditionFailed,
         Self::BeingDeleted,
+        Self::KeyReused,
+        Self::OverQuota,
         Self::DatabaseAway,
         Self::KeyAway,
         Self::Internal,
@@ -62,6 +68,8 @@ impl Code {
             Self::InvalidManifest => "TU1201",
             Self::PreconditionFailed => "TU1301",
             Self::BeingDeleted => "TU1302",
+            Self::KeyReused => "TU1303",
+            Self::OverQuota => "TU1401",
             Self::DatabaseAway => "TU2001",
             Self::KeyAway => "TU2101",
             Self::Internal => "TU9001",
@@ -79,7 +87,7 @@ impl Code {
             Self::TooLarge => 413,
             Self::InvalidManifest => 422,
             Self::PreconditionFailed => 412,
-            Self::BeingDeleted => 409,
+            Self::BeingDeleted | Self::KeyReused | Self::OverQuota => 409,
             Self::DatabaseAway | Self::KeyAway => 503,
             Self::Internal => 500,
         }
@@ -98,6 +106,8 @@ impl Code {
             Self::InvalidManifest => "The manifest breaks a rule",
             Self::PreconditionFailed => "It changed since it was read",
             Self::BeingDeleted => "It is being deleted",
+            Self::KeyReused => "This key belongs to another request",
+            Self::OverQuota => "It is more than the quota allows",
             Self::DatabaseAway => "Trueup cannot reach its database",
             Self::KeyAway => "The key for secrets is missing",
             Self::Internal => "A defect in Trueup",

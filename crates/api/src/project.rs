@@ -6,6 +6,7 @@ use utoipa::ToSchema;
 /// The body that declares a project, and its document in a manifest file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({"kind": "Project", "name": "shop"}))]
 pub struct ProjectManifest {
     /// `Project`; may be left out in an API body.
     #[serde(default, skip_serializing_if = "Option::is_none")]

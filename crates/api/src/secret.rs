@@ -10,6 +10,7 @@ use utoipa::ToSchema;
 /// The body that sets a secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({ "value": "correct horse battery staple" }))]
 pub struct SecretBody {
     /// What containers read. It is never shown again.
     #[schema(value_type = String, write_only)]

@@ -5,9 +5,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
+use crate::plan::Amount;
+use crate::preview::Preview;
+
 /// The body that declares a service, and its document in a manifest file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({
+    "template": "web@1", "plan": "small", "parameters": {"image": "shop:1.4.2", "replicas": 2}
+}))]
 pub struct ServiceManifest {
     /// `Service`; may be left out in an API body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -19,7 +25,12 @@ pub struct ServiceManifest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
     /// A template and its version: `web@1`.
+    #[schema(example = "web@1")]
     pub template: String,
+    /// The size of its pods: a plan's name. Without one, the template's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "small")]
+    pub plan: Option<String>,
     /// Values for the template's parameters.
     #[serde(default)]
     #[schema(value_type = Object)]
@@ -37,9 +48,17 @@ pub struct Service {
     pub project: String,
     /// The template version it was resolved from.
     pub template: String,
+    /// The plan it has, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<String>,
+    /// What a month of it costs as it is promised; absent without a plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub monthly: Option<Amount>,
     /// The parameters as they were given.
     #[schema(value_type = Object)]
     pub parameters: Map<String, Value>,
+    /// How many pods it shall have while it runs.
+    pub replicas: u32,
     /// What was promised: `active`, `paused` or `deleted`.
     pub desired: String,
     /// The promise's number, raised by every accepted change.
@@ -47,6 +66,9 @@ pub struct Service {
     /// When this generation was accepted.
     #[schema(value_type = String, format = DateTime)]
     pub accepted_at: Timestamp,
+    /// When its first generation was accepted.
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Timestamp,
     /// The cluster it runs in.
     pub cluster: String,
     /// The namespace and name of its objects there.
@@ -90,6 +112,12 @@ pub struct ServiceStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub observed_at: Option<Timestamp>,
+    /// The uid of the workload that was seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<String>,
+    /// The resourceVersion it was seen at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource_version: Option<String>,
     /// Whether its pods run on simulated nodes, where nothing really runs.
     pub simulated: bool,
 }
@@ -120,6 +148,56 @@ pub struct ServiceObject {
 /// A list of services.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ServiceList {
-    /// In project and name order.
+    /// In name order.
     pub items: Vec<Service>,
+    /// The `cursor` of the next page; absent on the last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+}
+
+/// How many pods a service shall have.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"replicas": 3}))]
+pub struct ScaleBody {
+    /// How many.
+    #[schema(example = 3)]
+    pub replicas: u32,
+}
+
+/// Which size a service's pods shall have.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"plan": "medium"}))]
+pub struct ResizeBody {
+    /// A plan's name.
+    #[schema(example = "medium")]
+    pub plan: String,
+}
+
+/// Where a rollback goes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"to": 1}))]
+pub struct RollbackBody {
+    /// A former generation; without one, the last that promised something else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = 3)]
+    pub to: Option<i64>,
+}
+
+/// For actions that need no more words.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({}))]
+pub struct NoBody {}
+
+/// What a write of a service answers: the service, or with `?dry_run=true` the preview.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(untagged)]
+pub enum ServiceOrPreview {
+    /// Nothing was to be changed: the service as it is.
+    Service(Box<Service>),
+    /// What the change would do.
+    Preview(Box<Preview>),
 }

@@ -7,6 +7,7 @@ use utoipa::ToSchema;
 /// The body that sets a variable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({ "value": "north" }))]
 pub struct VariableBody {
     /// What containers read.
     pub value: String,

@@ -10,6 +10,7 @@
 mod address;
 mod answer;
 mod call;
+mod log;
 #[cfg(test)]
 mod stub;
 mod watch;

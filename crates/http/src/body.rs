@@ -21,14 +21,21 @@ impl<T: DeserializeOwned> FromRequest<Door> for Body<T> {
         request: Request<axum::body::Body>,
         door: &Door,
     ) -> Result<Self, Failure> {
-        let bytes =
-            Bytes::from_request(request, door).await.map_err(|rejection| unread(&rejection))?;
-        let text: &[u8] = if bytes.is_empty() { b"{}" } else { &bytes };
-        read(text).map(Self)
+        read(&bytes(request, door).await?).map(Self)
     }
 }
 
-fn read<T: DeserializeOwned>(text: &[u8]) -> Result<T, Failure> {
+/// The whole body, as far as a body may go.
+pub(crate) async fn bytes(
+    request: Request<axum::body::Body>,
+    door: &Door,
+) -> Result<Bytes, Failure> {
+    Bytes::from_request(request, door).await.map_err(|rejection| unread(&rejection))
+}
+
+/// What a body says; an empty one says nothing.
+pub(crate) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Failure> {
+    let text: &[u8] = if bytes.is_empty() { b"{}" } else { bytes };
     // serde would take a list of values for an object with its fields in order.
     if text.trim_ascii_start().first() != Some(&b'{') {
         let detail = "the body must be one JSON object; mend it and send it again";

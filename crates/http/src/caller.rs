@@ -37,7 +37,7 @@ impl Caller {
 
     /// For the door's record.
     pub(crate) fn asker(&self) -> Asker<'_> {
-        Asker { principal: &self.principal, trace: trace::current() }
+        Asker::new(&self.principal, trace::current())
     }
 
     /// Whether the token is still good: asked again while a stream is open.

@@ -3,18 +3,27 @@
 //! A request can only record intent or read what is known: this room sees neither the cluster nor
 //! the loops. The list in [`router`] is the table of contents of the API.
 
+mod action;
 mod address;
 mod answer;
 mod body;
 mod caller;
+mod change;
 mod cluster;
+mod cursor;
 mod deadline;
 mod endpoint;
 mod event;
+mod keyed;
 mod openapi;
 mod operations;
+mod plan;
+mod preview;
 mod problem;
 mod project;
+mod quota;
+mod reference;
+mod release;
 mod secret;
 mod service;
 mod stream;
@@ -28,7 +37,7 @@ use std::sync::Arc;
 
 use axum::extract::DefaultBodyLimit;
 use axum::middleware;
-use axum::routing::{get, put};
+use axum::routing::{get, post, put};
 use axum::{Json, Router};
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
@@ -65,6 +74,8 @@ pub fn router(door: Door) -> Router {
         .route("/readyz", get(operations::ready))
         .route("/metrics", get(operations::metrics))
         .route("/openapi.json", get(async || Json(document())))
+        .route("/docs/api", get(reference::page))
+        .route("/docs/api.css", get(reference::style))
         .route("/docs/errors/{code}", get(operations::error_page))
         .route("/v1/projects", get(project::project_list))
         .route("/v1/projects/{project}", get(project::project_get).put(project::project_put))
@@ -100,6 +111,16 @@ pub fn router(door: Door) -> Router {
             "/v1/projects/{project}/services/{service}/secrets/{name}",
             put(secret::service_secret_put).delete(secret::service_secret_delete),
         )
+        .route("/v1/projects/{project}/services/{service}/pause", post(action::service_pause))
+        .route("/v1/projects/{project}/services/{service}/resume", post(action::service_resume))
+        .route("/v1/projects/{project}/services/{service}/restart", post(action::service_restart))
+        .route("/v1/projects/{project}/services/{service}/scale", post(action::service_scale))
+        .route("/v1/projects/{project}/services/{service}/resize", post(action::service_resize))
+        .route("/v1/projects/{project}/services/{service}/rollback", post(action::service_rollback))
+        .route("/v1/projects/{project}/services/{service}/releases", get(release::release_list))
+        .route("/v1/plans", get(plan::plan_list))
+        .route("/v1/plans/{plan}", put(plan::plan_put))
+        .route("/v1/quota", get(quota::quota_get).put(quota::quota_put))
         .route("/v1/events", get(event::event_list))
         .route("/v1/templates", get(template::template_list))
         .route("/v1/projects/{project}/volumes", get(volume::volume_list))

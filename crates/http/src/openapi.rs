@@ -5,7 +5,8 @@ use utoipa::OpenApi;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 
 use crate::{
-    cluster, endpoint, event, project, secret, service, stream, template, variable, volume,
+    action, cluster, endpoint, event, plan, project, quota, release, secret, service, stream,
+    template, variable, volume,
 };
 
 #[derive(OpenApi)]
@@ -19,6 +20,10 @@ use crate::{
         variable::service_variable_delete,
         secret::secret_list, secret::secret_put, secret::secret_delete,
         secret::service_secret_list, secret::service_secret_put, secret::service_secret_delete,
+        action::service_pause, action::service_resume, action::service_restart,
+        action::service_scale, action::service_resize, action::service_rollback,
+        release::release_list,
+        plan::plan_list, plan::plan_put, quota::quota_get, quota::quota_put,
         stream::service_watch, event::event_list, template::template_list, cluster::cluster_list,
         cluster::cluster_get, volume::volume_list,
         endpoint::endpoint_list, endpoint::endpoint_put, endpoint::endpoint_delete,

@@ -39,7 +39,7 @@ pub(crate) async fn error_page(Path(code): Path<String>) -> Answer<Response> {
 }
 
 /// Pages are looked up in this list and nowhere else: no path is ever made of what a caller sends.
-const PAGES: [(&str, &str); 12] = [
+const PAGES: [(&str, &str); 14] = [
     ("TU1001", include_str!("../../../docs/errors/TU1001.md")),
     ("TU1002", include_str!("../../../docs/errors/TU1002.md")),
     ("TU1003", include_str!("../../../docs/errors/TU1003.md")),
@@ -49,6 +49,8 @@ const PAGES: [(&str, &str); 12] = [
     ("TU1201", include_str!("../../../docs/errors/TU1201.md")),
     ("TU1301", include_str!("../../../docs/errors/TU1301.md")),
     ("TU1302", include_str!("../../../docs/errors/TU1302.md")),
+    ("TU1303", include_str!("../../../docs/errors/TU1303.md")),
+    ("TU1401", include_str!("../../../docs/errors/TU1401.md")),
     ("TU2001", include_str!("../../../docs/errors/TU2001.md")),
     ("TU2101", include_str!("../../../docs/errors/TU2101.md")),
     ("TU9001", include_str!("../../../docs/errors/TU9001.md")),

@@ -3,6 +3,7 @@
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use trueup_api::{Code, FieldError, Problem};
+use trueup_model::quota::{Amounts, Quota};
 use trueup_rules::admit::{Breach, Refused};
 use trueup_store::Error;
 use trueup_store::door::Refusal;
@@ -31,6 +32,19 @@ impl Failure {
             Code::NotFound,
             format!("there is no such {what} here; check its name and the project"),
         )
+    }
+
+    fn over_quota(more: Amounts, quota: &Quota) -> Self {
+        let errors: Vec<FieldError> = quota
+            .short_of(more)
+            .map(|(resource, left)| FieldError {
+                field: resource.as_str().to_owned(),
+                message: format!("{} more are needed and {left} are left", more.get(resource)),
+            })
+            .collect();
+        let detail = "nothing was recorded; ask for less, delete something, or ask an operator for \
+                      more (`trueup get quota` shows what is taken)";
+        Self(Box::new(Problem { errors, ..Problem::new(Code::OverQuota, detail) }))
     }
 
     pub(crate) fn invalid(breaches: Vec<Breach>) -> Self {
@@ -86,6 +100,11 @@ impl From<Refusal> for Failure {
                 Code::PreconditionFailed,
                 format!("its generation is {current} now; read it again and decide anew"),
             ),
+            Refusal::KeyReused => Self::new(
+                Code::KeyReused,
+                "a request with another body used this `Idempotency-Key`; choose a new key",
+            ),
+            Refusal::OverQuota { more, quota } => Self::over_quota(more, &quota),
             Refusal::Store(error) => error.into(),
         }
     }

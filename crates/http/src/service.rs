@@ -5,50 +5,104 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
-use trueup_api::Problem;
-use trueup_api::service::{Service, ServiceList, ServiceManifest};
-use trueup_model::crash;
+use trueup_api::service::{Service, ServiceList, ServiceManifest, ServiceOrPreview};
+use trueup_api::{Code, Problem};
 use trueup_model::principal::Permission;
+use trueup_model::service::DesiredState;
+use trueup_model::status::{Health, Phase};
 use trueup_model::template::ParseTemplateRefError;
+use trueup_rules::action::Action;
 use trueup_rules::admit::{Ask, Breach};
-use trueup_store::door::{DeleteAsk, ServiceAsk};
+use trueup_store::ServiceFilter;
+use trueup_store::door::ServiceChange;
 
 use crate::address::{Path, Query};
-use crate::answer::{accepted, if_generation, is_unchanged, tag};
-use crate::body::Body;
+use crate::answer::{is_unchanged, tag};
 use crate::caller::Caller;
+use crate::change::{Change, DryRun, Target};
+use crate::keyed::Keyed;
 use crate::problem::{Answer, Failure};
 use crate::project::{matches_path, name};
-use crate::{Door, view};
+use crate::{Door, cursor, view};
 
 /// Which services to list.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct Filter {
     /// Only those of this project, by name or id.
     project: Option<String>,
+    /// Only those made from this template, in any version.
+    template: Option<String>,
+    /// Only those of this plan.
+    plan: Option<String>,
+    /// Only those that are promised to be `active`, `paused` or `deleted`.
+    #[param(value_type = Option<String>)]
+    desired: Option<DesiredState>,
+    /// Only those in this phase.
+    #[param(value_type = Option<String>)]
+    phase: Option<Phase>,
+    /// Only those that are shown with this health.
+    #[param(value_type = Option<String>)]
+    health: Option<Health>,
+    /// Only those whose name holds this text.
+    search: Option<String>,
+    /// Where to go on: the `next` of the page before.
+    cursor: Option<String>,
+    /// At most this many, up to 1000; 100 where nothing is said.
+    limit: Option<i64>,
 }
 
-/// Lists the living services of the org.
+/// Lists the living services of the org in name order, a page at a time.
 #[utoipa::path(get, path = "/v1/services", operation_id = "service_list", tag = "services",
     params(Filter),
     responses((status = 200, body = ServiceList), (status = "4XX", body = Problem)))]
 pub(crate) async fn service_list(
     State(door): State<Door>,
     caller: Caller,
-    Query(filter): Query<Filter>,
+    Query(wanted): Query<Filter>,
 ) -> Answer<Json<ServiceList>> {
     caller.must(Permission::Read)?;
-    let project = match &filter.project {
+    let (after, limit) =
+        (cursor::position(caller.org, wanted.cursor.as_deref())?, cursor::limit(wanted.limit)?);
+    let filter = filter(&door, &caller, wanted).await?;
+    let now = door.clock.now();
+    let mut rows = door
+        .app
+        .list_services(caller.org, &filter, after.as_ref(), limit.saturating_add(1), now)
+        .await?;
+    let more = usize::try_from(limit).is_ok_and(|limit| {
+        let more = rows.len() > limit;
+        rows.truncate(limit);
+        more
+    });
+    let last = rows.last().filter(|_| more).map(|row| &row.service);
+    let next = last.map(|service| cursor::after(caller.org, service.name.as_str(), service.id));
+    Ok(Json(ServiceList { items: rows.iter().map(|row| view::service(row, now)).collect(), next }))
+}
+
+/// Names in a filter that cannot be names find nothing, and that is said.
+async fn filter(door: &Door, caller: &Caller, wanted: Filter) -> Answer<ServiceFilter> {
+    let project = match &wanted.project {
         Some(wanted) => {
             let row = door.app.find_project(caller.org, wanted).await?;
             Some(row.ok_or_else(|| Failure::not_found("project"))?.project.id)
         }
         None => None,
     };
-    let rows = door.app.list_services(caller.org, project).await?;
-    let now = door.clock.now();
-    Ok(Json(ServiceList { items: rows.iter().map(|row| view::service(row, now)).collect() }))
+    let search = wanted.search.map(|text| text.to_lowercase());
+    if search.as_ref().is_some_and(|text| text.is_empty() || text.contains('\0')) {
+        return Err(Failure::new(Code::BadRequest, "`search` takes a part of a name"));
+    }
+    Ok(ServiceFilter {
+        project,
+        template: wanted.template.map(|text| name("template", &text)).transpose()?,
+        plan: wanted.plan.map(|text| name("plan", &text)).transpose()?,
+        desired: wanted.desired,
+        phase: wanted.phase,
+        health: wanted.health,
+        search,
+    })
 }
 
 /// Shows one service; by its id also after it was deleted, with the receipt.
@@ -79,69 +133,53 @@ pub(crate) async fn service_get(
 #[utoipa::path(put, path = "/v1/projects/{project}/services/{service}", operation_id = "service_put",
     tag = "services",
     params(("project" = String, Path, description = "name or id"),
-           ("service" = String, Path, description = "name")),
+           ("service" = String, Path, description = "name"), DryRun),
     request_body = ServiceManifest,
-    responses((status = 200, description = "unchanged", body = Service),
+    responses((status = 200, description = "unchanged, or a preview", body = ServiceOrPreview),
               (status = 202, description = "accepted", body = Service),
               (status = "4XX", body = Problem)))]
 pub(crate) async fn service_put(
     State(door): State<Door>,
     caller: Caller,
-    Path((project, service)): Path<(String, String)>,
+    Path(target): Path<Target>,
+    Query(dry): Query<DryRun>,
     headers: HeaderMap,
-    Body(manifest): Body<ServiceManifest>,
+    Keyed { body: manifest, repeat }: Keyed<ServiceManifest>,
 ) -> Answer<Response> {
     caller.must(Permission::ManageServices)?;
+    let Target { project, service } = target;
     matches_path("kind", manifest.kind.as_deref(), "Service")?;
     matches_path("name", manifest.name.as_deref(), &service)?;
     matches_path("project", manifest.project.as_deref(), &project)?;
-    let name = name("name", &service)?;
+    let service = name("name", &service)?;
+    let ask = ask(manifest)?;
+    let change = ServiceChange::Declare(&service, &ask);
+    Change { door, caller, dry, headers, repeat }.make(&project, change).await
+}
+
+/// What a manifest asks for, or every part of it that cannot be read.
+fn ask(manifest: ServiceManifest) -> Answer<Ask> {
     let template = manifest.template.parse().map_err(|error: ParseTemplateRefError| {
-        Failure::invalid(vec![Breach { field: "template".to_owned(), message: error.to_string() }])
+        Failure::invalid(vec![Breach::at("template", error.to_string())])
     })?;
-    let ask = Ask { template, parameters: manifest.parameters };
-    let wanted = ServiceAsk {
-        project: &project,
-        name: &name,
-        ask: &ask,
-        if_generation: if_generation(&headers)?,
-    };
-    let now = door.clock.now();
-    let answer = door.app.accept_service(caller.org, &wanted, &caller.asker(), now).await?;
-    if answer.changed {
-        recorded(&door);
-    }
-    Ok(accepted(&door, &answer.row, answer.changed))
+    let plan = manifest.plan.map(|plan| name("plan", &plan)).transpose()?;
+    Ok(Ask { template, plan, parameters: manifest.parameters })
 }
 
 /// Asks for a service to be gone; watch it until its absence is verified.
 #[utoipa::path(delete, path = "/v1/projects/{project}/services/{service}",
     operation_id = "service_delete", tag = "services",
-    params(("project" = String, Path, description = "name or id"),
-           ("service" = String, Path, description = "name or id")),
-    responses((status = 200, description = "already being deleted", body = Service),
+    params(Target, DryRun),
+    responses((status = 200, description = "already being deleted, or a preview",
+               body = ServiceOrPreview),
               (status = 202, description = "accepted", body = Service),
               (status = "4XX", body = Problem)))]
 pub(crate) async fn service_delete(
     State(door): State<Door>,
     caller: Caller,
-    Path((project, service)): Path<(String, String)>,
+    Path(target): Path<Target>,
+    Query(dry): Query<DryRun>,
     headers: HeaderMap,
 ) -> Answer<Response> {
-    caller.must(Permission::ManageServices)?;
-    let wanted =
-        DeleteAsk { project: &project, service: &service, if_generation: if_generation(&headers)? };
-    let now = door.clock.now();
-    let answer = door.app.delete_service(caller.org, &wanted, &caller.asker(), now).await?;
-    if answer.changed {
-        recorded(&door);
-    }
-    Ok(accepted(&door, &answer.row, answer.changed))
-}
-
-/// A change is durable: wake the loops.
-fn recorded(door: &Door) {
-    crash::point("door.accepted");
-    door.signals.wake();
-    door.signals.event();
+    Change { door, caller, dry, headers, repeat: None }.act(&target, &Action::Delete).await
 }

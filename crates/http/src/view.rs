@@ -2,14 +2,22 @@
 
 use jiff::Timestamp;
 use serde_json::Value;
-use trueup_api::{cluster, event, project, service, template};
+use trueup_api::plan::{self as api_plan, Amount};
+use trueup_api::{
+    cluster, event, project, quota as api_quota, release as api_release, service, template,
+};
 use trueup_model::cluster::{Reachability, is_stale};
+use trueup_model::money::Money;
+use trueup_model::plan::Plan;
+use trueup_model::quota::{Amounts, Quota};
+use trueup_model::release::Release;
 use trueup_model::template::Template;
+use trueup_rules::cost;
 use trueup_rules::status::{aged, reconciliation};
 use trueup_store::{ClusterRow, ProjectRow, SealedEvent, ServiceDetail, ServiceRow};
 
 /// The text of an enum as it stands on the wire.
-fn word<T: serde::Serialize>(value: &T) -> String {
+pub(crate) fn word<T: serde::Serialize>(value: &T) -> String {
     match serde_json::to_value(value) {
         Ok(Value::String(word)) => word,
         Ok(_) | Err(_) => String::new(),
@@ -35,10 +43,17 @@ pub(crate) fn service(row: &ServiceRow, now: Timestamp) -> service::Service {
         name: promise.name.to_string(),
         project: row.project_name.clone(),
         template: promise.template.to_string(),
+        plan: promise.spec.plan.as_ref().map(ToString::to_string),
+        monthly: row
+            .plan
+            .as_ref()
+            .map(|plan| money(cost::monthly(cost::hourly(&promise.spec, promise.desired, plan)))),
         parameters: promise.parameters.clone(),
+        replicas: promise.spec.replicas,
         desired: word(&promise.desired),
         generation: promise.generation,
         accepted_at: promise.accepted_at,
+        created_at: promise.created_at,
         cluster: row.cluster_name.clone(),
         namespace: row.namespace.clone(),
         object_name: promise.object_name.clone(),
@@ -67,6 +82,11 @@ fn status(row: &ServiceRow, stale: bool) -> service::ServiceStatus {
             })
             .collect(),
         observed_at: status.evidence.as_ref().map(|evidence| evidence.observed_at),
+        uid: status.evidence.as_ref().and_then(|evidence| evidence.uid.clone()),
+        resource_version: status
+            .evidence
+            .as_ref()
+            .and_then(|evidence| evidence.resource_version.clone()),
         simulated: status.evidence.is_some_and(|evidence| evidence.simulated),
     }
 }
@@ -84,6 +104,55 @@ pub(crate) fn detail(detail: &ServiceDetail, now: Timestamp) -> service::Service
         .collect();
     let receipt = detail.receipt.as_ref().and_then(|receipt| serde_json::to_value(receipt).ok());
     service::Service { objects, receipt, ..service(&detail.row, now) }
+}
+
+pub(crate) fn release(release: &Release) -> api_release::Release {
+    api_release::Release {
+        id: release.id.to_string(),
+        generation: release.generation,
+        action: release.action.clone(),
+        principal: release.principal.clone(),
+        accepted_at: release.accepted_at,
+        template: release.template.to_string(),
+        plan: release.spec.plan.as_ref().map(ToString::to_string),
+        parameters: release.parameters.clone(),
+        desired: word(&release.desired),
+        spec: serde_json::to_value(&release.spec).unwrap_or_default(),
+    }
+}
+
+pub(crate) fn money(money: Money) -> Amount {
+    Amount { micros: money.micros, currency: money.currency.to_string(), text: money.to_string() }
+}
+
+pub(crate) fn plan(plan: &Plan) -> api_plan::Plan {
+    let disk = Money { micros: plan.disk_gib_hourly_micros, ..plan.hourly };
+    api_plan::Plan {
+        name: plan.name.to_string(),
+        summary: plan.summary.clone(),
+        cpu_millis: plan.resources.cpu_millis,
+        memory_mib: plan.resources.memory_mib,
+        gpus: plan.resources.gpus,
+        hourly: money(plan.hourly),
+        monthly: money(cost::monthly(plan.hourly)),
+        disk_gib_hourly: money(disk),
+        retired: plan.retired,
+    }
+}
+
+pub(crate) fn quota(quota: &Quota) -> api_quota::Quota {
+    let amounts = |amounts: Amounts| api_quota::Amounts {
+        services: amounts.services,
+        cpu_millis: amounts.cpu_millis,
+        memory_mib: amounts.memory_mib,
+        storage_gib: amounts.storage_gib,
+        gpus: amounts.gpus,
+    };
+    api_quota::Quota {
+        limit: amounts(quota.limit),
+        used: amounts(quota.used),
+        left: amounts(quota.limit.less(quota.used)),
+    }
 }
 
 pub(crate) fn cluster(row: &ClusterRow, now: Timestamp) -> cluster::Cluster {

@@ -68,6 +68,9 @@ pub enum Fact {
         deletes: bool,
         /// Who asked.
         principal: String,
+        /// What was done: `declare`, `pause`, `rollback` …
+        #[serde(default)]
+        action: String,
     },
     /// Reality carries the generation.
     ReconcileSucceeded {},

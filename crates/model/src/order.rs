@@ -9,7 +9,7 @@ use crate::endpoint::OpenPort;
 use crate::id::{OrgId, ProjectId, ServiceId};
 use crate::key::ResourceKey;
 use crate::secret::SealedSecret;
-use crate::service::DesiredState;
+use crate::service::{DesiredState, Service};
 use crate::spec::Spec;
 use crate::template::TemplateRef;
 
@@ -86,6 +86,30 @@ pub struct Order {
     pub body: Body,
     /// Every key ever recorded for this unit, with the uid last seen under it.
     pub recorded: BTreeMap<ResourceKey, Option<String>>,
+}
+
+impl Order {
+    /// The order for a service as it is promised, without secrets and without recorded keys.
+    #[must_use]
+    pub fn of_service(service: Service, namespace: String) -> Self {
+        Self {
+            unit: Unit::Service(service.id),
+            org: service.org,
+            project: service.project,
+            namespace,
+            generation: service.generation,
+            desired: service.desired,
+            body: Body::Service(Box::new(ServiceBody {
+                object_name: service.object_name,
+                template: service.template,
+                spec: service.spec,
+                endpoints: Vec::new(),
+                sealed: BTreeMap::new(),
+                secrets: BTreeMap::new(),
+            })),
+            recorded: BTreeMap::new(),
+        }
+    }
 }
 
 /// What an order asks for.

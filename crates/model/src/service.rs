@@ -59,4 +59,6 @@ pub struct Service {
     pub generation: i64,
     /// When this generation was accepted.
     pub accepted_at: Timestamp,
+    /// When its first generation was accepted.
+    pub created_at: Timestamp,
 }

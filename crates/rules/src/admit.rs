@@ -1,6 +1,8 @@
 //! The door's decision: whether an ask becomes a promise, and what exactly is promised.
 
 use serde_json::{Map, Value};
+use trueup_model::name::Name;
+use trueup_model::plan::Plan;
 use trueup_model::service::{DesiredState, Service};
 use trueup_model::spec::Spec;
 use trueup_model::template::{Template, TemplateRef};
@@ -12,8 +14,33 @@ use crate::template::resolve;
 pub struct Ask {
     /// Template and version.
     pub template: TemplateRef,
+    /// The size that is wanted; without one, the template's own.
+    pub plan: Option<Name>,
     /// Values for its parameters.
     pub parameters: Map<String, Value>,
+}
+
+impl Ask {
+    /// What a service is now, asked for again.
+    #[must_use]
+    pub fn again(current: &Service) -> Self {
+        Self {
+            template: current.template.clone(),
+            plan: current.spec.plan.clone(),
+            parameters: current.parameters.clone(),
+        }
+    }
+}
+
+/// What the decision is made from, besides the ask.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Known<'a> {
+    /// The template that is asked for, if there is one.
+    pub template: Option<&'a Template>,
+    /// The plan that [`wanted_plan`] names, if there is one.
+    pub plan: Option<&'a Plan>,
+    /// The service as it is promised now, if it is.
+    pub current: Option<&'a Service>,
 }
 
 /// One rule that an ask breaks.
@@ -25,13 +52,57 @@ pub struct Breach {
     pub message: String,
 }
 
+impl Breach {
+    /// A breach at this field.
+    pub fn at(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { field: field.into(), message: message.into() }
+    }
+}
+
+/// What a new generation promises.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Promise {
+    /// The template version it was resolved from.
+    pub template: TemplateRef,
+    /// The parameters as they were given.
+    pub parameters: Map<String, Value>,
+    /// The resolved spec.
+    pub spec: Spec,
+    /// Whether it shall run, rest or be gone.
+    pub desired: DesiredState,
+}
+
+impl Promise {
+    /// What is promised about a service now.
+    #[must_use]
+    pub fn of(current: &Service) -> Self {
+        Self {
+            template: current.template.clone(),
+            parameters: current.parameters.clone(),
+            spec: current.spec.clone(),
+            desired: current.desired,
+        }
+    }
+}
+
 /// What the door records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Admitted {
     /// Nothing: the ask says what is promised already.
     Unchanged,
-    /// A new generation with this spec.
-    Changed(Box<Spec>),
+    /// A new generation with this promise.
+    Changed(Box<Promise>),
+}
+
+impl Admitted {
+    /// This promise, if it is another one than the current.
+    pub(crate) fn unless_same(promise: Promise, current: Option<&Service>) -> Self {
+        if current.is_some_and(|current| Promise::of(current) == promise) {
+            Self::Unchanged
+        } else {
+            Self::Changed(Box::new(promise))
+        }
+    }
 }
 
 /// Why an ask is not admitted.
@@ -43,47 +114,88 @@ pub enum Refused {
     BeingDeleted,
 }
 
-/// Decides about a service's ask, given what is promised now.
+impl Refused {
+    /// Refused for one field.
+    pub(crate) fn at(field: &str, message: impl Into<String>) -> Self {
+        Self::Invalid(vec![Breach::at(field, message)])
+    }
+}
+
+/// The plan that an ask means: the one it names, or the template's own.
+#[must_use]
+pub fn wanted_plan<'a>(ask: &'a Ask, template: Option<&'a Template>) -> Option<&'a Name> {
+    ask.plan.as_ref().or_else(|| template?.plan.as_ref())
+}
+
+/// Decides about a service's declaration, given what is known.
+///
+/// A declaration says all that a service shall be, but not whether it rests: a paused service stays
+/// paused, and a restart that was asked for stays done.
 ///
 /// # Errors
 /// [`Refused`] says why, completely: every breach at once.
-pub fn admit(
-    ask: &Ask,
-    template: Option<&Template>,
-    current: Option<&Service>,
-) -> Result<Admitted, Refused> {
-    if current.is_some_and(|service| service.desired == DesiredState::Deleted) {
-        return Err(Refused::BeingDeleted);
-    }
+pub fn admit(ask: &Ask, known: Known<'_>) -> Result<Admitted, Refused> {
+    let Known { template, plan, current } = known;
+    must_live(current)?;
     let template = template.ok_or_else(|| unknown_template(&ask.template))?;
     let mut breaches =
         current.map(|current| forbidden_changes(ask, template, current)).unwrap_or_default();
-    let spec = match resolve(template, &ask.parameters) {
-        Ok(spec) if breaches.is_empty() => spec,
-        Ok(_) => return Err(Refused::Invalid(breaches)),
-        Err(more) => {
-            breaches.extend(more);
-            return Err(Refused::Invalid(breaches));
-        }
+    breaches.extend(plan_breach(ask, template, plan, current));
+    let resolved = resolve(template, &ask.parameters).map_err(|more| breaches.extend(more));
+    let (Ok(mut spec), true) = (resolved, breaches.is_empty()) else {
+        return Err(Refused::Invalid(breaches));
     };
-    let same =
-        current.is_some_and(|current| current.spec == spec && current.parameters == ask.parameters);
-    Ok(if same { Admitted::Unchanged } else { Admitted::Changed(Box::new(spec)) })
+    if let Some(plan) = plan {
+        spec.resources = plan.resources.clone();
+        spec.plan = Some(plan.name.clone());
+    }
+    spec.restart = current.map_or(0, |current| current.spec.restart);
+    let promise = Promise {
+        template: ask.template.clone(),
+        parameters: ask.parameters.clone(),
+        spec,
+        desired: current.map_or(DesiredState::Active, |current| current.desired),
+    };
+    Ok(Admitted::unless_same(promise, current))
+}
+
+/// A service that is being deleted takes no more changes.
+pub(crate) fn must_live(current: Option<&Service>) -> Result<(), Refused> {
+    if current.is_some_and(|service| service.desired == DesiredState::Deleted) {
+        return Err(Refused::BeingDeleted);
+    }
+    Ok(())
 }
 
 fn unknown_template(template: &TemplateRef) -> Refused {
-    Refused::Invalid(vec![Breach {
-        field: "template".to_owned(),
-        message: format!("there is no template `{template}`; `trueup get templates` lists them"),
-    }])
+    Refused::at(
+        "template",
+        format!("there is no template `{template}`; `trueup get templates` lists them"),
+    )
 }
 
-fn forbidden_changes(ask: &Ask, template: &Template, current: &Service) -> Vec<Breach> {
-    if ask.template != current.template {
-        return vec![Breach {
-            field: "template".to_owned(),
-            message: format!("cannot change from `{}`; declare a new service", current.template),
-        }];
+fn plan_breach(
+    ask: &Ask,
+    template: &Template,
+    plan: Option<&Plan>,
+    current: Option<&Service>,
+) -> Option<Breach> {
+    let wanted = wanted_plan(ask, Some(template))?;
+    let has_it = current.is_some_and(|current| current.spec.plan.as_ref() == Some(wanted));
+    match plan {
+        None => Some(format!("there is no plan `{wanted}`; `trueup get plans` lists them")),
+        Some(plan) if plan.retired && !has_it => {
+            Some(format!("`{wanted}` is no longer sold; `trueup get plans` lists what is"))
+        }
+        Some(_) => None,
+    }
+    .map(|message| Breach::at("plan", message))
+}
+
+pub(crate) fn forbidden_changes(ask: &Ask, template: &Template, current: &Service) -> Vec<Breach> {
+    if ask.template.name != current.template.name {
+        let message = format!("cannot change from `{}`; declare a new service", current.template);
+        return vec![Breach::at("template", message)];
     }
     template
         .parameters
@@ -94,9 +206,9 @@ fn forbidden_changes(ask: &Ask, template: &Template, current: &Service) -> Vec<B
             };
             !parameter.mutable && effective(&ask.parameters) != effective(&current.parameters)
         })
-        .map(|(name, _)| Breach {
-            field: format!("parameters.{name}"),
-            message: "cannot change once the service exists; declare a new service".to_owned(),
+        .map(|(name, _)| {
+            let message = "cannot change once the service exists; declare a new service";
+            Breach::at(format!("parameters.{name}"), message)
         })
         .collect()
 }

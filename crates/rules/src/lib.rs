@@ -6,12 +6,15 @@
 #![deny(clippy::wildcard_enum_match_arm, clippy::float_arithmetic)]
 
 pub mod access;
+pub mod action;
 pub mod admit;
+pub mod cost;
 pub mod diff;
 pub mod envelope;
 pub mod names;
 pub mod observe;
 pub mod plan;
+pub mod preview;
 pub mod proof;
 pub mod render;
 pub mod secret;

@@ -1,7 +1,7 @@
 //! The door: the only writer of desired state. One transaction per change, whoever asks.
 //!
 //! Inside it: the row's lock, the pure decision of `rules::admit`, the new generation and its
-//! release, the event and the wake. All of it is durable when the caller hears of it, or none is.
+//! release, the event, the quota and the wake. All of it is durable when the caller hears of it, or none is.
 
 mod config;
 mod endpoint;
@@ -11,6 +11,7 @@ mod service;
 mod variable;
 
 use trueup_model::principal::Principal;
+use trueup_model::quota::{Amounts, Quota};
 use trueup_rules::admit::Refused;
 use trueup_rules::envelope::EnvelopeError;
 
@@ -19,7 +20,9 @@ use crate::Error;
 pub use config::EntryAsk;
 pub use endpoint::{EndpointAsk, EndpointTarget};
 pub use secret::SecretAsk;
-pub use service::{DeleteAsk, ServiceAsk};
+pub use service::{Previewed, ServiceAsk, ServiceChange};
+
+use crate::repeat::Repeat;
 
 /// Who asks, and on which trace.
 #[derive(Debug, Clone)]
@@ -28,6 +31,16 @@ pub struct Asker<'a> {
     pub principal: &'a Principal,
     /// The trace of the request.
     pub trace: Option<String>,
+    /// What makes the request known again, if the caller wants that.
+    pub repeat: Option<Repeat>,
+}
+
+impl<'a> Asker<'a> {
+    /// Somebody whose requests are not known again.
+    #[must_use]
+    pub const fn new(principal: &'a Principal, trace: Option<String>) -> Self {
+        Self { principal, trace, repeat: None }
+    }
 }
 
 /// What the door answers: the thing as it is promised now, and whether that is new.
@@ -59,6 +72,17 @@ pub enum Refusal {
     Changed {
         /// The generation it has.
         current: i64,
+    },
+    /// The key of this request was used for another one.
+    #[error("the Idempotency-Key belongs to another request")]
+    KeyReused,
+    /// It is more than the org may have.
+    #[error("it is more than the org's quota")]
+    OverQuota {
+        /// How much more it takes than is held for it.
+        more: Amounts,
+        /// What the org may have and has.
+        quota: Quota,
     },
     /// The database failed.
     #[error(transparent)]

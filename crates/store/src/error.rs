@@ -34,16 +34,13 @@ impl Error {
         Self::Corrupt { what, source: Box::new(source) }
     }
 
-    /// The named constraint that a statement broke, if that is what happened.
-    pub(crate) fn constraint(&self) -> Option<&str> {
-        match self {
-            Self::Database(sqlx::Error::Database(error)) => error.constraint(),
-            Self::Away(_)
-            | Self::Fenced
-            | Self::Corrupt { .. }
-            | Self::Database(_)
-            | Self::Migrate(_) => None,
-        }
+    /// Whether somebody else was at the same thing at the same moment, so that trying again helps:
+    /// a name that was taken meanwhile, a deadlock, a serialization failure.
+    pub(crate) fn is_race(&self) -> bool {
+        const TAKEN: [&str; 2] = ["services_name_key", "projects_name_key"];
+        let Self::Database(sqlx::Error::Database(error)) = self else { return false };
+        error.constraint().is_some_and(|constraint| TAKEN.contains(&constraint))
+            || error.code().is_some_and(|code| matches!(&*code, "40001" | "40P01"))
     }
 }
 

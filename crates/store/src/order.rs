@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use sqlx::Row;
 use trueup_model::id::{OrgId, ProjectId};
 use trueup_model::key::ResourceKey;
-use trueup_model::order::{Body, Order, ServiceBody, Unit};
+use trueup_model::order::{Body, Order, Unit};
 use trueup_model::service::DesiredState;
 use trueup_model::wake::Claimed;
 use trueup_rules::render;
@@ -91,23 +91,7 @@ async fn bodies(tx: &mut Tx, claimed: &[Claimed]) -> Result<BTreeMap<Unit, Order
     .await?;
     for row in &services {
         let service = service::service(row)?;
-        let order = Order {
-            unit: Unit::Service(service.id),
-            org: service.org,
-            project: service.project,
-            namespace: row.try_get("namespace")?,
-            generation: service.generation,
-            desired: service.desired,
-            body: Body::Service(Box::new(ServiceBody {
-                object_name: service.object_name,
-                template: service.template,
-                spec: service.spec,
-                endpoints: Vec::new(),
-                sealed: BTreeMap::new(),
-                secrets: BTreeMap::new(),
-            })),
-            recorded: BTreeMap::new(),
-        };
+        let order = Order::of_service(service, row.try_get("namespace")?);
         orders.insert(order.unit, order);
     }
     Ok(orders)

@@ -33,7 +33,15 @@ impl App {
     /// # Errors
     /// The URL cannot be read.
     pub fn connect(url: &str) -> Result<Self, Error> {
-        Ok(Self { pool: pool(url, "trueup-app", 16)? })
+        Self::connect_within(url, ACQUIRE)
+    }
+
+    /// The same, waiting so long for a connection before the database counts as away.
+    ///
+    /// # Errors
+    /// The URL cannot be read.
+    pub fn connect_within(url: &str, wait: Duration) -> Result<Self, Error> {
+        Ok(Self { pool: pool(url, "trueup-app", 16, wait)? })
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is where transactions begin")]
@@ -67,7 +75,7 @@ impl Worker {
     /// # Errors
     /// The URL cannot be read.
     pub fn connect(url: &str) -> Result<Self, Error> {
-        Ok(Self { pool: pool(url, "trueup-worker", 12)? })
+        Ok(Self { pool: pool(url, "trueup-worker", 12, ACQUIRE)? })
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is where transactions begin")]
@@ -80,14 +88,14 @@ impl Worker {
     }
 }
 
-fn pool(url: &str, name: &str, size: u32) -> Result<PgPool, Error> {
+fn pool(url: &str, name: &str, size: u32, wait: Duration) -> Result<PgPool, Error> {
     let options = PgConnectOptions::from_str(url)?
         .application_name(name)
         // A transaction that somebody forgot must not stall the sealer for ever.
         .options([("idle_in_transaction_session_timeout", "30s"), ("statement_timeout", "30s")]);
     let pool = PgPoolOptions::new()
         .max_connections(size)
-        .acquire_timeout(ACQUIRE)
+        .acquire_timeout(wait)
         .test_before_acquire(false)
         .connect_lazy_with(options);
     Ok(pool)

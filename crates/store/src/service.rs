@@ -1,5 +1,7 @@
 //! Services: reading them with what was observed and projected.
 
+mod page;
+
 use jiff::Timestamp;
 use serde_json::Value;
 use sqlx::Row;
@@ -8,6 +10,8 @@ use sqlx::types::Json;
 use trueup_model::id::{ClusterId, OrgId, ProjectId, ServiceId};
 use trueup_model::key::ResourceKey;
 use trueup_model::name::Name;
+use trueup_model::observation::PodSeen;
+use trueup_model::plan::Plan;
 use trueup_model::receipt::Receipt;
 use trueup_model::service::Service;
 use trueup_model::status::Status;
@@ -17,6 +21,8 @@ use uuid::Uuid;
 use crate::pool::Tx;
 use crate::row::{read, read_json};
 use crate::{App, Error};
+
+pub use page::{ServiceFilter, ServicePosition};
 
 /// A service with its status and the names around it.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,6 +41,8 @@ pub struct ServiceRow {
     pub status: Status,
     /// How often that changed.
     pub projection: i64,
+    /// The plan it has, with its price now.
+    pub plan: Option<Plan>,
 }
 
 /// A service with everything known of it.
@@ -51,37 +59,17 @@ pub struct ServiceDetail {
 /// One statement for all of it: status and receipt are written together and must be read together, or
 /// a service could be shown as deleting beside the proof that it is gone.
 const SELECT: &str = "select s.id, s.org_id, s.project_id, s.name, s.cluster_id, s.object_name,
-        s.template_name, s.template_version, s.parameters, s.spec, s.desired, s.generation, s.accepted_at,
+        s.template_name, s.template_version, s.parameters, s.spec, s.desired, s.generation, s.accepted_at, s.created_at,
         p.name as project_name, p.namespace, c.name as cluster_name, c.heard_at, t.status, t.projection,
-        r.receipt
+        r.receipt, n.body as plan
      from services s
      join projects p on p.id = s.project_id
      join clusters c on c.id = s.cluster_id
      join statuses t on t.unit_kind = 'service' and t.unit_id = s.id
-     left join receipts r on r.service_id = s.id";
+     left join receipts r on r.service_id = s.id
+     left join plans n on n.name = s.plan_name";
 
 impl App {
-    /// The living services of an org, in project and name order.
-    ///
-    /// # Errors
-    /// The database cannot be reached.
-    pub async fn list_services(
-        &self,
-        org: OrgId,
-        project: Option<ProjectId>,
-    ) -> Result<Vec<ServiceRow>, Error> {
-        let mut tx = self.begin(org).await?;
-        let statement = format!(
-            "{SELECT} where s.deleted_at is null and ($1::uuid is null or s.project_id = $1)
-             order by p.name, s.name limit 1000"
-        );
-        let rows = sqlx::query(sqlx::AssertSqlSafe(statement))
-            .bind(project.map(ProjectId::uuid))
-            .fetch_all(&mut *tx)
-            .await?;
-        rows.iter().map(service_row).collect()
-    }
-
     /// A service by project and name, or by id; an id also finds a deleted one.
     ///
     /// # Errors
@@ -101,6 +89,34 @@ impl App {
         let receipt = receipt.map(|json| read_json("receipt", json)).transpose()?;
         let resources = resources(&mut tx, row.service.id).await?;
         Ok(Some(ServiceDetail { row, resources, receipt }))
+    }
+}
+
+/// The pods that were seen last, with their namespace.
+pub type Pods = (String, Vec<PodSeen>);
+
+impl App {
+    /// The pods of a service as they were observed; none where there is no such service.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn find_pods(
+        &self,
+        org: OrgId,
+        project: &str,
+        wanted: &str,
+    ) -> Result<Option<Pods>, Error> {
+        let mut tx = self.begin(org).await?;
+        let Some(row) = find(&mut tx, project, wanted).await? else { return Ok(None) };
+        let (pods,): (Option<Json<Value>>,) = sqlx::query_as(
+            "select inputs #> '{observation,pods}' from statuses
+             where unit_kind = 'service' and unit_id = $1",
+        )
+        .bind(row.service.id.uuid())
+        .fetch_one(&mut *tx)
+        .await?;
+        let pods = pods.map(|pods| read_json("pods", pods)).transpose()?.unwrap_or_default();
+        Ok(Some((row.namespace, pods)))
     }
 }
 
@@ -169,6 +185,7 @@ pub(crate) fn service(row: &PgRow) -> Result<Service, Error> {
         desired: read("desired state", row.try_get("desired")?)?,
         generation: row.try_get("generation")?,
         accepted_at: row.try_get::<jiff_sqlx::Timestamp, _>("accepted_at")?.to_jiff(),
+        created_at: row.try_get::<jiff_sqlx::Timestamp, _>("created_at")?.to_jiff(),
     })
 }
 
@@ -183,5 +200,9 @@ fn service_row(row: &PgRow) -> Result<ServiceRow, Error> {
             .map(jiff_sqlx::Timestamp::to_jiff),
         status: read_json("status", row.try_get("status")?)?,
         projection: row.try_get("projection")?,
+        plan: row
+            .try_get::<Option<Json<Value>>, _>("plan")?
+            .map(|plan| read_json("plan", plan))
+            .transpose()?,
     })
 }

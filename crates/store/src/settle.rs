@@ -22,7 +22,7 @@ use crate::mint::mint;
 use crate::pool::Tx;
 use crate::row::{json, read, unit, unit_uuid};
 use crate::status::NewStatus;
-use crate::{Error, Worker, endpoint, event, status, variable};
+use crate::{Error, Worker, endpoint, event, quota, status, variable};
 
 impl Worker {
     /// Writes down what reports say, at most one per unit; answers how many said something new.
@@ -215,6 +215,7 @@ async fn record_absences(tx: &mut Tx, settled: &[(&Report, bool)]) -> Result<(),
             .bind(sql(receipt.verified_at))
             .execute(&mut **tx)
             .await?;
+        quota::release(tx, service).await?;
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ use sha2::{Digest, Sha256};
 use sqlx::PgPool;
 use sqlx::postgres::PgPoolOptions;
 use trueup_model::id::{ClusterId, OrgId, TokenId};
+use trueup_model::plan::Plan;
 use trueup_model::principal::Role;
 use trueup_model::template::Template;
 use uuid::Uuid;
@@ -96,6 +97,22 @@ impl Setup {
         .bind(role.as_str())
         .bind(token_hash(token))
         .bind(sql(now))
+        .execute(&self.pool)
+        .await?;
+        Ok(())
+    }
+
+    /// Sells a plan, unless there is one of this name: what operators changed stays changed.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn ensure_plan(&self, plan: &Plan) -> Result<(), Error> {
+        sqlx::query(
+            "insert into plans (name, body, retired) values ($1, $2, $3) on conflict (name) do nothing",
+        )
+        .bind(plan.name.as_str())
+        .bind(json(plan))
+        .bind(plan.retired)
         .execute(&self.pool)
         .await?;
         Ok(())

@@ -13,6 +13,7 @@ use trueup_local::Progress;
 use trueup_local::layout::cache_dir;
 use trueup_local::postgres::{Options, Postgres};
 use trueup_model::name::Name;
+use trueup_model::plan::Plan;
 use trueup_model::principal::{Principal, Role};
 use trueup_model::template::Template;
 use trueup_model::{ClusterId, OrgId};
@@ -46,6 +47,7 @@ static COUNT: AtomicU32 = AtomicU32::new(0);
 
 /// The template `web@1`, as it is shipped.
 const WEB: &str = include_str!("../../../templates/web.yaml");
+const PLANS: &str = include_str!("../../../plans/plans.yaml");
 const MINECRAFT: &str = include_str!("../../../templates/minecraft.yaml");
 
 /// The admin URL of the Postgres that tests share. It is left running for the next test process.
@@ -91,9 +93,23 @@ async fn prepare(admin: &str) -> anyhow::Result<()> {
 impl TestDb {
     /// A fresh database, copied from the template.
     pub async fn new() -> Self {
+        Self::on(server().await).await
+    }
+
+    /// A fresh database on a server of its own, which keeps what it says it keeps: for benches. The
+    /// server is the caller's to stop.
+    pub async fn durable() -> (Self, Postgres) {
+        let options = Options { dir: cache_dir().join("bench-postgres"), durable: true };
+        let postgres = Postgres::adopt_or_start(&options, &Progress::new()).await;
+        let postgres = postgres.expect("Postgres should start");
+        let url = postgres.admin_url();
+        prepare(&url).await.expect("the template database should be made");
+        (Self::on(&url).await, postgres)
+    }
+
+    async fn on(admin: &str) -> Self {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("test_{}_{number}", std::process::id());
-        let admin = server().await;
         copy_template(admin, &name).await.expect("the template should be copied");
         let urls = Urls::new(admin, &name, &passwords()).expect("the URLs should be made");
         let setup = Setup::connect(&urls.owner).await.expect("the owner should connect");
@@ -106,8 +122,12 @@ impl TestDb {
         let cluster = setup.ensure_cluster("test", now).await.expect("a cluster should be made");
         let pool = setup.ensure_endpoint_pool(cluster, ENDPOINT_PORTS).await;
         pool.expect("a pool should be made");
+        let plans: Vec<Plan> = serde_saphyr::from_str(PLANS).expect("plans should be read");
+        for plan in &plans {
+            setup.ensure_plan(plan).await.expect("a plan should be stored");
+        }
         Self {
-            app: App::connect(&urls.app).expect("the app's URL should be read"),
+            app: App::connect_within(&urls.app, PATIENCE).expect("the app's URL should be read"),
             worker: Worker::connect(&urls.worker).expect("the worker's URL should be read"),
             org: setup.ensure_org("acme", now).await.expect("an org should be made"),
             cluster,

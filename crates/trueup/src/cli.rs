@@ -16,6 +16,7 @@ pub(crate) mod style;
 pub(crate) mod table;
 pub(crate) mod terminal;
 
+mod act;
 mod apply;
 mod completions;
 mod delete;
@@ -27,9 +28,13 @@ mod events;
 mod follow;
 mod get;
 mod local;
+mod man;
 mod place;
+mod plan;
+mod preview;
 mod receipt;
 mod secret;
+mod selling;
 mod spelling;
 mod status;
 mod steps;
@@ -76,16 +81,24 @@ enum Command {
     Local(local::Args),
 
     // Using it.
+    Plan(plan::Args),
     Apply(apply::Args),
     Get(get::Args),
     Describe(describe::Args),
     Watch(watch::Args),
+    Pause(act::PauseArgs),
+    Resume(act::ResumeArgs),
+    Restart(act::RestartArgs),
+    Scale(act::ScaleArgs),
+    Resize(act::ResizeArgs),
+    Rollback(act::RollbackArgs),
     Delete(delete::Args),
     Events(events::Args),
     Variable(variable::Args),
     Secret(secret::Args),
     Endpoint(endpoint::Args),
     Completions(completions::Args),
+    Man(man::Args),
     Version(version::Args),
 }
 
@@ -108,6 +121,13 @@ async fn run(command: Command, context: &Context) -> anyhow::Result<ExitCode> {
         Command::Down(args) => Box::pin(down::run(&args, context)).await?,
         Command::Status(args) => Box::pin(status::run(&args, context)).await?,
         Command::Local(args) => Box::pin(local::run(&args, context)).await?,
+        Command::Plan(args) => Box::pin(plan::run(args, context)).await?,
+        Command::Pause(args) => Box::pin(act::pause(args, context)).await?,
+        Command::Resume(args) => Box::pin(act::resume(args, context)).await?,
+        Command::Restart(args) => Box::pin(act::restart(args, context)).await?,
+        Command::Scale(args) => Box::pin(act::scale(args, context)).await?,
+        Command::Resize(args) => Box::pin(act::resize(args, context)).await?,
+        Command::Rollback(args) => Box::pin(act::rollback(args, context)).await?,
         Command::Apply(args) => Box::pin(apply::run(args, context)).await?,
         Command::Get(args) => Box::pin(get::run(args, context)).await?,
         Command::Describe(args) => Box::pin(describe::run(args, context)).await?,
@@ -118,6 +138,7 @@ async fn run(command: Command, context: &Context) -> anyhow::Result<ExitCode> {
         Command::Secret(args) => Box::pin(secret::run(args, context)).await?,
         Command::Endpoint(args) => Box::pin(endpoint::run(args, context)).await?,
         Command::Completions(args) => completions::run(&args, context)?,
+        Command::Man(args) => man::run(&args, context)?,
         Command::Version(args) => version::run(&args, context)?,
     };
     Ok(exit.into())

@@ -1,6 +1,7 @@
 //! Demo data: declared through the front door, like anybody's.
 
 use trueup_api::Client;
+use trueup_api::client::Terms;
 
 use crate::cli::manifest::{Manifest, parse};
 
@@ -18,12 +19,15 @@ pub(crate) async fn declare(client: &Client) -> anyhow::Result<()> {
         let manifest = document
             .map_err(|wrong| anyhow::anyhow!("{place}: {}; {}", wrong.message, wrong.fix))?;
         match manifest {
+            Manifest::Plan { name, body } => {
+                client.plan_put(&name, &body).await?;
+            }
             Manifest::Project { name, body } => {
                 client.project_put(&name, &body).await?;
             }
             Manifest::Service { name, body } => {
                 let project = body.project.as_deref().unwrap_or(PROJECT);
-                client.service_put(project, &name, &body, None).await?;
+                client.service_put(project, &name, &body, &Terms::PLAIN).await?;
             }
         }
     }

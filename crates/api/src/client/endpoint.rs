@@ -1,7 +1,8 @@
 //! Endpoints of a project's services.
 
 use super::path::segment;
-use super::{Client, ClientError, service_path};
+use super::service::service_path;
+use super::{Client, ClientError};
 use crate::endpoint::{Endpoint, EndpointBody, EndpointList};
 
 impl Client {
@@ -25,7 +26,7 @@ impl Client {
         body: &EndpointBody,
     ) -> Result<Endpoint, ClientError> {
         let path = format!("{}/endpoints/{}", service_path(project, service)?, segment(name)?);
-        Ok(self.put(&path, body, None).await?.1)
+        Ok(self.put(&path, body).await?.1)
     }
 
     /// Asks for an endpoint to be gone.

@@ -1,7 +1,8 @@
 //! Secrets of a project, and of one service.
 
 use super::path::segment;
-use super::{Client, ClientError, service_path};
+use super::service::service_path;
+use super::{Client, ClientError};
 use crate::secret::{Secret, SecretBody, SecretList};
 
 impl Client {
@@ -24,7 +25,7 @@ impl Client {
         body: &SecretBody,
     ) -> Result<Secret, ClientError> {
         let path = format!("/v1/projects/{}/secrets/{}", segment(project)?, segment(name)?);
-        Ok(self.put(&path, body, None).await?.1)
+        Ok(self.put(&path, body).await?.1)
     }
 
     /// Takes a project's secret away.
@@ -59,7 +60,7 @@ impl Client {
         body: &SecretBody,
     ) -> Result<Secret, ClientError> {
         let path = format!("{}/secrets/{}", service_path(project, service)?, segment(name)?);
-        Ok(self.put(&path, body, None).await?.1)
+        Ok(self.put(&path, body).await?.1)
     }
 
     /// Takes a service's secret away.

@@ -1,7 +1,8 @@
 //! Variables of a project, and of one service.
 
 use super::path::segment;
-use super::{Client, ClientError, service_path};
+use super::service::service_path;
+use super::{Client, ClientError};
 use crate::variable::{Variable, VariableBody, VariableList};
 
 impl Client {
@@ -24,7 +25,7 @@ impl Client {
         body: &VariableBody,
     ) -> Result<Variable, ClientError> {
         let path = format!("/v1/projects/{}/variables/{}", segment(project)?, segment(name)?);
-        Ok(self.put(&path, body, None).await?.1)
+        Ok(self.put(&path, body).await?.1)
     }
 
     /// Takes a project's variable away.
@@ -60,7 +61,7 @@ impl Client {
         body: &VariableBody,
     ) -> Result<Variable, ClientError> {
         let path = format!("{}/variables/{}", service_path(project, service)?, segment(name)?);
-        Ok(self.put(&path, body, None).await?.1)
+        Ok(self.put(&path, body).await?.1)
     }
 
     /// Takes a service's variable away.

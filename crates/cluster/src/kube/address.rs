@@ -36,6 +36,12 @@ impl Address {
         Ok(Self { text, has_query: false })
     }
 
+    /// A part of one object that has a path of its own.
+    pub(super) fn part(key: &ResourceKey, part: &str) -> Result<Self, CallError> {
+        let Self { text, has_query } = Self::one(key)?;
+        Ok(Self { text: format!("{text}/{part}"), has_query })
+    }
+
     /// Only the objects in this scope.
     pub(super) fn select(self, kind: Kind, scope: Scope) -> Self {
         match (scope, kind) {

@@ -92,7 +92,7 @@ fn heard(event: kube::Result<WatchEvent<Value>>, kind: Kind) -> Result<Heard, Ca
     }
 }
 
-fn failed(error: &kube::Error, kind: Kind) -> CallError {
+pub(super) fn failed(error: &kube::Error, kind: Kind) -> CallError {
     match error {
         kube::Error::Api(status) => refusal(status, kind, None),
         other => broken(other),

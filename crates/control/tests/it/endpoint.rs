@@ -9,7 +9,7 @@ use crate::rig::{Rig, deleted};
 impl Rig {
     async fn open(&self, endpoint: &str) -> u16 {
         let owner = self.db.owner();
-        let asker = Asker { principal: &owner, trace: None };
+        let asker = Asker::new(&owner, None);
         let name: Name = endpoint.parse().expect("a test's name should be valid");
         let wanted = EndpointAsk { project: "shop", service: "web", name: &name };
         let target = EndpointTarget { port: "http", protocol: None };
@@ -21,7 +21,7 @@ impl Rig {
 
     async fn close(&self, endpoint: &str) {
         let owner = self.db.owner();
-        let asker = Asker { principal: &owner, trace: None };
+        let asker = Asker::new(&owner, None);
         let name: Name = endpoint.parse().expect("a test's name should be valid");
         let wanted = EndpointAsk { project: "shop", service: "web", name: &name };
         let closed =

@@ -11,9 +11,10 @@ use trueup_cluster::Cluster;
 use trueup_control::{Metrics, Sealer, Tenure};
 use trueup_model::Clock;
 use trueup_model::status::{Health, Phase};
+use trueup_rules::action::Action;
 use trueup_rules::admit::Ask;
 use trueup_rules::envelope::Keyring;
-use trueup_store::door::{Asker, DeleteAsk, ServiceAsk};
+use trueup_store::door::{Asker, ServiceAsk};
 use trueup_store::{DbClock, ServiceDetail, Signals};
 use trueup_testkit::fake_cluster::FakeCluster;
 use trueup_testkit::test_db::{TestDb, name};
@@ -97,7 +98,7 @@ impl Rig {
 
     pub(crate) async fn declare_project(&self) {
         let owner = self.db.owner();
-        let asker = Asker { principal: &owner, trace: None };
+        let asker = Asker::new(&owner, None);
         let now = self.clock.now();
         self.db
             .app
@@ -111,12 +112,12 @@ impl Rig {
     /// Declares a web service with this image.
     pub(crate) async fn declare(&self, service: &str, image: &str) {
         let owner = self.db.owner();
-        let asker = Asker { principal: &owner, trace: None };
+        let asker = Asker::new(&owner, None);
         let parameters: Map<String, Value> = Map::from_iter([("image".to_owned(), json!(image))]);
-        let ask =
-            Ask { template: "web@1".parse().expect("a template should be named"), parameters };
-        let wanted =
-            ServiceAsk { project: "shop", name: &name(service), ask: &ask, if_generation: None };
+        let template = "web@1".parse().expect("a template should be named");
+        let ask = Ask { template, plan: None, parameters };
+        let name = name(service);
+        let wanted = ServiceAsk::declare("shop", &name, &ask);
         let accepted =
             self.db.app.accept_service(self.db.org, &wanted, &asker, self.clock.now()).await;
         assert!(accepted.expect("a service should be accepted").changed);
@@ -126,10 +127,10 @@ impl Rig {
 
     pub(crate) async fn delete(&self, service: &str) -> String {
         let owner = self.db.owner();
-        let asker = Asker { principal: &owner, trace: None };
-        let wanted = DeleteAsk { project: "shop", service, if_generation: None };
+        let asker = Asker::new(&owner, None);
+        let wanted = ServiceAsk::act("shop", service, &Action::Delete);
         let accepted =
-            self.db.app.delete_service(self.db.org, &wanted, &asker, self.clock.now()).await;
+            self.db.app.accept_service(self.db.org, &wanted, &asker, self.clock.now()).await;
         self.signals.wake();
         accepted.expect("a deletion should be accepted").row.service.id.to_string()
     }

@@ -19,7 +19,7 @@ const CANARY: &str = "canary-c3d9e1";
 impl Rig {
     async fn set_secret(&self, service: Option<&str>, name: &str, value: &str) {
         let owner = self.db.owner();
-        let asker = Asker { principal: &owner, trace: None };
+        let asker = Asker::new(&owner, None);
         let name: VariableName = name.parse().expect("a test's name should be valid");
         let entry = EntryAsk { project: "shop", service, name: &name };
         let value = SecretValue::new(value.to_owned());
@@ -33,7 +33,7 @@ impl Rig {
 
     async fn delete_secret(&self, service: Option<&str>, name: &str) {
         let owner = self.db.owner();
-        let asker = Asker { principal: &owner, trace: None };
+        let asker = Asker::new(&owner, None);
         let name: VariableName = name.parse().expect("a test's name should be valid");
         let entry = EntryAsk { project: "shop", service, name: &name };
         let gone = self.db.app.delete_secret(self.db.org, &entry, &asker, self.clock.now()).await;

@@ -2,6 +2,8 @@
 
 // Clippy takes helpers for test code only below `cfg(test)`.
 #[cfg(test)]
+mod action;
+#[cfg(test)]
 mod away;
 #[cfg(test)]
 mod endpoint;
@@ -9,6 +11,8 @@ mod endpoint;
 mod event;
 #[cfg(test)]
 mod front;
+#[cfg(test)]
+mod list;
 #[cfg(test)]
 mod openapi;
 #[cfg(test)]

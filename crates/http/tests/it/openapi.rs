@@ -64,16 +64,27 @@ fn each_operation_has_a_method_of_the_same_name_in_the_client() {
         endpoint_list,
         endpoint_put,
         event_list,
+        plan_list,
+        plan_put,
         project_get,
         project_list,
         project_put,
+        quota_get,
+        quota_put,
+        release_list,
         secret_delete,
         secret_list,
         secret_put,
         service_delete,
         service_get,
         service_list,
+        service_pause,
         service_put,
+        service_resize,
+        service_restart,
+        service_resume,
+        service_rollback,
+        service_scale,
         service_secret_delete,
         service_secret_list,
         service_secret_put,
@@ -109,5 +120,48 @@ fn each_operation_says_what_it_does_needs_and_may_answer() {
         for name in place.split('{').skip(1).filter_map(|rest| rest.split('}').next()) {
             assert!(named.contains(name), "{place} should describe {name}");
         }
+    }
+}
+
+/// Whether a text is a body of this type, by the name of its schema.
+macro_rules! bodies {
+    ($name:expr, $text:expr, $($type:ty),* $(,)?) => {
+        match $name {
+            $(name if stringify!($type).ends_with(name) => {
+                serde_json::from_str::<$type>($text).map(drop).map_err(|error| error.to_string())
+            })*
+            other => Err(format!("no type is known here for {other}: add it to this list")),
+        }
+    };
+}
+
+#[test]
+fn each_body_has_an_example_that_the_door_would_read() {
+    use trueup_api::{endpoint, plan, project, quota, secret, service, variable};
+    let document = document();
+    for (place, operation) in operations(&document) {
+        let schema = &operation["requestBody"]["content"]["application/json"]["schema"];
+        let Some(name) = schema["$ref"].as_str().and_then(|path| path.rsplit('/').next()) else {
+            assert!(operation["requestBody"].is_null(), "{place} should name its body's schema");
+            continue;
+        };
+        let example = &document["components"]["schemas"][name]["example"];
+        assert!(!example.is_null(), "{place}: {name} should have an example");
+        let read = bodies!(
+            name,
+            &example.to_string(),
+            plan::PlanManifest,
+            project::ProjectManifest,
+            quota::Amounts,
+            service::NoBody,
+            service::ResizeBody,
+            service::RollbackBody,
+            service::ScaleBody,
+            service::ServiceManifest,
+            endpoint::EndpointBody,
+            secret::SecretBody,
+            variable::VariableBody,
+        );
+        assert_eq!(read, Ok(()), "{place}: the example of {name}");
     }
 }

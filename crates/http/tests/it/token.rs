@@ -9,7 +9,7 @@ use trueup_http::document;
 use crate::front::{Front, OWNER, WEB};
 
 /// Every route that needs a token, as methods and paths with names in them.
-const ROUTES: [(&str, &str); 29] = [
+const ROUTES: [(&str, &str); 40] = [
     ("GET", "/v1/projects"),
     ("GET", "/v1/projects/{project}"),
     ("PUT", "/v1/projects/{project}"),
@@ -18,6 +18,17 @@ const ROUTES: [(&str, &str); 29] = [
     ("PUT", "/v1/projects/{project}/services/{service}"),
     ("DELETE", "/v1/projects/{project}/services/{service}"),
     ("GET", "/v1/projects/{project}/services/{service}/watch"),
+    ("POST", "/v1/projects/{project}/services/{service}/pause"),
+    ("POST", "/v1/projects/{project}/services/{service}/resume"),
+    ("POST", "/v1/projects/{project}/services/{service}/restart"),
+    ("POST", "/v1/projects/{project}/services/{service}/scale"),
+    ("POST", "/v1/projects/{project}/services/{service}/resize"),
+    ("POST", "/v1/projects/{project}/services/{service}/rollback"),
+    ("GET", "/v1/projects/{project}/services/{service}/releases"),
+    ("GET", "/v1/plans"),
+    ("PUT", "/v1/plans/{plan}"),
+    ("GET", "/v1/quota"),
+    ("PUT", "/v1/quota"),
     ("GET", "/v1/events"),
     ("GET", "/v1/templates"),
     ("GET", "/v1/clusters"),

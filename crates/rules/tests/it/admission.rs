@@ -3,12 +3,24 @@
 use serde_json::{Value, json};
 use trueup_model::service::{DesiredState, Service};
 use trueup_model::template::Template;
-use trueup_rules::admit::{Admitted, Ask, Refused, admit};
+use trueup_rules::admit::{Admitted, Ask, Known, Refused};
 
 use crate::given;
 
 fn ask(template: &Template, parameters: Value) -> Ask {
-    Ask { template: given::reference(template), parameters: given::parameters(parameters) }
+    Ask {
+        template: given::reference(template),
+        plan: None,
+        parameters: given::parameters(parameters),
+    }
+}
+
+fn admit(
+    ask: &Ask,
+    template: Option<&Template>,
+    current: Option<&Service>,
+) -> Result<Admitted, Refused> {
+    trueup_rules::admit::admit(ask, Known { template, plan: None, current })
 }
 
 /// Where and what, for each rule that was broken.
@@ -116,11 +128,10 @@ fn leaving_out_what_may_not_change_means_its_default() {
     let usual = given::promised(&template, json!({}));
     let said = ask(&template, json!({"world_gib": 10}));
     let answer = admit(&said, Some(&template), Some(&usual)).unwrap();
-    assert_eq!(
-        answer,
-        Admitted::Changed(Box::new(usual.spec)),
-        "the parameters are kept as they were said"
-    );
+    let Admitted::Changed(promise) = answer else {
+        panic!("the parameters should be kept as they were said");
+    };
+    assert_eq!(promise.spec, usual.spec);
 }
 
 #[test]
@@ -140,11 +151,11 @@ fn the_same_ask_changes_nothing_and_another_one_does() {
     assert_eq!(admit(&same, Some(&template), Some(&promised)), Ok(Admitted::Unchanged));
 
     let harder = ask(&template, json!({"world_gib": 20, "difficulty": "hard"}));
-    let Ok(Admitted::Changed(spec)) = admit(&harder, Some(&template), Some(&promised)) else {
+    let Ok(Admitted::Changed(promise)) = admit(&harder, Some(&template), Some(&promised)) else {
         panic!("a change was expected");
     };
-    assert_eq!(spec.variables["DIFFICULTY"], "hard");
-    assert_eq!(spec.variables["EULA"], "true", "the template's own variables stay");
+    assert_eq!(promise.spec.variables["DIFFICULTY"], "hard");
+    assert_eq!(promise.spec.variables["EULA"], "true", "the template's own variables stay");
 }
 
 #[test]

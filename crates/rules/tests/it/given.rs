@@ -40,11 +40,12 @@ pub(crate) fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_893_456_000 + second).expect("a moment in the year 2030")
 }
 
-/// A template as it is shipped.
+/// A template as it is shipped, without its plan: these stories are about its own resources.
 pub(crate) fn template(name: &str) -> Template {
     let path = format!("{}/../../templates/{name}.yaml", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&path).expect("a shipped template");
-    serde_saphyr::from_str(&text).expect("a template that can be read")
+    let shipped: Template = serde_saphyr::from_str(&text).expect("a template that can be read");
+    Template { plan: None, ..shipped }
 }
 
 pub(crate) fn reference(template: &Template) -> TemplateRef {
@@ -81,6 +82,7 @@ pub(crate) fn promised(template: &Template, given: Value) -> Service {
         desired: DesiredState::Active,
         generation: 1,
         accepted_at: at(0),
+        created_at: at(0),
     }
 }
 

@@ -3,6 +3,7 @@
 //! `world` stands in for an API server, so that a plan can be carried out and made again until
 //! nothing is left to do. What a real server does beyond that is the executor's contract suite.
 
+mod actions;
 mod admission;
 mod conditions;
 #[cfg(test)]
@@ -15,6 +16,7 @@ mod given;
 mod hostile_text;
 mod manifests;
 mod observation;
+mod previews;
 mod projection;
 mod properties;
 mod reconciliation;

@@ -9,7 +9,7 @@ use trueup_model::report::Outcome;
 use trueup_model::service::{DesiredState, Service};
 use trueup_model::status::{Inputs, Status};
 use trueup_model::template::Template;
-use trueup_rules::admit::{Admitted, Ask, Refused, admit};
+use trueup_rules::admit::{Admitted, Ask, Known, Refused, admit};
 use trueup_rules::observe::observe;
 use trueup_rules::plan::{Action, Observed, Ownership, Plan, ownership, plan};
 use trueup_rules::proof::ProofKey;
@@ -69,10 +69,11 @@ impl World {
         let (template, service) = self.promised.as_mut().expect("a service");
         let mut parameters = service.parameters.clone();
         parameters.extend(given);
-        let ask = Ask { template: service.template.clone(), parameters };
-        let admitted = admit(&ask, Some(template), Some(service))?;
-        if let Admitted::Changed(spec) = &admitted {
-            service.spec = (**spec).clone();
+        let ask = Ask { parameters, ..Ask::again(service) };
+        let known = Known { template: Some(template), plan: None, current: Some(service) };
+        let admitted = admit(&ask, known)?;
+        if let Admitted::Changed(promise) = &admitted {
+            service.spec = promise.spec.clone();
             service.parameters = ask.parameters;
             service.generation += 1;
             self.reissue();

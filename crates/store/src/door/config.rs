@@ -11,18 +11,19 @@ use trueup_model::id::ServiceId;
 use trueup_model::order::Unit;
 use trueup_model::service::{DesiredState, Service};
 use trueup_model::variable::{Scope, VariableName};
+use trueup_model::wake::Lane;
 use trueup_rules::admit::{Breach, Refused};
 use trueup_rules::variable::{
     Entries, MOST_ENTRIES, MOST_SERVICES, MOST_TOGETHER, collisions, merge, sizes,
 };
 
-use super::service::record;
+use super::service::write_down;
 use super::{Asker, Refusal};
 use crate::mint::mint;
 use crate::pool::Tx;
 use crate::service::service;
 use crate::variable::{AllEntries, entries, find_scope};
-use crate::{Error, event};
+use crate::{Error, event, wake};
 
 /// Which variable or secret somebody speaks of.
 #[derive(Debug, Clone, Copy)]
@@ -110,7 +111,7 @@ pub(super) async fn reach(
 ) -> Result<usize, Refusal> {
     let after = set_now(tx, of).await?;
     let reached = reached(tx, of, before, &after).await?;
-    let mut generation = of.generation;
+    let (mut generation, mut changed) = (of.generation, Vec::new());
     for current in &reached {
         let next = Service {
             generation: current.generation.saturating_add(1),
@@ -120,7 +121,8 @@ pub(super) async fn reach(
         if of.scope.service == Some(next.id) {
             generation = next.generation;
         }
-        record(tx, &next, asker, now).await?;
+        write_down(tx, &next, "configure", asker, now).await?;
+        changed.push(next);
     }
     let set = NewEvent {
         id: mint(now),
@@ -133,6 +135,11 @@ pub(super) async fn reach(
         trace: asker.trace.clone(),
     };
     event::record(tx, &[set]).await?;
+    // What is promised takes no more of the quota than before; wakes come last, as everywhere.
+    for service in &changed {
+        let (unit, cluster) = (Unit::Service(service.id), service.cluster);
+        wake::request(tx, unit, service.org, cluster, Lane::UserChange, now).await?;
+    }
     Ok(reached.len())
 }
 
@@ -213,6 +220,20 @@ pub(super) async fn check_collisions(
         }
     }
     Ok(())
+}
+
+/// Refuses a promise whose template generates a secret under a name that is set beside it.
+pub(super) async fn check_promise(tx: &mut Tx, promised: &Service) -> Result<(), Refusal> {
+    if promised.spec.generated_secrets.is_empty() {
+        return Ok(());
+    }
+    let all = entries(tx, &[promised.project.uuid()]).await?;
+    let read = [None, Some(promised.id)].map(|service| all.get(&(promised.project, service)));
+    let names = read.iter().flatten().flat_map(|entries| {
+        entries.variables.keys().chain(entries.secrets.keys()).map(VariableName::as_str)
+    });
+    let breaches = collisions(&promised.spec, names);
+    if breaches.is_empty() { Ok(()) } else { Err(Refusal::Refused(Refused::Invalid(breaches))) }
 }
 
 /// One breach as a refusal.

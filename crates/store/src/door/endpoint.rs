@@ -8,19 +8,20 @@ use trueup_model::name::Name;
 use trueup_model::order::Unit;
 use trueup_model::service::{DesiredState, Service};
 use trueup_model::spec::Protocol;
+use trueup_model::wake::Lane;
 use trueup_rules::admit::Refused;
 use trueup_rules::render::MOST_ENDPOINTS;
 use uuid::Uuid;
 
 use super::config::invalid;
-use super::service::record;
+use super::service::write_down;
 use super::{Accepted, Asker, Refusal};
 use crate::clock::sql;
 use crate::endpoint::{SELECT, endpoint};
 use crate::mint::mint;
 use crate::pool::Tx;
 use crate::service::service;
-use crate::{App, Error, event};
+use crate::{App, Error, event, wake};
 
 /// Which endpoint somebody speaks of.
 #[derive(Debug, Clone, Copy)]
@@ -82,7 +83,7 @@ impl App {
         };
         let row = read(&mut tx, id).await?;
         let next = next(current, now);
-        record(&mut tx, &next, asker, now).await?;
+        write_down(&mut tx, &next, "endpoint", asker, now).await?;
         let fact = Fact::EndpointOpened {
             name: row.name.to_string(),
             port: row.port.clone(),
@@ -116,7 +117,7 @@ impl App {
             .bind(next.generation)
             .execute(&mut *tx)
             .await?;
-        record(&mut tx, &next, asker, now).await?;
+        write_down(&mut tx, &next, "endpoint", asker, now).await?;
         let fact = Fact::EndpointClosed {
             name: row.name.to_string(),
             node_port: row.node_port,
@@ -273,5 +274,8 @@ async fn tell(
         fact,
         trace: asker.trace.clone(),
     };
-    event::record(tx, &[told]).await
+    event::record(tx, &[told]).await?;
+    // What is promised takes no more of the quota than before; the wake comes last, as everywhere.
+    let (unit, cluster) = (Unit::Service(service.id), service.cluster);
+    wake::request(tx, unit, service.org, cluster, Lane::UserChange, now).await
 }

@@ -1,51 +1,107 @@
-//! Accepting services: declare, change, delete.
+//! Accepting services: declare, act upon, delete.
+//!
+//! Locks are taken in one order everywhere: service, then quota, then wake.
 
 use jiff::Timestamp;
 use trueup_model::event::{Fact, NewEvent, Source};
 use trueup_model::id::{OrgId, ServiceId};
 use trueup_model::name::Name;
 use trueup_model::order::Unit;
+use trueup_model::plan::Plan;
 use trueup_model::project::Project;
+use trueup_model::quota::{Amounts, Quota};
 use trueup_model::service::{DesiredState, Service};
-use trueup_model::spec::Spec;
 use trueup_model::wake::Lane;
-use trueup_rules::admit::{Admitted, Ask, admit};
+use trueup_rules::action::{self, Action, Knowing, act};
+use trueup_rules::admit::{Admitted, Ask, Known, Promise, admit, wanted_plan};
 use trueup_rules::names;
 
+use super::config::check_promise;
 use super::{Accepted, Asker, Refusal};
 use crate::clock::sql;
 use crate::mint::mint;
 use crate::pool::Tx;
 use crate::row::json;
 use crate::service::{ServiceRow, find, service};
-use crate::{App, Error, event, project, status, template, wake};
+use crate::{App, Error, event, plan, project, quota, release, repeat, status, template, wake};
 
 /// What somebody asks of a service.
 #[derive(Debug, Clone)]
 pub struct ServiceAsk<'a> {
     /// The project, by name or id.
     pub project: &'a str,
-    /// The service's name.
-    pub name: &'a Name,
-    /// What it shall be.
-    pub ask: &'a Ask,
+    /// What is asked.
+    pub change: ServiceChange<'a>,
     /// The generation the caller has seen, if it insists on it.
     pub if_generation: Option<i64>,
 }
 
-/// Which service shall be gone.
-#[derive(Debug, Clone, Copy)]
-pub struct DeleteAsk<'a> {
-    /// The project, by name or id.
-    pub project: &'a str,
-    /// The service, by name or id.
-    pub service: &'a str,
-    /// The generation the caller has seen, if it insists on it.
-    pub if_generation: Option<i64>,
+impl<'a> ServiceAsk<'a> {
+    /// Asks for the service of this name to be like this.
+    #[must_use]
+    pub const fn declare(project: &'a str, name: &'a Name, ask: &'a Ask) -> Self {
+        Self { project, change: ServiceChange::Declare(name, ask), if_generation: None }
+    }
+
+    /// Asks for this to be done with a service.
+    #[must_use]
+    pub const fn act(project: &'a str, service: &'a str, action: &'a Action) -> Self {
+        Self { project, change: ServiceChange::Act(service, action), if_generation: None }
+    }
+
+    /// Only if it has this generation.
+    #[must_use]
+    pub const fn if_generation(self, generation: Option<i64>) -> Self {
+        Self { if_generation: generation, ..self }
+    }
+}
+
+/// A change that can be asked for.
+#[derive(Debug, Clone)]
+pub enum ServiceChange<'a> {
+    /// That the service of this name be like this, made if there is none.
+    Declare(&'a Name, &'a Ask),
+    /// That this be done with a service, by name or id.
+    Act(&'a str, &'a Action),
+}
+
+impl ServiceChange<'_> {
+    const fn word(&self) -> &'static str {
+        match self {
+            Self::Declare(..) => "declare",
+            Self::Act(_, action) => action.as_str(),
+        }
+    }
+}
+
+/// What a change would do. Nothing of it is recorded.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Previewed {
+    /// What is promised now.
+    pub before: Option<Service>,
+    /// What would be promised.
+    pub after: Service,
+    /// The project's namespace.
+    pub namespace: String,
+    /// The plan of the promise now and of the one to come.
+    pub plans: [Option<Plan>; 2],
+    /// The quota, with this change counted.
+    pub quota: Quota,
+}
+
+/// A decision that is not recorded yet.
+struct Decided {
+    before: Option<Service>,
+    /// The next generation, or what is promised already.
+    after: Service,
+    changed: bool,
+    project: Project,
+    plan: Option<Plan>,
 }
 
 impl App {
-    /// Declares a service: makes it, changes it, or finds that nothing is to be changed.
+    /// Makes a change durable: declares, acts upon or deletes a service, or finds that nothing is to
+    /// be changed.
     ///
     /// # Errors
     /// [`Refusal`] says why not.
@@ -56,12 +112,12 @@ impl App {
         asker: &Asker<'_>,
         now: Timestamp,
     ) -> Result<Accepted<ServiceRow>, Refusal> {
-        match self.try_accept_service(org, wanted, asker, now).await {
-            // Two callers declared the same new name at once: the second one now finds it.
-            Err(Refusal::Store(error)) if error.constraint() == Some("services_name_key") => {
-                self.try_accept_service(org, wanted, asker, now).await
+        loop {
+            match self.try_accept_service(org, wanted, asker, now).await {
+                // Somebody else did the same at the same time: now it is found.
+                Err(Refusal::Store(error)) if error.is_race() => {}
+                answer => return answer,
             }
-            answer => answer,
         }
     }
 
@@ -73,62 +129,124 @@ impl App {
         now: Timestamp,
     ) -> Result<Accepted<ServiceRow>, Refusal> {
         let mut tx = self.begin(org).await?;
-        let project = project::find(&mut tx, wanted.project)
-            .await?
-            .ok_or(Refusal::NotFound("project"))?
-            .project;
-        let current = lock(&mut tx, &project, wanted.name.as_str()).await?;
-        check_generation(current.as_ref(), wanted.if_generation)?;
-        let template = template::find(&mut tx, &wanted.ask.template).await?;
-        let admitted =
-            admit(wanted.ask, template.as_ref(), current.as_ref()).map_err(Refusal::Refused)?;
-        let changed = match admitted {
-            Admitted::Unchanged => false,
-            Admitted::Changed(spec) => {
-                let next = next(current, &project, wanted, *spec, now);
-                record(&mut tx, &next, asker, now).await?;
-                true
-            }
-        };
-        let row = found(&mut tx, wanted.project, wanted.name.as_str()).await?;
+        if let Some(subject) = repeat::find(&mut tx, asker, now).await? {
+            let row = found(&mut tx, wanted.project, &subject).await?;
+            return Ok(Accepted { row, changed: false });
+        }
+        let decided = decide(&mut tx, wanted, now).await?;
+        let id = decided.after.id;
+        if decided.changed {
+            write_down(&mut tx, &decided.after, wanted.change.word(), asker, now).await?;
+        }
+        repeat::record(&mut tx, asker, &id.to_string(), now).await?;
+        let row = found(&mut tx, wanted.project, &id.to_string()).await?;
+        // Last, because everybody in the org wants the quota's row.
+        if decided.changed {
+            hold_and_wake(&mut tx, &decided.after, now).await?;
+        }
         tx.commit().await.map_err(Error::from)?;
-        Ok(Accepted { row, changed })
+        Ok(Accepted { row, changed: decided.changed })
     }
 
-    /// Asks for a service to be gone. Asking again changes nothing.
+    /// What a change would do, decided as it would be decided now and not recorded.
     ///
     /// # Errors
-    /// [`Refusal`] says why not.
-    pub async fn delete_service(
+    /// [`Refusal`] says why it would be refused.
+    pub async fn preview_service(
         &self,
         org: OrgId,
-        wanted: &DeleteAsk<'_>,
-        asker: &Asker<'_>,
+        wanted: &ServiceAsk<'_>,
         now: Timestamp,
-    ) -> Result<Accepted<ServiceRow>, Refusal> {
-        let DeleteAsk { project, service: wanted, if_generation } = *wanted;
+    ) -> Result<Previewed, Refusal> {
         let mut tx = self.begin(org).await?;
-        let found_row = found(&mut tx, project, wanted).await?;
-        let locked = sqlx::query("select * from services where id = $1 for update")
-            .bind(found_row.service.id.uuid())
-            .fetch_one(&mut *tx)
-            .await?;
-        let current = service(&locked)?;
-        check_generation(Some(&current), if_generation)?;
-        let changed = current.desired != DesiredState::Deleted;
+        let Decided { before, after, changed, project, plan } =
+            decide(&mut tx, wanted, now).await?;
+        let former = before.as_ref().and_then(|before| before.spec.plan.as_ref());
+        let former = plan::find(&mut tx, former).await?;
         if changed {
-            let next = Service {
-                desired: DesiredState::Deleted,
-                generation: current.generation.saturating_add(1),
-                accepted_at: now,
-                ..current
-            };
-            record(&mut tx, &next, asker, now).await?;
+            if before.is_none() {
+                upsert(&mut tx, &after).await?;
+            }
+            hold(&mut tx, &after).await?;
         }
-        let row = found(&mut tx, project, &found_row.service.id.to_string()).await?;
-        tx.commit().await.map_err(Error::from)?;
-        Ok(Accepted { row, changed })
+        let quota = quota::load(&mut tx).await?;
+        tx.rollback().await.map_err(Error::from)?;
+        Ok(Previewed { before, after, namespace: project.namespace, plans: [former, plan], quota })
     }
+}
+
+/// Locks the service and asks the rules.
+async fn decide(tx: &mut Tx, wanted: &ServiceAsk<'_>, now: Timestamp) -> Result<Decided, Refusal> {
+    let project = project::find(tx, wanted.project).await?.ok_or(Refusal::NotFound("project"))?;
+    let project = project.project;
+    let (before, admitted, plan) = match wanted.change {
+        ServiceChange::Declare(name, ask) => {
+            let current = lock(tx, &project, name.as_str()).await?;
+            check_generation(current.as_ref(), wanted.if_generation)?;
+            let template = template::find(tx, &ask.template).await?;
+            let plan = plan::find(tx, wanted_plan(ask, template.as_ref())).await?;
+            let known = Known {
+                template: template.as_ref(),
+                plan: plan.as_ref(),
+                current: current.as_ref(),
+            };
+            let admitted = admit(ask, known).map_err(Refusal::Refused)?;
+            (current, admitted, plan)
+        }
+        ServiceChange::Act(service, action) => {
+            let current = lock_found(tx, wanted.project, service).await?;
+            check_generation(Some(&current), wanted.if_generation)?;
+            let (admitted, plan) = decide_action(tx, action, &current).await?;
+            (Some(current), admitted, plan)
+        }
+    };
+    let (after, changed) = match (admitted, &before, &wanted.change) {
+        (Admitted::Changed(promise), Some(before), _) => (next(before, *promise, now), true),
+        (Admitted::Changed(promise), None, ServiceChange::Declare(name, _)) => {
+            (first(&project, name, *promise, now), true)
+        }
+        (Admitted::Unchanged, Some(before), _) => (before.clone(), false),
+        // Only a declaration can be about a service that is not there, and it changes that.
+        (_, None, _) => return Err(Refusal::NotFound("service")),
+    };
+    if changed && after.desired != DesiredState::Deleted {
+        check_promise(tx, &after).await?;
+    }
+    Ok(Decided { before, after, changed, project, plan })
+}
+
+async fn decide_action(
+    tx: &mut Tx,
+    action: &Action,
+    current: &Service,
+) -> Result<(Admitted, Option<Plan>), Refusal> {
+    let release = match action {
+        Action::Rollback { to } => release::rollback_target(tx, current, *to).await?,
+        Action::Pause
+        | Action::Resume
+        | Action::Restart
+        | Action::Scale { .. }
+        | Action::Resize { .. }
+        | Action::Delete => None,
+    };
+    let reference = release.as_ref().map_or(&current.template, |release| &release.template);
+    let template = template::find(tx, reference).await?;
+    let wanted = match (&template, &release) {
+        (_, Some(release)) => release.spec.plan.clone(),
+        (Some(template), None) => {
+            action::ask(action, template, current).map_err(Refusal::Refused)?.plan
+        }
+        (None, None) => current.spec.plan.clone(),
+    };
+    let plan = plan::find(tx, wanted.as_ref()).await?;
+    let knowing = Knowing {
+        current,
+        template: template.as_ref(),
+        plan: plan.as_ref(),
+        release: release.as_ref(),
+    };
+    let admitted = act(action, knowing).map_err(Refusal::Refused)?;
+    Ok((admitted, plan))
 }
 
 async fn found(tx: &mut Tx, project: &str, wanted: &str) -> Result<ServiceRow, Refusal> {
@@ -146,6 +264,16 @@ async fn lock(tx: &mut Tx, project: &Project, name: &str) -> Result<Option<Servi
     row.as_ref().map(service).transpose()
 }
 
+/// Also finds one that is gone, by its id: asking for its deletion again changes nothing.
+async fn lock_found(tx: &mut Tx, project: &str, wanted: &str) -> Result<Service, Refusal> {
+    let row = found(tx, project, wanted).await?;
+    let locked = sqlx::query("select * from services where id = $1 for update")
+        .bind(row.service.id.uuid())
+        .fetch_one(&mut **tx)
+        .await?;
+    Ok(service(&locked)?)
+}
+
 fn check_generation(current: Option<&Service>, wanted: Option<i64>) -> Result<(), Refusal> {
     let current = current.map_or(0, |service| service.generation);
     match wanted {
@@ -154,53 +282,50 @@ fn check_generation(current: Option<&Service>, wanted: Option<i64>) -> Result<()
     }
 }
 
-fn next(
-    current: Option<Service>,
-    project: &Project,
-    wanted: &ServiceAsk<'_>,
-    spec: Spec,
-    now: Timestamp,
-) -> Service {
-    let parameters = wanted.ask.parameters.clone();
-    match current {
-        Some(current) => Service {
-            generation: current.generation.saturating_add(1),
-            parameters,
-            spec,
-            accepted_at: now,
-            ..current
-        },
-        None => {
-            let id: ServiceId = mint(now);
-            Service {
-                id,
-                org: project.org,
-                project: project.id,
-                name: wanted.name.clone(),
-                cluster: project.cluster,
-                object_name: names::object_name(wanted.name, id),
-                template: wanted.ask.template.clone(),
-                parameters,
-                spec,
-                desired: DesiredState::Active,
-                generation: 1,
-                accepted_at: now,
-            }
-        }
+/// The first generation of a service.
+fn first(project: &Project, name: &Name, promise: Promise, now: Timestamp) -> Service {
+    let id: ServiceId = mint(now);
+    Service {
+        id,
+        org: project.org,
+        project: project.id,
+        name: name.clone(),
+        cluster: project.cluster,
+        object_name: names::object_name(name, id),
+        template: promise.template,
+        parameters: promise.parameters,
+        spec: promise.spec,
+        desired: promise.desired,
+        generation: 1,
+        accepted_at: now,
+        created_at: now,
     }
 }
 
-/// Everything that makes a new generation durable: row, release, status, event, wake.
-pub(crate) async fn record(
+/// The generation after the current one.
+fn next(current: &Service, promise: Promise, now: Timestamp) -> Service {
+    Service {
+        template: promise.template,
+        parameters: promise.parameters,
+        spec: promise.spec,
+        desired: promise.desired,
+        generation: current.generation.saturating_add(1),
+        accepted_at: now,
+        ..current.clone()
+    }
+}
+
+/// The generation itself: row, release, status, event.
+pub(crate) async fn write_down(
     tx: &mut Tx,
     service: &Service,
+    action: &'static str,
     asker: &Asker<'_>,
     now: Timestamp,
 ) -> Result<(), Refusal> {
     let unit = Unit::Service(service.id);
-    let deletes = service.desired == DesiredState::Deleted;
     upsert(tx, service).await?;
-    insert_release(tx, service, &asker.principal.name).await?;
+    release::insert(tx, service, action, &asker.principal.name).await?;
     status::accept(tx, unit, service.org, now).await?;
     let queued = NewEvent {
         id: mint(now),
@@ -209,22 +334,51 @@ pub(crate) async fn record(
         unit,
         generation: service.generation,
         at: now,
-        fact: Fact::ServiceQueued { deletes, principal: asker.principal.name.clone() },
+        fact: Fact::ServiceQueued {
+            deletes: service.desired == DesiredState::Deleted,
+            principal: asker.principal.name.clone(),
+            action: action.to_owned(),
+        },
         trace: asker.trace.clone(),
     };
     event::record(tx, &[queued]).await?;
-    let lane = if deletes { Lane::Delete } else { Lane::UserChange };
+    Ok(())
+}
+
+async fn hold_and_wake(tx: &mut Tx, service: &Service, now: Timestamp) -> Result<(), Refusal> {
+    hold(tx, service).await?;
+    let lane = match service.desired {
+        DesiredState::Active | DesiredState::Paused => Lane::UserChange,
+        DesiredState::Deleted => Lane::Delete,
+    };
+    let unit = Unit::Service(service.id);
     wake::request(tx, unit, service.org, service.cluster, lane, now).await?;
     Ok(())
+}
+
+/// Holds what this generation takes of the org's quota. A service that is being deleted counts no
+/// more, and keeps its capacity until it is verified to be gone.
+async fn hold(tx: &mut Tx, service: &Service) -> Result<(), Refusal> {
+    let wanted = match service.desired {
+        DesiredState::Active | DesiredState::Paused => Amounts::of(&service.spec),
+        DesiredState::Deleted => quota::held(tx, service.id).await?.unwrap_or_default().capacity(),
+    };
+    if quota::reserve(tx, service.id, wanted).await? {
+        return Ok(());
+    }
+    let held = quota::held(tx, service.id).await?.unwrap_or_default();
+    let quota = quota::load(tx).await?;
+    Err(Refusal::OverQuota { more: wanted.less(held), quota })
 }
 
 async fn upsert(tx: &mut Tx, service: &Service) -> Result<(), Error> {
     sqlx::query(
         "insert into services (id, org_id, project_id, name, cluster_id, object_name, template_name,
-                               template_version, parameters, spec, desired, generation, accepted_at)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
-         on conflict (id) do update set parameters = $9, spec = $10, desired = $11, generation = $12,
-                                        accepted_at = $13",
+                               template_version, parameters, spec, desired, generation, accepted_at,
+                               created_at, plan_name)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+         on conflict (id) do update set template_version = $8, parameters = $9, spec = $10,
+             desired = $11, generation = $12, accepted_at = $13, plan_name = $15",
     )
     .bind(service.id.uuid())
     .bind(service.org.uuid())
@@ -239,28 +393,8 @@ async fn upsert(tx: &mut Tx, service: &Service) -> Result<(), Error> {
     .bind(service.desired.as_str())
     .bind(service.generation)
     .bind(sql(service.accepted_at))
-    .execute(&mut **tx)
-    .await?;
-    Ok(())
-}
-
-async fn insert_release(tx: &mut Tx, service: &Service, principal: &str) -> Result<(), Error> {
-    sqlx::query(
-        "insert into releases (id, org_id, service_id, generation, template_name, template_version,
-                               parameters, spec, desired, principal, accepted_at)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
-    )
-    .bind(mint::<trueup_model::id::noun::Release>(service.accepted_at).uuid())
-    .bind(service.org.uuid())
-    .bind(service.id.uuid())
-    .bind(service.generation)
-    .bind(service.template.name.as_str())
-    .bind(i32::try_from(service.template.version).unwrap_or(i32::MAX))
-    .bind(json(&service.parameters))
-    .bind(json(&service.spec))
-    .bind(service.desired.as_str())
-    .bind(principal)
-    .bind(sql(service.accepted_at))
+    .bind(sql(service.created_at))
+    .bind(service.spec.plan.as_ref().map(Name::as_str))
     .execute(&mut **tx)
     .await?;
     Ok(())

@@ -83,7 +83,7 @@ fn fields(refusal: Refusal) -> Vec<String> {
 }
 
 fn minecraft() -> Ask {
-    Ask { template: "minecraft@1".parse().unwrap(), parameters: Map::new() }
+    Ask { template: "minecraft@1".parse().unwrap(), plan: None, parameters: Map::new() }
 }
 
 #[tokio::test]

@@ -14,8 +14,8 @@ fn grew(tables: &[&str]) -> Vec<(String, i64)> {
     tables.iter().map(|table| ((*table).to_owned(), 1)).collect()
 }
 
-const OF_A_SERVICE: [&str; 6] =
-    ["event_queue", "events", "releases", "services", "statuses", "wakes"];
+const OF_A_SERVICE: [&str; 7] =
+    ["event_queue", "events", "releases", "reservations", "services", "statuses", "wakes"];
 
 #[tokio::test]
 async fn a_new_service_is_recorded_whole_in_one_transaction() {

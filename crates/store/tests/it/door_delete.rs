@@ -79,7 +79,7 @@ async fn a_name_is_free_after_the_receipt_and_means_another_service_then() {
     let id = old.service.id.to_string();
     assert_eq!(stage.find(&id).await.unwrap().service.id, old.service.id);
     assert!(!stage.delete(&id).await.unwrap().changed);
-    let living = stage.db.app.list_services(stage.db.org, None).await.unwrap();
+    let living = stage.services(stage.db.org).await;
     assert_eq!(living.len(), 1);
     assert_eq!(living[0].service.id, new.row.service.id);
 }

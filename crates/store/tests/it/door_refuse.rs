@@ -11,7 +11,7 @@ fn with(template: &str, parameters: Value) -> Ask {
     let Value::Object(parameters) = parameters else {
         panic!("parameters should be an object");
     };
-    Ask { template: template.parse().unwrap(), parameters }
+    Ask { template: template.parse().unwrap(), plan: None, parameters }
 }
 
 fn fields(refusal: Refusal) -> Vec<String> {
@@ -76,10 +76,10 @@ async fn a_service_in_no_project_records_nothing() {
     let stage = Stage::new().await;
     let before = stage.rows().await;
     let web = name("web");
-    let ask = Ask { template: "web@1".parse().unwrap(), parameters: Map::new() };
+    let ask = Ask { template: "web@1".parse().unwrap(), plan: None, parameters: Map::new() };
     let stranger = "prj_01h455vb4pex5vsknk084sn02q";
     for project in ["blog", stranger, "", "sh%p", "shop\0"] {
-        let wanted = ServiceAsk { project, name: &web, ask: &ask, if_generation: None };
+        let wanted = ServiceAsk::declare(project, &web, &ask);
         let app = &stage.db.app;
         let refused = app.accept_service(stage.db.org, &wanted, &stage.asker(), at(1)).await;
         assert!(matches!(refused, Err(Refusal::NotFound("project"))), "{project:?}");
@@ -90,13 +90,7 @@ async fn a_service_in_no_project_records_nothing() {
 #[tokio::test]
 async fn without_a_cluster_no_project_is_accepted() {
     let stage = Stage::new().await;
-    sqlx::raw_sql(
-        "truncate orgs, clusters, projects, services, releases, leases, lease_heartbeats, receipts,
-                  wakes, statuses, events, event_queue, event_seals, tokens cascade",
-    )
-    .execute(&stage.owner)
-    .await
-    .unwrap();
+    sqlx::raw_sql("truncate orgs, clusters cascade").execute(&stage.owner).await.unwrap();
     let org = stage.db.setup.ensure_org("acme", at(0)).await.unwrap();
     let before = stage.rows().await;
     let app = &stage.db.app;

@@ -133,7 +133,7 @@ async fn the_ports_of_a_service_are_free_once_its_absence_is_verified() {
 #[tokio::test]
 async fn an_endpoint_leads_to_a_port_that_the_service_has() {
     let stage = Stage::new().await;
-    let game = Ask { template: "minecraft@1".parse().unwrap(), parameters: Map::new() };
+    let game = Ask { template: "minecraft@1".parse().unwrap(), plan: None, parameters: Map::new() };
     stage.ask("game", &game, None, 1).await.unwrap();
     let before = stage.rows().await;
     let endpoint = name("one");

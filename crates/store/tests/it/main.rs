@@ -3,6 +3,8 @@
 
 // Clippy takes helpers for test code only below `cfg(test)`.
 #[cfg(test)]
+mod door_act;
+#[cfg(test)]
 mod door_change;
 #[cfg(test)]
 mod door_config;
@@ -19,9 +21,15 @@ mod lease;
 #[cfg(test)]
 mod order;
 #[cfg(test)]
+mod page;
+#[cfg(test)]
 mod projection;
 #[cfg(test)]
+mod quota;
+#[cfg(test)]
 mod receipt;
+#[cfg(test)]
+mod repeat;
 #[cfg(test)]
 mod seal;
 #[cfg(test)]

@@ -18,7 +18,7 @@ async fn a_receipt_ends_the_service_and_stays_readable_by_id() {
     let app = &stage.db.app;
     let org = stage.db.org;
     assert_eq!(app.find_service(org, PROJECT, "web").await.unwrap(), None);
-    assert!(app.list_services(org, None).await.unwrap().is_empty());
+    assert!(stage.services(org).await.is_empty());
     let id = row.service.id.to_string();
     let detail = app.find_service(org, PROJECT, &id).await.unwrap().unwrap();
     assert_eq!(detail.receipt, proof.receipt);

@@ -140,7 +140,7 @@ async fn a_watch_of_a_generation_begins_just_before_its_first_event() {
 /// Declares one service, again where the pool was too busy: asking twice is harmless.
 async fn write(stage: &Stage, number: u32) {
     let (service, ask) = (name(&format!("web-{number}")), web("nginx:1"));
-    let wanted = ServiceAsk { project: PROJECT, name: &service, ask: &ask, if_generation: None };
+    let wanted = ServiceAsk::declare(PROJECT, &service, &ask);
     loop {
         let app = &stage.db.app;
         let answer = app.accept_service(stage.db.org, &wanted, &stage.asker(), at(1)).await;

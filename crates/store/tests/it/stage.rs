@@ -14,9 +14,10 @@ use trueup_model::order::Unit;
 use trueup_model::principal::Principal;
 use trueup_model::receipt::{Absence, ProofLevel, Receipt};
 use trueup_model::report::{Outcome, Report};
+use trueup_rules::action::Action;
 use trueup_rules::admit::Ask;
-use trueup_store::door::{Accepted, Asker, DeleteAsk, Refusal, ServiceAsk};
-use trueup_store::{Lease, SealedEvent, ServiceRow};
+use trueup_store::door::{Accepted, Asker, Refusal, ServiceAsk};
+use trueup_store::{Lease, SealedEvent, ServiceFilter, ServiceRow};
 use trueup_testkit::test_db::{TestDb, name};
 use uuid::Uuid;
 
@@ -31,6 +32,7 @@ pub(crate) fn at(seconds: i64) -> Timestamp {
 pub(crate) fn web(image: &str) -> Ask {
     Ask {
         template: "web@1".parse().unwrap(),
+        plan: None,
         parameters: Map::from_iter([("image".to_owned(), json!(image))]),
     }
 }
@@ -56,10 +58,7 @@ impl Stage {
     }
 
     pub(crate) fn asker(&self) -> Asker<'_> {
-        Asker {
-            principal: &self.principal,
-            trace: Some("0af7651916cd43dd8448eb211c80319c".to_owned()),
-        }
+        Asker::new(&self.principal, Some("0af7651916cd43dd8448eb211c80319c".to_owned()))
     }
 
     pub(crate) async fn project(&self, org: OrgId) {
@@ -77,7 +76,7 @@ impl Stage {
         seconds: i64,
     ) -> Result<Accepted<ServiceRow>, Refusal> {
         let name = name(service);
-        let wanted = ServiceAsk { project: PROJECT, name: &name, ask, if_generation };
+        let wanted = ServiceAsk::declare(PROJECT, &name, ask).if_generation(if_generation);
         let app = &self.db.app;
         app.accept_service(self.db.org, &wanted, &self.asker(), at(seconds)).await
     }
@@ -88,9 +87,23 @@ impl Stage {
     }
 
     pub(crate) async fn delete(&self, service: &str) -> Result<Accepted<ServiceRow>, Refusal> {
-        let wanted = DeleteAsk { project: PROJECT, service, if_generation: None };
-        let app = &self.db.app;
-        app.delete_service(self.db.org, &wanted, &self.asker(), at(2)).await
+        self.act(service, &Action::Delete).await
+    }
+
+    /// Asks for something to be done with a service.
+    pub(crate) async fn act(
+        &self,
+        service: &str,
+        action: &Action,
+    ) -> Result<Accepted<ServiceRow>, Refusal> {
+        let wanted = ServiceAsk::act(PROJECT, service, action);
+        self.db.app.accept_service(self.db.org, &wanted, &self.asker(), at(2)).await
+    }
+
+    /// The living services of an org.
+    pub(crate) async fn services(&self, org: OrgId) -> Vec<ServiceRow> {
+        let everything = ServiceFilter::default();
+        self.db.app.list_services(org, &everything, None, 10_000, at(9)).await.unwrap()
     }
 
     pub(crate) async fn find(&self, service: &str) -> Option<ServiceRow> {

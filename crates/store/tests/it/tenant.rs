@@ -3,7 +3,8 @@
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use trueup_model::OrgId;
 use trueup_model::principal::Role;
-use trueup_store::door::ServiceAsk;
+use trueup_store::Repeat;
+use trueup_store::door::{Asker, ServiceAsk};
 use trueup_testkit::test_db::name;
 
 use crate::secret::{set_for, set_variable_for};
@@ -22,13 +23,13 @@ async fn two_orgs() -> (Stage, OrgId, OrgId) {
     for org in [ours, theirs] {
         for service in ["web", "old"] {
             let (name, ask) = (name(service), web("nginx:1"));
-            let wanted =
-                ServiceAsk { project: PROJECT, name: &name, ask: &ask, if_generation: None };
+            let wanted = ServiceAsk::declare(PROJECT, &name, &ask);
             let app = &stage.db.app;
-            let asker = stage.asker();
+            let repeat = Some(Repeat::new(service.to_owned(), "key".to_owned(), b"{}"));
+            let asker = Asker { repeat, ..stage.asker() };
             app.accept_service(org, &wanted, &asker, at(1)).await.unwrap();
         }
-        let rows = stage.db.app.list_services(org, None).await.unwrap();
+        let rows = stage.services(org).await;
         let old = rows.iter().find(|row| row.service.name.as_str() == "old").unwrap();
         sqlx::query("update services set desired = 'deleted' where id = $1")
             .bind(old.service.id.uuid())
@@ -157,11 +158,11 @@ async fn an_org_sees_all_of_its_own_and_nothing_of_another() {
 async fn a_pool_that_serves_two_orgs_in_turn_mixes_nothing() {
     let (stage, ours, theirs) = two_orgs().await;
     let app = &stage.db.app;
-    let mine = app.list_services(ours, None).await.unwrap();
-    let yours = app.list_services(theirs, None).await.unwrap();
+    let mine = stage.services(ours).await;
+    let yours = stage.services(theirs).await;
     for _ in 0..25 {
-        assert_eq!(app.list_services(ours, None).await.unwrap(), mine);
-        assert_eq!(app.list_services(theirs, None).await.unwrap(), yours);
+        assert_eq!(stage.services(ours).await, mine);
+        assert_eq!(stage.services(theirs).await, yours);
         let stranger = yours[0].service.id.to_string();
         assert_eq!(app.find_service(ours, PROJECT, &stranger).await.unwrap(), None);
     }

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use trueup_api::client::ClientError;
+use trueup_api::client::{ClientError, Terms};
 use trueup_api::service::Service;
 
 use super::context::{Connection, Context};
@@ -99,7 +99,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
 struct Sent {
     subject: String,
     changed: bool,
-    generation: i64,
+    generation: Option<i64>,
     service: Option<Box<Service>>,
 }
 
@@ -110,29 +110,29 @@ async fn send(
 ) -> anyhow::Result<Sent> {
     let client = &connection.client;
     match manifest {
+        Manifest::Plan { name, body } => {
+            let (_, changed) =
+                context.ask("selling the plan", client.plan_put(&name, &body)).await?;
+            Ok(Sent { subject: format!("plan/{name}"), changed, generation: None, service: None })
+        }
         Manifest::Project { name, body } => {
             let accepted =
                 context.ask("declaring the project", client.project_put(&name, &body)).await?;
             Ok(Sent {
                 subject: format!("project/{name}"),
                 changed: accepted.changed,
-                generation: accepted.project.generation,
+                generation: Some(accepted.project.generation),
                 service: None,
             })
         }
         Manifest::Service { name, body } => {
-            let chosen = body.project.as_ref().or(context.project.as_ref());
-            let project =
-                chosen.or(connection.default_project.as_ref()).cloned().ok_or_else(|| {
-                    Failure::new(Exit::Failed, "field `project` is missing")
-                        .hint("add `project: …`, or pass the project with -p")
-                })?;
-            let sending = client.service_put(&project, &name, &body, None);
+            let project = context.project_of(body.project.as_ref(), connection)?;
+            let sending = client.service_put(&project, &name, &body, &Terms::PLAIN);
             let accepted = context.ask("declaring the service", sending).await?;
             Ok(Sent {
                 subject: format!("service/{name}"),
                 changed: accepted.changed,
-                generation: accepted.service.generation,
+                generation: Some(accepted.service.generation),
                 service: Some(Box::new(accepted.service)),
             })
         }
@@ -148,7 +148,7 @@ fn settle(
             document: place.to_string(),
             subject: Some(sent.subject),
             outcome: if sent.changed { "accepted" } else { "unchanged" },
-            generation: Some(sent.generation),
+            generation: sent.generation,
             error: None,
             service: sent.service,
         }),
@@ -172,17 +172,16 @@ fn is_away(error: &anyhow::Error) -> bool {
 }
 
 fn say(outcome: &Outcome, context: &Context) -> anyhow::Result<()> {
-    if context.output != super::output::Output::Table {
+    if context.output.is_for_programs() {
         return Ok(());
     }
     let style = context.terminal.style();
     let paint = if outcome.outcome == "accepted" { Paint::Good } else { Paint::Faint };
     let subject = outcome.subject.as_deref().unwrap_or_default();
-    let generation = outcome.generation.unwrap_or_default();
-    context.terminal.line(&format!(
-        "{subject} {}, generation {generation}",
-        style.paint(paint, outcome.outcome)
-    ))?;
+    let generation =
+        outcome.generation.map(|number| format!(", generation {number}")).unwrap_or_default();
+    let word = style.paint(paint, outcome.outcome);
+    context.terminal.line(&format!("{subject} {word}{generation}"))?;
     Ok(())
 }
 

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use trueup_api::Client;
 
 use super::connection::{ClientFile, choose};
+use super::failure::{Exit, Failure};
 use super::output::Output;
 use super::progress::Progress;
 use super::terminal::Terminal;
@@ -121,6 +122,19 @@ impl Context {
             None => client,
         };
         Ok(Connection { client, default_project: chosen.project })
+    }
+
+    /// The project of a manifest: its own, that of the flags, or the default one.
+    pub(crate) fn project_of(
+        &self,
+        said: Option<&String>,
+        connection: &Connection,
+    ) -> Result<String, Failure> {
+        let chosen = said.or(self.project.as_ref()).or(connection.default_project.as_ref());
+        chosen.cloned().ok_or_else(|| {
+            Failure::new(Exit::Failed, "field `project` is missing")
+                .hint("add `project: …`, or pass the project with -p")
+        })
     }
 
     /// Awaits one answer, and says on stderr what is waited for when it takes long.

@@ -2,18 +2,19 @@
 
 use std::time::Duration;
 
+use trueup_api::client::Terms;
 use trueup_api::service::Service;
 
 use super::context::{Connection, Context};
 use super::failure::{Exit, Failure};
 use super::follow::{Ended, Goal, follow, too_late};
 use super::human::duration;
-use super::output::Output;
-use super::receipt;
 use super::target::resolve;
 use super::until::Until;
+use super::{preview, receipt};
 
 /// Delete a service and everything it made
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// NAME, PROJECT/NAME or svc_…
@@ -24,6 +25,9 @@ pub(crate) struct Args {
     /// How long to wait for that
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration)]
     timeout: Duration,
+    /// Say what would happen and do nothing
+    #[arg(long, conflicts_with = "wait")]
+    dry_run: bool,
     /// Do not ask
     #[arg(short, long)]
     yes: bool,
@@ -34,6 +38,11 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let reading = resolve(&args.name, context, &connection);
     let service = context.ask("reading the service", reading).await?;
     let name = format!("{}/{}", service.project, service.name);
+    if args.dry_run {
+        let asking = connection.client.service_delete_preview(&service.project, &service.id);
+        let preview = context.ask("previewing", asking).await?;
+        return preview::show(&format!("service/{name}"), &preview, context);
+    }
     if !args.yes && service.desired != "deleted" {
         let question = format!(
             "Delete {name} and everything it made in cluster {}, with its data?",
@@ -46,10 +55,10 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         }
     }
     // By id: the name may be given to another service in the meantime.
-    let deleting = connection.client.service_delete(&service.project, &service.id);
+    let deleting = connection.client.service_delete(&service.project, &service.id, &Terms::PLAIN);
     let accepted = context.ask("asking for the deletion", deleting).await?;
     let service = accepted.service;
-    if context.output == Output::Table {
+    if !context.output.is_for_programs() {
         let outcome = if accepted.changed { "accepted" } else { "was accepted before" };
         context.terminal.line(&format!(
             "service/{} deletion {outcome}, generation {}",

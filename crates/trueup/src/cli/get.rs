@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use trueup_api::Problem;
-use trueup_api::client::ClientError;
+use trueup_api::client::{ClientError, ServiceQuery};
 use trueup_api::cluster::Cluster;
 use trueup_api::problem::Code;
 use trueup_api::project::Project;
@@ -13,18 +13,49 @@ use super::clock;
 use super::context::{Connection, Context};
 use super::failure::{Exit, Failure};
 use super::human::age;
+use super::output::Output;
+use super::selling;
 use super::style::{self, Paint};
 use super::table::{Cell, Table};
 use super::target::resolve;
 use super::{endpoint, secret, variable, volume};
 
-/// List services, projects, clusters, templates, variables, secrets, volumes or endpoints
+/// List services, projects, clusters, templates, plans, variables and more
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// services (also when left out), projects, clusters, templates, variables, secrets, volumes,
-    /// endpoints; then a name
+    /// services (also when left out), projects, clusters, templates, plans, releases, quota,
+    /// variables, secrets, volumes or endpoints; then a name
     #[arg(value_name = "[KIND] [NAME]", num_args = 0..=2)]
     what: Vec<String>,
+    #[command(flatten)]
+    filter: Filter,
+}
+
+/// Which services are listed.
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct Filter {
+    /// Only services whose name holds this text
+    #[arg(long, value_name = "TEXT", help_heading = "Which services")]
+    search: Option<String>,
+    /// Only services made from this template
+    #[arg(long, value_name = "NAME", help_heading = "Which services")]
+    template: Option<String>,
+    /// Only services of this plan
+    #[arg(long, value_name = "NAME", help_heading = "Which services")]
+    plan: Option<String>,
+    /// Only services in this phase
+    #[arg(long, value_name = "PHASE", help_heading = "Which services")]
+    phase: Option<String>,
+    /// Only services with this health
+    #[arg(long, value_name = "HEALTH", help_heading = "Which services")]
+    health: Option<String>,
+}
+
+impl Filter {
+    fn query(self, project: Option<String>) -> ServiceQuery {
+        let Self { search, template, plan, phase, health } = self;
+        ServiceQuery { project, search, template, plan, phase, health, ..ServiceQuery::default() }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +64,9 @@ enum Kind {
     Projects,
     Clusters,
     Templates,
+    Plans,
+    Releases,
+    Quota,
     Variables,
     Secrets,
     Volumes,
@@ -45,6 +79,9 @@ fn kind(text: &str) -> Option<Kind> {
         "projects" | "project" | "prj" => Some(Kind::Projects),
         "clusters" | "cluster" => Some(Kind::Clusters),
         "templates" | "template" => Some(Kind::Templates),
+        "plans" | "plan" => Some(Kind::Plans),
+        "releases" | "release" => Some(Kind::Releases),
+        "quota" | "quotas" => Some(Kind::Quota),
         "variables" | "variable" => Some(Kind::Variables),
         "secrets" | "secret" => Some(Kind::Secrets),
         "volumes" | "volume" => Some(Kind::Volumes),
@@ -61,7 +98,8 @@ fn read(what: &[String]) -> Result<(Kind, Option<&str>), Failure> {
         [first, name, ..] => match kind(first) {
             Some(kind) => Ok((kind, Some(name))),
             None => Err(Failure::new(Exit::Usage, format!("`{first}` is not a kind")).hint(
-                "kinds are services, projects, clusters, templates, variables, secrets, volumes, endpoints",
+                "kinds are services, projects, clusters, templates, plans, releases, quota, \
+                 variables, secrets, volumes and endpoints",
             )),
         },
     }
@@ -71,10 +109,13 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let (kind, name) = read(&args.what)?;
     let connection = context.connect()?;
     match kind {
-        Kind::Services => get_services(name, context, &connection).await,
+        Kind::Services => get_services(name, args.filter, context, &connection).await,
         Kind::Projects => get_projects(name, context, &connection).await,
         Kind::Clusters => get_clusters(name, context, &connection).await,
         Kind::Templates => get_templates(name, context, &connection).await,
+        Kind::Plans => get_plans(name, context, &connection).await,
+        Kind::Releases => get_releases(name, context, &connection).await,
+        Kind::Quota => get_quota(context, &connection).await,
         // The name is a service's.
         Kind::Variables => variable::list(name, context, &connection).await,
         Kind::Secrets => secret::list(name, context, &connection).await,
@@ -85,6 +126,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
 
 async fn get_services(
     name: Option<&str>,
+    filter: Filter,
     context: &Context,
     connection: &Connection,
 ) -> anyhow::Result<Exit> {
@@ -92,23 +134,73 @@ async fn get_services(
         let reading = resolve(name, context, connection);
         let service = context.ask("reading the service", reading).await?;
         if !context.output.print(context.terminal, &service)? {
-            let table = services(&[service], clock::now());
+            let table = services(&[service], clock::now(), context.output);
             context.terminal.line(&table.render(context.terminal.style()))?;
         }
         return Ok(Exit::Ok);
     }
-    let reading = connection.client.service_list(context.project.as_deref());
+    let reading = connection.client.every_service(filter.query(context.project.clone()));
     let list = context.ask("reading the services", reading).await?;
     if context.output.print(context.terminal, &list)? {
         return Ok(Exit::Ok);
     }
     show(
-        &services(&list.items, clock::now()),
+        &services(&list.items, clock::now(), context.output),
         list.items.is_empty(),
         context,
         "services",
         || "declare one with `trueup apply -f FILE`",
     )
+}
+
+async fn get_plans(
+    name: Option<&str>,
+    context: &Context,
+    connection: &Connection,
+) -> anyhow::Result<Exit> {
+    let mut list = context.ask("reading the plans", connection.client.plan_list()).await?;
+    if let Some(name) = name {
+        list.items.retain(|plan| plan.name == name);
+        one_of("plan", name, list.items.len())?;
+    }
+    if context.output.print(context.terminal, &list)? {
+        return Ok(Exit::Ok);
+    }
+    show(
+        &selling::plans(&list.items),
+        list.items.is_empty(),
+        context,
+        "plans",
+        || "an operator sells them with `trueup apply -f FILE`",
+    )
+}
+
+async fn get_releases(
+    name: Option<&str>,
+    context: &Context,
+    connection: &Connection,
+) -> anyhow::Result<Exit> {
+    let name = name.ok_or_else(|| {
+        Failure::new(Exit::Usage, "releases belong to a service")
+            .hint("write `trueup get releases NAME`")
+    })?;
+    let reading = resolve(name, context, connection);
+    let service = context.ask("reading the service", reading).await?;
+    let reading = connection.client.release_list(&service.project, &service.id, None, Some(1000));
+    let list = context.ask("reading the releases", reading).await?;
+    if context.output.print(context.terminal, &list)? {
+        return Ok(Exit::Ok);
+    }
+    let table = selling::releases(&list.items, clock::now());
+    show(&table, list.items.is_empty(), context, "releases", || "every accepted change makes one")
+}
+
+async fn get_quota(context: &Context, connection: &Connection) -> anyhow::Result<Exit> {
+    let quota = context.ask("reading the quota", connection.client.quota_get()).await?;
+    if !context.output.print(context.terminal, &quota)? {
+        context.terminal.line(&selling::quota(&quota).render(context.terminal.style()))?;
+    }
+    Ok(Exit::Ok)
 }
 
 async fn get_projects(
@@ -224,18 +316,33 @@ pub(crate) fn health_cell(service: &Service) -> Cell {
     Cell::new(style::health(&status.health), &text)
 }
 
-fn services(items: &[Service], now: Timestamp) -> Table {
-    let mut table = Table::new(&["NAME", "PROJECT", "TEMPLATE", "PHASE", "HEALTH", "GEN", "AGE"]);
+fn services(items: &[Service], now: Timestamp, output: Output) -> Table {
+    let mut heading = vec!["NAME", "PROJECT", "TEMPLATE", "PHASE", "HEALTH", "GEN", "AGE"];
+    if output == Output::Wide {
+        heading.extend(["PLAN", "PODS", "PER MONTH", "CLUSTER", "OBJECTS", "ID"]);
+    }
+    let mut table = Table::new(&heading);
     for service in items {
-        table.row(vec![
+        let mut cells = vec![
             Cell::plain(&service.name),
             Cell::plain(&service.project),
             Cell::plain(&service.template),
             Cell::new(style::phase(&service.status.phase), &service.status.phase),
             health_cell(service),
             Cell::plain(&service.generation.to_string()),
-            Cell::plain(&age(now, service.accepted_at)),
-        ]);
+            Cell::plain(&age(now, service.created_at)),
+        ];
+        if output == Output::Wide {
+            cells.extend([
+                Cell::plain(service.plan.as_deref().unwrap_or("-")),
+                Cell::plain(&service.replicas.to_string()),
+                Cell::plain(service.monthly.as_ref().map_or("-", |monthly| &monthly.text)),
+                Cell::plain(&service.cluster),
+                Cell::plain(&format!("{}/{}", service.namespace, service.object_name)),
+                Cell::new(Paint::Faint, &service.id),
+            ]);
+        }
+        table.row(cells);
     }
     table
 }
@@ -310,7 +417,7 @@ mod tests {
         simulated.name = "mc".to_owned();
         let now = "2026-01-01T00:10:00Z".parse().unwrap();
         assert_eq!(
-            services(&[simulated, away], now).render(Style::new(false)),
+            services(&[simulated, away], now, Output::Table).render(Style::new(false)),
             "\
 NAME   PROJECT   TEMPLATE   PHASE     HEALTH                  GEN   AGE
 mc     shop      web@1      running   healthy (simulated)     3     10m

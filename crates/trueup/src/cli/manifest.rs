@@ -9,18 +9,38 @@ use std::fs;
 use std::io::{self, Read};
 
 use serde_json::{Map, Value};
+use trueup_api::plan::PlanManifest;
 use trueup_api::project::ProjectManifest;
 use trueup_api::service::ServiceManifest;
 
 use super::spelling::nearest;
 
-const KINDS: [&str; 2] = ["Project", "Service"];
+const KINDS: [&str; 3] = ["Plan", "Project", "Service"];
 const PROJECT_FIELDS: [&str; 2] = ["kind", "name"];
-const SERVICE_FIELDS: [&str; 5] = ["kind", "name", "project", "template", "parameters"];
+const SERVICE_FIELDS: [&str; 6] = ["kind", "name", "project", "template", "plan", "parameters"];
+const PLAN_FIELDS: [&str; 10] = [
+    "kind",
+    "name",
+    "summary",
+    "cpu_millis",
+    "memory_mib",
+    "gpus",
+    "hourly_micros",
+    "disk_gib_hourly_micros",
+    "currency",
+    "retired",
+];
 
 /// One good document.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Manifest {
+    /// Declares a plan.
+    Plan {
+        /// Its name.
+        name: String,
+        /// What is sent.
+        body: PlanManifest,
+    },
     /// Declares a project.
     Project {
         /// Its name.
@@ -74,7 +94,7 @@ impl Wrong {
 /// Reads every file (`-` is stdin), projects first, otherwise in order.
 pub(crate) fn read_all(files: &[String]) -> Vec<Found> {
     let mut found: Vec<Found> = files.iter().flat_map(|file| read(file)).collect();
-    found.sort_by_key(|(_, document)| !matches!(document, Ok(Manifest::Project { .. })));
+    found.sort_by_key(|(_, document)| matches!(document, Ok(Manifest::Service { .. }) | Err(_)));
     found
 }
 
@@ -137,10 +157,11 @@ fn judge(document: Value) -> Result<Manifest, Wrong> {
     let known: &[&str] = match kind {
         "Project" => &PROJECT_FIELDS,
         "Service" => &SERVICE_FIELDS,
+        "Plan" => &PLAN_FIELDS,
         other => {
             let fix = match nearest(other, &KINDS) {
                 Some(near) => format!("did you mean `{near}`?"),
-                None => "kinds are `Project` and `Service`".to_owned(),
+                None => format!("kinds are {}", list(&KINDS)),
             };
             return Err(Wrong::new(format!("field `kind`: `{other}` is not known"), fix));
         }
@@ -151,10 +172,12 @@ fn judge(document: Value) -> Result<Manifest, Wrong> {
     let name = text(&fields, "name")?
         .ok_or_else(|| Wrong::new("field `name` is missing", "add `name: …`"))?
         .to_owned();
-    if kind == "Project" {
-        let body = typed(fields)?;
-        return Ok(Manifest::Project { name, body });
+    match kind {
+        "Project" => return Ok(Manifest::Project { name, body: typed(fields)? }),
+        "Plan" => return Ok(Manifest::Plan { name, body: typed(fields)? }),
+        _ => {}
     }
+    text(&fields, "plan")?;
     text(&fields, "project")?;
     if text(&fields, "template")?.is_none() {
         return Err(Wrong::new(
@@ -280,7 +303,7 @@ name: shop
             ),
             (
                 "kind: Pod\nname: a\n".to_owned(),
-                ["document 1", "`Pod` is not known", "`Project` and `Service`"],
+                ["document 1", "`Pod` is not known", "`Plan`, `Project`, `Service`"],
             ),
             (
                 "kind: Service\nname: a\n".to_owned(),

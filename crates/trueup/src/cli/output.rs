@@ -11,6 +11,8 @@ pub(crate) enum Output {
     /// For people.
     #[default]
     Table,
+    /// For people with room: more columns.
+    Wide,
     /// JSON, as the API sends it.
     Json,
     /// The same as YAML.
@@ -18,10 +20,15 @@ pub(crate) enum Output {
 }
 
 impl Output {
+    /// Whether nobody reads the lines that are for people.
+    pub(crate) fn is_for_programs(self) -> bool {
+        matches!(self, Self::Json | Self::Yaml)
+    }
+
     /// Prints the value if a program reads it; says `false` if a person does.
     pub(crate) fn print<T: Serialize>(self, terminal: Terminal, value: &T) -> anyhow::Result<bool> {
         let text = match self {
-            Self::Table => return Ok(false),
+            Self::Table | Self::Wide => return Ok(false),
             Self::Json => serde_json::to_string_pretty(value)?,
             Self::Yaml => serde_saphyr::to_string(value)?,
         };
@@ -36,7 +43,7 @@ impl Output {
         value: &T,
     ) -> anyhow::Result<bool> {
         let text = match self {
-            Self::Table => return Ok(false),
+            Self::Table | Self::Wide => return Ok(false),
             Self::Json => serde_json::to_string(value)?,
             Self::Yaml => format!("---\n{}", serde_saphyr::to_string(value)?),
         };

@@ -1,6 +1,7 @@
 //! `trueup status`: is it up, does it see its cluster, and what is not as promised.
 
 use serde::Serialize;
+use trueup_api::client::ServiceQuery;
 use trueup_api::cluster::Cluster;
 
 use super::clock;
@@ -35,7 +36,7 @@ pub(crate) async fn run(_args: &Args, context: &Context) -> anyhow::Result<Exit>
                 .into());
         }
         let clusters = client.cluster_list().await?.items;
-        let services = client.service_list(None).await?.items;
+        let services = client.every_service(ServiceQuery::default()).await?.items;
         let count = |word: &str| services.iter().filter(|s| s.reconciliation == word).count();
         anyhow::Ok(Status {
             url: url.to_owned(),

@@ -1,6 +1,6 @@
 //! Which service a person means: `web`, `shop/web` or `svc_…`.
 
-use trueup_api::client::ClientError;
+use trueup_api::client::{ClientError, ServiceQuery};
 use trueup_api::problem::Code;
 use trueup_api::service::Service;
 
@@ -52,21 +52,26 @@ pub(crate) async fn resolve(
             None => return Err(none(text, &[]).into()),
         },
         Target::Name(name) => {
-            let list = client.service_list(None).await?;
-            let chosen = choose(name, &list.items, connection.default_project.as_deref())?;
+            let named = list(connection, Some(name)).await?;
+            if !named.iter().any(|service| service.name == name) {
+                return Err(none(name, &list(connection, None).await?).into());
+            }
+            let chosen = choose(name, &named, connection.default_project.as_deref())?;
             (chosen.project.clone(), chosen.id.clone())
         }
     };
     Ok(client.service_get(&project, &name).await?)
 }
 
-/// The project of a service that is known by its id alone. Lists show the living, so each project
-/// is asked in turn for one that is gone.
+/// Services whose name holds this text, or some of all: as many as one page has.
+async fn list(connection: &Connection, name: Option<&str>) -> Result<Vec<Service>, ClientError> {
+    let search = name.map(str::to_owned);
+    let query = ServiceQuery { search, limit: Some(1000), ..ServiceQuery::default() };
+    Ok(connection.client.service_list(&query).await?.items)
+}
+
+/// The project of a service that is known by its id alone, whether it lives or is gone.
 async fn find_project(id: &str, connection: &Connection) -> Result<Option<String>, ClientError> {
-    let list = connection.client.service_list(None).await?;
-    if let Some(service) = list.items.into_iter().find(|service| service.id == id) {
-        return Ok(Some(service.project));
-    }
     for project in connection.client.project_list().await?.items {
         match connection.client.service_get(&project.name, id).await {
             Ok(_) => return Ok(Some(project.name)),

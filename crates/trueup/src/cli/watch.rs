@@ -8,7 +8,6 @@ use super::context::Context;
 use super::failure::Exit;
 use super::follow::{Ended, Goal, follow, too_late};
 use super::human::{clean, duration};
-use super::output::Output;
 use super::style::{self, Style};
 use super::target::resolve;
 use super::until::Until;
@@ -30,14 +29,14 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let connection = context.connect()?;
     let reading = resolve(&args.name, context, &connection);
     let service = context.ask("reading the service", reading).await?;
-    if context.output == Output::Table {
+    if !context.output.is_for_programs() {
         context.terminal.line(&state(&service, context.terminal.style()))?;
     }
     let timeout = args.until.is_some().then_some(args.timeout);
     let goal = Goal { until: args.until, timeout, named: false };
     match follow(context, &connection.client, service, &goal).await? {
         Ended::Reached(service) => {
-            if context.output == Output::Table {
+            if !context.output.is_for_programs() {
                 context.terminal.line(&state(&service, context.terminal.style()))?;
             }
             Ok(Exit::Ok)

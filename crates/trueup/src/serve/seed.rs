@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 
 use jiff::Timestamp;
 use trueup_model::ClusterId;
+use trueup_model::plan::Plan;
 use trueup_model::principal::Role;
 use trueup_model::template::Template;
 use trueup_rules::envelope::Keyring;
@@ -16,6 +17,9 @@ const TEMPLATES: [&str; 2] = [
     include_str!("../../../../templates/web.yaml"),
     include_str!("../../../../templates/minecraft.yaml"),
 ];
+
+/// Shipped plans.
+const PLANS: &str = include_str!("../../../../plans/plans.yaml");
 
 /// The node ports that endpoints get: a part of what Kubernetes gives out unless told otherwise.
 const ENDPOINT_PORTS: RangeInclusive<u16> = 30_000..=30_999;
@@ -37,6 +41,9 @@ pub(super) async fn seed(
     let setup = Setup::connect(owner_url).await?;
     for text in TEMPLATES {
         setup.ensure_template(&template(text)?).await?;
+    }
+    for plan in plans()? {
+        setup.ensure_plan(&plan).await?;
     }
     let cluster = setup.ensure_cluster("local", now).await?;
     setup.ensure_endpoint_pool(cluster, ENDPOINT_PORTS).await?;
@@ -61,6 +68,10 @@ async fn seal_anew(setup: &Setup, keys: &Keyring) -> anyhow::Result<()> {
     Ok(())
 }
 
+fn plans() -> anyhow::Result<Vec<Plan>> {
+    Ok(serde_saphyr::from_str(PLANS)?)
+}
+
 fn template(text: &str) -> anyhow::Result<Template> {
     Ok(serde_saphyr::from_str(text)?)
 }
@@ -71,6 +82,16 @@ mod tests {
     use trueup_rules::template::resolve;
 
     use super::*;
+
+    #[test]
+    fn every_shipped_template_has_a_plan_that_is_sold() {
+        let sold: Vec<_> = plans().unwrap().into_iter().map(|plan| plan.name).collect();
+        for text in TEMPLATES {
+            let template = template(text).unwrap();
+            let plan = template.plan.unwrap_or_else(|| panic!("{} has no plan", template.name));
+            assert!(sold.contains(&plan), "{}: {plan}", template.name);
+        }
+    }
 
     #[test]
     fn every_shipped_template_resolves_from_what_it_needs() {

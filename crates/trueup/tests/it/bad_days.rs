@@ -10,6 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use trueup_api::Client;
 use trueup_api::client::ClientError;
+use trueup_api::client::{ServiceQuery, Terms};
 use trueup_api::problem::Code;
 use trueup_api::service::{Service, ServiceManifest};
 use trueup_cluster::Cluster;
@@ -55,10 +56,10 @@ async fn a_cluster_that_comes_later_finds_everything_declared() {
     install.trueup(&["local", "kubeconfig"]).await.complains(3, &[&file]);
     let client = install.client().unwrap();
 
-    let accepted = client.service_put("shop", "web", &web(2), None).await.unwrap();
+    let accepted = client.service_put("shop", "web", &web(2), &Terms::PLAIN).await.unwrap();
     assert!(accepted.changed, "202: it is promised, though nobody can do it now");
     eventually("every service to say why it waits", SOON, || async {
-        let services = client.service_list(None).await.unwrap().items;
+        let services = client.service_list(&ServiceQuery::default()).await.unwrap().items;
         assert_eq!(services.len(), 4);
         let said = services.iter().all(|service| {
             let status = &service.status;
@@ -110,13 +111,13 @@ async fn forward(port: u16, server: u16) {
 async fn what_is_changed_while_the_api_server_is_gone_converges_when_it_is_back() {
     let install = alone().await;
     let client = install.client().unwrap();
-    client.service_put("shop", "patient", &web(1), None).await.unwrap();
+    client.service_put("shop", "patient", &web(1), &Terms::PLAIN).await.unwrap();
     let service = healthy(&client, "patient").await;
 
     // It hangs first, which is worse than being gone, and then it dies.
     let server = api_server(&install);
     assert!(server.signal(Signal::STOP).unwrap());
-    let accepted = client.service_put("shop", "patient", &web(3), None).await.unwrap();
+    let accepted = client.service_put("shop", "patient", &web(3), &Terms::PLAIN).await.unwrap();
     assert!(accepted.changed && accepted.service.generation == 2, "{accepted:#?}");
     always("it is pending and not broken", Duration::from_secs(3), || async {
         let service = client.service_get("shop", "patient").await.unwrap();
@@ -144,7 +145,7 @@ async fn without_postgres_nothing_is_written_after_the_lease_and_all_is_repaired
     let install = Install::new(Some(&real.kubeconfig()));
     install.up(&[]).await.well();
     let client = install.client().unwrap();
-    client.service_put("shop", "web", &web(1), None).await.unwrap();
+    client.service_put("shop", "web", &web(1), &Terms::PLAIN).await.unwrap();
     let service = healthy(&client, "web").await;
     let (kube, key) = (install.kube(), deployment(&service));
 
@@ -155,7 +156,7 @@ async fn without_postgres_nothing_is_written_after_the_lease_and_all_is_repaired
     fs::rename(&marker, &hidden).unwrap();
     assert!(postgres.signal(Signal::KILL).unwrap());
     let refused = eventually("changes to be refused", SOON, || async {
-        match client.service_put("shop", "web", &web(1), None).await {
+        match client.service_put("shop", "web", &web(1), &Terms::PLAIN).await {
             Ok(unchanged) => {
                 assert!(!unchanged.changed);
                 None
@@ -179,7 +180,7 @@ async fn a_postgres_that_hangs_is_as_good_as_gone() {
     let install = Install::new(Some(&real.kubeconfig()));
     install.up(&[]).await.well();
     let client = install.client().unwrap();
-    client.service_put("shop", "web", &web(1), None).await.unwrap();
+    client.service_put("shop", "web", &web(1), &Terms::PLAIN).await.unwrap();
     let service = healthy(&client, "web").await;
     let (kube, key) = (install.kube(), deployment(&service));
 
@@ -206,7 +207,7 @@ async fn repaired(client: &Client, kube: &impl Cluster, key: &ResourceKey) {
         eventually("the object to be back", SOON, || async { kube.get(key).await.unwrap() }).await;
     assert_eq!(found["spec"]["replicas"], 1, "{found:#}");
     eventually("changes to be taken again", SOON, || async {
-        client.service_put("shop", "web", &web(2), None).await.ok()
+        client.service_put("shop", "web", &web(2), &Terms::PLAIN).await.ok()
     })
     .await;
     healthy(client, "web").await;

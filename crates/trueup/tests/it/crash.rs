@@ -13,6 +13,7 @@ use serde_json::json;
 use tokio::process::Child;
 use trueup_api::Client;
 use trueup_api::client::ClientError;
+use trueup_api::client::Terms;
 use trueup_api::service::{Service, ServiceManifest};
 use trueup_model::crash::POINTS;
 
@@ -101,13 +102,14 @@ async fn work(install: &Install, client: &Client, tally: &Tally) -> Story {
         json!({ "template": "web@1", "parameters": { "image": "web:1", "replicas": 2 } }),
     )
     .unwrap();
-    let declared = retry("service", || client.service_put("shop", "web", &manifest, None)).await;
+    let declared =
+        retry("service", || client.service_put("shop", "web", &manifest, &Terms::PLAIN)).await;
     let id = declared.service.id;
     let healthy =
         until(client, &id, |one| one.status.health == "healthy" && one.reconciliation == "settled")
             .await;
     let alive = objects(&kube, &healthy).await;
-    retry("deletion", || client.service_delete("shop", &id)).await;
+    retry("deletion", || client.service_delete("shop", &id, &Terms::PLAIN)).await;
     let deleted = until(client, &id, |one| one.receipt.is_some()).await;
     let gone = objects(&kube, &deleted).await;
     let counts = tally.counts(&deleted.namespace, |name| tidy(name, &deleted)).await;

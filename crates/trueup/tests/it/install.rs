@@ -21,6 +21,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::sync::{Mutex, OnceCell, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use trueup_api::Client;
+use trueup_api::client::ServiceQuery;
 use trueup_api::service::Service;
 use trueup_cluster::kube::Kube;
 use trueup_local::supervise::Process;
@@ -211,7 +212,7 @@ impl Install {
 
     /// The services with their ids and health, in order.
     pub(crate) async fn services(&self) -> Vec<Service> {
-        self.client().unwrap().service_list(None).await.unwrap().items
+        self.client().unwrap().service_list(&ServiceQuery::default()).await.unwrap().items
     }
 
     /// Where the kubeconfig of its cluster is.

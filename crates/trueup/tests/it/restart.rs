@@ -1,6 +1,7 @@
 //! Stopped, killed and started again: nothing is left running, and nothing is lost.
 
 use std::time::Duration;
+use trueup_api::client::ServiceQuery;
 
 use rustix::process::Signal;
 use trueup_local::supervise::Process;
@@ -50,7 +51,7 @@ async fn down_leaves_nothing_running_and_up_is_ready_in_fifteen_seconds() {
         install.up(&[]).await.well();
         eventually("the cluster to be heard again and all to be healthy", SOON, || async {
             let cluster = client.cluster_list().await.ok()?.items.remove(0);
-            let services = client.service_list(None).await.ok()?.items;
+            let services = client.service_list(&ServiceQuery::default()).await.ok()?.items;
             let healthy = services.iter().all(|one| one.status.health == "healthy");
             (cluster.heard_at > heard && cluster.reachability == "reachable" && healthy)
                 .then_some(())
@@ -99,7 +100,7 @@ async fn a_killed_postgres_is_started_again_and_nothing_is_lost() {
     .await;
     let client = install.client().unwrap();
     let after = eventually("the services to be read again", SOON, || async {
-        client.service_list(None).await.ok()
+        client.service_list(&ServiceQuery::default()).await.ok()
     })
     .await;
     assert_eq!(after.items.into_iter().map(|one| one.id).collect::<Vec<_>>(), before);

@@ -1,0 +1,348 @@
+//! Services and their releases: what the client can ask about them.
+
+use reqwest::header::{ACCEPT, IF_MATCH};
+use reqwest::{Method, StatusCode};
+use serde::Serialize;
+
+use super::path::{query, segment};
+use super::{Accepted, Client, ClientError, Watch, is_change};
+use crate::preview::Preview;
+use crate::release::ReleaseList;
+use crate::service::{
+    NoBody, ResizeBody, RollbackBody, ScaleBody, Service, ServiceList, ServiceManifest,
+};
+
+/// Which services to list; everything that is left out is not asked about.
+#[derive(Debug, Clone, Default)]
+pub struct ServiceQuery {
+    /// Only those of this project, by name or id.
+    pub project: Option<String>,
+    /// Only those made from this template.
+    pub template: Option<String>,
+    /// Only those of this plan.
+    pub plan: Option<String>,
+    /// Only those that are promised to be so.
+    pub desired: Option<String>,
+    /// Only those in this phase.
+    pub phase: Option<String>,
+    /// Only those that are shown with this health.
+    pub health: Option<String>,
+    /// Only those whose name holds this text.
+    pub search: Option<String>,
+    /// Where to go on: the `next` of the page before.
+    pub cursor: Option<String>,
+    /// At most this many.
+    pub limit: Option<u32>,
+}
+
+/// How a change is asked for.
+#[derive(Debug, Clone)]
+pub struct Terms {
+    /// Only if it still has this generation.
+    pub if_generation: Option<i64>,
+    /// What makes the request known again when it has to be sent twice.
+    pub key: Option<String>,
+}
+
+impl Terms {
+    /// As it is now, whatever that is, and known again by nobody.
+    pub const PLAIN: Self = Self { if_generation: None, key: None };
+}
+
+impl Client {
+    /// A page of services.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn service_list(&self, wanted: &ServiceQuery) -> Result<ServiceList, ClientError> {
+        let limit = wanted.limit.map(|limit| limit.to_string());
+        let parameters = [
+            ("project", wanted.project.as_deref()),
+            ("template", wanted.template.as_deref()),
+            ("plan", wanted.plan.as_deref()),
+            ("desired", wanted.desired.as_deref()),
+            ("phase", wanted.phase.as_deref()),
+            ("health", wanted.health.as_deref()),
+            ("search", wanted.search.as_deref()),
+            ("cursor", wanted.cursor.as_deref()),
+            ("limit", limit.as_deref()),
+        ];
+        self.get(&query("/v1/services", &parameters)).await
+    }
+
+    /// Every service of a query, page after page.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn every_service(&self, mut query: ServiceQuery) -> Result<ServiceList, ClientError> {
+        let mut all = ServiceList { items: Vec::new(), next: None };
+        query.limit = Some(1000);
+        loop {
+            let page = self.service_list(&query).await?;
+            all.items.extend(page.items);
+            if page.next.is_none() {
+                return Ok(all);
+            }
+            query.cursor = page.next;
+        }
+    }
+
+    /// Declares a service.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn service_put(
+        &self,
+        project: &str,
+        name: &str,
+        manifest: &ServiceManifest,
+        terms: &Terms,
+    ) -> Result<Accepted, ClientError> {
+        let path = service_path(project, name)?;
+        self.change(Method::PUT, &path, manifest, terms).await
+    }
+
+    /// What a declaration would do.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn service_put_preview(
+        &self,
+        project: &str,
+        name: &str,
+        manifest: &ServiceManifest,
+    ) -> Result<Preview, ClientError> {
+        self.preview(Method::PUT, &service_path(project, name)?, manifest).await
+    }
+
+    /// One service with its objects and, once it is gone, its receipt.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn service_get(
+        &self,
+        project: &str,
+        name_or_id: &str,
+    ) -> Result<Service, ClientError> {
+        self.get(&service_path(project, name_or_id)?).await
+    }
+
+    /// Asks for a service to be gone.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn service_delete(
+        &self,
+        project: &str,
+        name_or_id: &str,
+        terms: &Terms,
+    ) -> Result<Accepted, ClientError> {
+        let path = service_path(project, name_or_id)?;
+        self.change(Method::DELETE, &path, &NoBody {}, terms).await
+    }
+
+    /// What a deletion would do.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn service_delete_preview(
+        &self,
+        project: &str,
+        name_or_id: &str,
+    ) -> Result<Preview, ClientError> {
+        self.preview(Method::DELETE, &service_path(project, name_or_id)?, &NoBody {}).await
+    }
+
+    /// Stops a service's pods and keeps everything else.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn service_pause(
+        &self,
+        project: &str,
+        name_or_id: &str,
+        terms: &Terms,
+    ) -> Result<Accepted, ClientError> {
+        self.act(project, name_or_id, "pause", &NoBody {}, terms).await
+    }
+
+    /// Lets a paused service's pods run again.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn service_resume(
+        &self,
+        project: &str,
+        name_or_id: &str,
+        terms: &Terms,
+    ) -> Result<Accepted, ClientError> {
+        self.act(project, name_or_id, "resume", &NoBody {}, terms).await
+    }
+
+    /// Replaces every pod of a service.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn service_restart(
+        &self,
+        project: &str,
+        name_or_id: &str,
+        terms: &Terms,
+    ) -> Result<Accepted, ClientError> {
+        self.act(project, name_or_id, "restart", &NoBody {}, terms).await
+    }
+
+    /// Changes how many pods a service has.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn service_scale(
+        &self,
+        project: &str,
+        name_or_id: &str,
+        body: &ScaleBody,
+        terms: &Terms,
+    ) -> Result<Accepted, ClientError> {
+        self.act(project, name_or_id, "scale", body, terms).await
+    }
+
+    /// Changes the size of a service's pods.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn service_resize(
+        &self,
+        project: &str,
+        name_or_id: &str,
+        body: &ResizeBody,
+        terms: &Terms,
+    ) -> Result<Accepted, ClientError> {
+        self.act(project, name_or_id, "resize", body, terms).await
+    }
+
+    /// Promises again what a former generation promised.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn service_rollback(
+        &self,
+        project: &str,
+        name_or_id: &str,
+        body: &RollbackBody,
+        terms: &Terms,
+    ) -> Result<Accepted, ClientError> {
+        self.act(project, name_or_id, "rollback", body, terms).await
+    }
+
+    /// What an action (`pause`, `scale` …) would do.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn service_action_preview<B: Serialize + Sync>(
+        &self,
+        project: &str,
+        name_or_id: &str,
+        action: &str,
+        body: &B,
+    ) -> Result<Preview, ClientError> {
+        let path = format!("{}/{}", service_path(project, name_or_id)?, segment(action)?);
+        self.preview(Method::POST, &path, body).await
+    }
+
+    /// What was promised under each generation, newest first.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn release_list(
+        &self,
+        project: &str,
+        name_or_id: &str,
+        before: Option<i64>,
+        limit: Option<u32>,
+    ) -> Result<ReleaseList, ClientError> {
+        let path = format!("{}/releases", service_path(project, name_or_id)?);
+        let (before, limit) = (before.map(|n| n.to_string()), limit.map(|n| n.to_string()));
+        let parameters = [("before", before.as_deref()), ("limit", limit.as_deref())];
+        self.get(&query(&path, &parameters)).await
+    }
+
+    /// A service's events as they are recorded, after the one at position `after`.
+    ///
+    /// # Errors
+    /// See [`ClientError`]; the stream itself yields them too, and ends after one.
+    pub async fn service_watch(
+        &self,
+        project: &str,
+        name_or_id: &str,
+        after: Option<String>,
+    ) -> Result<Watch, ClientError> {
+        let path = format!("{}/watch", service_path(project, name_or_id)?);
+        let mut request = self
+            .http
+            .get(self.url(&path))
+            .headers(self.headers.clone())
+            .header(ACCEPT, "text/event-stream");
+        if let Some(after) = &after {
+            request = request.header("Last-Event-ID", after);
+        }
+        let response = self.send(request, &path).await?;
+        Ok(Watch::new(response, self.url(&path), after))
+    }
+
+    async fn act<B: Serialize + Sync>(
+        &self,
+        project: &str,
+        name_or_id: &str,
+        action: &str,
+        body: &B,
+        terms: &Terms,
+    ) -> Result<Accepted, ClientError> {
+        let path = format!("{}/{action}", service_path(project, name_or_id)?);
+        self.change(Method::POST, &path, body, terms).await
+    }
+
+    async fn change<B: Serialize + Sync>(
+        &self,
+        method: Method,
+        path: &str,
+        body: &B,
+        terms: &Terms,
+    ) -> Result<Accepted, ClientError> {
+        let mut request = self.request(method, path).json(body);
+        if let Some(generation) = terms.if_generation {
+            request = request.header(IF_MATCH, format!("\"g{generation}\""));
+        }
+        if let Some(key) = &terms.key {
+            request = request.header("Idempotency-Key", key);
+        }
+        let response = self.send(request, path).await?;
+        let status: StatusCode = response.status();
+        Ok(Accepted { service: self.body(response, path).await?, changed: is_change(status) })
+    }
+
+    async fn preview<B: Serialize + Sync>(
+        &self,
+        method: Method,
+        path: &str,
+        body: &B,
+    ) -> Result<Preview, ClientError> {
+        let path = query(path, &[("dry_run", Some("true"))]);
+        let response = self.send(self.request(method, &path).json(body), &path).await?;
+        self.body(response, &path).await
+    }
+}
+
+pub(super) fn service_path(project: &str, name_or_id: &str) -> Result<String, ClientError> {
+    Ok(format!("/v1/projects/{}/services/{}", segment(project)?, segment(name_or_id)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_hold_encoded_names() {
+        assert_eq!(service_path("a b", "x/y").unwrap(), "/v1/projects/a%20b/services/x%2Fy");
+        assert!(service_path("..", "x").is_err());
+    }
+}

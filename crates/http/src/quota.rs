@@ -1,0 +1,52 @@
+//! Quotas: what the org may have.
+
+use axum::Json;
+use axum::extract::State;
+use trueup_api::Problem;
+use trueup_api::quota::{Amounts, Quota};
+use trueup_model::principal::Permission;
+use trueup_model::quota;
+use trueup_rules::admit::Breach;
+
+use crate::body::Body;
+use crate::caller::Caller;
+use crate::problem::{Answer, Failure};
+use crate::{Door, view};
+
+/// Shows what the org may have and what of it is taken.
+#[utoipa::path(get, path = "/v1/quota", operation_id = "quota_get", tag = "quotas",
+    responses((status = 200, body = Quota), (status = "4XX", body = Problem)))]
+pub(crate) async fn quota_get(State(door): State<Door>, caller: Caller) -> Answer<Json<Quota>> {
+    caller.must(Permission::Read)?;
+    Ok(Json(view::quota(&door.app.find_quota(caller.org).await?)))
+}
+
+/// Sets the most an org may have; what it has already stays. For operators, who name the org with
+/// `Trueup-Org`.
+#[utoipa::path(put, path = "/v1/quota", operation_id = "quota_put", tag = "quotas",
+    request_body = Amounts,
+    responses((status = 200, body = Quota), (status = "4XX", body = Problem)))]
+pub(crate) async fn quota_put(
+    State(door): State<Door>,
+    caller: Caller,
+    Body(limit): Body<Amounts>,
+) -> Answer<Json<Quota>> {
+    caller.must(Permission::ManagePlatform)?;
+    let limit = quota::Amounts {
+        services: limit.services,
+        cpu_millis: limit.cpu_millis,
+        memory_mib: limit.memory_mib,
+        storage_gib: limit.storage_gib,
+        gpus: limit.gpus,
+    };
+    let negative: Vec<Breach> = quota::Resource::ALL
+        .into_iter()
+        .filter(|resource| limit.get(*resource) < 0)
+        .map(|resource| Breach::at(resource.as_str(), "must not be negative"))
+        .collect();
+    if !negative.is_empty() {
+        return Err(Failure::invalid(negative));
+    }
+    let (quota, _changed) = door.app.put_quota(caller.org, limit).await?;
+    Ok(Json(view::quota(&quota)))
+}

@@ -1,0 +1,73 @@
+//! Lists of services: pages, filters, and cursors that belong to one org.
+
+use axum::http::StatusCode;
+use serde_json::{Value, json};
+
+use crate::front::{Front, STRANGER, web};
+
+async fn with_services(names: &[&str]) -> Front {
+    let front = Front::new().await;
+    for name in names {
+        let path = format!("/v1/projects/shop/services/{name}");
+        let made = front.put(&path).json(&web("nginx:1")).send().await;
+        assert_eq!(made.status, StatusCode::ACCEPTED, "{}", made.text());
+    }
+    front
+}
+
+fn names(list: &Value) -> Vec<String> {
+    let items = list["items"].as_array().unwrap();
+    items.iter().map(|item| item["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn pages_lead_through_the_whole_list_and_end() {
+    let front = with_services(&["c", "a", "b", "d", "e"]).await;
+    let (mut told, mut path) = (Vec::new(), "/v1/services?limit=2".to_owned());
+    loop {
+        let page = front.get(&path).send().await.json();
+        told.extend(names(&page));
+        let Some(next) = page["next"].as_str() else { break };
+        path = format!("/v1/services?limit=2&cursor={next}");
+    }
+    assert_eq!(told, ["a", "b", "c", "d", "e"]);
+    let exact = front.get("/v1/services?limit=5").send().await.json();
+    assert_eq!(exact["next"], Value::Null, "a full page that is the last one says so");
+}
+
+/// S14: a cursor of another org, a forged one and none at all are told apart from a good one.
+#[tokio::test]
+async fn a_cursor_of_another_org_or_of_nobody_is_refused() {
+    let front = with_services(&["a", "b"]).await;
+    let page = front.get("/v1/services?limit=1").send().await.json();
+    let cursor = page["next"].as_str().unwrap().to_owned();
+    let path = format!("/v1/services?cursor={cursor}");
+    front.get(&path).token(STRANGER).send().await.must_be(400, "TU1103");
+    for forged in ["", "x", "e30", &cursor[1..], "%00"] {
+        let path = format!("/v1/services?cursor={forged}");
+        front.get(&path).send().await.must_be(400, "TU1103");
+    }
+}
+
+#[tokio::test]
+async fn filters_narrow_and_say_what_they_do_not_take() {
+    let front = with_services(&["web", "web-two", "api"]).await;
+    let listed = async |query: &str| {
+        let reply = front.get(&format!("/v1/services?{query}")).send().await;
+        assert_eq!(reply.status, StatusCode::OK, "{query}: {}", reply.text());
+        names(&reply.json())
+    };
+    assert_eq!(listed("search=WEB").await, ["web", "web-two"]);
+    assert_eq!(listed("search=%25").await, Vec::<String>::new());
+    assert_eq!(listed("phase=accepted&plan=small").await, ["api", "web", "web-two"]);
+    assert_eq!(listed("health=healthy").await, Vec::<String>::new());
+    assert_eq!(listed("template=web&project=shop&desired=active&limit=1").await, ["api"]);
+    for bad in ["limit=0", "limit=1001", "limit=x", "phase=odd", "health=", "colour=red", "search="]
+    {
+        front.get(&format!("/v1/services?{bad}")).send().await.must_be(400, "TU1103");
+    }
+    front.get("/v1/services?project=nowhere").send().await.must_be(404, "TU1003");
+    front.get("/v1/services?plan=No%20Name").send().await.must_be(422, "TU1201");
+    let one = json!({"items": []});
+    assert_eq!(front.get("/v1/services").token(STRANGER).send().await.json(), one);
+}

@@ -1,0 +1,173 @@
+//! Actions on a service that exists: each becomes the next promise, or says why it cannot.
+
+use trueup_model::name::Name;
+use trueup_model::plan::Plan;
+use trueup_model::release::Release;
+use trueup_model::service::{DesiredState, Service};
+use trueup_model::template::Template;
+
+use crate::admit::{Admitted, Ask, Known, Promise, Refused, admit, forbidden_changes, must_live};
+
+/// What somebody wants done with a service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// Stop its pods and keep everything else.
+    Pause,
+    /// Let its pods run again.
+    Resume,
+    /// Replace every pod.
+    Restart,
+    /// Have so many pods.
+    Scale {
+        /// How many.
+        replicas: u32,
+    },
+    /// Have pods of another size.
+    Resize {
+        /// Which size.
+        plan: Name,
+    },
+    /// Promise again what a former generation promised.
+    Rollback {
+        /// Which generation; without one, the last that promised something else.
+        to: Option<i64>,
+    },
+    /// Be gone.
+    Delete,
+}
+
+impl Action {
+    /// The word for it in releases and events.
+    #[must_use]
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Pause => "pause",
+            Self::Resume => "resume",
+            Self::Restart => "restart",
+            Self::Scale { .. } => "scale",
+            Self::Resize { .. } => "resize",
+            Self::Rollback { .. } => "rollback",
+            Self::Delete => "delete",
+        }
+    }
+}
+
+/// What an action is decided from.
+#[derive(Debug, Clone, Copy)]
+pub struct Knowing<'a> {
+    /// The service as it is promised now.
+    pub current: &'a Service,
+    /// The template version that the next promise is resolved from, if there is one.
+    pub template: Option<&'a Template>,
+    /// The plan that the next promise has, if there is one.
+    pub plan: Option<&'a Plan>,
+    /// The release that a rollback goes to, if there is one.
+    pub release: Option<&'a Release>,
+}
+
+/// What an action has to be asked as, where it changes parameters or plan.
+///
+/// # Errors
+/// The template leaves no such choice.
+pub fn ask(action: &Action, template: &Template, current: &Service) -> Result<Ask, Refused> {
+    let mut ask = Ask::again(current);
+    match action {
+        Action::Scale { replicas } => {
+            let chosen = template.parameters.iter().find(|(_, p)| p.sets == "/replicas");
+            let (name, _) = chosen.ok_or_else(|| {
+                let message = format!("`{}` always has the same number of pods", current.template);
+                Refused::at("replicas", message)
+            })?;
+            ask.parameters.insert(name.clone(), (*replicas).into());
+        }
+        Action::Resize { plan } => ask.plan = Some(plan.clone()),
+        Action::Pause
+        | Action::Resume
+        | Action::Restart
+        | Action::Rollback { .. }
+        | Action::Delete => {}
+    }
+    Ok(ask)
+}
+
+/// Decides about an action.
+///
+/// # Errors
+/// [`Refused`] says why not.
+pub fn act(action: &Action, knowing: Knowing<'_>) -> Result<Admitted, Refused> {
+    let Knowing { current, template, plan, release } = knowing;
+    let mut next = Promise::of(current);
+    match action {
+        Action::Delete => {
+            next.desired = DesiredState::Deleted;
+            return Ok(Admitted::unless_same(next, Some(current)));
+        }
+        Action::Pause => next.desired = DesiredState::Paused,
+        Action::Resume => next.desired = DesiredState::Active,
+        Action::Restart if current.desired == DesiredState::Paused => {
+            return Err(Refused::at("service", "is paused and has no pods; resume it instead"));
+        }
+        Action::Restart => next.spec.restart = next.spec.restart.saturating_add(1),
+        Action::Scale { .. } | Action::Resize { .. } => {
+            must_live(Some(current))?;
+            let template = template.ok_or_else(|| {
+                Refused::at("template", format!("`{}` is not published any more", current.template))
+            })?;
+            let ask = ask(action, template, current)?;
+            let known = Known { template: Some(template), plan, current: Some(current) };
+            return admit(&ask, known).map_err(|refused| about_the_action(refused, action));
+        }
+        Action::Rollback { to } => next = rolled_back(*to, release, template, current)?,
+    }
+    must_live(Some(current))?;
+    Ok(Admitted::unless_same(next, Some(current)))
+}
+
+/// The former promise as it was resolved then; whether it rests and was restarted stays as it is.
+fn rolled_back(
+    to: Option<i64>,
+    release: Option<&Release>,
+    template: Option<&Template>,
+    current: &Service,
+) -> Result<Promise, Refused> {
+    let release = release.ok_or_else(|| {
+        let message = match to {
+            Some(generation) => format!("there is no generation {generation} to go back to"),
+            None => "there is no former generation that promised something else".to_owned(),
+        };
+        Refused::at("to", format!("{message}; `trueup get releases` lists them"))
+    })?;
+    let ask = Ask {
+        template: release.template.clone(),
+        plan: release.spec.plan.clone(),
+        parameters: release.parameters.clone(),
+    };
+    let breaches = template.map(|template| forbidden_changes(&ask, template, current));
+    match breaches {
+        Some(breaches) if !breaches.is_empty() => return Err(Refused::Invalid(breaches)),
+        Some(_) | None => {}
+    }
+    let mut spec = release.spec.clone();
+    spec.restart = current.spec.restart;
+    Ok(Promise {
+        template: ask.template,
+        parameters: ask.parameters,
+        spec,
+        desired: current.desired,
+    })
+}
+
+/// A breach of the parameter behind an action is told under the action's own word.
+fn about_the_action(refused: Refused, action: &Action) -> Refused {
+    match (refused, action) {
+        (Refused::Invalid(mut breaches), Action::Scale { .. }) => {
+            for breach in &mut breaches {
+                if breach.field.starts_with("parameters.") {
+                    "replicas".clone_into(&mut breach.field);
+                }
+            }
+            Refused::Invalid(breaches)
+        }
+        (refused, _) => refused,
+    }
+}

@@ -1,0 +1,176 @@
+//! What a change would do, before anybody does it: which objects come, go or differ, and where.
+//!
+//! Both sides are rendered by the same code that will be applied, from what is recorded. Metadata is
+//! left out, because it is ours alone and changes with every generation; secrets are shown by name.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use serde_json::Value;
+use trueup_model::id::ClusterId;
+use trueup_model::key::{Kind, ResourceKey};
+use trueup_model::order::{Body, Order, SecretValue, ServiceBody};
+use trueup_model::service::DesiredState;
+
+use crate::proof::ProofKey;
+use crate::render;
+
+/// What would happen to one object.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ObjectChange {
+    /// Which.
+    pub key: ResourceKey,
+    /// Whether it comes, changes or goes.
+    pub verb: Verb,
+    /// What differs, in path order; empty unless it changes.
+    pub fields: Vec<FieldChange>,
+}
+
+/// What would be done with an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verb {
+    /// It is made.
+    Create,
+    /// It is changed.
+    Update,
+    /// It is removed.
+    Delete,
+}
+
+/// One field that would differ.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FieldChange {
+    /// Where: `spec.template.spec.containers.main.image`.
+    pub path: String,
+    /// What is recorded.
+    pub before: Option<Value>,
+    /// What would be.
+    pub after: Option<Value>,
+}
+
+/// Everything that would change between two orders of a unit; `before` is none for a new one.
+#[must_use]
+pub fn changes(before: Option<&Order>, after: &Order) -> Vec<ObjectChange> {
+    let old = before.map(objects).unwrap_or_default();
+    let new = objects(after);
+    let keys: BTreeSet<&ResourceKey> = old.keys().chain(new.keys()).collect();
+    keys.into_iter().filter_map(|key| change(key, old.get(key), new.get(key))).collect()
+}
+
+/// Whether every pod would be replaced.
+#[must_use]
+pub fn replaces_pods(before: Option<&Order>, after: &Order) -> bool {
+    let pods = |order: &Order| match (&order.body, order.desired) {
+        (Body::Service(body), DesiredState::Active) => {
+            let workload = render::service_workload(order, body, &owner(), &proofs());
+            Some(workload.object["spec"]["template"].clone())
+        }
+        (Body::Service(_) | Body::Project, _) => None,
+    };
+    match (before.and_then(pods), pods(after)) {
+        (Some(before), Some(after)) => before != after,
+        (None, _) | (_, None) => false,
+    }
+}
+
+fn change(key: &ResourceKey, old: Option<&Value>, new: Option<&Value>) -> Option<ObjectChange> {
+    let made = |verb, fields| Some(ObjectChange { key: key.clone(), verb, fields });
+    match (old, new) {
+        (None, Some(_)) => made(Verb::Create, Vec::new()),
+        (Some(_), None) => made(Verb::Delete, Vec::new()),
+        (Some(old), Some(new)) => {
+            let mut fields = Vec::new();
+            compare(&mut fields, "", old, new);
+            if fields.is_empty() { None } else { made(Verb::Update, fields) }
+        }
+        (None, None) => None,
+    }
+}
+
+/// What an order stands for, without metadata and without secret values.
+fn objects(order: &Order) -> BTreeMap<ResourceKey, Value> {
+    let rendered = match (&order.body, order.desired) {
+        (_, DesiredState::Deleted) => Vec::new(),
+        (Body::Project, _) => render::project(order, &proofs()),
+        (Body::Service(body), _) => {
+            let body = with_hidden_secrets(body);
+            let mut rendered = render::service_prerequisites(order, &body, &owner(), &proofs());
+            rendered.push(render::service_workload(order, &body, &owner(), &proofs()));
+            rendered
+        }
+    };
+    rendered
+        .into_iter()
+        .map(|rendered| {
+            let mut object = rendered.object;
+            if let Some(fields) = object.as_object_mut() {
+                fields.remove("metadata");
+                if rendered.key.kind == Kind::Secret {
+                    hide(fields);
+                }
+            }
+            if let Some(template) = object.pointer_mut("/spec/template/metadata/annotations") {
+                template.take();
+            }
+            (rendered.key, object)
+        })
+        .collect()
+}
+
+fn with_hidden_secrets(body: &ServiceBody) -> ServiceBody {
+    let names = body.spec.generated_secrets.iter();
+    let secrets = names.map(|name| (name.clone(), SecretValue::new(String::new()))).collect();
+    ServiceBody { secrets, ..body.clone() }
+}
+
+fn hide(secret: &mut serde_json::Map<String, Value>) {
+    for value in secret.get_mut("data").and_then(Value::as_object_mut).into_iter().flatten() {
+        *value.1 = Value::String("(hidden)".to_owned());
+    }
+}
+
+/// A preview has no anchor to name and proves nothing: both sides carry the same stand-ins.
+fn owner() -> OwnerReference {
+    OwnerReference::default()
+}
+
+fn proofs() -> ProofKey {
+    let nowhere = ClusterId::from_parts(jiff::Timestamp::UNIX_EPOCH, [0; 10]);
+    ProofKey::new(&[0; 32], nowhere)
+}
+
+fn compare(found: &mut Vec<FieldChange>, path: &str, old: &Value, new: &Value) {
+    match (old, new) {
+        (Value::Object(old), Value::Object(new)) => {
+            let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+            for name in names {
+                let below = join(path, name);
+                let entry = |side: &serde_json::Map<String, Value>| {
+                    side.get(name).cloned().unwrap_or_default()
+                };
+                compare(found, &below, &entry(old), &entry(new));
+            }
+        }
+        (Value::Array(old), Value::Array(new)) if is_named(old) && is_named(new) => {
+            let by_name = |side: &[Value]| -> serde_json::Map<String, Value> {
+                let name = |entry: &Value| entry["name"].as_str().unwrap_or_default().to_owned();
+                side.iter().map(|entry| (name(entry), entry.clone())).collect()
+            };
+            compare(found, path, &by_name(old).into(), &by_name(new).into());
+        }
+        (old, new) if old != new => {
+            let side = |value: &Value| (!value.is_null()).then(|| value.clone());
+            found.push(FieldChange { path: path.to_owned(), before: side(old), after: side(new) });
+        }
+        (_, _) => {}
+    }
+}
+
+fn is_named(list: &[Value]) -> bool {
+    !list.is_empty() && list.iter().all(|entry| entry["name"].is_string())
+}
+
+fn join(path: &str, step: &str) -> String {
+    if path.is_empty() { step.to_owned() } else { format!("{path}.{step}") }
+}

@@ -1,0 +1,213 @@
+//! What each action promises next, as tables.
+
+use serde_json::{Value, json};
+use trueup_model::plan::Plan;
+use trueup_model::release::Release;
+use trueup_model::service::{DesiredState, Service};
+use trueup_model::template::Template;
+use trueup_rules::action::{Action, Knowing, act};
+use trueup_rules::admit::{Admitted, Promise, Refused};
+
+use crate::given;
+
+fn plan(name: &str, cpu_millis: u32) -> Plan {
+    serde_json::from_value(json!({
+        "name": name, "summary": "", "resources": {"cpu_millis": cpu_millis, "memory_mib": 512},
+        "hourly": {"micros": 1, "currency": "EUR"},
+    }))
+    .expect("a plan")
+}
+
+fn web() -> (Template, Service) {
+    let template = given::template("web");
+    let service = given::promised(&template, json!({"image": "shop:1", "replicas": 2}));
+    (template, service)
+}
+
+fn release_of(service: &Service, generation: i64) -> Release {
+    Release {
+        id: trueup_model::ReleaseId::from_uuid(uuid::Uuid::from_u128(9)),
+        generation,
+        action: "declare".to_owned(),
+        template: service.template.clone(),
+        parameters: service.parameters.clone(),
+        spec: service.spec.clone(),
+        desired: service.desired,
+        principal: "somebody".to_owned(),
+        accepted_at: given::at(0),
+    }
+}
+
+fn decide(action: &Action, template: &Template, current: &Service) -> Result<Admitted, Refused> {
+    act(action, Knowing { current, template: Some(template), plan: None, release: None })
+}
+
+fn promised(answer: Result<Admitted, Refused>) -> Promise {
+    match answer {
+        Ok(Admitted::Changed(promise)) => *promise,
+        other => unreachable!("a change was expected, not {other:?}"),
+    }
+}
+
+fn field(answer: &Result<Admitted, Refused>) -> &str {
+    match answer {
+        Err(Refused::Invalid(breaches)) => &breaches[0].field,
+        other => unreachable!("a refusal was expected, not {other:?}"),
+    }
+}
+
+#[test]
+fn pausing_and_resuming_change_nothing_but_whether_it_runs() {
+    let (template, mut service) = web();
+    assert_eq!(decide(&Action::Resume, &template, &service), Ok(Admitted::Unchanged));
+    let rests = promised(decide(&Action::Pause, &template, &service));
+    assert_eq!(rests.desired, DesiredState::Paused);
+    assert_eq!((&rests.spec, &rests.parameters), (&service.spec, &service.parameters));
+
+    service.desired = DesiredState::Paused;
+    assert_eq!(decide(&Action::Pause, &template, &service), Ok(Admitted::Unchanged));
+    let runs = promised(decide(&Action::Resume, &template, &service));
+    assert_eq!((runs.desired, runs.spec), (DesiredState::Active, service.spec));
+}
+
+#[test]
+fn each_restart_is_another_one_and_a_paused_service_has_nothing_to_restart() {
+    let (template, mut service) = web();
+    let once = promised(decide(&Action::Restart, &template, &service));
+    assert_eq!(once.spec.restart, 1);
+    service.spec = once.spec;
+    assert_eq!(promised(decide(&Action::Restart, &template, &service)).spec.restart, 2);
+    service.desired = DesiredState::Paused;
+    assert_eq!(field(&decide(&Action::Restart, &template, &service)), "service");
+}
+
+#[test]
+fn scaling_sets_the_parameter_behind_it_and_obeys_its_bounds() {
+    let (template, mut service) = web();
+    service.spec.restart = 3;
+    let scaled = promised(decide(&Action::Scale { replicas: 5 }, &template, &service));
+    assert_eq!((scaled.spec.replicas, &scaled.parameters["replicas"]), (5, &json!(5)));
+    assert_eq!(scaled.spec.restart, 3, "a restart that was done stays done");
+    assert_eq!(
+        decide(&Action::Scale { replicas: 2 }, &template, &service),
+        Ok(Admitted::Unchanged)
+    );
+    assert_eq!(field(&decide(&Action::Scale { replicas: 21 }, &template, &service)), "replicas");
+
+    let minecraft = given::template("minecraft");
+    let alone = given::promised(&minecraft, json!({}));
+    assert_eq!(field(&decide(&Action::Scale { replicas: 2 }, &minecraft, &alone)), "replicas");
+}
+
+#[test]
+fn resizing_takes_the_resources_of_the_plan() {
+    let (template, current) = web();
+    let large = plan("large", 4000);
+    let action = Action::Resize { plan: large.name.clone() };
+    let knowing =
+        Knowing { current: &current, template: Some(&template), plan: Some(&large), release: None };
+    let resized = promised(act(&action, knowing));
+    assert_eq!(resized.spec.resources, large.resources);
+    assert_eq!(resized.spec.plan.as_ref(), Some(&large.name));
+    assert_eq!(resized.parameters, current.parameters);
+
+    let unknown = act(&action, Knowing { plan: None, ..knowing });
+    assert_eq!(field(&unknown), "plan");
+    let retired = Plan { retired: true, ..plan("large", 4000) };
+    assert_eq!(field(&act(&action, Knowing { plan: Some(&retired), ..knowing })), "plan");
+    let mut has_it = current.clone();
+    has_it.spec.plan = Some(retired.name.clone());
+    let keeps = act(&action, Knowing { plan: Some(&retired), current: &has_it, ..knowing });
+    assert!(keeps.is_ok(), "who has a retired plan keeps it: {keeps:?}");
+}
+
+#[test]
+fn rolling_back_promises_the_former_spec_without_resolving_it_again() {
+    let (template, mut current) = web();
+    let former = release_of(&current, 1);
+    current.generation = 4;
+    current.spec.image = "shop:2".to_owned();
+    current.spec.restart = 2;
+    current.parameters = given::parameters(json!({"image": "shop:2", "replicas": 2}));
+    // The template changed meanwhile: a former release does not care.
+    let mut changed = template;
+    changed.spec["resources"]["cpu_millis"] = json!(9999);
+    let knowing =
+        Knowing { current: &current, template: Some(&changed), plan: None, release: Some(&former) };
+    let action = Action::Rollback { to: Some(1) };
+    let back = promised(act(&action, knowing));
+    assert_eq!(back.spec.image, "shop:1");
+    assert_eq!(back.spec.resources, former.spec.resources);
+    assert_eq!(back.spec.restart, 2, "pods are not restarted for having been restarted before");
+    assert_eq!(back.parameters, former.parameters);
+
+    let nowhere = act(&action, Knowing { release: None, ..knowing });
+    assert_eq!(field(&nowhere), "to");
+}
+
+#[test]
+fn a_rollback_never_changes_what_may_not_change() {
+    let template = given::template("minecraft");
+    let former = release_of(&given::promised(&template, json!({"world_gib": 5})), 1);
+    let current = given::promised(&template, json!({"world_gib": 20}));
+    let knowing = Knowing {
+        current: &current,
+        template: Some(&template),
+        plan: None,
+        release: Some(&former),
+    };
+    let refused = act(&Action::Rollback { to: None }, knowing);
+    assert_eq!(field(&refused), "parameters.world_gib");
+}
+
+#[test]
+fn what_is_being_deleted_takes_no_action_but_the_same_again() {
+    let (template, mut service) = web();
+    let gone = promised(decide(&Action::Delete, &template, &service));
+    assert_eq!(gone.desired, DesiredState::Deleted);
+    service.desired = DesiredState::Deleted;
+    assert_eq!(decide(&Action::Delete, &template, &service), Ok(Admitted::Unchanged));
+    for action in [
+        Action::Pause,
+        Action::Resume,
+        Action::Restart,
+        Action::Scale { replicas: 1 },
+        Action::Resize { plan: plan("small", 1).name },
+    ] {
+        let answer = decide(&action, &template, &service);
+        assert_eq!(answer, Err(Refused::BeingDeleted), "{action:?}");
+    }
+    let former = release_of(&service, 1);
+    let knowing = Knowing {
+        current: &service,
+        template: Some(&template),
+        plan: None,
+        release: Some(&former),
+    };
+    let answer = act(&Action::Rollback { to: None }, knowing);
+    assert_eq!(answer, Err(Refused::BeingDeleted));
+}
+
+#[test]
+fn a_declaration_keeps_a_paused_service_paused_and_a_restart_done() {
+    use trueup_rules::admit::{Ask, Known, admit};
+    let (template, mut service) = web();
+    service.desired = DesiredState::Paused;
+    service.spec.restart = 7;
+    let mut ask = Ask::again(&service);
+    let known = Known { template: Some(&template), plan: None, current: Some(&service) };
+    assert_eq!(admit(&ask, known), Ok(Admitted::Unchanged));
+    ask.parameters.insert("image".to_owned(), Value::String("shop:2".to_owned()));
+    let next = promised(admit(&ask, known));
+    assert_eq!((next.desired, next.spec.restart), (DesiredState::Paused, 7));
+}
+
+#[test]
+fn another_version_of_the_same_template_is_an_upgrade() {
+    use trueup_rules::admit::{Ask, Known, admit};
+    let (template, service) = web();
+    let newer = Template { version: 2, ..template };
+    let ask = Ask { template: given::reference(&newer), ..Ask::again(&service) };
+    let known = Known { template: Some(&newer), plan: None, current: Some(&service) };
+    assert_eq!(promised(admit(&ask, known)).template.to_string(), "web@2");
+}

@@ -1,0 +1,89 @@
+//! What a change would do, told object by object and field by field.
+
+use serde_json::{Value, json};
+use trueup_model::order::Order;
+use trueup_model::service::{DesiredState, Service};
+use trueup_rules::preview::{ObjectChange, Verb, changes, replaces_pods};
+
+use crate::given;
+
+fn order(service: &Service) -> Order {
+    Order::of_service(service.clone(), "shop-0001".to_owned())
+}
+
+fn web(parameters: Value) -> Service {
+    given::promised(&given::template("web"), parameters)
+}
+
+fn told(changes: &[ObjectChange]) -> Vec<String> {
+    changes
+        .iter()
+        .flat_map(|change| {
+            let head = format!("{:?} {}", change.verb, change.key.kind);
+            let fields = change.fields.iter().map(|field| {
+                let side = |value: &Option<Value>| {
+                    value.as_ref().map_or_else(|| "-".to_owned(), Value::to_string)
+                };
+                format!("  {} {} {}", field.path, side(&field.before), side(&field.after))
+            });
+            std::iter::once(head).chain(fields).collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+#[test]
+fn a_new_service_makes_its_objects() {
+    let made = changes(None, &order(&web(json!({"image": "shop:1"}))));
+    assert!(made.iter().all(|change| change.verb == Verb::Create && change.fields.is_empty()));
+    let kinds: Vec<&str> = made.iter().map(|change| change.key.kind.as_str()).collect();
+    assert_eq!(kinds, ["ConfigMap", "Secret", "Deployment", "Service"]);
+}
+
+#[test]
+fn a_change_names_the_fields_that_differ_and_nothing_else() {
+    let before = web(json!({"image": "shop:1", "variables": {"A": "1", "B": "2"}}));
+    let after = web(json!({"image": "shop:2", "replicas": 3, "variables": {"A": "1", "C": "3"}}));
+    assert_eq!(
+        told(&changes(Some(&order(&before)), &order(&after))),
+        [
+            "Update ConfigMap",
+            "  data.B \"2\" -",
+            "  data.C - \"3\"",
+            "Update Deployment",
+            "  spec.replicas 1 3",
+            "  spec.template.spec.containers.main.image \"shop:1\" \"shop:2\"",
+        ]
+    );
+    assert!(replaces_pods(Some(&order(&before)), &order(&after)));
+}
+
+#[test]
+fn more_pods_replace_none_and_a_restart_replaces_all() {
+    let before = web(json!({"image": "shop:1"}));
+    let more = web(json!({"image": "shop:1", "replicas": 4}));
+    assert!(!replaces_pods(Some(&order(&before)), &order(&more)));
+    let other = web(json!({"image": "shop:1", "variables": {"A": "1"}}));
+    assert!(replaces_pods(Some(&order(&before)), &order(&other)), "they read it when they start");
+}
+
+#[test]
+fn a_pause_stops_pods_and_a_deletion_removes_everything() {
+    let runs = web(json!({"image": "shop:1", "replicas": 2}));
+    let rests = Service { desired: DesiredState::Paused, ..runs.clone() };
+    assert_eq!(
+        told(&changes(Some(&order(&runs)), &order(&rests))),
+        ["Update Deployment", "  spec.replicas 2 0"]
+    );
+    let gone = Service { desired: DesiredState::Deleted, ..runs.clone() };
+    let removed = changes(Some(&order(&runs)), &order(&gone));
+    assert_eq!(removed.len(), 4);
+    assert!(removed.iter().all(|change| change.verb == Verb::Delete));
+}
+
+#[test]
+fn nothing_differs_where_nothing_changed_but_the_generation() {
+    let before = web(json!({"image": "shop:1"}));
+    let after = Service { generation: 9, ..before.clone() };
+    assert_eq!(changes(Some(&order(&before)), &order(&after)), []);
+    assert!(!replaces_pods(Some(&order(&before)), &order(&after)));
+}

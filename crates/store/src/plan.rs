@@ -1,0 +1,63 @@
+//! Plans: the same for every org.
+
+use serde_json::Value;
+use sqlx::types::Json;
+use trueup_model::OrgId;
+use trueup_model::name::Name;
+use trueup_model::plan::Plan;
+use uuid::Uuid;
+
+use crate::pool::Tx;
+use crate::row::{json, read_json};
+use crate::{App, Error};
+
+impl App {
+    /// Every plan that is sold, and those that were.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn list_plans(&self) -> Result<Vec<Plan>, Error> {
+        let rows: Vec<(Json<Value>, bool)> =
+            sqlx::query_as("select body, retired from plans order by retired, name")
+                .fetch_all(self.pool())
+                .await?;
+        rows.into_iter().map(plan).collect()
+    }
+
+    /// Sells a plan, or sells it otherwise from now on; answers whether that is new.
+    ///
+    /// Services keep the resources they were promised until somebody changes them.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn put_plan(&self, plan: &Plan) -> Result<bool, Error> {
+        let mut tx = self.begin(OrgId::from_uuid(Uuid::nil())).await?;
+        let changed = sqlx::query(
+            "insert into plans (name, body, retired) values ($1, $2, $3)
+             on conflict (name) do update set body = $2, retired = $3
+             where (plans.body, plans.retired) is distinct from ($2, $3)",
+        )
+        .bind(plan.name.as_str())
+        .bind(json(plan))
+        .bind(plan.retired)
+        .execute(&mut *tx)
+        .await?;
+        tx.commit().await?;
+        Ok(changed.rows_affected() == 1)
+    }
+}
+
+pub(crate) async fn find(tx: &mut Tx, name: Option<&Name>) -> Result<Option<Plan>, Error> {
+    let Some(name) = name else { return Ok(None) };
+    let row: Option<(Json<Value>, bool)> =
+        sqlx::query_as("select body, retired from plans where name = $1")
+            .bind(name.as_str())
+            .fetch_optional(&mut **tx)
+            .await?;
+    row.map(plan).transpose()
+}
+
+fn plan((body, retired): (Json<Value>, bool)) -> Result<Plan, Error> {
+    let plan: Plan = read_json("plan", body)?;
+    Ok(Plan { retired, ..plan })
+}

@@ -1,0 +1,137 @@
+//! Quotas: what an org may have promised to it, kept by conditional updates.
+
+use sqlx::Row;
+use sqlx::postgres::PgRow;
+use trueup_model::id::{OrgId, ServiceId};
+use trueup_model::quota::{Amounts, Quota};
+
+use crate::pool::Tx;
+use crate::{App, Error};
+
+impl App {
+    /// What the org may have and what of it is taken.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn find_quota(&self, org: OrgId) -> Result<Quota, Error> {
+        let mut tx = self.begin(org).await?;
+        load(&mut tx).await
+    }
+
+    /// Sets the most an org may have; answers whether that is new. What is taken stays taken.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn put_quota(&self, org: OrgId, limit: Amounts) -> Result<(Quota, bool), Error> {
+        let mut tx = self.begin(org).await?;
+        let changed = load(&mut tx).await?.limit != limit;
+        sqlx::query(
+            "update quotas set services_limit = $1, cpu_millis_limit = $2, memory_mib_limit = $3,
+                    storage_gib_limit = $4, gpus_limit = $5 where org_id = trueup_org()",
+        )
+        .bind(limit.services)
+        .bind(limit.cpu_millis)
+        .bind(limit.memory_mib)
+        .bind(limit.storage_gib)
+        .bind(limit.gpus)
+        .execute(&mut *tx)
+        .await?;
+        let quota = load(&mut tx).await?;
+        tx.commit().await?;
+        Ok((quota, changed))
+    }
+}
+
+pub(crate) async fn load(tx: &mut Tx) -> Result<Quota, Error> {
+    let row = sqlx::query("select * from quotas where org_id = trueup_org()")
+        .fetch_one(&mut **tx)
+        .await?;
+    Ok(Quota { limit: amounts(&row, "_limit")?, used: amounts(&row, "_used")? })
+}
+
+/// Holds so much for a service, or nothing where that is more than the org may have.
+///
+/// One conditional update decides; two callers at the edge cannot both find room. Giving room back
+/// always works, also for an org that has more than it may.
+pub(crate) async fn reserve(
+    tx: &mut Tx,
+    service: ServiceId,
+    wanted: Amounts,
+) -> Result<bool, Error> {
+    let held = held(tx, service).await?;
+    if held == Some(wanted) {
+        return Ok(true);
+    }
+    let more = wanted.less(held.unwrap_or_default());
+    let reserved = sqlx::query(
+        "with room as (
+         update quotas set services_used = services_used + $1, cpu_millis_used = cpu_millis_used + $2,
+                memory_mib_used = memory_mib_used + $3, storage_gib_used = storage_gib_used + $4,
+                gpus_used = gpus_used + $5
+         where org_id = trueup_org()
+           and ($1 <= 0 or services_used + $1 <= services_limit)
+           and ($2 <= 0 or cpu_millis_used + $2 <= cpu_millis_limit)
+           and ($3 <= 0 or memory_mib_used + $3 <= memory_mib_limit)
+           and ($4 <= 0 or storage_gib_used + $4 <= storage_gib_limit)
+           and ($5 <= 0 or gpus_used + $5 <= gpus_limit)
+         returning org_id)
+         insert into reservations (service_id, org_id, services, cpu_millis, memory_mib, storage_gib, gpus)
+         select $6, org_id, $7, $8, $9, $10, $11 from room
+         on conflict (service_id) do update set services = $7, cpu_millis = $8, memory_mib = $9,
+                                                storage_gib = $10, gpus = $11",
+    )
+    .bind(more.services)
+    .bind(more.cpu_millis)
+    .bind(more.memory_mib)
+    .bind(more.storage_gib)
+    .bind(more.gpus)
+    .bind(service.uuid())
+    .bind(wanted.services)
+    .bind(wanted.cpu_millis)
+    .bind(wanted.memory_mib)
+    .bind(wanted.storage_gib)
+    .bind(wanted.gpus)
+    .execute(&mut **tx)
+    .await?;
+    Ok(reserved.rows_affected() == 1)
+}
+
+/// What a service holds.
+pub(crate) async fn held(tx: &mut Tx, service: ServiceId) -> Result<Option<Amounts>, Error> {
+    let row = sqlx::query(
+        "select services, cpu_millis, memory_mib, storage_gib, gpus from reservations
+         where service_id = $1",
+    )
+    .bind(service.uuid())
+    .fetch_optional(&mut **tx)
+    .await?;
+    row.as_ref().map(|row| amounts(row, "")).transpose()
+}
+
+/// Gives back everything a service held, once its absence is verified.
+pub(crate) async fn release(tx: &mut Tx, service: ServiceId) -> Result<(), Error> {
+    sqlx::query(
+        "with gone as (delete from reservations where service_id = $1 returning *)
+         update quotas q set services_used = q.services_used - g.services,
+                cpu_millis_used = q.cpu_millis_used - g.cpu_millis,
+                memory_mib_used = q.memory_mib_used - g.memory_mib,
+                storage_gib_used = q.storage_gib_used - g.storage_gib,
+                gpus_used = q.gpus_used - g.gpus
+         from gone g where q.org_id = g.org_id",
+    )
+    .bind(service.uuid())
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+fn amounts(row: &PgRow, suffix: &str) -> Result<Amounts, Error> {
+    let get = |name: &str| row.try_get::<i64, _>(format!("{name}{suffix}").as_str());
+    Ok(Amounts {
+        services: get("services")?,
+        cpu_millis: get("cpu_millis")?,
+        memory_mib: get("memory_mib")?,
+        storage_gib: get("storage_gib")?,
+        gpus: get("gpus")?,
+    })
+}

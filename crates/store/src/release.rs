@@ -1,0 +1,111 @@
+//! Releases: what was promised under each generation.
+
+use sqlx::Row;
+use sqlx::postgres::PgRow;
+use trueup_model::id::{OrgId, ReleaseId};
+use trueup_model::release::Release;
+use trueup_model::service::Service;
+use trueup_model::template::TemplateRef;
+
+use crate::clock::sql;
+use crate::mint::mint;
+use crate::pool::Tx;
+use crate::row::{json, read, read_json};
+use crate::service::find;
+use crate::{App, Error};
+
+impl App {
+    /// A service's releases, newest first, at most so many and below a generation; none where there
+    /// is no such service.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn list_releases(
+        &self,
+        org: OrgId,
+        (project, service): (&str, &str),
+        before: Option<i64>,
+        limit: i64,
+    ) -> Result<Option<Vec<Release>>, Error> {
+        let mut tx = self.begin(org).await?;
+        let Some(row) = find(&mut tx, project, service).await? else { return Ok(None) };
+        let rows = sqlx::query(
+            "select * from releases where service_id = $1 and ($2::bigint is null or generation < $2)
+             order by generation desc limit $3",
+        )
+        .bind(row.service.id.uuid())
+        .bind(before)
+        .bind(limit)
+        .fetch_all(&mut *tx)
+        .await?;
+        rows.iter().map(release).collect::<Result<_, _>>().map(Some)
+    }
+}
+
+/// The release that a rollback goes to: the one that is named, or the last that differs.
+pub(crate) async fn rollback_target(
+    tx: &mut Tx,
+    current: &Service,
+    to: Option<i64>,
+) -> Result<Option<Release>, Error> {
+    let row = sqlx::query(
+        "select * from releases
+         where service_id = $1 and generation < $2 and desired <> 'deleted'
+           and case when $3::bigint is null then spec - 'restart' <> $4::jsonb - 'restart'
+                    else generation = $3 end
+         order by generation desc limit 1",
+    )
+    .bind(current.id.uuid())
+    .bind(current.generation)
+    .bind(to)
+    .bind(json(&current.spec))
+    .fetch_optional(&mut **tx)
+    .await?;
+    row.as_ref().map(release).transpose()
+}
+
+pub(crate) async fn insert(
+    tx: &mut Tx,
+    service: &Service,
+    action: &str,
+    principal: &str,
+) -> Result<(), Error> {
+    sqlx::query(
+        "insert into releases (id, org_id, service_id, generation, template_name, template_version,
+                               parameters, spec, desired, principal, accepted_at, action)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+    )
+    .bind(ReleaseId::uuid(mint(service.accepted_at)))
+    .bind(service.org.uuid())
+    .bind(service.id.uuid())
+    .bind(service.generation)
+    .bind(service.template.name.as_str())
+    .bind(i32::try_from(service.template.version).unwrap_or(i32::MAX))
+    .bind(json(&service.parameters))
+    .bind(json(&service.spec))
+    .bind(service.desired.as_str())
+    .bind(principal)
+    .bind(sql(service.accepted_at))
+    .bind(action)
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+fn release(row: &PgRow) -> Result<Release, Error> {
+    let version: i32 = row.try_get("template_version")?;
+    Ok(Release {
+        id: ReleaseId::from_uuid(row.try_get("id")?),
+        generation: row.try_get("generation")?,
+        action: row.try_get("action")?,
+        template: TemplateRef {
+            name: read("template name", row.try_get("template_name")?)?,
+            version: u32::try_from(version).unwrap_or(0),
+        },
+        parameters: read_json("parameters", row.try_get("parameters")?)?,
+        spec: read_json("spec", row.try_get("spec")?)?,
+        desired: read("desired state", row.try_get("desired")?)?,
+        principal: row.try_get("principal")?,
+        accepted_at: row.try_get::<jiff_sqlx::Timestamp, _>("accepted_at")?.to_jiff(),
+    })
+}

@@ -1,0 +1,100 @@
+//! Lists of services: filtered, in name order, a page at a time.
+//!
+//! A page begins after the last row of the one before (name and id), so that it costs the same
+//! wherever it is. The statement is put together from fixed pieces; what callers say is only bound.
+
+use jiff::{SignedDuration, Timestamp};
+use sqlx::{Postgres, QueryBuilder};
+use trueup_model::cluster::STALE_AFTER_SECONDS;
+use trueup_model::id::{OrgId, ProjectId, ServiceId};
+use trueup_model::name::Name;
+use trueup_model::service::DesiredState;
+use trueup_model::status::{Health, Phase};
+
+use super::{SELECT, ServiceRow, service_row};
+use crate::clock::sql;
+use crate::{App, Error};
+
+/// Which services are wanted.
+#[derive(Debug, Clone, Default)]
+pub struct ServiceFilter {
+    /// Only those of this project.
+    pub project: Option<ProjectId>,
+    /// Only those made from this template, in any version.
+    pub template: Option<Name>,
+    /// Only those of this plan.
+    pub plan: Option<Name>,
+    /// Only those that are promised to be so.
+    pub desired: Option<DesiredState>,
+    /// Only those in this phase.
+    pub phase: Option<Phase>,
+    /// Only those that are shown with this health.
+    pub health: Option<Health>,
+    /// Only those whose name holds this text.
+    pub search: Option<String>,
+}
+
+/// Where a page begins: after the service with this name and id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServicePosition {
+    /// The name of the last service that was seen.
+    pub name: String,
+    /// Its id.
+    pub id: ServiceId,
+}
+
+impl App {
+    /// A page of the living services of an org, in name order.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn list_services(
+        &self,
+        org: OrgId,
+        filter: &ServiceFilter,
+        after: Option<&ServicePosition>,
+        limit: i64,
+        now: Timestamp,
+    ) -> Result<Vec<ServiceRow>, Error> {
+        let mut tx = self.begin(org).await?;
+        let mut query = QueryBuilder::<Postgres>::new(SELECT);
+        query.push(" where s.org_id = trueup_org() and s.deleted_at is null");
+        restrict(&mut query, filter, now);
+        if let Some(ServicePosition { name, id }) = after {
+            query.push(" and (s.name, s.id) > (").push_bind(name.clone());
+            query.push(", ").push_bind(id.uuid()).push(")");
+        }
+        query.push(" order by s.name, s.id limit ").push_bind(limit);
+        let rows = query.build().fetch_all(&mut *tx).await?;
+        rows.iter().map(service_row).collect()
+    }
+}
+
+fn restrict(query: &mut QueryBuilder<Postgres>, filter: &ServiceFilter, now: Timestamp) {
+    if let Some(project) = filter.project {
+        query.push(" and s.project_id = ").push_bind(project.uuid());
+    }
+    if let Some(template) = &filter.template {
+        query.push(" and s.template_name = ").push_bind(template.as_str().to_owned());
+    }
+    if let Some(plan) = &filter.plan {
+        query.push(" and s.plan_name = ").push_bind(plan.as_str().to_owned());
+    }
+    if let Some(desired) = filter.desired {
+        query.push(" and s.desired = ").push_bind(desired.as_str());
+    }
+    if let Some(phase) = filter.phase {
+        query.push(" and t.phase = ").push_bind(phase.as_str());
+    }
+    if let Some(health) = filter.health {
+        // What was seen of a cluster that is silent now is shown as unknown, whatever it was.
+        let silence = SignedDuration::from_secs(STALE_AFTER_SECONDS);
+        let fresh_since = now.checked_sub(silence).unwrap_or(Timestamp::MIN);
+        let join = if health == Health::Unknown { " or (" } else { " and not (" };
+        query.push(" and (t.health = ").push_bind(health.as_str()).push(join);
+        query.push("coalesce(c.heard_at, '-infinity') < ").push_bind(sql(fresh_since)).push("))");
+    }
+    if let Some(search) = &filter.search {
+        query.push(" and position(").push_bind(search.clone()).push(" in s.name) > 0");
+    }
+}

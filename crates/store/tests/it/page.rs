@@ -1,0 +1,90 @@
+//! Lists: every page of any size together is the whole, and each filter means what it says.
+
+use trueup_model::service::DesiredState;
+use trueup_model::status::{Health, Phase};
+use trueup_rules::action::Action;
+use trueup_store::{ServiceFilter, ServicePosition, ServiceRow};
+use trueup_testkit::test_db::name;
+
+use crate::stage::{Stage, at, converged};
+
+impl Stage {
+    async fn page(
+        &self,
+        filter: &ServiceFilter,
+        after: Option<&ServicePosition>,
+        limit: i64,
+    ) -> Vec<ServiceRow> {
+        self.db.app.list_services(self.db.org, filter, after, limit, at(9)).await.unwrap()
+    }
+
+    async fn names(&self, filter: &ServiceFilter) -> Vec<String> {
+        let rows = self.page(filter, None, 100).await;
+        rows.into_iter().map(|row| row.service.name.to_string()).collect()
+    }
+}
+
+#[tokio::test]
+async fn pages_of_any_size_are_the_whole_in_order() {
+    let stage = Stage::new().await;
+    for service in ["web", "api", "b", "worker", "a"] {
+        stage.declare(service, "shop:1").await;
+    }
+    let everything = ServiceFilter::default();
+    let whole = stage.names(&everything).await;
+    assert_eq!(whole, ["a", "api", "b", "web", "worker"]);
+    for size in 1..=6 {
+        let (mut told, mut after) = (Vec::new(), None);
+        loop {
+            let rows = stage.page(&everything, after.as_ref(), size).await;
+            let Some(last) = rows.last() else { break };
+            after =
+                Some(ServicePosition { name: last.service.name.to_string(), id: last.service.id });
+            told.extend(rows.into_iter().map(|row| row.service.name.to_string()));
+        }
+        assert_eq!(told, whole, "pages of {size}");
+    }
+}
+
+#[tokio::test]
+async fn each_filter_means_what_it_says() {
+    let stage = Stage::new().await;
+    let web = stage.declare("web", "shop:1").await.row;
+    stage.declare("web-two", "shop:1").await;
+    stage.declare("api", "shop:1").await;
+    stage.act("api", &Action::Pause).await.unwrap();
+    stage.act("web-two", &Action::Resize { plan: name("large") }).await.unwrap();
+    let lease = stage.lease().await;
+    stage.db.worker.settle(lease, &[converged(&web, 1)], at(3)).await.unwrap();
+    let heard = "update clusters set heard_at = to_timestamp(1800000009)";
+    sqlx::query(heard).execute(&stage.owner).await.unwrap();
+
+    let all = ServiceFilter::default;
+    let table = [
+        (ServiceFilter { search: Some("web".to_owned()), ..all() }, vec!["web", "web-two"]),
+        (ServiceFilter { search: Some("_".to_owned()), ..all() }, vec![]),
+        (ServiceFilter { search: Some("%".to_owned()), ..all() }, vec![]),
+        (ServiceFilter { template: Some(name("web")), ..all() }, vec!["api", "web", "web-two"]),
+        (ServiceFilter { template: Some(name("minecraft")), ..all() }, vec![]),
+        (ServiceFilter { plan: Some(name("large")), ..all() }, vec!["web-two"]),
+        (ServiceFilter { desired: Some(DesiredState::Paused), ..all() }, vec!["api"]),
+        (ServiceFilter { phase: Some(Phase::Running), ..all() }, vec!["web"]),
+        (ServiceFilter { health: Some(Health::Healthy), ..all() }, vec!["web"]),
+        (ServiceFilter { health: Some(Health::Unknown), ..all() }, vec!["api", "web-two"]),
+        (
+            ServiceFilter { project: Some(web.service.project), ..all() },
+            vec!["api", "web", "web-two"],
+        ),
+    ];
+    for (filter, expected) in table {
+        assert_eq!(stage.names(&filter).await, expected, "{filter:?}");
+    }
+    let silent = "update clusters set heard_at = to_timestamp(1800000009 - 46)";
+    sqlx::query(silent).execute(&stage.owner).await.unwrap();
+    let healthy = ServiceFilter { health: Some(Health::Healthy), ..all() };
+    assert_eq!(
+        stage.names(&healthy).await,
+        Vec::<String>::new(),
+        "nothing is shown as healthy now"
+    );
+}

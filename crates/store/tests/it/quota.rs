@@ -1,0 +1,105 @@
+//! Quotas: never more than may be had, however many ask at once, and given back when it is true.
+
+use futures::future::join_all;
+use trueup_model::quota::Amounts;
+use trueup_rules::action::Action;
+use trueup_store::door::{Refusal, ServiceAsk};
+use trueup_testkit::test_db::name;
+
+use crate::stage::{PROJECT, Stage, at, gone, web};
+
+const PLENTY: Amounts = Amounts {
+    services: 1000,
+    cpu_millis: 1_000_000,
+    memory_mib: 1_000_000,
+    storage_gib: 1_000_000,
+    gpus: 0,
+};
+
+impl Stage {
+    async fn limit(&self, limit: Amounts) {
+        self.db.app.put_quota(self.db.org, limit).await.unwrap();
+    }
+
+    async fn used(&self) -> Amounts {
+        self.db.app.find_quota(self.db.org).await.unwrap().used
+    }
+}
+
+/// S18: at the edge, 200 who ask at once get exactly what is left.
+#[tokio::test]
+async fn two_hundred_at_once_get_exactly_the_quota() {
+    let stage = Stage::new().await;
+    stage.limit(Amounts { services: 37, ..PLENTY }).await;
+    let ask = web("shop:1");
+    let names: Vec<_> = (0..200).map(|number| name(&format!("web-{number}"))).collect();
+    let asks = names.iter().map(|name| async {
+        let wanted = ServiceAsk::declare(PROJECT, name, &ask);
+        stage.db.app.accept_service(stage.db.org, &wanted, &stage.asker(), at(1)).await
+    });
+    let answers = join_all(asks).await;
+    let accepted = answers.iter().filter(|answer| answer.is_ok()).count();
+    let refused =
+        answers.iter().filter(|answer| matches!(answer, Err(Refusal::OverQuota { .. }))).count();
+    assert_eq!((accepted, refused), (37, 163));
+    assert_eq!(stage.used().await.services, 37);
+    let rows: i64 = stage.one("select count(*) from services").await;
+    assert_eq!(rows, 37, "a refusal leaves nothing behind");
+    let events: i64 = stage.one("select count(*) from events where type = 'ServiceQueued'").await;
+    assert_eq!(events, 37);
+}
+
+#[tokio::test]
+async fn a_refusal_says_what_is_short_and_records_nothing() {
+    let stage = Stage::new().await;
+    stage.limit(Amounts { cpu_millis: 600, ..PLENTY }).await;
+    stage.declare("web", "shop:1").await;
+    let before = stage.rows().await;
+    let Err(Refusal::OverQuota { more, quota }) =
+        stage.act("web", &Action::Scale { replicas: 3 }).await
+    else {
+        panic!("three pods of 250 are more than 600");
+    };
+    assert_eq!(more.cpu_millis, 500);
+    let short: Vec<_> =
+        quota.short_of(more).map(|(resource, left)| (resource.as_str(), left)).collect();
+    assert_eq!(short, [("cpu_millis", 350)]);
+    assert_eq!(stage.grown(&before).await, []);
+    assert_eq!(stage.used().await.cpu_millis, 250);
+    stage.act("web", &Action::Scale { replicas: 2 }).await.unwrap();
+    assert_eq!(stage.used().await.cpu_millis, 500);
+}
+
+#[tokio::test]
+async fn a_paused_service_keeps_its_place_and_a_deleted_one_its_capacity_until_it_is_gone() {
+    let stage = Stage::new().await;
+    let row = stage.declare("web", "shop:1").await.row;
+    let held = stage.used().await;
+    assert_eq!((held.services, held.cpu_millis, held.memory_mib), (1, 250, 256));
+    stage.act("web", &Action::Pause).await.unwrap();
+    assert_eq!(stage.used().await, held);
+
+    stage.delete("web").await.unwrap();
+    let leaving = stage.used().await;
+    assert_eq!(leaving, held.capacity(), "the count is free at once, the capacity is not");
+
+    let lease = stage.lease().await;
+    let settled = stage.db.worker.settle(lease, &[gone(&row, 3)], at(6)).await.unwrap();
+    assert_eq!(settled, 1);
+    assert_eq!(stage.used().await, Amounts::default());
+    stage.db.worker.settle(lease, &[gone(&row, 3)], at(7)).await.unwrap();
+    assert_eq!(stage.used().await, Amounts::default(), "told twice, given back once");
+}
+
+#[tokio::test]
+async fn an_org_that_has_more_than_it_may_can_still_go_down() {
+    let stage = Stage::new().await;
+    stage.declare("web", "shop:1").await;
+    stage.act("web", &Action::Scale { replicas: 8 }).await.unwrap();
+    stage.limit(Amounts::default()).await;
+    let more = stage.act("web", &Action::Scale { replicas: 9 }).await;
+    assert!(matches!(more, Err(Refusal::OverQuota { .. })), "{more:?}");
+    stage.act("web", &Action::Scale { replicas: 7 }).await.unwrap();
+    stage.act("web", &Action::Restart).await.unwrap();
+    stage.delete("web").await.unwrap();
+}

@@ -1,0 +1,210 @@
+//! `trueup pause`, `resume`, `restart`, `scale`, `resize` and `rollback`: one thing done with one
+//! service, previewed with `--dry-run` or watched with `--wait`.
+
+use std::time::Duration;
+
+use trueup_api::client::{Accepted, ClientError, Terms};
+use trueup_api::preview::Preview;
+use trueup_api::service::{NoBody, ResizeBody, RollbackBody, ScaleBody, Service};
+
+use super::context::{Connection, Context};
+use super::failure::Exit;
+use super::follow::{Ended, Goal, follow, too_late};
+use super::human::duration;
+use super::preview;
+use super::target::resolve;
+use super::until::Until;
+
+/// What comes with every action.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Common {
+    /// NAME, PROJECT/NAME or svc_…
+    name: String,
+    /// Say what would happen and do nothing
+    #[arg(long, conflicts_with = "wait")]
+    dry_run: bool,
+    /// Wait until it is true
+    #[arg(long)]
+    wait: bool,
+    /// How long to wait for that
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration)]
+    timeout: Duration,
+    /// A key that makes this request known again when it is sent twice
+    #[arg(long, value_name = "KEY")]
+    idempotency_key: Option<String>,
+}
+
+/// Stop a service's pods and keep everything else
+#[derive(Debug, clap::Args)]
+pub(crate) struct PauseArgs {
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Let a paused service run again
+#[derive(Debug, clap::Args)]
+pub(crate) struct ResumeArgs {
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Replace every pod of a service
+#[derive(Debug, clap::Args)]
+pub(crate) struct RestartArgs {
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Change how many pods a service has
+#[derive(Debug, clap::Args)]
+pub(crate) struct ScaleArgs {
+    #[command(flatten)]
+    common: Common,
+    /// How many
+    #[arg(long, short, value_name = "NUMBER")]
+    replicas: u32,
+}
+
+/// Change the size of a service's pods
+#[derive(Debug, clap::Args)]
+pub(crate) struct ResizeArgs {
+    #[command(flatten)]
+    common: Common,
+    /// Which plan; `trueup get plans` lists them
+    #[arg(long, value_name = "NAME")]
+    plan: String,
+}
+
+/// Promise again what a former generation promised
+#[derive(Debug, clap::Args)]
+pub(crate) struct RollbackArgs {
+    #[command(flatten)]
+    common: Common,
+    /// Which generation; left out, the last that promised something else
+    #[arg(long, value_name = "GENERATION")]
+    to: Option<i64>,
+}
+
+/// What is to be done.
+#[derive(Debug)]
+enum Deed {
+    Pause,
+    Resume,
+    Restart,
+    Scale(ScaleBody),
+    Resize(ResizeBody),
+    Rollback(RollbackBody),
+}
+
+impl Deed {
+    const fn word(&self) -> &'static str {
+        match self {
+            Self::Pause => "pause",
+            Self::Resume => "resume",
+            Self::Restart => "restart",
+            Self::Scale(_) => "scale",
+            Self::Resize(_) => "resize",
+            Self::Rollback(_) => "rollback",
+        }
+    }
+
+    /// What it is to wait for: a paused service is never healthy, it rests.
+    const fn goal(&self) -> Until {
+        match self {
+            Self::Pause => Until::Settled,
+            Self::Resume | Self::Restart | Self::Scale(_) | Self::Resize(_) | Self::Rollback(_) => {
+                Until::Healthy
+            }
+        }
+    }
+
+    async fn send(
+        &self,
+        connection: &Connection,
+        service: &Service,
+        terms: &Terms,
+    ) -> Result<Accepted, ClientError> {
+        let (client, project, id) = (&connection.client, &service.project, &service.id);
+        match self {
+            Self::Pause => client.service_pause(project, id, terms).await,
+            Self::Resume => client.service_resume(project, id, terms).await,
+            Self::Restart => client.service_restart(project, id, terms).await,
+            Self::Scale(body) => client.service_scale(project, id, body, terms).await,
+            Self::Resize(body) => client.service_resize(project, id, body, terms).await,
+            Self::Rollback(body) => client.service_rollback(project, id, body, terms).await,
+        }
+    }
+
+    async fn preview(
+        &self,
+        connection: &Connection,
+        service: &Service,
+    ) -> Result<Preview, ClientError> {
+        let (client, project, id) = (&connection.client, &service.project, &service.id);
+        match self {
+            Self::Pause | Self::Resume | Self::Restart => {
+                client.service_action_preview(project, id, self.word(), &NoBody {}).await
+            }
+            Self::Scale(body) => client.service_action_preview(project, id, "scale", body).await,
+            Self::Resize(body) => client.service_action_preview(project, id, "resize", body).await,
+            Self::Rollback(body) => {
+                client.service_action_preview(project, id, "rollback", body).await
+            }
+        }
+    }
+}
+
+pub(crate) async fn pause(args: PauseArgs, context: &Context) -> anyhow::Result<Exit> {
+    run(&args.common, &Deed::Pause, context).await
+}
+
+pub(crate) async fn resume(args: ResumeArgs, context: &Context) -> anyhow::Result<Exit> {
+    run(&args.common, &Deed::Resume, context).await
+}
+
+pub(crate) async fn restart(args: RestartArgs, context: &Context) -> anyhow::Result<Exit> {
+    run(&args.common, &Deed::Restart, context).await
+}
+
+pub(crate) async fn scale(args: ScaleArgs, context: &Context) -> anyhow::Result<Exit> {
+    let body = ScaleBody { replicas: args.replicas };
+    run(&args.common, &Deed::Scale(body), context).await
+}
+
+pub(crate) async fn resize(args: ResizeArgs, context: &Context) -> anyhow::Result<Exit> {
+    run(&args.common, &Deed::Resize(ResizeBody { plan: args.plan }), context).await
+}
+
+pub(crate) async fn rollback(args: RollbackArgs, context: &Context) -> anyhow::Result<Exit> {
+    run(&args.common, &Deed::Rollback(RollbackBody { to: args.to }), context).await
+}
+
+async fn run(common: &Common, deed: &Deed, context: &Context) -> anyhow::Result<Exit> {
+    let connection = context.connect()?;
+    let reading = resolve(&common.name, context, &connection);
+    let service = context.ask("reading the service", reading).await?;
+    let name = format!("{}/{}", service.project, service.name);
+    if common.dry_run {
+        let preview = context.ask("previewing", deed.preview(&connection, &service)).await?;
+        return preview::show(&format!("service/{name}"), &preview, context);
+    }
+    let terms = Terms { if_generation: None, key: common.idempotency_key.clone() };
+    let accepted = context.ask("asking for it", deed.send(&connection, &service, &terms)).await?;
+    let service = accepted.service;
+    if !context.output.is_for_programs() {
+        let outcome = if accepted.changed { "accepted" } else { "unchanged" };
+        let (word, generation) = (deed.word(), service.generation);
+        context
+            .terminal
+            .line(&format!("service/{} {word} {outcome}, generation {generation}", service.name))?;
+    }
+    if !common.wait {
+        context.output.print(context.terminal, &service)?;
+        return Ok(Exit::Ok);
+    }
+    let goal = Goal { until: Some(deed.goal()), timeout: Some(common.timeout), named: false };
+    match follow(context, &connection.client, service, &goal).await? {
+        Ended::Reached(_) => Ok(Exit::Ok),
+        Ended::TimedOut(service) => Err(too_late(&service, &goal).into()),
+    }
+}

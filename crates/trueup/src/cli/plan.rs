@@ -1,0 +1,111 @@
+//! `trueup plan`: what `apply` would do with manifest files. Nothing is recorded.
+
+use serde::Serialize;
+use trueup_api::preview::Preview;
+
+use super::context::{Connection, Context};
+use super::failure::{Exit, Failure, explain};
+use super::manifest::{Manifest, read_all};
+use super::preview;
+
+/// Say what `apply` would do with manifest files, and do nothing
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// YAML files with one or many documents; `-` is stdin
+    #[arg(short = 'f', long = "file", value_name = "FILE", required = true, num_args = 1..)]
+    files: Vec<String>,
+}
+
+/// What would become of one document.
+#[derive(Debug, Serialize)]
+struct Planned {
+    document: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    subject: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    preview: Option<Preview>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    let connection = context.connect()?;
+    let mut planned = Vec::new();
+    for (place, document) in read_all(&args.files) {
+        let place = place.to_string();
+        let result = match document {
+            Ok(manifest) => ask(manifest, &place, context, &connection).await,
+            Err(wrong) => Err(Failure::new(Exit::Failed, wrong.message).hint(wrong.fix).into()),
+        };
+        match result {
+            Ok(one) => {
+                say(&one, context)?;
+                planned.push(one);
+            }
+            Err(error) => {
+                let (_, message, hint) = explain(&error);
+                context.terminal.error(&format!("{place}: {message}"), hint.as_deref())?;
+                let error = Some(message);
+                planned.push(Planned {
+                    document: place,
+                    subject: None,
+                    preview: None,
+                    note: None,
+                    error,
+                });
+            }
+        }
+    }
+    context.output.print(context.terminal, &planned)?;
+    let refused = planned.iter().filter(|one| one.error.is_some()).count();
+    if refused > 0 {
+        let message = format!("{refused} of {} documents would be refused", planned.len());
+        return Err(Failure::new(Exit::Failed, message).hint("mend them and plan again").into());
+    }
+    Ok(Exit::Ok)
+}
+
+async fn ask(
+    manifest: Manifest,
+    place: &str,
+    context: &Context,
+    connection: &Connection,
+) -> anyhow::Result<Planned> {
+    let client = &connection.client;
+    let (subject, preview, note) = match manifest {
+        Manifest::Plan { name, .. } => {
+            (format!("plan/{name}"), None, Some("it would be sold like this"))
+        }
+        Manifest::Project { name, .. } => {
+            let known = context.ask("looking for the project", client.project_list()).await?;
+            let is_there = known.items.iter().any(|project| project.name == name);
+            let note = if is_there { "nothing would change" } else { "it would be made" };
+            (format!("project/{name}"), None, Some(note))
+        }
+        Manifest::Service { name, body } => {
+            let project = context.project_of(body.project.as_ref(), connection)?;
+            let preview =
+                context.ask("planning", client.service_put_preview(&project, &name, &body)).await?;
+            (format!("service/{project}/{name}"), Some(preview), None)
+        }
+    };
+    let document = place.to_owned();
+    Ok(Planned { document, subject: Some(subject), preview, note, error: None })
+}
+
+fn say(planned: &Planned, context: &Context) -> anyhow::Result<()> {
+    if context.output.is_for_programs() {
+        return Ok(());
+    }
+    let subject = planned.subject.as_deref().unwrap_or_default();
+    let style = context.terminal.style();
+    let lines = match (&planned.preview, planned.note) {
+        (Some(preview), _) => preview::lines(subject, preview, style),
+        (None, Some(note)) => vec![format!("{subject}: {note}")],
+        (None, None) => Vec::new(),
+    };
+    context.terminal.line(&lines.join("\n"))?;
+    Ok(())
+}
