@@ -3,8 +3,10 @@
 //! The command line is built on it alone, so whatever a person can do there a program can do with
 //! the same calls, and a route without a method here is a route nobody has tried to use.
 
+mod access;
 mod endpoint;
 mod error;
+mod event;
 mod path;
 mod secret;
 mod service;
@@ -20,14 +22,14 @@ use reqwest::{Method, RequestBuilder, Response, StatusCode, Url};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+pub use access::RawAnswer;
 pub use error::ClientError;
 pub use service::{ServiceQuery, Terms};
 pub use watch::Watch;
 
 use self::error::refusal;
-use self::path::{query, segment};
+use self::path::segment;
 use crate::cluster::ClusterList;
-use crate::event::EventList;
 use crate::plan::{Plan, PlanList, PlanManifest};
 use crate::project::{Project, ProjectList, ProjectManifest};
 use crate::quota::{Amounts, Quota};
@@ -74,14 +76,7 @@ impl Client {
     /// # Errors
     /// When the address or the token cannot be used at all. Nothing is sent yet.
     pub fn new(base_url: &str, token: &str) -> Result<Self, ClientError> {
-        let url = Url::parse(base_url)
-            .ok()
-            .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
-            .ok_or_else(|| {
-                ClientError::Protocol(format!(
-                    "`{base_url}` is not an address of Trueup. Write it like http://127.0.0.1:7070"
-                ))
-            })?;
+        let url = address(base_url)?;
         let mut bearer = HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| {
             ClientError::Protocol(
                 "the token holds characters that no token has. Copy it again, without line breaks"
@@ -150,19 +145,6 @@ impl Client {
     /// See [`ClientError`].
     pub async fn project_get(&self, name_or_id: &str) -> Result<Project, ClientError> {
         self.get(&format!("/v1/projects/{}", segment(name_or_id)?)).await
-    }
-
-    /// A page of the org's events, after the position `after`.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub async fn event_list(
-        &self,
-        after: Option<&str>,
-        limit: Option<u32>,
-    ) -> Result<EventList, ClientError> {
-        let limit = limit.map(|limit| limit.to_string());
-        self.get(&query("/v1/events", &[("after", after), ("limit", limit.as_deref())])).await
     }
 
     /// Every template version.
@@ -300,6 +282,23 @@ impl Client {
     }
 }
 
+/// Reads an address. One that holds a password is refused and not repeated: addresses are shown,
+/// logged and kept, and a token has a header of its own.
+fn address(text: &str) -> Result<Url, ClientError> {
+    let url = Url::parse(text).ok();
+    if url.as_ref().is_some_and(|url| !url.username().is_empty() || url.password().is_some()) {
+        let said =
+            "the address holds a user or a password. Leave it out and pass the token by itself";
+        return Err(ClientError::Protocol(said.to_owned()));
+    }
+    let is_ours = |url: &Url| matches!(url.scheme(), "http" | "https") && url.has_host();
+    url.filter(is_ours).ok_or_else(|| {
+        ClientError::Protocol(format!(
+            "`{text}` is not an address of Trueup. Write it like http://127.0.0.1:7070"
+        ))
+    })
+}
+
 /// Work that must converge answers 202 and a new thing 201; 200 means that it was so already.
 fn is_change(status: StatusCode) -> bool {
     matches!(status, StatusCode::ACCEPTED | StatusCode::CREATED)
@@ -331,6 +330,17 @@ mod tests {
         for address in ["", "trueup", "127.0.0.1:7070", "ftp://trueup", "unix:/run/trueup"] {
             let error = Client::new(address, "t").unwrap_err();
             assert!(error.to_string().contains("http://127.0.0.1:7070"), "{address}: {error}");
+        }
+    }
+
+    /// S44: secrets in addresses.
+    #[test]
+    fn s44_a_password_in_an_address_is_refused_and_not_repeated() {
+        for address in
+            ["http://user:canary@trueup", "https://canary@trueup:1/x", "ftp://a:canary@b"]
+        {
+            let error = Client::new(address, "t").unwrap_err();
+            assert!(!format!("{error} {error:?}").contains("canary"), "{error:?}");
         }
     }
 

@@ -7,6 +7,7 @@ pub mod client;
 pub mod cluster;
 pub mod endpoint;
 pub mod event;
+pub mod org;
 pub mod plan;
 pub mod preview;
 pub mod problem;
@@ -16,6 +17,7 @@ pub mod release;
 pub mod secret;
 pub mod service;
 pub mod template;
+pub mod token;
 pub mod variable;
 pub mod volume;
 

@@ -28,17 +28,27 @@ pub enum Code {
     KeyReused,
     /// It is more than the org may have.
     OverQuota,
+    /// As many streams are open as may be.
+    TooManyStreams,
     /// Trueup cannot reach its database.
     DatabaseAway,
     /// The key that seals secrets is missing or wrong.
     KeyAway,
     /// A defect in Trueup.
     Internal,
+    /// A token stands in the request's address, where logs and histories keep it.
+    TokenInAddress,
+    /// Nobody would be left who can make tokens.
+    LastOwner,
+    /// Something else has this name.
+    NameTaken,
+    /// The org has too many requests under way.
+    TooBusy,
 }
 
 impl Code {
     /// Every code.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 19] = [
         Self::Unauthenticated,
         Self::Forbidden,
         Self::NotFound,
@@ -50,9 +60,14 @@ impl Code {
         Self::BeingDeleted,
         Self::KeyReused,
         Self::OverQuota,
+        Self::TooManyStreams,
         Self::DatabaseAway,
         Self::KeyAway,
         Self::Internal,
+        Self::TokenInAddress,
+        Self::LastOwner,
+        Self::NameTaken,
+        Self::TooBusy,
     ];
 
     /// The stable text: `TU` and four digits, area by thousand.
@@ -70,9 +85,14 @@ impl Code {
             Self::BeingDeleted => "TU1302",
             Self::KeyReused => "TU1303",
             Self::OverQuota => "TU1401",
+            Self::TooManyStreams => "TU1501",
             Self::DatabaseAway => "TU2001",
             Self::KeyAway => "TU2101",
             Self::Internal => "TU9001",
+            Self::TokenInAddress => "TU1004",
+            Self::LastOwner => "TU1005",
+            Self::NameTaken => "TU1006",
+            Self::TooBusy => "TU1007",
         }
     }
 
@@ -88,8 +108,12 @@ impl Code {
             Self::InvalidManifest => 422,
             Self::PreconditionFailed => 412,
             Self::BeingDeleted | Self::KeyReused | Self::OverQuota => 409,
+            Self::TooManyStreams => 429,
             Self::DatabaseAway | Self::KeyAway => 503,
             Self::Internal => 500,
+            Self::TokenInAddress => 400,
+            Self::LastOwner | Self::NameTaken => 409,
+            Self::TooBusy => 429,
         }
     }
 
@@ -108,9 +132,14 @@ impl Code {
             Self::BeingDeleted => "It is being deleted",
             Self::KeyReused => "This key belongs to another request",
             Self::OverQuota => "It is more than the quota allows",
+            Self::TooManyStreams => "Too many streams are open",
             Self::DatabaseAway => "Trueup cannot reach its database",
             Self::KeyAway => "The key for secrets is missing",
             Self::Internal => "A defect in Trueup",
+            Self::TokenInAddress => "A token does not belong into an address",
+            Self::LastOwner => "Nobody would be left who can make tokens",
+            Self::NameTaken => "This name is taken",
+            Self::TooBusy => "Too many requests at once",
         }
     }
 }

@@ -1,5 +1,7 @@
 //! What the loops count, from the first day.
 
+use std::sync::atomic::AtomicU64;
+
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -32,7 +34,8 @@ pub struct Metrics {
     pub(crate) reconcile_seconds: Histogram,
     pub(crate) wakes_queued: Gauge,
     pub(crate) wakes_running: Gauge,
-    pub(crate) events_unsealed: Gauge,
+    pub(crate) unsealed_events: Gauge,
+    pub(crate) seal_lag_seconds: Gauge<f64, AtomicU64>,
     pub(crate) lease_held: Gauge,
 }
 
@@ -47,7 +50,8 @@ impl Metrics {
             reconcile_seconds: seconds(),
             wakes_queued: Gauge::default(),
             wakes_running: Gauge::default(),
-            events_unsealed: Gauge::default(),
+            unsealed_events: Gauge::default(),
+            seal_lag_seconds: Gauge::default(),
             lease_held: Gauge::default(),
         };
         let m = &metrics;
@@ -74,9 +78,14 @@ impl Metrics {
             m.wakes_running.clone(),
         );
         registry.register(
-            "trueup_events_unsealed",
+            "trueup_unsealed_events",
             "Events that wait for the sealer",
-            m.events_unsealed.clone(),
+            m.unsealed_events.clone(),
+        );
+        registry.register(
+            "trueup_seal_lag_seconds",
+            "Age of the oldest event that waits for the sealer",
+            m.seal_lag_seconds.clone(),
         );
         registry.register(
             "trueup_lease_held",

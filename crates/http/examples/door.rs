@@ -20,7 +20,7 @@ use prometheus_client::registry::Registry;
 use sqlx::{AssertSqlSafe, PgPool};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
-use trueup_http::{Door, router};
+use trueup_http::{Door, Streams, router};
 use trueup_model::Clock;
 use trueup_model::principal::Role;
 use trueup_rules::envelope::Keyring;
@@ -77,6 +77,7 @@ async fn door(db: &TestDb) -> anyhow::Result<Router> {
         sealer: Keyring::new(&[7; 32]).sealer(),
         registry: Arc::new(Registry::default()),
         stop: CancellationToken::new(),
+        streams: Streams::default(),
     }))
 }
 

@@ -1,14 +1,32 @@
 //! Reading a body strictly, and saying what is wrong with it.
 
+use std::time::Duration;
+
 use axum::body::Bytes;
 use axum::extract::FromRequest;
 use axum::extract::rejection::BytesRejection;
-use axum::http::{Request, StatusCode};
+use axum::http::{Request, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use http_body_util::Limited;
 use serde::de::DeserializeOwned;
 use trueup_api::Code;
 
-use crate::Door;
 use crate::problem::Failure;
+use crate::{BODY_LIMIT, Door};
+
+/// How long a body may take to arrive: shorter than an answer may take.
+const ARRIVAL: Duration = Duration::from_secs(5);
+
+/// Lets no body grow beyond the limit, whoever reads it and however it is sent.
+pub(crate) async fn limited(request: Request<axum::body::Body>, next: Next) -> Response {
+    let told = request.headers().get(header::CONTENT_LENGTH);
+    let told = told.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+    if told.is_some_and(|length| length > BODY_LIMIT) {
+        return too_large().into_response();
+    }
+    next.run(request.map(|body| axum::body::Body::new(Limited::new(body, BODY_LIMIT)))).await
+}
 
 /// A JSON body; an empty one reads as `{}`.
 #[derive(Debug)]
@@ -30,7 +48,13 @@ pub(crate) async fn bytes(
     request: Request<axum::body::Body>,
     door: &Door,
 ) -> Result<Bytes, Failure> {
-    Bytes::from_request(request, door).await.map_err(|rejection| unread(&rejection))
+    tokio::select! {
+        bytes = Bytes::from_request(request, door) => bytes.map_err(|rejection| unread(&rejection)),
+        () = door.clock.sleep(ARRIVAL) => {
+            let detail = "the body did not arrive in time; send it again, all at once";
+            Err(Failure::new(Code::MalformedBody, detail))
+        }
+    }
 }
 
 /// What a body says; an empty one says nothing.
@@ -59,8 +83,12 @@ fn malformed(field: Option<String>, error: &serde_json::Error) -> Failure {
 
 fn unread(rejection: &BytesRejection) -> Failure {
     if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
-        Failure::new(Code::TooLarge, "the body may have at most 256 KiB; send less")
+        too_large()
     } else {
         Failure::new(Code::MalformedBody, "the body did not arrive whole; send it again")
     }
+}
+
+fn too_large() -> Failure {
+    Failure::new(Code::TooLarge, "the body may have at most 256 KiB; send less")
 }

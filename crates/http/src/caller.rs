@@ -1,38 +1,53 @@
 //! Who is calling: one bearer token, looked up afresh for each request.
 
+use std::fmt;
+
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use trueup_api::Code;
 use trueup_model::OrgId;
+use trueup_model::org::PLATFORM;
 use trueup_model::principal::{Permission, Principal, Role};
 use trueup_rules::access;
 use trueup_store::Error;
 use trueup_store::door::Asker;
 
 use crate::problem::{Answer, Failure};
-use crate::{Door, trace};
+use crate::{Door, lane, trace};
+
+/// Names the org of an operator's request.
+const ORG: &str = "trueup-org";
 
 /// An authenticated caller and the org the request is about.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Caller {
     pub(crate) principal: Principal,
     pub(crate) org: OrgId,
     token: String,
 }
 
+impl fmt::Debug for Caller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (principal, org) = (&self.principal, &self.org);
+        f.debug_struct("Caller")
+            .field("principal", principal)
+            .field("org", org)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Caller {
     /// Refuses what the caller's role does not allow.
     pub(crate) fn must(&self, permission: Permission) -> Answer<()> {
         if access::allows(&self.principal, self.org, permission) {
-            Ok(())
-        } else {
-            let role = self.principal.role.as_str();
-            Err(Failure::new(
-                Code::Forbidden,
-                format!("the role `{role}` does not include this; ask an owner"),
-            ))
+            return Ok(());
         }
+        let (wanted, role) = (permission.as_str(), access::least_role(permission).as_str());
+        Err(Failure::new(
+            Code::Forbidden,
+            format!("this takes the permission `{wanted}`; use a token with it (role `{role}`)"),
+        ))
     }
 
     /// For the door's record.
@@ -51,29 +66,65 @@ impl FromRequestParts<Door> for Caller {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, door: &Door) -> Result<Self, Failure> {
-        let (principal, token) = authenticate(&parts.headers, door).await?;
-        let org = match principal.org {
-            Some(org) => org,
-            None => named_org(&parts.headers, door).await?,
-        };
-        Ok(Self { principal, org, token })
+        let Scope(caller) = Scope::from_request_parts(parts, door).await?;
+        if caller.org == PLATFORM && !parts.headers.contains_key(ORG) {
+            let detail = "an operator names the org with the header `Trueup-Org`";
+            return Err(Failure::new(Code::BadRequest, detail));
+        }
+        Ok(caller)
     }
 }
 
-/// An operator, for what belongs to no org.
+/// A caller whose request may be about the platform itself: an operator who names no org.
 #[derive(Debug)]
-pub(crate) struct Operator;
+pub(crate) struct Scope(pub(crate) Caller);
+
+impl FromRequestParts<Door> for Scope {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, door: &Door) -> Result<Self, Failure> {
+        let (principal, token) = authenticate(&parts.headers, door).await?;
+        let org = match principal.org {
+            Some(org) => org,
+            None => named_org(&parts.headers, door).await?.unwrap_or(PLATFORM),
+        };
+        lane::enter(parts, org).await?;
+        Ok(Self(Caller { principal, org, token }))
+    }
+}
+
+/// An operator, for what is the same for every org.
+#[derive(Debug)]
+pub(crate) struct Operator(pub(crate) Caller);
+
+/// An operator who only looks.
+#[derive(Debug)]
+pub(crate) struct Onlooker;
 
 impl FromRequestParts<Door> for Operator {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, door: &Door) -> Result<Self, Failure> {
-        let (principal, _) = authenticate(&parts.headers, door).await?;
-        if principal.role == Role::Operator {
-            Ok(Self)
-        } else {
-            Err(Failure::new(Code::Forbidden, "this is for operators of the platform"))
-        }
+        operates(parts, door, Permission::ManagePlatform).await.map(Self)
+    }
+}
+
+impl FromRequestParts<Door> for Onlooker {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, door: &Door) -> Result<Self, Failure> {
+        operates(parts, door, Permission::Read).await.map(|_| Self)
+    }
+}
+
+/// The caller, if this is an operator's token and has the permission.
+async fn operates(parts: &mut Parts, door: &Door, wanted: Permission) -> Answer<Caller> {
+    let Scope(caller) = Scope::from_request_parts(parts, door).await?;
+    let principal = &caller.principal;
+    if principal.role == Role::Operator && access::allows(principal, PLATFORM, wanted) {
+        Ok(caller)
+    } else {
+        Err(Failure::new(Code::Forbidden, "this is for operators of the platform"))
     }
 }
 
@@ -98,10 +149,15 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
-async fn named_org(headers: &HeaderMap, door: &Door) -> Answer<OrgId> {
-    let wanted = headers.get("trueup-org").and_then(|value| value.to_str().ok());
-    let wanted = wanted.ok_or_else(|| {
-        Failure::new(Code::BadRequest, "an operator names the org with the header `Trueup-Org`")
-    })?;
-    door.app.find_org(wanted).await?.ok_or_else(|| Failure::not_found("org"))
+/// The org that an operator names, if any; one that there is not is an error.
+async fn named_org(headers: &HeaderMap, door: &Door) -> Answer<Option<OrgId>> {
+    let mut named = headers.get_all(ORG).iter();
+    let Some(wanted) = named.next() else { return Ok(None) };
+    if named.next().is_some() {
+        let detail = "`Trueup-Org` is there more than once; send it once";
+        return Err(Failure::new(Code::BadRequest, detail));
+    }
+    let wanted = wanted.to_str().map_err(|_| Failure::not_found("org"))?;
+    let found = door.app.find_org(wanted).await?;
+    found.map(Some).ok_or_else(|| Failure::not_found("org"))
 }

@@ -36,11 +36,11 @@ pub(crate) async fn endpoint_list(
 }
 
 /// Opens an endpoint: takes a port of the cluster and leads it to a port of the service.
-#[utoipa::path(put, path = "/v1/projects/{project}/services/{service}/endpoints/{name}",
+#[utoipa::path(put, path = "/v1/projects/{project}/services/{service}/endpoints/{endpoint}",
     operation_id = "endpoint_put", tag = "endpoints",
     params(("project" = String, Path, description = "name or id"),
            ("service" = String, Path, description = "name or id"),
-           ("name" = String, Path, description = "name")),
+           ("endpoint" = String, Path, description = "name")),
     request_body = EndpointBody,
     responses((status = 200, description = "unchanged", body = Endpoint),
               (status = 202, description = "accepted", body = Endpoint),
@@ -66,11 +66,11 @@ pub(crate) async fn endpoint_put(
 }
 
 /// Asks for an endpoint to be gone. Its port is free again when the cluster is seen without it.
-#[utoipa::path(delete, path = "/v1/projects/{project}/services/{service}/endpoints/{name}",
+#[utoipa::path(delete, path = "/v1/projects/{project}/services/{service}/endpoints/{endpoint}",
     operation_id = "endpoint_delete", tag = "endpoints",
     params(("project" = String, Path, description = "name or id"),
            ("service" = String, Path, description = "name or id"),
-           ("name" = String, Path, description = "name")),
+           ("endpoint" = String, Path, description = "name")),
     responses((status = 202, description = "accepted"), (status = "4XX", body = Problem)))]
 pub(crate) async fn endpoint_delete(
     State(door): State<Door>,

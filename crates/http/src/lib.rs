@@ -15,8 +15,11 @@ mod deadline;
 mod endpoint;
 mod event;
 mod keyed;
+mod lane;
+mod leak;
 mod openapi;
 mod operations;
+mod org;
 mod plan;
 mod preview;
 mod problem;
@@ -25,9 +28,12 @@ mod quota;
 mod reference;
 mod release;
 mod secret;
+mod serve;
 mod service;
 mod stream;
+mod streams;
 mod template;
+mod token;
 mod trace;
 mod variable;
 mod view;
@@ -37,7 +43,7 @@ use std::sync::Arc;
 
 use axum::extract::DefaultBodyLimit;
 use axum::middleware;
-use axum::routing::{get, post, put};
+use axum::routing::{delete, get, post, put};
 use axum::{Json, Router};
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
@@ -46,6 +52,8 @@ use trueup_rules::envelope::Sealer;
 use trueup_store::{App, Signals};
 
 pub use openapi::document;
+pub use serve::{Limits, serve};
+pub use streams::Streams;
 
 /// The largest body that is read.
 const BODY_LIMIT: usize = 256 * 1024;
@@ -65,6 +73,8 @@ pub struct Door {
     pub registry: Arc<Registry>,
     /// Ends the streams when the process stops.
     pub stop: CancellationToken,
+    /// How many streams are open.
+    pub streams: Streams,
 }
 
 /// Every route.
@@ -87,7 +97,7 @@ pub fn router(door: Door) -> Router {
         .route("/v1/projects/{project}/services/{service}/watch", get(stream::service_watch))
         .route("/v1/projects/{project}/variables", get(variable::variable_list))
         .route(
-            "/v1/projects/{project}/variables/{name}",
+            "/v1/projects/{project}/variables/{variable}",
             put(variable::variable_put).delete(variable::variable_delete),
         )
         .route(
@@ -95,12 +105,12 @@ pub fn router(door: Door) -> Router {
             get(variable::service_variable_list),
         )
         .route(
-            "/v1/projects/{project}/services/{service}/variables/{name}",
+            "/v1/projects/{project}/services/{service}/variables/{variable}",
             put(variable::service_variable_put).delete(variable::service_variable_delete),
         )
         .route("/v1/projects/{project}/secrets", get(secret::secret_list))
         .route(
-            "/v1/projects/{project}/secrets/{name}",
+            "/v1/projects/{project}/secrets/{secret}",
             put(secret::secret_put).delete(secret::secret_delete),
         )
         .route(
@@ -108,7 +118,7 @@ pub fn router(door: Door) -> Router {
             get(secret::service_secret_list),
         )
         .route(
-            "/v1/projects/{project}/services/{service}/secrets/{name}",
+            "/v1/projects/{project}/services/{service}/secrets/{secret}",
             put(secret::service_secret_put).delete(secret::service_secret_delete),
         )
         .route("/v1/projects/{project}/services/{service}/pause", post(action::service_pause))
@@ -122,19 +132,28 @@ pub fn router(door: Door) -> Router {
         .route("/v1/plans/{plan}", put(plan::plan_put))
         .route("/v1/quota", get(quota::quota_get).put(quota::quota_put))
         .route("/v1/events", get(event::event_list))
+        .route("/v1/events/watch", get(stream::event_watch))
         .route("/v1/templates", get(template::template_list))
         .route("/v1/projects/{project}/volumes", get(volume::volume_list))
         .route("/v1/projects/{project}/endpoints", get(endpoint::endpoint_list))
         .route(
-            "/v1/projects/{project}/services/{service}/endpoints/{name}",
+            "/v1/projects/{project}/services/{service}/endpoints/{endpoint}",
             put(endpoint::endpoint_put).delete(endpoint::endpoint_delete),
         )
         .route("/v1/clusters", get(cluster::cluster_list))
         .route("/v1/clusters/{cluster}", get(cluster::cluster_get))
+        .route("/v1/whoami", get(token::whoami))
+        .route("/v1/tokens", get(token::token_list).post(token::token_create))
+        .route("/v1/tokens/{token}", delete(token::token_revoke))
+        .route("/v1/orgs", get(org::org_list).post(org::org_create))
+        .route("/v1/orgs/{org}", get(org::org_get))
         .fallback(problem::no_such_route)
         .method_not_allowed_fallback(problem::no_such_route)
         .layer(DefaultBodyLimit::max(BODY_LIMIT))
+        .layer(middleware::from_fn(body::limited))
+        .layer(middleware::from_fn_with_state(lane::Lanes::default(), lane::kept))
         .layer(middleware::from_fn_with_state(door.clone(), deadline::bounded))
+        .layer(middleware::from_fn(leak::refused))
         .layer(middleware::from_fn(trace::traced))
         .with_state(door)
 }

@@ -5,8 +5,8 @@ use utoipa::OpenApi;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 
 use crate::{
-    action, cluster, endpoint, event, plan, project, quota, release, secret, service, stream,
-    template, variable, volume,
+    action, cluster, endpoint, event, org, plan, project, quota, release, secret, service, stream,
+    template, token, variable, volume,
 };
 
 #[derive(OpenApi)]
@@ -24,7 +24,9 @@ use crate::{
         action::service_scale, action::service_resize, action::service_rollback,
         release::release_list,
         plan::plan_list, plan::plan_put, quota::quota_get, quota::quota_put,
-        stream::service_watch, event::event_list, template::template_list, cluster::cluster_list,
+        stream::service_watch, stream::event_watch, event::event_list, template::template_list, cluster::cluster_list,
+        token::whoami, token::token_list, token::token_create, token::token_revoke,
+        org::org_list, org::org_create, org::org_get,
         cluster::cluster_get, volume::volume_list,
         endpoint::endpoint_list, endpoint::endpoint_put, endpoint::endpoint_delete,
     ),

@@ -8,7 +8,7 @@ use trueup_api::Code;
 
 use crate::Door;
 use crate::address::Path;
-use crate::caller::Operator;
+use crate::caller::Onlooker;
 use crate::problem::{Answer, Failure};
 
 /// The process is there.
@@ -23,7 +23,7 @@ pub(crate) async fn ready(State(door): State<Door>) -> Answer<&'static str> {
 }
 
 /// The counters, as Prometheus reads them.
-pub(crate) async fn metrics(State(door): State<Door>, _operator: Operator) -> Answer<Response> {
+pub(crate) async fn metrics(State(door): State<Door>, _operator: Onlooker) -> Answer<Response> {
     let mut text = String::new();
     encode(&mut text, &door.registry)
         .map_err(|_| Failure::new(Code::Internal, "the counters could not be written down"))?;
@@ -39,10 +39,14 @@ pub(crate) async fn error_page(Path(code): Path<String>) -> Answer<Response> {
 }
 
 /// Pages are looked up in this list and nowhere else: no path is ever made of what a caller sends.
-const PAGES: [(&str, &str); 14] = [
+const PAGES: [(&str, &str); 19] = [
     ("TU1001", include_str!("../../../docs/errors/TU1001.md")),
     ("TU1002", include_str!("../../../docs/errors/TU1002.md")),
     ("TU1003", include_str!("../../../docs/errors/TU1003.md")),
+    ("TU1004", include_str!("../../../docs/errors/TU1004.md")),
+    ("TU1005", include_str!("../../../docs/errors/TU1005.md")),
+    ("TU1006", include_str!("../../../docs/errors/TU1006.md")),
+    ("TU1007", include_str!("../../../docs/errors/TU1007.md")),
     ("TU1101", include_str!("../../../docs/errors/TU1101.md")),
     ("TU1102", include_str!("../../../docs/errors/TU1102.md")),
     ("TU1103", include_str!("../../../docs/errors/TU1103.md")),
@@ -51,6 +55,7 @@ const PAGES: [(&str, &str); 14] = [
     ("TU1302", include_str!("../../../docs/errors/TU1302.md")),
     ("TU1303", include_str!("../../../docs/errors/TU1303.md")),
     ("TU1401", include_str!("../../../docs/errors/TU1401.md")),
+    ("TU1501", include_str!("../../../docs/errors/TU1501.md")),
     ("TU2001", include_str!("../../../docs/errors/TU2001.md")),
     ("TU2101", include_str!("../../../docs/errors/TU2101.md")),
     ("TU9001", include_str!("../../../docs/errors/TU9001.md")),

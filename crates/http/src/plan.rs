@@ -37,14 +37,17 @@ pub(crate) async fn plan_list(State(door): State<Door>, caller: Caller) -> Answe
               (status = "4XX", body = Problem)))]
 pub(crate) async fn plan_put(
     State(door): State<Door>,
-    _operator: Operator,
+    Operator(caller): Operator,
     Path(plan): Path<String>,
     Body(manifest): Body<PlanManifest>,
 ) -> Answer<Response> {
     matches_path("kind", manifest.kind.as_deref(), "Plan")?;
     matches_path("name", manifest.name.as_deref(), &plan)?;
     let plan = read(&plan, manifest)?;
-    let changed = door.app.put_plan(&plan).await?;
+    let changed = door.app.put_plan(&plan, &caller.asker(), door.clock.now()).await?;
+    if changed {
+        door.signals.event();
+    }
     let status = if changed { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, Json(view::plan(&plan))).into_response())
 }

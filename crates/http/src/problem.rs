@@ -3,7 +3,9 @@
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use trueup_api::{Code, FieldError, Problem};
+use trueup_model::principal::Permission;
 use trueup_model::quota::{Amounts, Quota};
+use trueup_rules::access::MintRefused;
 use trueup_rules::admit::{Breach, Refused};
 use trueup_store::Error;
 use trueup_store::door::Refusal;
@@ -61,6 +63,11 @@ impl Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         match error {
+            // A net below the rules: what they let through and no database takes is the caller's mistake.
+            error if error.is_about_text() => Self::new(
+                Code::BadRequest,
+                "a text holds a character that cannot be stored, such as U+0000; leave it out",
+            ),
             Error::Away(source) => {
                 tracing::warn!(error = %source, "the database cannot be reached");
                 Self::new(Code::DatabaseAway, "nothing was recorded; try again in a few seconds")
@@ -105,8 +112,46 @@ impl From<Refusal> for Failure {
                 "a request with another body used this `Idempotency-Key`; choose a new key",
             ),
             Refusal::OverQuota { more, quota } => Self::over_quota(more, &quota),
+            Refusal::NameTaken(what) => Self::new(
+                Code::NameTaken,
+                format!("another {what} has this name; choose another one"),
+            ),
+            Refusal::Mint(why) => mint_refused(&why),
+            Refusal::LastOwner => Self::new(
+                Code::LastOwner,
+                "make another token that can make tokens first (`trueup token create NAME --role owner`)",
+            ),
             Refusal::Store(error) => error.into(),
         }
+    }
+}
+
+/// What was too much about a token, and what would do.
+fn mint_refused(why: &MintRefused) -> Failure {
+    let names = |all: &[Permission]| {
+        all.iter().map(|one| format!("`{}`", one.as_str())).collect::<Vec<_>>().join(", ")
+    };
+    let breach = |field: &str, message: String| {
+        Failure::invalid(vec![Breach { field: field.to_owned(), message }])
+    };
+    match why {
+        MintRefused::Role => Failure::new(
+            Code::Forbidden,
+            "a token never makes one with a higher role than its own; ask somebody who has it",
+        ),
+        MintRefused::NotInRole(some) => breach(
+            "permissions",
+            format!("{} is not in that role; choose a higher role or leave it out", names(some)),
+        ),
+        MintRefused::Permissions(some) => Failure::new(
+            Code::Forbidden,
+            format!("this token does not have {} itself; name fewer in `permissions`", names(some)),
+        ),
+        MintRefused::Outlives(end) => Failure::new(
+            Code::Forbidden,
+            format!("this token ends at {end}, so none that it makes may end later"),
+        ),
+        MintRefused::Past => breach("expires_at", "is in the past; name a time to come".to_owned()),
     }
 }
 
@@ -121,8 +166,11 @@ impl IntoResponse for Failure {
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        if status == StatusCode::SERVICE_UNAVAILABLE {
+        if matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
+        }
+        if status == StatusCode::TOO_MANY_REQUESTS {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
         if status == StatusCode::UNAUTHORIZED {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));

@@ -47,6 +47,10 @@ pub(crate) async fn quota_put(
     if !negative.is_empty() {
         return Err(Failure::invalid(negative));
     }
-    let (quota, _changed) = door.app.put_quota(caller.org, limit).await?;
+    let now = door.clock.now();
+    let (quota, changed) = door.app.put_quota(caller.org, limit, &caller.asker(), now).await?;
+    if changed {
+        door.signals.event();
+    }
     Ok(Json(view::quota(&quota)))
 }

@@ -47,10 +47,10 @@ pub(crate) async fn service_secret_list(
 }
 
 /// Sets a secret for all services of a project; each of them gets a new generation.
-#[utoipa::path(put, path = "/v1/projects/{project}/secrets/{name}", operation_id = "secret_put",
+#[utoipa::path(put, path = "/v1/projects/{project}/secrets/{secret}", operation_id = "secret_put",
     tag = "secrets",
     params(("project" = String, Path, description = "name or id"),
-           ("name" = String, Path, description = "as containers call it")),
+           ("secret" = String, Path, description = "as containers call it")),
     request_body = SecretBody,
     responses((status = 202, description = "accepted", body = Secret),
               (status = "4XX", body = Problem)))]
@@ -64,11 +64,11 @@ pub(crate) async fn secret_put(
 }
 
 /// Sets a secret for one service, which gets a new generation.
-#[utoipa::path(put, path = "/v1/projects/{project}/services/{service}/secrets/{name}",
+#[utoipa::path(put, path = "/v1/projects/{project}/services/{service}/secrets/{secret}",
     operation_id = "service_secret_put", tag = "secrets",
     params(("project" = String, Path, description = "name or id"),
            ("service" = String, Path, description = "name or id"),
-           ("name" = String, Path, description = "as containers call it")),
+           ("secret" = String, Path, description = "as containers call it")),
     request_body = SecretBody,
     responses((status = 202, description = "accepted", body = Secret),
               (status = "4XX", body = Problem)))]
@@ -82,10 +82,10 @@ pub(crate) async fn service_secret_put(
 }
 
 /// Takes a project's secret away.
-#[utoipa::path(delete, path = "/v1/projects/{project}/secrets/{name}",
+#[utoipa::path(delete, path = "/v1/projects/{project}/secrets/{secret}",
     operation_id = "secret_delete", tag = "secrets",
     params(("project" = String, Path, description = "name or id"),
-           ("name" = String, Path, description = "as containers call it")),
+           ("secret" = String, Path, description = "as containers call it")),
     responses((status = 202, description = "accepted"), (status = "4XX", body = Problem)))]
 pub(crate) async fn secret_delete(
     State(door): State<Door>,
@@ -96,11 +96,11 @@ pub(crate) async fn secret_delete(
 }
 
 /// Takes a service's secret away.
-#[utoipa::path(delete, path = "/v1/projects/{project}/services/{service}/secrets/{name}",
+#[utoipa::path(delete, path = "/v1/projects/{project}/services/{service}/secrets/{secret}",
     operation_id = "service_secret_delete", tag = "secrets",
     params(("project" = String, Path, description = "name or id"),
            ("service" = String, Path, description = "name or id"),
-           ("name" = String, Path, description = "as containers call it")),
+           ("secret" = String, Path, description = "as containers call it")),
     responses((status = 202, description = "accepted"), (status = "4XX", body = Problem)))]
 pub(crate) async fn service_secret_delete(
     State(door): State<Door>,

@@ -6,6 +6,8 @@ use axum::middleware::Next;
 use axum::response::Response;
 use tracing::Instrument;
 
+use crate::leak;
+
 tokio::task_local! {
     static TRACE: String;
 }
@@ -20,7 +22,7 @@ pub(crate) async fn traced(request: Request, next: Next) -> Response {
     let given = request.headers().get("traceparent").and_then(|value| value.to_str().ok());
     let trace = given.and_then(trace_id).unwrap_or_else(new_trace);
     let span = tracing::info_span!(
-        "request", trace = %trace, method = %request.method(), path = %request.uri().path());
+        "request", trace = %trace, method = %request.method(), path = %leak::shown(request.uri()));
     let work = async {
         let response = next.run(request).await;
         tracing::debug!(status = response.status().as_u16(), "answered");

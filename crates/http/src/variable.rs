@@ -45,10 +45,10 @@ pub(crate) async fn service_variable_list(
 }
 
 /// Sets a variable for all services of a project; each of them gets a new generation.
-#[utoipa::path(put, path = "/v1/projects/{project}/variables/{name}", operation_id = "variable_put",
+#[utoipa::path(put, path = "/v1/projects/{project}/variables/{variable}", operation_id = "variable_put",
     tag = "variables",
     params(("project" = String, Path, description = "name or id"),
-           ("name" = String, Path, description = "as containers call it")),
+           ("variable" = String, Path, description = "as containers call it")),
     request_body = VariableBody,
     responses((status = 200, description = "unchanged", body = Variable),
               (status = 202, description = "accepted", body = Variable),
@@ -63,11 +63,11 @@ pub(crate) async fn variable_put(
 }
 
 /// Sets a variable for one service, which gets a new generation.
-#[utoipa::path(put, path = "/v1/projects/{project}/services/{service}/variables/{name}",
+#[utoipa::path(put, path = "/v1/projects/{project}/services/{service}/variables/{variable}",
     operation_id = "service_variable_put", tag = "variables",
     params(("project" = String, Path, description = "name or id"),
            ("service" = String, Path, description = "name or id"),
-           ("name" = String, Path, description = "as containers call it")),
+           ("variable" = String, Path, description = "as containers call it")),
     request_body = VariableBody,
     responses((status = 200, description = "unchanged", body = Variable),
               (status = 202, description = "accepted", body = Variable),
@@ -82,10 +82,10 @@ pub(crate) async fn service_variable_put(
 }
 
 /// Takes a project's variable away.
-#[utoipa::path(delete, path = "/v1/projects/{project}/variables/{name}",
+#[utoipa::path(delete, path = "/v1/projects/{project}/variables/{variable}",
     operation_id = "variable_delete", tag = "variables",
     params(("project" = String, Path, description = "name or id"),
-           ("name" = String, Path, description = "as containers call it")),
+           ("variable" = String, Path, description = "as containers call it")),
     responses((status = 202, description = "accepted"), (status = "4XX", body = Problem)))]
 pub(crate) async fn variable_delete(
     State(door): State<Door>,
@@ -96,11 +96,11 @@ pub(crate) async fn variable_delete(
 }
 
 /// Takes a service's variable away.
-#[utoipa::path(delete, path = "/v1/projects/{project}/services/{service}/variables/{name}",
+#[utoipa::path(delete, path = "/v1/projects/{project}/services/{service}/variables/{variable}",
     operation_id = "service_variable_delete", tag = "variables",
     params(("project" = String, Path, description = "name or id"),
            ("service" = String, Path, description = "name or id"),
-           ("name" = String, Path, description = "as containers call it")),
+           ("variable" = String, Path, description = "as containers call it")),
     responses((status = 202, description = "accepted"), (status = "4XX", body = Problem)))]
 pub(crate) async fn service_variable_delete(
     State(door): State<Door>,

@@ -4,17 +4,23 @@ use jiff::Timestamp;
 use serde_json::Value;
 use trueup_api::plan::{self as api_plan, Amount};
 use trueup_api::{
-    cluster, event, project, quota as api_quota, release as api_release, service, template,
+    cluster, event, org, project, quota as api_quota, release as api_release, service, template,
+    token,
 };
 use trueup_model::cluster::{Reachability, is_stale};
+use trueup_model::event::{wire_source, wire_type};
 use trueup_model::money::Money;
+use trueup_model::org::Org;
 use trueup_model::plan::Plan;
 use trueup_model::quota::{Amounts, Quota};
 use trueup_model::release::Release;
 use trueup_model::template::Template;
+use trueup_rules::access::granted;
 use trueup_rules::cost;
 use trueup_rules::status::{aged, reconciliation};
-use trueup_store::{ClusterRow, ProjectRow, SealedEvent, ServiceDetail, ServiceRow};
+use trueup_store::{
+    ClusterRow, Minted, ProjectRow, SealedEvent, ServiceDetail, ServiceRow, TokenRow,
+};
 
 /// The text of an enum as it stands on the wire.
 pub(crate) fn word<T: serde::Serialize>(value: &T) -> String {
@@ -185,13 +191,40 @@ pub(crate) fn event(event: &SealedEvent) -> event::CloudEvent {
     event::CloudEvent {
         specversion: "1.0".to_owned(),
         id: event.id.to_string(),
-        source: format!("/trueup/{}", event.source),
-        kind: format!("dev.trueup.{}.v{}", event.kind, event.version),
+        source: wire_source(&event.source),
+        kind: wire_type(&event.kind, event.version),
         subject: event.unit.to_string(),
         time: event.at,
         datacontenttype: "application/json".to_owned(),
         sequence: event.position.to_string(),
         generation: event.generation,
+        orgid: event.org.to_string(),
+        traceid: event.trace.clone(),
+        causeid: event.cause.map(|cause| cause.to_string()),
+        hash: event.hash.to_string(),
         data: event.body.clone(),
     }
+}
+
+pub(crate) fn org(org: &Org) -> org::Org {
+    org::Org { id: org.id.to_string(), name: org.name.clone(), created_at: org.created_at }
+}
+
+pub(crate) fn token(row: &TokenRow) -> token::Token {
+    let permissions = granted(row.role, row.permissions.as_ref());
+    token::Token {
+        id: row.id.to_string(),
+        name: row.name.clone(),
+        role: row.role.as_str().to_owned(),
+        permissions: permissions.iter().map(|one| one.as_str().to_owned()).collect(),
+        created_at: row.created_at,
+        expires_at: row.expires_at,
+        last_used_at: row.used_at,
+    }
+}
+
+/// The one place where a token's secret is put into an answer.
+pub(crate) fn new_token(minted: &Minted) -> token::NewToken {
+    let secret = minted.text.as_ref().map(|text| text.reveal().to_owned());
+    token::NewToken { token: token(&minted.row), secret }
 }

@@ -3,9 +3,12 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::id::{EventId, OrgId};
+use crate::id::{EventId, OrgId, TokenId};
 use crate::key::ResourceKey;
+use crate::name::Name;
 use crate::order::Unit;
+use crate::principal::Role;
+use crate::quota::Amounts;
 use crate::status::{Health, Phase};
 
 /// Who or what an event comes from.
@@ -54,6 +57,20 @@ pub struct NewEvent {
     pub fact: Fact,
     /// The trace that caused it.
     pub trace: Option<String>,
+    /// The event that caused it, where one did.
+    pub cause: Option<EventId>,
+}
+
+/// How a source reads outside of the database: the CloudEvents `source`.
+#[must_use]
+pub fn wire_source(source: &str) -> String {
+    format!("/trueup/{source}")
+}
+
+/// How a type and its version read outside of the database: the CloudEvents `type`.
+#[must_use]
+pub fn wire_type(kind: &str, version: i32) -> String {
+    format!("dev.trueup.{kind}.v{version}")
 }
 
 /// What happened. Tagged by type, so that a reader can skip what it does not know.
@@ -72,6 +89,8 @@ pub enum Fact {
         #[serde(default)]
         action: String,
     },
+    /// The loop has begun to make the generation true, or true again.
+    ReconcileStarted {},
     /// Reality carries the generation.
     ReconcileSucceeded {},
     /// The cluster refused or broke.
@@ -104,7 +123,21 @@ pub enum Fact {
         /// Which.
         key: ResourceKey,
     },
-    /// Somebody else changed an owned object; it was put right.
+    /// Somebody else changed an owned object.
+    ResourceModifiedExternally {
+        /// Which.
+        key: ResourceKey,
+        /// The first field that differed.
+        field: String,
+    },
+    /// An owned object is not as it was promised, and nothing newer was.
+    DriftDetected {
+        /// Which.
+        key: ResourceKey,
+        /// The first field that differs.
+        field: String,
+    },
+    /// An owned object that had drifted was put right.
     DriftReverted {
         /// Which.
         key: ResourceKey,
@@ -124,6 +157,49 @@ pub enum Fact {
     AbsenceVerified {
         /// How many keys were proved absent.
         keys: usize,
+    },
+    /// An org was made.
+    OrgCreated {
+        /// What it is called.
+        name: String,
+        /// Who asked.
+        principal: String,
+    },
+    /// A token was made.
+    TokenCreated {
+        /// Which.
+        token: TokenId,
+        /// What it is called.
+        name: String,
+        /// What it may do.
+        role: Role,
+        /// Who asked.
+        principal: String,
+    },
+    /// A token was revoked.
+    TokenRevoked {
+        /// Which.
+        token: TokenId,
+        /// What it was called.
+        name: String,
+        /// Who asked.
+        principal: String,
+    },
+    /// A plan is sold, or sold otherwise.
+    PlanChanged {
+        /// Which.
+        plan: Name,
+        /// Whether it is no longer sold.
+        retired: bool,
+        /// Who asked.
+        principal: String,
+    },
+    /// The org may have more or less than before.
+    QuotaChanged {
+        /// The most it may have now.
+        limit: Amounts,
+        /// Who asked.
+        principal: String,
     },
     /// A port of the cluster was promised to a service, or led elsewhere.
     EndpointOpened {
@@ -190,6 +266,7 @@ impl Fact {
         match self {
             Self::ProjectQueued {} => "ProjectQueued",
             Self::ServiceQueued { .. } => "ServiceQueued",
+            Self::ReconcileStarted {} => "ReconcileStarted",
             Self::ReconcileSucceeded {} => "ReconcileSucceeded",
             Self::ReconcileFailed { .. } => "ReconcileFailed",
             Self::ReconcileDeferred { .. } => "ReconcileDeferred",
@@ -197,9 +274,16 @@ impl Fact {
             Self::ResourceUpdated { .. } => "ResourceUpdated",
             Self::ResourceRemoved { .. } => "ResourceRemoved",
             Self::ResourceDeletedExternally { .. } => "ResourceDeletedExternally",
+            Self::ResourceModifiedExternally { .. } => "ResourceModifiedExternally",
+            Self::DriftDetected { .. } => "DriftDetected",
             Self::DriftReverted { .. } => "DriftReverted",
             Self::ServicePhaseChanged { .. } => "ServicePhaseChanged",
             Self::AbsenceVerified { .. } => "AbsenceVerified",
+            Self::OrgCreated { .. } => "OrgCreated",
+            Self::TokenCreated { .. } => "TokenCreated",
+            Self::TokenRevoked { .. } => "TokenRevoked",
+            Self::PlanChanged { .. } => "PlanChanged",
+            Self::QuotaChanged { .. } => "QuotaChanged",
             Self::EndpointOpened { .. } => "EndpointOpened",
             Self::EndpointClosed { .. } => "EndpointClosed",
             Self::VariableSet { .. } => "VariableSet",

@@ -21,6 +21,8 @@ pub enum Unit {
     Project(ProjectId),
     /// A service.
     Service(ServiceId),
+    /// An org itself: events are about it, no wake and no order ever is.
+    Org(OrgId),
 }
 
 impl Unit {
@@ -30,6 +32,7 @@ impl Unit {
         match self {
             Self::Project(_) => "project",
             Self::Service(_) => "service",
+            Self::Org(_) => "org",
         }
     }
 }
@@ -39,6 +42,7 @@ impl fmt::Display for Unit {
         match self {
             Self::Project(id) => id.fmt(f),
             Self::Service(id) => id.fmt(f),
+            Self::Org(id) => id.fmt(f),
         }
     }
 }

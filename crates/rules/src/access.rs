@@ -1,7 +1,12 @@
-//! Who may do what: one function, asked before anything is read or recorded.
+//! Who may do what: one function, asked before anything is read or recorded; and one more for the
+//! only right that makes rights.
 
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
 use trueup_model::id::OrgId;
 use trueup_model::principal::{Permission, Principal, Role};
+use trueup_model::token::Mint;
 
 /// Whether a principal may do this in this org.
 ///
@@ -12,10 +17,19 @@ pub fn allows(principal: &Principal, org: OrgId, permission: Permission) -> bool
         Role::Operator => true,
         Role::Viewer | Role::Developer | Role::Owner => principal.org == Some(org),
     };
-    in_org && principal.role >= least_role(permission)
+    in_org && granted(principal.role, principal.permissions.as_ref()).contains(&permission)
 }
 
-const fn least_role(permission: Permission) -> Role {
+/// What a role includes, or what is left of it where a token was narrowed.
+#[must_use]
+pub fn granted(role: Role, narrowed: Option<&BTreeSet<Permission>>) -> BTreeSet<Permission> {
+    let included = Permission::ALL.into_iter().filter(|permission| role >= least_role(*permission));
+    included.filter(|permission| narrowed.is_none_or(|only| only.contains(permission))).collect()
+}
+
+/// The least role that includes a permission.
+#[must_use]
+pub const fn least_role(permission: Permission) -> Role {
     match permission {
         Permission::Read => Role::Viewer,
         Permission::ManageServices | Permission::ManageSecrets => Role::Developer,
@@ -24,10 +38,92 @@ const fn least_role(permission: Permission) -> Role {
     }
 }
 
+/// Why a token is not made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MintRefused {
+    /// The role is above the maker's own.
+    Role,
+    /// These permissions are not in its role: nobody would have them.
+    NotInRole(Vec<Permission>),
+    /// The maker does not have these itself.
+    Permissions(Vec<Permission>),
+    /// It would live longer than its maker.
+    Outlives(Timestamp),
+    /// It would be over before it began.
+    Past,
+}
+
+/// Whether a maker may make this token: never more than it has itself, and never for longer.
+///
+/// Answers with the token as it shall be: one that says nothing of its end gets its maker's.
+///
+/// # Errors
+/// [`MintRefused`] says what was too much.
+pub fn may_mint(maker: &Principal, wanted: Mint, now: Timestamp) -> Result<Mint, MintRefused> {
+    if wanted.role > maker.role {
+        return Err(MintRefused::Role);
+    }
+    let own = granted(maker.role, maker.permissions.as_ref());
+    let given = granted(wanted.role, wanted.permissions.as_ref());
+    let asked = wanted.permissions.clone().unwrap_or_default();
+    let not_in_role: Vec<Permission> = asked.difference(&given).copied().collect();
+    if !not_in_role.is_empty() {
+        return Err(MintRefused::NotInRole(not_in_role));
+    }
+    let too_much: Vec<Permission> = given.difference(&own).copied().collect();
+    if !too_much.is_empty() {
+        return Err(MintRefused::Permissions(too_much));
+    }
+    let expires_at = wanted.expires_at.or(maker.expires_at);
+    match (expires_at, maker.expires_at) {
+        (Some(end), _) if end <= now => Err(MintRefused::Past),
+        (Some(end), Some(own)) if end > own => Err(MintRefused::Outlives(own)),
+        (Some(_) | None, Some(_) | None) => Ok(Mint { expires_at, ..wanted }),
+    }
+}
+
+/// What counts about a token when another one is to be revoked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Key {
+    /// Its role.
+    pub role: Role,
+    /// The only permissions it has of its role.
+    pub permissions: Option<BTreeSet<Permission>>,
+    /// When it ends.
+    pub expires_at: Option<Timestamp>,
+}
+
+impl Key {
+    /// Whether it can make tokens now, and so let others in.
+    fn opens(&self, now: Timestamp) -> bool {
+        let lives = self.expires_at.is_none_or(|end| end > now);
+        lives && granted(self.role, self.permissions.as_ref()).contains(&Permission::ManageTokens)
+    }
+}
+
+/// Whether a token may be revoked: somebody must be left who can let others in.
+///
+/// An operator may revoke an org's last key, because it can make a new one; nobody may revoke the
+/// last operator.
+#[must_use]
+pub fn may_revoke(
+    asker: &Principal,
+    target: &Key,
+    mut others: impl Iterator<Item = Key>,
+    now: Timestamp,
+) -> bool {
+    let from_above = asker.role == Role::Operator && target.role != Role::Operator;
+    from_above || !target.opens(now) || others.any(|other| other.opens(now))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use trueup_model::id::TokenId;
+
+    use Permission::{
+        ManagePlatform, ManageProjects, ManageSecrets, ManageServices, ManageTokens, Read,
+    };
 
     fn principal(role: Role, org: Option<u128>) -> Principal {
         Principal {
@@ -35,14 +131,26 @@ mod tests {
             name: "somebody".to_owned(),
             role,
             org: org.map(|n| OrgId::from_uuid(uuid::Uuid::from_u128(n))),
+            permissions: None,
+            expires_at: None,
+        }
+    }
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn mint(role: Role, permissions: Option<&[Permission]>, end: Option<i64>) -> Mint {
+        Mint {
+            name: "new".to_owned(),
+            role,
+            permissions: permissions.map(|some| some.iter().copied().collect()),
+            expires_at: end.map(at),
         }
     }
 
     #[test]
     fn each_role_may_do_what_its_row_says() {
-        use Permission::{
-            ManagePlatform, ManageProjects, ManageSecrets, ManageServices, ManageTokens, Read,
-        };
         let here = OrgId::from_uuid(uuid::Uuid::from_u128(1));
         let wants =
             [Read, ManageServices, ManageSecrets, ManageProjects, ManageTokens, ManagePlatform];
@@ -61,5 +169,107 @@ mod tests {
         let everything =
             wants.map(|permission| allows(&principal(Role::Operator, None), here, permission));
         assert_eq!(everything, [true; 6]);
+    }
+
+    #[test]
+    fn a_narrowed_token_has_what_is_named_and_no_more_than_its_role() {
+        let here = OrgId::from_uuid(uuid::Uuid::from_u128(1));
+        let only = BTreeSet::from([Read, ManagePlatform]);
+        let narrow = Principal { permissions: Some(only), ..principal(Role::Owner, Some(1)) };
+        let allowed: Vec<Permission> =
+            Permission::ALL.into_iter().filter(|wanted| allows(&narrow, here, *wanted)).collect();
+        assert_eq!(allowed, [Read]);
+    }
+
+    /// Every maker against every wish: what is made never has more than its maker, whoever that is.
+    #[test]
+    fn nobody_makes_more_than_they_have() {
+        let sets: Vec<Option<BTreeSet<Permission>>> = (0..64_u32)
+            .map(|bits| {
+                let chosen = (0..).zip(Permission::ALL).filter(|(bit, _)| bits & (1 << bit) != 0);
+                Some(chosen.map(|(_, permission)| permission).collect())
+            })
+            .chain([None])
+            .collect();
+        let mut made = 0;
+        for maker_role in Role::ALL {
+            for maker_set in &sets {
+                let maker = Principal {
+                    permissions: maker_set.clone(),
+                    expires_at: Some(at(100)),
+                    ..principal(maker_role, Some(1))
+                };
+                for role in Role::ALL {
+                    for (permissions, end) in
+                        sets.iter().zip([None, Some(99), Some(100)].into_iter().cycle())
+                    {
+                        let wanted =
+                            Mint { permissions: permissions.clone(), ..mint(role, None, end) };
+                        let Ok(token) = may_mint(&maker, wanted, at(1)) else { continue };
+                        made += 1;
+                        let has = granted(token.role, token.permissions.as_ref());
+                        assert!(has.is_subset(&granted(maker.role, maker.permissions.as_ref())));
+                        assert!(token.role <= maker.role);
+                        assert!(token.expires_at.is_some_and(|end| end <= at(100)));
+                    }
+                }
+            }
+        }
+        assert!(made > 1000, "{made} tokens were made");
+    }
+
+    #[test]
+    fn a_refusal_says_what_was_too_much() {
+        let owner = Principal { expires_at: Some(at(100)), ..principal(Role::Owner, Some(1)) };
+        let narrow = Principal {
+            permissions: Some(BTreeSet::from([Read, ManageTokens])),
+            ..principal(Role::Owner, Some(1))
+        };
+        let try_it = |maker: &Principal, wanted| may_mint(maker, wanted, at(10));
+        assert_eq!(try_it(&owner, mint(Role::Operator, None, None)), Err(MintRefused::Role));
+        assert_eq!(
+            try_it(&owner, mint(Role::Viewer, Some(&[Read, ManageServices]), None)),
+            Err(MintRefused::NotInRole(vec![ManageServices]))
+        );
+        assert_eq!(
+            try_it(&narrow, mint(Role::Developer, None, None)),
+            Err(MintRefused::Permissions(vec![ManageServices, ManageSecrets]))
+        );
+        assert_eq!(
+            try_it(&owner, mint(Role::Viewer, None, Some(101))),
+            Err(MintRefused::Outlives(at(100)))
+        );
+        assert_eq!(try_it(&owner, mint(Role::Viewer, None, Some(10))), Err(MintRefused::Past));
+        let inherited = try_it(&owner, mint(Role::Viewer, None, None)).unwrap();
+        assert_eq!(inherited.expires_at, Some(at(100)));
+        let endless = try_it(&narrow, mint(Role::Viewer, None, None)).unwrap();
+        assert_eq!(endless.expires_at, None);
+    }
+    #[test]
+    fn somebody_is_always_left_who_can_let_others_in() {
+        let key = |role, permissions: Option<&[Permission]>, end: Option<i64>| Key {
+            role,
+            permissions: permissions.map(|some| some.iter().copied().collect()),
+            expires_at: end.map(at),
+        };
+        let owner = principal(Role::Owner, Some(1));
+        let operator = principal(Role::Operator, None);
+        let full = key(Role::Owner, None, None);
+        let table = [
+            (&owner, full.clone(), vec![], false),
+            (&owner, full.clone(), vec![full.clone()], true),
+            (&owner, full.clone(), vec![key(Role::Owner, Some(&[Read]), None)], false),
+            (&owner, full.clone(), vec![key(Role::Owner, None, Some(10))], false),
+            (&owner, full.clone(), vec![key(Role::Owner, None, Some(11))], true),
+            (&owner, full.clone(), vec![key(Role::Developer, None, None)], false),
+            (&owner, key(Role::Viewer, None, None), vec![], true),
+            (&owner, key(Role::Owner, Some(&[Read]), None), vec![], true),
+            (&operator, full, vec![], true),
+            (&operator, key(Role::Operator, None, None), vec![], false),
+        ];
+        for (asker, target, others, expected) in table {
+            let told = format!("{asker:?} {target:?} {others:?}");
+            assert_eq!(may_revoke(asker, &target, others.into_iter(), at(10)), expected, "{told}");
+        }
     }
 }

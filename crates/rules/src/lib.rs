@@ -2,15 +2,18 @@
 //!
 //! `admit` decides whether an ask becomes a promise, `render` what the promise looks like in
 //! Kubernetes, `plan` what is left to do, `observe` what the evidence says, `status` what people
-//! see, `access` who may do what.
+//! see, `facts` what the event log is told, `access` who may do what. `chain` makes that log hard to
+//! rewrite.
 #![deny(clippy::wildcard_enum_match_arm, clippy::float_arithmetic)]
 
 pub mod access;
 pub mod action;
 pub mod admit;
+pub mod chain;
 pub mod cost;
 pub mod diff;
 pub mod envelope;
+pub mod facts;
 pub mod names;
 pub mod observe;
 pub mod plan;

@@ -91,7 +91,7 @@ create table endpoints (
     foreign key (org_id, service_id) references services (org_id, id),
     foreign key (cluster_id, node_port) references endpoint_ports (cluster_id, port)
 );
-create unique index endpoints_name_key on endpoints (service_id, name) where deleted_at is null;
+create unique index endpoints_name_key on endpoints (org_id, service_id, name) where deleted_at is null;
 -- A port is not given to the next one before the last one is seen to be gone.
 create unique index endpoints_port_key on endpoints (cluster_id, node_port) where released_at is null;
 create index endpoints_by_service on endpoints (service_id) where released_at is null;

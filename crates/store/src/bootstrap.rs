@@ -7,12 +7,14 @@ use sqlx::migrate::{Migration, MigrationType, Migrator};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection, PgConnection, SqlSafeStr};
 
-use crate::Error;
+use crate::{Error, backfill};
 
 /// Numbered, forward only. Listed by hand: the macro would pull in the compile-time query checker.
 const MIGRATIONS: &[(i64, &str, &str)] = &[
     (1, "skeleton", include_str!("../migrations/0001_skeleton.sql")),
     (2, "door", include_str!("../migrations/0002_door.sql")),
+    (3, "events", include_str!("../migrations/0003_events.sql")),
+    (4, "access", include_str!("../migrations/0004_access.sql")),
     (6, "secrets", include_str!("../migrations/0006_secrets.sql")),
 ];
 
@@ -74,6 +76,8 @@ pub async fn bootstrap(
         admin.clone().username("trueup_owner").password(&passwords.owner).database(database);
     let pool = PgPoolOptions::new().max_connections(1).connect_with(owner).await?;
     migrator().run(&pool).await.map_err(Error::Migrate)?;
+    backfill::hash_seals(&pool).await?;
+    backfill::restamp_queue(&pool).await?;
     pool.close().await;
     connection.close().await?;
 

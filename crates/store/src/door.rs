@@ -12,6 +12,7 @@ mod variable;
 
 use trueup_model::principal::Principal;
 use trueup_model::quota::{Amounts, Quota};
+use trueup_rules::access::MintRefused;
 use trueup_rules::admit::Refused;
 use trueup_rules::envelope::EnvelopeError;
 
@@ -84,6 +85,15 @@ pub enum Refusal {
         /// What the org may have and has.
         quota: Quota,
     },
+    /// Something else has this name.
+    #[error("another {0} has this name")]
+    NameTaken(&'static str),
+    /// A token would have more than its maker.
+    #[error("the asker may not make this token")]
+    Mint(MintRefused),
+    /// Nobody would be left who can make tokens.
+    #[error("it is the last token that can make tokens")]
+    LastOwner,
     /// The database failed.
     #[error(transparent)]
     Store(#[from] Error),

@@ -34,6 +34,13 @@ impl Error {
         Self::Corrupt { what, source: Box::new(source) }
     }
 
+    /// Whether a text cannot be stored at all: it has a zero in it, or is no text.
+    #[must_use]
+    pub fn is_about_text(&self) -> bool {
+        let Self::Database(sqlx::Error::Database(error)) = self else { return false };
+        error.code().is_some_and(|code| matches!(&*code, "22021" | "22P05"))
+    }
+
     /// Whether somebody else was at the same thing at the same moment, so that trying again helps:
     /// a name that was taken meanwhile, a deadlock, a serialization failure.
     pub(crate) fn is_race(&self) -> bool {

@@ -1,16 +1,23 @@
 //! Events: recorded in the transaction of their cause, read only once sealed.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde_json::Value;
 use sqlx::types::Json;
-use trueup_model::event::NewEvent;
+use sqlx::{FromRow, Postgres, QueryBuilder};
+use trueup_model::event::{Fact, NewEvent, Source, wire_source, wire_type};
 use trueup_model::id::{EventId, OrgId};
 use trueup_model::order::Unit;
+use trueup_rules::chain::{Content, Hash};
 use uuid::Uuid;
 
 use crate::clock::sql;
+use crate::door::Asker;
+use crate::mint::mint;
 use crate::pool::Tx;
 use crate::row::{json, unit, unit_uuid};
+use crate::seal::stored;
 use crate::{App, Error};
 
 /// An event with its place in the order.
@@ -18,8 +25,12 @@ use crate::{App, Error};
 pub struct SealedEvent {
     /// Its place in its org's order, without gaps.
     pub position: i64,
+    /// The hash of it and of everything before it.
+    pub hash: Hash,
     /// Its id.
     pub id: EventId,
+    /// The tenant.
+    pub org: OrgId,
     /// Who or what it comes from.
     pub source: String,
     /// Its type.
@@ -32,8 +43,41 @@ pub struct SealedEvent {
     pub generation: i64,
     /// When it happened.
     pub at: Timestamp,
+    /// The trace it belongs to.
+    pub trace: Option<String>,
+    /// The event that caused it.
+    pub cause: Option<EventId>,
     /// The fact.
     pub body: Value,
+}
+
+/// Which sealed events to read.
+#[derive(Debug, Clone, Default)]
+pub struct EventQuery {
+    /// Only those of this unit.
+    pub of: Option<Unit>,
+    /// Only those of this type.
+    pub kind: Option<String>,
+    /// Only those that speak of this generation.
+    pub generation: Option<i64>,
+    /// Only those after this position.
+    pub after: Option<i64>,
+    /// Only those before this position.
+    pub before: Option<i64>,
+    /// In which order.
+    pub order: EventOrder,
+    /// At most so many.
+    pub limit: i64,
+}
+
+/// From which end to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum EventOrder {
+    /// As they happened.
+    #[default]
+    OldestFirst,
+    /// The newest first.
+    NewestFirst,
 }
 
 /// Writes events and queues them for the sealer.
@@ -45,9 +89,9 @@ pub(crate) async fn record(tx: &mut Tx, events: &[NewEvent]) -> Result<(), Error
     let orgs: Vec<Uuid> = events.iter().map(|event| event.org.uuid()).collect();
     let units: Vec<Uuid> = events.iter().map(|event| unit_uuid(event.unit)).collect();
     sqlx::query(
-        "insert into events (id, org_id, source, type, unit_kind, unit_id, generation, at, trace, body)
+        "insert into events (id, org_id, source, type, unit_kind, unit_id, generation, at, trace, cause, body)
          select * from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::uuid[],
-                              $7::bigint[], $8::timestamptz[], $9::text[], $10::jsonb[])",
+                              $7::bigint[], $8::timestamptz[], $9::text[], $10::uuid[], $11::jsonb[])",
     )
     .bind(&ids)
     .bind(&orgs)
@@ -58,6 +102,7 @@ pub(crate) async fn record(tx: &mut Tx, events: &[NewEvent]) -> Result<(), Error
     .bind(events.iter().map(|event| event.generation).collect::<Vec<_>>())
     .bind(events.iter().map(|event| sql(event.at)).collect::<Vec<_>>())
     .bind(events.iter().map(|event| event.trace.clone()).collect::<Vec<_>>())
+    .bind(events.iter().map(|event| event.cause.map(EventId::uuid)).collect::<Vec<_>>())
     .bind(events.iter().map(|event| json(&event.fact)).collect::<Vec<_>>())
     .execute(&mut **tx)
     .await?;
@@ -73,35 +118,159 @@ pub(crate) async fn record(tx: &mut Tx, events: &[NewEvent]) -> Result<(), Error
     Ok(())
 }
 
-type Columns =
-    (i64, Uuid, String, String, i32, String, Uuid, i64, jiff_sqlx::Timestamp, Json<Value>);
+/// With which event, and on which trace, somebody asked for each of these generations.
+pub(crate) async fn asks(
+    tx: &mut Tx,
+    of: &[(Unit, i64)],
+) -> Result<BTreeMap<(Unit, i64), (EventId, Option<String>)>, Error> {
+    if of.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let rows: Vec<(String, Uuid, i64, Uuid, Option<String>)> = sqlx::query_as(
+        "select distinct on (e.unit_id, e.generation) e.unit_kind, e.unit_id, e.generation, e.id, e.trace
+         from unnest($1::uuid[], $2::bigint[]) as a (unit_id, generation)
+         join events e on e.unit_id = a.unit_id and e.generation = a.generation and e.source = 'user'
+         order by e.unit_id, e.generation, e.id",
+    )
+    .bind(of.iter().map(|(unit, _)| unit_uuid(*unit)).collect::<Vec<_>>())
+    .bind(of.iter().map(|(_, generation)| *generation).collect::<Vec<_>>())
+    .fetch_all(&mut **tx)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|(kind, id, generation, event, trace)| {
+            ((unit(&kind, id), generation), (EventId::from_uuid(event), trace))
+        })
+        .collect())
+}
+
+/// The columns of an event that a reader is shown; the table is `e`.
+pub(crate) const SHOWN: &str = "e.id, e.source, e.type, e.version, e.unit_kind, e.unit_id, e.generation, e.at, e.trace, e.cause, e.body";
+
+/// A row of [`SHOWN`].
+#[derive(FromRow)]
+pub(crate) struct Shown {
+    id: Uuid,
+    source: String,
+    pub(crate) r#type: String,
+    version: i32,
+    unit_kind: String,
+    pub(crate) unit_id: Uuid,
+    pub(crate) generation: i64,
+    at: jiff_sqlx::Timestamp,
+    trace: Option<String>,
+    cause: Option<Uuid>,
+    body: Json<Value>,
+}
+
+/// A row of seal and event.
+#[derive(FromRow)]
+struct Columns {
+    org_id: Uuid,
+    position: i64,
+    hash: Vec<u8>,
+    #[sqlx(flatten)]
+    shown: Shown,
+}
+
+impl Shown {
+    /// The hash it has at this place.
+    pub(crate) fn link(&self, previous: &Hash, org: OrgId, position: i64) -> Hash {
+        let subject = unit(&self.unit_kind, self.unit_id).to_string();
+        let cause = self.cause.map(|cause| EventId::from_uuid(cause).to_string());
+        let content = Content {
+            id: &EventId::from_uuid(self.id).to_string(),
+            source: &wire_source(&self.source),
+            kind: &wire_type(&self.r#type, self.version),
+            subject: &subject,
+            generation: self.generation,
+            time: self.at.to_jiff(),
+            trace: self.trace.as_deref(),
+            cause: cause.as_deref(),
+            data: &self.body.0,
+        };
+        trueup_rules::chain::link(previous, org, position, &content)
+    }
+}
+
+/// A fact about the org itself.
+pub(crate) async fn record_of_org(
+    tx: &mut Tx,
+    org: OrgId,
+    fact: Fact,
+    asker: &Asker<'_>,
+    now: Timestamp,
+) -> Result<(), Error> {
+    let unit = Unit::Org(org);
+    let trace = asker.trace.clone();
+    let id = mint(now);
+    let new = NewEvent {
+        id,
+        org,
+        source: Source::User,
+        unit,
+        generation: 0,
+        at: now,
+        fact,
+        trace,
+        cause: None,
+    };
+    record(tx, &[new]).await
+}
 
 impl App {
-    /// Sealed events of an org after a position, of one unit or of all.
+    /// Sealed events of an org.
     ///
     /// # Errors
     /// The database cannot be reached.
     pub async fn list_events(
         &self,
         org: OrgId,
-        of: Option<Unit>,
-        after: i64,
-        limit: i64,
+        query: &EventQuery,
     ) -> Result<Vec<SealedEvent>, Error> {
         let mut tx = self.begin(org).await?;
-        let rows: Vec<Columns> = sqlx::query_as(
-            "select s.position, e.id, e.source, e.type, e.version, e.unit_kind, e.unit_id, e.generation,
-                    e.at, e.body
-             from event_seals s join events e on e.id = s.event_id
-             where s.org_id = trueup_org() and s.position > $1 and ($2::uuid is null or s.unit_id = $2)
-             order by s.position limit $3",
+        // Only the conditions that are asked for: a plan for all of them at once can use no index.
+        let mut statement = QueryBuilder::<Postgres>::new("select s.org_id, s.position, s.hash, ");
+        statement
+            .push(SHOWN)
+            .push(" from event_seals s join events e on e.id = s.event_id")
+            .push(" where s.org_id = trueup_org()");
+        if let Some(of) = query.of {
+            statement.push(" and s.unit_id = ").push_bind(unit_uuid(of));
+        }
+        if let Some(kind) = &query.kind {
+            statement.push(" and s.type = ").push_bind(kind);
+        }
+        if let Some(generation) = query.generation {
+            statement.push(" and s.generation = ").push_bind(generation);
+        }
+        if let Some(after) = query.after {
+            statement.push(" and s.position > ").push_bind(after);
+        }
+        if let Some(before) = query.before {
+            statement.push(" and s.position < ").push_bind(before);
+        }
+        statement.push(match query.order {
+            EventOrder::OldestFirst => " order by s.position limit ",
+            EventOrder::NewestFirst => " order by s.position desc limit ",
+        });
+        statement.push_bind(query.limit);
+        let rows: Vec<Columns> = statement.build_query_as().fetch_all(&mut *tx).await?;
+        rows.into_iter().map(sealed).collect()
+    }
+
+    /// The position of an org's newest sealed event; 0 where there is none.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn last_position(&self, org: OrgId) -> Result<i64, Error> {
+        let mut tx = self.begin(org).await?;
+        let (last,): (i64,) = sqlx::query_as(
+            "select coalesce(max(position), 0) from event_seals where org_id = trueup_org()",
         )
-        .bind(after)
-        .bind(of.map(unit_uuid))
-        .bind(limit)
-        .fetch_all(&mut *tx)
+        .fetch_one(&mut *tx)
         .await?;
-        Ok(rows.into_iter().map(sealed).collect())
+        Ok(last)
     }
 
     /// The position just before the first event of a unit's generation.
@@ -117,8 +286,8 @@ impl App {
         let mut tx = self.begin(org).await?;
         let (before,): (i64,) = sqlx::query_as(
             "select coalesce(
-                 (select min(s.position) - 1 from event_seals s join events e on e.id = s.event_id
-                  where s.org_id = trueup_org() and s.unit_id = $1 and e.generation >= $2),
+                 (select min(position) - 1 from event_seals
+                  where org_id = trueup_org() and unit_id = $1 and generation >= $2),
                  (select max(position) from event_seals where org_id = trueup_org()),
                  0)",
         )
@@ -130,17 +299,21 @@ impl App {
     }
 }
 
-fn sealed(columns: Columns) -> SealedEvent {
-    let (position, id, source, kind, version, unit_kind, unit_id, generation, at, body) = columns;
-    SealedEvent {
+fn sealed(columns: Columns) -> Result<SealedEvent, Error> {
+    let Columns { org_id, position, hash, shown } = columns;
+    Ok(SealedEvent {
         position,
-        id: EventId::from_uuid(id),
-        source,
-        kind,
-        version,
-        unit: unit(&unit_kind, unit_id),
-        generation,
-        at: at.to_jiff(),
-        body: body.0,
-    }
+        hash: stored(&hash)?,
+        id: EventId::from_uuid(shown.id),
+        org: OrgId::from_uuid(org_id),
+        source: shown.source,
+        kind: shown.r#type,
+        version: shown.version,
+        unit: unit(&shown.unit_kind, shown.unit_id),
+        generation: shown.generation,
+        at: shown.at.to_jiff(),
+        trace: shown.trace,
+        cause: shown.cause.map(EventId::from_uuid),
+        body: shown.body.0,
+    })
 }

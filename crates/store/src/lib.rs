@@ -4,6 +4,7 @@
 //! so no caller can hold a transaction across other I/O. [`App`] answers requests for one org at a
 //! time; [`Worker`] serves the loops. They are different database roles with different rights.
 
+mod backfill;
 mod bootstrap;
 mod clock;
 mod cluster;
@@ -14,6 +15,7 @@ mod event;
 mod lease;
 mod mint;
 mod order;
+mod org;
 mod plan;
 mod pool;
 mod project;
@@ -38,11 +40,14 @@ pub use bootstrap::{RolePasswords, Urls, bootstrap, schema_digest};
 pub use clock::DbClock;
 pub use cluster::{ClusterHolds, ClusterRow};
 pub use error::Error;
-pub use event::SealedEvent;
+pub use event::{EventOrder, EventQuery, SealedEvent};
 pub use lease::Lease;
+pub use mint::new_token;
 pub use pool::{App, Worker};
 pub use project::ProjectRow;
 pub use repeat::Repeat;
+pub use seal::Unsealed;
 pub use service::{Pods, ServiceDetail, ServiceFilter, ServicePosition, ServiceRow};
 pub use setup::{Setup, token_hash};
 pub use signal::Signals;
+pub use token::{Minted, TokenRow};

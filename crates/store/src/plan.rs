@@ -1,15 +1,17 @@
 //! Plans: the same for every org.
 
+use jiff::Timestamp;
 use serde_json::Value;
 use sqlx::types::Json;
-use trueup_model::OrgId;
+use trueup_model::event::Fact;
 use trueup_model::name::Name;
+use trueup_model::org::PLATFORM;
 use trueup_model::plan::Plan;
-use uuid::Uuid;
 
+use crate::door::Asker;
 use crate::pool::Tx;
 use crate::row::{json, read_json};
-use crate::{App, Error};
+use crate::{App, Error, event};
 
 impl App {
     /// Every plan that is sold, and those that were.
@@ -30,8 +32,13 @@ impl App {
     ///
     /// # Errors
     /// The database cannot be reached.
-    pub async fn put_plan(&self, plan: &Plan) -> Result<bool, Error> {
-        let mut tx = self.begin(OrgId::from_uuid(Uuid::nil())).await?;
+    pub async fn put_plan(
+        &self,
+        plan: &Plan,
+        asker: &Asker<'_>,
+        now: Timestamp,
+    ) -> Result<bool, Error> {
+        let mut tx = self.begin(PLATFORM).await?;
         let changed = sqlx::query(
             "insert into plans (name, body, retired) values ($1, $2, $3)
              on conflict (name) do update set body = $2, retired = $3
@@ -42,8 +49,17 @@ impl App {
         .bind(plan.retired)
         .execute(&mut *tx)
         .await?;
+        let changed = changed.rows_affected() == 1;
+        if changed {
+            let fact = Fact::PlanChanged {
+                plan: plan.name.clone(),
+                retired: plan.retired,
+                principal: asker.principal.name.clone(),
+            };
+            event::record_of_org(&mut tx, PLATFORM, fact, asker, now).await?;
+        }
         tx.commit().await?;
-        Ok(changed.rows_affected() == 1)
+        Ok(changed)
     }
 }
 

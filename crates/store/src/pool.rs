@@ -27,6 +27,15 @@ pub struct Worker {
 /// A transaction of this room; it never leaves it.
 pub(crate) type Tx = Transaction<'static, Postgres>;
 
+/// From here on the transaction sees the rows of this org, and of no other.
+pub(crate) async fn enter(tx: &mut Tx, org: OrgId) -> Result<(), Error> {
+    sqlx::query("select set_config('trueup.org', $1, true)")
+        .bind(org.uuid().to_string())
+        .execute(&mut **tx)
+        .await?;
+    Ok(())
+}
+
 impl App {
     /// A pool for the app role. Connects when first used.
     ///
@@ -47,10 +56,7 @@ impl App {
     #[expect(clippy::disallowed_methods, reason = "this is where transactions begin")]
     pub(crate) async fn begin(&self, org: OrgId) -> Result<Tx, Error> {
         let mut tx = self.pool.begin().await?;
-        sqlx::query("select set_config('trueup.org', $1, true)")
-            .bind(org.uuid().to_string())
-            .execute(&mut *tx)
-            .await?;
+        enter(&mut tx, org).await?;
         Ok(tx)
     }
 

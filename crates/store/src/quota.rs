@@ -1,12 +1,15 @@
 //! Quotas: what an org may have promised to it, kept by conditional updates.
 
+use jiff::Timestamp;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
+use trueup_model::event::Fact;
 use trueup_model::id::{OrgId, ServiceId};
 use trueup_model::quota::{Amounts, Quota};
 
+use crate::door::Asker;
 use crate::pool::Tx;
-use crate::{App, Error};
+use crate::{App, Error, event};
 
 impl App {
     /// What the org may have and what of it is taken.
@@ -22,9 +25,20 @@ impl App {
     ///
     /// # Errors
     /// The database cannot be reached.
-    pub async fn put_quota(&self, org: OrgId, limit: Amounts) -> Result<(Quota, bool), Error> {
+    pub async fn put_quota(
+        &self,
+        org: OrgId,
+        limit: Amounts,
+        asker: &Asker<'_>,
+        now: Timestamp,
+    ) -> Result<(Quota, bool), Error> {
         let mut tx = self.begin(org).await?;
         let changed = load(&mut tx).await?.limit != limit;
+        if changed {
+            let principal = asker.principal.name.clone();
+            let fact = Fact::QuotaChanged { limit, principal };
+            event::record_of_org(&mut tx, org, fact, asker, now).await?;
+        }
         sqlx::query(
             "update quotas set services_limit = $1, cpu_millis_limit = $2, memory_mib_limit = $3,
                     storage_gib_limit = $4, gpus_limit = $5 where org_id = trueup_org()",

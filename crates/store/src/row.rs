@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use sqlx::types::Json;
-use trueup_model::id::{ProjectId, ServiceId};
+use trueup_model::id::{OrgId, ProjectId, ServiceId};
 use trueup_model::order::Unit;
 use uuid::Uuid;
 
@@ -13,6 +13,7 @@ use crate::Error;
 pub(crate) fn unit(kind: &str, id: Uuid) -> Unit {
     match kind {
         "project" => Unit::Project(ProjectId::from_uuid(id)),
+        "org" => Unit::Org(OrgId::from_uuid(id)),
         _ => Unit::Service(ServiceId::from_uuid(id)),
     }
 }
@@ -21,6 +22,7 @@ pub(crate) const fn unit_uuid(unit: Unit) -> Uuid {
     match unit {
         Unit::Project(id) => id.uuid(),
         Unit::Service(id) => id.uuid(),
+        Unit::Org(id) => id.uuid(),
     }
 }
 

@@ -6,13 +6,14 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use trueup_model::event::{Fact, NewEvent, Source};
-use trueup_model::id::ServiceId;
+use trueup_model::event::NewEvent;
+use trueup_model::id::{EventId, ServiceId};
 use trueup_model::observation::Observation;
 use trueup_model::order::Unit;
-use trueup_model::report::{Change, Outcome, Report};
+use trueup_model::report::{Outcome, Report};
 use trueup_model::service::DesiredState;
-use trueup_model::status::{Inputs, Phase, Status};
+use trueup_model::status::Inputs;
+use trueup_rules::facts::{Cause, Told, facts};
 use trueup_rules::status::project;
 use uuid::Uuid;
 
@@ -43,7 +44,7 @@ impl Worker {
         let promised = promised(&mut tx, &units).await?;
 
         let mut statuses = Vec::new();
-        let mut events = Vec::new();
+        let mut told = Vec::new();
         let mut settled = Vec::new();
         for (unit, previous, last) in stored {
             let Some(report) = reports.iter().find(|report| report.unit == unit) else {
@@ -67,18 +68,7 @@ impl Worker {
                     && report.receipt.is_some(),
             };
             let status = project(&inputs, now);
-            events.extend(facts(report, &previous, last.as_ref(), &status).into_iter().map(
-                |(source, fact)| NewEvent {
-                    id: mint(now),
-                    org: report.org,
-                    source,
-                    unit,
-                    generation: report.generation,
-                    at: now,
-                    fact,
-                    trace: None,
-                },
-            ));
+            told.push((report, facts(report, &previous, last.as_ref(), &status)));
             settled.push((report, inputs.absent));
             statuses.push(NewStatus { unit, status, inputs, as_of: now });
         }
@@ -89,6 +79,7 @@ impl Worker {
         record_sightings(&mut tx, lease, &settled, now).await?;
         record_absences(&mut tx, &settled).await?;
         endpoint::release(&mut tx, &carried(&settled), now).await?;
+        let events = events(&mut tx, told, now).await?;
         event::record(&mut tx, &events).await?;
         tx.commit().await?;
         Ok(settled.len())
@@ -186,9 +177,46 @@ fn carried(settled: &[(&Report, bool)]) -> Vec<(ServiceId, i64)> {
         .filter(|(report, _)| report.outcome == Outcome::Converged && report.observation.is_some())
         .filter_map(|(report, _)| match report.unit {
             Unit::Service(service) => Some((service, report.generation)),
-            Unit::Project(_) => None,
+            Unit::Project(_) | Unit::Org(_) => None,
         })
         .collect()
+}
+
+/// Facts as events, each with the id of what caused it and, where somebody asked, with their trace.
+async fn events(
+    tx: &mut Tx,
+    told: Vec<(&Report, Vec<Told>)>,
+    now: Timestamp,
+) -> Result<Vec<NewEvent>, Error> {
+    let telling: Vec<_> = told.into_iter().filter(|(_, told)| !told.is_empty()).collect();
+    let generations: Vec<(Unit, i64)> =
+        telling.iter().map(|(report, _)| (report.unit, report.generation)).collect();
+    let asks = event::asks(tx, &generations).await?;
+    let mut events = Vec::new();
+    for (report, told) in telling {
+        let Report { unit, org, generation, .. } = *report;
+        let ids: Vec<EventId> = told.iter().map(|_| mint(now)).collect();
+        for (id, Told { source, fact, cause }) in ids.iter().copied().zip(told) {
+            let (cause, trace) = match cause {
+                Cause::Asked => asks.get(&(unit, generation)).cloned().unzip(),
+                Cause::Told(index) => (ids.get(index).copied(), None),
+                Cause::Outside => (None, None),
+            };
+            let trace = trace.flatten();
+            events.push(NewEvent {
+                id,
+                org,
+                source,
+                unit,
+                generation,
+                at: now,
+                fact,
+                trace,
+                cause,
+            });
+        }
+    }
+    Ok(events)
 }
 
 /// Stores receipts and frees the names of services that are verified to be gone.
@@ -218,56 +246,4 @@ async fn record_absences(tx: &mut Tx, settled: &[(&Report, bool)]) -> Result<(),
         quota::release(tx, service).await?;
     }
     Ok(())
-}
-
-/// What a report adds to the event log.
-fn facts(
-    report: &Report,
-    previous: &Status,
-    last: Option<&Inputs>,
-    status: &Status,
-) -> Vec<(Source, Fact)> {
-    let mut facts: Vec<(Source, Fact)> = report.changes.iter().cloned().map(change_fact).collect();
-    let outcome_changed = last.is_none_or(|last| last.outcome != report.outcome);
-    let newly_applied = status.applied_generation != previous.applied_generation;
-    match &report.outcome {
-        Outcome::Converged if newly_applied => {
-            facts.push((Source::Reconciler, Fact::ReconcileSucceeded {}));
-        }
-        Outcome::Failed { why } if outcome_changed => {
-            facts.push((Source::Reconciler, Fact::ReconcileFailed { why: why.clone() }));
-        }
-        Outcome::Deferred { why } | Outcome::Locked { why } if outcome_changed => {
-            facts.push((Source::Reconciler, Fact::ReconcileDeferred { why: why.clone() }));
-        }
-        Outcome::Converged
-        | Outcome::Waiting { .. }
-        | Outcome::Failed { .. }
-        | Outcome::Deferred { .. }
-        | Outcome::Locked { .. }
-        | Outcome::Blocked { .. } => {}
-    }
-    if (status.phase, status.health) != (previous.phase, previous.health) {
-        let message = status.conditions.first().map(|condition| condition.message.clone());
-        let (phase, health) = (status.phase, status.health);
-        facts.push((Source::K8sWatch, Fact::ServicePhaseChanged { phase, health, message }));
-    }
-    if let (Phase::Deleted, Some(receipt)) = (status.phase, &report.receipt) {
-        facts.push((Source::Reconciler, Fact::AbsenceVerified { keys: receipt.absent.len() }));
-    }
-    facts
-}
-
-fn change_fact(change: Change) -> (Source, Fact) {
-    match change {
-        Change::Created { key } => (Source::Reconciler, Fact::ResourceCreated { key }),
-        Change::Updated { key } => (Source::Reconciler, Fact::ResourceUpdated { key }),
-        Change::Removed { key } => (Source::Reconciler, Fact::ResourceRemoved { key }),
-        Change::DeletedExternally { key } => {
-            (Source::K8sWatch, Fact::ResourceDeletedExternally { key })
-        }
-        Change::ModifiedExternally { key, field } => {
-            (Source::K8sWatch, Fact::DriftReverted { key, field })
-        }
-    }
 }

@@ -4,10 +4,12 @@ use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 use sqlx::PgPool;
 use sqlx::postgres::PgPoolOptions;
-use trueup_model::id::{ClusterId, OrgId, TokenId};
+use trueup_model::id::{ClusterId, OrgId};
+use trueup_model::org::PLATFORM;
 use trueup_model::plan::Plan;
 use trueup_model::principal::Role;
 use trueup_model::template::Template;
+use trueup_model::token::id_in;
 use uuid::Uuid;
 
 use crate::Error;
@@ -77,6 +79,9 @@ impl Setup {
 
     /// Makes this token valid for a role; `org` is none for operators.
     ///
+    /// Another token of that name is over: a new file with a new token is how a lost one is
+    /// replaced. One that was revoked stays so.
+    ///
     /// # Errors
     /// The database cannot be reached.
     pub async fn ensure_token(
@@ -87,15 +92,26 @@ impl Setup {
         org: Option<OrgId>,
         now: Timestamp,
     ) -> Result<(), Error> {
+        let (org, hash) = (org.unwrap_or(PLATFORM).uuid(), token_hash(token));
+        sqlx::query(
+            "update tokens set revoked_at = $4
+             where org_id = $1 and name = $2 and hash <> $3 and revoked_at is null",
+        )
+        .bind(org)
+        .bind(name)
+        .bind(&hash)
+        .bind(sql(now))
+        .execute(&self.pool)
+        .await?;
         sqlx::query(
             "insert into tokens (id, org_id, name, role, hash, created_at)
              values ($1, $2, $3, $4, $5, $6) on conflict (hash) do nothing",
         )
-        .bind(TokenId::uuid(mint(now)))
-        .bind(org.map(OrgId::uuid))
+        .bind(id_in(token).unwrap_or_else(|| mint(now)).uuid())
+        .bind(org)
         .bind(name)
         .bind(role.as_str())
-        .bind(token_hash(token))
+        .bind(hash)
         .bind(sql(now))
         .execute(&self.pool)
         .await?;

@@ -113,7 +113,7 @@ impl TestDb {
         copy_template(admin, &name).await.expect("the template should be copied");
         let urls = Urls::new(admin, &name, &passwords()).expect("the URLs should be made");
         let setup = Setup::connect(&urls.owner).await.expect("the owner should connect");
-        let now = Timestamp::from_second(1_800_000_000).expect("this should be a time");
+        let now = start();
         for text in [WEB, MINECRAFT] {
             let template: Template =
                 serde_saphyr::from_str(text).expect("a template should be read");
@@ -139,12 +139,28 @@ impl TestDb {
     /// Seals everything. Transactions of other tests on the same server may hold it up for a moment.
     pub async fn seal(&self) {
         let sealed = tokio::time::timeout(PATIENCE, async {
-            while self.worker.unsealed_events().await.expect("the queue should be counted") > 0 {
-                self.worker.seal_events().await.expect("events should be sealed");
+            while self.unsealed().await > 0 {
+                self.worker.seal_events(start()).await.expect("events should be sealed");
                 tokio::task::yield_now().await;
             }
         });
         sealed.await.expect("the sealer should come to an end");
+    }
+
+    /// How many events wait for the sealer.
+    pub async fn unsealed(&self) -> i64 {
+        self.worker.unsealed_events().await.expect("the queue should be counted").count
+    }
+
+    /// A transaction of somebody else that stays open: nothing that comes after it can be sealed.
+    pub async fn long_transaction(&self) -> LongTransaction {
+        let mut connection =
+            PgConnection::connect(&self.urls.owner).await.expect("the owner should connect");
+        sqlx::raw_sql("begin; select pg_current_xact_id()")
+            .execute(&mut connection)
+            .await
+            .expect("a transaction should begin");
+        LongTransaction { connection }
     }
 
     /// An owner of the org.
@@ -155,7 +171,30 @@ impl TestDb {
             name: "owner".to_owned(),
             role: Role::Owner,
             org: Some(self.org),
+            permissions: None,
+            expires_at: None,
         }
+    }
+}
+
+/// The moment at which every test's database is made.
+fn start() -> Timestamp {
+    Timestamp::from_second(1_800_000_000).expect("this should be a time")
+}
+
+/// A transaction that is open until it is ended or dropped.
+#[derive(Debug)]
+pub struct LongTransaction {
+    connection: PgConnection,
+}
+
+impl LongTransaction {
+    /// Ends it.
+    pub async fn end(mut self) {
+        sqlx::raw_sql("commit")
+            .execute(&mut self.connection)
+            .await
+            .expect("the transaction should end");
     }
 }
 

@@ -7,18 +7,23 @@
 pub(crate) mod clock;
 pub(crate) mod connection;
 pub(crate) mod context;
+pub(crate) mod contexts;
 pub(crate) mod failure;
 pub(crate) mod human;
 pub(crate) mod manifest;
 pub(crate) mod output;
 pub(crate) mod progress;
+pub(crate) mod secret;
 pub(crate) mod style;
 pub(crate) mod table;
 pub(crate) mod terminal;
 
 mod act;
+mod api;
 mod apply;
+mod audit;
 mod completions;
+mod context_command;
 mod delete;
 mod describe;
 mod down;
@@ -29,16 +34,18 @@ mod follow;
 mod get;
 mod local;
 mod man;
+mod org;
 mod place;
 mod plan;
 mod preview;
 mod receipt;
-mod secret;
+mod secret_command;
 mod selling;
 mod spelling;
 mod status;
 mod steps;
 mod target;
+mod token;
 mod until;
 mod up;
 mod variable;
@@ -94,8 +101,17 @@ enum Command {
     Rollback(act::RollbackArgs),
     Delete(delete::Args),
     Events(events::Args),
+    Audit(audit::Args),
+    Api(api::Args),
+
+    // Who may use it.
+    Whoami(token::WhoamiArgs),
+    Token(token::Args),
+    Org(org::Args),
+    Context(context_command::Args),
+
     Variable(variable::Args),
-    Secret(secret::Args),
+    Secret(secret_command::Args),
     Endpoint(endpoint::Args),
     Completions(completions::Args),
     Man(man::Args),
@@ -134,8 +150,14 @@ async fn run(command: Command, context: &Context) -> anyhow::Result<ExitCode> {
         Command::Watch(args) => Box::pin(watch::run(args, context)).await?,
         Command::Delete(args) => Box::pin(delete::run(args, context)).await?,
         Command::Events(args) => Box::pin(events::run(args, context)).await?,
+        Command::Audit(args) => Box::pin(audit::run(args, context)).await?,
+        Command::Api(args) => Box::pin(api::run(args, context)).await?,
+        Command::Whoami(args) => Box::pin(token::whoami(&args, context)).await?,
+        Command::Token(args) => Box::pin(token::run(args, context)).await?,
+        Command::Org(args) => Box::pin(org::run(args, context)).await?,
+        Command::Context(args) => Box::pin(context_command::run(args, context)).await?,
         Command::Variable(args) => Box::pin(variable::run(args, context)).await?,
-        Command::Secret(args) => Box::pin(secret::run(args, context)).await?,
+        Command::Secret(args) => Box::pin(secret_command::run(args, context)).await?,
         Command::Endpoint(args) => Box::pin(endpoint::run(args, context)).await?,
         Command::Completions(args) => completions::run(&args, context)?,
         Command::Man(args) => man::run(&args, context)?,
@@ -153,6 +175,26 @@ mod tests {
     #[test]
     fn the_command_line_holds_together() {
         Cli::command().debug_assert();
+    }
+
+    /// clap would take one for the other: an argument of a command must not be called like a flag of all.
+    #[test]
+    fn no_command_reuses_the_name_of_a_global_flag() {
+        fn look(command: &clap::Command, global: &[String], path: &str) {
+            for inner in command.get_subcommands() {
+                let path = format!("{path} {}", inner.get_name());
+                for argument in inner.get_arguments() {
+                    let name = argument.get_id().to_string();
+                    assert!(!global.contains(&name), "{path}: {name}");
+                }
+                look(inner, global, &path);
+            }
+        }
+        let command = Cli::command();
+        let global: Vec<String> =
+            command.get_arguments().map(|argument| argument.get_id().to_string()).collect();
+        assert!(global.contains(&"token".to_owned()));
+        look(&command, &global, "trueup");
     }
 
     #[test]

@@ -11,7 +11,9 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use trueup_rules::envelope::Keyring;
 use trueup_rules::proof::derive;
-use trueup_store::RolePasswords;
+use trueup_store::{RolePasswords, new_token};
+
+use crate::cli::clock;
 
 /// Begins the names of the files with keys that rotations made; their number follows.
 const SECRETS_KEY: &str = "secrets.key.";
@@ -123,12 +125,12 @@ impl Install {
 
     /// The token of the demo org's owner, made once.
     pub(crate) fn owner_token(&self) -> anyhow::Result<String> {
-        self.secret("owner.token", || format!("tu_{}", hex(&random::<24>())))
+        self.secret("owner.token", new_token_text)
     }
 
     /// The operator's token, made once.
     pub(crate) fn operator_token(&self) -> anyhow::Result<String> {
-        self.secret("operator.token", || format!("tu_{}", hex(&random::<24>())))
+        self.secret("operator.token", new_token_text)
     }
 
     /// Who this install is when it asks for leases: the same after each restart.
@@ -174,6 +176,10 @@ fn read_key(text: &str) -> Option<[u8; 32]> {
         .map(|i| u8::from_str_radix(text.get(2 * i..2 * i + 2)?, 16).ok())
         .collect();
     bytes?.try_into().ok()
+}
+
+fn new_token_text() -> String {
+    new_token(clock::now()).1.reveal().to_owned()
 }
 
 fn random<const N: usize>() -> [u8; N] {

@@ -6,11 +6,9 @@
 mod parts;
 mod seed;
 
-use std::future::IntoFuture;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Context as _;
 use prometheus_client::registry::Registry;
@@ -20,17 +18,16 @@ use tokio_util::sync::CancellationToken;
 use trueup_api::Client;
 use trueup_cluster::Switch;
 use trueup_control::{Measured, Metrics, Sealer, Tenure};
-use trueup_http::Door;
+use trueup_http::{Door, Limits, Streams};
 use trueup_local::Progress;
 use trueup_model::Clock;
 use trueup_rules::envelope::Keyring;
 use trueup_store::{App, DbClock, Signals, Worker, bootstrap};
 
+use crate::cli::connection::ClientFile;
+use crate::cli::secret::Secret;
+use crate::demo;
 use crate::install::{Install, role_passwords};
-use crate::{cli::connection::ClientFile, demo};
-
-/// How long open answers may take to end once it is time to stop.
-const DRAIN: Duration = Duration::from_secs(5);
 
 /// What to serve.
 #[derive(Debug, Clone)]
@@ -136,9 +133,10 @@ impl System {
             sealer: self.keys.clone().sealer(),
             registry: Arc::new(registry),
             stop: stop.clone(),
+            streams: Streams::default(),
         };
-        let server = axum::serve(listener, trueup_http::router(door))
-            .with_graceful_shutdown(stop.clone().cancelled_owned());
+        let router = trueup_http::router(door);
+        let server = trueup_http::serve(listener, router, Limits::default(), stop.clone());
         let announce = async {
             let announced = self.announce(url, options, ready).await;
             if announced.is_err() {
@@ -147,17 +145,7 @@ impl System {
             }
             announced
         };
-        // Whoever still reads a slow answer gets a moment, not for ever.
-        let drained = async {
-            stop.cancelled().await;
-            tokio::time::sleep(DRAIN).await;
-        };
-        let server = async {
-            tokio::select! {
-                served = server.into_future() => served.context("the API stopped"),
-                () = drained => Ok(()),
-            }
-        };
+        let server = async { server.await.context("the API stopped") };
         let sealer = Sealer {
             worker: self.worker.clone(),
             signals: self.signals.clone(),
@@ -181,11 +169,11 @@ impl System {
         options: &Options,
         ready: oneshot::Sender<ClientFile>,
     ) -> anyhow::Result<()> {
-        let token = self.seeded.owner_token.clone();
+        let token = Secret::from(self.seeded.owner_token.clone());
         let project = options.demo.then(|| demo::PROJECT.to_owned());
         let client = ClientFile { url, token, project, kubeconfig: options.cluster.clone() };
         if options.demo {
-            demo::declare(&Client::new(&client.url, &client.token)?).await?;
+            demo::declare(&Client::new(&client.url, client.token.reveal())?).await?;
         }
         // Nobody listens any more only if the process is already on its way out.
         let _unheard = ready.send(client);

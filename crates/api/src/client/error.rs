@@ -75,7 +75,7 @@ impl ClientError {
     #[must_use]
     pub fn is_passing(&self) -> bool {
         match self {
-            Self::Problem(problem) => problem.status >= 500,
+            Self::Problem(problem) => problem.status >= 500 || problem.status == 429,
             Self::Unreachable { .. } => true,
             Self::Protocol(_) => false,
         }
@@ -98,12 +98,19 @@ fn problem_advice(problem: &Problem) -> Option<&'static str> {
         Code::BeingDeleted => Some(
             "wait until it is gone (`trueup watch NAME --until deleted`), then declare it anew",
         ),
+        Code::TooManyStreams => Some("end a watch that nobody reads, or try again soon"),
         Code::DatabaseAway => Some("nothing was changed; try again in a few seconds"),
         Code::KeyAway => Some("ask the operator to restore the key files of this Trueup"),
         Code::Internal => Some("look for the trace in Trueup's log and report it"),
         Code::KeyReused => Some("choose a new key for a new request"),
         Code::OverQuota => Some("`trueup get quota` shows what is taken and what is left"),
-        Code::MalformedBody | Code::TooLarge | Code::BadRequest => None,
+        Code::TooBusy => Some("ask less at once, or try again in a second"),
+        Code::MalformedBody
+        | Code::TooLarge
+        | Code::BadRequest
+        | Code::TokenInAddress
+        | Code::LastOwner
+        | Code::NameTaken => None,
     }
 }
 
@@ -174,7 +181,8 @@ mod tests {
     fn only_what_may_pass_is_tried_again() {
         for code in Code::ALL {
             let error = ClientError::Problem(Box::new(Problem::new(code, "")));
-            assert_eq!(error.is_passing(), code.status() >= 500, "{code:?}");
+            let passing = code.status() == 429 || code.status() >= 500;
+            assert_eq!(error.is_passing(), passing, "{code:?}");
         }
     }
 }

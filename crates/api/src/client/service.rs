@@ -1,11 +1,11 @@
 //! Services and their releases: what the client can ask about them.
 
-use reqwest::header::{ACCEPT, IF_MATCH};
+use reqwest::header::IF_MATCH;
 use reqwest::{Method, StatusCode};
 use serde::Serialize;
 
 use super::path::{query, segment};
-use super::{Accepted, Client, ClientError, Watch, is_change};
+use super::{Accepted, Client, ClientError, is_change};
 use crate::preview::Preview;
 use crate::release::ReleaseList;
 use crate::service::{
@@ -264,29 +264,6 @@ impl Client {
         let (before, limit) = (before.map(|n| n.to_string()), limit.map(|n| n.to_string()));
         let parameters = [("before", before.as_deref()), ("limit", limit.as_deref())];
         self.get(&query(&path, &parameters)).await
-    }
-
-    /// A service's events as they are recorded, after the one at position `after`.
-    ///
-    /// # Errors
-    /// See [`ClientError`]; the stream itself yields them too, and ends after one.
-    pub async fn service_watch(
-        &self,
-        project: &str,
-        name_or_id: &str,
-        after: Option<String>,
-    ) -> Result<Watch, ClientError> {
-        let path = format!("{}/watch", service_path(project, name_or_id)?);
-        let mut request = self
-            .http
-            .get(self.url(&path))
-            .headers(self.headers.clone())
-            .header(ACCEPT, "text/event-stream");
-        if let Some(after) = &after {
-            request = request.header("Last-Event-ID", after);
-        }
-        let response = self.send(request, &path).await?;
-        Ok(Watch::new(response, self.url(&path), after))
     }
 
     async fn act<B: Serialize + Sync>(

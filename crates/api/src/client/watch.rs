@@ -18,7 +18,7 @@ use crate::event::CloudEvent;
 
 type Chunks = Pin<Box<dyn Stream<Item = Result<Bytes, reqwest::Error>> + Send>>;
 
-/// A service's events as they are recorded. Ends with the connection, or after an error.
+/// Events as they are recorded. Ends with the connection, or after an error.
 pub struct Watch {
     url: String,
     chunks: Option<Chunks>,
@@ -125,7 +125,7 @@ mod tests {
             "specversion": "1.0", "id": "evt_1", "source": "/trueup/user",
             "type": "dev.trueup.ServiceQueued.v1", "subject": "svc_1",
             "time": "2026-01-02T03:04:05Z", "datacontenttype": "application/json",
-            "sequence": sequence, "generation": 1, "data": {},
+            "sequence": sequence, "generation": 1, "orgid": "org_1", "hash": "0", "data": {},
         })
         .to_string()
     }

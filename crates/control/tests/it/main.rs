@@ -2,5 +2,6 @@
 
 mod endpoint;
 mod rig;
+mod sealer;
 mod secret;
 mod tenure;

@@ -9,8 +9,8 @@ use trueup_model::order::SecretValue;
 use trueup_model::status::Reason;
 use trueup_model::variable::VariableName;
 use trueup_rules::envelope::Keyring;
-use trueup_store::ServiceDetail;
 use trueup_store::door::{Asker, EntryAsk, SecretAsk};
+use trueup_store::{EventQuery, ServiceDetail};
 
 use crate::rig::{Rig, deleted, running};
 
@@ -194,7 +194,8 @@ impl Rig {
     async fn until_told(&self, kind: &str) -> Vec<trueup_store::SealedEvent> {
         let told = tokio::time::timeout(std::time::Duration::from_secs(30), async {
             loop {
-                let events = self.db.app.list_events(self.db.org, None, 0, 1000).await;
+                let all = EventQuery { limit: 1000, ..EventQuery::default() };
+                let events = self.db.app.list_events(self.db.org, &all).await;
                 let events = events.expect("events should be listed");
                 if events.iter().any(|event| event.kind == kind) {
                     return events;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use trueup_model::key::Kind;
 use trueup_model::order::Unit;
-use trueup_store::Lease;
+use trueup_store::{EventQuery, Lease};
 use trueup_testkit::fake_cluster::Then;
 
 use crate::rig::{Rig, deleted};
@@ -105,7 +105,7 @@ async fn a_cluster_that_is_away_defers_without_an_error_and_is_caught_up_with() 
     rig.declare("web", "web:1").await;
     let events = |rig: &Rig| {
         let (app, org) = (rig.db.app.clone(), rig.db.org);
-        async move { app.list_events(org, None, 0, 1000).await.unwrap() }
+        async move { app.list_events(org, &all()).await.unwrap() }
     };
     let waited = rig.until("web", |detail| !detail.row.status.conditions.is_empty()).await;
     assert_eq!(waited.row.status.health, trueup_model::status::Health::Unknown);
@@ -156,10 +156,15 @@ async fn events_tell_the_story_in_order_and_without_gaps() {
     let applied = kinds.iter().position(|kind| *kind == "ReconcileSucceeded");
     let created = kinds.iter().rposition(|kind| *kind == "ResourceCreated");
     assert!(created < applied, "{kinds:?}");
-    let all = rig.db.app.list_events(rig.db.org, None, 0, 1000).await.unwrap();
+    let all = rig.db.app.list_events(rig.db.org, &all()).await.unwrap();
     let positions: Vec<i64> = all.iter().map(|event| event.position).collect();
     let expected: Vec<i64> = (1..).take(positions.len()).collect();
     assert_eq!(positions, expected);
+}
+
+/// More events than a test makes.
+fn all() -> EventQuery {
+    EventQuery { limit: 1000, ..EventQuery::default() }
 }
 
 impl Rig {
@@ -190,7 +195,7 @@ impl Rig {
                 let events = self
                     .db
                     .app
-                    .list_events(self.db.org, Some(unit), 0, 1000)
+                    .list_events(self.db.org, &EventQuery { of: Some(unit), ..all() })
                     .await
                     .expect("events should be listed");
                 if events

@@ -1,15 +1,11 @@
 //! Actions, previews, repeats and quotas, as a caller meets them.
 
-use axum::http::{Method, StatusCode};
+use axum::http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::front::{DEVELOPER, Front, OPERATOR, OWNER, VIEWER, WEB, web};
 
 impl Front {
-    fn post(&self, path: &str) -> crate::front::Ask {
-        self.ask(Method::POST, path)
-    }
-
     async fn limit(&self, limit: Value) {
         let ask = self.put("/v1/quota").token(OPERATOR).header("trueup-org", "acme").json(&limit);
         let reply = ask.send().await;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::front::Front;
+use crate::front::{Front, STRANGER, WEB, web};
 
 async fn page(front: &Front, query: &str) -> Value {
     let reply = front.get(&format!("/v1/events{query}")).send().await;
@@ -62,6 +62,73 @@ async fn a_limit_out_of_range_is_brought_into_it() {
 }
 
 #[tokio::test]
+async fn the_newest_come_first_where_that_is_asked_for() {
+    let front = Front::with_web().await;
+    for number in 2..=4 {
+        front.declare(&format!("nginx:{number}")).await;
+    }
+    front.seal().await;
+    let first = page(&front, "?order=newest&limit=2").await;
+    assert_eq!((sequences(&first), &first["next"]), (vec!["5".into(), "4".into()], &json!("4")));
+    let second = page(&front, "?order=newest&limit=2&before=4").await;
+    assert_eq!(sequences(&second), ["3", "2"]);
+    let end = page(&front, "?order=newest&before=1").await;
+    assert_eq!(end, json!({"items": [], "next": "1"}));
+    assert_eq!(sequences(&page(&front, "?order=oldest&after=1&before=4").await), ["2", "3"]);
+}
+
+#[tokio::test]
+async fn filters_leave_out_the_rest() {
+    let front = Front::with_web().await;
+    let other = front.put("/v1/projects/shop/services/other").json(&web("nginx:1")).send().await;
+    front.declare("nginx:2").await;
+    front.seal().await;
+    let project = front.get("/v1/projects/shop").send().await.json()["id"].clone();
+    let (web, project) = (front.get(WEB).send().await.json(), project.as_str().unwrap().to_owned());
+    let (web, other) = (web["id"].as_str().unwrap(), other.json()["id"].clone());
+    let other = other.as_str().unwrap();
+    for (query, expected) in [
+        (format!("?subject={web}"), vec!["2", "4"]),
+        (format!("?subject={other}"), vec!["3"]),
+        (format!("?subject={project}"), vec!["1"]),
+        (format!("?subject={web}&generation=2"), vec!["4"]),
+        (format!("?subject={web}&order=newest&limit=1"), vec!["4"]),
+        ("?type=ServiceQueued".to_owned(), vec!["2", "3", "4"]),
+        ("?type=dev.trueup.ProjectQueued.v1".to_owned(), vec!["1"]),
+        (format!("?type=ServiceQueued&subject={web}&after=2"), vec!["4"]),
+        ("?type=NoSuchThing".to_owned(), vec![]),
+        // Nobody's id, and a stranger's, are alike.
+        ("?subject=svc_01h455vb4pex5vsknk084sn02q".to_owned(), vec![]),
+    ] {
+        assert_eq!(sequences(&page(&front, &query).await), expected, "{query}");
+    }
+    let theirs = front.get(&format!("/v1/events?subject={web}")).token(STRANGER).send().await;
+    assert_eq!(theirs.json(), json!({"items": [], "next": "0"}));
+}
+
+#[tokio::test]
+async fn what_cannot_be_asked_is_refused() {
+    let front = Front::with_web().await;
+    for query in [
+        "?after=x",
+        "?before=-1",
+        "?order=best",
+        "?limit=many",
+        "?subject=web",
+        "?subject=org_01h455vb4pex5vsknk084sn02q",
+        "?subject=",
+        "?type=",
+        "?type=a%20b",
+        "?type=x'or'1",
+        "?generation=1",
+        "?generation=one&subject=svc_01h455vb4pex5vsknk084sn02q",
+        "?since=1",
+    ] {
+        front.get(&format!("/v1/events{query}")).send().await.must_be(400, "TU1103");
+    }
+}
+
+#[tokio::test]
 async fn an_event_is_a_cloud_event_about_its_subject() {
     let front = Front::with_web().await;
     front.seal().await;
@@ -74,4 +141,8 @@ async fn an_event_is_a_cloud_event_about_its_subject() {
     assert_eq!(event["subject"], service["id"]);
     assert_eq!(event["time"], service["accepted_at"]);
     assert_eq!(event["data"]["principal"], "the-owner");
+    assert_eq!(event["orgid"], front.db.org.to_string());
+    assert_eq!(event["traceid"].as_str().map(str::len), Some(32));
+    assert_eq!(event["hash"].as_str().map(str::len), Some(64));
+    assert!(event.get("causeid").is_none(), "nothing but a person caused it");
 }

@@ -14,7 +14,7 @@ use sqlx::postgres::PgPoolOptions;
 use sqlx::{AssertSqlSafe, PgPool};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
-use trueup_http::{Door, router};
+use trueup_http::{Door, Streams, router};
 use trueup_model::principal::Role;
 use trueup_model::{Clock, OrgId};
 use trueup_rules::envelope::Keyring;
@@ -50,6 +50,7 @@ pub(crate) fn door(app: App, clock: &ManualClock) -> Door {
         sealer: Keyring::new(&[7; 32]).sealer(),
         registry: Arc::new(Registry::default()),
         stop: CancellationToken::new(),
+        streams: Streams::default(),
     }
 }
 
@@ -97,6 +98,10 @@ impl Front {
         self.ask(Method::PUT, path)
     }
 
+    pub(crate) fn post(&self, path: &str) -> Ask {
+        self.ask(Method::POST, path)
+    }
+
     pub(crate) fn delete(&self, path: &str) -> Ask {
         self.ask(Method::DELETE, path)
     }
@@ -123,6 +128,32 @@ impl Front {
             rows.insert(table, count);
         }
         rows
+    }
+
+    /// Everything that is stored, but for the rough note of when a token was used; without the rows
+    /// of one org where it is named.
+    pub(crate) async fn stored(&self, without: Option<OrgId>) -> BTreeMap<String, String> {
+        let mut stored = BTreeMap::new();
+        for table in self.rows().await.into_keys() {
+            let digest = AssertSqlSafe(format!(
+                "select coalesce(string_agg((to_jsonb(t) - 'used_at')::text, '\n' order by to_jsonb(t)::text), '')
+                 from {table} t where ($1::text is null or to_jsonb(t)->>'org_id' is distinct from $1)"
+            ));
+            let text: String = sqlx::query_scalar(digest)
+                .bind(without.map(|org| org.uuid().to_string()))
+                .fetch_one(&self.owner)
+                .await
+                .unwrap();
+            stored.insert(table, text);
+        }
+        stored
+    }
+
+    /// Makes a token as the org's owner and answers with its secret.
+    pub(crate) async fn mint(&self, body: &Value) -> String {
+        let reply = self.post("/v1/tokens").json(body).send().await;
+        assert_eq!(reply.status, StatusCode::CREATED, "{}", reply.text());
+        reply.json()["secret"].as_str().unwrap().to_owned()
     }
 
     /// Takes a token's rights away.
@@ -189,8 +220,13 @@ impl Ask {
         (parts.status, parts.headers, body)
     }
 
+    /// The whole answer; of a stream, which has no end, only its beginning.
     pub(crate) async fn send(self) -> Reply {
         let (status, headers, body) = self.open().await;
+        let kind = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
+        if kind.is_some_and(|kind| kind.starts_with(b"text/event-stream")) {
+            return Reply { status, headers, body: Bytes::new() };
+        }
         let body = body.collect().await.unwrap().to_bytes();
         Reply { status, headers, body }
     }

@@ -6,21 +6,31 @@ mod action;
 #[cfg(test)]
 mod away;
 #[cfg(test)]
+mod coverage;
+#[cfg(test)]
 mod endpoint;
 #[cfg(test)]
 mod event;
 #[cfg(test)]
 mod front;
 #[cfg(test)]
+mod hostile;
+#[cfg(test)]
 mod list;
+#[cfg(test)]
+mod mint;
 #[cfg(test)]
 mod openapi;
 #[cfg(test)]
 mod problem;
 #[cfg(test)]
+mod recipe;
+#[cfg(test)]
 mod role;
 #[cfg(test)]
 mod secret;
+#[cfg(test)]
+mod serve;
 #[cfg(test)]
 mod service;
 #[cfg(test)]
@@ -31,3 +41,5 @@ mod stream;
 mod token;
 #[cfg(test)]
 mod volume;
+#[cfg(test)]
+mod watch;

@@ -9,15 +9,16 @@ const NO_PROJECT: &str = "prj_01h455vb4pex5vsknk084sn02q";
 const NO_SERVICE: &str = "svc_01h455vb4pex5vsknk084sn02q";
 
 /// Everything of an answer that a stranger can compare.
-fn visible(reply: &Reply) -> (u16, Vec<(String, String)>, String) {
+pub(crate) fn visible(reply: &Reply) -> (u16, Vec<(String, String)>, String) {
     let headers = reply.headers.iter().filter(|(name, _)| *name != "trueup-trace");
     let headers =
         headers.map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()));
     (reply.status.as_u16(), headers.collect(), reply.masked())
 }
 
+/// S10: also below a project of one's own.
 #[tokio::test]
-async fn what_belongs_to_another_org_is_not_told_apart_from_what_does_not_exist() {
+async fn s10_what_belongs_to_another_org_is_not_told_apart_from_what_does_not_exist() {
     let front = Front::with_web().await;
     let made = front.get(WEB).send().await.json();
     let service = made["id"].as_str().unwrap();
@@ -82,8 +83,9 @@ async fn nobody_can_declare_into_a_project_of_another_org() {
     assert_eq!(front.rows().await, before);
 }
 
+/// S14: lists, filters and positions.
 #[tokio::test]
-async fn lists_and_pages_hold_nothing_of_another_org() {
+async fn s14_lists_and_pages_hold_nothing_of_another_org() {
     let front = Front::with_web().await;
     front.seal().await;
     for path in ["/v1/projects", "/v1/services", "/v1/events"] {
@@ -100,8 +102,9 @@ async fn lists_and_pages_hold_nothing_of_another_org() {
     }
 }
 
+/// S15: a name that somebody else has is not taken.
 #[tokio::test]
-async fn the_same_names_in_two_orgs_do_not_meet() {
+async fn s15_the_same_names_in_two_orgs_do_not_meet() {
     let front = Front::with_web().await;
     assert_eq!(front.put("/v1/projects/shop").token(STRANGER).send().await.status, 202);
     let theirs = front.put(WEB).token(STRANGER).json(&web("theirs:1")).send().await;
@@ -111,4 +114,12 @@ async fn the_same_names_in_two_orgs_do_not_meet() {
     assert_eq!((&ours["desired"], &ours["generation"]), (&json!("active"), &json!(1)));
     assert_eq!(ours["parameters"]["image"], "nginx:1");
     assert_ne!(ours["namespace"], theirs.json()["namespace"]);
+    // Nor is the name of a token.
+    let token = json!({"name": "ci", "role": "viewer"});
+    for owner in [OWNER, STRANGER] {
+        let made = front.post("/v1/tokens").token(owner).json(&token).send().await;
+        assert_eq!(made.status, 201, "{}", made.text());
+    }
+    assert_eq!(front.delete("/v1/tokens/ci").token(STRANGER).send().await.status, 200);
+    assert!(front.get("/v1/tokens").send().await.text().contains("\"ci\""));
 }

@@ -2,43 +2,41 @@
 
 use std::time::Duration;
 
-use axum::body::{Body, BodyDataStream};
+use axum::body::BodyDataStream;
 use axum::http::StatusCode;
 use futures::StreamExt;
 use serde_json::{Value, json};
+
+use trueup_model::Clock;
 
 use crate::front::{Ask, DEVELOPER, Front, PATIENCE, VIEWER, WEB, web};
 
 const WATCH: &str = "/v1/projects/shop/services/web/watch";
 
 /// A reader of server-sent events.
-struct Reader {
+pub(crate) struct Reader {
     chunks: BodyDataStream,
     text: String,
 }
 
 /// One event as it came.
 #[derive(Debug, PartialEq)]
-struct Frame {
-    id: String,
-    event: String,
-    data: Value,
+pub(crate) struct Frame {
+    pub(crate) id: String,
+    pub(crate) event: String,
+    pub(crate) data: Value,
 }
 
 impl Reader {
-    async fn open(ask: Ask) -> Self {
+    pub(crate) async fn open(ask: Ask) -> Self {
         let (status, headers, body) = ask.open().await;
         assert_eq!(status, StatusCode::OK);
         assert_eq!(headers["content-type"], "text/event-stream");
-        Self::over(body)
-    }
-
-    fn over(body: Body) -> Self {
         Self { chunks: body.into_data_stream(), text: String::new() }
     }
 
     /// The next event, or nothing when the stream ended.
-    async fn next(&mut self) -> Option<Frame> {
+    pub(crate) async fn next(&mut self) -> Option<Frame> {
         tokio::time::timeout(PATIENCE, async {
             loop {
                 if let Some((frame, rest)) = self.text.split_once("\n\n") {
@@ -59,7 +57,7 @@ impl Reader {
         .expect("the stream should go on or end")
     }
 
-    async fn take(&mut self, count: usize) -> Vec<Frame> {
+    pub(crate) async fn take(&mut self, count: usize) -> Vec<Frame> {
         let mut frames = Vec::new();
         for _ in 0..count {
             frames.push(self.next().await.expect("the stream should go on"));
@@ -68,12 +66,12 @@ impl Reader {
     }
 }
 
-fn ids(frames: &[Frame]) -> Vec<&str> {
+pub(crate) fn ids(frames: &[Frame]) -> Vec<&str> {
     frames.iter().map(|frame| frame.id.as_str()).collect()
 }
 
 /// Waits until a stream has nothing to do but wait for time.
-async fn idle(front: &Front) {
+pub(crate) async fn idle(front: &Front) {
     let idle = async {
         while front.clock.sleepers() == 0 {
             tokio::task::yield_now().await;
@@ -136,18 +134,20 @@ async fn a_watch_resumes_anywhere_without_loss_or_doubling() {
 }
 
 #[tokio::test]
-async fn a_position_that_is_none_is_refused_and_one_ahead_only_waits() {
+async fn a_position_that_was_never_given_out_is_refused() {
     let front = Front::with_web().await;
     front.seal().await;
     for forged in ["x", "-1", "1.5", "99999999999999999999", "evt_1"] {
         let reply = front.get(WATCH).header("last-event-id", forged).send().await;
         reply.must_be(400, "TU1103");
     }
-    let mut reader = Reader::open(front.get(WATCH).header("last-event-id", "1000")).await;
-    front.declare("nginx:2").await;
-    front.seal().await;
-    front.door.stop.cancel();
-    assert_eq!(reader.next().await, None);
+    // It would wait for what comes after it, and miss what comes before.
+    for ahead in ["3", "1000", "9223372036854775807"] {
+        let reply = front.get(WATCH).header("last-event-id", ahead).send().await;
+        let problem = reply.must_be(400, "TU1103");
+        assert!(problem["detail"].as_str().unwrap().contains("the last one is 2"), "{problem}");
+    }
+    assert_eq!(front.get(WATCH).header("last-event-id", "2").open().await.0, StatusCode::OK);
 }
 
 #[tokio::test]
@@ -172,7 +172,7 @@ async fn a_lost_signal_is_made_up_for_by_the_clock() {
     let next = tokio::join!(reader.next(), async {
         idle(&front).await;
         front.declare("nginx:2").await;
-        while front.db.worker.seal_events().await.unwrap() == 0 {
+        while front.db.worker.seal_events(front.clock.now()).await.unwrap() == 0 {
             tokio::task::yield_now().await;
         }
         front.clock.advance(Duration::from_secs(1));

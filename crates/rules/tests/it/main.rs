@@ -5,6 +5,7 @@
 
 mod actions;
 mod admission;
+mod chain;
 mod conditions;
 #[cfg(test)]
 mod endpoints;
@@ -12,6 +13,7 @@ mod endpoints;
 mod entries;
 #[cfg(test)]
 mod envelope;
+mod facts;
 mod given;
 mod hostile_text;
 mod manifests;

@@ -133,6 +133,7 @@ pub(super) async fn reach(
         at: now,
         fact,
         trace: asker.trace.clone(),
+        cause: None,
     };
     event::record(tx, &[set]).await?;
     // What is promised takes no more of the quota than before; wakes come last, as everywhere.

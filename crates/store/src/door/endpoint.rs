@@ -273,6 +273,7 @@ async fn tell(
         at: now,
         fact,
         trace: asker.trace.clone(),
+        cause: None,
     };
     event::record(tx, &[told]).await?;
     // What is promised takes no more of the quota than before; the wake comes last, as everywhere.

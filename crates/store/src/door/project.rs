@@ -64,6 +64,7 @@ impl App {
                 at: now,
                 fact: Fact::ProjectQueued {},
                 trace: asker.trace.clone(),
+                cause: None,
             };
             status::accept(&mut tx, unit, org, now).await?;
             event::record(&mut tx, &[queued]).await?;

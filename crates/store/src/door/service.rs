@@ -340,6 +340,7 @@ pub(crate) async fn write_down(
             action: action.to_owned(),
         },
         trace: asker.trace.clone(),
+        cause: None,
     };
     event::record(tx, &[queued]).await?;
     Ok(())

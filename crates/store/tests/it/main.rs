@@ -3,6 +3,8 @@
 
 // Clippy takes helpers for test code only below `cfg(test)`.
 #[cfg(test)]
+mod chain;
+#[cfg(test)]
 mod door_act;
 #[cfg(test)]
 mod door_change;
@@ -16,6 +18,8 @@ mod door_delete;
 mod door_refuse;
 #[cfg(test)]
 mod endpoint;
+#[cfg(test)]
+mod event;
 #[cfg(test)]
 mod lease;
 #[cfg(test)]
@@ -39,7 +43,11 @@ mod settle;
 #[cfg(test)]
 mod stage;
 #[cfg(test)]
+mod storm;
+#[cfg(test)]
 mod tenant;
+#[cfg(test)]
+mod token;
 #[cfg(test)]
 mod wake;
 #[cfg(test)]

@@ -18,7 +18,8 @@ const PLENTY: Amounts = Amounts {
 
 impl Stage {
     async fn limit(&self, limit: Amounts) {
-        self.db.app.put_quota(self.db.org, limit).await.unwrap();
+        let app = &self.db.app;
+        app.put_quota(self.db.org, limit, &self.asker(), at(0)).await.unwrap();
     }
 
     async fn used(&self) -> Amounts {

@@ -1,19 +1,13 @@
 //! Sealing: readers see one order, in which nothing comes late, twice or never.
 
-use std::collections::BTreeSet;
-use std::time::Duration;
-
 use futures::future::join_all;
 use sqlx::{Connection, PgConnection};
-use tokio::task::JoinSet;
 use trueup_model::EventId;
 use trueup_model::order::Unit;
-use trueup_store::door::{Refusal, ServiceAsk};
-use trueup_store::{Error, SealedEvent};
-use trueup_testkit::test_db::name;
+use trueup_store::{EventQuery, SealedEvent};
 use uuid::Uuid;
 
-use crate::stage::{PROJECT, Stage, at, web};
+use crate::stage::{Stage, at};
 
 impl Stage {
     /// A writer whose transaction has recorded an event and stays open.
@@ -59,15 +53,16 @@ async fn a_faster_writer_does_not_overtake_a_slower_one() {
     stage.declare("web", "nginx:1").await;
     stage.declare("web", "nginx:2").await;
     for _ in 0..3 {
-        assert_eq!(stage.db.worker.seal_events().await.unwrap(), 0);
+        assert_eq!(stage.db.worker.seal_events(at(9)).await.unwrap(), 0);
     }
     assert_eq!(stage.sealed(stage.db.org).await, seen);
-    assert_eq!(stage.db.worker.unsealed_events().await.unwrap(), 2);
+    assert_eq!(stage.db.unsealed().await, 2);
 
     sqlx::raw_sql("commit").execute(&mut writer).await.unwrap();
     stage.seal().await;
     // A reader that goes on where it was gets all three, the slow one first: it began first.
-    let next = stage.db.app.list_events(stage.db.org, None, 1, 10).await.unwrap();
+    let next =
+        stage.events(stage.db.org, EventQuery { after: Some(1), ..EventQuery::default() }).await;
     assert_eq!(positions(&next), [2, 3, 4]);
     let kinds: Vec<&str> = next.iter().map(|event| event.kind.as_str()).collect();
     assert_eq!(kinds, ["Slow", "ServiceQueued", "ServiceQueued"]);
@@ -93,8 +88,8 @@ async fn sealers_at_once_seal_each_event_once() {
         stage.declare("web", &format!("nginx:{number}")).await;
     }
     let worker = &stage.db.worker;
-    let sealed = join_all((0..6).map(|_| worker.seal_events())).await;
-    let sealed: i64 = sealed.into_iter().map(Result::unwrap).sum();
+    let sealed = join_all((0..6).map(|_| worker.seal_events(at(9)))).await;
+    let sealed: usize = sealed.into_iter().map(Result::unwrap).sum();
     assert!(sealed <= 31);
     stage.seal().await;
     let all = stage.sealed(stage.db.org).await;
@@ -131,57 +126,9 @@ async fn a_watch_of_a_generation_begins_just_before_its_first_event() {
         let position = app.generation_position(org, unit, generation).await;
         assert_eq!(position.unwrap(), before, "generation {generation}");
     }
-    let events = app.list_events(org, Some(unit), 0, 10).await.unwrap();
+    let events = stage.events(org, EventQuery { of: Some(unit), ..EventQuery::default() }).await;
     assert_eq!(positions(&events), [2, 4]);
-    let page = app.list_events(org, None, 1, 2).await.unwrap();
+    let query = EventQuery { after: Some(1), limit: 2, ..EventQuery::default() };
+    let page = stage.events(org, query).await;
     assert_eq!(positions(&page), [2, 3]);
-}
-
-/// Declares one service, again where the pool was too busy: asking twice is harmless.
-async fn write(stage: &Stage, number: u32) {
-    let (service, ask) = (name(&format!("web-{number}")), web("nginx:1"));
-    let wanted = ServiceAsk::declare(PROJECT, &service, &ask);
-    loop {
-        let app = &stage.db.app;
-        let answer = app.accept_service(stage.db.org, &wanted, &stage.asker(), at(1)).await;
-        match answer {
-            Ok(_) => return,
-            Err(Refusal::Store(Error::Away(_))) => {}
-            Err(other) => panic!("{other:?}"),
-        }
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reader_among_two_hundred_writers_sees_each_event_exactly_once() {
-    const WRITERS: u32 = 200;
-    let stage = std::sync::Arc::new(Stage::new().await);
-    let mut writers = JoinSet::new();
-    for number in 0..WRITERS {
-        let stage = std::sync::Arc::clone(&stage);
-        writers.spawn(async move { write(&stage, number).await });
-    }
-    let all = usize::try_from(WRITERS).unwrap() + 1;
-    let reader = async {
-        let mut seen = Vec::new();
-        while seen.len() < all {
-            stage.db.worker.seal_events().await.unwrap();
-            let after = seen.last().map_or(0, |event: &SealedEvent| event.position);
-            let page = stage.db.app.list_events(stage.db.org, None, after, 7).await;
-            match page {
-                Ok(page) => seen.extend(page),
-                Err(Error::Away(_)) => {}
-                Err(other) => panic!("{other:?}"),
-            }
-        }
-        seen
-    };
-    let seen = tokio::time::timeout(Duration::from_secs(120), reader);
-    let seen = seen.await.expect("every event should be sealed");
-    writers.join_all().await;
-    let expected: Vec<i64> = (1..).take(all).collect();
-    assert_eq!(positions(&seen), expected);
-    let distinct: BTreeSet<_> = seen.iter().map(|event| event.id).collect();
-    assert_eq!(distinct.len(), all);
-    assert_eq!(stage.db.worker.unsealed_events().await.unwrap(), 0);
 }

@@ -40,7 +40,7 @@ async fn each_step_of_a_life_is_stored_with_its_events() {
         (
             half_made(&row),
             (Phase::Creating, Health::Progressing),
-            vec!["ResourceCreated", "ServicePhaseChanged"],
+            vec!["ReconcileStarted", "ResourceCreated", "ServicePhaseChanged"],
         ),
         (
             converged(&row, 1),

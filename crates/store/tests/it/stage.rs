@@ -17,7 +17,7 @@ use trueup_model::report::{Outcome, Report};
 use trueup_rules::action::Action;
 use trueup_rules::admit::Ask;
 use trueup_store::door::{Accepted, Asker, Refusal, ServiceAsk};
-use trueup_store::{Lease, SealedEvent, ServiceFilter, ServiceRow};
+use trueup_store::{EventQuery, Lease, SealedEvent, ServiceFilter, ServiceRow};
 use trueup_testkit::test_db::{TestDb, name};
 use uuid::Uuid;
 
@@ -188,7 +188,13 @@ impl Stage {
     }
 
     pub(crate) async fn sealed(&self, org: OrgId) -> Vec<SealedEvent> {
-        self.db.app.list_events(org, None, 0, 10_000).await.unwrap()
+        self.events(org, EventQuery::default()).await
+    }
+
+    /// Sealed events that a query asks for; 10,000 where it does not say how many.
+    pub(crate) async fn events(&self, org: OrgId, query: EventQuery) -> Vec<SealedEvent> {
+        let limit = if query.limit == 0 { 10_000 } else { query.limit };
+        self.db.app.list_events(org, &EventQuery { limit, ..query }).await.unwrap()
     }
 }
 

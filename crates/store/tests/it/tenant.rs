@@ -46,6 +46,9 @@ async fn two_orgs() -> (Stage, OrgId, OrgId) {
     stage.db.worker.claim_orders(lease, 100, at(7)).await.unwrap();
     stage.seal().await;
     stage.declare("more", "nginx:1").await;
+    for (org, token) in [(ours, "ours"), (theirs, "theirs")] {
+        stage.db.setup.ensure_token(token, "key", Role::Owner, Some(org), at(0)).await.unwrap();
+    }
     (stage, ours, theirs)
 }
 
@@ -55,7 +58,7 @@ async fn tenant_tables(stage: &Stage) -> Vec<String> {
         .all(
             "select c.relname::text from pg_class c join pg_attribute a on a.attrelid = c.oid
              where c.relnamespace = 'public'::regnamespace and c.relkind = 'r'
-               and a.attname = 'org_id' and has_table_privilege('trueup_app', c.oid, 'select')
+               and a.attname = 'org_id' and has_any_column_privilege('trueup_app', c.oid, 'select')
              order by 1",
         )
         .await;
@@ -96,7 +99,7 @@ fn new_project(org: OrgId, cluster: &str, tail: &str) -> String {
 }
 
 #[tokio::test]
-async fn without_an_org_nothing_is_seen_and_nothing_can_be_added() {
+async fn s16_without_an_org_nothing_is_seen_and_nothing_can_be_added() {
     let (stage, ours, _) = two_orgs().await;
     let mut app = app(&stage).await;
     for table in tenant_tables(&stage).await {
@@ -114,7 +117,7 @@ async fn without_an_org_nothing_is_seen_and_nothing_can_be_added() {
 }
 
 #[tokio::test]
-async fn an_org_that_is_no_org_is_an_error_or_nothing_and_never_everything() {
+async fn s16_an_org_that_is_no_org_is_an_error_or_nothing_and_never_everything() {
     let (stage, ..) = two_orgs().await;
     let mut app = app(&stage).await;
     for org in ["", "00000000-0000-0000-0000-000000000000"] {
@@ -155,7 +158,7 @@ async fn an_org_sees_all_of_its_own_and_nothing_of_another() {
 }
 
 #[tokio::test]
-async fn a_pool_that_serves_two_orgs_in_turn_mixes_nothing() {
+async fn s16_a_pool_that_serves_two_orgs_in_turn_mixes_nothing() {
     let (stage, ours, theirs) = two_orgs().await;
     let app = &stage.db.app;
     let mine = stage.services(ours).await;
@@ -176,7 +179,7 @@ async fn a_pool_that_serves_two_orgs_in_turn_mixes_nothing() {
 }
 
 #[tokio::test]
-async fn the_org_of_a_transaction_ends_with_it() {
+async fn s16_the_org_of_a_transaction_ends_with_it() {
     let (stage, ours, theirs) = two_orgs().await;
     let mut app = app(&stage).await;
     for end in ["commit", "rollback"] {

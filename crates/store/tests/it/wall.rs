@@ -6,8 +6,9 @@ use crate::stage::Stage;
 /// Kept by the migrator, before there are policies; no role of the running program may touch it.
 const MIGRATOR: &str = "_sqlx_migrations";
 
+/// S16.
 #[tokio::test]
-async fn every_table_forces_row_level_security() {
+async fn s16_every_table_forces_row_level_security() {
     let stage = Stage::new().await;
     let open: Vec<String> = stage
         .all(&format!(
@@ -28,8 +29,9 @@ async fn every_table_forces_row_level_security() {
     assert!(views.is_empty(), "views that go around the walls: {views:?}");
 }
 
+/// S16.
 #[tokio::test]
-async fn the_running_program_owns_nothing_and_bypasses_nothing() {
+async fn s16_the_running_program_owns_nothing_and_bypasses_nothing() {
     let stage = Stage::new().await;
     for role in ["trueup_app", "trueup_worker"] {
         let rights: String = stage
@@ -146,8 +148,9 @@ async fn only_these_functions_look_over_the_walls_and_only_for_the_app() {
     );
 }
 
+/// S15.
 #[tokio::test]
-async fn foreign_keys_between_tenants_rows_carry_the_org() {
+async fn s15_foreign_keys_between_tenants_rows_carry_the_org() {
     let stage = Stage::new().await;
     // A key checks what row-level security would hide, so one without the org is an oracle.
     let bare: Vec<String> = stage
@@ -162,4 +165,52 @@ async fn foreign_keys_between_tenants_rows_carry_the_org() {
         )
         .await;
     assert_eq!(bare, ["event_seals_event_id_fkey"], "only the sealer writes seals");
+}
+
+/// S15: a name that is unique beyond its org would tell one tenant what another has.
+#[tokio::test]
+async fn s15_what_people_choose_is_unique_within_an_org_only() {
+    let stage = Stage::new().await;
+    let telling: Vec<String> = stage
+        .all(
+            "select i.indexrelid::regclass::text from pg_index i
+             where i.indisunique
+               and exists (select from pg_attribute a where a.attrelid = i.indrelid and a.attname = 'org_id')
+               and exists (select from pg_attribute a
+                           where a.attrelid = i.indrelid and a.attnum = any(i.indkey) and a.attname = 'name')
+               and not exists (select from pg_attribute a
+                               where a.attrelid = i.indrelid and a.attnum = any(i.indkey)
+                                 and a.attname in ('org_id', 'project_id', 'cluster_id'))",
+        )
+        .await;
+    assert!(telling.is_empty(), "{telling:?}");
+}
+
+/// S08: what is stored of a token can be written and never read, not even by the one who writes it.
+#[tokio::test]
+async fn s08_no_role_of_the_running_program_reads_what_is_stored_of_a_token() {
+    let stage = Stage::new().await;
+    let readers: Vec<String> = stage
+        .all(
+            "select r.rolname || ' ' || p.kind
+             from (values ('trueup_app'), ('trueup_worker')) r (rolname),
+                  (values ('select'), ('update')) p (kind)
+             where has_column_privilege(r.rolname, 'tokens', 'hash', p.kind)",
+        )
+        .await;
+    assert!(readers.is_empty(), "{readers:?}");
+    let worker: i64 = stage
+        .one(
+            "select count(*) from pg_attribute where attrelid = 'tokens'::regclass and attnum > 0
+              and has_column_privilege('trueup_worker', attrelid, attnum, 'select')",
+        )
+        .await;
+    assert_eq!(worker, 0, "the loops have no business with tokens");
+    let changeable: Vec<String> = stage
+        .all(
+            "select attname::text from pg_attribute where attrelid = 'tokens'::regclass and attnum > 0
+             and has_column_privilege('trueup_app', attrelid, attnum, 'update') order by 1",
+        )
+        .await;
+    assert_eq!(changeable, ["revoked_at", "used_at"], "a role is never raised in place");
 }

@@ -11,7 +11,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::contexts::Named;
 use super::failure::{Exit, Failure};
+use super::secret::Secret;
 
 /// What `trueup up` leaves for the commands on this machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,7 +21,7 @@ pub(crate) struct ClientFile {
     /// Where Trueup listens.
     pub(crate) url: String,
     /// The owner token of the demo org.
-    pub(crate) token: String,
+    pub(crate) token: Secret,
     /// The project that is meant where none is named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) project: Option<String>,
@@ -72,37 +74,52 @@ pub(crate) struct Credentials {
     /// Where Trueup listens.
     pub(crate) url: String,
     /// Who asks.
-    pub(crate) token: String,
+    pub(crate) token: Secret,
+    /// The org that is meant; for operators.
+    pub(crate) org: Option<String>,
     /// The project that is meant where none is named.
     pub(crate) project: Option<String>,
 }
 
-/// Decides between flags and file.
+impl From<ClientFile> for Credentials {
+    fn from(file: ClientFile) -> Self {
+        Self { url: file.url, token: file.token, org: None, project: file.project }
+    }
+}
+
+impl From<&Named> for Credentials {
+    fn from(named: &Named) -> Self {
+        let Named { url, token, org, project } = named.clone();
+        Self { url, token, org, project }
+    }
+}
+
+/// Decides between flags and what is known: the context in use first, then this machine's install.
+///
+/// A token that is kept goes to the address that it is kept with, and to no other.
 pub(crate) fn choose(
     url: Option<&str>,
-    token: Option<&str>,
-    file: Option<ClientFile>,
+    token: Option<&Secret>,
+    known: Vec<Credentials>,
 ) -> Result<Credentials, Failure> {
-    match (url, token, file) {
-        (Some(url), Some(token), file) => Ok(Credentials {
-            project: file.filter(|file| same(&file.url, url)).and_then(|file| file.project),
-            url: url.to_owned(),
-            token: token.to_owned(),
-        }),
-        (None, token, Some(file)) => Ok(Credentials {
-            url: file.url,
-            token: token.map_or(file.token, str::to_owned),
-            project: file.project,
-        }),
-        (Some(url), None, Some(file)) if same(&file.url, url) => {
-            Ok(Credentials { url: file.url, token: file.token, project: file.project })
+    let mut known = known.into_iter();
+    match (url, token) {
+        (Some(url), Some(token)) => {
+            let there = known.find(|one| same(&one.url, url));
+            let (org, project) = there.map(|one| (one.org, one.project)).unwrap_or_default();
+            Ok(Credentials { url: url.to_owned(), token: token.clone(), org, project })
         }
-        (Some(url), None, _) => {
-            Err(Failure::new(Exit::Usage, format!("there is no token for {url}"))
-                .hint("pass one with --token or TRUEUP_TOKEN"))
+        (Some(url), None) => known.find(|one| same(&one.url, url)).ok_or_else(|| {
+            Failure::new(Exit::Usage, format!("there is no token for {url}"))
+                .hint("pass one with --token or TRUEUP_TOKEN, or add a context")
+        }),
+        (None, token) => {
+            let first = known.next().ok_or_else(|| {
+                Failure::new(Exit::Unreachable, "it is not known where Trueup is")
+                    .hint("run `trueup up` on this machine, or pass --url and --token")
+            })?;
+            Ok(Credentials { token: token.cloned().unwrap_or(first.token), ..first })
         }
-        (None, _, None) => Err(Failure::new(Exit::Unreachable, "it is not known where Trueup is")
-            .hint("run `trueup up` on this machine, or pass --url and --token")),
     }
 }
 
@@ -114,34 +131,48 @@ fn same(one: &str, other: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn file() -> Option<ClientFile> {
-        Some(ClientFile {
-            url: "http://127.0.0.1:7070".to_owned(),
-            token: "file".to_owned(),
-            project: Some("shop".to_owned()),
-            kubeconfig: None,
-        })
+    fn known(url: &str, token: &str, project: &str) -> Credentials {
+        let (org, project) = (None, Some(project.to_owned()));
+        Credentials { url: url.to_owned(), token: token.to_owned().into(), org, project }
     }
 
-    fn chosen(url: Option<&str>, token: Option<&str>, file: Option<ClientFile>) -> String {
-        match choose(url, token, file) {
-            Ok(c) => format!("{} {} {}", c.url, c.token, c.project.unwrap_or_default()),
+    fn chosen(url: Option<&str>, token: Option<&str>, known: &[Credentials]) -> String {
+        let token = token.map(|token| token.to_owned().into());
+        match choose(url, token.as_ref(), known.to_vec()) {
+            Ok(c) => format!("{} {} {}", c.url, c.token.reveal(), c.project.unwrap_or_default()),
             Err(failure) => failure.to_string(),
         }
     }
 
     #[test]
-    fn the_files_token_goes_to_the_files_address_alone() {
+    fn a_kept_token_goes_to_its_own_address_alone() {
         let (local, other) = ("http://127.0.0.1:7070", "http://elsewhere");
-        assert_eq!(chosen(None, None, file()), format!("{local} file shop"));
-        assert_eq!(chosen(None, Some("t"), file()), format!("{local} t shop"));
+        let file = [known(local, "file", "shop")];
+        assert_eq!(chosen(None, None, &file), format!("{local} file shop"));
+        assert_eq!(chosen(None, Some("t"), &file), format!("{local} t shop"));
         assert_eq!(
-            chosen(Some("http://127.0.0.1:7070/"), None, file()),
+            chosen(Some("http://127.0.0.1:7070/"), None, &file),
             format!("{local} file shop")
         );
-        assert_eq!(chosen(Some(other), None, file()), format!("there is no token for {other}"));
-        assert_eq!(chosen(Some(other), Some("t"), file()), format!("{other} t "));
-        assert_eq!(chosen(Some(other), Some("t"), None), format!("{other} t "));
-        assert_eq!(chosen(None, Some("t"), None), "it is not known where Trueup is");
+        assert_eq!(chosen(Some(other), None, &file), format!("there is no token for {other}"));
+        assert_eq!(chosen(Some(other), Some("t"), &file), format!("{other} t "));
+        assert_eq!(chosen(Some(other), Some("t"), &[]), format!("{other} t "));
+        assert_eq!(chosen(None, Some("t"), &[]), "it is not known where Trueup is");
+    }
+
+    #[test]
+    fn a_context_comes_before_the_install_and_flags_before_both() {
+        let (local, work) = ("http://127.0.0.1:7070", "https://work");
+        let both = [known(work, "kept", "blog"), known(local, "file", "shop")];
+        assert_eq!(chosen(None, None, &both), format!("{work} kept blog"));
+        assert_eq!(chosen(None, Some("t"), &both), format!("{work} t blog"));
+        assert_eq!(chosen(Some(local), None, &both), format!("{local} file shop"));
+        assert_eq!(chosen(Some(work), Some("t"), &both), format!("{work} t blog"));
+        assert_eq!(chosen(Some("http://x"), None, &both), "there is no token for http://x");
+    }
+
+    #[test]
+    fn a_token_is_in_no_debug_output() {
+        assert!(!format!("{:?}", known("http://x", "canary", "p")).contains("canary"));
     }
 }

@@ -5,10 +5,12 @@ use std::path::PathBuf;
 
 use trueup_api::Client;
 
-use super::connection::{ClientFile, choose};
+use super::connection::{ClientFile, Credentials, choose};
+use super::contexts::Contexts;
 use super::failure::{Exit, Failure};
 use super::output::Output;
 use super::progress::Progress;
+use super::secret::Secret;
 use super::terminal::Terminal;
 
 /// Flags that every command takes.
@@ -34,7 +36,16 @@ pub(crate) struct Globals {
         hide_env_values = true,
         help_heading = "Global options"
     )]
-    token: Option<String>,
+    token: Option<Secret>,
+    /// The context to use instead of the current one; `local` is this machine's install
+    #[arg(
+        long,
+        global = true,
+        env = "TRUEUP_CONTEXT",
+        value_name = "NAME",
+        help_heading = "Global options"
+    )]
+    context: Option<String>,
     /// How results are printed
     #[arg(
         short,
@@ -81,7 +92,8 @@ impl Globals {
             project: self.project.filter(|project| !project.is_empty()),
             org: self.org.filter(|org| !org.is_empty()),
             url: self.url.filter(|url| !url.is_empty()),
-            token: self.token.filter(|token| !token.is_empty()),
+            token: self.token.filter(|token| !token.reveal().is_empty()),
+            context: self.context.filter(|name| !name.is_empty()),
         }
     }
 }
@@ -97,9 +109,11 @@ pub(crate) struct Context {
     pub(crate) output: Output,
     /// The project from the flags.
     pub(crate) project: Option<String>,
-    org: Option<String>,
+    /// The org from the flags.
+    pub(crate) org: Option<String>,
     url: Option<String>,
-    token: Option<String>,
+    token: Option<Secret>,
+    context: Option<String>,
 }
 
 /// A client, and the project that is meant where none is named.
@@ -112,12 +126,30 @@ pub(crate) struct Connection {
 }
 
 impl Context {
-    /// A client with the address and token from the flags or from the data directory.
+    /// The address from the flags.
+    pub(crate) fn url(&self) -> Option<&str> {
+        self.url.as_deref()
+    }
+
+    /// The token from the flags.
+    pub(crate) const fn token(&self) -> Option<&Secret> {
+        self.token.as_ref()
+    }
+
+    /// The name of the context from the flags.
+    pub(crate) fn context(&self) -> Option<&str> {
+        self.context.as_deref()
+    }
+
+    /// A client with the address and token from the flags, the context or the data directory.
     pub(crate) fn connect(&self) -> anyhow::Result<Connection> {
-        let file = ClientFile::read(&self.data_dir)?;
-        let chosen = choose(self.url.as_deref(), self.token.as_deref(), file)?;
-        let client = Client::new(&chosen.url, &chosen.token)?;
-        let client = match &self.org {
+        let contexts = Contexts::read()?;
+        let named = contexts.choose(self.context())?.map(|(_, named)| named.into());
+        let file = ClientFile::read(&self.data_dir)?.map(Credentials::from);
+        let known = named.into_iter().chain(file).collect();
+        let chosen = choose(self.url.as_deref(), self.token.as_ref(), known)?;
+        let client = Client::new(&chosen.url, chosen.token.reveal())?;
+        let client = match self.org.as_ref().or(chosen.org.as_ref()) {
             Some(org) => client.with_org(org)?,
             None => client,
         };

@@ -1,13 +1,13 @@
 //! `trueup describe`: everything that is known about one service, on one page.
 
 use jiff::Timestamp;
-use trueup_api::event::CloudEvent;
+use trueup_api::event::{CloudEvent, EventFilter};
 use trueup_api::service::Service;
 
 use super::clock;
 use super::context::Context;
 use super::event_line::event_line;
-use super::events::tail;
+use super::events::newest;
 use super::failure::Exit;
 use super::human::{age, clean, moment};
 use super::receipt;
@@ -31,8 +31,9 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     if context.output.print(context.terminal, &service)? {
         return Ok(Exit::Ok);
     }
-    let reading = tail(&connection.client, EVENTS, |event| event.subject == service.id);
-    let (events, _) = context.ask("reading its events", reading).await?;
+    let filter = EventFilter { subject: Some(service.id.clone()), ..EventFilter::default() };
+    let reading = newest(&connection.client, &filter, EVENTS);
+    let events = context.ask("reading its events", reading).await?;
     let mut page = page(&service, &events, clock::now(), context.terminal.style());
     let reading = connection.client.endpoint_list(&service.project);
     let endpoints = context.ask("reading its endpoints", reading).await?.items;

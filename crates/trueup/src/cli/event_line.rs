@@ -38,6 +38,7 @@ fn words(event: &CloudEvent) -> (Paint, String, String) {
             let by = text(data, "principal").map(|by| format!(", asked by {by}"));
             (Paint::Strong, what, format!("{generation}{}", by.unwrap_or_default()))
         }
+        "ReconcileStarted" => (Paint::Plain, "begun", generation),
         "ReconcileSucceeded" => {
             (Paint::Good, "applied", format!("the cluster carries {generation}"))
         }
@@ -49,10 +50,9 @@ fn words(event: &CloudEvent) -> (Paint, String, String) {
         "ResourceDeletedExternally" => {
             (Paint::Busy, "deleted by others", format!("{}; it is made again", key(data)))
         }
-        "DriftReverted" => {
-            let field = text(data, "field").unwrap_or("a field");
-            (Paint::Busy, "drift reverted", format!("{}: {field}", key(data)))
-        }
+        "ResourceModifiedExternally" => (Paint::Busy, "edited by others", drifted(data)),
+        "DriftDetected" => (Paint::Busy, "drift detected", drifted(data)),
+        "DriftReverted" => (Paint::Busy, "drift reverted", drifted(data)),
         "ServicePhaseChanged" => return phase(data),
         "AbsenceVerified" => {
             let keys = data.get("keys").and_then(Value::as_u64).unwrap_or(0);
@@ -63,6 +63,17 @@ fn words(event: &CloudEvent) -> (Paint, String, String) {
                 format!("{} proved to be gone", count(keys, "object")),
             )
         }
+        "OrgCreated" => (Paint::Strong, "org made", asked(data)),
+        "TokenCreated" => {
+            let role = text(data, "role").unwrap_or("unknown role");
+            (Paint::Busy, "token made", format!("{role} {}", asked(data)))
+        }
+        "TokenRevoked" => (Paint::Busy, "token revoked", asked(data)),
+        "PlanChanged" => {
+            let plan = text(data, "plan").unwrap_or_default();
+            (Paint::Busy, "plan changed", format!("{plan}, {}", asked(data)))
+        }
+        "QuotaChanged" => (Paint::Busy, "quota changed", asked(data)),
         "EndpointOpened" => (Paint::Strong, "endpoint opened", port(data)),
         "EndpointClosed" => (Paint::Strong, "endpoint closed", port(data)),
         "VariableSet" => (Paint::Strong, "variable set", entry(data)),
@@ -104,6 +115,12 @@ fn port(data: &Value) -> String {
     format!("{}, port {number}, asked by {by}", text(data, "name").unwrap_or("?"))
 }
 
+/// Which, and by whom.
+fn asked(data: &Value) -> String {
+    let by = text(data, "principal").map(|by| format!(", asked by {by}"));
+    format!("{}{}", text(data, "name").unwrap_or("?"), by.unwrap_or_default())
+}
+
 fn why(data: &Value) -> String {
     text(data, "why").unwrap_or("no reason was given").to_owned()
 }
@@ -111,6 +128,11 @@ fn why(data: &Value) -> String {
 fn key(data: &Value) -> String {
     let key = data.get("key").unwrap_or(&Value::Null);
     format!("{}/{}", text(key, "kind").unwrap_or("object"), text(key, "name").unwrap_or("?"))
+}
+
+/// An object and the first field of it that differed.
+fn drifted(data: &Value) -> String {
+    format!("{}: {}", key(data), text(data, "field").unwrap_or("a field"))
 }
 
 #[cfg(test)]
@@ -124,7 +146,7 @@ mod tests {
             "specversion": "1.0", "id": "evt_1", "source": "/trueup/reconciler",
             "type": format!("dev.trueup.{kind}.v1"), "subject": "svc_1",
             "time": "2026-01-02T03:04:05Z", "datacontenttype": "application/json",
-            "sequence": "7", "generation": 2, "data": data,
+            "sequence": "7", "generation": 2, "orgid": "org_1", "hash": "0", "data": data,
         }))
         .unwrap();
         event_line(&event, Style::new(false))
@@ -136,11 +158,17 @@ mod tests {
         for (kind, data, end) in [
             (
                 "ServiceQueued",
-                json!({"deletes": false, "principal": "ann"}),
-                "accepted            generation 2, asked by ann",
+                json!({"deletes": false, "principal": "owner"}),
+                "accepted            generation 2, asked by owner",
             ),
             ("ServiceQueued", json!({"deletes": true}), "deletion accepted   generation 2"),
             ("ResourceCreated", json!({ "key": key }), "created             Deployment/web-1"),
+            (
+                "ResourceModifiedExternally",
+                json!({ "key": key, "field": "spec.replicas" }),
+                "edited by others    Deployment/web-1: spec.replicas",
+            ),
+            ("ReconcileStarted", json!({}), "begun               generation 2"),
             (
                 "ServicePhaseChanged",
                 json!({"phase": "running", "health": "healthy", "message": null}),
@@ -165,6 +193,11 @@ mod tests {
                 "SecretSet",
                 json!({"name": "KEY", "version": 2, "principal": "ann"}),
                 "secret set          KEY, version 2, asked by ann",
+            ),
+            (
+                "TokenCreated",
+                json!({"token": "tok_1", "name": "ci", "role": "viewer", "principal": "owner"}),
+                "token made          viewer ci, asked by owner",
             ),
             ("SomethingNew", json!({"a": 1}), "SomethingNew        {\"a\":1}"),
         ] {

@@ -18,7 +18,7 @@ use super::selling;
 use super::style::{self, Paint};
 use super::table::{Cell, Table};
 use super::target::resolve;
-use super::{endpoint, secret, variable, volume};
+use super::{endpoint, secret_command, variable, volume};
 
 /// List services, projects, clusters, templates, plans, variables and more
 #[derive(Debug, clap::Args)]
@@ -118,7 +118,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         Kind::Quota => get_quota(context, &connection).await,
         // The name is a service's.
         Kind::Variables => variable::list(name, context, &connection).await,
-        Kind::Secrets => secret::list(name, context, &connection).await,
+        Kind::Secrets => secret_command::list(name, context, &connection).await,
         Kind::Volumes => volume::list(name, context, &connection).await,
         Kind::Endpoints => endpoint::list(name, context, &connection).await,
     }

@@ -19,6 +19,8 @@ pub(crate) struct Args {
 enum Command {
     /// Print the path of the local cluster's kubeconfig
     Kubeconfig,
+    /// Print the path of the operator's token
+    OperatorToken,
     /// Build the local Kubernetes now, once for this machine
     Build,
 }
@@ -26,6 +28,7 @@ enum Command {
 pub(crate) async fn run(args: &Args, context: &Context) -> anyhow::Result<Exit> {
     match args.command {
         Command::Kubeconfig => kubeconfig(context),
+        Command::OperatorToken => operator_token(context),
         Command::Build => build(context).await,
     }
 }
@@ -42,6 +45,18 @@ fn kubeconfig(context: &Context) -> anyhow::Result<Exit> {
     if !path.exists() {
         let failure = Failure::new(Exit::NotFound, "there is no local cluster yet");
         return Err(failure.hint("run `trueup up`; `trueup status` shows how far it is").into());
+    }
+    context.terminal.line(&path.display().to_string())?;
+    Ok(Exit::Ok)
+}
+
+fn operator_token(context: &Context) -> anyhow::Result<Exit> {
+    let path = context.data_dir.join("operator.token");
+    if !path.exists() {
+        let failure = Failure::new(Exit::NotFound, "there is no operator's token here");
+        return Err(failure
+            .hint("run `trueup up`, or name the data directory with --data-dir")
+            .into());
     }
     context.terminal.line(&path.display().to_string())?;
     Ok(Exit::Ok)

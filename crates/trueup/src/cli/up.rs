@@ -178,7 +178,7 @@ fn tell(terminal: Terminal, install: &Install, client: &ClientFile) -> std::io::
            trueup{data_dir} get services\n  \
            {next}",
         url = client.url,
-        token = client.token,
+        token = client.token.reveal(),
         kubeconfig = kubeconfig.display(),
         operator = install.operator_token_file().display(),
         log = install.log_file().display(),

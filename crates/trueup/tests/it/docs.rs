@@ -36,9 +36,11 @@ async fn every_command_in_the_documents_works() {
             .current_dir(&here)
             .env("PATH", path_with_trueup())
             .env("TRUEUP_DATA_DIR", install.dir())
+            .env("TRUEUP_CONFIG", install.config())
             .env("TRUEUP_PORT", install.port().to_string())
             .kill_on_drop(true);
-        for name in ["TRUEUP_URL", "TRUEUP_TOKEN", "TRUEUP_PROJECT"] {
+        for name in ["TRUEUP_URL", "TRUEUP_TOKEN", "TRUEUP_PROJECT", "TRUEUP_ORG", "TRUEUP_CONTEXT"]
+        {
             command.env_remove(name);
         }
         let output = tokio::time::timeout(DOCUMENT, command.output()).await;

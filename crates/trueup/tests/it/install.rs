@@ -147,6 +147,11 @@ impl Install {
         &self.dir
     }
 
+    /// Where the contexts of this install's reader are.
+    pub(crate) fn config(&self) -> PathBuf {
+        self.dir.join("reader-config.yaml")
+    }
+
     pub(crate) fn port(&self) -> u16 {
         self.port
     }
@@ -161,6 +166,7 @@ impl Install {
                 command.env_remove(name);
             }
         }
+        command.env("TRUEUP_CONFIG", self.config());
         command
     }
 

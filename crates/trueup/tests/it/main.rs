@@ -5,15 +5,21 @@
 
 // Clippy takes helpers for test code only below `cfg(test)`.
 #[cfg(test)]
+mod access;
+#[cfg(test)]
 mod bad_days;
 #[cfg(test)]
 mod crash;
+#[cfg(test)]
+mod desk;
 #[cfg(test)]
 mod docs;
 #[cfg(test)]
 mod install;
 #[cfg(test)]
 mod lifecycle;
+#[cfg(test)]
+mod log;
 #[cfg(test)]
 mod mistakes;
 #[cfg(test)]

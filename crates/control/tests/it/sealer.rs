@@ -1,0 +1,78 @@
+//! A transaction of somebody else that stays open: sealing waits and says so, and nothing else does.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+use tokio::task::JoinSet;
+use trueup_control::{Metrics, Sealer};
+use trueup_store::EventQuery;
+use trueup_testkit::manual_clock::ManualClock;
+
+use crate::rig::Rig;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The value of a metric without labels.
+fn metric(registry: &Registry, name: &str) -> f64 {
+    let mut text = String::new();
+    encode(&mut text, registry).expect("the metrics should be written down");
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.and_then(|value| value.parse().ok()).expect("the metric should be there")
+}
+
+/// Moves the clock a second at a time until a metric is as wanted.
+async fn until(registry: &Registry, clock: &ManualClock, name: &str, wanted: fn(f64) -> bool) {
+    let reached = tokio::time::timeout(PATIENCE, async {
+        while !wanted(metric(registry, name)) {
+            if clock.sleepers() > 0 {
+                clock.advance(Duration::from_secs(1));
+            }
+            tokio::task::yield_now().await;
+        }
+    });
+    assert!(reached.await.is_ok(), "{name} is {}", metric(registry, name));
+}
+
+#[tokio::test]
+async fn a_long_foreign_transaction_stalls_sealing_and_raises_the_alarm_and_nothing_else() {
+    let clock = ManualClock::new();
+    let mut rig = Rig::new().await;
+    rig.clock = Arc::new(clock.clone());
+    let mut registry = Registry::default();
+    let sealer = Sealer {
+        worker: rig.db.worker.clone(),
+        signals: rig.signals.clone(),
+        clock: Arc::clone(&rig.clock),
+        metrics: Metrics::register(&mut registry),
+    };
+    let mut tasks = JoinSet::new();
+    tasks.spawn(sealer.run());
+    rig.declare_project().await;
+    until(&registry, &clock, "trueup_unsealed_events", |count| count == 0.0).await;
+
+    let foreign = rig.db.long_transaction().await;
+    // Changes are accepted as ever.
+    for number in 1..=3 {
+        rig.declare("web", &format!("web:{number}")).await;
+    }
+    until(&registry, &clock, "trueup_seal_lag_seconds", |lag| lag > 10.0).await;
+    assert!((metric(&registry, "trueup_unsealed_events") - 3.0).abs() < f64::EPSILON);
+    rig.declare("web", "web:4").await;
+    assert_eq!(rig.get("web").await.row.service.generation, 4);
+    rig.db.app.ping().await.expect("the database should answer");
+    let query = EventQuery { limit: 100, ..EventQuery::default() };
+    let before = rig.db.app.list_events(rig.db.org, &query).await.expect("events should be read");
+    assert_eq!(before.len(), 1, "what came before it is there, what came after it is not");
+
+    foreign.end().await;
+    until(&registry, &clock, "trueup_unsealed_events", |count| count == 0.0).await;
+    until(&registry, &clock, "trueup_seal_lag_seconds", |lag| lag == 0.0).await;
+    let after = rig.db.app.list_events(rig.db.org, &query).await.expect("events should be read");
+    let told: Vec<(i64, i64)> =
+        after[1..].iter().map(|event| (event.position, event.generation)).collect();
+    assert_eq!(told, [(2, 1), (3, 2), (4, 3), (5, 4)]);
+    assert_eq!(after[..1], before);
+    assert!(rig.clock.now() > after[4].at);
+}

@@ -1,0 +1,75 @@
+//! Orgs: operators make and list them; everybody may see their own.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use trueup_api::Problem;
+use trueup_api::org::{NewOrg, Org, OrgList, OrgRequest};
+use trueup_model::org::PLATFORM;
+use trueup_model::principal::Permission;
+use trueup_store::door::Asker;
+
+use crate::address::Path;
+use crate::caller::Scope;
+use crate::keyed::Keyed;
+use crate::problem::{Answer, Failure};
+use crate::project::name;
+use crate::token::made;
+use crate::{Door, view};
+
+/// Lists every org; for operators.
+#[utoipa::path(get, path = "/v1/orgs", operation_id = "org_list", tag = "orgs",
+    responses((status = 200, body = OrgList), (status = "4XX", body = Problem)))]
+pub(crate) async fn org_list(
+    State(door): State<Door>,
+    Scope(caller): Scope,
+) -> Answer<Json<OrgList>> {
+    caller.must(Permission::ManagePlatform)?;
+    let orgs = door.app.list_orgs().await?;
+    Ok(Json(OrgList { items: orgs.iter().map(view::org).collect() }))
+}
+
+/// Makes an org with a token for its first owner, shown this once; for operators.
+#[utoipa::path(post, path = "/v1/orgs", operation_id = "org_create", tag = "orgs",
+    request_body = OrgRequest,
+    responses((status = 200, description = "a repeat; the secret was shown before", body = NewOrg),
+              (status = 201, body = NewOrg), (status = "4XX", body = Problem)))]
+pub(crate) async fn org_create(
+    State(door): State<Door>,
+    Scope(caller): Scope,
+    Keyed { body: wanted, repeat }: Keyed<OrgRequest>,
+) -> Answer<(StatusCode, Json<NewOrg>)> {
+    caller.must(Permission::ManagePlatform)?;
+    let name = name("name", &wanted.name)?;
+    let now = door.clock.now();
+    let asker = Asker { repeat, ..caller.asker() };
+    let (org, owner) = door.app.create_org(&name, &asker, now).await?;
+    door.signals.event();
+    let answer = NewOrg { org: view::org(&org), owner: view::new_token(&owner) };
+    Ok((made(&owner), Json(answer)))
+}
+
+/// Shows one org: any to an operator, and to everybody else their own.
+#[utoipa::path(get, path = "/v1/orgs/{org}", operation_id = "org_get", tag = "orgs",
+    params(("org" = String, Path, description = "name or id")),
+    responses((status = 200, body = Org), (status = "4XX", body = Problem)))]
+pub(crate) async fn org_get(
+    State(door): State<Door>,
+    Scope(caller): Scope,
+    Path(wanted): Path<String>,
+) -> Answer<Json<Org>> {
+    caller.must(Permission::Read)?;
+    let none = || Failure::not_found("org");
+    let found = match caller.principal.org {
+        Some(own) => door
+            .app
+            .get_org(own)
+            .await?
+            .filter(|org| org.name == wanted || org.id.to_string() == wanted),
+        None => match door.app.find_org(&wanted).await?.filter(|id| *id != PLATFORM) {
+            Some(id) => door.app.get_org(id).await?,
+            None => None,
+        },
+    };
+    Ok(Json(view::org(&found.ok_or_else(none)?)))
+}

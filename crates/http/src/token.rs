@@ -1,0 +1,168 @@
+//! Tokens: make, list, revoke; and who is asking.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use jiff::{SignedDuration, Timestamp};
+use trueup_api::token::{NewToken, Token, TokenList, TokenRequest, Whoami, WhoamiOrg};
+use trueup_api::{Code, Problem};
+use trueup_model::org::PLATFORM;
+use trueup_model::principal::{Permission, Role};
+use trueup_model::token::{Mint, check_name};
+use trueup_rules::access::granted;
+use trueup_rules::admit::Breach;
+use trueup_store::Minted;
+use trueup_store::door::Asker;
+
+use crate::address::Path;
+use crate::caller::{Caller, Scope};
+use crate::keyed::Keyed;
+use crate::problem::{Answer, Failure};
+use crate::{Door, view};
+
+/// Ten years: longer is the same as for ever, and can be asked for by leaving it out.
+const MAX_DAYS: u32 = 3650;
+
+/// Says who is asking, and what they may do.
+#[utoipa::path(get, path = "/v1/whoami", operation_id = "whoami", tag = "tokens",
+    responses((status = 200, body = Whoami), (status = "4XX", body = Problem)))]
+pub(crate) async fn whoami(State(door): State<Door>, Scope(caller): Scope) -> Answer<Json<Whoami>> {
+    let Caller { principal, org, .. } = caller;
+    let org = if org == PLATFORM { None } else { door.app.get_org(org).await? };
+    let permissions = granted(principal.role, principal.permissions.as_ref());
+    Ok(Json(Whoami {
+        token: principal.token.to_string(),
+        name: principal.name,
+        role: principal.role.as_str().to_owned(),
+        permissions: permissions.iter().map(|one| one.as_str().to_owned()).collect(),
+        org: org.map(|org| WhoamiOrg { id: org.id.to_string(), name: org.name }),
+        expires_at: principal.expires_at,
+    }))
+}
+
+/// Lists the tokens of the org, never with their secrets; the operators', where an operator names
+/// no org.
+#[utoipa::path(get, path = "/v1/tokens", operation_id = "token_list", tag = "tokens",
+    responses((status = 200, body = TokenList), (status = "4XX", body = Problem)))]
+pub(crate) async fn token_list(
+    State(door): State<Door>,
+    Scope(caller): Scope,
+) -> Answer<Json<TokenList>> {
+    caller.must(Permission::ManageTokens)?;
+    let rows = door.app.list_tokens(caller.org).await?;
+    Ok(Json(TokenList { items: rows.iter().map(view::token).collect() }))
+}
+
+/// Makes a token and shows its secret this once. It never has more than the one that makes it.
+#[utoipa::path(post, path = "/v1/tokens", operation_id = "token_create", tag = "tokens",
+    request_body = TokenRequest,
+    responses((status = 200, description = "a repeat; the secret was shown before", body = NewToken),
+              (status = 201, body = NewToken), (status = "4XX", body = Problem)))]
+pub(crate) async fn token_create(
+    State(door): State<Door>,
+    Scope(caller): Scope,
+    Keyed { body: wanted, repeat }: Keyed<TokenRequest>,
+) -> Answer<(StatusCode, Json<NewToken>)> {
+    caller.must(Permission::ManageTokens)?;
+    let now = door.clock.now();
+    let wanted = read(wanted, now)?;
+    belongs(&caller, wanted.role)?;
+    let asker = Asker { repeat, ..caller.asker() };
+    let minted = door.app.create_token(caller.org, &wanted, &asker, now).await?;
+    door.signals.event();
+    Ok((made(&minted), Json(view::new_token(&minted))))
+}
+
+/// Revokes a token at once, by name or id. Streams that it opened end, too.
+#[utoipa::path(delete, path = "/v1/tokens/{token}", operation_id = "token_revoke", tag = "tokens",
+    params(("token" = String, Path, description = "name or id")),
+    responses((status = 200, body = Token), (status = "4XX", body = Problem)))]
+pub(crate) async fn token_revoke(
+    State(door): State<Door>,
+    Scope(caller): Scope,
+    Path(token): Path<String>,
+) -> Answer<Json<Token>> {
+    caller.must(Permission::ManageTokens)?;
+    let now = door.clock.now();
+    let row = door.app.revoke_token(caller.org, &token, &caller.asker(), now).await?;
+    door.signals.event();
+    Ok(Json(view::token(&row)))
+}
+
+/// 201 for what is new, 200 for what a former request with the same key made.
+pub(crate) const fn made(minted: &Minted) -> StatusCode {
+    if minted.text.is_some() { StatusCode::CREATED } else { StatusCode::OK }
+}
+
+/// An operator's token belongs to no org and every other one to one: an operator says which.
+fn belongs(caller: &Caller, role: Role) -> Answer<()> {
+    let platform = caller.org == PLATFORM;
+    match (caller.principal.role, role, platform) {
+        (Role::Operator, Role::Operator, false) => Err(Failure::new(
+            Code::BadRequest,
+            "an operator's token belongs to no org; leave the header `Trueup-Org` out",
+        )),
+        (Role::Operator, Role::Viewer | Role::Developer | Role::Owner, true) => Err(Failure::new(
+            Code::BadRequest,
+            "name the org of the token with the header `Trueup-Org`",
+        )),
+        (Role::Viewer | Role::Developer | Role::Owner | Role::Operator, _, _) => Ok(()),
+    }
+}
+
+/// Reads all of it, and says everything that is wrong with it at once.
+fn read(wanted: TokenRequest, now: Timestamp) -> Answer<Mint> {
+    let mut breaches = Vec::new();
+    let mut breach = |field: &str, message: String| {
+        breaches.push(Breach { field: field.to_owned(), message });
+    };
+    if let Err(error) = check_name(&wanted.name) {
+        breach("name", error.to_string());
+    }
+    let role = Role::find(&wanted.role);
+    if role.is_none() {
+        let known: Vec<&str> = Role::ALL.into_iter().map(Role::as_str).collect();
+        breach("role", format!("must be one of {}", known.join(", ")));
+    }
+    let mut permissions = wanted.permissions.as_ref().map(|_| Default::default());
+    for (index, text) in wanted.permissions.iter().flatten().enumerate() {
+        match (Permission::find(text), &mut permissions) {
+            (Some(permission), Some(known)) => {
+                std::collections::BTreeSet::insert(known, permission);
+            }
+            (Some(_), None) | (None, _) => {
+                let known: Vec<&str> =
+                    Permission::ALL.into_iter().map(Permission::as_str).collect();
+                breach(
+                    &format!("permissions[{index}]"),
+                    format!("must be one of {}", known.join(", ")),
+                );
+            }
+        }
+    }
+    let expires_at = match (wanted.expires_in_days, wanted.expires_at) {
+        (Some(_), Some(_)) => {
+            breach("expires_at", "say this or `expires_in_days`, not both".to_owned());
+            None
+        }
+        (Some(days), None) if days == 0 || days > MAX_DAYS => {
+            breach("expires_in_days", format!("must be from 1 to {MAX_DAYS}"));
+            None
+        }
+        (Some(days), None) => {
+            now.checked_add(SignedDuration::from_hours(24 * i64::from(days))).ok()
+        }
+        (None, end) => end.and_then(microseconds),
+    };
+    match role {
+        Some(role) if breaches.is_empty() => {
+            Ok(Mint { name: wanted.name, role, permissions, expires_at })
+        }
+        Some(_) | None => Err(Failure::invalid(breaches)),
+    }
+}
+
+/// As Postgres keeps it: what is answered now is what is read later.
+fn microseconds(at: Timestamp) -> Option<Timestamp> {
+    Timestamp::from_microsecond(at.as_microsecond()).ok()
+}

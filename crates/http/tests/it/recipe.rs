@@ -1,0 +1,256 @@
+//! How each operation is called well: the one list that a new operation is added to.
+//!
+//! The tests of `coverage` and `hostile` read the OpenAPI document and call every operation as
+//! everybody who should not. To be able to, they need to know for each operation who may call it and
+//! what a good body is ([`RECIPES`]), and for each `{placeholder}` in a path something real that it
+//! can stand for (`things`).
+
+use axum::http::Method;
+use serde_json::{Value, json};
+use trueup_http::document;
+use trueup_model::principal::Role;
+
+use crate::front::{Ask, Front, OPERATOR, WEB, web};
+
+/// How to call one operation well.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Recipe {
+    /// Its operationId.
+    pub(crate) operation: &'static str,
+    /// The least role that may.
+    pub(crate) least: Role,
+    /// A body that is accepted.
+    pub(crate) body: Option<fn() -> Value>,
+    /// Whether its path names something that need not exist yet: a stranger makes one of its own.
+    pub(crate) declares: bool,
+    /// Whether an operator may leave the org out.
+    pub(crate) orgless: bool,
+}
+
+const fn reads(operation: &'static str) -> Recipe {
+    changes(operation, Role::Viewer)
+}
+
+const fn changes(operation: &'static str, least: Role) -> Recipe {
+    Recipe { operation, least, body: None, declares: false, orgless: false }
+}
+
+impl Recipe {
+    const fn with(self, body: fn() -> Value) -> Self {
+        Self { body: Some(body), ..self }
+    }
+
+    const fn declares(self) -> Self {
+        Self { declares: true, ..self }
+    }
+
+    const fn orgless(self) -> Self {
+        Self { orgless: true, ..self }
+    }
+}
+
+/// Every operation. A stage has the project `shop` with the service `web` in its second generation, and
+/// the token `spare`.
+pub(crate) const RECIPES: &[Recipe] = &[
+    reads("project_list"),
+    reads("project_get"),
+    changes("project_put", Role::Owner).with(|| json!({})).declares(),
+    reads("service_list"),
+    reads("service_get"),
+    reads("service_watch"),
+    changes("service_put", Role::Developer).with(|| web("nginx:3")),
+    changes("service_delete", Role::Developer),
+    changes("service_pause", Role::Developer).with(|| json!({})),
+    changes("service_resume", Role::Developer).with(|| json!({})),
+    changes("service_restart", Role::Developer).with(|| json!({})),
+    changes("service_scale", Role::Developer).with(|| json!({"replicas": 2})),
+    changes("service_resize", Role::Developer).with(|| json!({"plan": "medium"})),
+    changes("service_rollback", Role::Developer).with(|| json!({"to": 1})),
+    reads("release_list"),
+    reads("plan_list"),
+    changes("plan_put", Role::Operator).with(plan).orgless(),
+    reads("quota_get"),
+    changes("quota_put", Role::Operator).with(quota),
+    reads("event_list"),
+    reads("template_list"),
+    reads("cluster_list"),
+    reads("cluster_get"),
+    reads("variable_list"),
+    changes("variable_put", Role::Developer).with(value),
+    changes("variable_delete", Role::Developer),
+    reads("service_variable_list"),
+    changes("service_variable_put", Role::Developer).with(value),
+    changes("service_variable_delete", Role::Developer),
+    reads("secret_list"),
+    changes("secret_put", Role::Developer).with(value),
+    changes("secret_delete", Role::Developer),
+    reads("service_secret_list"),
+    changes("service_secret_put", Role::Developer).with(value),
+    changes("service_secret_delete", Role::Developer),
+    reads("volume_list"),
+    reads("endpoint_list"),
+    changes("endpoint_put", Role::Developer).with(|| json!({"port": "http"})),
+    changes("endpoint_delete", Role::Developer),
+    reads("whoami").orgless(),
+    changes("token_list", Role::Owner).orgless(),
+    changes("token_create", Role::Owner)
+        .with(|| json!({"name": "new", "role": "viewer", "permissions": ["read"]}))
+        .orgless(),
+    changes("token_revoke", Role::Owner).orgless(),
+    changes("org_list", Role::Operator).orgless(),
+    changes("org_create", Role::Operator).with(|| json!({"name": "fresh"})).orgless(),
+    reads("org_get").orgless(),
+];
+
+fn value() -> Value {
+    json!({"value": "new"})
+}
+
+fn plan() -> Value {
+    json!({"summary": "Half a core.", "cpu_millis": 500, "memory_mib": 512, "hourly_micros": 9000,
+           "currency": "EUR"})
+}
+
+fn quota() -> Value {
+    json!({"services": 9, "cpu_millis": 9000, "memory_mib": 9000, "storage_gib": 9, "gpus": 0})
+}
+
+/// Something real that a placeholder can stand for, and two texts like it that nothing has.
+#[derive(Debug, Clone)]
+pub(crate) struct Thing {
+    pub(crate) placeholder: &'static str,
+    pub(crate) name: String,
+    pub(crate) id: String,
+    pub(crate) no_id: String,
+}
+
+/// What nothing is called.
+pub(crate) const NO_NAME: &str = "none";
+/// The tail of an id that nothing has.
+const NO_ID: &str = "01h455vb4pex5vsknk084sn02q";
+
+/// A stage on which every recipe works, and everything that paths can name there.
+pub(crate) async fn stage() -> (Front, Vec<Thing>) {
+    let front = Front::with_web().await;
+    front.declare("nginx:2").await;
+    for path in ["/v1/projects/shop", WEB] {
+        for (kind, name) in [("variables", "PLAIN"), ("secrets", "HIDDEN")] {
+            let path = format!("{path}/{kind}/{name}");
+            let set = front.put(&path).json(&json!({"value": "old"})).send().await;
+            assert_eq!(set.status, 202, "{}", set.text());
+        }
+    }
+    let path = format!("{WEB}/endpoints/public");
+    let open = front.put(&path).json(&json!({"port": "http"})).send().await;
+    assert_eq!(open.status, 202, "{}", open.text());
+    let things = things(&front).await;
+    (front, things)
+}
+
+async fn things(front: &Front) -> Vec<Thing> {
+    let id = |reply: Value| reply["id"].as_str().unwrap().to_owned();
+    let spare = json!({"name": "spare", "role": "viewer"});
+    let project = front.get("/v1/projects/shop").send().await.json();
+    let service = front.get(WEB).send().await.json();
+    let token = front.post("/v1/tokens").json(&spare).send().await.json();
+    let org = front.get("/v1/orgs/acme").send().await.json();
+    let cluster = front.get("/v1/clusters/test").send().await.json();
+    [
+        ("project", "shop", id(project)),
+        ("service", "web", id(service)),
+        ("token", "spare", id(token)),
+        ("org", "acme", id(org)),
+        ("cluster", "test", id(cluster)),
+        ("variable", "PLAIN", "PLAIN".to_owned()),
+        ("secret", "HIDDEN", "HIDDEN".to_owned()),
+        ("endpoint", "public", "public".to_owned()),
+        // Plans have no ids, and are no secret: they are what is sold.
+        ("plan", "small", "small".to_owned()),
+    ]
+    .into_iter()
+    .map(|(placeholder, name, id)| {
+        let no_id = format!("{}_{NO_ID}", id.split('_').next().unwrap());
+        Thing { placeholder, name: name.to_owned(), id, no_id }
+    })
+    .collect()
+}
+
+/// One operation of the document.
+#[derive(Debug, Clone)]
+pub(crate) struct Operation {
+    pub(crate) method: Method,
+    pub(crate) path: String,
+    pub(crate) recipe: Recipe,
+    /// The names of its query parameters.
+    pub(crate) queries: Vec<String>,
+    /// The fields that its body may have, if it takes one.
+    pub(crate) fields: Option<Vec<String>>,
+}
+
+impl Operation {
+    /// The path with each placeholder replaced.
+    pub(crate) fn at(&self, things: &[Thing], text: impl Fn(&Thing) -> String) -> String {
+        things.iter().fold(self.path.clone(), |path, thing| {
+            path.replace(&format!("{{{}}}", thing.placeholder), &text(thing))
+        })
+    }
+
+    /// Where it really is.
+    pub(crate) fn address(&self, things: &[Thing]) -> String {
+        self.at(things, |thing| thing.name.clone())
+    }
+
+    pub(crate) fn names_something(&self) -> bool {
+        self.path.contains('{')
+    }
+
+    /// A good call, as this token and at this address.
+    pub(crate) fn ask(&self, front: &Front, token: &str, address: &str) -> Ask {
+        let ask = front.ask(self.method.clone(), address).token(token);
+        let ask = if token == OPERATOR { ask.header("trueup-org", "acme") } else { ask };
+        match self.recipe.body {
+            Some(body) => ask.json(&body()),
+            None => ask,
+        }
+    }
+}
+
+/// Every operation of the document with its recipe.
+pub(crate) fn operations() -> Vec<Operation> {
+    let document = document();
+    let paths = document["paths"].as_object().unwrap();
+    let mut all = Vec::new();
+    for (path, methods) in paths {
+        for (method, operation) in methods.as_object().unwrap() {
+            let id = operation["operationId"].as_str().unwrap();
+            let recipe = RECIPES.iter().find(|recipe| recipe.operation == id);
+            let recipe = *recipe.unwrap_or_else(|| {
+                panic!(
+                    "the operation `{id}` ({method} {path}) has no recipe: add a line for it to RECIPES in \
+                     {} that says which role may call it and with what body",
+                    file!()
+                )
+            });
+            let parameters = operation["parameters"].as_array().into_iter().flatten();
+            let queries = parameters
+                .filter(|parameter| parameter["in"] == "query")
+                .map(|parameter| parameter["name"].as_str().unwrap().to_owned())
+                .collect();
+            let schema = &operation["requestBody"]["content"]["application/json"]["schema"]["$ref"];
+            let fields = schema.as_str().map(|schema| {
+                let schema = schema.rsplit('/').next().unwrap();
+                let schema = &document["components"]["schemas"][schema]["properties"];
+                let properties = schema.as_object().into_iter().flatten();
+                properties.map(|(name, _)| name.clone()).collect()
+            });
+            all.push(Operation {
+                method: Method::from_bytes(method.to_uppercase().as_bytes()).unwrap(),
+                path: path.clone(),
+                recipe,
+                queries,
+                fields,
+            });
+        }
+    }
+    all
+}

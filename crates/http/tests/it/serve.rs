@@ -1,0 +1,174 @@
+//! The server on a real socket: what takes too long or is too much is cut, and stopping is orderly.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use sqlx::Connection;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use trueup_http::{Limits, router, serve};
+
+use crate::front::{Front, OWNER, PATIENCE, WEB};
+
+/// A server of this front with these limits.
+struct Server {
+    address: SocketAddr,
+    task: JoinSet<std::io::Result<()>>,
+}
+
+impl Server {
+    async fn start(front: &Front, limits: Limits) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut task = JoinSet::new();
+        let (router, stop) = (router(front.door.clone()), front.door.stop.clone());
+        task.spawn(serve(listener, router, limits, stop));
+        Self { address, task }
+    }
+
+    async fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.address).await.unwrap()
+    }
+
+    /// Sends text and answers with all that comes until the connection is closed.
+    async fn say(&self, text: &str) -> String {
+        let mut stream = self.connect().await;
+        // The server may have heard enough before all of it is sent.
+        let _cut = stream.write_all(text.as_bytes()).await;
+        rest(&mut stream).await
+    }
+}
+
+async fn rest(stream: &mut TcpStream) -> String {
+    let mut bytes = Vec::new();
+    let read = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut bytes)).await;
+    // A reset is an end, too.
+    let _ended = read.expect("the connection should be closed");
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn request(path: &str, more: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {OWNER}\r\n{more}\r\n")
+}
+
+fn quick() -> Limits {
+    Limits { headers: Duration::from_millis(300), ..Limits::default() }
+}
+
+/// S50: headers that do not end, or take their time.
+#[tokio::test]
+async fn s50_slow_headers_are_cut() {
+    let front = Front::with_web().await;
+    let server = Server::start(&front, quick()).await;
+    let whole = server.say(&request("/v1/projects", "connection: close\r\n")).await;
+    assert!(whole.starts_with("HTTP/1.1 200"), "{whole}");
+    for begun in ["", "G", "GET /v1/projects HTTP/1.1\r\nhost: x\r\nauth"] {
+        let said = server.say(begun).await;
+        assert!(!said.contains("200"), "{begun:?}: {said}");
+    }
+}
+
+/// S50: too many headers, and too large ones.
+#[tokio::test]
+async fn s50_a_flood_of_headers_is_refused() {
+    let front = Front::with_web().await;
+    let server = Server::start(&front, quick()).await;
+    let many: String = (0..1000).map(|n| format!("x-{n}: y\r\n")).collect();
+    let large = format!("x: {}\r\n", "y".repeat(1024 * 1024));
+    for flood in [many, large] {
+        let said = server.say(&request("/v1/projects", &flood)).await;
+        assert!(said.is_empty() || said.starts_with("HTTP/1.1 4"), "{said}");
+        assert!(!said.contains("items"), "{said}");
+    }
+    let path = format!("/v1/projects?x={}", "y".repeat(1024 * 1024));
+    let said = server.say(&request(&path, "")).await;
+    assert!(said.is_empty() || said.starts_with("HTTP/1.1 4"), "{said}");
+    let whole = server.say(&request("/v1/projects", "connection: close\r\n")).await;
+    assert!(whole.starts_with("HTTP/1.1 200"), "{whole}");
+}
+
+/// S50: more connections than there is room for wait for room.
+#[tokio::test]
+async fn s50_connections_have_a_limit() {
+    let front = Front::with_web().await;
+    let limits = Limits { connections: 2, headers: Duration::from_secs(3600), ..Limits::default() };
+    let server = Server::start(&front, limits).await;
+    let mut first = server.connect().await;
+    let second = server.connect().await;
+    // Both are taken: the first one is answered on a connection that stays open.
+    first.write_all(request("/v1/projects", "").as_bytes()).await.unwrap();
+    assert!(first.read_u8().await.is_ok());
+    let mut third = server.connect().await;
+    third.write_all(request("/v1/projects", "connection: close\r\n").as_bytes()).await.unwrap();
+    let mut byte = [0];
+    let waits = tokio::time::timeout(Duration::from_millis(200), third.read(&mut byte)).await;
+    assert!(waits.is_err(), "a third connection was served beside two");
+    drop(second);
+    assert!(rest(&mut third).await.starts_with("HTTP/1.1 200"));
+}
+
+/// What is being answered is answered; nobody else is.
+#[tokio::test]
+async fn a_stop_finishes_what_was_begun_and_takes_nothing_new() {
+    let front = Front::with_web().await;
+    front.seal().await;
+    let mut server = Server::start(&front, Limits::default()).await;
+    // A connection at rest, a stream, and a request that has to wait for the database.
+    let mut resting = server.connect().await;
+    let mut stream = server.connect().await;
+    stream.write_all(request(&format!("{WEB}/watch"), "").as_bytes()).await.unwrap();
+    assert!(stream.read_u8().await.is_ok());
+    let mut lock = sqlx::PgConnection::connect(&front.db.urls.owner).await.unwrap();
+    let statement = "begin; lock table projects in access exclusive mode";
+    sqlx::raw_sql(statement).execute(&mut lock).await.unwrap();
+    let mut working = server.connect().await;
+    working.write_all(request("/v1/projects", "").as_bytes()).await.unwrap();
+    waits_for_lock(&front).await;
+
+    front.door.stop.cancel();
+    assert_eq!(rest(&mut resting).await, "");
+    let streamed = rest(&mut stream).await;
+    assert!(streamed.ends_with("0\r\n\r\n"), "a stream should end and not be cut: {streamed}");
+    let refused = tokio::time::timeout(PATIENCE, async {
+        while TcpStream::connect(server.address).await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+    });
+    refused.await.expect("nobody should be let in any more");
+    sqlx::raw_sql("rollback").execute(&mut lock).await.unwrap();
+    let answer = rest(&mut working).await;
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("shop"), "{answer}");
+    let served = tokio::time::timeout(PATIENCE, server.task.join_next()).await;
+    assert!(served.unwrap().unwrap().unwrap().is_ok());
+}
+
+/// An answer that does not come does not keep the process.
+#[tokio::test]
+async fn a_stop_waits_for_nobody_for_ever() {
+    let front = Front::with_web().await;
+    let limits = Limits { drain: Duration::from_millis(100), ..Limits::default() };
+    let mut server = Server::start(&front, limits).await;
+    let mut lock = sqlx::PgConnection::connect(&front.db.urls.owner).await.unwrap();
+    let statement = "begin; lock table projects in access exclusive mode";
+    sqlx::raw_sql(statement).execute(&mut lock).await.unwrap();
+    let mut working = server.connect().await;
+    working.write_all(request("/v1/projects", "").as_bytes()).await.unwrap();
+    waits_for_lock(&front).await;
+    front.door.stop.cancel();
+    let served = tokio::time::timeout(PATIENCE, server.task.join_next()).await;
+    assert!(served.unwrap().unwrap().unwrap().is_ok());
+    assert_eq!(rest(&mut working).await, "");
+}
+
+/// Until a statement of this database waits for a lock.
+async fn waits_for_lock(front: &Front) {
+    let waiting = "select count(*) from pg_locks l join pg_database d on d.oid = l.database
+                   where d.datname = current_database() and not l.granted";
+    let waited = tokio::time::timeout(PATIENCE, async {
+        while sqlx::query_scalar::<_, i64>(waiting).fetch_one(&front.owner).await.unwrap() == 0 {
+            tokio::task::yield_now().await;
+        }
+    });
+    waited.await.expect("the request should reach the database");
+}

@@ -1,0 +1,188 @@
+//! Watching the org: the same events as the pages, however often the reader is cut off; and an end
+//! to how many may watch.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use futures::FutureExt;
+use futures::future::join_all;
+use serde_json::{Value, json};
+use trueup_http::Streams;
+
+use crate::front::{DEVELOPER, Front, STRANGER, VIEWER, WEB, web};
+use crate::stream::{Frame, Reader, idle, ids};
+
+const WATCH: &str = "/v1/events/watch";
+
+async fn declare(front: &Front, service: &str, image: &str) -> Value {
+    let path = format!("/v1/projects/shop/services/{service}");
+    let reply = front.put(&path).json(&web(image)).send().await;
+    assert_eq!(reply.status, StatusCode::ACCEPTED, "{}", reply.text());
+    reply.json()
+}
+
+/// The whole log as pages tell it.
+async fn polled(front: &Front) -> Vec<Value> {
+    let page = front.get("/v1/events?limit=1000").send().await.json();
+    page["items"].as_array().unwrap().clone()
+}
+
+fn data(frames: Vec<Frame>) -> Vec<Value> {
+    frames.into_iter().map(|frame| frame.data).collect()
+}
+
+#[tokio::test]
+async fn a_watch_of_the_org_tells_what_is_new_in_all_of_it() {
+    let front = Front::with_web().await;
+    front.seal().await;
+    let mut reader = Reader::open(front.get(WATCH).token(VIEWER)).await;
+    declare(&front, "other", "nginx:1").await;
+    front.declare("nginx:2").await;
+    front.seal().await;
+    assert_eq!(ids(&reader.take(2).await), ["3", "4"]);
+    let whole = Reader::open(front.get(&format!("{WATCH}?after=0"))).await.take(4).await;
+    assert_eq!(data(whole), polled(&front).await);
+}
+
+#[tokio::test]
+async fn a_watch_leaves_out_what_its_filters_do() {
+    let front = Front::with_web().await;
+    let other = declare(&front, "other", "nginx:1").await;
+    front.declare("nginx:2").await;
+    front.seal().await;
+    let of = |query: &str| Reader::open(front.get(&format!("{WATCH}?after=0&{query}")));
+    let subject = format!("subject={}", other["id"].as_str().unwrap());
+    assert_eq!(of(&subject).await.next().await.unwrap().id, "3");
+    assert_eq!(ids(&of("type=ServiceQueued").await.take(3).await), ["2", "3", "4"]);
+    for bad in ["subject=web", "type=", "after=-1", "after=5", "generation=1"] {
+        front.get(&format!("{WATCH}?{bad}")).send().await.must_be(400, "TU1103");
+    }
+    // Of another org there is nothing, not even that it is there.
+    let path = format!("{WATCH}?after=0&{subject}");
+    let mut theirs = Reader::open(front.get(&path).token(STRANGER)).await;
+    let nothing = tokio::join!(theirs.next(), async {
+        idle(&front).await;
+        front.door.stop.cancel();
+    });
+    assert_eq!(nothing.0, None);
+}
+
+#[tokio::test]
+async fn readers_that_are_cut_off_all_the_time_lose_and_double_nothing() {
+    const SERVICES: usize = 40;
+    let front = Front::new().await;
+    let writes = async {
+        for chunk in (0..SERVICES).collect::<Vec<_>>().chunks(8) {
+            let names = chunk.iter().map(|number| format!("web-{number}"));
+            join_all(names.map(|name| async { declare(&front, &{ name }, "nginx:1").await })).await;
+            front.seal().await;
+        }
+    };
+    let read = async {
+        let mut seen: Vec<Frame> = Vec::new();
+        let mut cut = 1;
+        while seen.len() < SERVICES + 1 {
+            // A new connection each time, which knows nothing but the last id, as a browser does.
+            let last = seen.last().map_or("0", |frame| frame.id.as_str()).to_owned();
+            let ask = front.get(WATCH).header("last-event-id", &last);
+            let mut reader = Reader::open(ask).await;
+            for _ in 0..cut.min(SERVICES + 1 - seen.len()) {
+                seen.extend(reader.next().await);
+            }
+            cut = cut % 5 + 1;
+        }
+        seen
+    };
+    let ((), seen) = tokio::join!(writes, read);
+    let distinct: BTreeSet<&str> = ids(&seen).into_iter().collect();
+    assert_eq!(distinct.len(), SERVICES + 1);
+    assert_eq!(data(seen), polled(&front).await);
+}
+
+#[tokio::test]
+async fn an_org_has_only_so_many_streams_and_gets_them_back() {
+    let mut front = Front::with_web().await;
+    front.door.streams = Streams::new(2, 3);
+    let service = format!("{WEB}/watch");
+    let first = Reader::open(front.get(WATCH)).await;
+    let second = Reader::open(front.get(&service)).await;
+    for path in [WATCH, &service] {
+        let reply = front.get(path).send().await;
+        let problem = reply.must_be(429, "TU1501");
+        assert!(problem["detail"].as_str().unwrap().contains("your org has 2 streams"));
+        assert_eq!(reply.header("retry-after"), Some("5"));
+    }
+    // The others are not kept out by it, until the server is full.
+    let _third = Reader::open(front.get(WATCH).token(STRANGER)).await;
+    let problem = front.get(WATCH).token(STRANGER).send().await.must_be(429, "TU1501");
+    assert!(!problem["detail"].as_str().unwrap().contains("your org"), "{problem}");
+    drop(second);
+    let again = Reader::open(front.get(WATCH)).await;
+    front.get(WATCH).send().await.must_be(429, "TU1501");
+    drop((first, again));
+    assert_eq!(front.get(WATCH).open().await.0, StatusCode::OK);
+    // Pages are no streams.
+    assert_eq!(front.get("/v1/events").send().await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_slow_reader_gets_no_more_of_its_batch_once_its_token_is_gone() {
+    let front = Front::with_web().await;
+    for number in 2..=9 {
+        front.declare(&format!("nginx:{number}")).await;
+    }
+    front.seal().await;
+    let ask = front.get(&format!("{WATCH}?after=0")).token(DEVELOPER);
+    let mut reader = Reader::open(ask).await;
+    reader.next().await.unwrap();
+    front.revoke(DEVELOPER).await;
+    front.clock.advance(Duration::from_secs(1));
+    let mut more = 0;
+    while reader.next().await.is_some() {
+        more += 1;
+    }
+    // What the connection had taken before is out; nothing is taken out of the batch any more.
+    assert!(more <= 1, "{more} events were told to nobody's token");
+}
+
+#[tokio::test]
+async fn a_server_that_stops_ends_even_a_stream_with_much_to_tell() {
+    let front = Front::with_web().await;
+    for number in 2..=30 {
+        front.declare(&format!("nginx:{number}")).await;
+    }
+    front.seal().await;
+    let mut reader = Reader::open(front.get(&format!("{WATCH}?after=0"))).await;
+    let last = reader.take(3).await.pop().unwrap();
+    front.door.stop.cancel();
+    let mut rest = Vec::new();
+    while let Some(frame) = reader.next().await {
+        rest.push(frame);
+    }
+    assert!(rest.len() < 27, "it ended before it had told all");
+    // Another server goes on where this one ended.
+    let mut front = front;
+    front.door.stop = tokio_util::sync::CancellationToken::new();
+    let from = rest.last().unwrap_or(&last).id.clone();
+    let resumed = Reader::open(front.get(WATCH).header("last-event-id", &from)).await;
+    let next: i64 = from.parse::<i64>().unwrap() + 1;
+    assert_eq!({ resumed }.next().await.unwrap().id, next.to_string());
+}
+
+#[tokio::test]
+async fn sealing_that_waits_for_somebody_stops_nothing_else() {
+    let front = Front::with_web().await;
+    front.seal().await;
+    let mut reader = Reader::open(front.get(WATCH)).await;
+    let foreign = front.db.long_transaction().await;
+    front.declare("nginx:2").await;
+    assert_eq!(front.get("/readyz").send().await.status, StatusCode::OK);
+    assert_eq!(front.get(WEB).send().await.json()["generation"], json!(2));
+    assert_eq!(polled(&front).await.len(), 2);
+    let waits = reader.next().now_or_never();
+    assert!(waits.is_none(), "{waits:?}");
+    foreign.end().await;
+    front.seal().await;
+    assert_eq!(reader.next().await.unwrap().id, "3");
+}

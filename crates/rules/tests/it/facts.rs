@@ -1,0 +1,312 @@
+//! What the event log is told: each thing once, in order, with its cause; and how each fact reads.
+
+use serde_json::Value;
+use trueup_model::event::Fact;
+use trueup_model::key::{Kind, ResourceKey};
+use trueup_model::order::Unit;
+use trueup_model::principal::Role;
+use trueup_model::quota::Amounts;
+use trueup_model::receipt::{Absence, ProofLevel, Receipt};
+use trueup_model::report::{Change, Outcome, Report};
+use trueup_model::service::DesiredState;
+use trueup_model::status::{Health, Inputs, Phase, Status};
+use trueup_rules::facts::{Cause, facts};
+use trueup_rules::status::project;
+
+use crate::given::{at, org, service};
+use crate::projection::{away, inputs, waiting};
+
+fn key() -> ResourceKey {
+    ResourceKey::new(Kind::Deployment, "shop", "web")
+}
+
+fn created() -> Change {
+    Change::Created { key: key() }
+}
+
+fn edited() -> Change {
+    Change::ModifiedExternally { key: key(), field: "spec.replicas".to_owned() }
+}
+
+fn failed() -> Outcome {
+    Outcome::Failed { why: "quota".to_owned() }
+}
+
+/// One report in a life: what it saw of which generation, how it ended, what it changed.
+struct Step {
+    generation: i64,
+    applied: bool,
+    outcome: Outcome,
+    changes: Vec<Change>,
+}
+
+fn step(outcome: Outcome, applied: bool, changes: &[Change]) -> Step {
+    Step { generation: 1, applied, outcome, changes: changes.to_vec() }
+}
+
+/// The facts of each step, one line for each step: the name, and what caused it.
+fn story(steps: &[Step]) -> Vec<String> {
+    let mut status = Status::accepted(at(0));
+    let mut last: Option<Inputs> = None;
+    let mut lines = Vec::new();
+    for step in steps {
+        let mut now = inputs(Phase::Accepted);
+        now.previous = status.clone();
+        now.generation = step.generation;
+        now.observation.generation = step.generation;
+        now.observation.applied = step.applied;
+        now.outcome = step.outcome.clone();
+        let projected = project(&now, at(1));
+        let report = report(step);
+        lines.push(tell(&report, &status, last.as_ref(), &projected));
+        (status, last) = (projected, Some(now));
+    }
+    lines
+}
+
+fn report(step: &Step) -> Report {
+    Report {
+        unit: Unit::Service(service()),
+        org: org(),
+        generation: step.generation,
+        observation: None,
+        outcome: step.outcome.clone(),
+        changes: step.changes.clone(),
+        receipt: None,
+    }
+}
+
+fn tell(report: &Report, previous: &Status, last: Option<&Inputs>, status: &Status) -> String {
+    let told = facts(report, previous, last, status);
+    let word = |cause: Cause| match cause {
+        Cause::Asked => "asked".to_owned(),
+        Cause::Told(index) => told[index].fact.name().to_owned(),
+        Cause::Outside => "outside".to_owned(),
+    };
+    let lines = told.iter().map(|told| format!("{}<{}", told.fact.name(), word(told.cause)));
+    lines.collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_first_life_is_told_from_its_beginning_to_its_end() {
+    let lines = story(&[
+        step(waiting(), false, &[created()]),
+        step(waiting(), false, &[created()]),
+        step(Outcome::Converged, true, &[]),
+        step(Outcome::Converged, true, &[]),
+    ]);
+    assert_eq!(
+        lines,
+        [
+            "ReconcileStarted<asked ResourceCreated<asked ServicePhaseChanged<asked",
+            "ResourceCreated<asked",
+            "ReconcileSucceeded<asked ServicePhaseChanged<asked",
+            "",
+        ]
+    );
+}
+
+#[test]
+fn success_is_told_even_if_an_earlier_report_already_saw_it_applied() {
+    let lines = story(&[
+        step(waiting(), true, &[created()]),
+        step(Outcome::Converged, true, &[]),
+        step(Outcome::Converged, true, &[]),
+    ]);
+    assert!(lines[0].starts_with("ReconcileStarted<asked ResourceCreated<asked"), "{lines:?}");
+    assert!(!lines[0].contains("Succeeded"), "{lines:?}");
+    assert_eq!(lines[1..], ["ReconcileSucceeded<asked", ""]);
+}
+
+#[test]
+fn one_report_may_tell_all_of_it() {
+    let lines = story(&[step(Outcome::Converged, true, &[created()])]);
+    assert_eq!(
+        lines,
+        [
+            "ReconcileStarted<asked ResourceCreated<asked ReconcileSucceeded<asked ServicePhaseChanged<asked"
+        ]
+    );
+}
+
+#[test]
+fn what_others_did_causes_its_repair() {
+    let deleted = Change::DeletedExternally { key: key() };
+    let lines = story(&[
+        step(Outcome::Converged, true, &[]),
+        step(Outcome::Converged, true, &[edited()]),
+        step(Outcome::Converged, true, &[deleted]),
+        step(Outcome::Converged, true, &[edited(), created()]),
+    ]);
+    assert_eq!(
+        lines[1..],
+        [
+            "ResourceModifiedExternally<outside DriftDetected<ResourceModifiedExternally \
+             ReconcileStarted<DriftDetected DriftReverted<DriftDetected \
+             ReconcileSucceeded<DriftDetected",
+            "ResourceDeletedExternally<outside ReconcileStarted<ResourceDeletedExternally \
+             ReconcileSucceeded<ResourceDeletedExternally",
+            // Somebody asked as well: the work as a whole is theirs.
+            "ResourceModifiedExternally<outside DriftDetected<ResourceModifiedExternally \
+             ReconcileStarted<asked DriftReverted<DriftDetected ResourceCreated<asked \
+             ReconcileSucceeded<asked",
+        ]
+    );
+}
+
+#[test]
+fn an_outage_is_told_once_and_begins_nothing() {
+    let lines = story(&[
+        step(away(), false, &[]),
+        step(away(), false, &[]),
+        step(waiting(), false, &[created()]),
+        step(Outcome::Converged, true, &[]),
+        step(away(), true, &[]),
+        step(Outcome::Converged, true, &[]),
+    ]);
+    let names: Vec<String> = lines
+        .iter()
+        .map(|line| line.replace("<asked", "").replace("ServicePhaseChanged", ""))
+        .collect();
+    let names: Vec<&str> = names.iter().map(|line| line.trim()).collect();
+    assert_eq!(
+        names,
+        [
+            "ReconcileDeferred",
+            "",
+            "ReconcileStarted ResourceCreated",
+            "ReconcileSucceeded",
+            "ReconcileDeferred",
+            "ReconcileSucceeded",
+        ]
+    );
+}
+
+#[test]
+fn a_failure_is_tried_again_within_one_piece_of_work() {
+    let lines = story(&[
+        step(failed(), false, &[created()]),
+        step(failed(), false, &[]),
+        step(waiting(), false, &[]),
+        step(failed(), false, &[]),
+    ]);
+    let count = |name: &str| lines.iter().filter(|line| line.contains(name)).count();
+    assert_eq!((count("ReconcileStarted"), count("ReconcileFailed")), (1, 2), "{lines:?}");
+}
+
+#[test]
+fn another_generation_begins_anew() {
+    let second = Step { generation: 2, ..step(waiting(), false, &[created()]) };
+    let lines = story(&[step(waiting(), true, &[created()]), second]);
+    assert!(lines[1].starts_with("ReconcileStarted<asked"), "{lines:?}");
+}
+
+#[test]
+fn an_end_is_told_by_its_proof() {
+    let mut now = inputs(Phase::Running);
+    now.desired = DesiredState::Deleted;
+    now.absent = true;
+    now.observation.applied = false;
+    let receipt = Receipt {
+        absent: vec![Absence { key: key(), uid: None }],
+        observer: "one".to_owned(),
+        began_at: at(1),
+        verified_at: at(2),
+        level: ProofLevel::ApiAbsence,
+    };
+    let gone = step(Outcome::Converged, false, &[]);
+    let report = Report { receipt: Some(receipt), ..report(&gone) };
+    let line = tell(&report, &now.previous, Some(&inputs(Phase::Running)), &project(&now, at(1)));
+    assert_eq!(line, "ServicePhaseChanged<asked AbsenceVerified<asked");
+}
+
+/// The fact after this one: a fact that is added to the model must be added here.
+fn after(fact: &Fact) -> Option<Fact> {
+    let (key, field) = (key(), "spec.replicas".to_owned());
+    let why = "the cluster said so".to_owned();
+    let principal = "owner".to_owned();
+    let token = trueup_model::TokenId::from_uuid(uuid::Uuid::from_u128(5));
+    Some(match fact {
+        Fact::ProjectQueued {} => {
+            let action = "declare".to_owned();
+            Fact::ServiceQueued { deletes: false, principal, action }
+        }
+        Fact::ServiceQueued { .. } => Fact::ReconcileStarted {},
+        Fact::ReconcileStarted {} => Fact::ReconcileSucceeded {},
+        Fact::ReconcileSucceeded {} => Fact::ReconcileFailed { why },
+        Fact::ReconcileFailed { .. } => Fact::ReconcileDeferred { why },
+        Fact::ReconcileDeferred { .. } => Fact::ResourceCreated { key },
+        Fact::ResourceCreated { .. } => Fact::ResourceUpdated { key },
+        Fact::ResourceUpdated { .. } => Fact::ResourceRemoved { key },
+        Fact::ResourceRemoved { .. } => Fact::ResourceDeletedExternally { key },
+        Fact::ResourceDeletedExternally { .. } => Fact::ResourceModifiedExternally { key, field },
+        Fact::ResourceModifiedExternally { .. } => Fact::DriftDetected { key, field },
+        Fact::DriftDetected { .. } => Fact::DriftReverted { key, field },
+        Fact::DriftReverted { .. } => Fact::ServicePhaseChanged {
+            phase: Phase::Running,
+            health: Health::Healthy,
+            message: Some("why".to_owned()),
+        },
+        Fact::ServicePhaseChanged { .. } => Fact::AbsenceVerified { keys: 6 },
+        Fact::AbsenceVerified { .. } => Fact::OrgCreated { name: "acme".to_owned(), principal },
+        Fact::OrgCreated { .. } => {
+            Fact::TokenCreated { token, name: "ci".to_owned(), role: Role::Developer, principal }
+        }
+        Fact::TokenCreated { .. } => Fact::TokenRevoked { token, name: "ci".to_owned(), principal },
+        Fact::TokenRevoked { .. } => {
+            Fact::PlanChanged { plan: "small".parse().expect("a name"), retired: false, principal }
+        }
+        Fact::PlanChanged { .. } => {
+            Fact::QuotaChanged { limit: Amounts { services: 3, ..Amounts::default() }, principal }
+        }
+        Fact::QuotaChanged { .. }
+        | Fact::EndpointOpened { .. }
+        | Fact::EndpointClosed { .. }
+        | Fact::VariableSet { .. }
+        | Fact::VariableDeleted { .. }
+        | Fact::SecretSet { .. }
+        | Fact::SecretDeleted { .. } => return after_selling(fact),
+    })
+}
+
+/// The facts about what is set beside manifests.
+fn after_selling(fact: &Fact) -> Option<Fact> {
+    let (name, principal) = ("KEY".to_owned(), "owner".to_owned());
+    let (endpoint, port) = ("play".to_owned(), "game".to_owned());
+    Some(match fact {
+        Fact::QuotaChanged { .. } => {
+            Fact::EndpointOpened { name: endpoint, port, node_port: 30_000, principal }
+        }
+        Fact::EndpointOpened { .. } => {
+            Fact::EndpointClosed { name: endpoint, node_port: 30_000, principal }
+        }
+        Fact::EndpointClosed { .. } => Fact::VariableSet { name, version: 1, principal },
+        Fact::VariableSet { .. } => Fact::VariableDeleted { name, version: 2, principal },
+        Fact::VariableDeleted { .. } => Fact::SecretSet { name, version: 1, principal },
+        Fact::SecretSet { .. } => Fact::SecretDeleted { name, version: 2, principal },
+        _ => return None,
+    })
+}
+
+#[test]
+fn every_fact_reads_as_it_always_did() {
+    let all: Vec<Fact> = std::iter::successors(Some(Fact::ProjectQueued {}), after).collect();
+    let mut text = String::new();
+    for fact in &all {
+        let stored = serde_json::to_value(fact).unwrap();
+        assert_eq!(stored["type"], fact.name());
+        assert!(!has_fraction(&stored), "fractions do not read back the same everywhere");
+        assert_eq!(serde_json::from_value::<Fact>(stored.clone()).unwrap(), *fact);
+        text += &format!("{}\n", serde_json::to_string(&stored).unwrap());
+    }
+    insta::assert_snapshot!("every_fact", text);
+}
+
+fn has_fraction(value: &Value) -> bool {
+    match value {
+        Value::Number(number) => number.is_f64(),
+        Value::Array(items) => items.iter().any(has_fraction),
+        Value::Object(fields) => fields.values().any(has_fraction),
+        Value::Null | Value::Bool(_) | Value::String(_) => false,
+    }
+}

@@ -1,0 +1,127 @@
+//! Orgs: the tenants, as operators make and see them.
+
+use jiff::Timestamp;
+use trueup_model::event::Fact;
+use trueup_model::id::OrgId;
+use trueup_model::name::Name;
+use trueup_model::org::{Org, PLATFORM};
+use trueup_model::principal::Role;
+use trueup_model::token::Mint;
+use uuid::Uuid;
+
+use crate::clock::sql;
+use crate::door::{Asker, Refusal};
+use crate::mint::mint;
+use crate::pool::{Tx, enter};
+use crate::token::{self, Minted, insert};
+use crate::{App, Error, event, repeat};
+
+type Columns = (Uuid, String, jiff_sqlx::Timestamp);
+
+fn row((id, name, created_at): Columns) -> Org {
+    Org { id: OrgId::from_uuid(id), name, created_at: created_at.to_jiff() }
+}
+
+impl App {
+    /// The org that an operator names, by name or id.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn find_org(&self, wanted: &str) -> Result<Option<OrgId>, Error> {
+        if wanted.contains('\0') {
+            return Ok(None);
+        }
+        let wanted =
+            wanted.parse::<OrgId>().map_or_else(|_| wanted.to_owned(), |id| id.uuid().to_string());
+        let (id,): (Option<Uuid>,) =
+            sqlx::query_as("select find_org($1)").bind(wanted).fetch_one(self.pool()).await?;
+        Ok(id.map(OrgId::from_uuid))
+    }
+
+    /// An org that is known to be there.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn get_org(&self, id: OrgId) -> Result<Option<Org>, Error> {
+        let mut tx = self.begin(id).await?;
+        find(&mut tx, id).await
+    }
+
+    /// Every tenant, in name order. The platform's own org is none.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn list_orgs(&self) -> Result<Vec<Org>, Error> {
+        let mut tx = self.begin(PLATFORM).await?;
+        let rows: Vec<Columns> =
+            sqlx::query_as("select id, name, created_at from orgs where id <> $1 order by name")
+                .bind(PLATFORM.uuid())
+                .fetch_all(&mut *tx)
+                .await?;
+        Ok(rows.into_iter().map(row).collect())
+    }
+
+    /// Makes an org and the token of its first owner, in one transaction: there is never an org that
+    /// nobody can enter.
+    ///
+    /// # Errors
+    /// [`Refusal`] says why not.
+    pub async fn create_org(
+        &self,
+        name: &Name,
+        asker: &Asker<'_>,
+        now: Timestamp,
+    ) -> Result<(Org, Minted), Refusal> {
+        // Whether it was asked for before is known in the platform's org, where the asker is.
+        let mut tx = self.begin(PLATFORM).await?;
+        if let Some(former) = repeat::find(&mut tx, asker, now).await? {
+            return made_before(&mut tx, &former).await;
+        }
+        let id: OrgId = mint(now);
+        enter(&mut tx, id).await?;
+        let inserted = sqlx::query(
+            "insert into orgs (id, name, created_at) values ($1, $2, $3) on conflict (name) do nothing",
+        )
+        .bind(id.uuid())
+        .bind(name.as_str())
+        .bind(sql(now))
+        .execute(&mut *tx)
+        .await?;
+        if inserted.rows_affected() == 0 {
+            return Err(Refusal::NameTaken("org"));
+        }
+        let principal = asker.principal.name.clone();
+        let made = Fact::OrgCreated { name: name.to_string(), principal };
+        event::record_of_org(&mut tx, id, made, asker, now).await?;
+        let owner = Mint {
+            name: "owner".to_owned(),
+            role: Role::Owner,
+            permissions: None,
+            expires_at: None,
+        };
+        let owner = insert(&mut tx, id, owner, asker, now).await?;
+        enter(&mut tx, PLATFORM).await?;
+        repeat::record(&mut tx, asker, &format!("{id} {}", owner.row.id), now).await?;
+        tx.commit().await.map_err(Error::from)?;
+        Ok((Org { id, name: name.to_string(), created_at: now }, owner))
+    }
+}
+
+/// The org and the owner's token that a former request made, as they are now.
+async fn made_before(tx: &mut Tx, former: &str) -> Result<(Org, Minted), Refusal> {
+    let gone = || Refusal::NotFound("org");
+    let (id, owner) = former.split_once(' ').ok_or_else(gone)?;
+    let id: OrgId = id.parse().map_err(|_| gone())?;
+    enter(tx, id).await?;
+    let org = find(tx, id).await?.ok_or_else(gone)?;
+    Ok((org, Minted { row: token::made_before(tx, owner).await?, text: None }))
+}
+
+async fn find(tx: &mut Tx, id: OrgId) -> Result<Option<Org>, Error> {
+    let found: Option<Columns> =
+        sqlx::query_as("select id, name, created_at from orgs where id = $1")
+            .bind(id.uuid())
+            .fetch_optional(&mut **tx)
+            .await?;
+    Ok(found.map(row))
+}

@@ -1,0 +1,140 @@
+//! Tokens and orgs as the room keeps them: one order for everybody who can let others in.
+
+use std::collections::BTreeSet;
+
+use trueup_model::org::PLATFORM;
+use trueup_model::principal::{Permission, Principal, Role};
+use trueup_model::token::Mint;
+use trueup_store::door::{Asker, Refusal};
+use trueup_testkit::test_db::name;
+
+use crate::stage::{Stage, at};
+
+fn mint(name: &str, role: Role) -> Mint {
+    Mint { name: name.to_owned(), role, permissions: None, expires_at: None }
+}
+
+fn asker(principal: &Principal) -> Asker<'_> {
+    Asker::new(principal, None)
+}
+
+/// S13: two owners who revoke each other at the same moment: one of them stays.
+#[tokio::test]
+async fn s13_two_owners_cannot_both_be_rid_of_each_other() {
+    let stage = Stage::new().await;
+    let (app, org) = (&stage.db.app, stage.db.org);
+    for round in 0..10 {
+        let (one, other) = (format!("one-{round}"), format!("other-{round}"));
+        for name in [&one, &other] {
+            app.create_token(org, &mint(name, Role::Owner), &stage.asker(), at(1)).await.unwrap();
+        }
+        let (first, second) = (stage.asker(), stage.asker());
+        let (a, b) = tokio::join!(
+            app.revoke_token(org, &one, &first, at(2)),
+            app.revoke_token(org, &other, &second, at(2)),
+        );
+        assert!(a.is_ok() != b.is_ok(), "{a:?} {b:?}");
+        let refused = a.err().or_else(|| b.err());
+        assert!(matches!(refused, Some(Refusal::LastOwner)), "{refused:?}");
+        let left = app.list_tokens(org).await.unwrap();
+        assert_eq!(left.len(), 1);
+        // For the next round: somebody from above clears the table.
+        let operator = Principal { role: Role::Operator, org: None, ..stage.principal.clone() };
+        let left = left[0].id.to_string();
+        app.revoke_token(org, &left, &asker(&operator), at(3)).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_is_made_is_found_again_and_what_is_revoked_is_nobody() {
+    let stage = Stage::new().await;
+    let (app, org) = (&stage.db.app, stage.db.org);
+    let wanted = Mint {
+        permissions: Some(BTreeSet::from([Permission::Read])),
+        expires_at: Some(at(100)),
+        ..mint("ci", Role::Developer)
+    };
+    let before = stage.rows().await;
+    let minted = app.create_token(org, &wanted, &stage.asker(), at(1)).await.unwrap();
+    let grown = [("event_queue", 1), ("events", 1), ("tokens", 1)];
+    let grown = grown.map(|(table, count)| (table.to_owned(), count));
+    assert_eq!(stage.grown(&before).await, grown);
+    let text = minted.text.as_ref().unwrap().reveal().to_owned();
+    let known = app.authenticate(&text, at(2)).await.unwrap().unwrap();
+    assert_eq!((known.token, known.role, known.org), (minted.row.id, Role::Developer, Some(org)));
+    assert_eq!((known.permissions, known.expires_at), (wanted.permissions, wanted.expires_at));
+    // Nothing but the whole of it will do.
+    for wrong in [&text[..81], &text[3..], &text.to_uppercase(), &format!("{text} ")] {
+        assert_eq!(app.authenticate(wrong, at(2)).await.unwrap(), None);
+    }
+    assert_eq!(app.authenticate(&text, at(100)).await.unwrap(), None);
+    app.revoke_token(org, "ci", &stage.asker(), at(3)).await.unwrap();
+    assert_eq!(app.authenticate(&text, at(3)).await.unwrap(), None);
+    let again = app.revoke_token(org, &minted.row.id.to_string(), &stage.asker(), at(4)).await;
+    assert!(matches!(again, Err(Refusal::NotFound("token"))), "{again:?}");
+    // Its name is free, and its row stays.
+    app.create_token(org, &mint("ci", Role::Viewer), &stage.asker(), at(5)).await.unwrap();
+    let rows: i64 = stage.one("select count(*) from tokens where name = 'ci'").await;
+    assert_eq!(rows, 2);
+}
+
+/// S17: what one org does is recorded under its own name, whoever asked.
+#[tokio::test]
+async fn s17_facts_about_an_org_are_told_to_that_org_alone() {
+    let stage = Stage::new().await;
+    let (app, ours) = (&stage.db.app, stage.db.org);
+    let operator = Principal { role: Role::Operator, org: None, ..stage.principal.clone() };
+    let operator = asker(&operator);
+    let (fresh, _) = app.create_org(&name("fresh"), &operator, at(1)).await.unwrap();
+    app.create_token(PLATFORM, &mint("op", Role::Operator), &operator, at(1)).await.unwrap();
+    let taken = app.create_org(&name("fresh"), &operator, at(1)).await;
+    assert!(matches!(taken, Err(Refusal::NameTaken("org"))), "{taken:?}");
+    stage.seal().await;
+    let kinds = async |org| -> Vec<String> {
+        stage.sealed(org).await.into_iter().map(|event| event.kind).collect()
+    };
+    assert_eq!(kinds(fresh.id).await, ["OrgCreated", "TokenCreated"]);
+    assert_eq!(kinds(PLATFORM).await, ["TokenCreated"]);
+    assert_eq!(kinds(ours).await, ["ProjectQueued"]);
+    let subjects: BTreeSet<String> =
+        stage.sealed(fresh.id).await.iter().map(|event| event.unit.to_string()).collect();
+    assert_eq!(subjects, BTreeSet::from([fresh.id.to_string()]));
+    // No wake, no order and no status is ever about an org.
+    let rows: i64 = stage
+        .one(
+            "select (select count(*) from wakes where unit_kind = 'org')
+                   + (select count(*) from statuses where unit_kind = 'org')",
+        )
+        .await;
+    assert_eq!(rows, 0);
+}
+
+/// The walls hold for the platform's own org, too: a role belongs where its row says.
+#[tokio::test]
+async fn an_operators_token_can_only_be_the_platforms() {
+    let stage = Stage::new().await;
+    let (app, org) = (&stage.db.app, stage.db.org);
+    let operator = Principal { role: Role::Operator, org: None, ..stage.principal.clone() };
+    for (place, role) in [(org, Role::Operator), (PLATFORM, Role::Owner)] {
+        let made = app.create_token(place, &mint("x", role), &asker(&operator), at(1)).await;
+        assert!(matches!(made, Err(Refusal::Store(_))), "{made:?}");
+    }
+    let rows: i64 = stage.one("select count(*) from tokens").await;
+    assert_eq!(rows, 0);
+}
+
+#[tokio::test]
+async fn a_new_file_with_a_new_token_replaces_the_old_one() {
+    let stage = Stage::new().await;
+    let (setup, app, org) = (&stage.db.setup, &stage.db.app, stage.db.org);
+    for token in ["old", "new", "new"] {
+        setup.ensure_token(token, "demo owner", Role::Owner, Some(org), at(1)).await.unwrap();
+    }
+    assert_eq!(app.authenticate("old", at(2)).await.unwrap(), None);
+    assert!(app.authenticate("new", at(2)).await.unwrap().is_some());
+    // What somebody revoked stays so, however often the install starts.
+    let operator = Principal { role: Role::Operator, org: None, ..stage.principal.clone() };
+    app.revoke_token(org, "demo owner", &asker(&operator), at(3)).await.unwrap();
+    setup.ensure_token("new", "demo owner", Role::Owner, Some(org), at(4)).await.unwrap();
+    assert_eq!(app.authenticate("new", at(5)).await.unwrap(), None);
+}
