@@ -4,13 +4,17 @@
 //! the same calls, and a route without a method here is a route nobody has tried to use.
 
 mod access;
+mod endpoint;
 mod error;
 mod event;
 mod log;
 mod path;
+mod secret;
 mod service;
 mod sse;
 mod template;
+mod variable;
+mod volume;
 mod watch;
 
 use std::time::Duration;
@@ -234,6 +238,10 @@ impl Client {
         let response = self.send(request, path).await?;
         let status = response.status();
         Ok((status, self.body(response, path).await?))
+    }
+
+    async fn remove(&self, path: &str) -> Result<(), ClientError> {
+        self.send(self.request(Method::DELETE, path), path).await.map(drop)
     }
 
     /// Sends, and turns every answer that is no success into an error.

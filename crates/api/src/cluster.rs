@@ -20,6 +20,15 @@ pub struct Cluster {
     /// What is going on with it, such as the progress of building it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+    /// When it was registered.
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Timestamp,
+    /// How many projects of the org are in it. Only in the answer for one cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub projects: Option<i64>,
+    /// How many living services of the org are in it. Only in the answer for one cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub services: Option<i64>,
 }
 
 /// A list of clusters.

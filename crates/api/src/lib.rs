@@ -5,6 +5,7 @@
 
 pub mod client;
 pub mod cluster;
+pub mod endpoint;
 pub mod event;
 pub mod log;
 pub mod org;
@@ -14,9 +15,12 @@ pub mod problem;
 pub mod project;
 pub mod quota;
 pub mod release;
+pub mod secret;
 pub mod service;
 pub mod template;
 pub mod token;
+pub mod variable;
+pub mod volume;
 
 pub use client::Client;
 pub use problem::{Code, FieldError, Problem};

@@ -32,6 +32,8 @@ pub enum Code {
     TooManyStreams,
     /// Trueup cannot reach its database.
     DatabaseAway,
+    /// The key that seals secrets is missing or wrong.
+    KeyAway,
     /// A defect in Trueup.
     Internal,
     /// A token stands in the request's address, where logs and histories keep it.
@@ -46,7 +48,7 @@ pub enum Code {
 
 impl Code {
     /// Every code.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Unauthenticated,
         Self::Forbidden,
         Self::NotFound,
@@ -60,6 +62,7 @@ impl Code {
         Self::OverQuota,
         Self::TooManyStreams,
         Self::DatabaseAway,
+        Self::KeyAway,
         Self::Internal,
         Self::TokenInAddress,
         Self::LastOwner,
@@ -84,6 +87,7 @@ impl Code {
             Self::OverQuota => "TU1401",
             Self::TooManyStreams => "TU1501",
             Self::DatabaseAway => "TU2001",
+            Self::KeyAway => "TU2101",
             Self::Internal => "TU9001",
             Self::TokenInAddress => "TU1004",
             Self::LastOwner => "TU1005",
@@ -105,7 +109,7 @@ impl Code {
             Self::PreconditionFailed => 412,
             Self::BeingDeleted | Self::KeyReused | Self::OverQuota => 409,
             Self::TooManyStreams => 429,
-            Self::DatabaseAway => 503,
+            Self::DatabaseAway | Self::KeyAway => 503,
             Self::Internal => 500,
             Self::TokenInAddress => 400,
             Self::LastOwner | Self::NameTaken => 409,
@@ -130,6 +134,7 @@ impl Code {
             Self::OverQuota => "It is more than the quota allows",
             Self::TooManyStreams => "Too many streams are open",
             Self::DatabaseAway => "Trueup cannot reach its database",
+            Self::KeyAway => "The key for secrets is missing",
             Self::Internal => "A defect in Trueup",
             Self::TokenInAddress => "A token does not belong into an address",
             Self::LastOwner => "Nobody would be left who can make tokens",

@@ -291,6 +291,7 @@ impl Work {
             Outcome::Converged => slot.tries = 0,
             Outcome::Waiting { .. }
             | Outcome::Deferred { .. }
+            | Outcome::Locked { .. }
             | Outcome::Blocked { .. }
             | Outcome::Failed { .. } => {
                 let pause = RETRY_LEAST * 2_u32.saturating_pow(slot.tries.min(6));

@@ -3,16 +3,20 @@
 //! From then on the executor holds the order and repairs by itself, so the wake has done its work
 //! whatever the pass's outcome was. Only a pass that broke is woken again.
 
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
+use tokio::sync::mpsc;
 use trueup_cluster::Executor;
 use trueup_model::order::{Body, Order, Unit};
+use trueup_model::report::{Outcome, Report};
 use trueup_model::wake::Claimed;
 use trueup_model::{Clock, crash};
+use trueup_rules::envelope::Opener;
 use trueup_rules::secret;
 use trueup_store::{Error, Lease, Signals, Worker};
 
@@ -33,6 +37,9 @@ pub(crate) struct Driver {
     pub(crate) lease: Lease,
     pub(crate) executor: Arc<Executor>,
     pub(crate) master_key: [u8; 32],
+    pub(crate) opener: Opener,
+    /// For what never reaches the executor.
+    pub(crate) reports: mpsc::Sender<Report>,
 }
 
 /// Ends with the wake, and whether its order was passed.
@@ -75,7 +82,16 @@ impl Driver {
         for (wake, order) in orders {
             tracing::debug!(unit = %order.unit, generation = order.generation, "ordered");
             let began = self.clock.monotonic();
-            let passed = self.executor.order(self.with_secrets(order)).await;
+            let order = match self.with_secrets(order) {
+                Ok(order) => order,
+                Err(locked) => {
+                    // The executor keeps the order it has: what runs goes on running.
+                    let _ended = self.reports.send(*locked).await;
+                    under_way.push(Box::pin(async move { (wake, false) }));
+                    continue;
+                }
+            };
+            let passed = self.executor.order(order).await;
             let (clock, metrics) = (Arc::clone(&self.clock), self.metrics.clone());
             under_way.push(Box::pin(async move {
                 let passed = passed.await.is_ok();
@@ -87,13 +103,33 @@ impl Driver {
         Ok(true)
     }
 
-    /// Secrets join an order here, outside of the database.
-    fn with_secrets(&self, mut order: Order) -> Order {
-        if let (Unit::Service(service), Body::Service(body)) = (order.unit, &mut order.body) {
-            body.secrets =
-                secret::generated(&self.master_key, service, &body.spec.generated_secrets);
+    /// Secrets join an order here, outside of the database: all of them, or there is no order.
+    fn with_secrets(&self, mut order: Order) -> Result<Order, Box<Report>> {
+        let (Unit::Service(service), Body::Service(body)) = (order.unit, &mut order.body) else {
+            return Ok(order);
+        };
+        let generated = &body.spec.generated_secrets;
+        body.secrets = secret::generated(&self.master_key, service, generated);
+        for (name, sealed) in mem::take(&mut body.sealed) {
+            match self.opener.open(&sealed) {
+                Ok(value) => {
+                    body.secrets.insert(name, value);
+                }
+                Err(error) => {
+                    tracing::warn!(unit = %order.unit, secret = %name, %error, "a secret is locked");
+                    return Err(Box::new(Report {
+                        unit: order.unit,
+                        org: order.org,
+                        generation: order.generation,
+                        observation: None,
+                        outcome: Outcome::Locked { why: format!("the secret `{name}`: {error}") },
+                        changes: Vec::new(),
+                        receipt: None,
+                    }));
+                }
+            }
         }
-        order
+        Ok(order)
     }
 
     async fn end(&self, wake: &Claimed, passed: bool) {
@@ -103,7 +139,8 @@ impl Driver {
         } else {
             let tries = u32::try_from(wake.attempts).unwrap_or(0).min(6);
             let after = (Duration::from_secs(1) * 2_u32.pow(tries)).min(RETRY_MOST);
-            self.worker.retry_wake(wake, after, "its pass broke; see the log", now).await
+            let why = "its pass broke or its secrets are locked; see the log";
+            self.worker.retry_wake(wake, after, why, now).await
         };
         if let Err(error) = ended {
             // It stays claimed; the next holder of the lease, or this one after its restart, requeues it.

@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use trueup_cluster::{Cluster, Executor, Fence, Parts};
 use trueup_model::{Clock, ClusterId};
+use trueup_rules::envelope::Opener;
 use trueup_rules::proof::ProofKey;
 use trueup_store::{Error, Lease, Signals, Worker};
 
@@ -34,8 +35,10 @@ pub struct Tenure {
     pub cluster_id: ClusterId,
     /// Who this process is: the same after a restart, so that it need not wait for its own lease.
     pub holder: String,
-    /// For secrets and proofs.
+    /// For generated secrets and proofs.
     pub master_key: [u8; 32],
+    /// For secrets that people brought.
+    pub opener: Opener,
 }
 
 impl Tenure {
@@ -100,7 +103,7 @@ impl Tenure {
             clock: Arc::clone(&self.clock),
             observer: format!("executor/{}", self.holder),
         };
-        let executor = Arc::new(Executor::start(parts, reports_in, loops));
+        let executor = Arc::new(Executor::start(parts, reports_in.clone(), loops));
         let settle = Settle {
             worker: self.worker.clone(),
             signals: self.signals.clone(),
@@ -116,6 +119,8 @@ impl Tenure {
             lease,
             executor: Arc::clone(&executor),
             master_key: self.master_key,
+            opener: self.opener.clone(),
+            reports: reports_in,
         };
         loops.spawn(settle.run(reports));
         loops.spawn(driver.run());

@@ -23,6 +23,7 @@ use tower::ServiceExt;
 use trueup_http::{Door, NoLogs, Streams, router};
 use trueup_model::Clock;
 use trueup_model::principal::Role;
+use trueup_rules::envelope::Keyring;
 use trueup_store::{DbClock, Signals};
 use trueup_testkit::test_db::TestDb;
 
@@ -73,6 +74,7 @@ async fn door(db: &TestDb) -> anyhow::Result<Router> {
         app: db.app.clone(),
         signals: Signals::default(),
         clock,
+        sealer: Keyring::new(&[7; 32]).sealer(),
         registry: Arc::new(Registry::default()),
         stop: CancellationToken::new(),
         streams: Streams::default(),

@@ -1,7 +1,7 @@
 //! The door's outside: routes, who is calling, problems, and streams of events.
 //!
 //! A request can only record intent or read what is known: this room sees neither the cluster nor
-//! the loops. The list in [`router`] is the table of contents of the API.
+//! the loops. The lists in `routes` are the table of contents of the API.
 
 mod action;
 mod address;
@@ -12,6 +12,7 @@ mod change;
 mod cluster;
 mod cursor;
 mod deadline;
+mod endpoint;
 mod event;
 mod keyed;
 mod lane;
@@ -27,6 +28,8 @@ mod project;
 mod quota;
 mod reference;
 mod release;
+mod routes;
+mod secret;
 mod serve;
 mod service;
 mod stream;
@@ -34,17 +37,19 @@ mod streams;
 mod template;
 mod token;
 mod trace;
+mod variable;
 mod view;
+mod volume;
 
 use std::sync::Arc;
 
+use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware;
-use axum::routing::{delete, get, post, put};
-use axum::{Json, Router};
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 use trueup_model::Clock;
+use trueup_rules::envelope::Sealer;
 use trueup_store::{App, Signals};
 
 pub use log::{Lines, LiveLogs, LogSource, NoLogs};
@@ -64,6 +69,8 @@ pub struct Door {
     pub signals: Signals,
     /// Time.
     pub clock: Arc<dyn Clock>,
+    /// Seals the secrets that people bring. It opens none.
+    pub sealer: Sealer,
     /// What `/metrics` shows.
     pub registry: Arc<Registry>,
     /// Ends the streams when the process stops.
@@ -74,50 +81,14 @@ pub struct Door {
     pub streams: Streams,
 }
 
-/// Every route.
+/// Every route, behind everything that each request passes.
 pub fn router(door: Door) -> Router {
     Router::new()
-        .route("/healthz", get(operations::health))
-        .route("/readyz", get(operations::ready))
-        .route("/metrics", get(operations::metrics))
-        .route("/openapi.json", get(async || Json(document())))
-        .route("/docs/api", get(reference::page))
-        .route("/docs/api.css", get(reference::style))
-        .route("/docs/errors/{code}", get(operations::error_page))
-        .route("/v1/projects", get(project::project_list))
-        .route("/v1/projects/{project}", get(project::project_get).put(project::project_put))
-        .route("/v1/services", get(service::service_list))
-        .route(
-            "/v1/projects/{project}/services/{service}",
-            get(service::service_get).put(service::service_put).delete(service::service_delete),
-        )
-        .route("/v1/projects/{project}/services/{service}/watch", get(stream::service_watch))
-        .route("/v1/projects/{project}/services/{service}/pause", post(action::service_pause))
-        .route("/v1/projects/{project}/services/{service}/resume", post(action::service_resume))
-        .route("/v1/projects/{project}/services/{service}/restart", post(action::service_restart))
-        .route("/v1/projects/{project}/services/{service}/scale", post(action::service_scale))
-        .route("/v1/projects/{project}/services/{service}/resize", post(action::service_resize))
-        .route("/v1/projects/{project}/services/{service}/rollback", post(action::service_rollback))
-        .route("/v1/projects/{project}/services/{service}/logs", get(log::service_logs))
-        .route("/v1/projects/{project}/services/{service}/releases", get(release::release_list))
-        .route("/v1/plans", get(plan::plan_list))
-        .route("/v1/plans/{plan}", put(plan::plan_put))
-        .route("/v1/quota", get(quota::quota_get).put(quota::quota_put))
-        .route("/v1/events", get(event::event_list))
-        .route("/v1/events/watch", get(stream::event_watch))
-        .route("/v1/templates", get(template::template_list).post(template::template_publish))
-        .route("/v1/templates/{template}", get(template::template_versions))
-        .route("/v1/templates/{template}/versions/{version}", get(template::template_get))
-        .route(
-            "/v1/templates/{template}/versions/{version}/deprecate",
-            post(template::template_deprecate),
-        )
-        .route("/v1/clusters", get(cluster::cluster_list))
-        .route("/v1/whoami", get(token::whoami))
-        .route("/v1/tokens", get(token::token_list).post(token::token_create))
-        .route("/v1/tokens/{token}", delete(token::token_revoke))
-        .route("/v1/orgs", get(org::org_list).post(org::org_create))
-        .route("/v1/orgs/{org}", get(org::org_get))
+        .merge(routes::for_everybody())
+        .merge(routes::projects())
+        .merge(routes::services())
+        .merge(routes::platform())
+        .merge(routes::people())
         .fallback(problem::no_such_route)
         .method_not_allowed_fallback(problem::no_such_route)
         .layer(DefaultBodyLimit::max(BODY_LIMIT))

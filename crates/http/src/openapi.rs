@@ -5,8 +5,8 @@ use utoipa::OpenApi;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 
 use crate::{
-    action, cluster, event, log, org, plan, project, quota, release, service, stream, template,
-    token,
+    action, cluster, endpoint, event, log, org, plan, project, quota, release, secret, service,
+    stream, template, token, variable, volume,
 };
 
 #[derive(OpenApi)]
@@ -15,6 +15,11 @@ use crate::{
     paths(
         project::project_list, project::project_get, project::project_put,
         service::service_list, service::service_get, service::service_put, service::service_delete,
+        variable::variable_list, variable::variable_put, variable::variable_delete,
+        variable::service_variable_list, variable::service_variable_put,
+        variable::service_variable_delete,
+        secret::secret_list, secret::secret_put, secret::secret_delete,
+        secret::service_secret_list, secret::service_secret_put, secret::service_secret_delete,
         action::service_pause, action::service_resume, action::service_restart,
         action::service_scale, action::service_resize, action::service_rollback,
         release::release_list, log::service_logs,
@@ -24,6 +29,8 @@ use crate::{
         org::org_list, org::org_create, org::org_get,
         template::template_versions, template::template_get, template::template_publish,
         template::template_deprecate,
+        cluster::cluster_get, volume::volume_list,
+        endpoint::endpoint_list, endpoint::endpoint_put, endpoint::endpoint_delete,
     ),
     security(("token" = [])),
     modifiers(&Token),

@@ -39,7 +39,7 @@ pub(crate) async fn error_page(Path(code): Path<String>) -> Answer<Response> {
 }
 
 /// Pages are looked up in this list and nowhere else: no path is ever made of what a caller sends.
-const PAGES: [(&str, &str); 18] = [
+const PAGES: [(&str, &str); 19] = [
     ("TU1001", include_str!("../../../docs/errors/TU1001.md")),
     ("TU1002", include_str!("../../../docs/errors/TU1002.md")),
     ("TU1003", include_str!("../../../docs/errors/TU1003.md")),
@@ -57,6 +57,7 @@ const PAGES: [(&str, &str); 18] = [
     ("TU1401", include_str!("../../../docs/errors/TU1401.md")),
     ("TU1501", include_str!("../../../docs/errors/TU1501.md")),
     ("TU2001", include_str!("../../../docs/errors/TU2001.md")),
+    ("TU2101", include_str!("../../../docs/errors/TU2101.md")),
     ("TU9001", include_str!("../../../docs/errors/TU9001.md")),
 ];
 

@@ -96,6 +96,13 @@ impl From<Refusal> for Failure {
                 Code::BeingDeleted,
                 "wait until it is deleted (`trueup watch NAME --until deleted`), then declare it anew",
             ),
+            Refusal::Unsealable(why) => {
+                tracing::error!(error = %why, "a secret could not be sealed");
+                Self::new(
+                    Code::KeyAway,
+                    "nothing was recorded; ask the operator to restore the key",
+                )
+            }
             Refusal::Changed { current } => Self::new(
                 Code::PreconditionFailed,
                 format!("its generation is {current} now; read it again and decide anew"),

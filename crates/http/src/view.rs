@@ -174,6 +174,9 @@ pub(crate) fn cluster(row: &ClusterRow, now: Timestamp) -> cluster::Cluster {
         reachability: word(&reachability),
         heard_at: row.heard_at,
         note: row.note.clone(),
+        created_at: row.created_at,
+        projects: None,
+        services: None,
     }
 }
 

@@ -201,6 +201,62 @@ pub enum Fact {
         /// Who asked.
         principal: String,
     },
+    /// A port of the cluster was promised to a service, or led elsewhere.
+    EndpointOpened {
+        /// Which endpoint.
+        name: String,
+        /// The port of the service.
+        port: String,
+        /// The port of the nodes.
+        node_port: u16,
+        /// Who asked.
+        principal: String,
+    },
+    /// An endpoint's end was asked for.
+    EndpointClosed {
+        /// Which endpoint.
+        name: String,
+        /// The port of the nodes.
+        node_port: u16,
+        /// Who asked.
+        principal: String,
+    },
+    /// A variable was set, for a project or for a service.
+    VariableSet {
+        /// Which.
+        name: String,
+        /// Its version from now on.
+        version: i64,
+        /// Who set it.
+        principal: String,
+    },
+    /// A variable was taken away.
+    VariableDeleted {
+        /// Which.
+        name: String,
+        /// The version that says so.
+        version: i64,
+        /// Who took it away.
+        principal: String,
+    },
+    /// A secret was set. Its value is in no event.
+    SecretSet {
+        /// Which.
+        name: String,
+        /// Its version from now on.
+        version: i64,
+        /// Who set it.
+        principal: String,
+    },
+    /// A secret was taken away.
+    SecretDeleted {
+        /// Which.
+        name: String,
+        /// The version that says so.
+        version: i64,
+        /// Who took it away.
+        principal: String,
+    },
 }
 
 impl Fact {
@@ -228,6 +284,12 @@ impl Fact {
             Self::TokenRevoked { .. } => "TokenRevoked",
             Self::PlanChanged { .. } => "PlanChanged",
             Self::QuotaChanged { .. } => "QuotaChanged",
+            Self::EndpointOpened { .. } => "EndpointOpened",
+            Self::EndpointClosed { .. } => "EndpointClosed",
+            Self::VariableSet { .. } => "VariableSet",
+            Self::VariableDeleted { .. } => "VariableDeleted",
+            Self::SecretSet { .. } => "SecretSet",
+            Self::SecretDeleted { .. } => "SecretDeleted",
         }
     }
 }

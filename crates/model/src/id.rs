@@ -43,6 +43,9 @@ pub mod noun {
     /// An API token.
     #[derive(Debug)]
     pub enum Token {}
+    /// A port of a cluster that leads to a service.
+    #[derive(Debug)]
+    pub enum Endpoint {}
 
     impl Noun for Org {
         const PREFIX: &'static str = "org";
@@ -65,6 +68,9 @@ pub mod noun {
     impl Noun for Token {
         const PREFIX: &'static str = "tok";
     }
+    impl Noun for Endpoint {
+        const PREFIX: &'static str = "ept";
+    }
 }
 
 /// The id of an org.
@@ -81,6 +87,8 @@ pub type ClusterId = Id<noun::Cluster>;
 pub type EventId = Id<noun::Event>;
 /// The id of an API token.
 pub type TokenId = Id<noun::Token>;
+/// The id of an endpoint.
+pub type EndpointId = Id<noun::Endpoint>;
 
 /// A typed id.
 pub struct Id<N>(Uuid, PhantomData<fn() -> N>);

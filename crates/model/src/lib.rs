@@ -6,6 +6,7 @@
 pub mod clock;
 pub mod cluster;
 pub mod crash;
+pub mod endpoint;
 pub mod event;
 pub mod id;
 pub mod key;
@@ -21,11 +22,14 @@ pub mod quota;
 pub mod receipt;
 pub mod release;
 pub mod report;
+pub mod secret;
 pub mod service;
 pub mod spec;
 pub mod status;
 pub mod template;
 pub mod token;
+pub mod variable;
+pub mod volume;
 pub mod wake;
 
 pub use clock::Clock;

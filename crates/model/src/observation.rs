@@ -28,11 +28,10 @@ impl Observation {
     /// A new resourceVersion alone says nothing: what it changed, if it matters, is in the rest.
     #[must_use]
     pub fn same_as(&self, other: &Self) -> bool {
-        let same_objects =
-            self.objects.len() == other.objects.len()
-                && self.objects.iter().zip(&other.objects).all(|(a, b)| {
-                    (&a.key, &a.uid, a.terminating) == (&b.key, &b.uid, b.terminating)
-                });
+        let same_objects = self.objects.len() == other.objects.len()
+            && self.objects.iter().zip(&other.objects).all(|(a, b)| {
+                (&a.key, &a.uid, a.terminating, a.bound) == (&b.key, &b.uid, b.terminating, b.bound)
+            });
         same_objects
             && (self.generation, self.applied) == (other.generation, other.applied)
             && self.workload == other.workload
@@ -51,6 +50,9 @@ pub struct Sighting {
     pub resource_version: String,
     /// Whether Kubernetes is taking it down.
     pub terminating: bool,
+    /// For a claim, whether it has its disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bound: Option<bool>,
 }
 
 /// What a workload says of its pods, or of its runs.
@@ -200,6 +202,7 @@ mod tests {
                 uid: "1".to_owned(),
                 resource_version: "7".to_owned(),
                 terminating: false,
+                bound: None,
             }],
             workload: None,
             pods: Vec::new(),
@@ -217,11 +220,12 @@ mod tests {
 
     #[test]
     fn anything_that_matters_is_news() {
-        let twists: [fn(&mut Observation); 5] = [
+        let twists: [fn(&mut Observation); 6] = [
             |o| o.generation = 2,
             |o| o.applied = false,
             |o| o.objects[0].uid = "2".to_owned(),
             |o| o.objects[0].terminating = true,
+            |o| o.objects[0].bound = Some(true),
             |o| o.objects.clear(),
         ];
         for (number, twist) in twists.into_iter().enumerate() {

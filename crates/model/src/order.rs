@@ -5,8 +5,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::endpoint::OpenPort;
 use crate::id::{OrgId, ProjectId, ServiceId};
 use crate::key::ResourceKey;
+use crate::secret::SealedSecret;
 use crate::service::{DesiredState, Service};
 use crate::spec::Spec;
 use crate::template::TemplateRef;
@@ -105,6 +107,8 @@ impl Order {
                 object_name: service.object_name,
                 template: service.template,
                 spec: service.spec,
+                endpoints: Vec::new(),
+                sealed: BTreeMap::new(),
                 secrets: BTreeMap::new(),
             })),
             recorded: BTreeMap::new(),
@@ -130,6 +134,19 @@ pub struct ServiceBody {
     pub template: TemplateRef,
     /// The resolved spec.
     pub spec: Spec,
+    /// Ports of the cluster that lead to it.
+    pub endpoints: Vec<OpenPort>,
+    /// Secrets that people brought, until the driver opens them: an order with any is not executed.
+    pub sealed: BTreeMap<String, SealedSecret>,
     /// Values of the secret variables.
     pub secrets: BTreeMap<String, SecretValue>,
+}
+
+impl ServiceBody {
+    /// Whether its containers read any secret.
+    #[must_use]
+    pub fn has_secrets(&self) -> bool {
+        let generated = !self.spec.generated_secrets.is_empty();
+        generated || !self.sealed.is_empty() || !self.secrets.is_empty()
+    }
 }

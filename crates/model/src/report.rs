@@ -43,6 +43,11 @@ pub enum Outcome {
         /// Why.
         why: String,
     },
+    /// A secret it needs cannot be opened, so nothing was sent. What runs goes on running.
+    Locked {
+        /// Which key is missing or wrong, and what to do.
+        why: String,
+    },
     /// Going on would be wrong; a person has to act.
     Blocked {
         /// What blocks, and what would unblock it.
@@ -63,6 +68,7 @@ impl Outcome {
             Self::Converged => "converged",
             Self::Waiting { .. } => "waiting",
             Self::Deferred { .. } => "deferred",
+            Self::Locked { .. } => "locked",
             Self::Blocked { .. } => "blocked",
             Self::Failed { .. } => "failed",
         }

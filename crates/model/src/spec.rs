@@ -94,6 +94,17 @@ pub enum Protocol {
     Udp,
 }
 
+impl Protocol {
+    /// The text in Kubernetes, in the database and on screen.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Tcp => "TCP",
+            Self::Udp => "UDP",
+        }
+    }
+}
+
 /// What a pod may use; requests equal limits, because this is what is sold.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

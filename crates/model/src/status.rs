@@ -109,6 +109,8 @@ pub enum Reason {
     Waiting,
     /// The cluster does not answer.
     ClusterUnreachable,
+    /// A secret it needs cannot be opened.
+    SecretsLocked,
     /// A person has to act.
     Blocked,
     /// The cluster refused or broke.

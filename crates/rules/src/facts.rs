@@ -125,13 +125,18 @@ fn own_act(change: &Change) -> Option<Fact> {
 /// before had come to its end, could not be begun, or was about another generation.
 fn is_begun(report: &Report, last: Option<&Inputs>) -> bool {
     let works = match report.outcome {
-        Outcome::Converged | Outcome::Deferred { .. } => !report.changes.is_empty(),
+        Outcome::Converged | Outcome::Deferred { .. } | Outcome::Locked { .. } => {
+            !report.changes.is_empty()
+        }
         Outcome::Waiting { .. } | Outcome::Blocked { .. } | Outcome::Failed { .. } => true,
     };
     works
         && last.is_none_or(|last| {
             last.observation.generation != report.generation
-                || matches!(last.outcome, Outcome::Converged | Outcome::Deferred { .. })
+                || matches!(
+                    last.outcome,
+                    Outcome::Converged | Outcome::Deferred { .. } | Outcome::Locked { .. }
+                )
         })
 }
 
@@ -154,11 +159,12 @@ fn ending(
         Outcome::Failed { why } if outcome_changed => {
             Some(Fact::ReconcileFailed { why: why.clone() })
         }
-        Outcome::Deferred { why } if outcome_changed => {
+        Outcome::Deferred { why } | Outcome::Locked { why } if outcome_changed => {
             Some(Fact::ReconcileDeferred { why: why.clone() })
         }
         Outcome::Failed { .. }
         | Outcome::Deferred { .. }
+        | Outcome::Locked { .. }
         | Outcome::Waiting { .. }
         | Outcome::Blocked { .. } => None,
     }

@@ -12,6 +12,7 @@ pub mod admit;
 pub mod chain;
 pub mod cost;
 pub mod diff;
+pub mod envelope;
 pub mod facts;
 pub mod image;
 pub mod names;
@@ -25,6 +26,7 @@ pub mod secret;
 pub mod spec;
 pub mod status;
 pub mod template;
+pub mod variable;
 
 /// Raised whenever a projection computed from the same inputs could come out differently.
 pub const RULES_VERSION: i32 = 2;

@@ -1,6 +1,6 @@
 //! Every name and label Trueup writes into a cluster, in one place.
 
-use trueup_model::id::{ProjectId, ServiceId};
+use trueup_model::id::{EndpointId, ProjectId, ServiceId};
 use trueup_model::name::Name;
 
 /// Who applies, as Kubernetes records it per field.
@@ -71,6 +71,21 @@ pub fn config(object_name: &str) -> String {
 pub fn secret(object_name: &str) -> String {
     format!("{object_name}-secret")
 }
+
+/// The objects of an endpoint.
+#[must_use]
+pub fn endpoint(object_name: &str, id: EndpointId) -> String {
+    format!("{object_name}-{ENDPOINT}{}", id.tail(TAIL))
+}
+
+/// Whether an endpoint's objects of this service could be called so.
+#[must_use]
+pub fn is_endpoint(object_name: &str, name: &str) -> bool {
+    let rest = name.strip_prefix(object_name).and_then(|rest| rest.strip_prefix('-'));
+    rest.and_then(|rest| rest.strip_prefix(ENDPOINT)).is_some_and(|tail| tail.len() == TAIL)
+}
+
+const ENDPOINT: &str = "ep";
 
 /// The claim of a StatefulSet's n-th pod: the name its controller looks for.
 #[must_use]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::Value;
-use trueup_model::key::ResourceKey;
+use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::observation::{
     Cause, Ended, Observation, PodProblem, PodSeen, Run, Runs, Sighting, WorkloadSeen,
 };
@@ -59,6 +59,8 @@ fn sighting(key: &ResourceKey, object: &Arc<Value>) -> Sighting {
         uid: text(&metadata["uid"]),
         resource_version: text(&metadata["resourceVersion"]),
         terminating: metadata["deletionTimestamp"].is_string(),
+        bound: (key.kind == Kind::PersistentVolumeClaim)
+            .then(|| object["status"]["phase"] == "Bound"),
     }
 }
 

@@ -9,6 +9,7 @@ mod deleted;
 mod ownership;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -18,6 +19,7 @@ use trueup_model::report::{Change, Outcome};
 use trueup_model::service::DesiredState;
 
 use crate::proof::ProofKey;
+use crate::render::shown;
 
 pub use ownership::{Ownership, ownership};
 
@@ -42,7 +44,7 @@ pub struct Plan {
 }
 
 /// One idempotent step.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub enum Action {
     /// Write this object.
     Apply {
@@ -75,6 +77,21 @@ pub enum Action {
     },
     /// Read every recorded key afresh and prove that nothing is left.
     VerifyAbsence,
+}
+
+impl fmt::Debug for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Apply { key, object, change } => {
+                write!(f, "Apply({key}, {}, {change:?})", shown(key, object))
+            }
+            Self::Delete { key, uid, version } => write!(f, "Delete({key}, {uid}, {version})"),
+            Self::ReleaseAnchor { key, uid, version, finalizers } => {
+                write!(f, "ReleaseAnchor({key}, {uid}, {version}, {finalizers:?})")
+            }
+            Self::VerifyAbsence => f.write_str("VerifyAbsence"),
+        }
+    }
 }
 
 impl Plan {

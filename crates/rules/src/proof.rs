@@ -20,6 +20,8 @@ const KEY_ID: &str = "k1";
 #[derive(Clone)]
 pub struct ProofKey {
     bytes: [u8; 32],
+    /// For digests that secrets go into.
+    digests: [u8; 32],
     cluster: ClusterId,
 }
 
@@ -44,7 +46,24 @@ impl ProofKey {
     /// The key for a cluster.
     #[must_use]
     pub fn new(master: &[u8; 32], cluster: ClusterId) -> Self {
-        Self { bytes: derive(master, &["proof", &cluster.to_string()]), cluster }
+        Self {
+            bytes: derive(master, &["proof", &cluster.to_string()]),
+            digests: derive(master, &["digest", &cluster.to_string()]),
+            cluster,
+        }
+    }
+
+    /// A short digest of something secret, the same for the same thing. It stands where others can
+    /// read it, and without the key nobody can try guesses against it.
+    #[must_use]
+    pub fn digest(&self, unit: Unit, secret: &[u8]) -> String {
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.digests)
+            .expect("32 bytes should be a valid HMAC key");
+        // Two services with the same secret do not show it.
+        mac.update(unit.to_string().as_bytes());
+        mac.update(b"\0");
+        mac.update(secret);
+        data_encoding::HEXLOWER.encode(&mac.finalize().into_bytes()[..12])
     }
 
     /// The proof that this unit owns what stands at this key.

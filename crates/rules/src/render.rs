@@ -5,6 +5,7 @@
 
 mod anchor;
 mod config;
+mod endpoint;
 mod project;
 mod quantity;
 mod runs;
@@ -12,6 +13,7 @@ mod volume;
 mod workload;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde::Serialize;
@@ -24,14 +26,26 @@ use crate::names;
 use crate::proof::ProofKey;
 
 pub use anchor::{current as current_anchor, next_ordinal};
+pub use project::MOST_ENDPOINTS;
 
 /// One object that shall be there.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Rendered {
     /// Where.
     pub key: ResourceKey,
     /// What, complete but for the generation label, which is only set when it is written.
     pub object: Value,
+}
+
+impl fmt::Debug for Rendered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Rendered({}, {})", self.key, shown(&self.key, &self.object))
+    }
+}
+
+/// An object as it may be printed: of a Secret, only where it stands.
+pub(crate) fn shown(key: &ResourceKey, object: &Value) -> String {
+    if key.kind == Kind::Secret { "…".to_owned() } else { object.to_string() }
 }
 
 impl Rendered {
@@ -69,6 +83,7 @@ pub fn service_prerequisites(
     objects.extend(config::secrets(order, body, owner, key));
     objects.extend(volume::claims(order, body, key));
     objects.extend(workload::address(order, body, owner, key));
+    objects.extend(endpoint::objects(order, body, owner, key));
     objects
 }
 
@@ -106,13 +121,20 @@ pub fn keys(order: &Order) -> BTreeSet<ResourceKey> {
             if workload::has_address(body) {
                 keys.insert(at(Kind::Service, &body.object_name));
             }
-            if !body.spec.generated_secrets.is_empty() {
+            if body.has_secrets() {
                 keys.insert(at(Kind::Secret, &names::secret(&body.object_name)));
             }
             keys.extend(volume::keys(order, body));
+            keys.extend(endpoint::keys(order, body));
             keys
         }
     }
+}
+
+/// Whether this order once wanted what stands at this key and does not want it any more.
+#[must_use]
+pub fn is_unwanted(order: &Order, body: &ServiceBody, key: &ResourceKey) -> bool {
+    endpoint::is_endpoint(body, key) && !endpoint::keys(order, body).contains(key)
 }
 
 /// Metadata with the labels and the proof that every object of ours carries.
@@ -154,6 +176,19 @@ fn child_metadata(
 fn finish<T: Serialize>(key: ResourceKey, object: &T) -> Rendered {
     let mut object = serde_json::to_value(object).expect("a typed object should become JSON");
     let digest = digest(&object);
+    object["metadata"]["annotations"][names::DIGEST_ANNOTATION] = Value::String(digest);
+    Rendered { key, object }
+}
+
+/// The same for an object that holds secrets: its digest needs the key.
+fn finish_secret<T: Serialize>(
+    order: &Order,
+    key: ResourceKey,
+    object: &T,
+    proofs: &ProofKey,
+) -> Rendered {
+    let mut object = serde_json::to_value(object).expect("a typed object should become JSON");
+    let digest = proofs.digest(order.unit, object.to_string().as_bytes());
     object["metadata"]["annotations"][names::DIGEST_ANNOTATION] = Value::String(digest);
     Rendered { key, object }
 }

@@ -46,9 +46,11 @@ pub fn reconciliation(status: &Status, generation: i64, stale: bool) -> Reconcil
     }
 }
 
-/// The cluster did not answer: that reality differs would be a guess.
+/// Nothing was compared with the cluster: that reality differs would be a guess.
 fn unheard(status: &Status) -> bool {
-    status.conditions.iter().any(|condition| condition.reason == Reason::ClusterUnreachable)
+    status.conditions.iter().any(|condition| {
+        matches!(condition.reason, Reason::ClusterUnreachable | Reason::SecretsLocked)
+    })
 }
 
 /// What a status says when its evidence is too old: Unknown, with the last known value beside it.
@@ -212,6 +214,7 @@ fn conditions(inputs: &Inputs) -> Vec<Condition> {
         Outcome::Converged => None,
         Outcome::Waiting { on } => Some((Reason::Waiting, format!("waiting for {on}"))),
         Outcome::Deferred { why } => Some((Reason::ClusterUnreachable, why.clone())),
+        Outcome::Locked { why } => Some((Reason::SecretsLocked, why.clone())),
         Outcome::Blocked { why } => Some((Reason::Blocked, why.clone())),
         Outcome::Failed { why } => Some((Reason::ClusterError, why.clone())),
     };

@@ -16,6 +16,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (3, "events", include_str!("../migrations/0003_events.sql")),
     (4, "access", include_str!("../migrations/0004_access.sql")),
     (5, "templates", include_str!("../migrations/0005_templates.sql")),
+    (6, "secrets", include_str!("../migrations/0006_secrets.sql")),
 ];
 
 /// Names the schema: changes whenever a migration is added or changed.

@@ -1,7 +1,8 @@
 //! Clusters: what is known of their being there.
 
 use jiff::Timestamp;
-use trueup_model::id::ClusterId;
+use trueup_model::id::{ClusterId, OrgId};
+use trueup_model::name::Name;
 use uuid::Uuid;
 
 use crate::clock::sql;
@@ -18,16 +19,28 @@ pub struct ClusterRow {
     pub note: Option<String>,
     /// When every watch of it was last known to be alive.
     pub heard_at: Option<Timestamp>,
+    /// When it was registered.
+    pub created_at: Timestamp,
 }
 
-type Columns = (Uuid, String, Option<String>, Option<jiff_sqlx::Timestamp>);
+/// What an org has in a cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClusterHolds {
+    /// How many projects.
+    pub projects: i64,
+    /// How many services that are not verified to be gone.
+    pub services: i64,
+}
 
-fn row((id, name, note, heard_at): Columns) -> ClusterRow {
+type Columns = (Uuid, String, Option<String>, Option<jiff_sqlx::Timestamp>, jiff_sqlx::Timestamp);
+
+fn row((id, name, note, heard_at, created_at): Columns) -> ClusterRow {
     ClusterRow {
         id: ClusterId::from_uuid(id),
         name,
         note,
         heard_at: heard_at.map(jiff_sqlx::Timestamp::to_jiff),
+        created_at: created_at.to_jiff(),
     }
 }
 
@@ -37,11 +50,45 @@ impl App {
     /// # Errors
     /// The database cannot be reached.
     pub async fn list_clusters(&self) -> Result<Vec<ClusterRow>, Error> {
-        let rows: Vec<Columns> =
-            sqlx::query_as("select id, name, note, heard_at from clusters order by name")
-                .fetch_all(self.pool())
-                .await?;
+        let rows: Vec<Columns> = sqlx::query_as(
+            "select id, name, note, heard_at, created_at from clusters order by name",
+        )
+        .fetch_all(self.pool())
+        .await?;
         Ok(rows.into_iter().map(row).collect())
+    }
+
+    /// A cluster by name or id, and what the org has in it.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn find_cluster(
+        &self,
+        org: OrgId,
+        wanted: &str,
+    ) -> Result<Option<(ClusterRow, ClusterHolds)>, Error> {
+        let id = wanted.parse::<ClusterId>().ok().map(ClusterId::uuid);
+        // What cannot be a name names nothing; Postgres would not even take every such text.
+        let name = wanted.parse::<Name>().ok();
+        let mut tx = self.begin(org).await?;
+        let found: Option<Columns> = sqlx::query_as(
+            "select id, name, note, heard_at, created_at from clusters where name = $1 or id = $2",
+        )
+        .bind(name.as_ref().map(Name::as_str))
+        .bind(id)
+        .fetch_optional(&mut *tx)
+        .await?;
+        let Some(cluster) = found.map(row) else {
+            return Ok(None);
+        };
+        let (projects, services): (i64, i64) = sqlx::query_as(
+            "select (select count(*) from projects where cluster_id = $1),
+                    (select count(*) from services where cluster_id = $1 and deleted_at is null)",
+        )
+        .bind(cluster.id.uuid())
+        .fetch_one(&mut *tx)
+        .await?;
+        Ok(Some((cluster, ClusterHolds { projects, services })))
     }
 }
 

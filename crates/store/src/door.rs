@@ -3,16 +3,24 @@
 //! Inside it: the row's lock, the pure decision of `rules::admit`, the new generation and its
 //! release, the event, the quota and the wake. All of it is durable when the caller hears of it, or none is.
 
+mod config;
+mod endpoint;
 mod project;
+mod secret;
 mod service;
+mod variable;
 
 use trueup_model::principal::Principal;
 use trueup_model::quota::{Amounts, Quota};
 use trueup_rules::access::MintRefused;
 use trueup_rules::admit::Refused;
+use trueup_rules::envelope::EnvelopeError;
 
 use crate::Error;
 
+pub use config::EntryAsk;
+pub use endpoint::{EndpointAsk, EndpointTarget};
+pub use secret::SecretAsk;
 pub use service::{Previewed, ServiceAsk, ServiceChange};
 
 use crate::repeat::Repeat;
@@ -57,6 +65,9 @@ pub enum Refusal {
     /// The rules refuse it.
     #[error("the rules refuse it")]
     Refused(Refused),
+    /// The org's key for secrets cannot be used.
+    #[error("the org's key cannot be used: {0}")]
+    Unsealable(EnvelopeError),
     /// It changed since the caller read it.
     #[error("its generation is {current} now")]
     Changed {

@@ -3,12 +3,27 @@
 use jiff::Timestamp;
 use trueup_model::id::{Id, Noun, TokenId};
 use trueup_model::token::TokenText;
+use trueup_rules::envelope::Entropy;
 
 /// A new id for something made now.
 pub(crate) fn mint<N: Noun>(now: Timestamp) -> Id<N> {
-    let mut entropy = [0; 10];
-    getrandom::fill(&mut entropy).expect("the operating system should have randomness");
-    Id::from_parts(now, entropy)
+    Id::from_parts(now, random())
+}
+
+/// Fresh bytes for one seal.
+pub(crate) fn entropy() -> Entropy {
+    Entropy(random())
+}
+
+/// A new data key.
+pub(crate) fn fresh_key() -> [u8; 32] {
+    random()
+}
+
+fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).expect("the operating system should have randomness");
+    bytes
 }
 
 /// A new token with its id. Its secret has 256 bits: nobody guesses it, and a fast hash is enough.

@@ -3,7 +3,7 @@
 //! The keys an order may touch are recorded in the transaction that claims its wake, before anything
 //! is written to a cluster: whatever a crash leaves behind, its key is known.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use sqlx::Row;
@@ -13,18 +13,21 @@ use trueup_model::order::{Body, Order, Unit};
 use trueup_model::service::DesiredState;
 use trueup_model::wake::Claimed;
 use trueup_rules::render;
+use trueup_rules::variable::{Entries, merge};
 use uuid::Uuid;
 
 use crate::clock::sql;
+use crate::endpoint::open_ports;
 use crate::lease::{Lease, fence};
 use crate::pool::Tx;
 use crate::row::{read, unit, unit_uuid};
+use crate::variable::entries;
 use crate::{Error, Worker, service, wake};
 
 impl Worker {
     /// Claims wakes that are due and answers with their orders, keys recorded.
     ///
-    /// An order has no secrets yet: they are derived outside of the database.
+    /// An order's secrets are still sealed, and generated ones missing: both are for the driver.
     ///
     /// # Errors
     /// The database cannot be reached, or the lease is over.
@@ -41,6 +44,9 @@ impl Worker {
             return Ok(Vec::new());
         }
         let mut orders = bodies(&mut tx, &claimed).await?;
+        // After the services: an order may carry newer entries than its generation, and then the
+        // next one is on its way. Older ones would be reported as if they were new.
+        lay_entries(&mut tx, &mut orders).await?;
         load_recorded(&mut tx, &mut orders).await?;
         record_keys(&mut tx, lease, &mut orders, now).await?;
         tx.commit().await?;
@@ -89,6 +95,29 @@ async fn bodies(tx: &mut Tx, claimed: &[Claimed]) -> Result<BTreeMap<Unit, Order
         orders.insert(order.unit, order);
     }
     Ok(orders)
+}
+
+/// Lays what is set beside the manifests over the orders: variables, secrets, endpoints.
+async fn lay_entries(tx: &mut Tx, orders: &mut BTreeMap<Unit, Order>) -> Result<(), Error> {
+    let projects: BTreeSet<Uuid> = orders.values().map(|order| order.project.uuid()).collect();
+    let all = entries(tx, &projects.into_iter().collect::<Vec<_>>()).await?;
+    let none = Entries::default();
+    for order in orders.values_mut().filter(|order| order.desired != DesiredState::Deleted) {
+        if let (Unit::Service(service), Body::Service(body)) = (order.unit, &mut order.body) {
+            let shared = all.get(&(order.project, None)).unwrap_or(&none);
+            let own = all.get(&(order.project, Some(service))).unwrap_or(&none);
+            (body.spec.variables, body.sealed) = merge(&body.spec, shared, own);
+        }
+    }
+    let services: Vec<Uuid> = orders.keys().map(|unit| unit_uuid(*unit)).collect();
+    for (service, open) in open_ports(tx, &services).await? {
+        if let Some(Body::Service(body)) =
+            orders.get_mut(&Unit::Service(service)).map(|order| &mut order.body)
+        {
+            body.endpoints.push(open);
+        }
+    }
+    Ok(())
 }
 
 async fn load_recorded(tx: &mut Tx, orders: &mut BTreeMap<Unit, Order>) -> Result<(), Error> {

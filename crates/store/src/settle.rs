@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use trueup_model::event::NewEvent;
-use trueup_model::id::EventId;
+use trueup_model::id::{EventId, ServiceId};
 use trueup_model::observation::Observation;
 use trueup_model::order::Unit;
-use trueup_model::report::{Change, Report};
+use trueup_model::report::{Change, Outcome, Report};
 use trueup_model::service::DesiredState;
 use trueup_model::status::Inputs;
 use trueup_rules::facts::{Cause, Told, facts};
@@ -23,7 +23,7 @@ use crate::mint::mint;
 use crate::pool::Tx;
 use crate::row::{json, read, unit, unit_uuid};
 use crate::status::NewStatus;
-use crate::{Error, Worker, event, quota, status};
+use crate::{Error, Worker, endpoint, event, quota, status, variable};
 
 impl Worker {
     /// Writes down what reports say, at most one per unit; answers how many said something new.
@@ -79,6 +79,7 @@ impl Worker {
         forget_removed(&mut tx, lease, &settled).await?;
         record_sightings(&mut tx, lease, &settled, now).await?;
         record_absences(&mut tx, &settled).await?;
+        endpoint::release(&mut tx, &carried(&settled), now).await?;
         let events = events(&mut tx, told, now).await?;
         event::record(&mut tx, &events).await?;
         tx.commit().await?;
@@ -168,6 +169,18 @@ async fn record_sightings(
     .execute(&mut **tx)
     .await?;
     Ok(())
+}
+
+/// Which generation each service was seen to carry, with nothing left to write or to take away.
+fn carried(settled: &[(&Report, DesiredState, bool)]) -> Vec<(ServiceId, i64)> {
+    settled
+        .iter()
+        .filter(|(report, ..)| report.outcome == Outcome::Converged && report.observation.is_some())
+        .filter_map(|(report, ..)| match report.unit {
+            Unit::Service(service) => Some((service, report.generation)),
+            Unit::Project(_) | Unit::Org(_) => None,
+        })
+        .collect()
 }
 
 /// Facts as events, each with the id of what caused it and, where somebody asked, with their trace.
@@ -263,6 +276,8 @@ async fn record_absences(
         .bind(sql(receipt.verified_at))
         .execute(&mut **tx)
         .await?;
+        variable::shred(tx, service).await?;
+        endpoint::release_all(tx, service, receipt.verified_at).await?;
         sqlx::query("update services set deleted_at = $2 where id = $1 and deleted_at is null")
             .bind(service.uuid())
             .bind(sql(receipt.verified_at))

@@ -39,6 +39,10 @@ impl Setup {
         Ok(Self { pool })
     }
 
+    pub(crate) const fn pool(&self) -> &PgPool {
+        &self.pool
+    }
+
     /// The org with this name, made if there is none.
     ///
     /// # Errors

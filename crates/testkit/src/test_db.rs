@@ -2,6 +2,7 @@
 //!
 //! The first test migrates a template database; each test copies it, which takes milliseconds.
 
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -34,6 +35,9 @@ pub struct TestDb {
     /// Where each role connects.
     pub urls: Urls,
 }
+
+/// The ports that endpoints of a test get: few, so that a test can use them up.
+pub const ENDPOINT_PORTS: RangeInclusive<u16> = 30_000..=30_007;
 
 /// Longer than any other test holds a transaction open.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -115,6 +119,9 @@ impl TestDb {
                 serde_saphyr::from_str(text).expect("a template should be read");
             setup.ensure_template(&template).await.expect("a template should be stored");
         }
+        let cluster = setup.ensure_cluster("test", now).await.expect("a cluster should be made");
+        let pool = setup.ensure_endpoint_pool(cluster, ENDPOINT_PORTS).await;
+        pool.expect("a pool should be made");
         let plans: Vec<Plan> = serde_saphyr::from_str(PLANS).expect("plans should be read");
         for plan in &plans {
             setup.ensure_plan(plan).await.expect("a plan should be stored");
@@ -123,7 +130,7 @@ impl TestDb {
             app: App::connect_within(&urls.app, PATIENCE).expect("the app's URL should be read"),
             worker: Worker::connect(&urls.worker).expect("the worker's URL should be read"),
             org: setup.ensure_org("acme", now).await.expect("an org should be made"),
-            cluster: setup.ensure_cluster("test", now).await.expect("a cluster should be made"),
+            cluster,
             setup,
             urls,
         }

@@ -27,6 +27,7 @@ mod context_command;
 mod delete;
 mod describe;
 mod down;
+mod endpoint;
 mod env;
 mod event_line;
 mod events;
@@ -37,9 +38,11 @@ mod local;
 mod logs;
 mod man;
 mod org;
+mod place;
 mod plan;
 mod preview;
 mod receipt;
+mod secret_command;
 mod selling;
 mod spelling;
 mod status;
@@ -49,7 +52,9 @@ mod template;
 mod token;
 mod until;
 mod up;
+mod variable;
 mod version;
+mod volume;
 mod watch;
 
 use std::process::ExitCode;
@@ -113,6 +118,9 @@ enum Command {
     Context(context_command::Args),
 
     Env(env::Args),
+    Variable(variable::Args),
+    Secret(secret_command::Args),
+    Endpoint(endpoint::Args),
     Completions(completions::Args),
     Man(man::Args),
     Version(version::Args),
@@ -131,6 +139,7 @@ pub(crate) fn main(cli: Cli) -> ExitCode {
     result.unwrap_or_else(|error| failure::report(&error, context.terminal).into())
 }
 
+#[expect(clippy::cognitive_complexity, reason = "a table of commands, however many")]
 async fn run(command: Command, context: &Context) -> anyhow::Result<ExitCode> {
     let exit = match command {
         Command::Up(args) => Box::pin(up::run(args, context)).await?,
@@ -160,6 +169,9 @@ async fn run(command: Command, context: &Context) -> anyhow::Result<ExitCode> {
         Command::Env(args) => env::run(&args, context)?,
         Command::Explain(args) => Box::pin(explain::run(args, context)).await?,
         Command::Template(args) => Box::pin(template::run(args, context)).await?,
+        Command::Variable(args) => Box::pin(variable::run(args, context)).await?,
+        Command::Secret(args) => Box::pin(secret_command::run(args, context)).await?,
+        Command::Endpoint(args) => Box::pin(endpoint::run(args, context)).await?,
         Command::Completions(args) => completions::run(&args, context)?,
         Command::Man(args) => man::run(&args, context)?,
         Command::Version(args) => version::run(&args, context)?,

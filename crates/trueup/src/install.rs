@@ -9,10 +9,14 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use trueup_rules::envelope::Keyring;
 use trueup_rules::proof::derive;
 use trueup_store::{RolePasswords, new_token};
 
 use crate::cli::clock;
+
+/// Begins the names of the files with keys that rotations made; their number follows.
+const SECRETS_KEY: &str = "secrets.key.";
 
 /// The data directory and what is in it.
 #[derive(Debug, Clone)]
@@ -81,13 +85,42 @@ impl Install {
     /// The master key, made once.
     pub(crate) fn master_key(&self) -> anyhow::Result<[u8; 32]> {
         let text = self.secret("master.key", || hex(&random::<32>()))?;
-        let bytes: Option<Vec<u8>> = (0..text.len() / 2)
-            .map(|i| u8::from_str_radix(text.get(2 * i..2 * i + 2)?, 16).ok())
-            .collect();
-        bytes.and_then(|bytes| bytes.try_into().ok()).with_context(|| {
+        read_key(&text).with_context(|| {
             let path = self.dir.join("master.key");
             format!("{} is damaged: restore it from a backup; without it nothing can be proved to be ours", path.display())
         })
+    }
+
+    /// The keys for secrets: the first one comes from the master key, the others from rotations.
+    pub(crate) fn keyring(&self, master: &[u8; 32]) -> anyhow::Result<Keyring> {
+        let mut keys = Keyring::new(master);
+        for (number, path) in self.secrets_keys()? {
+            let key = read_key(&fs::read_to_string(&path)?)
+                .with_context(|| format!("{} is damaged: restore it", path.display()))?;
+            keys = keys.with(number, &key);
+        }
+        Ok(keys)
+    }
+
+    /// Makes the next key for secrets; answers its number and its file.
+    pub(crate) fn new_secrets_key(&self) -> anyhow::Result<(u32, PathBuf)> {
+        let last = self.secrets_keys()?.into_iter().map(|(number, _)| number).max().unwrap_or(1);
+        let number = last.saturating_add(1);
+        let name = format!("{SECRETS_KEY}{number}");
+        self.secret(&name, || hex(&random::<32>()))?;
+        Ok((number, self.dir.join(name)))
+    }
+
+    fn secrets_keys(&self) -> anyhow::Result<Vec<(u32, PathBuf)>> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(&self.dir)? {
+            let path = entry?.path();
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            if let Some(number) = name.strip_prefix(SECRETS_KEY).and_then(|n| n.parse().ok()) {
+                found.push((number, path));
+            }
+        }
+        Ok(found)
     }
 
     /// The token of the demo org's owner, made once.
@@ -134,6 +167,15 @@ impl Install {
 pub(crate) fn role_passwords(master: &[u8; 32]) -> RolePasswords {
     let password = |role: &str| hex(&derive(master, &["postgres-role", role]));
     RolePasswords { owner: password("owner"), app: password("app"), worker: password("worker") }
+}
+
+/// 32 bytes in hex.
+fn read_key(text: &str) -> Option<[u8; 32]> {
+    let text = text.trim();
+    let bytes: Option<Vec<u8>> = (0..text.len() / 2)
+        .map(|i| u8::from_str_radix(text.get(2 * i..2 * i + 2)?, 16).ok())
+        .collect();
+    bytes?.try_into().ok()
 }
 
 fn new_token_text() -> String {

@@ -22,6 +22,7 @@ use trueup_control::{Measured, Metrics, Sealer, Tenure};
 use trueup_http::{Door, Limits, LiveLogs, Streams};
 use trueup_local::Progress;
 use trueup_model::Clock;
+use trueup_rules::envelope::Keyring;
 use trueup_store::{App, DbClock, Signals, Worker, bootstrap};
 
 use crate::cli::connection::ClientFile;
@@ -89,6 +90,7 @@ struct System {
     logs: Arc<logs::ClusterLogs>,
     seeded: seed::Seeded,
     master_key: [u8; 32],
+    keys: Keyring,
     holder: String,
 }
 
@@ -100,7 +102,8 @@ impl System {
         let app = App::connect(&urls.app)?;
         let clock = Arc::new(DbClock::unanchored());
         clock.anchor(&app).await?;
-        let seeded = seed::seed(install, &urls.owner, clock.now()).await?;
+        let keys = install.keyring(&master_key)?;
+        let seeded = seed::seed(install, &urls.owner, &keys, clock.now()).await?;
         Ok(Self {
             app,
             worker: Worker::connect(&urls.worker)?,
@@ -110,6 +113,7 @@ impl System {
             logs: Arc::default(),
             seeded,
             master_key,
+            keys,
             holder: install.holder()?,
         })
     }
@@ -129,6 +133,7 @@ impl System {
             app: self.app.clone(),
             signals: self.signals.clone(),
             clock: self.clock(),
+            sealer: self.keys.clone().sealer(),
             registry: Arc::new(registry),
             stop: stop.clone(),
             streams: Streams::default(),
@@ -200,6 +205,7 @@ impl System {
             cluster_id: self.seeded.cluster,
             holder: self.holder.clone(),
             master_key: self.master_key,
+            opener: self.keys.clone().opener(),
         }
     }
 }

@@ -100,6 +100,7 @@ fn problem_advice(problem: &Problem) -> Option<&'static str> {
         ),
         Code::TooManyStreams => Some("end a watch that nobody reads, or try again soon"),
         Code::DatabaseAway => Some("nothing was changed; try again in a few seconds"),
+        Code::KeyAway => Some("ask the operator to restore the key files of this Trueup"),
         Code::Internal => Some("look for the trace in Trueup's log and report it"),
         Code::KeyReused => Some("choose a new key for a new request"),
         Code::OverQuota => Some("`trueup get quota` shows what is taken and what is left"),

@@ -112,6 +112,8 @@ impl Rig {
                     service,
                 ),
                 template: "web@1".parse().expect("the test should be set up right"),
+                endpoints: Vec::new(),
+                sealed: BTreeMap::new(),
                 secrets: BTreeMap::from([(
                     "KEY".to_owned(),
                     SecretValue::new("s3cret".to_owned()),

@@ -1,5 +1,7 @@
 //! The loops on a real Postgres and a cluster in memory.
 
+mod endpoint;
 mod rig;
 mod sealer;
+mod secret;
 mod tenure;

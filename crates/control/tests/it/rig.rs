@@ -13,6 +13,7 @@ use trueup_model::Clock;
 use trueup_model::status::{Health, Phase};
 use trueup_rules::action::Action;
 use trueup_rules::admit::Ask;
+use trueup_rules::envelope::Keyring;
 use trueup_store::door::{Asker, ServiceAsk};
 use trueup_store::{DbClock, ServiceDetail, Signals};
 use trueup_testkit::fake_cluster::FakeCluster;
@@ -26,6 +27,8 @@ pub(crate) struct Rig {
     pub(crate) fake: FakeCluster,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) signals: Signals,
+    /// The keys of the process that is started next.
+    pub(crate) keys: Keyring,
     tasks: JoinSet<()>,
 }
 
@@ -37,6 +40,7 @@ impl Rig {
             fake: FakeCluster::new(),
             clock,
             signals: Signals::default(),
+            keys: Keyring::new(&[7; 32]),
             tasks: JoinSet::new(),
         }
     }
@@ -63,6 +67,7 @@ impl Rig {
             cluster_id: self.db.cluster,
             holder: holder.to_owned(),
             master_key: [7; 32],
+            opener: self.keys.clone().opener(),
         };
         let sealer = Sealer {
             worker: self.db.worker.clone(),

@@ -17,6 +17,7 @@ use tower::ServiceExt;
 use trueup_http::{Door, NoLogs, Streams, router};
 use trueup_model::principal::Role;
 use trueup_model::{Clock, OrgId};
+use trueup_rules::envelope::Keyring;
 use trueup_store::{App, Signals};
 use trueup_testkit::manual_clock::ManualClock;
 use trueup_testkit::test_db::TestDb;
@@ -46,6 +47,7 @@ pub(crate) fn door(app: App, clock: &ManualClock) -> Door {
         app,
         signals: Signals::default(),
         clock: Arc::new(clock.clone()),
+        sealer: Keyring::new(&[7; 32]).sealer(),
         registry: Arc::new(Registry::default()),
         stop: CancellationToken::new(),
         streams: Streams::default(),

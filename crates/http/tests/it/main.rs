@@ -8,6 +8,8 @@ mod away;
 #[cfg(test)]
 mod coverage;
 #[cfg(test)]
+mod endpoint;
+#[cfg(test)]
 mod event;
 #[cfg(test)]
 mod front;
@@ -28,6 +30,8 @@ mod recipe;
 #[cfg(test)]
 mod role;
 #[cfg(test)]
+mod secret;
+#[cfg(test)]
 mod serve;
 #[cfg(test)]
 mod service;
@@ -39,5 +43,7 @@ mod stream;
 mod template;
 #[cfg(test)]
 mod token;
+#[cfg(test)]
+mod volume;
 #[cfg(test)]
 mod watch;

@@ -58,7 +58,11 @@ fn each_operation_has_a_method_of_the_same_name_in_the_client() {
         .collect();
     assert_eq!(described.len(), operations.len(), "an operationId should name one operation");
     let methods = methods![
+        cluster_get,
         cluster_list,
+        endpoint_delete,
+        endpoint_list,
+        endpoint_put,
         event_list,
         event_watch,
         plan_list,
@@ -72,6 +76,9 @@ fn each_operation_has_a_method_of_the_same_name_in_the_client() {
         quota_get,
         quota_put,
         release_list,
+        secret_delete,
+        secret_list,
+        secret_put,
         service_delete,
         service_get,
         service_list,
@@ -83,6 +90,12 @@ fn each_operation_has_a_method_of_the_same_name_in_the_client() {
         service_resume,
         service_rollback,
         service_scale,
+        service_secret_delete,
+        service_secret_list,
+        service_secret_put,
+        service_variable_delete,
+        service_variable_list,
+        service_variable_put,
         service_watch,
         template_list,
         template_versions,
@@ -93,6 +106,10 @@ fn each_operation_has_a_method_of_the_same_name_in_the_client() {
         token_list,
         token_revoke,
         whoami,
+        variable_delete,
+        variable_list,
+        variable_put,
+        volume_list,
     ];
     assert_eq!(described, methods);
 }
@@ -133,7 +150,9 @@ macro_rules! bodies {
 
 #[test]
 fn each_body_has_an_example_that_the_door_would_read() {
-    use trueup_api::{org, plan, project, quota, service, template, token};
+    use trueup_api::{
+        endpoint, org, plan, project, quota, secret, service, template, token, variable,
+    };
     let document = document();
     for (place, operation) in operations(&document) {
         let schema = &operation["requestBody"]["content"]["application/json"]["schema"];
@@ -155,6 +174,9 @@ fn each_body_has_an_example_that_the_door_would_read() {
             service::RollbackBody,
             service::ScaleBody,
             service::ServiceManifest,
+            endpoint::EndpointBody,
+            secret::SecretBody,
+            variable::VariableBody,
             template::TemplateDeprecation,
             template::TemplateManifest,
             token::TokenRequest,

@@ -82,6 +82,23 @@ pub(crate) const RECIPES: &[Recipe] = &[
         .with(|| json!({"instead": "use web@2"}))
         .orgless(),
     reads("cluster_list"),
+    reads("cluster_get"),
+    reads("variable_list"),
+    changes("variable_put", Role::Developer).with(value),
+    changes("variable_delete", Role::Developer),
+    reads("service_variable_list"),
+    changes("service_variable_put", Role::Developer).with(value),
+    changes("service_variable_delete", Role::Developer),
+    reads("secret_list"),
+    changes("secret_put", Role::Developer).with(value),
+    changes("secret_delete", Role::Developer),
+    reads("service_secret_list"),
+    changes("service_secret_put", Role::Developer).with(value),
+    changes("service_secret_delete", Role::Developer),
+    reads("volume_list"),
+    reads("endpoint_list"),
+    changes("endpoint_put", Role::Developer).with(|| json!({"port": "http"})),
+    changes("endpoint_delete", Role::Developer),
     reads("whoami").orgless(),
     changes("token_list", Role::Owner).orgless(),
     changes("token_create", Role::Owner)
@@ -100,6 +117,10 @@ fn template() -> Value {
     json!({"name": "bot", "version": 1, "summary": "A chat bot.", "spec": {
         "workload": "deployment", "image": "bot:1", "replicas": 1,
         "resources": {"cpu_millis": 100, "memory_mib": 64}}})
+}
+
+fn value() -> Value {
+    json!({"value": "new"})
 }
 
 fn plan() -> Value {
@@ -129,6 +150,16 @@ const NO_ID: &str = "01h455vb4pex5vsknk084sn02q";
 pub(crate) async fn stage() -> (Front, Vec<Thing>) {
     let front = Front::with_web().await;
     front.declare("nginx:2").await;
+    for path in ["/v1/projects/shop", WEB] {
+        for (kind, name) in [("variables", "PLAIN"), ("secrets", "HIDDEN")] {
+            let path = format!("{path}/{kind}/{name}");
+            let set = front.put(&path).json(&json!({"value": "old"})).send().await;
+            assert_eq!(set.status, 202, "{}", set.text());
+        }
+    }
+    let path = format!("{WEB}/endpoints/public");
+    let open = front.put(&path).json(&json!({"port": "http"})).send().await;
+    assert_eq!(open.status, 202, "{}", open.text());
     let things = things(&front).await;
     (front, things)
 }
@@ -140,11 +171,16 @@ async fn things(front: &Front) -> Vec<Thing> {
     let service = front.get(WEB).send().await.json();
     let token = front.post("/v1/tokens").json(&spare).send().await.json();
     let org = front.get("/v1/orgs/acme").send().await.json();
+    let cluster = front.get("/v1/clusters/test").send().await.json();
     [
         ("project", "shop", id(project)),
         ("service", "web", id(service)),
         ("token", "spare", id(token)),
         ("org", "acme", id(org)),
+        ("cluster", "test", id(cluster)),
+        ("variable", "PLAIN", "PLAIN".to_owned()),
+        ("secret", "HIDDEN", "HIDDEN".to_owned()),
+        ("endpoint", "public", "public".to_owned()),
         // Plans have no ids, and are no secret: they are what is sold.
         ("plan", "small", "small".to_owned()),
         // Nor have templates and their versions.

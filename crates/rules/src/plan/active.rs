@@ -29,6 +29,10 @@ pub(super) fn service(
     observed: &Observed,
     proofs: &ProofKey,
 ) -> Plan {
+    if !body.sealed.is_empty() {
+        // Nobody may write a Secret without what belongs into it.
+        return Plan::wait("its secrets to be opened");
+    }
     if !observed.project_ready {
         return release_bare_anchors(order, body, observed, proofs)
             .unwrap_or_else(|| Plan::wait("the project's namespace and policies"));
@@ -57,7 +61,37 @@ pub(super) fn service(
     if let Some(plan) = write_stage(order, observed, proofs, &[fixed(observed, workload)]) {
         return plan;
     }
-    release_old_anchors(order, body, observed, proofs, ordinal)
+    remove_unwanted(order, body, observed, proofs)
+        .unwrap_or_else(|| release_old_anchors(order, body, observed, proofs, ordinal))
+}
+
+/// Takes away what the order does not want any more.
+fn remove_unwanted(
+    order: &Order,
+    body: &ServiceBody,
+    observed: &Observed,
+    proofs: &ProofKey,
+) -> Option<Plan> {
+    let left: Vec<(&ResourceKey, &Value)> = observed
+        .objects
+        .iter()
+        .filter(|(key, _)| render::is_unwanted(order, body, key))
+        .filter(|(key, seen)| ownership(order, key, seen, proofs) == Ownership::Ours)
+        .map(|(key, seen)| (key, &**seen))
+        .collect();
+    let deletes: Vec<Action> = left
+        .iter()
+        .filter(|(_, seen)| !terminating(seen))
+        .map(|(key, seen)| {
+            let (uid, version) = incarnation(seen);
+            Action::Delete { key: (*key).clone(), uid, version }
+        })
+        .collect();
+    match left.first() {
+        _ if !deletes.is_empty() => Some(Plan::act(deletes)),
+        Some((key, _)) => Some(Plan::wait(format!("{key} to be gone"))),
+        None => None,
+    }
 }
 
 /// Takes away workloads and addresses that a former generation had and this one has not: the Job of

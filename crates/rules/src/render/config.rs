@@ -9,7 +9,7 @@ use serde_json::json;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::{Order, ServiceBody};
 
-use super::{Rendered, child_metadata, digest, finish};
+use super::{Rendered, child_metadata, finish, finish_secret};
 use crate::names;
 use crate::proof::ProofKey;
 
@@ -35,11 +35,13 @@ pub(super) fn secrets(
     owner: &OwnerReference,
     proofs: &ProofKey,
 ) -> Option<Rendered> {
-    if body.spec.generated_secrets.is_empty() {
-        return None;
-    }
     let name = names::secret(&body.object_name);
     let key = ResourceKey::new(Kind::Secret, &order.namespace, &name);
+    // One that was written and has nothing to hold any more is emptied, not left behind.
+    let was_there = order.recorded.get(&key).is_some_and(Option::is_some);
+    if !body.has_secrets() && !was_there {
+        return None;
+    }
     let data: BTreeMap<String, ByteString> = body
         .secrets
         .iter()
@@ -51,12 +53,15 @@ pub(super) fn secrets(
         data: Some(data),
         ..Secret::default()
     };
-    Some(finish(key, &secret))
+    Some(finish_secret(order, key, &secret, proofs))
 }
 
 /// A digest of everything the containers read, so that pods roll when it changes.
-pub(super) fn fingerprint(body: &ServiceBody) -> String {
+///
+/// It is an annotation that many can read, and secrets go into it, so it needs the key.
+pub(super) fn fingerprint(order: &Order, body: &ServiceBody, proofs: &ProofKey) -> String {
     let secrets: BTreeMap<&String, &str> =
         body.secrets.iter().map(|(name, value)| (name, value.reveal())).collect();
-    digest(&json!({ "variables": body.spec.variables, "secrets": secrets }))
+    let read = json!({ "variables": body.spec.variables, "secrets": secrets });
+    proofs.digest(order.unit, read.to_string().as_bytes())
 }

@@ -19,6 +19,9 @@ use super::{Rendered, finish, metadata, quantity};
 use crate::names;
 use crate::proof::ProofKey;
 
+/// How many endpoints a project may have.
+pub const MOST_ENDPOINTS: u32 = 100;
+
 const GUARDS: &str = "trueup";
 const DENY: &str = "trueup-default-deny";
 const OPENINGS: &str = "trueup-openings";
@@ -67,7 +70,7 @@ fn quota(order: &Order, proofs: &ProofKey) -> Rendered {
         ("pods".to_owned(), quantity::count(2000)),
         ("persistentvolumeclaims".to_owned(), quantity::count(500)),
         ("services.loadbalancers".to_owned(), quantity::count(0)),
-        ("services.nodeports".to_owned(), quantity::count(0)),
+        ("services.nodeports".to_owned(), quantity::count(MOST_ENDPOINTS)),
     ]);
     let spec = Some(ResourceQuotaSpec { hard: Some(hard), ..ResourceQuotaSpec::default() });
     finish(key, &ResourceQuota { metadata, spec, ..ResourceQuota::default() })

@@ -68,7 +68,7 @@ pub(super) fn object(
                 spec: Some(DeploymentSpec {
                     replicas: Some(replicas),
                     selector,
-                    template: pod(body),
+                    template: pod(order, body, proofs),
                     ..DeploymentSpec::default()
                 }),
                 ..Deployment::default()
@@ -82,7 +82,7 @@ pub(super) fn object(
                     replicas: Some(replicas),
                     selector,
                     service_name: has_address(body).then(|| body.object_name.clone()),
-                    template: pod(body),
+                    template: pod(order, body, proofs),
                     volume_claim_templates: body.spec.volume.as_ref().map(|v| vec![claim(v)]),
                     ..StatefulSetSpec::default()
                 }),
@@ -143,9 +143,10 @@ pub(super) fn restart(body: &ServiceBody) -> BTreeMap<String, String> {
     number.map(|n| (names::RESTART_ANNOTATION.to_owned(), n.to_string())).into_iter().collect()
 }
 
-fn pod(body: &ServiceBody) -> PodTemplateSpec {
+fn pod(order: &Order, body: &ServiceBody, proofs: &ProofKey) -> PodTemplateSpec {
     let mut annotations = restart(body);
-    annotations.insert(names::CONFIG_ANNOTATION.to_owned(), config::fingerprint(body));
+    annotations
+        .insert(names::CONFIG_ANNOTATION.to_owned(), config::fingerprint(order, body, proofs));
     pod_with(body, annotations)
 }
 
@@ -230,7 +231,7 @@ fn environment(body: &ServiceBody) -> Vec<EnvFromSource> {
         }),
         ..EnvFromSource::default()
     }];
-    if !body.spec.generated_secrets.is_empty() {
+    if body.has_secrets() {
         sources.push(EnvFromSource {
             secret_ref: Some(SecretEnvSource {
                 name: names::secret(&body.object_name),

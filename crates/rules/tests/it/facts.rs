@@ -259,7 +259,32 @@ fn after(fact: &Fact) -> Option<Fact> {
         Fact::PlanChanged { .. } => {
             Fact::QuotaChanged { limit: Amounts { services: 3, ..Amounts::default() }, principal }
         }
-        Fact::QuotaChanged { .. } => return None,
+        Fact::QuotaChanged { .. }
+        | Fact::EndpointOpened { .. }
+        | Fact::EndpointClosed { .. }
+        | Fact::VariableSet { .. }
+        | Fact::VariableDeleted { .. }
+        | Fact::SecretSet { .. }
+        | Fact::SecretDeleted { .. } => return after_selling(fact),
+    })
+}
+
+/// The facts about what is set beside manifests.
+fn after_selling(fact: &Fact) -> Option<Fact> {
+    let (name, principal) = ("KEY".to_owned(), "owner".to_owned());
+    let (endpoint, port) = ("play".to_owned(), "game".to_owned());
+    Some(match fact {
+        Fact::QuotaChanged { .. } => {
+            Fact::EndpointOpened { name: endpoint, port, node_port: 30_000, principal }
+        }
+        Fact::EndpointOpened { .. } => {
+            Fact::EndpointClosed { name: endpoint, node_port: 30_000, principal }
+        }
+        Fact::EndpointClosed { .. } => Fact::VariableSet { name, version: 1, principal },
+        Fact::VariableSet { .. } => Fact::VariableDeleted { name, version: 2, principal },
+        Fact::VariableDeleted { .. } => Fact::SecretSet { name, version: 1, principal },
+        Fact::SecretSet { .. } => Fact::SecretDeleted { name, version: 2, principal },
+        _ => return None,
     })
 }
 

@@ -92,6 +92,8 @@ pub(crate) fn order(promised: &Service) -> Order {
         object_name: promised.object_name.clone(),
         template: promised.template.clone(),
         spec: promised.spec.clone(),
+        endpoints: Vec::new(),
+        sealed: BTreeMap::new(),
         secrets: secret::generated(&MASTER, promised.id, &promised.spec.generated_secrets),
     };
     let order = Order {

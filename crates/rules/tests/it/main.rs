@@ -7,6 +7,12 @@ mod actions;
 mod admission;
 mod chain;
 mod conditions;
+#[cfg(test)]
+mod endpoints;
+#[cfg(test)]
+mod entries;
+#[cfg(test)]
+mod envelope;
 mod facts;
 mod forbidden;
 mod former;

@@ -28,6 +28,7 @@ pub(crate) fn inputs(previous: Phase) -> Inputs {
                 uid: "uid-5".to_owned(),
                 resource_version: "9".to_owned(),
                 terminating: false,
+                bound: None,
             }],
             workload: Some(pods(2, 2)),
             pods: Vec::new(),

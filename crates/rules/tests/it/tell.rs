@@ -52,6 +52,7 @@ fn outcome(pass: &Pass) -> String {
         Outcome::Converged => "all is as promised".to_owned(),
         Outcome::Waiting { on } => format!("waiting for {on}"),
         Outcome::Deferred { why } => format!("put off, {why}"),
+        Outcome::Locked { why } => format!("locked, {why}"),
         Outcome::Blocked { why } => format!("blocked, {why}"),
         Outcome::Failed { why } => format!("failed, {why}"),
     }

@@ -16,6 +16,7 @@ use trueup_rules::action::{self, Action, Knowing, act};
 use trueup_rules::admit::{Admitted, Ask, Known, Promise, admit, wanted_plan};
 use trueup_rules::names;
 
+use super::config::check_promise;
 use super::{Accepted, Asker, Refusal};
 use crate::clock::sql;
 use crate::mint::mint;
@@ -208,6 +209,9 @@ async fn decide(tx: &mut Tx, wanted: &ServiceAsk<'_>, now: Timestamp) -> Result<
         // Only a declaration can be about a service that is not there, and it changes that.
         (_, None, _) => return Err(Refusal::NotFound("service")),
     };
+    if changed && after.desired != DesiredState::Deleted {
+        check_promise(tx, &after).await?;
+    }
     Ok(Decided { before, after, changed, project, plan })
 }
 
@@ -312,7 +316,7 @@ fn next(current: &Service, promise: Promise, now: Timestamp) -> Service {
 }
 
 /// The generation itself: row, release, status, event.
-async fn write_down(
+pub(crate) async fn write_down(
     tx: &mut Tx,
     service: &Service,
     action: &'static str,

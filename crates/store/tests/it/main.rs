@@ -9,11 +9,15 @@ mod door_act;
 #[cfg(test)]
 mod door_change;
 #[cfg(test)]
+mod door_config;
+#[cfg(test)]
 mod door_declare;
 #[cfg(test)]
 mod door_delete;
 #[cfg(test)]
 mod door_refuse;
+#[cfg(test)]
+mod endpoint;
 #[cfg(test)]
 mod event;
 #[cfg(test)]
@@ -32,6 +36,8 @@ mod receipt;
 mod repeat;
 #[cfg(test)]
 mod seal;
+#[cfg(test)]
+mod secret;
 #[cfg(test)]
 mod settle;
 #[cfg(test)]

@@ -209,6 +209,7 @@ pub(crate) fn seen(row: &ServiceRow, generation: i64, ready: u32) -> Observation
             uid: "uid-1".to_owned(),
             resource_version: "7".to_owned(),
             terminating: false,
+            bound: None,
         }],
         workload: Some(WorkloadSeen {
             wanted: 1,

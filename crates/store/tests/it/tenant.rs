@@ -7,6 +7,7 @@ use trueup_store::Repeat;
 use trueup_store::door::{Asker, ServiceAsk};
 use trueup_testkit::test_db::name;
 
+use crate::secret::{set_for, set_variable_for};
 use crate::stage::{PROJECT, Stage, at, converged, gone, web};
 
 /// Postgres says so when a privilege or a policy forbids something.
@@ -38,6 +39,9 @@ async fn two_orgs() -> (Stage, OrgId, OrgId) {
         let web = rows.iter().find(|row| row.service.name.as_str() == "web").unwrap();
         let reports = [gone(old, 1), converged(web, 1)];
         stage.db.worker.settle(lease, &reports, at(6)).await.unwrap();
+        set_for(&stage, org, "theirs alone").await.unwrap();
+        set_variable_for(&stage, org).await;
+        stage.open(org, "web", "public").await.unwrap();
     }
     stage.db.worker.claim_orders(lease, 100, at(7)).await.unwrap();
     stage.seal().await;

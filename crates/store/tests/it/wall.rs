@@ -143,6 +143,7 @@ async fn only_these_functions_look_over_the_walls_and_only_for_the_app() {
             format!("find_org {path} t f"),
             // A trigger: nobody calls it.
             format!("give_quota {path} f f"),
+            format!("take_port {path} t f"),
         ]
     );
 }

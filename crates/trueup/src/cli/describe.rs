@@ -34,7 +34,17 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let filter = EventFilter { subject: Some(service.id.clone()), ..EventFilter::default() };
     let reading = newest(&connection.client, &filter, EVENTS);
     let events = context.ask("reading its events", reading).await?;
-    let page = page(&service, &events, clock::now(), context.terminal.style());
+    let mut page = page(&service, &events, clock::now(), context.terminal.style());
+    let reading = connection.client.endpoint_list(&service.project);
+    let endpoints = context.ask("reading its endpoints", reading).await?.items;
+    let mut lines = Vec::new();
+    let ports = endpoints.iter().filter(|one| one.service == service.name).map(|one| {
+        clean(&format!("{}: {} {} {}", one.name, one.protocol, one.node_port, one.state))
+    });
+    section(&mut lines, "Endpoints", context.terminal.style(), ports.collect());
+    if !lines.is_empty() {
+        page = format!("{page}\n{}", lines.join("\n"));
+    }
     context.terminal.line(&page)?;
     Ok(Exit::Ok)
 }

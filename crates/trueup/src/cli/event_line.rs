@@ -74,6 +74,12 @@ fn words(event: &CloudEvent) -> (Paint, String, String) {
             (Paint::Busy, "plan changed", format!("{plan}, {}", asked(data)))
         }
         "QuotaChanged" => (Paint::Busy, "quota changed", asked(data)),
+        "EndpointOpened" => (Paint::Strong, "endpoint opened", port(data)),
+        "EndpointClosed" => (Paint::Strong, "endpoint closed", port(data)),
+        "VariableSet" => (Paint::Strong, "variable set", entry(data)),
+        "VariableDeleted" => (Paint::Strong, "variable deleted", entry(data)),
+        "SecretSet" => (Paint::Strong, "secret set", entry(data)),
+        "SecretDeleted" => (Paint::Strong, "secret deleted", entry(data)),
         other => return (Paint::Plain, other.to_owned(), data.to_string()),
     };
     (paint, what.to_owned(), detail)
@@ -95,6 +101,18 @@ fn phase(data: &Value) -> (Paint, String, String) {
 
 fn text<'a>(data: &'a Value, field: &str) -> Option<&'a str> {
     data.get(field).and_then(Value::as_str)
+}
+
+fn entry(data: &Value) -> String {
+    let version = data.get("version").and_then(Value::as_i64).unwrap_or(0);
+    let by = text(data, "principal").unwrap_or("somebody");
+    format!("{}, version {version}, asked by {by}", text(data, "name").unwrap_or("?"))
+}
+
+fn port(data: &Value) -> String {
+    let number = data.get("node_port").and_then(Value::as_u64).unwrap_or(0);
+    let by = text(data, "principal").unwrap_or("somebody");
+    format!("{}, port {number}, asked by {by}", text(data, "name").unwrap_or("?"))
 }
 
 /// Which, and by whom.
@@ -170,6 +188,11 @@ mod tests {
                 "AbsenceVerified",
                 json!({"keys": 6}),
                 "absence verified    6 objects proved to be gone",
+            ),
+            (
+                "SecretSet",
+                json!({"name": "KEY", "version": 2, "principal": "ann"}),
+                "secret set          KEY, version 2, asked by ann",
             ),
             (
                 "TokenCreated",

@@ -18,12 +18,13 @@ use super::selling;
 use super::style::{self, Paint};
 use super::table::{Cell, Table};
 use super::target::resolve;
+use super::{endpoint, secret_command, variable, volume};
 
-/// List services, projects, clusters, templates, plans, releases or the quota
+/// List services, projects, clusters, templates, plans, variables and more
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// services (also when left out), projects, clusters, templates, plans, releases or quota; then a
-    /// name
+    /// services (also when left out), projects, clusters, templates, plans, releases, quota,
+    /// variables, secrets, volumes or endpoints; then a name
     #[arg(value_name = "[KIND] [NAME]", num_args = 0..=2)]
     what: Vec<String>,
     #[command(flatten)]
@@ -66,6 +67,10 @@ enum Kind {
     Plans,
     Releases,
     Quota,
+    Variables,
+    Secrets,
+    Volumes,
+    Endpoints,
 }
 
 fn kind(text: &str) -> Option<Kind> {
@@ -77,6 +82,10 @@ fn kind(text: &str) -> Option<Kind> {
         "plans" | "plan" => Some(Kind::Plans),
         "releases" | "release" => Some(Kind::Releases),
         "quota" | "quotas" => Some(Kind::Quota),
+        "variables" | "variable" => Some(Kind::Variables),
+        "secrets" | "secret" => Some(Kind::Secrets),
+        "volumes" | "volume" => Some(Kind::Volumes),
+        "endpoints" | "endpoint" => Some(Kind::Endpoints),
         _ => None,
     }
 }
@@ -89,7 +98,8 @@ fn read(what: &[String]) -> Result<(Kind, Option<&str>), Failure> {
         [first, name, ..] => match kind(first) {
             Some(kind) => Ok((kind, Some(name))),
             None => Err(Failure::new(Exit::Usage, format!("`{first}` is not a kind")).hint(
-                "kinds are services, projects, clusters, templates, plans, releases and quota",
+                "kinds are services, projects, clusters, templates, plans, releases, quota, \
+                 variables, secrets, volumes and endpoints",
             )),
         },
     }
@@ -106,6 +116,11 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         Kind::Plans => get_plans(name, context, &connection).await,
         Kind::Releases => get_releases(name, context, &connection).await,
         Kind::Quota => get_quota(context, &connection).await,
+        // The name is a service's.
+        Kind::Variables => variable::list(name, context, &connection).await,
+        Kind::Secrets => secret_command::list(name, context, &connection).await,
+        Kind::Volumes => volume::list(name, context, &connection).await,
+        Kind::Endpoints => endpoint::list(name, context, &connection).await,
     }
 }
 
@@ -219,11 +234,16 @@ async fn get_clusters(
     context: &Context,
     connection: &Connection,
 ) -> anyhow::Result<Exit> {
-    let mut list = context.ask("reading the clusters", connection.client.cluster_list()).await?;
     if let Some(name) = name {
-        list.items.retain(|cluster| cluster.name == name || cluster.id == name);
-        one_of("cluster", name, list.items.len())?;
+        let reading = connection.client.cluster_get(name);
+        let cluster = context.ask("reading the cluster", reading).await?;
+        if !context.output.print(context.terminal, &cluster)? {
+            let table = clusters(&[cluster], clock::now());
+            context.terminal.line(&table.render(context.terminal.style()))?;
+        }
+        return Ok(Exit::Ok);
     }
+    let list = context.ask("reading the clusters", connection.client.cluster_list()).await?;
     if context.output.print(context.terminal, &list)? {
         return Ok(Exit::Ok);
     }

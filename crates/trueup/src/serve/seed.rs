@@ -1,10 +1,13 @@
 //! What a fresh install knows: templates, its cluster, the demo org and two tokens.
 
+use std::ops::RangeInclusive;
+
 use jiff::Timestamp;
 use trueup_model::ClusterId;
 use trueup_model::plan::Plan;
 use trueup_model::principal::Role;
 use trueup_model::template::Template;
+use trueup_rules::envelope::Keyring;
 use trueup_store::Setup;
 
 use crate::install::Install;
@@ -23,6 +26,9 @@ const TEMPLATES: [&str; 7] = [
 /// Shipped plans.
 const PLANS: &str = include_str!("../../../../plans/plans.yaml");
 
+/// The node ports that endpoints get: a part of what Kubernetes gives out unless told otherwise.
+const ENDPOINT_PORTS: RangeInclusive<u16> = 30_000..=30_999;
+
 /// What the rest of the process needs of it.
 #[derive(Debug)]
 pub(super) struct Seeded {
@@ -34,6 +40,7 @@ pub(super) struct Seeded {
 pub(super) async fn seed(
     install: &Install,
     owner_url: &str,
+    keys: &Keyring,
     now: Timestamp,
 ) -> anyhow::Result<Seeded> {
     let setup = Setup::connect(owner_url).await?;
@@ -44,11 +51,26 @@ pub(super) async fn seed(
         setup.ensure_plan(&plan).await?;
     }
     let cluster = setup.ensure_cluster("local", now).await?;
+    setup.ensure_endpoint_pool(cluster, ENDPOINT_PORTS).await?;
     let org = setup.ensure_org("demo", now).await?;
     let owner_token = install.owner_token()?;
     setup.ensure_token(&owner_token, "demo owner", Role::Owner, Some(org), now).await?;
     setup.ensure_token(&install.operator_token()?, "operator", Role::Operator, None, now).await?;
+    seal_anew(&setup, keys).await?;
     Ok(Seeded { cluster, owner_token })
+}
+
+/// Seals the orgs' keys with the newest key of this install, where an older one still does.
+async fn seal_anew(setup: &Setup, keys: &Keyring) -> anyhow::Result<()> {
+    let (count, locked) = setup.rewrap_org_keys(keys).await?;
+    if count > 0 {
+        tracing::info!(key = keys.newest(), count, "orgs' keys were sealed anew");
+    }
+    for (org, error) in locked {
+        // Everything else goes on; what needs these secrets says so.
+        tracing::error!(%org, %error, "an org's key does not open");
+    }
+    Ok(())
 }
 
 fn plans() -> anyhow::Result<Vec<Plan>> {

@@ -23,6 +23,7 @@ use trueup_control::{Metrics, Sealer};
 use trueup_http::{Door, Limits, NoLogs, Streams, router, serve};
 use trueup_model::Clock;
 use trueup_model::principal::Role;
+use trueup_rules::envelope::Keyring;
 use trueup_store::{DbClock, Signals};
 use trueup_testkit::test_db::TestDb;
 
@@ -86,6 +87,7 @@ impl Desk {
             app: self.db.app.clone(),
             signals: self.signals.clone(),
             clock: Arc::clone(&self.clock),
+            sealer: Keyring::new(&[7; 32]).sealer(),
             registry: Arc::new(Registry::default()),
             stop: self.stop.clone(),
             streams: Streams::default(),

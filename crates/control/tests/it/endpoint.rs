@@ -1,0 +1,71 @@
+//! An endpoint from its promise to its end: the port is open, and later nothing of it is left.
+
+use trueup_model::key::Kind;
+use trueup_model::name::Name;
+use trueup_store::door::{Asker, EndpointAsk, EndpointTarget};
+
+use crate::rig::{Rig, deleted};
+
+impl Rig {
+    async fn open(&self, endpoint: &str) -> u16 {
+        let owner = self.db.owner();
+        let asker = Asker::new(&owner, None);
+        let name: Name = endpoint.parse().expect("a test's name should be valid");
+        let wanted = EndpointAsk { project: "shop", service: "web", name: &name };
+        let target = EndpointTarget { port: "http", protocol: None };
+        let (app, now) = (&self.db.app, self.clock.now());
+        let open = app.open_endpoint(self.db.org, &wanted, &target, &asker, now).await;
+        self.signals.wake();
+        open.expect("an endpoint should be opened").row.node_port
+    }
+
+    async fn close(&self, endpoint: &str) {
+        let owner = self.db.owner();
+        let asker = Asker::new(&owner, None);
+        let name: Name = endpoint.parse().expect("a test's name should be valid");
+        let wanted = EndpointAsk { project: "shop", service: "web", name: &name };
+        let closed =
+            self.db.app.close_endpoint(self.db.org, &wanted, &asker, self.clock.now()).await;
+        closed.expect("an endpoint should be closed");
+        self.signals.wake();
+    }
+
+    /// The node ports that the cluster has.
+    fn node_ports(&self) -> Vec<u64> {
+        let services = self.fake.objects(Kind::Service);
+        services.iter().filter_map(|one| one["spec"]["ports"][0]["nodePort"].as_u64()).collect()
+    }
+}
+
+#[tokio::test]
+async fn an_endpoint_is_opened_kept_open_and_closed() {
+    let mut rig = Rig::new().await;
+    rig.start("one");
+    rig.declare_project().await;
+    rig.declare("web", "web:1").await;
+    rig.until_running("web").await;
+    let policies = rig.fake.objects(Kind::NetworkPolicy).len();
+
+    let port = rig.open("game").await;
+    rig.until_running("web").await;
+    assert_eq!(rig.node_ports(), [u64::from(port)]);
+    assert_eq!(rig.fake.objects(Kind::NetworkPolicy).len(), policies + 1);
+    let shown = rig.db.app.list_endpoints(rig.db.org, "shop").await.unwrap().unwrap();
+    assert_eq!(shown[0].state.as_str(), "open");
+
+    rig.close("game").await;
+    rig.until_running("web").await;
+    assert!(rig.node_ports().is_empty(), "{:?}", rig.node_ports());
+    assert_eq!(rig.fake.objects(Kind::NetworkPolicy).len(), policies);
+    assert_eq!(rig.db.app.list_endpoints(rig.db.org, "shop").await.unwrap().unwrap(), []);
+    assert_eq!(rig.open("again").await, port, "the port is free again");
+    rig.until_running("web").await;
+
+    let id = rig.delete("web").await;
+    let detail = rig.until(&id, deleted).await;
+    let receipt = detail.receipt.expect("a receipt should be there");
+    let proved = receipt.absent.iter().filter(|absent| absent.key.name.contains("-ep")).count();
+    assert_eq!(proved, 4, "what was closed long ago is proved to be gone as well");
+    assert!(rig.node_ports().is_empty());
+    assert_eq!(rig.fake.objects(Kind::NetworkPolicy).len(), policies);
+}

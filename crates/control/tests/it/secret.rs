@@ -1,0 +1,208 @@
+//! From a sealed row to what containers read, and what happens when a key is missing (S40, S42).
+
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use trueup_model::key::Kind;
+use trueup_model::order::SecretValue;
+use trueup_model::status::Reason;
+use trueup_model::variable::VariableName;
+use trueup_rules::envelope::Keyring;
+use trueup_store::door::{Asker, EntryAsk, SecretAsk};
+use trueup_store::{EventQuery, ServiceDetail};
+
+use crate::rig::{Rig, deleted, running};
+
+const CANARY: &str = "canary-c3d9e1";
+
+impl Rig {
+    async fn set_secret(&self, service: Option<&str>, name: &str, value: &str) {
+        let owner = self.db.owner();
+        let asker = Asker::new(&owner, None);
+        let name: VariableName = name.parse().expect("a test's name should be valid");
+        let entry = EntryAsk { project: "shop", service, name: &name };
+        let value = SecretValue::new(value.to_owned());
+        let sealer = self.keys.clone().sealer();
+        let wanted = SecretAsk { entry, value: &value, sealer: &sealer };
+        let set = self.db.app.set_secret(self.db.org, &wanted, &asker, self.clock.now()).await;
+        set.expect("a secret should be set");
+        self.signals.wake();
+        self.signals.event();
+    }
+
+    async fn delete_secret(&self, service: Option<&str>, name: &str) {
+        let owner = self.db.owner();
+        let asker = Asker::new(&owner, None);
+        let name: VariableName = name.parse().expect("a test's name should be valid");
+        let entry = EntryAsk { project: "shop", service, name: &name };
+        let gone = self.db.app.delete_secret(self.db.org, &entry, &asker, self.clock.now()).await;
+        gone.expect("a secret should be deleted");
+        self.signals.wake();
+    }
+
+    /// What the only Secret holds under this name, as Kubernetes has it.
+    fn held(&self, name: &str) -> Value {
+        let secrets = self.fake.objects(Kind::Secret);
+        assert_eq!(secrets.len(), 1, "{secrets:?}");
+        secrets[0]["data"][name].clone()
+    }
+
+    fn fingerprint(&self) -> Value {
+        let deployment = self.fake.objects(Kind::Deployment).remove(0);
+        deployment["spec"]["template"]["metadata"]["annotations"]["trueup.dev/config"].clone()
+    }
+}
+
+fn encoded(text: &str) -> Value {
+    json!(data_encoding::BASE64.encode(text.as_bytes()))
+}
+
+fn locked(detail: &ServiceDetail) -> bool {
+    let conditions = &detail.row.status.conditions;
+    conditions.iter().any(|condition| condition.reason == Reason::SecretsLocked)
+}
+
+#[tokio::test]
+async fn what_is_set_is_what_containers_read() {
+    let mut rig = Rig::new().await;
+    rig.start("one");
+    rig.declare_project().await;
+    rig.set_secret(None, "SHARED", "of the project").await;
+    rig.declare("web", "web:1").await;
+    rig.until_running("web").await;
+    assert_eq!(rig.held("SHARED"), encoded("of the project"));
+    let before = rig.fingerprint();
+
+    rig.set_secret(Some("web"), "SHARED", "of the service").await;
+    rig.until_running("web").await;
+    assert_eq!(rig.held("SHARED"), encoded("of the service"));
+    assert_ne!(rig.fingerprint(), before, "pods roll");
+    let rolled = rig.fingerprint();
+
+    // The same value again is a new generation and rolls nothing.
+    rig.set_secret(Some("web"), "SHARED", "of the service").await;
+    let detail = rig.until_running("web").await;
+    assert_eq!(detail.row.service.generation, 3);
+    assert_eq!(rig.fingerprint(), rolled);
+
+    rig.delete_secret(Some("web"), "SHARED").await;
+    rig.until_running("web").await;
+    assert_eq!(rig.held("SHARED"), encoded("of the project"));
+    assert_eq!(rig.fingerprint(), before);
+    rig.delete_secret(None, "SHARED").await;
+    rig.until_running("web").await;
+    assert_eq!(rig.held("SHARED"), Value::Null);
+    assert!(rig.held("APP_KEY").is_string(), "what the template generates is not touched");
+
+    let id = rig.delete("web").await;
+    let detail = rig.until(&id, deleted).await;
+    assert!(rig.fake.objects(Kind::Secret).is_empty());
+    let receipt = detail.receipt.expect("a receipt should be there");
+    assert!(receipt.absent.iter().any(|absent| absent.key.kind == Kind::Secret));
+}
+
+#[tokio::test]
+async fn with_a_missing_key_what_runs_goes_on_and_nothing_is_emptied() {
+    let mut rig = Rig::new().await;
+    rig.keys = Keyring::new(&[7; 32]).with(2, &[9; 32]);
+    let first = rig.start("one");
+    rig.declare_project().await;
+    rig.declare("web", "web:1").await;
+    rig.set_secret(Some("web"), "KEY", CANARY).await;
+    rig.until_running("web").await;
+    first.cancel();
+    rig.ended().await;
+    let writes = rig.fake.journal().len();
+
+    // The next process lost the rotated key.
+    let whole = std::mem::replace(&mut rig.keys, Keyring::new(&[7; 32]));
+    let second = rig.start("two");
+    let detail = rig.until("web", locked).await;
+    let message = &detail.row.status.conditions[0].message;
+    assert!(message.contains("`KEY`") && message.contains("key 2"), "{message}");
+    assert_eq!(rig.held("KEY"), encoded(CANARY), "the Secret is as it was");
+    assert_eq!(rig.fake.journal().len(), writes, "and nothing was written");
+    // Others are not held up by it.
+    rig.declare("other", "web:1").await;
+    rig.until_running("other").await;
+    second.cancel();
+    rig.ended().await;
+
+    rig.keys = whole;
+    rig.start("three");
+    let detail = rig.until("web", |detail| running(detail) && !locked(detail)).await;
+    assert!(detail.row.status.conditions.is_empty());
+}
+
+/// Everything that this process logs, at every level.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().map_err(|_| io::ErrorKind::Other)?.extend(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// S40: the canary is in the cluster's Secret and nowhere else.
+#[tokio::test]
+async fn a_secret_is_in_no_log_no_event_and_no_status() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::TRACE)
+        .with_writer(move || writer.clone())
+        .finish();
+    // For all tests: one for this thread alone would miss what another thread met first.
+    tracing::subscriber::set_global_default(subscriber).expect("nobody else should listen");
+    let mut rig = Rig::new().await;
+    rig.start("one");
+    rig.declare_project().await;
+    rig.declare("web", "web:1").await;
+    rig.set_secret(Some("web"), "KEY", CANARY).await;
+    rig.until_running("web").await;
+    // Somebody meddles with it, so that drift is found and told.
+    let secret = rig.fake.objects(Kind::Secret).remove(0);
+    let name = secret["metadata"]["name"].as_str().expect("it should have a name").to_owned();
+    let detail = rig.get("web").await;
+    let found = detail.resources.iter().find(|(key, _)| key.name == name);
+    let key = found.expect("its key should be recorded").0.clone();
+    rig.fake.remove(&key);
+    let events = rig.until_told("ResourceDeletedExternally").await;
+    let id = rig.delete("web").await;
+    let gone = rig.until(&id, deleted).await;
+
+    let logged = log.0.lock().expect("the log should be whole").clone();
+    let logged = String::from_utf8_lossy(&logged).into_owned();
+    assert!(logged.contains("ordered"), "the log should say something, or this proves nothing");
+    let all = format!("{logged}{events:?}{:?}{gone:?}", rig.get(&id).await);
+    let encoded = data_encoding::BASE64.encode(CANARY.as_bytes());
+    for form in [CANARY, encoded.as_str()] {
+        let at = all.find(form);
+        assert_eq!(at, None, "{}", &all[at.unwrap_or(0).saturating_sub(300)..][..600]);
+    }
+}
+
+impl Rig {
+    /// Every event, once there is one of this type.
+    async fn until_told(&self, kind: &str) -> Vec<trueup_store::SealedEvent> {
+        let told = tokio::time::timeout(std::time::Duration::from_secs(30), async {
+            loop {
+                let all = EventQuery { limit: 1000, ..EventQuery::default() };
+                let events = self.db.app.list_events(self.db.org, &all).await;
+                let events = events.expect("events should be listed");
+                if events.iter().any(|event| event.kind == kind) {
+                    return events;
+                }
+                self.clock.sleep(std::time::Duration::from_millis(10)).await;
+            }
+        });
+        told.await.expect("the event should come")
+    }
+}

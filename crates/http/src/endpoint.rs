@@ -1,0 +1,112 @@
+//! Endpoints: list, open, close.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use trueup_api::Problem;
+use trueup_api::endpoint::{Endpoint, EndpointBody, EndpointList};
+use trueup_model::endpoint;
+use trueup_model::principal::Permission;
+use trueup_model::spec::Protocol;
+use trueup_rules::admit::Breach;
+use trueup_store::door::{EndpointAsk, EndpointTarget};
+
+use crate::Door;
+use crate::address::Path;
+use crate::body::Body;
+use crate::caller::Caller;
+use crate::problem::{Answer, Failure};
+use crate::project::name;
+use crate::variable::recorded;
+
+/// Lists the endpoints of a project's services.
+#[utoipa::path(get, path = "/v1/projects/{project}/endpoints", operation_id = "endpoint_list",
+    tag = "endpoints", params(("project" = String, Path, description = "name or id")),
+    responses((status = 200, body = EndpointList), (status = "4XX", body = Problem)))]
+pub(crate) async fn endpoint_list(
+    State(door): State<Door>,
+    caller: Caller,
+    Path(project): Path<String>,
+) -> Answer<Json<EndpointList>> {
+    caller.must(Permission::Read)?;
+    let rows = door.app.list_endpoints(caller.org, &project).await?;
+    let rows = rows.ok_or_else(|| Failure::not_found("project"))?;
+    Ok(Json(EndpointList { items: rows.into_iter().map(shown).collect() }))
+}
+
+/// Opens an endpoint: takes a port of the cluster and leads it to a port of the service.
+#[utoipa::path(put, path = "/v1/projects/{project}/services/{service}/endpoints/{endpoint}",
+    operation_id = "endpoint_put", tag = "endpoints",
+    params(("project" = String, Path, description = "name or id"),
+           ("service" = String, Path, description = "name or id"),
+           ("endpoint" = String, Path, description = "name")),
+    request_body = EndpointBody,
+    responses((status = 200, description = "unchanged", body = Endpoint),
+              (status = 202, description = "accepted", body = Endpoint),
+              (status = "4XX", body = Problem)))]
+pub(crate) async fn endpoint_put(
+    State(door): State<Door>,
+    caller: Caller,
+    Path((project, service, endpoint)): Path<(String, String, String)>,
+    Body(body): Body<EndpointBody>,
+) -> Answer<Response> {
+    caller.must(Permission::ManageServices)?;
+    let name = name("name", &endpoint)?;
+    let protocol = body.protocol.as_deref().map(protocol).transpose()?;
+    let wanted = EndpointAsk { project: &project, service: &service, name: &name };
+    let target = EndpointTarget { port: &body.port, protocol };
+    let (asker, now) = (caller.asker(), door.clock.now());
+    let open = door.app.open_endpoint(caller.org, &wanted, &target, &asker, now).await?;
+    if open.changed {
+        recorded(&door);
+    }
+    let status = if open.changed { StatusCode::ACCEPTED } else { StatusCode::OK };
+    Ok((status, Json(shown(open.row))).into_response())
+}
+
+/// Asks for an endpoint to be gone. Its port is free again when the cluster is seen without it.
+#[utoipa::path(delete, path = "/v1/projects/{project}/services/{service}/endpoints/{endpoint}",
+    operation_id = "endpoint_delete", tag = "endpoints",
+    params(("project" = String, Path, description = "name or id"),
+           ("service" = String, Path, description = "name or id"),
+           ("endpoint" = String, Path, description = "name")),
+    responses((status = 202, description = "accepted"), (status = "4XX", body = Problem)))]
+pub(crate) async fn endpoint_delete(
+    State(door): State<Door>,
+    caller: Caller,
+    Path((project, service, endpoint)): Path<(String, String, String)>,
+) -> Answer<StatusCode> {
+    caller.must(Permission::ManageServices)?;
+    let name = name("name", &endpoint)?;
+    let wanted = EndpointAsk { project: &project, service: &service, name: &name };
+    door.app.close_endpoint(caller.org, &wanted, &caller.asker(), door.clock.now()).await?;
+    recorded(&door);
+    Ok(StatusCode::ACCEPTED)
+}
+
+fn protocol(text: &str) -> Answer<Protocol> {
+    match text {
+        "TCP" => Ok(Protocol::Tcp),
+        "UDP" => Ok(Protocol::Udp),
+        _ => {
+            let message = "must be TCP or UDP, or left out".to_owned();
+            Err(Failure::invalid(vec![Breach { field: "protocol".to_owned(), message }]))
+        }
+    }
+}
+
+fn shown(endpoint: endpoint::Endpoint) -> Endpoint {
+    Endpoint {
+        id: endpoint.id.to_string(),
+        name: endpoint.name.to_string(),
+        service: endpoint.service_name,
+        cluster: endpoint.cluster_name,
+        port: endpoint.port,
+        protocol: endpoint.protocol.as_str().to_owned(),
+        node_port: endpoint.node_port,
+        state: endpoint.state.as_str().to_owned(),
+        made_by: endpoint.made_by,
+        created_at: endpoint.created_at,
+    }
+}

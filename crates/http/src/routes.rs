@@ -1,0 +1,104 @@
+//! The table of contents of the API: every path, and who answers it.
+
+use axum::routing::{delete, get, post, put};
+use axum::{Json, Router};
+
+use crate::{
+    Door, action, cluster, document, endpoint, event, log, operations, org, plan, project, quota,
+    reference, release, secret, service, stream, template, token, variable, volume,
+};
+
+/// What is meant for everybody, and for whoever runs Trueup.
+pub(crate) fn for_everybody() -> Router<Door> {
+    Router::new()
+        .route("/healthz", get(operations::health))
+        .route("/readyz", get(operations::ready))
+        .route("/metrics", get(operations::metrics))
+        .route("/openapi.json", get(async || Json(document())))
+        .route("/docs/api", get(reference::page))
+        .route("/docs/api.css", get(reference::style))
+        .route("/docs/errors/{code}", get(operations::error_page))
+}
+
+/// Projects, and what is shared by their services.
+pub(crate) fn projects() -> Router<Door> {
+    Router::new()
+        .route("/v1/projects", get(project::project_list))
+        .route("/v1/projects/{project}", get(project::project_get).put(project::project_put))
+        .route("/v1/projects/{project}/variables", get(variable::variable_list))
+        .route(
+            "/v1/projects/{project}/variables/{variable}",
+            put(variable::variable_put).delete(variable::variable_delete),
+        )
+        .route("/v1/projects/{project}/secrets", get(secret::secret_list))
+        .route(
+            "/v1/projects/{project}/secrets/{secret}",
+            put(secret::secret_put).delete(secret::secret_delete),
+        )
+        .route("/v1/projects/{project}/volumes", get(volume::volume_list))
+        .route("/v1/projects/{project}/endpoints", get(endpoint::endpoint_list))
+}
+
+/// Services: declared, acted upon, watched, and what belongs to one alone.
+pub(crate) fn services() -> Router<Door> {
+    // Not nested: a nested handler would see only the end of its path.
+    let one = |rest: &str| format!("/v1/projects/{{project}}/services/{{service}}{rest}");
+    Router::new()
+        .route("/v1/services", get(service::service_list))
+        .route(
+            &one(""),
+            get(service::service_get).put(service::service_put).delete(service::service_delete),
+        )
+        .route(&one("/watch"), get(stream::service_watch))
+        .route(&one("/logs"), get(log::service_logs))
+        .route(&one("/releases"), get(release::release_list))
+        .route(&one("/pause"), post(action::service_pause))
+        .route(&one("/resume"), post(action::service_resume))
+        .route(&one("/restart"), post(action::service_restart))
+        .route(&one("/scale"), post(action::service_scale))
+        .route(&one("/resize"), post(action::service_resize))
+        .route(&one("/rollback"), post(action::service_rollback))
+        .route(&one("/variables"), get(variable::service_variable_list))
+        .route(
+            &one("/variables/{variable}"),
+            put(variable::service_variable_put).delete(variable::service_variable_delete),
+        )
+        .route(&one("/secrets"), get(secret::service_secret_list))
+        .route(
+            &one("/secrets/{secret}"),
+            put(secret::service_secret_put).delete(secret::service_secret_delete),
+        )
+        .route(
+            &one("/endpoints/{endpoint}"),
+            put(endpoint::endpoint_put).delete(endpoint::endpoint_delete),
+        )
+}
+
+/// What is the same for every org, and what an org may have of it.
+pub(crate) fn platform() -> Router<Door> {
+    Router::new()
+        .route("/v1/templates", get(template::template_list).post(template::template_publish))
+        .route("/v1/templates/{template}", get(template::template_versions))
+        .route("/v1/templates/{template}/versions/{version}", get(template::template_get))
+        .route(
+            "/v1/templates/{template}/versions/{version}/deprecate",
+            post(template::template_deprecate),
+        )
+        .route("/v1/plans", get(plan::plan_list))
+        .route("/v1/plans/{plan}", put(plan::plan_put))
+        .route("/v1/quota", get(quota::quota_get).put(quota::quota_put))
+        .route("/v1/clusters", get(cluster::cluster_list))
+        .route("/v1/clusters/{cluster}", get(cluster::cluster_get))
+}
+
+/// Who may do what, and what was done.
+pub(crate) fn people() -> Router<Door> {
+    Router::new()
+        .route("/v1/events", get(event::event_list))
+        .route("/v1/events/watch", get(stream::event_watch))
+        .route("/v1/whoami", get(token::whoami))
+        .route("/v1/tokens", get(token::token_list).post(token::token_create))
+        .route("/v1/tokens/{token}", delete(token::token_revoke))
+        .route("/v1/orgs", get(org::org_list).post(org::org_create))
+        .route("/v1/orgs/{org}", get(org::org_get))
+}

@@ -1,0 +1,144 @@
+//! Variables and secrets at the door: values of secrets go in and never come out (S40, S41).
+
+use axum::http::{Method, StatusCode};
+use serde_json::{Value, json};
+use trueup_rules::envelope::Keyring;
+
+use crate::front::{DEVELOPER, Front, OWNER, STRANGER, VIEWER, WEB};
+
+const CANARY: &str = "canary-77aa12";
+const SHOP: &str = "/v1/projects/shop";
+
+fn places() -> [String; 2] {
+    [SHOP.to_owned(), WEB.to_owned()]
+}
+
+#[tokio::test]
+async fn a_variable_is_set_listed_and_taken_away() {
+    let front = Front::with_web().await;
+    for place in places() {
+        let path = format!("{place}/variables/GREETING");
+        let set = front.put(&path).json(&json!({"value": "hello"})).send().await;
+        assert_eq!(set.status, StatusCode::ACCEPTED, "{}", set.text());
+        let shown = set.json();
+        assert_eq!((&shown["name"], &shown["value"]), (&json!("GREETING"), &json!("hello")));
+        assert_eq!((&shown["version"], &shown["updated_by"]), (&json!(1), &json!(OWNER)));
+        let again = front.put(&path).json(&json!({"value": "hello"})).send().await;
+        assert_eq!((again.status, again.json()), (StatusCode::OK, shown.clone()));
+        let list = front.get(&format!("{place}/variables")).send().await.json();
+        assert_eq!(list, json!({ "items": [shown] }));
+        assert_eq!(front.delete(&path).send().await.status, StatusCode::ACCEPTED);
+        front.delete(&path).send().await.must_be(404, "TU1003");
+        let list = front.get(&format!("{place}/variables")).send().await.json();
+        assert_eq!(list, json!({ "items": [] }));
+    }
+    let generation = front.get(WEB).send().await.json()["generation"].clone();
+    assert_eq!(generation, 5, "each of four changes was a generation");
+}
+
+/// S41: every answer of every route, and the whole of every event.
+#[tokio::test]
+async fn no_answer_has_the_value_of_a_secret() {
+    let front = Front::with_web().await;
+    let mut said = Vec::new();
+    for place in places() {
+        let path = format!("{place}/secrets/API_KEY");
+        for version in [1, 2] {
+            let set = front.put(&path).json(&json!({"value": CANARY})).send().await;
+            assert_eq!(set.status, StatusCode::ACCEPTED, "{}", set.text());
+            let shown = set.json();
+            let fields: Vec<&String> = shown.as_object().unwrap().keys().collect();
+            assert_eq!(fields, ["name", "updated_at", "updated_by", "version"]);
+            assert_eq!(shown["version"], version);
+            said.push(set.text().to_owned());
+        }
+        said.push(front.get(&path).send().await.text().to_owned());
+        said.push(front.get(&format!("{place}/secrets")).send().await.text().to_owned());
+        said.push(front.get(&format!("{place}/variables")).send().await.text().to_owned());
+    }
+    front.seal().await;
+    for path in [SHOP, WEB, "/v1/services", "/v1/projects", "/v1/events", "/v1/events?limit=1000"] {
+        said.push(front.get(path).send().await.text().to_owned());
+    }
+    for place in places() {
+        let gone = front.delete(&format!("{place}/secrets/API_KEY")).send().await;
+        assert_eq!(gone.status, StatusCode::ACCEPTED);
+        said.push(gone.text().to_owned());
+    }
+    assert!(said.iter().any(|text| text.contains("SecretSet")), "the change itself is told");
+    for text in said {
+        assert!(!text.contains(CANARY), "{text}");
+    }
+}
+
+/// S40: what is wrong with a request is said without repeating what was sent as a secret.
+#[tokio::test]
+async fn no_problem_repeats_a_secret() {
+    let front = Front::with_web().await;
+    let long = format!("{CANARY}{}", "x".repeat(40_000));
+    let bodies: [(Value, u16); 6] = [
+        (json!({"value": 1, "x": CANARY}), 400),
+        (json!({"value": [CANARY]}), 400),
+        (json!({"value": {"inner": CANARY}}), 400),
+        (json!({"value": CANARY, "more": CANARY}), 400),
+        (json!({"value": format!("{CANARY}\0")}), 422),
+        (json!({"value": long}), 422),
+    ];
+    for (body, status) in bodies {
+        let reply = front.put(&format!("{SHOP}/secrets/KEY")).json(&body).send().await;
+        assert_eq!(reply.status.as_u16(), status, "{}", reply.text());
+        assert!(!reply.text().contains(CANARY), "{}", reply.text());
+    }
+    let cut = format!("{{\"value\": \"{CANARY}");
+    let reply = front.put(&format!("{SHOP}/secrets/KEY")).body(cut).send().await;
+    assert!(reply.status == 400 && !reply.text().contains(CANARY), "{}", reply.text());
+    // A value in the place of the name.
+    let misplaced = format!("{SHOP}/secrets/{CANARY}");
+    let reply = front.put(&misplaced).json(&json!({"value": "a"})).send().await;
+    reply.must_be(422, "TU1201");
+    assert!(!reply.text().contains(CANARY), "{}", reply.text());
+    // A name that the template generates.
+    let taken = format!("{WEB}/secrets/APP_KEY");
+    let reply = front.put(&taken).json(&json!({"value": CANARY})).send().await;
+    reply.must_be(422, "TU1201");
+    assert!(!reply.text().contains(CANARY), "{}", reply.text());
+}
+
+#[tokio::test]
+async fn only_those_who_may_set_anything() {
+    let front = Front::with_web().await;
+    let mut asks = Vec::new();
+    for place in places() {
+        for kind in ["variables", "secrets"] {
+            let list = format!("{place}/{kind}");
+            assert_eq!(front.get(&list).token(VIEWER).send().await.status, 200);
+            front.get(&list).token(STRANGER).send().await.must_be(404, "TU1003");
+            asks.push(format!("{list}/KEY_{}", kind.to_uppercase()));
+        }
+    }
+    let before = front.rows().await;
+    for path in &asks {
+        for method in [Method::PUT, Method::DELETE] {
+            let ask = || front.ask(method.clone(), path).json(&json!({"value": "a"}));
+            ask().token(VIEWER).send().await.must_be(403, "TU1002");
+            ask().token(STRANGER).send().await.must_be(404, "TU1003");
+        }
+    }
+    assert_eq!(front.rows().await, before);
+    for path in &asks {
+        let set = front.put(path).token(DEVELOPER).json(&json!({"value": "a"})).send().await;
+        assert_eq!(set.status, StatusCode::ACCEPTED, "{}", set.text());
+    }
+}
+
+#[tokio::test]
+async fn without_the_right_key_a_secret_is_refused_and_the_rest_goes_on() {
+    let mut front = Front::with_web().await;
+    let path = format!("{SHOP}/secrets/KEY");
+    assert_eq!(front.put(&path).json(&json!({"value": "a"})).send().await.status, 202);
+    front.door.sealer = Keyring::new(&[8; 32]).sealer();
+    let reply = front.put(&path).json(&json!({"value": CANARY})).send().await;
+    reply.must_be(503, "TU2101");
+    assert!(!reply.text().contains(CANARY));
+    front.declare("nginx:2").await;
+}

@@ -1,0 +1,239 @@
+//! Envelope encryption: each org has a data key that seals its secrets, and a key of the install
+//! seals each data key. The install's keys stay outside of the database.
+//!
+//! Every seal binds where it belongs (org, project, service, name, version), so a ciphertext that is
+//! moved to another row or another org does not open. A [`Sealer`] can only seal and an [`Opener`]
+//! can open: who answers requests is given the first, and only the driver the second.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use trueup_model::id::OrgId;
+use trueup_model::order::SecretValue;
+use trueup_model::secret::{Place, Sealed, SealedSecret, WrappedKey};
+
+use crate::proof::derive;
+
+/// The keys of an install, by number. The newest one seals; older ones still open.
+#[derive(Clone)]
+pub struct Keyring {
+    keys: BTreeMap<u32, [u8; 32]>,
+}
+
+/// Why something does not open, or cannot be sealed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum EnvelopeError {
+    /// The install does not have this key.
+    #[error("the install's key {key} for secrets is missing; restore its file from a backup")]
+    MissingKey {
+        /// Its number.
+        key: u32,
+    },
+    /// The org's data key was destroyed.
+    #[error("its org's key was destroyed, and its value with it; set the secret again")]
+    NoOrgKey,
+    /// Another key sealed it, or it was changed, or it belongs elsewhere.
+    #[error(
+        "does not open with the install's keys; restore the key files that belong to this database"
+    )]
+    DoesNotOpen,
+}
+
+/// Fresh random bytes for one seal. An input, because nothing here may be random.
+#[derive(Debug, Clone, Copy)]
+pub struct Entropy(pub [u8; 12]);
+
+impl Keyring {
+    /// The keys of an install: the first one is derived from its master key.
+    #[must_use]
+    pub fn new(master: &[u8; 32]) -> Self {
+        Self { keys: BTreeMap::from([(1, derive(master, &["secrets", "1"]))]) }
+    }
+
+    /// The same keys and one more, made by a rotation.
+    #[must_use]
+    pub fn with(mut self, number: u32, key: &[u8; 32]) -> Self {
+        self.keys.insert(number, derive(key, &["secrets", &number.to_string()]));
+        self
+    }
+
+    /// The number of the key that seals from now on.
+    #[must_use]
+    pub fn newest(&self) -> u32 {
+        self.keys.keys().next_back().copied().unwrap_or(1)
+    }
+
+    /// What may seal and not open.
+    #[must_use]
+    pub const fn sealer(self) -> Sealer {
+        Sealer { keys: self }
+    }
+
+    /// What may open.
+    #[must_use]
+    pub const fn opener(self) -> Opener {
+        Opener { keys: self }
+    }
+
+    /// The same data key, sealed by the newest key of the install.
+    ///
+    /// # Errors
+    /// The key that sealed it is missing or wrong.
+    pub fn rewrap(
+        &self,
+        org: OrgId,
+        old: &WrappedKey,
+        entropy: Entropy,
+    ) -> Result<WrappedKey, EnvelopeError> {
+        self.wrap(org, &self.unwrap(org, old)?, entropy)
+    }
+
+    fn wrap(
+        &self,
+        org: OrgId,
+        data_key: &[u8],
+        entropy: Entropy,
+    ) -> Result<WrappedKey, EnvelopeError> {
+        let key = self.newest();
+        let with = self.keys.get(&key).ok_or(EnvelopeError::MissingKey { key })?;
+        Ok(WrappedKey { key, sealed: seal(with, &of_org(org, key), entropy, data_key)? })
+    }
+
+    fn unwrap(&self, org: OrgId, wrapped: &WrappedKey) -> Result<[u8; 32], EnvelopeError> {
+        let key = wrapped.key;
+        let with = self.keys.get(&key).ok_or(EnvelopeError::MissingKey { key })?;
+        let opened = open(with, &of_org(org, key), &wrapped.sealed)?;
+        opened.try_into().map_err(|_| EnvelopeError::DoesNotOpen)
+    }
+}
+
+impl fmt::Debug for Keyring {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Keyring({:?}, …)", self.keys.keys())
+    }
+}
+
+/// Seals, and opens nothing.
+#[derive(Debug, Clone)]
+pub struct Sealer {
+    keys: Keyring,
+}
+
+impl Sealer {
+    /// A data key for an org, out of fresh random bytes.
+    ///
+    /// # Errors
+    /// The install has no key.
+    pub fn new_org_key(
+        &self,
+        org: OrgId,
+        fresh: &[u8; 32],
+        entropy: Entropy,
+    ) -> Result<WrappedKey, EnvelopeError> {
+        self.keys.wrap(org, fresh, entropy)
+    }
+
+    /// A value, sealed for this place.
+    ///
+    /// # Errors
+    /// The key that sealed the org's data key is missing or wrong.
+    pub fn seal(
+        &self,
+        org_key: &WrappedKey,
+        place: &Place,
+        value: &SecretValue,
+        entropy: Entropy,
+    ) -> Result<Sealed, EnvelopeError> {
+        let data_key = self.keys.unwrap(place.scope.org, org_key)?;
+        seal(&of_value(&data_key, place), &of_place(place), entropy, value.reveal().as_bytes())
+    }
+}
+
+/// Opens what was sealed.
+#[derive(Debug, Clone)]
+pub struct Opener {
+    keys: Keyring,
+}
+
+impl Opener {
+    /// The value that was sealed for exactly this place.
+    ///
+    /// # Errors
+    /// A key is missing or wrong, or the value was sealed for another place.
+    pub fn open(&self, secret: &SealedSecret) -> Result<SecretValue, EnvelopeError> {
+        let place = &secret.place;
+        let org_key = secret.org_key.as_ref().ok_or(EnvelopeError::NoOrgKey)?;
+        let data_key = self.keys.unwrap(place.scope.org, org_key)?;
+        let opened = open(&of_value(&data_key, place), &of_place(place), &secret.sealed)?;
+        let text = String::from_utf8(opened).map_err(|_| EnvelopeError::DoesNotOpen)?;
+        Ok(SecretValue::new(text))
+    }
+}
+
+/// Each version of each secret has a key of its own, so that no two seals ever share key and nonce.
+fn of_value(data_key: &[u8; 32], place: &Place) -> [u8; 32] {
+    let scope = place.scope;
+    let service = scope.service.map(|id| id.to_string()).unwrap_or_default();
+    let project = scope.project.to_string();
+    let version = place.version.to_string();
+    derive(data_key, &["value", &project, &service, place.name.as_str(), &version])
+}
+
+/// What a seal of a value is bound to. A length before each part: no two lists of parts read alike.
+fn of_place(place: &Place) -> Vec<u8> {
+    let scope = place.scope;
+    let service = scope.service.map(|id| id.to_string()).unwrap_or_default();
+    bound(&[
+        "trueup secret",
+        &scope.org.to_string(),
+        &scope.project.to_string(),
+        &service,
+        place.name.as_str(),
+        &place.version.to_string(),
+    ])
+}
+
+fn of_org(org: OrgId, key: u32) -> Vec<u8> {
+    bound(&["trueup org key", &org.to_string(), &key.to_string()])
+}
+
+fn bound(parts: &[&str]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for part in parts {
+        bytes.extend(u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
+        bytes.extend(part.as_bytes());
+    }
+    bytes
+}
+
+fn cipher(key: &[u8; 32]) -> Result<LessSafeKey, EnvelopeError> {
+    let key = UnboundKey::new(&AES_256_GCM, key).map_err(|_| EnvelopeError::DoesNotOpen)?;
+    Ok(LessSafeKey::new(key))
+}
+
+fn seal(
+    key: &[u8; 32],
+    bound_to: &[u8],
+    Entropy(nonce): Entropy,
+    clear: &[u8],
+) -> Result<Sealed, EnvelopeError> {
+    let mut bytes = clear.to_vec();
+    cipher(key)?
+        .seal_in_place_append_tag(
+            Nonce::assume_unique_for_key(nonce),
+            Aad::from(bound_to),
+            &mut bytes,
+        )
+        .map_err(|_| EnvelopeError::DoesNotOpen)?;
+    Ok(Sealed { nonce, bytes })
+}
+
+fn open(key: &[u8; 32], bound_to: &[u8], sealed: &Sealed) -> Result<Vec<u8>, EnvelopeError> {
+    let mut bytes = sealed.bytes.clone();
+    let nonce = Nonce::assume_unique_for_key(sealed.nonce);
+    let clear = cipher(key)?
+        .open_in_place(nonce, Aad::from(bound_to), &mut bytes)
+        .map_err(|_| EnvelopeError::DoesNotOpen)?;
+    Ok(clear.to_vec())
+}

@@ -1,0 +1,117 @@
+//! Endpoints: a port of the nodes that leads to one port of the service, and the opening in the
+//! project's walls that lets it through.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
+use k8s_openapi::api::networking::v1::{
+    NetworkPolicy, NetworkPolicyIngressRule, NetworkPolicyPort, NetworkPolicySpec,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use trueup_model::endpoint::OpenPort;
+use trueup_model::key::{Kind, ResourceKey};
+use trueup_model::order::{Order, ServiceBody};
+use trueup_model::spec::Protocol;
+
+use super::{Rendered, child_metadata, finish};
+use crate::names;
+use crate::proof::ProofKey;
+
+/// The kinds that an endpoint has an object of.
+const KINDS: [Kind; 2] = [Kind::NetworkPolicy, Kind::Service];
+
+pub(super) fn keys(order: &Order, body: &ServiceBody) -> BTreeSet<ResourceKey> {
+    led(body)
+        .flat_map(|(open, _)| {
+            let name = names::endpoint(&body.object_name, open.id);
+            KINDS.map(|kind| ResourceKey::new(kind, &order.namespace, &name))
+        })
+        .collect()
+}
+
+/// Whether this is the key of some endpoint of the service, wanted or not.
+pub(super) fn is_endpoint(body: &ServiceBody, key: &ResourceKey) -> bool {
+    KINDS.contains(&key.kind) && names::is_endpoint(&body.object_name, &key.name)
+}
+
+pub(super) fn objects(
+    order: &Order,
+    body: &ServiceBody,
+    owner: &OwnerReference,
+    proofs: &ProofKey,
+) -> Vec<Rendered> {
+    led(body)
+        .flat_map(|(open, number)| {
+            let name = names::endpoint(&body.object_name, open.id);
+            let at = |kind| ResourceKey::new(kind, &order.namespace, &name);
+            let (wall, way) = (at(Kind::NetworkPolicy), at(Kind::Service));
+            let opening = NetworkPolicy {
+                metadata: child_metadata(order, &wall, owner, proofs),
+                spec: Some(opening(body, open, number)),
+            };
+            let service = Service {
+                metadata: child_metadata(order, &way, owner, proofs),
+                spec: Some(node_port(body, open, number)),
+                ..Service::default()
+            };
+            [finish(wall, &opening), finish(way, &service)]
+        })
+        .collect()
+}
+
+/// The endpoints that lead somewhere, with the number of the service's port. One whose port the
+/// spec no longer has leads nowhere.
+fn led(body: &ServiceBody) -> impl Iterator<Item = (&OpenPort, u16)> {
+    body.endpoints.iter().filter_map(|open| {
+        let port = body.spec.ports.iter().find(|port| port.name == open.port)?;
+        Some((open, port.port))
+    })
+}
+
+fn pods(body: &ServiceBody) -> BTreeMap<String, String> {
+    BTreeMap::from([(names::POD_LABEL.to_owned(), body.object_name.clone())])
+}
+
+fn node_port(body: &ServiceBody, open: &OpenPort, number: u16) -> ServiceSpec {
+    ServiceSpec {
+        type_: Some("NodePort".to_owned()),
+        selector: Some(pods(body)),
+        ports: Some(vec![ServicePort {
+            name: Some(open.port.clone()),
+            port: i32::from(number),
+            target_port: Some(IntOrString::String(open.port.clone())),
+            protocol: Some(protocol(open.protocol)),
+            node_port: Some(i32::from(open.node_port)),
+            ..ServicePort::default()
+        }]),
+        ..ServiceSpec::default()
+    }
+}
+
+/// From anywhere, to this port of these pods and no other.
+fn opening(body: &ServiceBody, open: &OpenPort, number: u16) -> NetworkPolicySpec {
+    NetworkPolicySpec {
+        pod_selector: Some(LabelSelector {
+            match_labels: Some(pods(body)),
+            ..LabelSelector::default()
+        }),
+        policy_types: Some(vec!["Ingress".to_owned()]),
+        ingress: Some(vec![NetworkPolicyIngressRule {
+            ports: Some(vec![NetworkPolicyPort {
+                protocol: Some(protocol(open.protocol)),
+                port: Some(IntOrString::Int(i32::from(number))),
+                ..NetworkPolicyPort::default()
+            }]),
+            ..NetworkPolicyIngressRule::default()
+        }]),
+        ..NetworkPolicySpec::default()
+    }
+}
+
+fn protocol(protocol: Protocol) -> String {
+    match protocol {
+        Protocol::Tcp => "TCP".to_owned(),
+        Protocol::Udp => "UDP".to_owned(),
+    }
+}

@@ -1,0 +1,121 @@
+//! Endpoints in a cluster: opened for one port, and taken away when they are not wanted any more.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use trueup_model::endpoint::OpenPort;
+use trueup_model::id::EndpointId;
+use trueup_model::key::Kind;
+use trueup_model::order::{Body, Order};
+use trueup_model::report::Outcome;
+use trueup_model::spec::Protocol;
+use trueup_rules::names;
+use trueup_rules::plan::{Action, Observed, plan};
+use uuid::Uuid;
+
+use crate::given;
+use crate::manifests::objects;
+
+fn open_port() -> OpenPort {
+    OpenPort {
+        id: EndpointId::from_uuid(Uuid::from_u128(77)),
+        port: "http".to_owned(),
+        protocol: Protocol::Tcp,
+        node_port: 30_123,
+    }
+}
+
+fn order(endpoints: &[OpenPort]) -> Order {
+    let mut order =
+        given::order(&given::promised(&given::template("web"), json!({"image": "nginx:1"})));
+    if let Body::Service(body) = &mut order.body {
+        body.endpoints = endpoints.to_vec();
+    }
+    given::recorded(order)
+}
+
+/// A cluster that carries all of an order.
+fn carries(order: &Order) -> Observed {
+    let mut observed = Observed { project_ready: true, ..Observed::default() };
+    for rendered in objects(order) {
+        let mut object = rendered.stamped(order.generation);
+        object["metadata"]["uid"] = json!("uid-1");
+        object["metadata"]["resourceVersion"] = json!("1");
+        observed.objects.insert(rendered.key, Arc::new(object));
+    }
+    observed
+}
+
+#[test]
+fn an_endpoint_opens_one_port_of_one_service() {
+    let order = order(&[open_port()]);
+    let made: Vec<_> =
+        objects(&order).into_iter().filter(|one| one.key.name.contains("-ep")).collect();
+    let kinds: Vec<Kind> = made.iter().map(|one| one.key.kind).collect();
+    assert_eq!(kinds, [Kind::NetworkPolicy, Kind::Service]);
+    let pods = json!({names::POD_LABEL: "web-00000004"});
+    assert_eq!(
+        made[0].object["spec"],
+        json!({
+            "podSelector": {"matchLabels": pods}, "policyTypes": ["Ingress"],
+            "ingress": [{"ports": [{"port": 8080, "protocol": "TCP"}]}],
+        })
+    );
+    let port = json!({"name": "http", "port": 8080, "targetPort": "http", "protocol": "TCP",
+                      "nodePort": 30_123});
+    assert_eq!(
+        made[1].object["spec"],
+        json!({"type": "NodePort", "selector": pods, "ports": [port]})
+    );
+    let settled = plan(&order, &carries(&order), &given::proofs());
+    assert_eq!((settled.actions.len(), settled.outcome), (0, Outcome::Converged));
+}
+
+#[test]
+fn an_endpoint_that_is_not_wanted_any_more_is_taken_away_and_nothing_else() {
+    let before = order(&[open_port()]);
+    let mut observed = carries(&before);
+    let mut after = order(&[]);
+    after.recorded = before.recorded;
+    // Somebody else's object under a name that could be an endpoint's.
+    let foreign = names::endpoint("web-00000004", EndpointId::from_uuid(Uuid::from_u128(78)));
+    let mut strange = before_service(&observed);
+    strange["metadata"] = json!({"name": foreign, "uid": "uid-2", "resourceVersion": "1"});
+    let key = trueup_model::key::ResourceKey::new(Kind::Service, &after.namespace, &foreign);
+    observed.objects.insert(key, Arc::new(strange));
+
+    let removing = plan(&after, &observed, &given::proofs());
+    let gone: Vec<String> = removing
+        .actions
+        .iter()
+        .map(|action| match action {
+            Action::Delete { key, uid, .. } => format!("{} {uid}", key.kind),
+            other => format!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(gone, ["NetworkPolicy uid-1", "Service uid-1"]);
+
+    // Until both are seen to be gone, the order is not carried: its port must not be given away.
+    for object in observed.objects.values_mut() {
+        if object["metadata"]["name"].as_str().is_some_and(|name| name.contains("-ep")) {
+            Arc::make_mut(object)["metadata"]["deletionTimestamp"] = json!("2030-01-01T00:00:00Z");
+        }
+    }
+    let waiting = plan(&after, &observed, &given::proofs());
+    assert!(waiting.actions.is_empty());
+    assert!(matches!(waiting.outcome, Outcome::Waiting { .. }), "{:?}", waiting.outcome);
+    observed.objects.retain(|key, _| key.name == foreign || !key.name.contains("-ep"));
+    assert_eq!(plan(&after, &observed, &given::proofs()).outcome, Outcome::Converged);
+}
+
+fn before_service(observed: &Observed) -> Value {
+    let found = observed.objects.iter().find(|(key, _)| key.kind == Kind::Service);
+    (**found.unwrap().1).clone()
+}
+
+#[test]
+fn a_port_that_the_spec_lost_leads_nowhere() {
+    let mut lost = open_port();
+    lost.port = "gone".to_owned();
+    assert!(objects(&order(&[lost])).iter().all(|one| !one.key.name.contains("-ep")));
+}

@@ -1,0 +1,165 @@
+//! Sealed values open with the right key at the right place and nowhere else (S42).
+
+use trueup_model::id::{OrgId, ProjectId, ServiceId};
+use trueup_model::order::SecretValue;
+use trueup_model::secret::{Place, SealedSecret, WrappedKey};
+use trueup_model::variable::Scope;
+use trueup_rules::envelope::{Entropy, EnvelopeError, Keyring};
+use uuid::Uuid;
+
+use crate::given;
+
+const MASTER: [u8; 32] = given::MASTER;
+const VALUE: &str = "correct horse battery staple";
+
+type Change = fn(&mut Place, Uuid);
+
+fn scope() -> Scope {
+    Scope { org: given::org(), project: given::project(), service: None }
+}
+
+fn place() -> Place {
+    Place { scope: scope(), name: "API_KEY".parse().unwrap(), version: 3 }
+}
+
+fn keys() -> Keyring {
+    Keyring::new(&MASTER)
+}
+
+fn org_key(keys: &Keyring, org: OrgId, fresh: u8) -> WrappedKey {
+    keys.clone().sealer().new_org_key(org, &[fresh; 32], Entropy([1; 12])).unwrap()
+}
+
+fn sealed() -> SealedSecret {
+    let org_key = org_key(&keys(), given::org(), 9);
+    let value = SecretValue::new(VALUE.to_owned());
+    let sealer = keys().sealer();
+    let sealed = sealer.seal(&org_key, &place(), &value, Entropy([2; 12])).unwrap();
+    SealedSecret { place: place(), sealed, org_key: Some(org_key) }
+}
+
+fn wrapped(secret: &SealedSecret) -> WrappedKey {
+    secret.org_key.clone().unwrap()
+}
+
+#[test]
+fn what_was_sealed_opens_and_shows_nothing_before() {
+    let secret = sealed();
+    assert_eq!(keys().opener().open(&secret).unwrap().reveal(), VALUE);
+    let shown = format!("{secret:?} {:?} {:?}", keys(), keys().opener());
+    assert!(
+        !shown.contains(VALUE) && !shown.contains("[7, 7") && !shown.contains("9, 9"),
+        "{shown}"
+    );
+    assert_eq!(secret.sealed.bytes.len(), VALUE.len() + 16, "only the length can be seen");
+    let clear = VALUE.as_bytes();
+    assert!(!secret.sealed.bytes.windows(clear.len()).any(|window| window == clear));
+}
+
+#[test]
+fn a_seal_moved_to_another_place_does_not_open() {
+    let other = Uuid::from_u128(99);
+    let elsewhere: [(&str, Change); 6] = [
+        ("org", |place, id| place.scope.org = OrgId::from_uuid(id)),
+        ("project", |place, id| place.scope.project = ProjectId::from_uuid(id)),
+        ("service", |place, id| place.scope.service = Some(ServiceId::from_uuid(id))),
+        ("name", |place, _| place.name = "API_KEY2".parse().unwrap()),
+        ("older version", |place, _| place.version = 2),
+        ("newer version", |place, _| place.version = 4),
+    ];
+    for (what, change) in elsewhere {
+        let mut secret = sealed();
+        change(&mut secret.place, other);
+        let opened = keys().opener().open(&secret);
+        assert_eq!(opened, Err(EnvelopeError::DoesNotOpen), "another {what}");
+    }
+}
+
+#[test]
+fn the_key_of_another_org_opens_nothing() {
+    let theirs = OrgId::from_uuid(Uuid::from_u128(99));
+    let mut secret = sealed();
+    // Their row of the same install beside our ciphertext.
+    secret.org_key = Some(org_key(&keys(), theirs, 5));
+    assert_eq!(keys().opener().open(&secret), Err(EnvelopeError::DoesNotOpen));
+    // Their ciphertext and their key, put into our row whole.
+    let mut place = place();
+    place.scope.org = theirs;
+    let value = SecretValue::new(VALUE.to_owned());
+    let org_key = org_key(&keys(), theirs, 5);
+    let sealed = keys().sealer().seal(&org_key, &place, &value, Entropy([2; 12])).unwrap();
+    let swapped = SealedSecret { place: self::place(), sealed, org_key: Some(org_key) };
+    assert_eq!(keys().opener().open(&swapped), Err(EnvelopeError::DoesNotOpen));
+}
+
+#[test]
+fn one_changed_bit_is_noticed_wherever_it_is() {
+    let secret = sealed();
+    for bit in 0..secret.sealed.bytes.len() * 8 {
+        let mut changed = secret.clone();
+        changed.sealed.bytes[bit / 8] ^= 1 << (bit % 8);
+        assert_eq!(keys().opener().open(&changed), Err(EnvelopeError::DoesNotOpen), "bit {bit}");
+    }
+    for length in 0..secret.sealed.bytes.len() {
+        let mut cut = secret.clone();
+        cut.sealed.bytes.truncate(length);
+        assert_eq!(keys().opener().open(&cut), Err(EnvelopeError::DoesNotOpen), "cut at {length}");
+    }
+    let mut nonce = secret.clone();
+    nonce.sealed.nonce[0] ^= 1;
+    assert_eq!(keys().opener().open(&nonce), Err(EnvelopeError::DoesNotOpen));
+    let mut key = secret;
+    key.org_key.as_mut().unwrap().sealed.bytes[0] ^= 1;
+    assert_eq!(keys().opener().open(&key), Err(EnvelopeError::DoesNotOpen));
+    key.org_key = None;
+    assert_eq!(keys().opener().open(&key), Err(EnvelopeError::NoOrgKey));
+}
+
+#[test]
+fn a_wrong_or_missing_key_of_the_install_fails_closed() {
+    let wrong = Keyring::new(&[8; 32]);
+    assert_eq!(wrong.clone().opener().open(&sealed()), Err(EnvelopeError::DoesNotOpen));
+    let value = SecretValue::new(VALUE.to_owned());
+    let sealing = wrong.sealer().seal(&wrapped(&sealed()), &place(), &value, Entropy([3; 12]));
+    assert_eq!(sealing, Err(EnvelopeError::DoesNotOpen), "nor is anything sealed under it");
+
+    let rotated = keys().with(2, &[4; 32]);
+    let mut secret = sealed();
+    secret.org_key =
+        Some(rotated.rewrap(given::org(), &wrapped(&secret), Entropy([5; 12])).unwrap());
+    assert_eq!(keys().opener().open(&secret), Err(EnvelopeError::MissingKey { key: 2 }));
+    let other = keys().with(2, &[6; 32]);
+    assert_eq!(other.opener().open(&secret), Err(EnvelopeError::DoesNotOpen));
+    // Saying that another key sealed it does not make it so.
+    secret.org_key.as_mut().unwrap().key = 1;
+    assert_eq!(rotated.opener().open(&secret), Err(EnvelopeError::DoesNotOpen));
+}
+
+#[test]
+fn in_the_middle_of_a_rotation_both_halves_open() {
+    let rotated = keys().with(2, &[4; 32]);
+    assert_eq!(rotated.newest(), 2);
+    let before = sealed();
+    let mut after = before.clone();
+    after.org_key =
+        Some(rotated.rewrap(given::org(), &wrapped(&before), Entropy([5; 12])).unwrap());
+    assert_eq!((wrapped(&before).key, wrapped(&after).key), (1, 2));
+    let opener = rotated.clone().opener();
+    for secret in [&before, &after] {
+        assert_eq!(opener.open(secret).unwrap().reveal(), VALUE);
+    }
+    // Rotating what is rotated already changes nothing that matters.
+    let again = Some(rotated.rewrap(given::org(), &wrapped(&after), Entropy([6; 12])).unwrap());
+    assert_eq!(opener.open(&SealedSecret { org_key: again, ..after }).unwrap().reveal(), VALUE);
+}
+
+#[test]
+fn the_same_value_twice_does_not_look_the_same() {
+    let first = sealed();
+    let value = SecretValue::new(VALUE.to_owned());
+    let mut next = place();
+    next.version = 4;
+    // Even with the same nonce: each version has a key of its own.
+    let second = keys().sealer().seal(&wrapped(&first), &next, &value, Entropy([2; 12])).unwrap();
+    assert_ne!(first.sealed.bytes, second.bytes);
+}

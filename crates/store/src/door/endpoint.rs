@@ -1,0 +1,282 @@
+//! Opening and closing endpoints: a port is taken in the transaction that promises it.
+
+use jiff::Timestamp;
+use trueup_model::endpoint::Endpoint;
+use trueup_model::event::{Fact, NewEvent, Source};
+use trueup_model::id::{EndpointId, OrgId};
+use trueup_model::name::Name;
+use trueup_model::order::Unit;
+use trueup_model::service::{DesiredState, Service};
+use trueup_model::spec::Protocol;
+use trueup_model::wake::Lane;
+use trueup_rules::admit::Refused;
+use trueup_rules::render::MOST_ENDPOINTS;
+use uuid::Uuid;
+
+use super::config::invalid;
+use super::service::write_down;
+use super::{Accepted, Asker, Refusal};
+use crate::clock::sql;
+use crate::endpoint::{SELECT, endpoint};
+use crate::mint::mint;
+use crate::pool::Tx;
+use crate::service::service;
+use crate::{App, Error, event, wake};
+
+/// Which endpoint somebody speaks of.
+#[derive(Debug, Clone, Copy)]
+pub struct EndpointAsk<'a> {
+    /// The project, by name or id.
+    pub project: &'a str,
+    /// The service, by name or id.
+    pub service: &'a str,
+    /// Its name.
+    pub name: &'a Name,
+}
+
+/// Where an endpoint shall lead.
+#[derive(Debug, Clone, Copy)]
+pub struct EndpointTarget<'a> {
+    /// A port of the service's spec, by name.
+    pub port: &'a str,
+    /// Its transport, if the caller insists on one.
+    pub protocol: Option<Protocol>,
+}
+
+impl App {
+    /// Opens an endpoint, or leads it elsewhere. Asking for what is promised already changes nothing.
+    ///
+    /// # Errors
+    /// [`Refusal`] says why not.
+    pub async fn open_endpoint(
+        &self,
+        org: OrgId,
+        wanted: &EndpointAsk<'_>,
+        target: &EndpointTarget<'_>,
+        asker: &Asker<'_>,
+        now: Timestamp,
+    ) -> Result<Accepted<Endpoint>, Refusal> {
+        let mut tx = self.begin(org).await?;
+        let current = lock(&mut tx, wanted).await?;
+        let protocol = protocol(&current, target)?;
+        let before = find(&mut tx, &current, wanted.name).await?;
+        let id = match before {
+            Some(row) if row.port == target.port && row.protocol == protocol => {
+                return Ok(Accepted { row, changed: false });
+            }
+            Some(row) => redirect(&mut tx, row.id, target.port, protocol).await?,
+            None => {
+                check_room(&mut tx, &current).await?;
+                let id: EndpointId = mint(now);
+                let port = take_port(&mut tx, &current, id).await?;
+                insert(
+                    &mut tx,
+                    &current,
+                    (id, wanted.name, port),
+                    (target.port, protocol),
+                    asker,
+                    now,
+                )
+                .await?;
+                id
+            }
+        };
+        let row = read(&mut tx, id).await?;
+        let next = next(current, now);
+        write_down(&mut tx, &next, "endpoint", asker, now).await?;
+        let fact = Fact::EndpointOpened {
+            name: row.name.to_string(),
+            port: row.port.clone(),
+            node_port: row.node_port,
+            principal: asker.principal.name.clone(),
+        };
+        tell(&mut tx, &next, fact, asker, now).await?;
+        tx.commit().await.map_err(Error::from)?;
+        Ok(Accepted { row, changed: true })
+    }
+
+    /// Asks for an endpoint to be gone. Its port is free again when the cluster is seen without it.
+    ///
+    /// # Errors
+    /// [`Refusal`] says why not.
+    pub async fn close_endpoint(
+        &self,
+        org: OrgId,
+        wanted: &EndpointAsk<'_>,
+        asker: &Asker<'_>,
+        now: Timestamp,
+    ) -> Result<(), Refusal> {
+        let mut tx = self.begin(org).await?;
+        let current = lock(&mut tx, wanted).await?;
+        let row = find(&mut tx, &current, wanted.name).await?;
+        let row = row.ok_or(Refusal::NotFound("endpoint"))?;
+        let next = next(current, now);
+        sqlx::query("update endpoints set deleted_at = $2, deleted_generation = $3 where id = $1")
+            .bind(row.id.uuid())
+            .bind(sql(now))
+            .bind(next.generation)
+            .execute(&mut *tx)
+            .await?;
+        write_down(&mut tx, &next, "endpoint", asker, now).await?;
+        let fact = Fact::EndpointClosed {
+            name: row.name.to_string(),
+            node_port: row.node_port,
+            principal: asker.principal.name.clone(),
+        };
+        tell(&mut tx, &next, fact, asker, now).await?;
+        tx.commit().await.map_err(Error::from)?;
+        Ok(())
+    }
+}
+
+/// Locks the project, so that its endpoints can be counted, and then the service.
+async fn lock(tx: &mut Tx, wanted: &EndpointAsk<'_>) -> Result<Service, Refusal> {
+    let found = crate::service::find(tx, wanted.project, wanted.service).await?;
+    let found = found.ok_or(Refusal::NotFound("service"))?.service;
+    sqlx::query("select 1 from projects where id = $1 for update")
+        .bind(found.project.uuid())
+        .execute(&mut **tx)
+        .await?;
+    let row = sqlx::query("select * from services where id = $1 for update")
+        .bind(found.id.uuid())
+        .fetch_one(&mut **tx)
+        .await?;
+    let current = service(&row)?;
+    if current.desired == DesiredState::Deleted {
+        return Err(Refusal::Refused(Refused::BeingDeleted));
+    }
+    Ok(current)
+}
+
+fn next(current: Service, now: Timestamp) -> Service {
+    Service { generation: current.generation.saturating_add(1), accepted_at: now, ..current }
+}
+
+fn protocol(service: &Service, target: &EndpointTarget<'_>) -> Result<Protocol, Refusal> {
+    let ports = &service.spec.ports;
+    let Some(found) = ports.iter().find(|port| port.name == target.port) else {
+        let names: Vec<&str> = ports.iter().map(|port| port.name.as_str()).collect();
+        let message = format!("must be a port of the service: {}", names.join(", "));
+        return Err(invalid("port", message));
+    };
+    match target.protocol {
+        Some(wanted) if wanted != found.protocol => {
+            Err(invalid("protocol", "must be the protocol of that port, or left out".to_owned()))
+        }
+        Some(_) | None => Ok(found.protocol),
+    }
+}
+
+async fn find(tx: &mut Tx, service: &Service, name: &Name) -> Result<Option<Endpoint>, Error> {
+    let statement =
+        format!("{SELECT} where e.service_id = $1 and e.name = $2 and e.deleted_at is null");
+    let row = sqlx::query(sqlx::AssertSqlSafe(statement))
+        .bind(service.id.uuid())
+        .bind(name.as_str())
+        .fetch_optional(&mut **tx)
+        .await?;
+    row.as_ref().map(endpoint).transpose()
+}
+
+async fn read(tx: &mut Tx, id: EndpointId) -> Result<Endpoint, Error> {
+    let statement = format!("{SELECT} where e.id = $1");
+    let row =
+        sqlx::query(sqlx::AssertSqlSafe(statement)).bind(id.uuid()).fetch_one(&mut **tx).await?;
+    endpoint(&row)
+}
+
+/// Ports that are being closed count too: the cluster may still have them.
+async fn check_room(tx: &mut Tx, service: &Service) -> Result<(), Refusal> {
+    let (count,): (i64,) = sqlx::query_as(
+        "select count(*) from endpoints e join services s on s.id = e.service_id
+         where s.project_id = $1 and e.released_at is null",
+    )
+    .bind(service.project.uuid())
+    .fetch_one(&mut **tx)
+    .await?;
+    if count >= i64::from(MOST_ENDPOINTS) {
+        let message =
+            format!("the project has {MOST_ENDPOINTS} endpoints already; close one first");
+        return Err(invalid("name", message));
+    }
+    Ok(())
+}
+
+/// The lowest port that is free, taken in one statement. Two callers never get the same one.
+async fn take_port(tx: &mut Tx, service: &Service, id: EndpointId) -> Result<i32, Refusal> {
+    let (port,): (Option<i32>,) = sqlx::query_as("select take_port($1, $2)")
+        .bind(service.cluster.uuid())
+        .bind(id.uuid())
+        .fetch_one(&mut **tx)
+        .await?;
+    let none = "no port of the cluster is free; ask the operator for a larger pool";
+    port.ok_or_else(|| invalid("name", none.to_owned()))
+}
+
+async fn insert(
+    tx: &mut Tx,
+    service: &Service,
+    (id, name, node_port): (EndpointId, &Name, i32),
+    (port, protocol): (&str, Protocol),
+    asker: &Asker<'_>,
+    now: Timestamp,
+) -> Result<(), Error> {
+    sqlx::query(
+        "insert into endpoints (id, org_id, service_id, cluster_id, name, port, protocol, node_port,
+                                made_by, created_at)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+    )
+    .bind(id.uuid())
+    .bind(service.org.uuid())
+    .bind(service.id.uuid())
+    .bind(service.cluster.uuid())
+    .bind(name.as_str())
+    .bind(port)
+    .bind(protocol.as_str())
+    .bind(node_port)
+    .bind(&asker.principal.name)
+    .bind(sql(now))
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+async fn redirect(
+    tx: &mut Tx,
+    id: EndpointId,
+    port: &str,
+    protocol: Protocol,
+) -> Result<EndpointId, Error> {
+    let (id,): (Uuid,) =
+        sqlx::query_as("update endpoints set port = $2, protocol = $3 where id = $1 returning id")
+            .bind(id.uuid())
+            .bind(port)
+            .bind(protocol.as_str())
+            .fetch_one(&mut **tx)
+            .await?;
+    Ok(EndpointId::from_uuid(id))
+}
+
+async fn tell(
+    tx: &mut Tx,
+    service: &Service,
+    fact: Fact,
+    asker: &Asker<'_>,
+    now: Timestamp,
+) -> Result<(), Error> {
+    let told = NewEvent {
+        id: mint(now),
+        org: service.org,
+        source: Source::User,
+        unit: Unit::Service(service.id),
+        generation: service.generation,
+        at: now,
+        fact,
+        trace: asker.trace.clone(),
+        cause: None,
+    };
+    event::record(tx, &[told]).await?;
+    // What is promised takes no more of the quota than before; the wake comes last, as everywhere.
+    let (unit, cluster) = (Unit::Service(service.id), service.cluster);
+    wake::request(tx, unit, service.org, cluster, Lane::UserChange, now).await
+}

@@ -1,0 +1,177 @@
+//! Setting secrets and taking them away. A value is sealed before any statement sees it.
+
+use jiff::Timestamp;
+use trueup_model::event::Fact;
+use trueup_model::id::{OrgId, ServiceId};
+use trueup_model::order::SecretValue;
+use trueup_model::secret::{Place, Secret, WrappedKey};
+use trueup_rules::admit::Refused;
+use trueup_rules::envelope::Sealer;
+use trueup_rules::variable::check_value;
+
+use super::config::{
+    EntryAsk, Kind, Locked, check_collisions, check_kind, check_room, lock, reach, set_now,
+};
+use super::{Accepted, Asker, Refusal};
+use crate::clock::sql;
+use crate::mint::{entropy, fresh_key};
+use crate::pool::Tx;
+use crate::secret::{secret, wrapped};
+use crate::{App, Error};
+
+/// A secret somebody brings.
+#[derive(Debug, Clone, Copy)]
+pub struct SecretAsk<'a> {
+    /// Which.
+    pub entry: EntryAsk<'a>,
+    /// Its value.
+    pub value: &'a SecretValue,
+    /// What seals it.
+    pub sealer: &'a Sealer,
+}
+
+impl App {
+    /// Sets a secret. What it was before cannot be read, so this is always a new version.
+    ///
+    /// # Errors
+    /// [`Refusal`] says why not.
+    pub async fn set_secret(
+        &self,
+        org: OrgId,
+        wanted: &SecretAsk<'_>,
+        asker: &Asker<'_>,
+        now: Timestamp,
+    ) -> Result<Accepted<Secret>, Refusal> {
+        check_value(wanted.value.reveal())
+            .map_err(|breach| Refusal::Refused(Refused::Invalid(vec![breach])))?;
+        let entry = &wanted.entry;
+        let mut tx = self.begin(org).await?;
+        let locked = lock(&mut tx, entry).await?;
+        let before = set_now(&mut tx, &locked).await?;
+        check_kind(&before, &locked, entry.name, Kind::Secret)?;
+        check_room(&before, &locked, entry.name)?;
+        check_collisions(&mut tx, &locked, entry.name).await?;
+        let set = store(&mut tx, &locked, wanted, asker, now).await?;
+        let fact = Fact::SecretSet {
+            name: set.name.to_string(),
+            version: set.version,
+            principal: asker.principal.name.clone(),
+        };
+        reach(&mut tx, &locked, &before, fact, asker, now).await?;
+        tx.commit().await.map_err(Error::from)?;
+        Ok(Accepted { row: set, changed: true })
+    }
+
+    /// Takes a secret away: its sealed value is gone with this transaction.
+    ///
+    /// # Errors
+    /// [`Refusal`] says why not.
+    pub async fn delete_secret(
+        &self,
+        org: OrgId,
+        wanted: &EntryAsk<'_>,
+        asker: &Asker<'_>,
+        now: Timestamp,
+    ) -> Result<(), Refusal> {
+        let mut tx = self.begin(org).await?;
+        let locked = lock(&mut tx, wanted).await?;
+        let before = set_now(&mut tx, &locked).await?;
+        let gone: Option<(i64,)> = sqlx::query_as(
+            "update secrets set nonce = null, sealed = null, version = version + 1, set_by = $4,
+                    set_at = $5
+             where project_id = $1 and service_id is not distinct from $2 and name = $3
+               and sealed is not null
+             returning version",
+        )
+        .bind(locked.scope.project.uuid())
+        .bind(locked.scope.service.map(ServiceId::uuid))
+        .bind(wanted.name.as_str())
+        .bind(&asker.principal.name)
+        .bind(sql(now))
+        .fetch_optional(&mut *tx)
+        .await?;
+        let (version,) = gone.ok_or(Refusal::NotFound("secret"))?;
+        let fact = Fact::SecretDeleted {
+            name: wanted.name.to_string(),
+            version,
+            principal: asker.principal.name.clone(),
+        };
+        reach(&mut tx, &locked, &before, fact, asker, now).await?;
+        tx.commit().await.map_err(Error::from)?;
+        Ok(())
+    }
+}
+
+/// Seals the value for its next version and writes it. The scope's lock keeps versions apart.
+async fn store(
+    tx: &mut Tx,
+    locked: &Locked,
+    wanted: &SecretAsk<'_>,
+    asker: &Asker<'_>,
+    now: Timestamp,
+) -> Result<Secret, Refusal> {
+    let (scope, name) = (locked.scope, wanted.entry.name);
+    let org_key = org_key(tx, scope.org, wanted.sealer, now).await?;
+    let (last,): (i64,) = sqlx::query_as(
+        "select coalesce(max(version), 0) from secrets
+         where project_id = $1 and service_id is not distinct from $2 and name = $3",
+    )
+    .bind(scope.project.uuid())
+    .bind(scope.service.map(ServiceId::uuid))
+    .bind(name.as_str())
+    .fetch_one(&mut **tx)
+    .await?;
+    let place = Place { scope, name: name.clone(), version: last.saturating_add(1) };
+    let sealed = wanted
+        .sealer
+        .seal(&org_key, &place, wanted.value, entropy())
+        .map_err(Refusal::Unsealable)?;
+    let row = sqlx::query(
+        "insert into secrets
+             (org_id, project_id, service_id, name, nonce, sealed, version, set_by, set_at)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+         on conflict on constraint secrets_name_key do update
+             set nonce = $5, sealed = $6, version = $7, set_by = $8, set_at = $9
+         returning name, version, set_by, set_at",
+    )
+    .bind(scope.org.uuid())
+    .bind(scope.project.uuid())
+    .bind(scope.service.map(ServiceId::uuid))
+    .bind(name.as_str())
+    .bind(sealed.nonce.as_slice())
+    .bind(&sealed.bytes)
+    .bind(place.version)
+    .bind(&asker.principal.name)
+    .bind(sql(now))
+    .fetch_one(&mut **tx)
+    .await?;
+    Ok(secret(&row)?)
+}
+
+/// The org's data key, made with its first secret. Two callers who make it at once agree on one.
+async fn org_key(
+    tx: &mut Tx,
+    org: OrgId,
+    sealer: &Sealer,
+    now: Timestamp,
+) -> Result<WrappedKey, Refusal> {
+    const FIND: &str = "select key, nonce as key_nonce, sealed as key_sealed from org_keys
+                        where org_id = $1";
+    if let Some(row) = sqlx::query(FIND).bind(org.uuid()).fetch_optional(&mut **tx).await? {
+        return Ok(wrapped(&row)?);
+    }
+    let new = sealer.new_org_key(org, &fresh_key(), entropy()).map_err(Refusal::Unsealable)?;
+    sqlx::query(
+        "insert into org_keys (org_id, key, nonce, sealed, created_at) values ($1, $2, $3, $4, $5)
+         on conflict (org_id) do nothing",
+    )
+    .bind(org.uuid())
+    .bind(i32::try_from(new.key).unwrap_or(i32::MAX))
+    .bind(new.sealed.nonce.as_slice())
+    .bind(&new.sealed.bytes)
+    .bind(sql(now))
+    .execute(&mut **tx)
+    .await?;
+    let row = sqlx::query(FIND).bind(org.uuid()).fetch_one(&mut **tx).await?;
+    Ok(wrapped(&row)?)
+}

@@ -1,0 +1,120 @@
+//! Setting variables and taking them away.
+
+use jiff::Timestamp;
+use trueup_model::event::Fact;
+use trueup_model::id::{OrgId, ServiceId};
+use trueup_model::variable::Variable;
+use trueup_rules::admit::Refused;
+use trueup_rules::variable::check_value;
+
+use super::config::{
+    EntryAsk, Kind, check_collisions, check_kind, check_room, lock, reach, set_now,
+};
+use super::{Accepted, Asker, Refusal};
+use crate::clock::sql;
+use crate::variable::variable;
+use crate::{App, Error};
+
+impl App {
+    /// Sets a variable. Setting it to the value it has changes nothing.
+    ///
+    /// # Errors
+    /// [`Refusal`] says why not.
+    pub async fn set_variable(
+        &self,
+        org: OrgId,
+        wanted: &EntryAsk<'_>,
+        value: &str,
+        asker: &Asker<'_>,
+        now: Timestamp,
+    ) -> Result<Accepted<Variable>, Refusal> {
+        check_value(value).map_err(|breach| Refusal::Refused(Refused::Invalid(vec![breach])))?;
+        let mut tx = self.begin(org).await?;
+        let locked = lock(&mut tx, wanted).await?;
+        let before = set_now(&mut tx, &locked).await?;
+        check_kind(&before, &locked, wanted.name, Kind::Variable)?;
+        check_room(&before, &locked, wanted.name)?;
+        check_collisions(&mut tx, &locked, wanted.name).await?;
+        let row = sqlx::query(
+            "insert into variables as v
+                 (org_id, project_id, service_id, name, value, version, set_by, set_at)
+             values ($1, $2, $3, $4, $5, 1, $6, $7)
+             on conflict on constraint variables_name_key do update
+                 set value = $5, version = v.version + 1, set_by = $6, set_at = $7
+                 where v.value is distinct from $5
+             returning name, value, version, set_by, set_at",
+        )
+        .bind(org.uuid())
+        .bind(locked.scope.project.uuid())
+        .bind(locked.scope.service.map(ServiceId::uuid))
+        .bind(wanted.name.as_str())
+        .bind(value)
+        .bind(&asker.principal.name)
+        .bind(sql(now))
+        .fetch_optional(&mut *tx)
+        .await?;
+        let Some(row) = row else {
+            drop(tx);
+            return self.unchanged_variable(org, wanted).await;
+        };
+        let set = variable(&row)?;
+        let fact = Fact::VariableSet {
+            name: set.name.to_string(),
+            version: set.version,
+            principal: asker.principal.name.clone(),
+        };
+        reach(&mut tx, &locked, &before, fact, asker, now).await?;
+        tx.commit().await.map_err(Error::from)?;
+        Ok(Accepted { row: set, changed: true })
+    }
+
+    async fn unchanged_variable(
+        &self,
+        org: OrgId,
+        wanted: &EntryAsk<'_>,
+    ) -> Result<Accepted<Variable>, Refusal> {
+        let all = self.list_variables(org, wanted.project, wanted.service).await?;
+        let found = all.into_iter().flatten().find(|variable| variable.name == *wanted.name);
+        // Somebody took it away in between: the caller may ask again.
+        let row = found.ok_or(Refusal::NotFound("variable"))?;
+        Ok(Accepted { row, changed: false })
+    }
+
+    /// Takes a variable away.
+    ///
+    /// # Errors
+    /// [`Refusal`] says why not.
+    pub async fn delete_variable(
+        &self,
+        org: OrgId,
+        wanted: &EntryAsk<'_>,
+        asker: &Asker<'_>,
+        now: Timestamp,
+    ) -> Result<(), Refusal> {
+        let mut tx = self.begin(org).await?;
+        let locked = lock(&mut tx, wanted).await?;
+        let before = set_now(&mut tx, &locked).await?;
+        let gone: Option<(i64,)> = sqlx::query_as(
+            "update variables set value = null, version = version + 1, set_by = $4, set_at = $5
+             where project_id = $1 and service_id is not distinct from $2 and name = $3
+               and value is not null
+             returning version",
+        )
+        .bind(locked.scope.project.uuid())
+        .bind(locked.scope.service.map(ServiceId::uuid))
+        .bind(wanted.name.as_str())
+        .bind(&asker.principal.name)
+        .bind(sql(now))
+        .fetch_optional(&mut *tx)
+        .await?;
+        let (version,) = gone.ok_or(Refusal::NotFound("variable"))?;
+        let fact = Fact::VariableDeleted {
+            name: wanted.name.to_string(),
+            version,
+            principal: asker.principal.name.clone(),
+        };
+        reach(&mut tx, &locked, &before, fact, asker, now).await?;
+        tx.commit().await.map_err(Error::from)?;
+        Ok(())
+    }
+}

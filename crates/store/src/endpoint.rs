@@ -1,0 +1,193 @@
+//! Endpoints: reading them, giving their ports back, and the pool the ports come from.
+
+use jiff::Timestamp;
+use serde_json::Value;
+use sqlx::Row;
+use sqlx::postgres::PgRow;
+use sqlx::types::Json;
+use trueup_model::endpoint::{Endpoint, EndpointState, OpenPort};
+use trueup_model::id::{ClusterId, EndpointId, OrgId, ServiceId};
+use trueup_model::key::Kind;
+use trueup_model::status::Inputs;
+use trueup_rules::names;
+use uuid::Uuid;
+
+use crate::clock::sql;
+use crate::pool::Tx;
+use crate::row::{read, read_json};
+use crate::setup::Setup;
+use crate::{App, Error, project};
+
+/// Everything about endpoints whose port is not given back yet.
+pub(crate) const SELECT: &str =
+    "select e.id, e.name, e.service_id, e.port, e.protocol, e.node_port,
+        e.made_by, e.created_at, e.deleted_at, s.name as service_name, s.object_name,
+        c.name as cluster_name, t.inputs
+     from endpoints e
+     join services s on s.id = e.service_id
+     join clusters c on c.id = e.cluster_id
+     join statuses t on t.unit_kind = 'service' and t.unit_id = s.id";
+
+impl App {
+    /// The endpoints of a project's services whose ports are not given back yet, in service and
+    /// name order; nothing if there is no such project.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn list_endpoints(
+        &self,
+        org: OrgId,
+        project: &str,
+    ) -> Result<Option<Vec<Endpoint>>, Error> {
+        let mut tx = self.begin(org).await?;
+        let Some(found) = project::find(&mut tx, project).await? else {
+            return Ok(None);
+        };
+        let statement = format!(
+            "{SELECT} where s.project_id = $1 and e.released_at is null
+             order by s.name, e.name, e.created_at"
+        );
+        let rows = sqlx::query(sqlx::AssertSqlSafe(statement))
+            .bind(found.project.id.uuid())
+            .fetch_all(&mut *tx)
+            .await?;
+        rows.iter().map(endpoint).collect::<Result<_, _>>().map(Some)
+    }
+}
+
+impl Setup {
+    /// Makes sure that these ports of a cluster can be given to endpoints.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn ensure_endpoint_pool(
+        &self,
+        cluster: ClusterId,
+        ports: std::ops::RangeInclusive<u16>,
+    ) -> Result<(), Error> {
+        sqlx::query(
+            "insert into endpoint_ports (cluster_id, port)
+             select $1, port from generate_series($2::int, $3::int) as port
+             on conflict (cluster_id, port) do nothing",
+        )
+        .bind(cluster.uuid())
+        .bind(i32::from(*ports.start()))
+        .bind(i32::from(*ports.end()))
+        .execute(self.pool())
+        .await?;
+        Ok(())
+    }
+}
+
+pub(crate) fn endpoint(row: &PgRow) -> Result<Endpoint, Error> {
+    let id = EndpointId::from_uuid(row.try_get("id")?);
+    let object_name: String = row.try_get("object_name")?;
+    let asked_to_go: Option<jiff_sqlx::Timestamp> = row.try_get("deleted_at")?;
+    let inputs: Option<Json<Value>> = row.try_get("inputs")?;
+    let inputs: Option<Inputs> = inputs.map(|json| read_json("inputs", json)).transpose()?;
+    let name = names::endpoint(&object_name, id);
+    let seen = inputs.is_some_and(|inputs| {
+        let objects = inputs.observation.objects;
+        objects.iter().any(|seen| seen.key.kind == Kind::Service && seen.key.name == name)
+    });
+    Ok(Endpoint {
+        id,
+        name: read("endpoint name", row.try_get("name")?)?,
+        service: ServiceId::from_uuid(row.try_get("service_id")?),
+        service_name: row.try_get("service_name")?,
+        cluster_name: row.try_get("cluster_name")?,
+        port: row.try_get("port")?,
+        protocol: read("protocol", row.try_get("protocol")?)?,
+        node_port: number(row)?,
+        state: match (asked_to_go, seen) {
+            (Some(_), _) => EndpointState::Closing,
+            (None, true) => EndpointState::Open,
+            (None, false) => EndpointState::Opening,
+        },
+        made_by: row.try_get("made_by")?,
+        created_at: row.try_get::<jiff_sqlx::Timestamp, _>("created_at")?.to_jiff(),
+    })
+}
+
+fn number(row: &PgRow) -> Result<u16, Error> {
+    let number: i32 = row.try_get("node_port")?;
+    u16::try_from(number).map_err(|source| Error::corrupt("port", source))
+}
+
+/// The ports that these services shall have open, in order.
+pub(crate) async fn open_ports(
+    tx: &mut Tx,
+    services: &[Uuid],
+) -> Result<Vec<(ServiceId, OpenPort)>, Error> {
+    let rows = sqlx::query(
+        "select id, service_id, port, protocol, node_port from endpoints
+         where service_id = any($1) and deleted_at is null order by node_port",
+    )
+    .bind(services)
+    .fetch_all(&mut **tx)
+    .await?;
+    rows.iter()
+        .map(|row| {
+            let open = OpenPort {
+                id: EndpointId::from_uuid(row.try_get("id")?),
+                port: row.try_get("port")?,
+                protocol: read("protocol", row.try_get("protocol")?)?,
+                node_port: number(row)?,
+            };
+            Ok((ServiceId::from_uuid(row.try_get("service_id")?), open))
+        })
+        .collect()
+}
+
+/// Gives back the ports of endpoints that are seen to be gone: each service carries a generation
+/// that is at least as new as their end.
+pub(crate) async fn release(
+    tx: &mut Tx,
+    carried: &[(ServiceId, i64)],
+    now: Timestamp,
+) -> Result<(), Error> {
+    if carried.is_empty() {
+        return Ok(());
+    }
+    let released: Vec<(Uuid,)> = sqlx::query_as(
+        "update endpoints e set released_at = $3
+         from unnest($1::uuid[], $2::bigint[]) as c (service_id, generation)
+         where e.service_id = c.service_id and e.released_at is null
+           and e.deleted_generation <= c.generation
+         returning e.id",
+    )
+    .bind(carried.iter().map(|(service, _)| service.uuid()).collect::<Vec<_>>())
+    .bind(carried.iter().map(|(_, generation)| *generation).collect::<Vec<_>>())
+    .bind(sql(now))
+    .fetch_all(&mut **tx)
+    .await?;
+    if !released.is_empty() {
+        free(tx, &released.into_iter().map(|(id,)| id).collect::<Vec<_>>()).await?;
+    }
+    Ok(())
+}
+
+/// Gives back every port of a service that is verified to be gone.
+pub(crate) async fn release_all(
+    tx: &mut Tx,
+    service: ServiceId,
+    now: Timestamp,
+) -> Result<(), Error> {
+    let released: Vec<(Uuid,)> = sqlx::query_as(
+        "update endpoints set released_at = $2, deleted_at = coalesce(deleted_at, $2)
+         where service_id = $1 and released_at is null returning id",
+    )
+    .bind(service.uuid())
+    .bind(sql(now))
+    .fetch_all(&mut **tx)
+    .await?;
+    free(tx, &released.into_iter().map(|(id,)| id).collect::<Vec<_>>()).await
+}
+
+async fn free(tx: &mut Tx, endpoints: &[Uuid]) -> Result<(), Error> {
+    sqlx::query("update endpoint_ports set endpoint_id = null where endpoint_id = any($1)")
+        .bind(endpoints)
+        .execute(&mut **tx)
+        .await?;
+    Ok(())
+}

@@ -1,0 +1,142 @@
+//! Secrets: reading what may be read of them, their sealed values for the driver, and the orgs' keys.
+
+use sqlx::Row;
+use sqlx::postgres::PgRow;
+use trueup_model::id::{OrgId, ServiceId};
+use trueup_model::secret::{Place, Sealed, SealedSecret, Secret, WrappedKey};
+use trueup_model::variable::Scope;
+use trueup_rules::envelope::{EnvelopeError, Keyring};
+use uuid::Uuid;
+
+use crate::mint::entropy;
+use crate::pool::Tx;
+use crate::row::read;
+use crate::setup::Setup;
+use crate::variable::{find_scope, owner};
+use crate::{App, Error};
+
+impl App {
+    /// What is set for a project, or for one of its services, in name order and never with values;
+    /// nothing if there is no such project or service.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn list_secrets(
+        &self,
+        org: OrgId,
+        project: &str,
+        service: Option<&str>,
+    ) -> Result<Option<Vec<Secret>>, Error> {
+        let mut tx = self.begin(org).await?;
+        let Some(scope) = find_scope(&mut tx, project, service).await? else {
+            return Ok(None);
+        };
+        let rows = sqlx::query(
+            "select name, version, set_by, set_at from secrets
+             where project_id = $1 and service_id is not distinct from $2 and sealed is not null
+             order by name",
+        )
+        .bind(scope.project.uuid())
+        .bind(scope.service.map(ServiceId::uuid))
+        .fetch_all(&mut *tx)
+        .await?;
+        rows.iter().map(secret).collect::<Result<_, _>>().map(Some)
+    }
+}
+
+impl Setup {
+    /// Seals every org's data key with the newest key of the install. Answers how many were sealed
+    /// anew, and the orgs whose key does not open.
+    ///
+    /// One org at a time, and each row says which key sealed it: a crash in the middle leaves every
+    /// key readable, and the next start goes on.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn rewrap_org_keys(
+        &self,
+        keys: &Keyring,
+    ) -> Result<(u64, Vec<(OrgId, EnvelopeError)>), Error> {
+        let newest = i32::try_from(keys.newest()).unwrap_or(i32::MAX);
+        let rows = sqlx::query(
+            "select org_id, key, nonce as key_nonce, sealed as key_sealed from org_keys
+             where key <> $1 order by org_id",
+        )
+        .bind(newest)
+        .fetch_all(self.pool())
+        .await?;
+        let (mut sealed_anew, mut locked) = (0, Vec::new());
+        for row in &rows {
+            let org = OrgId::from_uuid(row.try_get("org_id")?);
+            let old = wrapped(row)?;
+            match keys.rewrap(org, &old, entropy()) {
+                Ok(new) => {
+                    let done = sqlx::query(
+                        "update org_keys set key = $3, nonce = $4, sealed = $5
+                         where org_id = $1 and sealed = $2",
+                    )
+                    .bind(org.uuid())
+                    .bind(&old.sealed.bytes)
+                    .bind(i32::try_from(new.key).unwrap_or(i32::MAX))
+                    .bind(new.sealed.nonce.as_slice())
+                    .bind(&new.sealed.bytes)
+                    .execute(self.pool())
+                    .await?;
+                    sealed_anew += done.rows_affected();
+                }
+                Err(why) => locked.push((org, why)),
+            }
+        }
+        Ok((sealed_anew, locked))
+    }
+}
+
+pub(crate) fn secret(row: &PgRow) -> Result<Secret, Error> {
+    Ok(Secret {
+        name: read("secret name", row.try_get("name")?)?,
+        version: row.try_get("version")?,
+        set_by: row.try_get("set_by")?,
+        set_at: row.try_get::<jiff_sqlx::Timestamp, _>("set_at")?.to_jiff(),
+    })
+}
+
+/// The sealed secrets of these projects and of their services.
+pub(crate) async fn sealed(tx: &mut Tx, projects: &[Uuid]) -> Result<Vec<SealedSecret>, Error> {
+    let rows = sqlx::query(
+        "select s.org_id, s.project_id, s.service_id, s.name, s.version, s.nonce, s.sealed,
+                k.key, k.nonce as key_nonce, k.sealed as key_sealed
+         from secrets s left join org_keys k on k.org_id = s.org_id
+         where s.project_id = any($1) and s.sealed is not null",
+    )
+    .bind(projects)
+    .fetch_all(&mut **tx)
+    .await?;
+    rows.iter()
+        .map(|row| {
+            let (project, service) = owner(row)?;
+            let scope = Scope { org: OrgId::from_uuid(row.try_get("org_id")?), project, service };
+            Ok(SealedSecret {
+                place: Place {
+                    scope,
+                    name: read("secret name", row.try_get("name")?)?,
+                    version: row.try_get("version")?,
+                },
+                sealed: Sealed { nonce: nonce(row, "nonce")?, bytes: row.try_get("sealed")? },
+                org_key: row.try_get::<Option<i32>, _>("key")?.map(|_| wrapped(row)).transpose()?,
+            })
+        })
+        .collect()
+}
+
+/// An org's data key, from the columns `key`, `key_nonce` and `key_sealed`.
+pub(crate) fn wrapped(row: &PgRow) -> Result<WrappedKey, Error> {
+    Ok(WrappedKey {
+        key: u32::try_from(row.try_get::<i32, _>("key")?).unwrap_or(0),
+        sealed: Sealed { nonce: nonce(row, "key_nonce")?, bytes: row.try_get("key_sealed")? },
+    })
+}
+
+fn nonce(row: &PgRow, column: &str) -> Result<[u8; 12], Error> {
+    let bytes: Vec<u8> = row.try_get(column)?;
+    bytes.as_slice().try_into().map_err(|source| Error::corrupt("nonce", source))
+}

@@ -1,0 +1,338 @@
+//! Setting variables and secrets: an accepted change of everybody who reads them, all or nothing.
+
+use serde_json::{Map, json};
+use trueup_model::event::Fact;
+use trueup_model::order::{Body, Order, SecretValue, Unit};
+use trueup_model::secret::Secret;
+use trueup_model::variable::{Variable, VariableName};
+use trueup_rules::admit::{Ask, Refused};
+use trueup_rules::envelope::{Keyring, Sealer};
+use trueup_rules::variable::{MOST_ENTRIES, MOST_VALUE};
+use trueup_store::door::{Accepted, EntryAsk, Refusal, SecretAsk};
+
+use crate::stage::{PROJECT, Stage, at, gone, web};
+
+pub(crate) fn sealer() -> Sealer {
+    Keyring::new(&[7; 32]).sealer()
+}
+
+impl Stage {
+    pub(crate) async fn set_variable(
+        &self,
+        service: Option<&str>,
+        name: &str,
+        value: &str,
+    ) -> Result<Accepted<Variable>, Refusal> {
+        let name: VariableName = name.parse().unwrap();
+        let wanted = EntryAsk { project: PROJECT, service, name: &name };
+        self.db.app.set_variable(self.db.org, &wanted, value, &self.asker(), at(3)).await
+    }
+
+    pub(crate) async fn set_secret(
+        &self,
+        service: Option<&str>,
+        name: &str,
+        value: &str,
+    ) -> Result<Accepted<Secret>, Refusal> {
+        let name: VariableName = name.parse().unwrap();
+        let entry = EntryAsk { project: PROJECT, service, name: &name };
+        let value = SecretValue::new(value.to_owned());
+        let wanted = SecretAsk { entry, value: &value, sealer: &sealer() };
+        self.db.app.set_secret(self.db.org, &wanted, &self.asker(), at(3)).await
+    }
+
+    async fn delete_variable(&self, service: Option<&str>, name: &str) -> Result<(), Refusal> {
+        let name: VariableName = name.parse().unwrap();
+        let wanted = EntryAsk { project: PROJECT, service, name: &name };
+        self.db.app.delete_variable(self.db.org, &wanted, &self.asker(), at(3)).await
+    }
+
+    pub(crate) async fn delete_secret(
+        &self,
+        service: Option<&str>,
+        name: &str,
+    ) -> Result<(), Refusal> {
+        let name: VariableName = name.parse().unwrap();
+        let wanted = EntryAsk { project: PROJECT, service, name: &name };
+        self.db.app.delete_secret(self.db.org, &wanted, &self.asker(), at(3)).await
+    }
+
+    /// The generations of the living services, by name.
+    async fn generations(&self) -> Vec<String> {
+        self.all("select name || ' ' || generation from services order by name").await
+    }
+
+    /// What the driver is given for a service.
+    pub(crate) async fn order_of(&self, service: &str) -> Order {
+        let row = self.find(service).await.unwrap();
+        let lease = self.lease().await;
+        self.db.worker.wake_all(self.db.cluster, at(4)).await.unwrap();
+        let orders = self.db.worker.claim_orders(lease, 100, at(4)).await.unwrap();
+        let unit = Unit::Service(row.service.id);
+        orders.into_iter().map(|(_, order)| order).find(|order| order.unit == unit).unwrap()
+    }
+}
+
+fn fields(refusal: Refusal) -> Vec<String> {
+    match refusal {
+        Refusal::Refused(Refused::Invalid(breaches)) => {
+            breaches.into_iter().map(|breach| breach.field).collect()
+        }
+        other => panic!("a breach was expected, not {other:?}"),
+    }
+}
+
+fn minecraft() -> Ask {
+    Ask { template: "minecraft@1".parse().unwrap(), plan: None, parameters: Map::new() }
+}
+
+#[tokio::test]
+async fn setting_for_a_service_is_one_accepted_change() {
+    let stage = Stage::new().await;
+    let row = stage.declare("web", "nginx:1").await.row;
+    stage.declare("other", "nginx:1").await;
+    let before = stage.rows().await;
+    let set = stage.set_variable(Some("web"), "GREETING", "hello").await.unwrap();
+    assert!(set.changed);
+    assert_eq!((set.row.version, set.row.set_by.as_str()), (1, "owner"));
+    let grown: Vec<(String, i64)> =
+        [("event_queue", 2), ("events", 2), ("releases", 1), ("variables", 1)]
+            .map(|(table, count)| (table.to_owned(), count))
+            .to_vec();
+    assert_eq!(stage.grown(&before).await, grown);
+    assert_eq!(stage.generations().await, ["other 1", "web 2"]);
+    let id = row.service.id.uuid();
+    assert_eq!(stage.events_of(id).await, ["ServiceQueued", "ServiceQueued", "VariableSet"]);
+    let body: serde_json::Value =
+        stage.one("select body from events where type = 'VariableSet'").await;
+    let fact: Fact = serde_json::from_value(body).unwrap();
+    let (name, principal) = ("GREETING".to_owned(), "owner".to_owned());
+    assert_eq!(fact, Fact::VariableSet { name, version: 1, principal });
+
+    // Run twice: the same again is no change.
+    let before = stage.rows().await;
+    let again = stage.set_variable(Some("web"), "GREETING", "hello").await.unwrap();
+    assert!(!again.changed);
+    assert_eq!(again.row, set.row);
+    assert_eq!(stage.grown(&before).await, []);
+    assert_eq!(stage.generations().await, ["other 1", "web 2"]);
+}
+
+#[tokio::test]
+async fn setting_for_a_project_reaches_exactly_those_who_read_something_else() {
+    let stage = Stage::new().await;
+    for service in ["a", "b", "c", "d", "gone"] {
+        stage.declare(service, "nginx:1").await;
+    }
+    let shadow = Ask {
+        parameters: Map::from_iter([
+            ("image".to_owned(), json!("nginx:1")),
+            ("variables".to_owned(), json!({"COLOUR": "of the manifest"})),
+        ]),
+        ..web("nginx:1")
+    };
+    stage.ask("b", &shadow, None, 2).await.unwrap();
+    stage.set_variable(Some("c"), "COLOUR", "of the service").await.unwrap();
+    stage.delete("gone").await.unwrap();
+    assert_eq!(stage.generations().await, ["a 1", "b 2", "c 2", "d 1", "gone 2"]);
+
+    stage.set_secret(None, "COLOUR", "of the project").await.unwrap();
+    assert_eq!(stage.generations().await, ["a 2", "b 2", "c 2", "d 2", "gone 2"]);
+    let releases: i64 = stage.one("select count(*) from releases where generation = 2").await;
+    assert_eq!(releases, 5, "each new generation has its release");
+    stage.delete_secret(None, "COLOUR").await.unwrap();
+    assert_eq!(stage.generations().await, ["a 3", "b 2", "c 2", "d 3", "gone 2"]);
+    let kinds: Vec<String> = stage
+        .all(
+            "select e.type || ' ' || e.unit_kind from events e
+             join event_queue q on q.event_id = e.id where e.type like 'Secret%' order by q.seq",
+        )
+        .await;
+    assert_eq!(kinds, ["SecretSet project", "SecretDeleted project"]);
+}
+
+#[tokio::test]
+async fn versions_go_on_after_a_name_was_taken_away() {
+    let stage = Stage::new().await;
+    for (value, version) in [("one", 1), ("two", 2)] {
+        assert_eq!(stage.set_variable(None, "A", value).await.unwrap().row.version, version);
+        assert_eq!(stage.set_secret(None, "B", value).await.unwrap().row.version, version);
+    }
+    stage.delete_variable(None, "A").await.unwrap();
+    stage.delete_secret(None, "B").await.unwrap();
+    let app = &stage.db.app;
+    assert_eq!(app.list_variables(stage.db.org, PROJECT, None).await.unwrap(), Some(vec![]));
+    assert_eq!(app.list_secrets(stage.db.org, PROJECT, None).await.unwrap(), Some(vec![]));
+    let left: i64 = stage.one("select count(sealed) + count(nonce) from secrets").await;
+    assert_eq!(left, 0, "nothing of the value is left");
+    for again in [stage.delete_variable(None, "A").await, stage.delete_secret(None, "B").await] {
+        assert!(matches!(again, Err(Refusal::NotFound(_))), "{again:?}");
+    }
+    assert_eq!(stage.set_variable(None, "A", "two").await.unwrap().row.version, 4);
+    assert_eq!(stage.set_secret(None, "B", "two").await.unwrap().row.version, 4);
+}
+
+#[tokio::test]
+async fn what_may_not_be_set_records_nothing() {
+    let stage = Stage::new().await;
+    stage.declare("web", "nginx:1").await;
+    stage.ask("game", &minecraft(), None, 1).await.unwrap();
+    stage.set_variable(None, "PLAIN", "a").await.unwrap();
+    stage.set_secret(None, "HIDDEN", "a").await.unwrap();
+    let before = stage.rows().await;
+
+    for scope in [None, Some("game")] {
+        let refused = stage.set_variable(scope, "RCON_PASSWORD", "canary").await.unwrap_err();
+        assert!(!format!("{refused:?}").contains("canary"));
+        assert_eq!(fields(refused), ["name"], "the template generates it");
+        let refused = stage.set_secret(scope, "RCON_PASSWORD", "canary").await.unwrap_err();
+        assert!(!format!("{refused:?}").contains("canary"));
+        assert_eq!(fields(refused), ["name"]);
+    }
+    let refused = stage.set_secret(None, "PLAIN", "b").await.unwrap_err();
+    assert_eq!(fields(refused), ["name"], "it is a variable");
+    let refused = stage.set_variable(None, "HIDDEN", "b").await.unwrap_err();
+    assert_eq!(fields(refused), ["name"], "it is a secret");
+    for bad in ["a\0b".to_owned(), "x".repeat(MOST_VALUE + 1)] {
+        assert_eq!(fields(stage.set_variable(None, "A", &bad).await.unwrap_err()), ["value"]);
+        assert_eq!(fields(stage.set_secret(None, "A", &bad).await.unwrap_err()), ["value"]);
+    }
+    let nowhere = stage.set_variable(Some("nothing"), "A", "b").await;
+    assert!(matches!(nowhere, Err(Refusal::NotFound("service"))));
+    assert_eq!(stage.grown(&before).await, []);
+    assert_eq!(stage.generations().await, ["game 3", "web 3"]);
+
+    stage.delete("web").await.unwrap();
+    let late = stage.set_variable(Some("web"), "A", "b").await;
+    assert!(matches!(late, Err(Refusal::Refused(Refused::BeingDeleted))));
+}
+
+#[tokio::test]
+async fn there_is_an_end_to_names_and_to_how_much_they_hold() {
+    let stage = Stage::new().await;
+    for number in 0..MOST_ENTRIES {
+        stage.set_variable(None, &format!("V{number}"), "").await.unwrap();
+    }
+    let refused = stage.set_variable(None, "ONE_MORE", "").await.unwrap_err();
+    assert_eq!(fields(refused), ["name"]);
+    stage.set_variable(None, "V0", "changed").await.unwrap();
+
+    stage.declare("web", "nginx:1").await;
+    let large = "x".repeat(MOST_VALUE);
+    for number in 0..31 {
+        stage.set_variable(Some("web"), &format!("W{number}"), &large).await.unwrap();
+    }
+    let before = stage.rows().await;
+    let refused = stage.set_variable(Some("web"), "W32", &large).await.unwrap_err();
+    assert_eq!(fields(refused), ["value"]);
+    assert_eq!(stage.grown(&before).await, []);
+}
+
+/// Failed before: whichever statement breaks, nothing of the change is there, and it can be asked anew.
+#[tokio::test]
+async fn a_change_that_breaks_anywhere_leaves_nothing() {
+    let stage = Stage::new().await;
+    stage.declare("a", "nginx:1").await;
+    stage.declare("b", "nginx:1").await;
+    stage.set_secret(None, "FIRST", "makes the org's key").await.unwrap();
+    run(
+        &stage,
+        "create function broken() returns trigger language plpgsql
+         as $$ begin raise exception 'broken'; end $$",
+    )
+    .await;
+    let before = (stage.rows().await, stage.generations().await);
+    for table in ["variables", "secrets", "releases", "events", "event_queue", "wakes"] {
+        // At the end of the transaction, where it can still fail as a whole.
+        run(
+            &stage,
+            &format!(
+                "create constraint trigger broken after insert or update on {table}
+                 deferrable initially deferred for each row execute function broken()"
+            ),
+        )
+        .await;
+        if table != "secrets" {
+            let refused = stage.set_variable(None, "A", "b").await;
+            assert!(matches!(refused, Err(Refusal::Store(_))), "{table}: {refused:?}");
+        }
+        if table != "variables" {
+            let refused = stage.set_secret(None, "B", "canary").await;
+            assert!(matches!(refused, Err(Refusal::Store(_))), "{table}: {refused:?}");
+            assert!(!format!("{refused:?}").contains("canary"));
+        }
+        run(&stage, &format!("drop trigger broken on {table}")).await;
+        let after = (stage.rows().await, stage.generations().await);
+        assert_eq!(after, before, "{table}");
+    }
+    assert_eq!(stage.set_variable(None, "A", "b").await.unwrap().row.version, 1);
+    assert_eq!(stage.set_secret(None, "B", "b").await.unwrap().row.version, 1);
+}
+
+async fn run(stage: &Stage, statement: &str) {
+    let statement = sqlx::AssertSqlSafe(statement.to_owned());
+    sqlx::raw_sql(statement).execute(&stage.owner).await.unwrap();
+}
+
+#[tokio::test]
+async fn changes_of_a_project_and_of_its_services_at_once_all_happen() {
+    let stage = Stage::new().await;
+    for service in ["a", "b", "c"] {
+        stage.declare(service, "nginx:1").await;
+    }
+    let mut all = Vec::new();
+    for round in 0..6 {
+        for service in [None, Some("a"), Some("b"), Some("c")] {
+            let stage = &stage;
+            all.push(async move {
+                let name = format!("N{round}");
+                stage.set_variable(service, &name, "x").await.map(|set| set.changed)
+            });
+        }
+    }
+    for done in futures::future::join_all(all).await {
+        assert!(done.unwrap());
+    }
+    let count: i64 = stage.one("select count(*) from variables").await;
+    assert_eq!(count, 24);
+    let newest: Vec<i64> =
+        stage.all("select max(generation) from releases group by service_id order by 1").await;
+    let generations: Vec<i64> = stage.all("select generation from services order by 1").await;
+    assert_eq!(newest, generations, "each generation has one release, and none is lost");
+}
+
+#[tokio::test]
+async fn a_service_declared_while_a_project_changes_reads_the_change() {
+    let stage = Stage::new().await;
+    for round in 0..8 {
+        let (service, name) = (format!("web-{round}"), format!("N{round}"));
+        let declared = stage.declare(&service, "nginx:1");
+        let set = stage.set_variable(None, &name, "x");
+        let (_, set) = tokio::join!(declared, set);
+        set.unwrap();
+        // Whoever came first: either the service was reached, or its first order reads it.
+        let order = stage.order_of(&service).await;
+        let Body::Service(body) = &order.body else { panic!("a service") };
+        assert_eq!(body.spec.variables[&name], "x");
+        let generation = stage.find(&service).await.unwrap().service.generation;
+        assert_eq!(order.generation, generation);
+    }
+}
+
+#[tokio::test]
+async fn what_was_set_for_a_service_goes_when_it_is_verified_to_be_gone() {
+    let stage = Stage::new().await;
+    stage.declare("web", "nginx:1").await;
+    stage.set_variable(Some("web"), "A", "b").await.unwrap();
+    stage.set_secret(Some("web"), "B", "b").await.unwrap();
+    stage.set_secret(None, "SHARED", "b").await.unwrap();
+    let row = stage.delete("web").await.unwrap().row;
+    let counts = "select (select count(*) from variables) + (select count(*) from secrets)";
+    assert_eq!(stage.one::<i64>(counts).await, 3, "asking for it takes nothing away yet");
+    let lease = stage.lease().await;
+    let report = gone(&row, row.service.generation);
+    stage.db.worker.settle(lease, &[report], at(6)).await.unwrap();
+    let left: Vec<String> = stage.all("select name from secrets").await;
+    assert_eq!(left, ["SHARED"]);
+    assert_eq!(stage.one::<i64>(counts).await, 1);
+}

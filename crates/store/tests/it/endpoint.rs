@@ -1,0 +1,157 @@
+//! Ports of a pool: each has one holder, and none gets a new one before the last is seen to be gone.
+
+use std::collections::BTreeSet;
+
+use serde_json::Map;
+use trueup_model::OrgId;
+use trueup_model::endpoint::{Endpoint, EndpointState};
+use trueup_model::order::Body;
+use trueup_model::spec::Protocol;
+use trueup_rules::admit::{Ask, Refused};
+use trueup_store::door::{Accepted, EndpointAsk, EndpointTarget, Refusal};
+use trueup_testkit::test_db::{ENDPOINT_PORTS, name};
+
+use crate::stage::{PROJECT, Stage, at, converged, gone};
+
+impl Stage {
+    pub(crate) async fn open(
+        &self,
+        org: OrgId,
+        service: &str,
+        endpoint: &str,
+    ) -> Result<Accepted<Endpoint>, Refusal> {
+        let name = name(endpoint);
+        let wanted = EndpointAsk { project: PROJECT, service, name: &name };
+        let target = EndpointTarget { port: "http", protocol: None };
+        self.db.app.open_endpoint(org, &wanted, &target, &self.asker(), at(3)).await
+    }
+
+    async fn close(&self, service: &str, endpoint: &str) -> Result<(), Refusal> {
+        let name = name(endpoint);
+        let wanted = EndpointAsk { project: PROJECT, service, name: &name };
+        self.db.app.close_endpoint(self.db.org, &wanted, &self.asker(), at(4)).await
+    }
+
+    async fn endpoints(&self) -> Vec<(String, u16, EndpointState)> {
+        let listed = self.db.app.list_endpoints(self.db.org, PROJECT).await.unwrap().unwrap();
+        listed.into_iter().map(|one| (one.name.to_string(), one.node_port, one.state)).collect()
+    }
+}
+
+#[tokio::test]
+async fn an_endpoint_takes_the_lowest_free_port_and_is_an_accepted_change() {
+    let stage = Stage::new().await;
+    let row = stage.declare("web", "nginx:1").await.row;
+    let before = stage.rows().await;
+    let open = stage.open(stage.db.org, "web", "one").await.unwrap();
+    assert!(open.changed);
+    assert_eq!((open.row.node_port, open.row.protocol), (*ENDPOINT_PORTS.start(), Protocol::Tcp));
+    let grown: Vec<(String, i64)> =
+        [("endpoints", 1), ("event_queue", 2), ("events", 2), ("releases", 1)]
+            .map(|(table, count)| (table.to_owned(), count))
+            .to_vec();
+    assert_eq!(stage.grown(&before).await, grown);
+    let again = stage.open(stage.db.org, "web", "one").await.unwrap();
+    assert_eq!((again.changed, &again.row), (false, &open.row), "run twice");
+    assert_eq!(stage.open(stage.db.org, "web", "two").await.unwrap().row.node_port, 30_001);
+    assert_eq!(stage.find("web").await.unwrap().service.generation, 3);
+    let kinds = stage.events_of(row.service.id.uuid()).await;
+    assert_eq!(kinds.iter().filter(|kind| *kind == "EndpointOpened").count(), 2);
+
+    let order = stage.order_of("web").await;
+    let Body::Service(body) = &order.body else { panic!("a service") };
+    let ports: Vec<u16> = body.endpoints.iter().map(|open| open.node_port).collect();
+    assert_eq!(ports, [30_000, 30_001]);
+    let keys = order.recorded.keys().filter(|key| key.name.contains("-ep")).count();
+    assert_eq!(keys, 4, "both objects of both are recorded");
+}
+
+#[tokio::test]
+async fn many_at_once_get_a_port_each_and_then_there_is_none() {
+    let stage = Stage::new().await;
+    let theirs = stage.db.setup.ensure_org("other", at(0)).await.unwrap();
+    stage.project(theirs).await;
+    stage.declare("web", "nginx:1").await;
+    let wanted: Vec<String> = (0..10).map(|number| format!("e{number}")).collect();
+    let asks = wanted.iter().map(|name| stage.open(stage.db.org, "web", name));
+    let (mut taken, mut refused) = (BTreeSet::new(), 0);
+    for answer in futures::future::join_all(asks).await {
+        match answer {
+            Ok(open) => assert!(taken.insert(open.row.node_port), "a port was given out twice"),
+            Err(Refusal::Refused(Refused::Invalid(_))) => refused += 1,
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(taken, ENDPOINT_PORTS.collect());
+    assert_eq!(refused, 2);
+    let held: i64 =
+        stage.one("select count(*) from endpoint_ports where endpoint_id is null").await;
+    assert_eq!(held, 0, "and those who got none hold none");
+}
+
+#[tokio::test]
+async fn a_port_is_kept_until_the_cluster_is_seen_without_it() {
+    let stage = Stage::new().await;
+    let row = stage.declare("web", "nginx:1").await.row;
+    stage.open(stage.db.org, "web", "one").await.unwrap();
+    let lease = stage.lease().await;
+    let settle = async |generation| {
+        let report = converged(&row, generation);
+        stage.db.worker.settle(lease, &[report], at(5)).await.unwrap();
+    };
+    settle(2).await;
+    stage.close("web", "one").await.unwrap();
+    assert!(matches!(stage.close("web", "one").await, Err(Refusal::NotFound("endpoint"))));
+    assert_eq!(stage.endpoints().await, [("one".to_owned(), 30_000, EndpointState::Closing)]);
+    // The same name again is another endpoint with another port.
+    assert_eq!(stage.open(stage.db.org, "web", "one").await.unwrap().row.node_port, 30_001);
+    // A report about the generation before proves nothing.
+    settle(2).await;
+    assert_eq!(stage.endpoints().await.len(), 2);
+    assert_eq!(stage.open(stage.db.org, "web", "two").await.unwrap().row.node_port, 30_002);
+    settle(3).await;
+    let left: Vec<u16> = stage.endpoints().await.into_iter().map(|(_, port, _)| port).collect();
+    assert_eq!(left, [30_001, 30_002]);
+    assert_eq!(stage.open(stage.db.org, "web", "three").await.unwrap().row.node_port, 30_000);
+}
+
+#[tokio::test]
+async fn the_ports_of_a_service_are_free_once_its_absence_is_verified() {
+    let stage = Stage::new().await;
+    stage.declare("web", "nginx:1").await;
+    stage.open(stage.db.org, "web", "one").await.unwrap();
+    let row = stage.delete("web").await.unwrap().row;
+    let late = stage.open(stage.db.org, &row.service.id.to_string(), "two").await;
+    assert!(matches!(late, Err(Refusal::Refused(Refused::BeingDeleted))));
+    stage.declare("other", "nginx:1").await;
+    assert_eq!(stage.open(stage.db.org, "other", "one").await.unwrap().row.node_port, 30_001);
+    let lease = stage.lease().await;
+    stage.db.worker.settle(lease, &[gone(&row, 3)], at(6)).await.unwrap();
+    assert_eq!(stage.open(stage.db.org, "other", "two").await.unwrap().row.node_port, 30_000);
+}
+
+#[tokio::test]
+async fn an_endpoint_leads_to_a_port_that_the_service_has() {
+    let stage = Stage::new().await;
+    let game = Ask { template: "minecraft@1".parse().unwrap(), plan: None, parameters: Map::new() };
+    stage.ask("game", &game, None, 1).await.unwrap();
+    let before = stage.rows().await;
+    let endpoint = name("one");
+    let wanted = EndpointAsk { project: PROJECT, service: "game", name: &endpoint };
+    let wrong = [("http", None, "port"), ("game", Some(Protocol::Udp), "protocol")];
+    for (port, protocol, field) in wrong {
+        let target = EndpointTarget { port, protocol };
+        let (app, org) = (&stage.db.app, stage.db.org);
+        let refused = app.open_endpoint(org, &wanted, &target, &stage.asker(), at(3)).await;
+        match refused {
+            Err(Refusal::Refused(Refused::Invalid(breaches))) => {
+                assert_eq!(breaches[0].field, field);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(stage.grown(&before).await, []);
+    let free: i64 =
+        stage.one("select count(*) from endpoint_ports where endpoint_id is null").await;
+    assert_eq!(free, 8, "a refused ask holds no port");
+}

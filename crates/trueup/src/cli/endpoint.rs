@@ -1,0 +1,121 @@
+//! `trueup endpoint`: ports of the cluster that lead to a service.
+
+use trueup_api::endpoint::{Endpoint, EndpointBody};
+
+use super::clock;
+use super::context::{Connection, Context};
+use super::failure::Exit;
+use super::human::age;
+use super::place::place;
+use super::style::Paint;
+use super::table::{Cell, Table};
+use super::target::resolve;
+
+/// Open and close ports of the cluster that lead to a service
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Open an endpoint, or lead it to another port of the service
+    Open {
+        /// What it is called
+        name: String,
+        /// The service: NAME, PROJECT/NAME or svc_…
+        #[arg(short, long, value_name = "NAME")]
+        service: String,
+        /// The port of the service, by name
+        #[arg(long, value_name = "NAME")]
+        port: String,
+    },
+    /// Close an endpoint
+    Close {
+        /// What it is called
+        name: String,
+        /// The service: NAME, PROJECT/NAME or svc_…
+        #[arg(short, long, value_name = "NAME")]
+        service: String,
+    },
+    /// List the endpoints of the project, or of one service
+    List {
+        /// Only of this service: NAME, PROJECT/NAME or svc_…
+        #[arg(short, long, value_name = "NAME")]
+        service: Option<String>,
+    },
+}
+
+pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    let connection = context.connect()?;
+    let client = &connection.client;
+    match args.command {
+        Command::Open { name, service, port } => {
+            let found = context.ask("the service", resolve(&service, context, &connection)).await?;
+            let body = EndpointBody { port, protocol: None };
+            let opening = client.endpoint_put(&found.project, &found.name, &name, &body);
+            let endpoint = context.ask("opening the endpoint", opening).await?;
+            if !context.output.print(context.terminal, &endpoint)? {
+                context.terminal.line(&format!(
+                    "endpoint/{} {}, port {} of cluster {}",
+                    endpoint.name, endpoint.state, endpoint.node_port, endpoint.cluster
+                ))?;
+            }
+            Ok(Exit::Ok)
+        }
+        Command::Close { name, service } => {
+            let found = context.ask("the service", resolve(&service, context, &connection)).await?;
+            let closing = client.endpoint_delete(&found.project, &found.name, &name);
+            context.ask("closing the endpoint", closing).await?;
+            context.terminal.line(&format!("endpoint/{name} closing"))?;
+            Ok(Exit::Ok)
+        }
+        Command::List { service } => list(service.as_deref(), context, &connection).await,
+    }
+}
+
+/// Also behind `trueup get endpoints`.
+pub(crate) async fn list(
+    service: Option<&str>,
+    context: &Context,
+    connection: &Connection,
+) -> anyhow::Result<Exit> {
+    let place = place(service, context, connection).await?;
+    let reading = connection.client.endpoint_list(&place.project);
+    let mut list = context.ask("reading the endpoints", reading).await?;
+    if let Some(service) = &place.service {
+        list.items.retain(|endpoint| endpoint.service == *service);
+    }
+    if context.output.print(context.terminal, &list)? {
+        return Ok(Exit::Ok);
+    }
+    if list.items.is_empty() {
+        let hint = "open one with `trueup endpoint open`";
+        context.terminal.note(&format!("no endpoints of {}; {hint}", place.words()))?;
+        return Ok(Exit::Ok);
+    }
+    let mut table =
+        Table::new(&["NAME", "SERVICE", "PORT", "PROTOCOL", "NODE PORT", "STATE", "AGE"]);
+    for endpoint in &list.items {
+        table.row(vec![
+            Cell::plain(&endpoint.name),
+            Cell::plain(&endpoint.service),
+            Cell::plain(&endpoint.port),
+            Cell::plain(&endpoint.protocol),
+            Cell::plain(&endpoint.node_port.to_string()),
+            state(endpoint),
+            Cell::plain(&age(clock::now(), endpoint.created_at)),
+        ]);
+    }
+    context.terminal.line(&table.render(context.terminal.style()))?;
+    Ok(Exit::Ok)
+}
+
+fn state(endpoint: &Endpoint) -> Cell {
+    let paint = match endpoint.state.as_str() {
+        "open" => Paint::Good,
+        _ => Paint::Busy,
+    };
+    Cell::new(paint, &endpoint.state)
+}

@@ -1,0 +1,55 @@
+//! `trueup get volumes`: the disks of a project's services.
+
+use trueup_api::volume::Volume;
+
+use super::clock;
+use super::context::{Connection, Context};
+use super::failure::Exit;
+use super::human::age;
+use super::place::place;
+use super::style::Paint;
+use super::table::{Cell, Table};
+
+/// Lists them; with a name, those of one service.
+pub(crate) async fn list(
+    service: Option<&str>,
+    context: &Context,
+    connection: &Connection,
+) -> anyhow::Result<Exit> {
+    let place = place(service, context, connection).await?;
+    let reading = connection.client.volume_list(&place.project);
+    let mut list = context.ask("reading the volumes", reading).await?;
+    if let Some(service) = &place.service {
+        list.items.retain(|volume| volume.service == *service);
+    }
+    if context.output.print(context.terminal, &list)? {
+        return Ok(Exit::Ok);
+    }
+    if list.items.is_empty() {
+        let hint = "templates such as minecraft bring them";
+        context.terminal.note(&format!("no volumes of {}; {hint}", place.words()))?;
+        return Ok(Exit::Ok);
+    }
+    let mut table = Table::new(&["NAME", "SERVICE", "SIZE", "DISK", "SEEN"]);
+    for volume in &list.items {
+        let size = volume.size_gib.map_or_else(|| "-".to_owned(), |size| format!("{size} GiB"));
+        let seen = volume.observed_at.map(|at| format!("{} ago", age(clock::now(), at)));
+        table.row(vec![
+            Cell::plain(&volume.name),
+            Cell::plain(&volume.service),
+            Cell::plain(&size),
+            disk(volume),
+            Cell::plain(seen.as_deref().unwrap_or("never")),
+        ]);
+    }
+    context.terminal.line(&table.render(context.terminal.style()))?;
+    Ok(Exit::Ok)
+}
+
+fn disk(volume: &Volume) -> Cell {
+    match volume.bound {
+        Some(true) => Cell::new(Paint::Good, "bound"),
+        Some(false) => Cell::new(Paint::Busy, "pending"),
+        None => Cell::new(Paint::Faint, "unknown"),
+    }
+}
