@@ -78,13 +78,6 @@ pub fn endpoint(object_name: &str, id: EndpointId) -> String {
     format!("{object_name}-{ENDPOINT}{}", id.tail(TAIL))
 }
 
-/// Whether an endpoint's objects of this service could be called so.
-#[must_use]
-pub fn is_endpoint(object_name: &str, name: &str) -> bool {
-    let rest = name.strip_prefix(object_name).and_then(|rest| rest.strip_prefix('-'));
-    rest.and_then(|rest| rest.strip_prefix(ENDPOINT)).is_some_and(|tail| tail.len() == TAIL)
-}
-
 const ENDPOINT: &str = "ep";
 
 /// The claim of a StatefulSet's n-th pod: the name its controller looks for.

@@ -131,12 +131,6 @@ pub fn keys(order: &Order) -> BTreeSet<ResourceKey> {
     }
 }
 
-/// Whether this order once wanted what stands at this key and does not want it any more.
-#[must_use]
-pub fn is_unwanted(order: &Order, body: &ServiceBody, key: &ResourceKey) -> bool {
-    endpoint::is_endpoint(body, key) && !endpoint::keys(order, body).contains(key)
-}
-
 /// Metadata with the labels and the proof that every object of ours carries.
 fn metadata(order: &Order, key: &ResourceKey, proof: String) -> ObjectMeta {
     let mut labels = BTreeMap::from([

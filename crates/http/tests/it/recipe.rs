@@ -110,8 +110,9 @@ pub(crate) const RECIPES: &[Recipe] = &[
     reads("org_get").orgless(),
 ];
 
-/// Operations whose path names what is the same for every org, and no secret to anybody.
-pub(crate) const PUBLIC: [&str; 2] = ["template_versions", "template_get"];
+/// Operations about what is the same for every org, and no secret to anybody.
+pub(crate) const PUBLIC: [&str; 4] =
+    ["template_versions", "template_get", "cluster_list", "cluster_get"];
 
 fn template() -> Value {
     json!({"name": "bot", "version": 1, "summary": "A chat bot.", "spec": {
@@ -189,7 +190,12 @@ async fn things(front: &Front) -> Vec<Thing> {
     ]
     .into_iter()
     .map(|(placeholder, name, id)| {
-        let no_id = format!("{}_{NO_ID}", id.split('_').next().unwrap());
+        // What has no ids is asked for by a name that fits and that nothing has.
+        let no_id = match id.split_once('_') {
+            Some((prefix, _)) => format!("{prefix}_{NO_ID}"),
+            None if id == id.to_uppercase() => NO_NAME.to_uppercase(),
+            None => NO_NAME.to_owned(),
+        };
         Thing { placeholder, name: name.to_owned(), id, no_id }
     })
     .collect()

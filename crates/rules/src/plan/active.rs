@@ -61,48 +61,21 @@ pub(super) fn service(
     if let Some(plan) = write_stage(order, observed, proofs, &[fixed(observed, workload)]) {
         return plan;
     }
-    remove_unwanted(order, body, observed, proofs)
-        .unwrap_or_else(|| release_old_anchors(order, body, observed, proofs, ordinal))
+    release_old_anchors(order, body, observed, proofs, ordinal)
 }
 
-/// Takes away what the order does not want any more.
-fn remove_unwanted(
-    order: &Order,
-    body: &ServiceBody,
-    observed: &Observed,
-    proofs: &ProofKey,
-) -> Option<Plan> {
-    let left: Vec<(&ResourceKey, &Value)> = observed
-        .objects
-        .iter()
-        .filter(|(key, _)| render::is_unwanted(order, body, key))
-        .filter(|(key, seen)| ownership(order, key, seen, proofs) == Ownership::Ours)
-        .map(|(key, seen)| (key, &**seen))
-        .collect();
-    let deletes: Vec<Action> = left
-        .iter()
-        .filter(|(_, seen)| !terminating(seen))
-        .map(|(key, seen)| {
-            let (uid, version) = incarnation(seen);
-            Action::Delete { key: (*key).clone(), uid, version }
-        })
-        .collect();
-    match left.first() {
-        _ if !deletes.is_empty() => Some(Plan::act(deletes)),
-        Some((key, _)) => Some(Plan::wait(format!("{key} to be gone"))),
-        None => None,
-    }
-}
-
-/// Takes away workloads and addresses that a former generation had and this one has not: the Job of
-/// another ask, or what a template was before its next version. Data and variables stay.
+/// Takes away workloads, addresses and openings that a former generation had and this one has not:
+/// the Job of another ask, an endpoint that was closed, or what a template was before its next
+/// version. Data and variables stay.
 fn remove_former(order: &Order, observed: &Observed, proofs: &ProofKey) -> Option<Plan> {
     let wanted = render::keys(order);
     let former: Vec<(&ResourceKey, &Value)> = observed
         .objects
         .iter()
         .map(|(key, object)| (key, &**object))
-        .filter(|(key, _)| key.kind.is_workload() || key.kind == Kind::Service)
+        .filter(|(key, _)| {
+            key.kind.is_workload() || matches!(key.kind, Kind::Service | Kind::NetworkPolicy)
+        })
         .filter(|(key, _)| !wanted.contains(*key))
         .filter(|(key, object)| ownership(order, key, object, proofs) == Ownership::Ours)
         .collect();

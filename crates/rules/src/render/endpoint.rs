@@ -30,11 +30,6 @@ pub(super) fn keys(order: &Order, body: &ServiceBody) -> BTreeSet<ResourceKey> {
         .collect()
 }
 
-/// Whether this is the key of some endpoint of the service, wanted or not.
-pub(super) fn is_endpoint(body: &ServiceBody, key: &ResourceKey) -> bool {
-    KINDS.contains(&key.kind) && names::is_endpoint(&body.object_name, &key.name)
-}
-
 pub(super) fn objects(
     order: &Order,
     body: &ServiceBody,

@@ -60,7 +60,7 @@ async fn a_cluster_that_comes_later_finds_everything_declared() {
     assert!(accepted.changed, "202: it is promised, though nobody can do it now");
     eventually("every service to say why it waits", SOON, || async {
         let services = client.service_list(&ServiceQuery::default()).await.unwrap().items;
-        assert_eq!(services.len(), 4);
+        assert_eq!(services.len(), 9, "the demo's eight and one more");
         let said = services.iter().all(|service| {
             let status = &service.status;
             assert_eq!(status.health, "unknown", "nothing is red that is not broken: {service:#?}");

@@ -15,7 +15,7 @@ async fn a_bad_manifest_is_told_by_file_document_field_and_fix() {
             "kind: Servce\nname: a\n".to_owned(),
             ["document 1", "`Servce`", "did you mean `Service`"],
         ),
-        ("kind: Pod\nname: a\n".to_owned(), ["document 1", "`Pod`", "`Project` and `Service`"]),
+        ("kind: Pod\nname: a\n".to_owned(), ["document 1", "`Pod`", "`Project`, `Service`"]),
         (
             format!("{GOOD}parameters:\n  image: a:1\n  replicas: many\n"),
             ["document 1", "parameters.replicas", "must be a whole number"],
