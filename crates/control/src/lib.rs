@@ -3,16 +3,18 @@
 //!
 //! `tenure` holds a cluster's lease and runs its loops while it lasts: the `driver` turns wakes into
 //! orders, the executor (room `cluster`) makes them true, `settle` writes down what it reports.
-//! `sealer` puts events in order.
+//! `sealer` puts events in order; `sweep` forgets what is kept for a while only.
 
 mod driver;
 mod measured;
 mod metrics;
 mod sealer;
 mod settle;
+mod sweep;
 mod tenure;
 
 pub use measured::Measured;
 pub use metrics::Metrics;
 pub use sealer::Sealer;
+pub use sweep::Sweep;
 pub use tenure::Tenure;

@@ -9,10 +9,12 @@ use trueup_api::template::{Template, TemplateDeprecation, TemplateList, Template
 use trueup_model::principal::Permission;
 use trueup_model::template::{self as model, TemplateRef};
 use trueup_rules::admit::Breach;
+use trueup_store::door::Asker;
 
 use crate::address::Path;
 use crate::body::Body;
 use crate::caller::Scope;
+use crate::keyed::Keyed;
 use crate::problem::{Answer, Failure};
 use crate::project::{matches_path, name};
 use crate::{Door, view};
@@ -70,11 +72,13 @@ pub(crate) async fn template_get(
 pub(crate) async fn template_publish(
     State(door): State<Door>,
     Scope(caller): Scope,
-    Body(manifest): Body<TemplateManifest>,
+    Keyed { body: manifest, repeat }: Keyed<TemplateManifest>,
 ) -> Answer<Response> {
     caller.must(Permission::ManagePlatform)?;
     let template = read(manifest)?;
-    door.app.publish_template(&template, &caller.asker(), door.clock.now()).await?;
+    let asker = Asker { repeat, ..caller.asker() };
+    door.app.publish_template(&template, &asker, door.clock.now()).await?;
+    door.signals.event();
     let location = format!("/v1/templates/{}/versions/{}", template.name, template.version);
     let mut response =
         (StatusCode::CREATED, Json(view::template_detail(&template))).into_response();
@@ -105,6 +109,7 @@ pub(crate) async fn template_deprecate(
     }
     let now = door.clock.now();
     let template = door.app.deprecate_template(&wanted, &instead, &caller.asker(), now).await?;
+    door.signals.event();
     Ok(Json(view::template_detail(&template)))
 }
 

@@ -10,6 +10,7 @@ use crate::order::Unit;
 use crate::principal::Role;
 use crate::quota::Amounts;
 use crate::status::{Health, Phase};
+use crate::template::TemplateRef;
 
 /// Who or what an event comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -194,6 +195,22 @@ pub enum Fact {
         /// Who asked.
         principal: String,
     },
+    /// A template version was published.
+    TemplatePublished {
+        /// Which.
+        template: TemplateRef,
+        /// Who asked.
+        principal: String,
+    },
+    /// A template version takes no new services any more.
+    TemplateDeprecated {
+        /// Which.
+        template: TemplateRef,
+        /// What to use instead.
+        instead: String,
+        /// Who asked.
+        principal: String,
+    },
     /// The org may have more or less than before.
     QuotaChanged {
         /// The most it may have now.
@@ -284,6 +301,8 @@ impl Fact {
             Self::TokenRevoked { .. } => "TokenRevoked",
             Self::PlanChanged { .. } => "PlanChanged",
             Self::QuotaChanged { .. } => "QuotaChanged",
+            Self::TemplatePublished { .. } => "TemplatePublished",
+            Self::TemplateDeprecated { .. } => "TemplateDeprecated",
             Self::EndpointOpened { .. } => "EndpointOpened",
             Self::EndpointClosed { .. } => "EndpointClosed",
             Self::VariableSet { .. } => "VariableSet",

@@ -3,7 +3,9 @@
 use jiff::Timestamp;
 use serde_json::Value;
 use sqlx::types::Json;
+use trueup_model::event::Fact;
 use trueup_model::name::Name;
+use trueup_model::org::PLATFORM;
 use trueup_model::template::{Deprecated, Template, TemplateRef};
 use trueup_rules::admit::{Breach, Refused};
 use trueup_rules::template::{check, follows};
@@ -12,7 +14,7 @@ use crate::clock::sql;
 use crate::door::{Asker, Refusal};
 use crate::pool::Tx;
 use crate::row::{json, read_json};
-use crate::{App, Error};
+use crate::{App, Error, event, repeat};
 
 /// A version's body, since when it is deprecated, and what to use instead.
 type Row = (Json<Value>, Option<jiff_sqlx::Timestamp>, Option<String>);
@@ -71,6 +73,10 @@ impl App {
         now: Timestamp,
     ) -> Result<(), Refusal> {
         let mut breaches = check(template);
+        let mut tx = self.begin(PLATFORM).await?;
+        if repeat::find(&mut tx, asker, now).await?.is_some() {
+            return Ok(());
+        }
         let versions = self.list_template_versions(template.name.as_str()).await?;
         // A version that is not the next one is refused below, with the number that is.
         if let Some(before) = versions.iter().rfind(|one| one.version < template.version) {
@@ -91,9 +97,15 @@ impl App {
         .bind(json(template))
         .bind(sql(now))
         .bind(who(asker))
-        .execute(self.pool())
+        .execute(&mut *tx)
         .await?;
         if published.rows_affected() == 1 {
+            let reference = TemplateRef { name: template.name.clone(), version: template.version };
+            let principal = asker.principal.name.clone();
+            let fact = Fact::TemplatePublished { template: reference.clone(), principal };
+            event::record_of_org(&mut tx, PLATFORM, fact, asker, now).await?;
+            repeat::record(&mut tx, asker, &reference.to_string(), now).await?;
+            tx.commit().await?;
             return Ok(());
         }
         let next = self.next_version(&template.name).await?;
@@ -116,6 +128,7 @@ impl App {
         asker: &Asker<'_>,
         now: Timestamp,
     ) -> Result<Template, Refusal> {
+        let mut tx = self.begin(PLATFORM).await?;
         let row: Option<Row> = sqlx::query_as(
             "update templates set deprecated_at = coalesce(deprecated_at, $3),
                                   deprecated_by = $4, instead = $5
@@ -126,9 +139,17 @@ impl App {
         .bind(sql(now))
         .bind(who(asker))
         .bind(instead)
-        .fetch_optional(self.pool())
+        .fetch_optional(&mut *tx)
         .await?;
-        Ok(template(row.ok_or(Refusal::NotFound("template version"))?)?)
+        let deprecated = template(row.ok_or(Refusal::NotFound("template version"))?)?;
+        let fact = Fact::TemplateDeprecated {
+            template: wanted.clone(),
+            instead: instead.to_owned(),
+            principal: asker.principal.name.clone(),
+        };
+        event::record_of_org(&mut tx, PLATFORM, fact, asker, now).await?;
+        tx.commit().await?;
+        Ok(deprecated)
     }
 
     async fn next_version(&self, name: &Name) -> Result<i32, Error> {
@@ -164,7 +185,7 @@ fn version(number: u32) -> i32 {
     i32::try_from(number).unwrap_or(i32::MAX)
 }
 
-/// Who did it, for people who ask later: there is no org whose event log could say it.
+/// Who did it, beside what was done.
 fn who(asker: &Asker<'_>) -> String {
     format!("{} ({})", asker.principal.name, asker.principal.token)
 }

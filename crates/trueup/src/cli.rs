@@ -44,6 +44,7 @@ mod preview;
 mod receipt;
 mod secret_command;
 mod selling;
+mod services;
 mod spelling;
 mod status;
 mod steps;

@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use trueup_api::Client;
 use trueup_cluster::Switch;
-use trueup_control::{Measured, Metrics, Sealer, Tenure};
+use trueup_control::{Measured, Metrics, Sealer, Sweep, Tenure};
 use trueup_http::{Door, Limits, LiveLogs, Streams};
 use trueup_local::Progress;
 use trueup_model::Clock;
@@ -156,10 +156,12 @@ impl System {
             clock: self.clock(),
             metrics: metrics.clone(),
         };
+        let sweep = Sweep { worker: self.worker.clone(), clock: self.clock() };
         let loops = async {
             tokio::select! {
                 () = self.tenure(metrics).run(stop.clone()) => {}
                 () = sealer.run() => {}
+                () = sweep.run() => {}
             }
         };
         let (served, announced, ()) = tokio::join!(server, announce, loops);

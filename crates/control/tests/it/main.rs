@@ -4,4 +4,5 @@ mod endpoint;
 mod rig;
 mod sealer;
 mod secret;
+mod sweep;
 mod tenure;

@@ -260,6 +260,8 @@ fn after(fact: &Fact) -> Option<Fact> {
             Fact::QuotaChanged { limit: Amounts { services: 3, ..Amounts::default() }, principal }
         }
         Fact::QuotaChanged { .. }
+        | Fact::TemplatePublished { .. }
+        | Fact::TemplateDeprecated { .. }
         | Fact::EndpointOpened { .. }
         | Fact::EndpointClosed { .. }
         | Fact::VariableSet { .. }
@@ -273,8 +275,13 @@ fn after(fact: &Fact) -> Option<Fact> {
 fn after_selling(fact: &Fact) -> Option<Fact> {
     let (name, principal) = ("KEY".to_owned(), "owner".to_owned());
     let (endpoint, port) = ("play".to_owned(), "game".to_owned());
+    let template = "web@1".parse().expect("a template");
     Some(match fact {
-        Fact::QuotaChanged { .. } => {
+        Fact::QuotaChanged { .. } => Fact::TemplatePublished { template, principal },
+        Fact::TemplatePublished { .. } => {
+            Fact::TemplateDeprecated { template, instead: "use web@2".to_owned(), principal }
+        }
+        Fact::TemplateDeprecated { .. } => {
             Fact::EndpointOpened { name: endpoint, port, node_port: 30_000, principal }
         }
         Fact::EndpointOpened { .. } => {

@@ -28,7 +28,9 @@ async fn a_transaction_of_a_tenant_cannot_publish_or_deprecate() {
     let touched = sqlx::query(deprecate).execute(&mut *connection).await.unwrap();
     assert_eq!(touched.rows_affected(), 0);
 
-    sqlx::query("select set_config('trueup.org', '', false)")
+    let platform = "select set_config('trueup.org', $1, false)";
+    sqlx::query(platform)
+        .bind(trueup_model::org::PLATFORM.uuid().to_string())
         .execute(&mut *connection)
         .await
         .unwrap();
@@ -39,6 +41,12 @@ async fn a_transaction_of_a_tenant_cannot_publish_or_deprecate() {
 async fn what_is_published_has_no_way_to_change() {
     let db = TestDb::new().await;
     let pool = app(&db).await;
+    let platform = trueup_model::org::PLATFORM.uuid().to_string();
+    sqlx::query("select set_config('trueup.org', $1, false)")
+        .bind(platform)
+        .execute(&pool)
+        .await
+        .unwrap();
     for statement in [
         "update templates set body = '{}'",
         "update templates set version = 2",

@@ -73,6 +73,14 @@ fn words(event: &CloudEvent) -> (Paint, String, String) {
             let plan = text(data, "plan").unwrap_or_default();
             (Paint::Busy, "plan changed", format!("{plan}, {}", asked(data)))
         }
+        "TemplatePublished" => {
+            let template = text(data, "template").unwrap_or_default();
+            (Paint::Good, "template published", format!("{template}, {}", asked(data)))
+        }
+        "TemplateDeprecated" => {
+            let template = text(data, "template").unwrap_or_default();
+            (Paint::Busy, "template deprecated", format!("{template}, {}", asked(data)))
+        }
         "QuotaChanged" => (Paint::Busy, "quota changed", asked(data)),
         "EndpointOpened" => (Paint::Strong, "endpoint opened", port(data)),
         "EndpointClosed" => (Paint::Strong, "endpoint closed", port(data)),

@@ -2,11 +2,10 @@
 
 use jiff::Timestamp;
 use trueup_api::Problem;
-use trueup_api::client::{ClientError, ServiceQuery};
+use trueup_api::client::ClientError;
 use trueup_api::cluster::Cluster;
 use trueup_api::problem::Code;
 use trueup_api::project::Project;
-use trueup_api::service::Service;
 use trueup_api::template::Template;
 
 use super::clock;
@@ -15,6 +14,7 @@ use super::failure::{Exit, Failure};
 use super::human::age;
 use super::output::Output;
 use super::selling;
+use super::services::{self, Filter};
 use super::style::{self, Paint};
 use super::table::{Cell, Table};
 use super::target::resolve;
@@ -27,35 +27,11 @@ pub(crate) struct Args {
     /// variables, secrets, volumes or endpoints; then a name
     #[arg(value_name = "[KIND] [NAME]", num_args = 0..=2)]
     what: Vec<String>,
+    /// Go on with services as they change
+    #[arg(short, long)]
+    watch: bool,
     #[command(flatten)]
     filter: Filter,
-}
-
-/// Which services are listed.
-#[derive(Debug, Default, clap::Args)]
-pub(crate) struct Filter {
-    /// Only services whose name holds this text
-    #[arg(long, value_name = "TEXT", help_heading = "Which services")]
-    search: Option<String>,
-    /// Only services made from this template
-    #[arg(long, value_name = "NAME", help_heading = "Which services")]
-    template: Option<String>,
-    /// Only services of this plan
-    #[arg(long, value_name = "NAME", help_heading = "Which services")]
-    plan: Option<String>,
-    /// Only services in this phase
-    #[arg(long, value_name = "PHASE", help_heading = "Which services")]
-    phase: Option<String>,
-    /// Only services with this health
-    #[arg(long, value_name = "HEALTH", help_heading = "Which services")]
-    health: Option<String>,
-}
-
-impl Filter {
-    fn query(self, project: Option<String>) -> ServiceQuery {
-        let Self { search, template, plan, phase, health } = self;
-        ServiceQuery { project, search, template, plan, phase, health, ..ServiceQuery::default() }
-    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,9 +83,17 @@ fn read(what: &[String]) -> Result<(Kind, Option<&str>), Failure> {
 
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let (kind, name) = read(&args.what)?;
+    if args.watch && kind != Kind::Services {
+        return Err(Failure::new(Exit::Usage, "only services can be watched like this")
+            .hint("`trueup events -f` follows everything else")
+            .into());
+    }
     let connection = context.connect()?;
     match kind {
-        Kind::Services => get_services(name, args.filter, context, &connection).await,
+        Kind::Services if args.watch => {
+            services::watch(name, args.filter, context, &connection).await
+        }
+        Kind::Services => services::list(name, args.filter, context, &connection).await,
         Kind::Projects => get_projects(name, context, &connection).await,
         Kind::Clusters => get_clusters(name, context, &connection).await,
         Kind::Templates => get_templates(name, context, &connection).await,
@@ -122,35 +106,6 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         Kind::Volumes => volume::list(name, context, &connection).await,
         Kind::Endpoints => endpoint::list(name, context, &connection).await,
     }
-}
-
-async fn get_services(
-    name: Option<&str>,
-    filter: Filter,
-    context: &Context,
-    connection: &Connection,
-) -> anyhow::Result<Exit> {
-    if let Some(name) = name {
-        let reading = resolve(name, context, connection);
-        let service = context.ask("reading the service", reading).await?;
-        if !context.output.print(context.terminal, &service)? {
-            let table = services(&[service], clock::now(), context.output);
-            context.terminal.line(&table.render(context.terminal.style()))?;
-        }
-        return Ok(Exit::Ok);
-    }
-    let reading = connection.client.every_service(filter.query(context.project.clone()));
-    let list = context.ask("reading the services", reading).await?;
-    if context.output.print(context.terminal, &list)? {
-        return Ok(Exit::Ok);
-    }
-    show(
-        &services(&list.items, clock::now(), context.output),
-        list.items.is_empty(),
-        context,
-        "services",
-        || "declare one with `trueup apply -f FILE`",
-    )
 }
 
 async fn get_plans(
@@ -288,7 +243,7 @@ fn one_of(kind: &str, name: &str, found: usize) -> Result<(), ClientError> {
     Err(ClientError::Problem(Box::new(problem)))
 }
 
-fn show(
+pub(crate) fn show(
     table: &Table,
     empty: bool,
     context: &Context,
@@ -301,50 +256,6 @@ fn show(
         context.terminal.line(&table.render(context.terminal.style()))?;
     }
     Ok(Exit::Ok)
-}
-
-/// A service's health as one field: with the last known value, and saying so where it is simulated.
-pub(crate) fn health_cell(service: &Service) -> Cell {
-    let status = &service.status;
-    let mut text = status.health.clone();
-    if let Some(last) = &status.last_known_health {
-        text.push_str(&format!(" (was {last})"));
-    }
-    if status.simulated && status.health != "unknown" {
-        text.push_str(" (simulated)");
-    }
-    Cell::new(style::health(&status.health), &text)
-}
-
-fn services(items: &[Service], now: Timestamp, output: Output) -> Table {
-    let mut heading = vec!["NAME", "PROJECT", "TEMPLATE", "PHASE", "HEALTH", "GEN", "AGE"];
-    if output == Output::Wide {
-        heading.extend(["PLAN", "PODS", "PER MONTH", "CLUSTER", "OBJECTS", "ID"]);
-    }
-    let mut table = Table::new(&heading);
-    for service in items {
-        let mut cells = vec![
-            Cell::plain(&service.name),
-            Cell::plain(&service.project),
-            Cell::plain(&service.template),
-            Cell::new(style::phase(&service.status.phase), &service.status.phase),
-            health_cell(service),
-            Cell::plain(&service.generation.to_string()),
-            Cell::plain(&age(now, service.created_at)),
-        ];
-        if output == Output::Wide {
-            cells.extend([
-                Cell::plain(service.plan.as_deref().unwrap_or("-")),
-                Cell::plain(&service.replicas.to_string()),
-                Cell::plain(service.monthly.as_ref().map_or("-", |monthly| &monthly.text)),
-                Cell::plain(&service.cluster),
-                Cell::plain(&format!("{}/{}", service.namespace, service.object_name)),
-                Cell::new(Paint::Faint, &service.id),
-            ]);
-        }
-        table.row(cells);
-    }
-    table
 }
 
 fn projects(items: &[Project]) -> Table {
@@ -413,8 +324,6 @@ fn parameter_names(template: &Template) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::style::Style;
-    use super::super::until::tests::service;
     use super::*;
 
     #[test]
@@ -426,22 +335,5 @@ mod tests {
         assert_eq!(read(&words(&["web"])).unwrap(), (Kind::Services, Some("web")));
         assert_eq!(read(&words(&["svc", "web"])).unwrap(), (Kind::Services, Some("web")));
         assert!(read(&words(&["pods", "web"])).is_err());
-    }
-
-    #[test]
-    fn services_are_listed_with_phase_health_and_age() {
-        let mut away = service("running", "unknown", Some(3));
-        away.status.last_known_health = Some("healthy".to_owned());
-        let mut simulated = service("running", "healthy", Some(3));
-        simulated.status.simulated = true;
-        simulated.name = "mc".to_owned();
-        let now = "2026-01-01T00:10:00Z".parse().unwrap();
-        assert_eq!(
-            services(&[simulated, away], now, Output::Table).render(Style::new(false)),
-            "\
-NAME   PROJECT   TEMPLATE   PHASE     HEALTH                  GEN   AGE
-mc     shop      web@1      running   healthy (simulated)     3     10m
-web    shop      web@1      running   unknown (was healthy)   3     10m"
-        );
     }
 }

@@ -1,0 +1,46 @@
+//! What is kept for a while is forgotten by the loop, and not only when somebody asks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use trueup_control::Sweep;
+use trueup_model::Clock;
+use trueup_rules::action::Action;
+use trueup_store::Repeat;
+use trueup_store::door::{Asker, ServiceAsk};
+use trueup_testkit::manual_clock::ManualClock;
+
+use crate::rig::Rig;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
+
+#[tokio::test]
+async fn the_sweep_forgets_keys_after_their_week() {
+    let clock = ManualClock::new();
+    let mut rig = Rig::new().await;
+    rig.clock = Arc::new(clock.clone());
+    rig.declare_project().await;
+    rig.declare("web", "web:1").await;
+    let owner = rig.db.owner();
+    let repeat = Some(Repeat::new("POST /restart".to_owned(), "key".to_owned(), b"{}"));
+    let asker = Asker { repeat, ..Asker::new(&owner, None) };
+
+    let wanted = ServiceAsk::act("shop", "web", &Action::Restart);
+    let restarted = rig.db.app.accept_service(rig.db.org, &wanted, &asker, clock.now()).await;
+    assert!(restarted.expect("a restart should be accepted").changed);
+
+    clock.advance(WEEK);
+    let mut tasks = JoinSet::new();
+    tasks.spawn(Sweep { worker: rig.db.worker.clone(), clock: Arc::clone(&rig.clock) }.run());
+    // It sleeps when there is nothing left to forget.
+    let swept = tokio::time::timeout(PATIENCE, async {
+        while clock.sleepers() == 0 {
+            tokio::task::yield_now().await;
+        }
+    });
+    swept.await.expect("the sweep should come to rest");
+    let left = rig.db.worker.forget_repeats(clock.now()).await;
+    assert_eq!(left.expect("the database should answer"), 0, "nothing was left to forget");
+}
