@@ -7,7 +7,7 @@ TRUEUP := $(CARGO_TARGET_DIR)/debug/trueup
 # Every build goes through here: it makes a shared build folder safe to share.
 CARGO := scripts/own-target && cargo
 
-.PHONY: help up down test check fmt
+.PHONY: help up down test bench check fmt
 
 help: ## Say what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -26,6 +26,10 @@ test: check ## Install what is needed and run all tests, on real parts
 	$(CARGO) test --locked --workspace --all-targets --no-run
 	$(TRUEUP) local build
 	@scripts/test
+
+bench: ## Measure the door beside pgbench, and lists at 100,000 services
+	@scripts/toolchain
+	$(CARGO) run --locked --release -p trueup-http --example door
 
 check: ## Format, lints, docs
 	cargo fmt --all --check

@@ -34,6 +34,7 @@ use self::error::refusal;
 use self::path::segment;
 use crate::cluster::ClusterList;
 use crate::plan::{Plan, PlanList, PlanManifest};
+use crate::preview::Preview;
 use crate::project::{Project, ProjectList, ProjectManifest};
 use crate::quota::{Amounts, Quota};
 use crate::service::Service;
@@ -139,6 +140,19 @@ impl Client {
         let path = format!("/v1/projects/{}", segment(name)?);
         let (status, project) = self.put(&path, manifest).await?;
         Ok(AcceptedProject { project, changed: is_change(status) })
+    }
+
+    /// What declaring a project would make.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn project_put_preview(
+        &self,
+        name: &str,
+        manifest: &ProjectManifest,
+    ) -> Result<Preview, ClientError> {
+        let path = format!("/v1/projects/{}", segment(name)?);
+        self.preview(Method::PUT, &path, manifest).await
     }
 
     /// One project, by name or id.

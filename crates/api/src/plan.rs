@@ -82,6 +82,6 @@ pub struct Amount {
 /// A list of plans.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PlanList {
-    /// Those that are sold first, each part in name order.
+    /// Those that are sold first, each part by price.
     pub items: Vec<Plan>,
 }

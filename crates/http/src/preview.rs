@@ -3,10 +3,12 @@
 use trueup_api::preview::{Preview, PreviewField, PreviewObject};
 use trueup_model::order::Order;
 use trueup_model::plan::Plan;
+use trueup_model::quota::Quota;
 use trueup_model::service::Service;
 use trueup_rules::cost;
 use trueup_rules::preview::{ObjectChange, changes, replaces_pods};
-use trueup_store::door::Previewed;
+use trueup_store::ProjectRow;
+use trueup_store::door::{Accepted, Previewed};
 
 use crate::view;
 
@@ -31,6 +33,21 @@ pub(crate) fn service(previewed: Previewed) -> Preview {
         monthly_before,
         monthly_after,
         quota: view::quota(&quota),
+    }
+}
+
+pub(crate) fn project(accepted: &Accepted<ProjectRow>, quota: &Quota) -> Preview {
+    let order = Order::of_project(&accepted.row.project);
+    let before = (!accepted.changed).then_some(&order);
+    Preview {
+        changed: accepted.changed,
+        generation: order.generation,
+        desired: view::word(&order.desired),
+        objects: changes(before, &order).into_iter().map(object).collect(),
+        replaces_pods: false,
+        monthly_before: None,
+        monthly_after: None,
+        quota: view::quota(quota),
     }
 }
 

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::endpoint::OpenPort;
 use crate::id::{OrgId, ProjectId, ServiceId};
 use crate::key::ResourceKey;
+use crate::project::Project;
 use crate::secret::SealedSecret;
 use crate::service::{DesiredState, Service};
 use crate::spec::Spec;
@@ -93,6 +94,21 @@ pub struct Order {
 }
 
 impl Order {
+    /// The order for a project, without recorded keys.
+    #[must_use]
+    pub fn of_project(project: &Project) -> Self {
+        Self {
+            unit: Unit::Project(project.id),
+            org: project.org,
+            project: project.id,
+            namespace: project.namespace.clone(),
+            generation: project.generation,
+            desired: DesiredState::Active,
+            body: Body::Project,
+            recorded: BTreeMap::new(),
+        }
+    }
+
     /// The order for a service as it is promised, without secrets and without recorded keys.
     #[must_use]
     pub fn of_service(service: Service, namespace: String) -> Self {

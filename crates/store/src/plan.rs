@@ -19,10 +19,12 @@ impl App {
     /// # Errors
     /// The database cannot be reached.
     pub async fn list_plans(&self) -> Result<Vec<Plan>, Error> {
-        let rows: Vec<(Json<Value>, bool)> =
-            sqlx::query_as("select body, retired from plans order by retired, name")
-                .fetch_all(self.pool())
-                .await?;
+        let rows: Vec<(Json<Value>, bool)> = sqlx::query_as(
+            "select body, retired from plans
+             order by retired, (body #>> '{hourly,micros}')::bigint, name",
+        )
+        .fetch_all(self.pool())
+        .await?;
         rows.into_iter().map(plan).collect()
     }
 

@@ -297,7 +297,7 @@ impl Client {
         Ok(Accepted { service: self.body(response, path).await?, changed: is_change(status) })
     }
 
-    async fn preview<B: Serialize + Sync>(
+    pub(super) async fn preview<B: Serialize + Sync>(
         &self,
         method: Method,
         path: &str,

@@ -125,6 +125,20 @@ async fn a_preview_says_what_would_happen_and_nothing_does() {
 }
 
 #[tokio::test]
+async fn a_preview_of_a_project_names_what_guards_it() {
+    let front = Front::new().await;
+    let before = front.rows().await;
+    let preview = front.put("/v1/projects/blog?dry_run=true").send().await.json();
+    assert_eq!(preview["changed"], true);
+    let objects = preview["objects"].as_array().unwrap();
+    assert!(objects.iter().all(|object| object["verb"] == "create"), "{objects:?}");
+    assert!(objects.iter().any(|object| object["kind"] == "NetworkPolicy"), "{objects:?}");
+    let same = front.put("/v1/projects/shop?dry_run=true").send().await.json();
+    assert_eq!((&same["changed"], &same["objects"]), (&json!(false), &json!([])));
+    assert_eq!(front.rows().await, before);
+}
+
+#[tokio::test]
 async fn a_preview_never_shows_a_secret() {
     let front = Front::new().await;
     let reply = front.put(&format!("{WEB}?dry_run=true")).json(&web("nginx:1")).send().await;

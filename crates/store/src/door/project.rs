@@ -5,6 +5,7 @@ use trueup_model::event::{Fact, NewEvent, Source};
 use trueup_model::id::{OrgId, ProjectId};
 use trueup_model::name::Name;
 use trueup_model::order::Unit;
+use trueup_model::quota::Quota;
 use trueup_model::wake::Lane;
 use trueup_rules::names;
 use uuid::Uuid;
@@ -12,8 +13,9 @@ use uuid::Uuid;
 use super::{Accepted, Asker, Refusal};
 use crate::clock::sql;
 use crate::mint::mint;
+use crate::pool::Tx;
 use crate::project::{ProjectRow, find};
-use crate::{App, Error, event, status, wake};
+use crate::{App, Error, event, quota, status, wake};
 
 impl App {
     /// Declares a project. Declaring it again changes nothing.
@@ -28,33 +30,9 @@ impl App {
         now: Timestamp,
     ) -> Result<Accepted<ProjectRow>, Refusal> {
         let mut tx = self.begin(org).await?;
-        if let Some(row) = find(&mut tx, name.as_str()).await? {
-            return Ok(Accepted { row, changed: false });
-        }
-        // One cluster for now: placement is a decision of a later day.
-        let cluster: Option<(Uuid,)> =
-            sqlx::query_as("select id from clusters order by created_at limit 1")
-                .fetch_optional(&mut *tx)
-                .await?;
-        let (cluster,) = cluster.ok_or(Refusal::NoCluster)?;
-        let id: ProjectId = mint(now);
-        let inserted = sqlx::query(
-            "insert into projects (id, org_id, name, cluster_id, namespace, generation, created_at)
-             values ($1, $2, $3, $4, $5, 1, $6)
-             on conflict on constraint projects_name_key do nothing",
-        )
-        .bind(id.uuid())
-        .bind(org.uuid())
-        .bind(name.as_str())
-        .bind(cluster)
-        .bind(names::namespace(name, id))
-        .bind(sql(now))
-        .execute(&mut *tx)
-        .await?;
-        let changed = inserted.rows_affected() == 1;
-        let row = find(&mut tx, name.as_str()).await?.ok_or(Refusal::NotFound("project"))?;
+        let Accepted { row, changed } = make(&mut tx, org, name, now).await?;
         if changed {
-            let unit = Unit::Project(id);
+            let unit = Unit::Project(row.project.id);
             let queued = NewEvent {
                 id: mint(now),
                 org,
@@ -73,4 +51,55 @@ impl App {
         tx.commit().await.map_err(Error::from)?;
         Ok(Accepted { row, changed })
     }
+
+    /// What declaring a project would make, decided as it would be decided now and not recorded.
+    ///
+    /// # Errors
+    /// [`Refusal`] says why it would be refused.
+    pub async fn preview_project(
+        &self,
+        org: OrgId,
+        name: &Name,
+        now: Timestamp,
+    ) -> Result<(Accepted<ProjectRow>, Quota), Refusal> {
+        let mut tx = self.begin(org).await?;
+        let accepted = make(&mut tx, org, name, now).await?;
+        let quota = quota::load(&mut tx).await?;
+        tx.rollback().await.map_err(Error::from)?;
+        Ok((accepted, quota))
+    }
+}
+
+/// The project of this name, made if there is none.
+async fn make(
+    tx: &mut Tx,
+    org: OrgId,
+    name: &Name,
+    now: Timestamp,
+) -> Result<Accepted<ProjectRow>, Refusal> {
+    if let Some(row) = find(tx, name.as_str()).await? {
+        return Ok(Accepted { row, changed: false });
+    }
+    // One cluster for now: placement is a decision of a later day.
+    let cluster: Option<(Uuid,)> =
+        sqlx::query_as("select id from clusters order by created_at limit 1")
+            .fetch_optional(&mut **tx)
+            .await?;
+    let (cluster,) = cluster.ok_or(Refusal::NoCluster)?;
+    let id: ProjectId = mint(now);
+    let inserted = sqlx::query(
+        "insert into projects (id, org_id, name, cluster_id, namespace, generation, created_at)
+         values ($1, $2, $3, $4, $5, 1, $6)
+         on conflict on constraint projects_name_key do nothing",
+    )
+    .bind(id.uuid())
+    .bind(org.uuid())
+    .bind(name.as_str())
+    .bind(cluster)
+    .bind(names::namespace(name, id))
+    .bind(sql(now))
+    .execute(&mut **tx)
+    .await?;
+    let row = find(tx, name.as_str()).await?.ok_or(Refusal::NotFound("project"))?;
+    Ok(Accepted { row, changed: inserted.rows_affected() == 1 })
 }

@@ -78,11 +78,9 @@ async fn ask(
         Manifest::Plan { name, .. } => {
             (format!("plan/{name}"), None, Some("it would be sold like this"))
         }
-        Manifest::Project { name, .. } => {
-            let known = context.ask("looking for the project", client.project_list()).await?;
-            let is_there = known.items.iter().any(|project| project.name == name);
-            let note = if is_there { "nothing would change" } else { "it would be made" };
-            (format!("project/{name}"), None, Some(note))
+        Manifest::Project { name, body } => {
+            let preview = context.ask("planning", client.project_put_preview(&name, &body)).await?;
+            (format!("project/{name}"), Some(preview), None)
         }
         Manifest::Service { name, body } => {
             let project = context.project_of(body.project.as_ref(), connection)?;
