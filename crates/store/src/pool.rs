@@ -81,7 +81,15 @@ impl Worker {
     /// # Errors
     /// The URL cannot be read.
     pub fn connect(url: &str) -> Result<Self, Error> {
-        Ok(Self { pool: pool(url, "trueup-worker", 12, ACQUIRE)? })
+        Self::connect_within(url, ACQUIRE)
+    }
+
+    /// The same, waiting so long for a connection before the database counts as away.
+    ///
+    /// # Errors
+    /// The URL cannot be read.
+    pub fn connect_within(url: &str, wait: Duration) -> Result<Self, Error> {
+        Ok(Self { pool: pool(url, "trueup-worker", 12, wait)? })
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is where transactions begin")]

@@ -128,7 +128,8 @@ impl TestDb {
         }
         Self {
             app: App::connect_within(&urls.app, PATIENCE).expect("the app's URL should be read"),
-            worker: Worker::connect(&urls.worker).expect("the worker's URL should be read"),
+            worker: Worker::connect_within(&urls.worker, PATIENCE)
+                .expect("the worker's URL should be read"),
             org: setup.ensure_org("acme", now).await.expect("an org should be made"),
             cluster,
             setup,

@@ -42,6 +42,7 @@ mod place;
 mod plan;
 mod preview;
 mod receipt;
+mod run;
 mod secret_command;
 mod selling;
 mod services;
@@ -105,6 +106,7 @@ enum Command {
     Scale(act::ScaleArgs),
     Resize(act::ResizeArgs),
     Rollback(act::RollbackArgs),
+    Run(run::Args),
     Delete(delete::Args),
     Events(events::Args),
     Audit(audit::Args),
@@ -159,6 +161,7 @@ async fn run(command: Command, context: &Context) -> anyhow::Result<ExitCode> {
         Command::Describe(args) => Box::pin(describe::run(args, context)).await?,
         Command::Watch(args) => Box::pin(watch::run(args, context)).await?,
         Command::Logs(args) => Box::pin(logs::run(args, context)).await?,
+        Command::Run(args) => Box::pin(run::run(args, context)).await?,
         Command::Delete(args) => Box::pin(delete::run(args, context)).await?,
         Command::Events(args) => Box::pin(events::run(args, context)).await?,
         Command::Audit(args) => Box::pin(audit::run(args, context)).await?,

@@ -27,6 +27,7 @@ pub(crate) fn checks() -> Vec<(&'static str, Check)> {
         ("postgres is taken as it is shipped", |rig| is_taken(rig, "postgres").boxed()),
         ("redis is taken as it is shipped", |rig| is_taken(rig, "redis").boxed()),
         ("minecraft is taken as it is shipped", |rig| is_taken(rig, "minecraft").boxed()),
+        ("job is taken as it is shipped", |rig| is_taken(rig, "job").boxed()),
         ("gpu-job is taken as it is shipped", |rig| is_taken(rig, "gpu-job").boxed()),
     ]
 }

@@ -13,8 +13,8 @@ use trueup_rules::template;
 use crate::given;
 use crate::manifests::{objects, pod_template};
 
-pub(crate) const SHIPPED: [&str; 7] =
-    ["web", "worker", "cron", "postgres", "redis", "minecraft", "gpu-job"];
+pub(crate) const SHIPPED: [&str; 8] =
+    ["web", "worker", "cron", "postgres", "redis", "minecraft", "job", "gpu-job"];
 
 /// Never a key anywhere in a pod, whatever its value.
 const NEVER: [&str; 32] = [

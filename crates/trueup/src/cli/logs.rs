@@ -34,16 +34,21 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let opening = connection.client.service_logs(&service.project, &service.id, &query);
     let mut lines = context.ask("opening the log", opening).await?;
     while let Some(line) = lines.next().await {
-        let line = line?;
-        if context.output.print_item(context.terminal, &line)? {
-            continue;
-        }
-        match &line.notice {
-            Some(notice) => context.terminal.note(&about(&line.pod, notice))?,
-            None => context.terminal.line(&told(&line, context.terminal.style()))?,
-        }
+        show(&line?, context)?;
     }
     Ok(Exit::Ok)
+}
+
+/// Prints one line. What is to be known about a log is no part of it, and goes beside it.
+pub(crate) fn show(line: &LogLine, context: &Context) -> anyhow::Result<()> {
+    if context.output.print_item(context.terminal, line)? {
+        return Ok(());
+    }
+    match &line.notice {
+        Some(notice) => context.terminal.note(&about(&line.pod, notice))?,
+        None => context.terminal.line(&told(line, context.terminal.style()))?,
+    }
+    Ok(())
 }
 
 fn about(pod: &str, notice: &str) -> String {

@@ -13,13 +13,14 @@ use trueup_store::Setup;
 use crate::install::Install;
 
 /// Shipped templates, each a version-1 row.
-const TEMPLATES: [&str; 7] = [
+const TEMPLATES: [&str; 8] = [
     include_str!("../../../../templates/web.yaml"),
     include_str!("../../../../templates/worker.yaml"),
     include_str!("../../../../templates/cron.yaml"),
     include_str!("../../../../templates/postgres.yaml"),
     include_str!("../../../../templates/redis.yaml"),
     include_str!("../../../../templates/minecraft.yaml"),
+    include_str!("../../../../templates/job.yaml"),
     include_str!("../../../../templates/gpu-job.yaml"),
 ];
 
