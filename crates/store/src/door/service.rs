@@ -114,7 +114,8 @@ impl App {
     ) -> Result<Accepted<ServiceRow>, Refusal> {
         loop {
             match self.try_accept_service(org, wanted, asker, now).await {
-                // Somebody else did the same at the same time: now it is found.
+                // Somebody else did the same at the same time: now it is found. Whoever asks has a
+                // deadline, which ends this in any case.
                 Err(Refusal::Store(error)) if error.is_race() => {}
                 answer => return answer,
             }
