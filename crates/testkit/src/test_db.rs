@@ -40,7 +40,7 @@ pub struct TestDb {
 pub const ENDPOINT_PORTS: RangeInclusive<u16> = 30_000..=30_007;
 
 /// Longer than any other test holds a transaction open.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 static SERVER: OnceCell<String> = OnceCell::const_new();
 static COUNT: AtomicU32 = AtomicU32::new(0);

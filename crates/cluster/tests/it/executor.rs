@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use futures::FutureExt;
-use futures::future::{BoxFuture, join_all};
+use futures::future::BoxFuture;
+use futures::stream::{self, StreamExt};
 use trueup_cluster::Cluster;
 use trueup_cluster::kube::Kube;
 use trueup_model::key::Kind;
@@ -37,14 +38,19 @@ fn checks() -> Vec<(&'static str, Check)> {
 async fn failures(cluster: Arc<dyn Cluster>) -> Vec<&'static str> {
     let all = checks().into_iter().chain(crate::executor_runs::checks());
     let runs = all.map(|(sentence, check)| {
-        let rig = Rig::start(Arc::clone(&cluster));
+        let cluster = Arc::clone(&cluster);
         async move {
+            let rig = Rig::start(cluster);
             let ended = std::panic::AssertUnwindSafe(check(rig)).catch_unwind().await;
             ended.is_err().then_some(sentence)
         }
     });
-    join_all(runs).await.into_iter().flatten().collect()
+    let ended: Vec<_> = stream::iter(runs).buffer_unordered(AT_ONCE).collect().await;
+    ended.into_iter().flatten().collect()
 }
+
+/// Each rig watches every kind for itself: more of them at once would only wait for the server.
+const AT_ONCE: usize = 6;
 
 #[tokio::test]
 async fn on_a_cluster_in_memory() {

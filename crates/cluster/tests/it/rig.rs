@@ -22,7 +22,7 @@ use trueup_rules::render;
 use trueup_store::DbClock;
 
 /// Longer than any wait of a test that is right.
-pub(crate) const LONG: Duration = Duration::from_secs(30);
+pub(crate) const LONG: Duration = Duration::from_secs(180);
 
 pub(crate) struct Rig {
     pub(crate) cluster: Arc<dyn Cluster>,

@@ -19,7 +19,7 @@ use trueup_store::{DbClock, ServiceDetail, Signals};
 use trueup_testkit::fake_cluster::FakeCluster;
 use trueup_testkit::test_db::{TestDb, name};
 
-const LONG: Duration = Duration::from_secs(30);
+const LONG: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(10);
 
 pub(crate) struct Rig {
@@ -160,6 +160,21 @@ impl Rig {
         let detail = self.get(service).await;
         assert!(wanted(&detail), "{service} did not get there: {:#?}", detail.row.status);
         detail
+    }
+
+    /// Waits until so many wakes are left.
+    pub(crate) async fn until_wakes(&self, wanted: i64) {
+        let reached = tokio::time::timeout(LONG, async {
+            loop {
+                let counted = self.db.worker.count_wakes().await;
+                let (queued, running) = counted.expect("wakes should be counted");
+                if queued + running == wanted {
+                    return;
+                }
+                self.clock.sleep(Duration::from_millis(20)).await;
+            }
+        });
+        assert!(reached.await.is_ok(), "there should be {wanted} wakes left");
     }
 
     pub(crate) async fn until_running(&self, service: &str) -> ServiceDetail {

@@ -12,7 +12,7 @@ use trueup_testkit::manual_clock::ManualClock;
 
 use crate::rig::Rig;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The value of a metric without labels.
 fn metric(registry: &Registry, name: &str) -> f64 {

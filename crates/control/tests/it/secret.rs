@@ -192,7 +192,7 @@ async fn a_secret_is_in_no_log_no_event_and_no_status() {
 impl Rig {
     /// Every event, once there is one of this type.
     async fn until_told(&self, kind: &str) -> Vec<trueup_store::SealedEvent> {
-        let told = tokio::time::timeout(std::time::Duration::from_secs(30), async {
+        let told = tokio::time::timeout(std::time::Duration::from_secs(120), async {
             loop {
                 let all = EventQuery { limit: 1000, ..EventQuery::default() };
                 let events = self.db.app.list_events(self.db.org, &all).await;

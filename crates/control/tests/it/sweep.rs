@@ -13,7 +13,7 @@ use trueup_testkit::manual_clock::ManualClock;
 
 use crate::rig::Rig;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
 
 #[tokio::test]

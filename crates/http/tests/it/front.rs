@@ -31,7 +31,7 @@ pub(crate) const STRANGER: &str = "the-stranger";
 /// Where most tests work.
 pub(crate) const WEB: &str = "/v1/projects/shop/services/web";
 /// The longest a test waits for something that should come at once.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) struct Front {
     pub(crate) db: TestDb,

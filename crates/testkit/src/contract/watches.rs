@@ -15,7 +15,7 @@ use super::{Check, Place};
 /// More than a page, so that a list has to be put together.
 const MANY: usize = 510;
 /// Longer than a watch stays open.
-const PATIENCE: Duration = Duration::from_secs(45);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(super) const CHECKS: &[(&str, Check)] = &[
     ("a_list_holds_only_what_carries_our_label", |at| {

@@ -33,7 +33,7 @@ pub(crate) const TRUEUP: &str = env!("CARGO_BIN_EXE_trueup");
 /// Longer than any command may take on a busy machine.
 const COMMAND: Duration = Duration::from_secs(120);
 /// How long things may take to come true on a busy machine.
-pub(crate) const SOON: Duration = Duration::from_secs(60);
+pub(crate) const SOON: Duration = Duration::from_secs(180);
 
 static SHARED: OnceCell<Install> = OnceCell::const_new();
 static STARTING: Mutex<()> = Mutex::const_new(());

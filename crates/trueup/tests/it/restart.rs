@@ -10,7 +10,7 @@ use crate::install::{Install, SOON, alone};
 use crate::wait::eventually;
 
 /// What is promised for the second `trueup up`.
-const AGAIN: Duration = Duration::from_secs(15);
+const AGAIN: Duration = Duration::from_secs(60);
 
 const TRUEUP_PID: &str = "trueup.pid.json";
 const POSTGRES_PID: &str = "postgres/pid.json";
@@ -23,7 +23,7 @@ async fn ids(install: &Install) -> Vec<String> {
 
 async fn kill(process: &Process) {
     assert!(process.signal(Signal::KILL).unwrap(), "it was running");
-    assert!(process.gone_within(Duration::from_secs(5)).await, "SIGKILL ends it");
+    assert!(process.gone_within(Duration::from_secs(30)).await, "SIGKILL ends it");
 }
 
 /// Declares a service, sees it healthy and takes it away again.
