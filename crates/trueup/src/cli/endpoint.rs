@@ -5,6 +5,7 @@ use trueup_api::endpoint::{Endpoint, EndpointBody};
 use super::clock;
 use super::context::{Connection, Context};
 use super::failure::Exit;
+use super::get::show;
 use super::human::age;
 use super::place::place;
 use super::style::Paint;
@@ -90,11 +91,6 @@ pub(crate) async fn list(
     if context.output.print(context.terminal, &list)? {
         return Ok(Exit::Ok);
     }
-    if list.items.is_empty() {
-        let hint = "open one with `trueup endpoint open`";
-        context.terminal.note(&format!("no endpoints of {}; {hint}", place.words()))?;
-        return Ok(Exit::Ok);
-    }
     let mut table =
         Table::new(&["NAME", "SERVICE", "PORT", "PROTOCOL", "NODE PORT", "STATE", "AGE"]);
     for endpoint in &list.items {
@@ -108,8 +104,8 @@ pub(crate) async fn list(
             Cell::plain(&age(clock::now(), endpoint.created_at)),
         ]);
     }
-    context.terminal.line(&table.render(context.terminal.style()))?;
-    Ok(Exit::Ok)
+    let things = format!("endpoints of {}", place.words());
+    show(&table, list.items.is_empty(), context, &things, || "open one with `trueup endpoint open`")
 }
 
 fn state(endpoint: &Endpoint) -> Cell {

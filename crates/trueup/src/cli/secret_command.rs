@@ -11,6 +11,7 @@ use trueup_api::secret::{SecretBody, SecretText};
 use super::clock;
 use super::context::{Connection, Context};
 use super::failure::{Exit, Failure};
+use super::get::show;
 use super::human::age;
 use super::place::{Of, place};
 use super::table::{Cell, Table};
@@ -128,11 +129,6 @@ pub(crate) async fn list(
     if context.output.print(context.terminal, &list)? {
         return Ok(Exit::Ok);
     }
-    if list.items.is_empty() {
-        let hint = "set one with `trueup secret set NAME`";
-        context.terminal.note(&format!("no secrets of {}; {hint}", place.words()))?;
-        return Ok(Exit::Ok);
-    }
     let mut table = Table::new(&["NAME", "VERSION", "BY", "AGE"]);
     for secret in &list.items {
         table.row(vec![
@@ -142,8 +138,14 @@ pub(crate) async fn list(
             Cell::plain(&age(clock::now(), secret.updated_at)),
         ]);
     }
-    context.terminal.line(&table.render(context.terminal.style()))?;
-    Ok(Exit::Ok)
+    let things = format!("secrets of {}", place.words());
+    show(
+        &table,
+        list.items.is_empty(),
+        context,
+        &things,
+        || "set one with `trueup secret set NAME`",
+    )
 }
 
 async fn delete(

@@ -5,6 +5,7 @@ use trueup_api::variable::{Variable, VariableBody, VariableList};
 use super::clock;
 use super::context::{Connection, Context};
 use super::failure::{Exit, Failure};
+use super::get::show;
 use super::human::age;
 use super::place::{Of, Place, place};
 use super::table::{Cell, Table};
@@ -111,11 +112,6 @@ pub(crate) async fn list(
     if context.output.print(context.terminal, &list)? {
         return Ok(Exit::Ok);
     }
-    if list.items.is_empty() {
-        let hint = "set one with `trueup variable set NAME=VALUE`";
-        context.terminal.note(&format!("no variables of {}; {hint}", place.words()))?;
-        return Ok(Exit::Ok);
-    }
     let mut table = Table::new(&["NAME", "VALUE", "VERSION", "BY", "AGE"]);
     for variable in &list.items {
         table.row(vec![
@@ -126,8 +122,14 @@ pub(crate) async fn list(
             Cell::plain(&age(clock::now(), variable.updated_at)),
         ]);
     }
-    context.terminal.line(&table.render(context.terminal.style()))?;
-    Ok(Exit::Ok)
+    let things = format!("variables of {}", place.words());
+    show(
+        &table,
+        list.items.is_empty(),
+        context,
+        &things,
+        || "set one with `trueup variable set NAME=VALUE`",
+    )
 }
 
 /// The beginning of a long value; `-o json` has all of it.

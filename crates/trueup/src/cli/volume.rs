@@ -5,6 +5,7 @@ use trueup_api::volume::Volume;
 use super::clock;
 use super::context::{Connection, Context};
 use super::failure::Exit;
+use super::get::show;
 use super::human::age;
 use super::place::place;
 use super::style::Paint;
@@ -25,11 +26,6 @@ pub(crate) async fn list(
     if context.output.print(context.terminal, &list)? {
         return Ok(Exit::Ok);
     }
-    if list.items.is_empty() {
-        let hint = "templates such as minecraft bring them";
-        context.terminal.note(&format!("no volumes of {}; {hint}", place.words()))?;
-        return Ok(Exit::Ok);
-    }
     let mut table = Table::new(&["NAME", "SERVICE", "SIZE", "DISK", "SEEN"]);
     for volume in &list.items {
         let size = volume.size_gib.map_or_else(|| "-".to_owned(), |size| format!("{size} GiB"));
@@ -42,8 +38,14 @@ pub(crate) async fn list(
             Cell::plain(seen.as_deref().unwrap_or("never")),
         ]);
     }
-    context.terminal.line(&table.render(context.terminal.style()))?;
-    Ok(Exit::Ok)
+    let things = format!("volumes of {}", place.words());
+    show(
+        &table,
+        list.items.is_empty(),
+        context,
+        &things,
+        || "templates such as minecraft bring them",
+    )
 }
 
 fn disk(volume: &Volume) -> Cell {
