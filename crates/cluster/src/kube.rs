@@ -27,8 +27,9 @@ use trueup_model::key::{Kind, ResourceKey};
 
 use crate::verbs::{Answer, CallError, Cluster, Heard, List, Scope};
 use address::Address;
-pub use address::api_version;
+pub use address::{api_version, plural};
 use answer::{no_such_object, refusal};
+pub use call::DEADLINE;
 use call::{Content, Reply};
 
 /// The field manager of everything Trueup writes.

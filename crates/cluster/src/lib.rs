@@ -6,6 +6,7 @@
 
 mod absence;
 mod cache;
+mod doubt;
 mod executor;
 mod fence;
 mod follow;
@@ -14,6 +15,7 @@ mod pass;
 mod switch;
 pub mod verbs;
 
+pub use doubt::Echo;
 pub use executor::{Executor, Parts};
 pub use fence::Fence;
 pub use switch::Switch;

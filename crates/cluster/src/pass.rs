@@ -4,11 +4,13 @@
 //! nothing for a key that is not in its order, and nothing once the fence is closed.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use futures::future::join_all;
 use serde_json::json;
 use trueup_model::key::ResourceKey;
 use trueup_model::order::Order;
+use trueup_model::receipt::Receipt;
 use trueup_model::report::{Change, Outcome, Report};
 use trueup_model::service::DesiredState;
 use trueup_model::{Clock, crash};
@@ -16,8 +18,9 @@ use trueup_rules::observe::observe;
 use trueup_rules::plan::{Action, Observed, plan};
 use trueup_rules::proof::ProofKey;
 
-use crate::absence::{Verified, verify};
+use crate::absence::{Proof, prove};
 use crate::cache::Cache;
+use crate::doubt::Doubt;
 use crate::fence::Fence;
 use crate::verbs::{CallError, Cluster};
 
@@ -33,12 +36,27 @@ pub(crate) struct Shared {
     pub(crate) fence: Arc<Fence>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) observer: String,
+    /// How long a call may take effect after its answer was given up.
+    pub(crate) echo: Duration,
+    /// Until when calls of earlier epochs may take effect.
+    pub(crate) echo_over: Duration,
 }
 
 /// What a pass leaves: the order with the uids it learned, and its report.
 pub(crate) struct Ended {
     pub(crate) order: Order,
     pub(crate) report: Report,
+    pub(crate) doubt: Doubt,
+    /// When another pass makes sense, if that is known.
+    pub(crate) again_at: Option<Duration>,
+}
+
+/// What comes together on the way through a pass.
+struct Course {
+    changes: Vec<Change>,
+    receipt: Option<Receipt>,
+    doubt: Doubt,
+    again_at: Option<Duration>,
 }
 
 impl Shared {
@@ -47,11 +65,10 @@ impl Shared {
     }
 
     /// Works on one order until there is nothing left to do now.
-    pub(crate) async fn pass(&self, mut order: Order, project_ready: bool) -> Ended {
-        let mut changes = Vec::new();
-        let mut receipt = None;
-        let outcome =
-            loop_rounds(self, &mut order, project_ready, &mut changes, &mut receipt).await;
+    pub(crate) async fn pass(&self, mut order: Order, project_ready: bool, doubt: Doubt) -> Ended {
+        let mut course = Course { changes: Vec::new(), receipt: None, doubt, again_at: None };
+        let outcome = loop_rounds(self, &mut order, project_ready, &mut course).await;
+        let Course { changes, receipt, doubt, again_at } = course;
         // The lock must be free again before `look` takes it.
         let complete = self.cache().is_complete();
         let observed = complete.then(|| self.look(&mut order, project_ready));
@@ -67,12 +84,13 @@ impl Shared {
             changes,
             receipt,
         };
-        Ended { order, report }
+        Ended { order, report, doubt, again_at }
     }
 
     /// What is known of the order's unit now; its uids are kept in the order.
     fn look(&self, order: &mut Order, project_ready: bool) -> Observed {
-        let observed = self.cache().observed(order, project_ready);
+        let mut observed = self.cache().observed(order, project_ready);
+        observed.as_of = self.clock.now();
         for (key, object) in &observed.objects {
             let ours = trueup_rules::plan::ownership(order, key, object, &self.proofs);
             // What we took away ourselves stays forgotten while it goes; see `forget`.
@@ -143,8 +161,7 @@ async fn loop_rounds(
     shared: &Shared,
     order: &mut Order,
     project_ready: bool,
-    changes: &mut Vec<Change>,
-    receipt: &mut Option<trueup_model::receipt::Receipt>,
+    course: &mut Course,
 ) -> Outcome {
     if !shared.cache().is_complete() {
         return Outcome::Deferred { why: "the cluster has not been seen whole yet".to_owned() };
@@ -152,35 +169,49 @@ async fn loop_rounds(
     shared.cache().forget_unwatched(order);
     for _round in 0..ROUNDS {
         let observed = shared.look(order, project_ready);
+        if order.desired == DesiredState::Deleted {
+            course.doubt.see(&observed);
+        }
         let plan = plan(order, &observed, &shared.proofs);
         if plan.actions.is_empty() {
             return plan.outcome;
         }
         if plan.actions == [Action::VerifyAbsence] {
-            match prove(shared, order).await {
-                Ok(Some(proof)) => {
+            match prove(shared, order, &mut course.doubt).await {
+                Proof::Closed(receipt) => {
                     crash::point("executor.verified");
-                    *receipt = Some(proof);
+                    course.receipt = Some(*receipt);
                     return Outcome::Converged;
                 }
-                Ok(None) => continue,
-                Err(outcome) => return outcome,
+                Proof::Present => continue,
+                Proof::Open { outcome, at } => {
+                    course.again_at = at;
+                    return outcome;
+                }
             }
         }
         let acts = plan.actions.iter().map(|action| shared.act(order, action));
+        // One that fails does not keep the others from being done and told.
+        let mut failed = None;
         for (action, answer) in plan.actions.iter().zip(join_all(acts).await) {
             match answer {
                 Ok(change) => {
                     forget(order, change.as_ref());
-                    changes.extend(change);
+                    course.changes.extend(change);
                 }
                 Err(CallError::Conflict(_)) => {
                     if let Err(error) = shared.is_taken(key(action)).await {
-                        return failure(&error);
+                        failed.get_or_insert_with(|| failure(&error));
                     }
                 }
-                Err(error) => return failure(&error),
+                Err(error) => {
+                    course.doubt.hear(&error, shared.clock.monotonic());
+                    failed.get_or_insert_with(|| refused(action, &error));
+                }
             }
+        }
+        if let Some(outcome) = failed {
+            return outcome;
         }
     }
     Outcome::Waiting { on: "other writers to come to rest".to_owned() }
@@ -192,29 +223,6 @@ fn forget(order: &mut Order, change: Option<&Change>) {
         (change, order.desired)
     {
         order.recorded.insert(key.clone(), None);
-    }
-}
-
-/// Reads everything afresh: a proof, or nothing after the cache learned what is still there.
-async fn prove(
-    shared: &Shared,
-    order: &Order,
-) -> Result<Option<trueup_model::receipt::Receipt>, Outcome> {
-    let verified =
-        verify(&*shared.cluster, order, &shared.proofs, &*shared.clock, &shared.observer)
-            .await
-            .map_err(|error| failure(&error))?;
-    match verified {
-        Verified::Absent(receipt) => Ok(Some(receipt)),
-        Verified::Present(objects) => {
-            for (key, object) in objects {
-                shared.cache().present(key.kind, object);
-            }
-            Ok(None)
-        }
-        Verified::VolumeLeft(volume) => {
-            Err(Outcome::Waiting { on: format!("PersistentVolume/{volume} to be gone") })
-        }
     }
 }
 
@@ -241,7 +249,21 @@ fn key(action: &Action) -> &ResourceKey {
     }
 }
 
-fn failure(error: &CallError) -> Outcome {
+/// What an action that was not carried out means. A refused deletion needs a person: whoever runs the
+/// webhook or policy that keeps the object.
+fn refused(action: &Action, error: &CallError) -> Outcome {
+    match (action, error) {
+        (Action::Delete { key, .. }, CallError::Refused(words)) => Outcome::Blocked {
+            why: format!(
+                "{key} may not be deleted: {words}; ask whoever runs what refuses it to allow that, \
+                 it is tried again by itself"
+            ),
+        },
+        _ => failure(error),
+    }
+}
+
+pub(crate) fn failure(error: &CallError) -> Outcome {
     let why = error.to_string();
     if error.is_away() { Outcome::Deferred { why } } else { Outcome::Failed { why } }
 }

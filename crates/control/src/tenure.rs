@@ -8,7 +8,8 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use trueup_cluster::{Cluster, Executor, Fence, Parts};
+use trueup_cluster::kube::DEADLINE;
+use trueup_cluster::{Cluster, Echo, Executor, Fence, Parts};
 use trueup_model::{Clock, ClusterId};
 use trueup_rules::envelope::Opener;
 use trueup_rules::proof::ProofKey;
@@ -102,6 +103,7 @@ impl Tenure {
             fence: Arc::clone(fence),
             clock: Arc::clone(&self.clock),
             observer: format!("executor/{}", self.holder),
+            echo: Echo { lasts: Lease::TTL + DEADLINE, inherited: lease.epoch > 1 },
         };
         let executor = Arc::new(Executor::start(parts, reports_in.clone(), loops));
         let settle = Settle {

@@ -15,6 +15,7 @@ pub mod diff;
 pub mod envelope;
 pub mod facts;
 pub mod image;
+pub mod lost;
 pub mod names;
 pub mod observe;
 pub mod plan;

@@ -6,12 +6,14 @@
 
 mod active;
 mod deleted;
+mod holds;
 mod ownership;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde_json::Value;
 use trueup_model::key::ResourceKey;
 use trueup_model::order::{Body, Order};
@@ -21,6 +23,7 @@ use trueup_model::service::DesiredState;
 use crate::proof::ProofKey;
 use crate::render::shown;
 
+pub use holds::volume as volume_left;
 pub use ownership::{Ownership, ownership};
 
 /// What was seen of one unit.
@@ -32,6 +35,8 @@ pub struct Observed {
     pub pods: Vec<Arc<Value>>,
     /// Whether the project's namespace and policies are all there. Always true for a project.
     pub project_ready: bool,
+    /// When this was seen.
+    pub as_of: Timestamp,
 }
 
 /// What to do now, and what to say when there is nothing.
@@ -101,6 +106,10 @@ impl Plan {
 
     fn wait(on: impl Into<String>) -> Self {
         Self { actions: Vec::new(), outcome: Outcome::Waiting { on: on.into() } }
+    }
+
+    const fn ends(outcome: Outcome) -> Self {
+        Self { actions: Vec::new(), outcome }
     }
 
     fn blocked(why: String) -> Self {

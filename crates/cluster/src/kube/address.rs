@@ -94,7 +94,8 @@ pub const fn api_version(kind: Kind) -> &'static str {
 }
 
 /// The kind's name in paths and in the details of a failure.
-pub(super) const fn plural(kind: Kind) -> &'static str {
+#[must_use]
+pub const fn plural(kind: Kind) -> &'static str {
     match kind {
         Kind::Namespace => "namespaces",
         Kind::ResourceQuota => "resourcequotas",

@@ -3,6 +3,7 @@
 mod contract_fake;
 mod contract_real;
 mod executor;
+mod executor_absence;
 mod executor_faults;
 mod executor_runs;
 mod fake_controls;

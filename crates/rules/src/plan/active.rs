@@ -5,7 +5,9 @@ use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::{Order, ServiceBody};
 use trueup_model::report::Change;
 
-use super::{Action, Observed, Ownership, Plan, delete, incarnation, ownership, terminating};
+use super::{
+    Action, Observed, Ownership, Plan, delete, holds, incarnation, ownership, terminating,
+};
 use crate::diff::first_difference;
 use crate::names;
 use crate::proof::ProofKey;
@@ -200,7 +202,10 @@ fn write_stage(
                 object: rendered.stamped(order.generation),
                 change,
             }),
-            Verdict::Wait => waits.push(format!("{} to finish terminating", rendered.key)),
+            Verdict::Wait => {
+                let live = observed.objects.get(&rendered.key).map(|live| &**live);
+                waits.push(holds::ending(&rendered.key, live));
+            }
             Verdict::Foreign => {
                 return Some(Plan::blocked(format!(
                     "{} exists and is not ours; remove or rename it, then reconcile again",
