@@ -175,9 +175,11 @@ impl Work {
                         order.recorded.insert(key.clone(), uid.clone());
                     }
                 }
+                if slot.order.generation != order.generation {
+                    // What was read was read for another promise.
+                    slot.doubt.first = None;
+                }
                 slot.order = *order;
-                // It was about fewer keys.
-                slot.doubt.first = None;
                 slot.waiters.push(passed);
                 slot.tries = 0;
                 slot.again = slot.running;
