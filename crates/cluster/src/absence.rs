@@ -12,7 +12,7 @@ use trueup_model::receipt::{Absence, LostPod, ProofLevel, Reading, Receipt};
 use trueup_model::report::Outcome;
 use trueup_rules::plan::{Ownership, ownership, volume_left};
 
-use crate::doubt::Doubt;
+use crate::echo::Echoes;
 use crate::pass::{Shared, failure};
 use crate::verbs::{CallError, Cluster, Scope};
 
@@ -35,38 +35,38 @@ pub(crate) enum Proof {
 }
 
 /// Reads everything afresh and closes the deletion, if that may be done.
-pub(crate) async fn prove(shared: &Shared, order: &Order, doubt: &mut Doubt) -> Proof {
+pub(crate) async fn prove(shared: &Shared, order: &Order, echoes: &mut Echoes) -> Proof {
     let (began, began_at) = (shared.clock.monotonic(), shared.clock.now());
     match read(shared, order).await {
         Ok(Found::Nothing) => {}
         Ok(Found::Objects(objects)) => {
-            doubt.first = None;
+            echoes.first = None;
             for (key, object) in objects {
                 shared.cache().present(key.kind, object);
             }
             return Proof::Present;
         }
         Ok(Found::Volume(volume)) => {
-            doubt.first = None;
+            echoes.first = None;
             return Proof::Open { outcome: volume_left(&volume), at: None };
         }
         Err(error) => return Proof::Open { outcome: failure(&error), at: None },
     }
     let reading = Reading { began_at, ended_at: shared.clock.now() };
-    let over = shared.echo_over.max(doubt.over(shared.echo));
+    let over = shared.echo_over.max(echoes.over(shared.echo));
     if began < over {
-        doubt.first.get_or_insert(reading);
+        echoes.first.get_or_insert(reading);
         let on = "a second read: a call may still have been under way at the first";
         return Proof::Open { outcome: Outcome::Waiting { on: on.to_owned() }, at: Some(over) };
     }
     let lost = shared.cache().lost_pods(order);
-    let reads = doubt.first.into_iter().chain([reading]).collect();
-    Proof::Closed(Box::new(receipt(order, doubt, &shared.observer, reads, lost)))
+    let reads = echoes.first.into_iter().chain([reading]).collect();
+    Proof::Closed(Box::new(receipt(order, echoes, &shared.observer, reads, lost)))
 }
 
 fn receipt(
     order: &Order,
-    doubt: &Doubt,
+    echoes: &Echoes,
     observer: &str,
     reads: Vec<Reading>,
     unconfirmed: Vec<LostPod>,
@@ -74,7 +74,7 @@ fn receipt(
     let absence = |(key, uid): (&ResourceKey, &Option<String>)| Absence {
         key: key.clone(),
         uid: uid.clone(),
-        resource_version: doubt.versions.get(key).cloned(),
+        resource_version: echoes.versions.get(key).cloned(),
     };
     let absent = order.recorded.iter().map(absence).collect();
     let level = if unconfirmed.is_empty() {

@@ -1,72 +1,63 @@
-//! When an absence that was read may be believed.
+//! Whether the database can be believed at all.
 //!
-//! A call whose answer never came may still take effect: it waits in a queue of the server, or in
-//! the hands of a former holder of the lease. Everything it could make is absent now and there in a
-//! moment. Such a call is over once lease time and call deadline have passed, so only a read that
-//! began later closes a deletion. Nothing of this is stored: a restart is a new epoch, and a new
-//! epoch begins with the same doubt.
+//! One service that was told a newer generation than its order has is stopped by its own plan. Many
+//! such services mean that the whole database went back in time: then orders of other services are
+//! as old, only nothing shows it, and nothing at all is written to this cluster.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
 
-use trueup_model::key::ResourceKey;
-use trueup_model::receipt::Reading;
-use trueup_rules::plan::Observed;
+use trueup_model::order::Unit;
+use trueup_model::report::Outcome;
 
-use crate::verbs::CallError;
+/// So many services that are ahead of the database stop the cluster.
+const MANY: usize = 3;
 
-/// How long calls may take effect after nobody waits for them any more.
-#[derive(Debug, Clone, Copy)]
-pub struct Echo {
-    /// Lease time plus call deadline.
-    pub lasts: Duration,
-    /// Whether an earlier epoch may have left calls behind.
-    pub inherited: bool,
-}
-
-impl Echo {
-    /// When the calls of earlier epochs are over, on the clock that showed `now` at the start.
-    pub(crate) fn over(self, now: Duration) -> Duration {
-        if self.inherited { now.saturating_add(self.lasts) } else { Duration::ZERO }
-    }
-}
-
-/// What is remembered of one unit between its passes.
-#[derive(Debug, Clone, Default)]
+/// The services that are ahead of the database.
+#[derive(Debug, Default)]
 pub(crate) struct Doubt {
-    /// When a call of this unit last ended without an answer.
-    unanswered: Option<Duration>,
-    /// The read that found everything gone while a call may still have been under way.
-    pub(crate) first: Option<Reading>,
-    /// The version that each key was last seen at during a deletion.
-    pub(crate) versions: BTreeMap<ResourceKey, String>,
+    ahead: Mutex<BTreeSet<Unit>>,
 }
 
 impl Doubt {
-    /// Remembers a call that may have been carried out.
-    pub(crate) fn hear(&mut self, error: &CallError, now: Duration) {
-        if matches!(error, CallError::Unanswered(_) | CallError::Server(_)) {
-            self.leave(now);
+    /// Notes what the plan of a unit came to; the outcome instead of writing, if nothing may be
+    /// written to this cluster.
+    pub(crate) fn weigh(&self, unit: Unit, outcome: &Outcome) -> Option<Outcome> {
+        let mut ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(outcome, Outcome::Outdated { .. }) {
+            ahead.insert(unit);
+        } else {
+            ahead.remove(&unit);
         }
+        (ahead.len() >= MANY).then(|| Outcome::Outdated {
+            why: format!(
+                "{} services of this cluster were told more than the database knows, so nothing is \
+                 written to it; if the database was restored, find out what it lost before you go on",
+                ahead.len()
+            ),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trueup_model::ServiceId;
+
+    fn unit(n: u128) -> Unit {
+        Unit::Service(ServiceId::from_uuid(uuid::Uuid::from_u128(n)))
     }
 
-    /// Remembers that something may have been sent whose answer nobody heard.
-    pub(crate) fn leave(&mut self, now: Duration) {
-        self.unanswered = Some(now);
-        self.first = None;
-    }
-
-    /// Remembers at which version the objects of a deletion were seen.
-    pub(crate) fn see(&mut self, observed: &Observed) {
-        for (key, object) in &observed.objects {
-            if let Some(version) = object["metadata"]["resourceVersion"].as_str() {
-                self.versions.insert(key.clone(), version.to_owned());
-            }
+    #[test]
+    fn f25_many_services_ahead_of_the_database_stop_the_cluster_until_they_are_explained() {
+        let doubt = Doubt::default();
+        let ahead = Outcome::Outdated { why: String::new() };
+        for n in 1..3 {
+            assert_eq!(doubt.weigh(unit(n), &ahead), None);
+            assert_eq!(doubt.weigh(unit(n), &ahead), None, "each counts once");
         }
-    }
-
-    /// From when on a read is the last word.
-    pub(crate) fn over(&self, lasts: Duration) -> Duration {
-        self.unanswered.map_or(Duration::ZERO, |at| at.saturating_add(lasts))
+        assert!(doubt.weigh(unit(3), &ahead).is_some());
+        assert!(doubt.weigh(unit(9), &Outcome::Converged).is_some(), "others stop, too");
+        assert_eq!(doubt.weigh(unit(2), &Outcome::Converged), None, "one less");
     }
 }

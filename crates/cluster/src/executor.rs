@@ -19,7 +19,8 @@ use trueup_model::service::DesiredState;
 use trueup_model::{Clock, ProjectId};
 use trueup_rules::proof::ProofKey;
 
-use crate::doubt::{Doubt, Echo};
+use crate::doubt::Doubt;
+use crate::echo::{Echo, Echoes};
 use crate::fence::Fence;
 use crate::follow::{Follower, News};
 use crate::pass::{Ended, Shared};
@@ -77,6 +78,7 @@ impl Executor {
             fence: parts.fence,
             clock: parts.clock,
             observer: parts.observer,
+            doubt: Doubt::default(),
         });
         for kind in Kind::WATCHED {
             let follower = Follower {
@@ -124,7 +126,7 @@ struct Slot {
     last: Option<Report>,
     waiters: Vec<oneshot::Sender<Outcome>>,
     tries: u32,
-    doubt: Doubt,
+    echoes: Echoes,
 }
 
 struct Work {
@@ -177,7 +179,7 @@ impl Work {
                 }
                 if slot.order.generation != order.generation {
                     // What was read was read for another promise.
-                    slot.doubt.first = None;
+                    slot.echoes.first = None;
                 }
                 slot.order = *order;
                 slot.waiters.push(passed);
@@ -192,7 +194,7 @@ impl Work {
                     last: None,
                     waiters: vec![passed],
                     tries: 0,
-                    doubt: Doubt::default(),
+                    echoes: Echoes::default(),
                 };
                 self.slots.insert(unit, slot);
             }
@@ -229,10 +231,10 @@ impl Work {
             let Some(slot) = self.slots.get(&unit).filter(|slot| !slot.running) else {
                 continue;
             };
-            let (order, doubt) = (slot.order.clone(), slot.doubt.clone());
+            let (order, echoes) = (slot.order.clone(), slot.echoes.clone());
             let project_ready = self.project_ready(order.project);
             let shared = Arc::clone(&self.shared);
-            let pass = passes.spawn(async move { shared.pass(order, project_ready, doubt).await });
+            let pass = passes.spawn(async move { shared.pass(order, project_ready, echoes).await });
             self.running.insert(pass.id(), unit);
             if let Some(slot) = self.slots.get_mut(&unit) {
                 slot.running = true;
@@ -250,13 +252,13 @@ impl Work {
 
     /// A pass has ended: report what is new, answer who waits, and see what comes next.
     async fn settle(&mut self, ended: Ended) {
-        let Ended { order, report, doubt, again_at } = ended;
+        let Ended { order, report, echoes, again_at } = ended;
         let unit = report.unit;
         let Some(slot) = self.slots.get_mut(&unit) else {
             return;
         };
         slot.running = false;
-        slot.doubt = doubt;
+        slot.echoes = echoes;
         let current = slot.order.generation == order.generation;
         if current {
             slot.order = order;
@@ -306,6 +308,7 @@ impl Work {
             | Outcome::Deferred { .. }
             | Outcome::Locked { .. }
             | Outcome::Blocked { .. }
+            | Outcome::Outdated { .. }
             | Outcome::Failed { .. } => {
                 let pause = RETRY_LEAST * 2_u32.saturating_pow(slot.tries.min(6));
                 slot.tries = slot.tries.saturating_add(1);
@@ -336,7 +339,7 @@ impl Work {
         if let Some((unit, slot)) = unit.and_then(|unit| Some((unit, self.slots.get_mut(&unit)?))) {
             slot.running = false;
             slot.waiters.clear();
-            slot.doubt.leave(self.shared.clock.monotonic());
+            slot.echoes.leave(self.shared.clock.monotonic());
             self.queue.push_later(unit, self.shared.clock.monotonic() + RETRY_MOST);
         }
     }

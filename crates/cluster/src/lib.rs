@@ -7,6 +7,7 @@
 mod absence;
 mod cache;
 mod doubt;
+mod echo;
 mod executor;
 mod fence;
 mod follow;
@@ -15,7 +16,7 @@ mod pass;
 mod switch;
 pub mod verbs;
 
-pub use doubt::Echo;
+pub use echo::Echo;
 pub use executor::{Executor, Parts};
 pub use fence::Fence;
 pub use switch::Switch;

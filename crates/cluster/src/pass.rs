@@ -21,6 +21,7 @@ use trueup_rules::proof::ProofKey;
 use crate::absence::{Proof, prove};
 use crate::cache::Cache;
 use crate::doubt::Doubt;
+use crate::echo::Echoes;
 use crate::fence::Fence;
 use crate::verbs::{CallError, Cluster};
 
@@ -40,13 +41,14 @@ pub(crate) struct Shared {
     pub(crate) echo: Duration,
     /// Until when calls of earlier epochs may take effect.
     pub(crate) echo_over: Duration,
+    pub(crate) doubt: Doubt,
 }
 
 /// What a pass leaves: the order with the uids it learned, and its report.
 pub(crate) struct Ended {
     pub(crate) order: Order,
     pub(crate) report: Report,
-    pub(crate) doubt: Doubt,
+    pub(crate) echoes: Echoes,
     /// When another pass makes sense, if that is known.
     pub(crate) again_at: Option<Duration>,
 }
@@ -55,7 +57,7 @@ pub(crate) struct Ended {
 struct Course {
     changes: Vec<Change>,
     receipt: Option<Receipt>,
-    doubt: Doubt,
+    echoes: Echoes,
     again_at: Option<Duration>,
 }
 
@@ -65,10 +67,15 @@ impl Shared {
     }
 
     /// Works on one order until there is nothing left to do now.
-    pub(crate) async fn pass(&self, mut order: Order, project_ready: bool, doubt: Doubt) -> Ended {
-        let mut course = Course { changes: Vec::new(), receipt: None, doubt, again_at: None };
+    pub(crate) async fn pass(
+        &self,
+        mut order: Order,
+        project_ready: bool,
+        echoes: Echoes,
+    ) -> Ended {
+        let mut course = Course { changes: Vec::new(), receipt: None, echoes, again_at: None };
         let outcome = loop_rounds(self, &mut order, project_ready, &mut course).await;
-        let Course { changes, receipt, doubt, again_at } = course;
+        let Course { changes, receipt, echoes, again_at } = course;
         // The lock must be free again before `look` takes it.
         let complete = self.cache().is_complete();
         let observed = complete.then(|| self.look(&mut order, project_ready));
@@ -84,7 +91,7 @@ impl Shared {
             changes,
             receipt,
         };
-        Ended { order, report, doubt, again_at }
+        Ended { order, report, echoes, again_at }
     }
 
     /// What is known of the order's unit now; its uids are kept in the order.
@@ -176,14 +183,18 @@ async fn loop_rounds(
     for _round in 0..ROUNDS {
         let observed = shared.look(order, project_ready);
         if order.desired == DesiredState::Deleted {
-            course.doubt.see(&observed);
+            course.echoes.see(&observed);
         }
         let plan = plan(order, &observed, &shared.proofs);
+        let stopped = shared.doubt.weigh(order.unit, &plan.outcome);
         if plan.actions.is_empty() {
             return plan.outcome;
         }
+        if let Some(outdated) = stopped {
+            return outdated;
+        }
         if plan.actions == [Action::VerifyAbsence] {
-            match prove(shared, order, &mut course.doubt).await {
+            match prove(shared, order, &mut course.echoes).await {
                 Proof::Closed(receipt) => {
                     crash::point("executor.verified");
                     course.receipt = Some(*receipt);
@@ -211,7 +222,7 @@ async fn loop_rounds(
                     }
                 }
                 Err(error) => {
-                    course.doubt.hear(&error, shared.clock.monotonic());
+                    course.echoes.hear(&error, shared.clock.monotonic());
                     failed.get_or_insert_with(|| refused(action, &error));
                 }
             }

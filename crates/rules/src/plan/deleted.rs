@@ -7,7 +7,7 @@ use trueup_model::key::ResourceKey;
 use trueup_model::order::{Body, Order};
 use trueup_model::report::Outcome;
 
-use super::active::release;
+use super::anchors::release;
 use super::{Action, Observed, Ownership, Plan, delete, holds, ownership, terminating};
 use crate::names;
 use crate::proof::ProofKey;
