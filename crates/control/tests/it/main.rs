@@ -1,6 +1,7 @@
 //! The loops on a real Postgres and a cluster in memory.
 
 mod endpoint;
+mod recorder;
 mod rig;
 mod sealer;
 mod secret;

@@ -30,4 +30,5 @@ mod scenarios;
 mod script;
 mod server;
 mod tell;
+mod transitions;
 mod world;
