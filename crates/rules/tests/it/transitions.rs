@@ -37,7 +37,7 @@ fn life() -> Vec<Value> {
             "conditions": [scheduled, condition("Ready", ready, at)], "containerStatuses": containers })
     };
     let first = running("2026-01-01T00:00:03Z", 0, json!({}));
-    let again = running("2026-01-01T00:01:05Z", 1, end.clone());
+    let again = running("2026-01-01T00:01:05Z", 1, end);
     let mut life = vec![
         pod(&json!({ "status": { "phase": "Pending" } })),
         pod(&json!({ "node": "n1", "status": { "phase": "Pending", "conditions": [scheduled] } })),

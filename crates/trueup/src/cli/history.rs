@@ -124,7 +124,7 @@ mod tests {
 
     use super::*;
 
-    fn told(what: &str, detail: Value, after: Option<&str>) -> String {
+    fn told(what: &str, detail: &Value, after: Option<&str>) -> String {
         let one: Transition = serde_json::from_value(json!({
             "id": "trn_1", "kind": "Pod", "name": "web-1", "uid": "u", "what": what,
             "detail": detail, "at": null, "seen_at": "2026-01-02T03:04:05Z",
@@ -160,13 +160,13 @@ mod tests {
             ("gone", json!({}), "gone"),
             ("later", json!({}), "later"),
         ] {
-            assert_eq!(told(what, detail, None), format!("{pod}{end}"));
+            assert_eq!(told(what, &detail, None), format!("{pod}{end}"));
         }
         let since = Some("2026-01-02T03:00:00Z");
         let unseen = ", unseen since 2026-01-02 03:00:00Z";
-        assert_eq!(told("gone", json!({}), since), format!("{pod}gone{unseen}"));
+        assert_eq!(told("gone", &json!({}), since), format!("{pod}gone{unseen}"));
         assert_eq!(
-            told("unobserved", json!({}), since),
+            told("unobserved", &json!({}), since),
             "2026-01-02 03:04:05Z  nobody watched the kind Pod since 2026-01-02 03:00:00Z"
         );
     }
