@@ -32,4 +32,6 @@ mod scenarios;
 mod script;
 mod server;
 mod tell;
+#[cfg(test)]
+mod transitions;
 mod world;
