@@ -12,6 +12,7 @@ use trueup_model::key::Kind;
 use trueup_model::order::Unit;
 
 use crate::cache::Cache;
+use crate::throttle::Throttle;
 use crate::verbs::{CallError, Cluster, Heard, Scope};
 
 /// What one kind's follower needs.
@@ -20,6 +21,7 @@ pub(crate) struct Follower {
     pub(crate) cluster: Arc<dyn Cluster>,
     pub(crate) cache: Arc<Mutex<Cache>>,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) throttle: Arc<Throttle>,
     pub(crate) freshness: watch::Sender<Freshness>,
     pub(crate) news: mpsc::Sender<News>,
 }
@@ -56,7 +58,9 @@ impl Follower {
                 Some(CallError::Expired) => {}
                 Some(error) => {
                     tracing::debug!(kind = %self.kind, error = %error, "the watch broke; listing again");
-                    self.clock.sleep(pause).await;
+                    let now = self.clock.monotonic();
+                    self.throttle.heed(&error, now);
+                    self.clock.sleep(self.throttle.left(now).unwrap_or(pause)).await;
                     pause = (pause * 2).min(PAUSE_MOST);
                 }
             }
@@ -66,7 +70,8 @@ impl Follower {
     async fn list(&self) -> Result<String, CallError> {
         let list = self.cluster.list(self.kind, Scope::Ours).await?;
         let version = list.version.clone();
-        self.cache.lock().unwrap_or_else(PoisonError::into_inner).replace(self.kind, list);
+        self.cache().check_age(self.kind, &list)?;
+        self.cache().replace(self.kind, list);
         self.heard();
         Ok(version)
     }
@@ -79,6 +84,7 @@ impl Follower {
                 let touched = match heard {
                     Ok(Heard::Present(object)) => {
                         version_of(&object, &mut version);
+                        self.cache().heard_of(self.kind, &version);
                         self.cache().present(self.kind, object)
                     }
                     Ok(Heard::Gone(object)) => {
@@ -86,6 +92,7 @@ impl Follower {
                         self.cache().gone(self.kind, &object)
                     }
                     Ok(Heard::Bookmark(at)) => {
+                        self.cache().heard_of(self.kind, &at);
                         version = at;
                         None
                     }

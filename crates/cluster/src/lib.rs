@@ -12,7 +12,9 @@ mod fence;
 mod follow;
 pub mod kube;
 mod pass;
+mod refusal;
 mod switch;
+mod throttle;
 pub mod verbs;
 
 pub use executor::{Executor, Parts};

@@ -8,4 +8,5 @@ mod executor;
 mod executor_faults;
 mod executor_runs;
 mod fake_controls;
+mod faults;
 mod rig;
