@@ -22,6 +22,7 @@ use trueup_rules::proof::ProofKey;
 use crate::doubt::Doubt;
 use crate::fence::Fence;
 use crate::follow::{Follower, News};
+use crate::notice::{Notes, Notices};
 use crate::pass::{Ended, Shared};
 use crate::refusal::Refusals;
 use crate::throttle::Throttle;
@@ -63,8 +64,18 @@ struct Command {
 }
 
 impl Executor {
-    /// Starts one into `tasks`; reports go to `reports`.
+    /// Starts one into `tasks`; reports go to `reports`, and nobody takes notes.
     pub fn start(parts: Parts, reports: mpsc::Sender<Report>, tasks: &mut JoinSet<()>) -> Self {
+        Self::start_noting(parts, reports, &Notices::default(), tasks)
+    }
+
+    /// The same, and what is noticed of pods, disks and nodes goes to `notices`.
+    pub fn start_noting(
+        parts: Parts,
+        reports: mpsc::Sender<Report>,
+        notices: &Notices,
+        tasks: &mut JoinSet<()>,
+    ) -> Self {
         let (commands, orders) = mpsc::channel(256);
         let (freshness_in, freshness) = watch::channel(Freshness::default());
         let (news_in, news) = mpsc::channel(1024);
@@ -79,7 +90,7 @@ impl Executor {
             refusals: Refusals::default(),
             throttle: Arc::new(Throttle::new(WIDTH)),
         });
-        for kind in Kind::WATCHED {
+        for kind in Kind::WATCHED.into_iter().chain(Kind::BESIDE) {
             let follower = Follower {
                 kind,
                 cluster: Arc::clone(&shared.cluster),
@@ -88,6 +99,7 @@ impl Executor {
                 throttle: Arc::clone(&shared.throttle),
                 freshness: freshness_in.clone(),
                 news: news_in.clone(),
+                notes: Notes::new(notices.clone()),
             };
             tasks.spawn(follower.run());
         }

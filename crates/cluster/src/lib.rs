@@ -11,6 +11,7 @@ mod executor;
 mod fence;
 mod follow;
 pub mod kube;
+mod notice;
 mod pass;
 mod refusal;
 mod switch;
@@ -19,5 +20,6 @@ pub mod verbs;
 
 pub use executor::{Executor, Parts};
 pub use fence::Fence;
+pub use notice::Notices;
 pub use switch::Switch;
 pub use verbs::{CallError, Cluster, Heard, List, Scope};
