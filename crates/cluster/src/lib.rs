@@ -14,7 +14,9 @@ mod follow;
 pub mod kube;
 mod notice;
 mod pass;
+mod refusal;
 mod switch;
+mod throttle;
 pub mod verbs;
 
 pub use echo::Echo;
