@@ -27,7 +27,6 @@ use trueup_model::key::{Kind, ResourceKey};
 
 use crate::verbs::{Answer, CallError, Cluster, Heard, List, Scope};
 use address::Address;
-pub use address::api_version;
 use answer::{no_such_object, refusal};
 use call::{Content, Reply};
 

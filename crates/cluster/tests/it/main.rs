@@ -5,5 +5,6 @@ mod contract_real;
 mod executor;
 mod executor_faults;
 mod executor_runs;
+mod executor_scale;
 mod fake_controls;
 mod rig;

@@ -90,6 +90,7 @@ fn each_operation_has_a_method_of_the_same_name_in_the_client() {
         service_resume,
         service_rollback,
         service_scale,
+        service_autoscale,
         service_secret_delete,
         service_secret_list,
         service_secret_put,
