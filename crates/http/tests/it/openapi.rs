@@ -170,6 +170,7 @@ fn each_body_has_an_example_that_the_door_would_read() {
             plan::PlanManifest,
             project::ProjectManifest,
             quota::Amounts,
+            service::AutoscaleBody,
             service::NoBody,
             service::ResizeBody,
             service::RollbackBody,
