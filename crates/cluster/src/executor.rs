@@ -19,6 +19,7 @@ use trueup_model::service::DesiredState;
 use trueup_model::{Clock, ProjectId};
 use trueup_rules::proof::ProofKey;
 
+use crate::doubt::Doubt;
 use crate::fence::Fence;
 use crate::follow::{Follower, News};
 use crate::pass::{Ended, Shared};
@@ -72,6 +73,7 @@ impl Executor {
             fence: parts.fence,
             clock: parts.clock,
             observer: parts.observer,
+            doubt: Doubt::default(),
         });
         for kind in Kind::WATCHED {
             let follower = Follower {
@@ -293,6 +295,7 @@ impl Work {
             | Outcome::Deferred { .. }
             | Outcome::Locked { .. }
             | Outcome::Blocked { .. }
+            | Outcome::Outdated { .. }
             | Outcome::Failed { .. } => {
                 let pause = RETRY_LEAST * 2_u32.saturating_pow(slot.tries.min(6));
                 slot.tries = slot.tries.saturating_add(1);
