@@ -48,7 +48,8 @@ const fn fields(kind: Kind) -> &'static [(&'static str, &'static str)] {
         | Kind::Pod
         | Kind::PodDisruptionBudget
         | Kind::HorizontalPodAutoscaler
-        | Kind::PersistentVolume => &[],
+        | Kind::PersistentVolume
+        | Kind::Node => &[],
     }
 }
 

@@ -45,7 +45,8 @@ impl Address {
     /// Only the objects in this scope.
     pub(super) fn select(self, kind: Kind, scope: Scope) -> Self {
         match (scope, kind) {
-            (Scope::All, _) => self,
+            // Nobody labels these for us, so all of them are ours to see.
+            (Scope::All, _) | (Scope::Ours, Kind::PersistentVolume | Kind::Node) => self,
             (Scope::Ours, Kind::Pod) => self.with("labelSelector", "trueup.dev/name"),
             (Scope::Ours, _) => self.with("labelSelector", "app.kubernetes.io/managed-by=trueup"),
         }

@@ -2,6 +2,7 @@
 
 mod anchor;
 mod endpoint;
+mod recorder;
 mod rig;
 mod sealer;
 mod secret;

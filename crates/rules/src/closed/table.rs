@@ -38,9 +38,11 @@ pub(super) const fn of(kind: Kind) -> Fields {
         Kind::HorizontalPodAutoscaler => {
             &[("spec", Rule::Fields(&[("scaleTargetRef", Rule::Exact), ("metrics", Rule::Exact)]))]
         }
-        Kind::ServiceAccount | Kind::PersistentVolumeClaim | Kind::Pod | Kind::PersistentVolume => {
-            &[]
-        }
+        Kind::ServiceAccount
+        | Kind::PersistentVolumeClaim
+        | Kind::Pod
+        | Kind::PersistentVolume
+        | Kind::Node => &[],
     }
 }
 

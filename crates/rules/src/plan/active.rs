@@ -111,7 +111,8 @@ const fn may_go(kind: Kind) -> bool {
         | Kind::Secret
         | Kind::PersistentVolumeClaim
         | Kind::Pod
-        | Kind::PersistentVolume => false,
+        | Kind::PersistentVolume
+        | Kind::Node => false,
     }
 }
 

@@ -53,6 +53,7 @@ fn look(state: &mut State, change: &Change) {
         | Kind::Service
         | Kind::PodDisruptionBudget
         | Kind::HorizontalPodAutoscaler
-        | Kind::PersistentVolume => {}
+        | Kind::PersistentVolume
+        | Kind::Node => {}
     }
 }
