@@ -3,7 +3,7 @@
 //! A write's answer goes in at once, so the next plan sees it; a watch event that is older than what
 //! is already known is dropped, so the cache never goes back in time.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -12,7 +12,7 @@ use trueup_model::order::{Body, Order, Unit};
 use trueup_rules::names;
 use trueup_rules::plan::Observed;
 
-use crate::verbs::List;
+use crate::verbs::{CallError, List};
 
 #[derive(Debug, Default)]
 pub(crate) struct Cache {
@@ -22,6 +22,8 @@ pub(crate) struct Cache {
     /// Which unit the pods with this namespace and name belong to.
     pod_owners: HashMap<(String, String), Unit>,
     listed: BTreeSet<Kind>,
+    /// How far the watch of each kind has come.
+    heard: BTreeMap<Kind, u64>,
     /// At which version each key was last seen to go: an answer that is older comes too late.
     graves: HashMap<ResourceKey, u64>,
 }
@@ -67,6 +69,11 @@ impl Cache {
         Observed { objects, pods, project_ready, namespace_ending }
     }
 
+    /// What is known to stand at a key.
+    pub(crate) fn get(&self, key: &ResourceKey) -> Option<Arc<Value>> {
+        self.objects.get(key).map(Arc::clone)
+    }
+
     /// An object is there, as a watch or a write's answer says.
     pub(crate) fn present(&mut self, kind: Kind, object: Value) -> Option<Unit> {
         let key = key_of(kind, &object);
@@ -93,8 +100,12 @@ impl Cache {
         if self.objects.get(&key).is_some_and(|known| version(known) > at) {
             return None;
         }
+        self.came_to(kind, at);
         if self.graves.len() >= GRAVES {
-            self.graves.clear();
+            let mut ends: Vec<u64> = self.graves.values().copied().collect();
+            ends.sort_unstable();
+            let recent = ends[ends.len() / 2];
+            self.graves.retain(|_, end| *end >= recent);
         }
         self.graves.insert(key.clone(), at);
         self.forget(&key)
@@ -135,6 +146,30 @@ impl Cache {
         }
     }
 
+    /// Whether a list can be believed. One that is older than what the watch of its kind already said
+    /// comes from a server that lags behind, or from a store that was put back: what it shows may be
+    /// long gone, and what it lacks may be there.
+    pub(crate) fn check_age(&self, kind: Kind, list: &List) -> Result<(), CallError> {
+        let at: u64 = list.version.parse().unwrap_or(0);
+        match self.heard.get(&kind) {
+            Some(heard) if *heard > at => Err(CallError::Server(format!(
+                "it lists {kind} as of version {at}, and {heard} was seen already; if etcd was restored, \
+                 restart Trueup"
+            ))),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// The watch of a kind has come this far.
+    pub(crate) fn heard_of(&mut self, kind: Kind, version: &str) {
+        self.came_to(kind, version.parse().unwrap_or(0));
+    }
+
+    fn came_to(&mut self, kind: Kind, version: u64) {
+        let heard = self.heard.entry(kind).or_default();
+        *heard = version.max(*heard);
+    }
+
     /// A whole set: what it lacks is gone, unless we wrote it after the set was made.
     pub(crate) fn replace(&mut self, kind: Kind, list: List) -> BTreeSet<Unit> {
         let at: u64 = list.version.parse().unwrap_or(0);
@@ -152,6 +187,7 @@ impl Cache {
             vanished.iter().filter_map(|key| self.forget(key)).collect();
         touched.extend(list.objects.into_iter().filter_map(|object| self.present(kind, object)));
         self.listed.insert(kind);
+        self.came_to(kind, at);
         touched
     }
 
@@ -253,5 +289,41 @@ mod tests {
         assert_eq!(version_of(&cache, "old"), None);
         assert_eq!(version_of(&cache, "ours"), Some(12));
         assert_eq!(version_of(&cache, "listed"), Some(9));
+    }
+
+    #[test]
+    fn f36_a_list_older_than_what_was_seen_is_not_believed() {
+        let mut cache = Cache::default();
+        let list = |version: &str, objects| List { objects, version: version.to_owned() };
+        cache.replace(Kind::ConfigMap, list("10", vec![config("a", 9)]));
+        cache.present(Kind::ConfigMap, config("b", 12));
+        cache.gone(Kind::ConfigMap, &config("a", 13));
+        let stale = list("11", vec![config("a", 9)]);
+        assert!(cache.check_age(Kind::ConfigMap, &stale).is_err());
+        assert!(cache.check_age(Kind::Secret, &stale).is_ok(), "each kind has a watch of its own");
+        assert!(cache.check_age(Kind::ConfigMap, &list("13", Vec::new())).is_ok());
+        cache.heard_of(Kind::ConfigMap, "20");
+        assert!(cache.check_age(Kind::ConfigMap, &list("19", Vec::new())).is_err());
+    }
+
+    #[test]
+    fn f37_our_own_write_is_not_undone_by_a_list_from_before_it() {
+        let mut cache = Cache::default();
+        cache.replace(Kind::ConfigMap, List { objects: Vec::new(), version: "10".to_owned() });
+        cache.present(Kind::ConfigMap, config("ours", 12));
+        cache.replace(Kind::ConfigMap, List { objects: Vec::new(), version: "11".to_owned() });
+        assert_eq!(version_of(&cache, "ours"), Some(12));
+    }
+
+    #[test]
+    fn many_graves_do_not_open_the_newest() {
+        let mut cache = Cache::default();
+        for n in 0..=u64::try_from(GRAVES).unwrap() {
+            cache.gone(Kind::ConfigMap, &config(&format!("c{n}"), 100 + n));
+        }
+        assert!(cache.graves.len() <= GRAVES);
+        let last = format!("c{GRAVES}");
+        cache.present(Kind::ConfigMap, config(&last, 50));
+        assert_eq!(version_of(&cache, &last), None);
     }
 }

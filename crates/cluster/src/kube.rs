@@ -17,6 +17,7 @@ mod watch;
 
 use std::fmt;
 use std::path::Path;
+use std::time::Duration;
 
 use futures::FutureExt;
 use futures::stream::BoxStream;
@@ -53,7 +54,19 @@ pub enum ConnectError {
 #[derive(Clone)]
 pub struct Kube {
     client: kube::Client,
+    limits: Limits,
 }
+
+/// How long is waited.
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    /// For the answer to a call.
+    deadline: Duration,
+    /// For the next word of a watch.
+    silence: Duration,
+}
+
+const LIMITS: Limits = Limits { deadline: call::DEADLINE, silence: watch::SILENCE };
 
 impl fmt::Debug for Kube {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -76,7 +89,7 @@ impl Kube {
     /// A cluster behind a client of the caller's own, whose retries should be off.
     #[must_use]
     pub const fn new(client: kube::Client) -> Self {
-        Self { client }
+        Self { client, limits: LIMITS }
     }
 
     async fn list_all(&self, kind: Kind, scope: Scope) -> Result<List, CallError> {
@@ -168,7 +181,7 @@ impl Cluster for Kube {
     }
 
     fn watch(&self, kind: Kind, from: String) -> BoxStream<'static, Result<Heard, CallError>> {
-        watch::stream(self.client.clone(), kind, &from)
+        watch::stream(self.client.clone(), self.limits, kind, &from)
     }
 
     fn apply<'a>(&'a self, key: &'a ResourceKey, object: &'a Value) -> Answer<'a, Value> {

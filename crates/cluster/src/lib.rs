@@ -13,7 +13,9 @@ mod follow;
 pub mod kube;
 mod notice;
 mod pass;
+mod refusal;
 mod switch;
+mod throttle;
 pub mod verbs;
 
 pub use executor::{Executor, Parts};

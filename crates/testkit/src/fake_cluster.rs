@@ -184,6 +184,19 @@ impl FakeCluster {
         self.shared.lock().faults.entry(verb).or_default().push_back((error, when));
     }
 
+    /// Installs an admission webhook, which may change or refuse what is applied or patched.
+    pub fn set_webhook(
+        &self,
+        webhook: impl Fn(&ResourceKey, &mut Value) -> Result<(), CallError> + Send + Sync + 'static,
+    ) {
+        self.shared.lock().state.admission.0 = Some(Arc::new(webhook));
+    }
+
+    /// Removes the admission webhook.
+    pub fn remove_webhook(&self) {
+        self.shared.lock().state.admission.0 = None;
+    }
+
     /// Asks this after every effective write what becomes of the call; the number counts from 1.
     pub fn on_write(&self, ask: impl Fn(usize, &Write) -> Then + Send + Sync + 'static) {
         self.shared.lock().on_write = Some(Arc::new(ask));

@@ -105,9 +105,10 @@ impl Kube {
             let body = response.into_body().collect_bytes().await?;
             Ok(Reply { status, retry_after, body })
         };
-        match tokio::time::timeout(DEADLINE, exchange).await {
+        let limit = self.limits.deadline;
+        match tokio::time::timeout(limit, exchange).await {
             Ok(outcome) => outcome.map_err(|error| broken(&error)),
-            Err(_) => Err(late(DEADLINE)),
+            Err(_) => Err(late(limit)),
         }
     }
 }
@@ -129,7 +130,7 @@ pub(super) fn request(
 
 /// No answer within this time.
 pub(super) fn late(limit: Duration) -> CallError {
-    CallError::Unanswered(format!("nothing for {} seconds", limit.as_secs()))
+    CallError::Unanswered(format!("nothing for {} seconds", limit.as_secs_f32()))
 }
 
 /// What a failure of the transport means. Only a connection that never came to be proves that
@@ -188,6 +189,17 @@ mod tests {
         assert!(matches!(error, CallError::Unanswered(_)), "{error:?}");
         let error = answered_with("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"kind\":").await;
         assert!(matches!(error, CallError::Unanswered(_)), "{error:?}");
+    }
+
+    #[tokio::test]
+    async fn f29_a_call_that_hangs_ends_at_its_deadline_and_may_have_been_carried_out() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut kube = client(listener.local_addr().unwrap().port());
+        kube.limits.deadline = Duration::from_millis(50);
+        // The server takes the connection and never says anything.
+        let (error, _held) =
+            tokio::join!(kube.list(Kind::Pod, Scope::Ours), async { listener.accept().await });
+        assert!(matches!(error, Err(CallError::Unanswered(_))), "{error:?}");
     }
 
     #[tokio::test]

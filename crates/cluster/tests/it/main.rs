@@ -9,4 +9,5 @@ mod executor_faults;
 mod executor_runs;
 mod executor_scale;
 mod fake_controls;
+mod faults;
 mod rig;

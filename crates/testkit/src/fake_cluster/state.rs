@@ -1,11 +1,12 @@
 //! Objects, versions and history: what etcd and the API server's storage layer keep.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use trueup_cluster::{Heard, List, Scope};
+use trueup_cluster::{CallError, Heard, List, Scope};
 use trueup_model::key::{Kind, ResourceKey};
 
 use super::managers::Managers;
@@ -37,6 +38,24 @@ pub(super) struct Change {
     pub(super) gone: bool,
 }
 
+type Webhook = dyn Fn(&ResourceKey, &mut Value) -> Result<(), CallError> + Send + Sync;
+
+/// An admission webhook, which may change or refuse what is written.
+#[derive(Default, Clone)]
+pub(super) struct Admission(pub(super) Option<Arc<Webhook>>);
+
+impl fmt::Debug for Admission {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Admission(…)" } else { "Admission" })
+    }
+}
+
+impl Admission {
+    pub(super) fn admit(&self, key: &ResourceKey, object: &mut Value) -> Result<(), CallError> {
+        self.0.as_ref().map_or(Ok(()), |webhook| webhook(key, object))
+    }
+}
+
 #[derive(Debug)]
 struct Stored {
     object: Arc<Value>,
@@ -58,6 +77,8 @@ pub(super) struct State {
     compacted: u64,
     incarnations: u64,
     counts: BTreeMap<ResourceKey, Count>,
+    /// What stands between a write and the store.
+    pub(super) admission: Admission,
     /// Who writes now, if the server's record of field managers shall name them.
     writer: Option<&'static str>,
 }
