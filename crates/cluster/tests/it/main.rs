@@ -9,4 +9,5 @@ mod executor_faults;
 mod executor_runs;
 mod fake_controls;
 mod faults;
+mod resync;
 mod rig;
