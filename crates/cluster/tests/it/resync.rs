@@ -66,7 +66,8 @@ async fn f28_what_a_watch_never_said_is_found_within_ten_minutes_and_quiet_costs
 async fn a_list_of_versions_has_no_content_on_a_real_cluster() {
     let kubeconfig = real_kube::shared().await;
     let kube = Arc::new(Kube::from_kubeconfig(&kubeconfig).expect("should be a kubeconfig"));
-    let mut rig = Rig::start(Arc::clone(&kube) as Arc<dyn Cluster>);
+    let cluster: Arc<dyn Cluster> = Arc::<Kube>::clone(&kube);
+    let mut rig = Rig::start(cluster);
     let report = rig.running(web(1)).await;
     assert!(healthy(&report));
     let config = key(&rig.service(1, web(1)), Kind::ConfigMap, names::config);
