@@ -6,6 +6,7 @@
 
 mod absence;
 mod cache;
+mod compact;
 mod doubt;
 mod executor;
 mod fence;
@@ -14,6 +15,7 @@ pub mod kube;
 mod notice;
 mod pass;
 mod refusal;
+mod resync;
 mod switch;
 mod throttle;
 pub mod verbs;

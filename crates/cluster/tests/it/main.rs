@@ -10,4 +10,5 @@ mod executor_runs;
 mod executor_scale;
 mod fake_controls;
 mod faults;
+mod resync;
 mod rig;
