@@ -14,6 +14,7 @@ use trueup_rules::lost::lost;
 use trueup_rules::names;
 use trueup_rules::plan::Observed;
 
+use crate::compact::compact;
 use crate::verbs::{CallError, List};
 
 #[derive(Debug, Default)]
@@ -82,7 +83,8 @@ impl Cache {
     }
 
     /// An object is there, as a watch or a write's answer says.
-    pub(crate) fn present(&mut self, kind: Kind, object: Value) -> Option<Unit> {
+    pub(crate) fn present(&mut self, kind: Kind, mut object: Value) -> Option<Unit> {
+        compact(kind, &mut object);
         let key = key_of(kind, &object);
         let at = version(&object);
         let known = self.objects.get(&key).map(|known| version(known));
@@ -98,6 +100,25 @@ impl Cache {
         }
         self.objects.insert(key, Arc::new(object));
         unit
+    }
+
+    /// Which objects of a kind are not as a list of versions says. Watches may be a moment behind, so
+    /// this is a question and no finding: a read answers it.
+    pub(crate) fn odd(&self, kind: Kind, list: &List) -> Vec<ResourceKey> {
+        let at: u64 = list.version.parse().unwrap_or(0);
+        let listed: HashMap<ResourceKey, u64> =
+            list.objects.iter().map(|object| (key_of(kind, object), version(object))).collect();
+        let lacking = self
+            .objects
+            .iter()
+            .filter(|(key, known)| key.kind == kind && version(known) <= at)
+            .filter(|(key, known)| !listed.contains_key(*key) && is_watched(kind, known))
+            .map(|(key, _)| key.clone());
+        let newer = listed.iter().filter(|(key, seen)| {
+            let known = self.objects.get(*key).map(|known| version(known));
+            known.or_else(|| self.graves.get(*key).copied()).is_none_or(|known| known < **seen)
+        });
+        lacking.chain(newer.map(|(key, _)| key.clone())).collect()
     }
 
     /// An object is gone, as a watch says.
@@ -157,10 +178,7 @@ impl Cache {
     /// so whatever a read once found there must be read again.
     pub(crate) fn forget_unwatched(&mut self, order: &Order) {
         for key in order.recorded.keys() {
-            let unwatched = |object: &Arc<Value>| {
-                object["metadata"]["labels"][names::MANAGED_BY] != names::MANAGER
-            };
-            if self.objects.get(key).is_some_and(unwatched) {
+            if self.objects.get(key).is_some_and(|object| !is_watched(key.kind, object)) {
                 self.objects.remove(key);
             }
         }
@@ -265,6 +283,11 @@ fn pod_label(kind: Kind, object: &Value) -> Option<(String, String)> {
     Some((metadata["namespace"].as_str().unwrap_or_default().to_owned(), name.to_owned()))
 }
 
+/// Whether watches tell of an object: only those with our label are followed.
+fn is_watched(kind: Kind, object: &Value) -> bool {
+    kind == Kind::Pod || object["metadata"]["labels"][names::MANAGED_BY] == names::MANAGER
+}
+
 fn key_of(kind: Kind, object: &Value) -> ResourceKey {
     let text = |name: &str| object["metadata"][name].as_str().unwrap_or_default();
     ResourceKey::new(kind, text("namespace"), text("name"))
@@ -348,6 +371,26 @@ mod tests {
         assert!(cache.check_age(Kind::ConfigMap, &list("13", Vec::new())).is_ok());
         cache.heard_of(Kind::ConfigMap, "20");
         assert!(cache.check_age(Kind::ConfigMap, &list("19", Vec::new())).is_err());
+    }
+
+    #[test]
+    fn what_a_watch_missed_is_found_by_versions_alone() {
+        let ours = |name: &str, version| {
+            let mut object = config(name, version);
+            object["metadata"]["labels"] = json!({ names::MANAGED_BY: names::MANAGER });
+            object
+        };
+        let mut cache = Cache::default();
+        for (name, version) in [("same", 3), ("changed", 4), ("gone", 5), ("written", 30)] {
+            cache.present(Kind::ConfigMap, ours(name, version));
+        }
+        cache.gone(Kind::ConfigMap, &ours("dead", 8));
+        let objects = vec![ours("same", 3), ours("changed", 9), ours("new", 6), ours("dead", 7)];
+        let list = List { objects, version: "20".to_owned() };
+        let mut odd: Vec<String> =
+            cache.odd(Kind::ConfigMap, &list).into_iter().map(|key| key.name).collect();
+        odd.sort();
+        assert_eq!(odd, ["changed", "gone", "new"]);
     }
 
     #[test]

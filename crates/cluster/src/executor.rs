@@ -26,6 +26,7 @@ use crate::follow::{Follower, News};
 use crate::notice::{Notes, Notices};
 use crate::pass::{Ended, Shared};
 use crate::refusal::Refusals;
+use crate::resync::Resync;
 use crate::throttle::Throttle;
 use crate::verbs::Cluster;
 use queue::Queue;
@@ -108,6 +109,15 @@ impl Executor {
             };
             tasks.spawn(follower.run());
         }
+        let resync = Resync {
+            cluster: Arc::clone(&shared.cluster),
+            cache: Arc::clone(&shared.cache),
+            clock: Arc::clone(&shared.clock),
+            throttle: Arc::clone(&shared.throttle),
+            news: news_in,
+            observer: shared.observer.clone(),
+        };
+        tasks.spawn(resync.run());
         let work = Work {
             shared,
             reports,

@@ -28,7 +28,6 @@ use trueup_model::key::{Kind, ResourceKey};
 
 use crate::verbs::{Answer, CallError, Cluster, Heard, List, Scope};
 use address::Address;
-pub use address::{api_version, plural};
 use answer::{no_such_object, refusal};
 pub use call::DEADLINE;
 use call::{Content, Reply};
@@ -94,16 +93,26 @@ impl Kube {
         Self { client, limits: LIMITS }
     }
 
-    async fn list_all(&self, kind: Kind, scope: Scope) -> Result<List, CallError> {
-        match self.pages(kind, scope).await {
+    async fn list_all(
+        &self,
+        kind: Kind,
+        scope: Scope,
+        content: Content<'_>,
+    ) -> Result<List, CallError> {
+        match self.pages(kind, scope, content).await {
             // The place in the list was forgotten while we read it; a second time is the caller's.
-            Err(CallError::Expired) => self.pages(kind, scope).await,
+            Err(CallError::Expired) => self.pages(kind, scope, content).await,
             outcome => outcome,
         }
     }
 
     /// Reads page after page; all pages are of the version of the first.
-    async fn pages(&self, kind: Kind, scope: Scope) -> Result<List, CallError> {
+    async fn pages(
+        &self,
+        kind: Kind,
+        scope: Scope,
+        content: Content<'_>,
+    ) -> Result<List, CallError> {
         let mut objects = Vec::new();
         let mut next = String::new();
         loop {
@@ -111,7 +120,7 @@ impl Kube {
             if !next.is_empty() {
                 address = address.with("continue", &next);
             }
-            let reply = self.ask(Method::GET, address, Content::Nothing).await?;
+            let reply = self.ask(Method::GET, address, content).await?;
             let mut page = reply.into_object(kind)?;
             objects.extend(answer::take_items(&mut page, kind));
             next = answer::text(&page, "/metadata/continue");
@@ -179,7 +188,11 @@ impl Cluster for Kube {
     }
 
     fn list(&self, kind: Kind, scope: Scope) -> Answer<'_, List> {
-        self.list_all(kind, scope).boxed()
+        self.list_all(kind, scope, Content::Nothing).boxed()
+    }
+
+    fn versions(&self, kind: Kind) -> Answer<'_, List> {
+        self.list_all(kind, Scope::Ours, Content::MetadataOnly).boxed()
     }
 
     fn watch(&self, kind: Kind, from: String) -> BoxStream<'static, Result<Heard, CallError>> {

@@ -6,6 +6,7 @@
 
 mod absence;
 mod cache;
+mod compact;
 mod doubt;
 mod echo;
 mod executor;
@@ -15,6 +16,7 @@ pub mod kube;
 mod notice;
 mod pass;
 mod refusal;
+mod resync;
 mod switch;
 mod throttle;
 pub mod verbs;

@@ -30,6 +30,8 @@ const SERVER_LIMIT: &str = "8s";
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Content<'a> {
     Nothing,
+    /// Nothing, and of each object only the metadata is wanted back.
+    MetadataOnly,
     Json(&'a Value),
     Apply(&'a Value),
     MergePatch(&'a Value),
@@ -38,16 +40,27 @@ pub(super) enum Content<'a> {
 impl Content<'_> {
     const fn media_type(self) -> &'static str {
         match self {
-            Self::Nothing | Self::Json(_) => "application/json",
+            Self::Nothing | Self::MetadataOnly | Self::Json(_) => "application/json",
             // JSON is YAML; this is the name server-side apply goes by.
             Self::Apply(_) => "application/apply-patch+yaml",
             Self::MergePatch(_) => "application/merge-patch+json",
         }
     }
 
+    const fn accepts(self) -> &'static str {
+        match self {
+            Self::MetadataOnly => {
+                "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+            }
+            Self::Nothing | Self::Json(_) | Self::Apply(_) | Self::MergePatch(_) => {
+                "application/json"
+            }
+        }
+    }
+
     fn into_bytes(self) -> Vec<u8> {
         match self {
-            Self::Nothing => Vec::new(),
+            Self::Nothing | Self::MetadataOnly => Vec::new(),
             Self::Json(value) | Self::Apply(value) | Self::MergePatch(value) => {
                 value.to_string().into_bytes()
             }
@@ -122,7 +135,7 @@ pub(super) fn request(
     Request::builder()
         .method(method)
         .uri(address.as_str())
-        .header(ACCEPT, "application/json")
+        .header(ACCEPT, content.accepts())
         .header(CONTENT_TYPE, content.media_type())
         .body(content.into_bytes())
         .map_err(|error| CallError::Refused(error.to_string()))

@@ -8,6 +8,8 @@ mod executor;
 mod executor_absence;
 mod executor_faults;
 mod executor_runs;
+mod executor_scale;
 mod fake_controls;
 mod faults;
+mod resync;
 mod rig;

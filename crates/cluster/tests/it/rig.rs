@@ -63,6 +63,11 @@ impl Rig {
         Self::with(Arc::clone(&self.cluster), self.serial, Arc::clone(&self.clock), echo)
     }
 
+    /// The same with a clock of the caller's own.
+    pub(crate) fn on_clock(cluster: Arc<dyn Cluster>, serial: u64, clock: Arc<dyn Clock>) -> Self {
+        Self::with(cluster, serial, clock, Echo { lasts: ECHO, inherited: false })
+    }
+
     fn with(cluster: Arc<dyn Cluster>, serial: u64, clock: Arc<dyn Clock>, echo: Echo) -> Self {
         let fence = Arc::new(Fence::closed(Arc::clone(&clock)));
         fence.open(clock.monotonic(), Duration::from_secs(3600));
@@ -248,6 +253,12 @@ pub(crate) fn with_receipt(report: &Report) -> bool {
 /// A stateless service.
 pub(crate) fn web(replicas: u32) -> Spec {
     spec(&json!({"workload": "deployment", "replicas": replicas}))
+}
+
+/// A stateless service whose number of pods follows the load.
+pub(crate) fn elastic(image: &str, min: u32, max: u32) -> Spec {
+    let autoscale = json!({"min": min, "max": max, "cpu_percent": 70});
+    spec(&json!({"workload": "deployment", "image": image, "replicas": 1, "autoscale": autoscale}))
 }
 
 /// A service with a disk.

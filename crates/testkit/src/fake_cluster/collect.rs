@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use trueup_cluster::kube::plural;
 use trueup_model::key::{Kind, ResourceKey};
 
 use super::state::{Change, State};
@@ -88,7 +87,7 @@ fn conditions(state: &State, left: &[ResourceKey]) -> Value {
     let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
     let mut held: BTreeMap<String, usize> = BTreeMap::new();
     for key in left {
-        *kinds.entry(plural(key.kind)).or_default() += 1;
+        *kinds.entry(key.kind.plural()).or_default() += 1;
         let finalizers = state.get(key).and_then(|object| object.pointer("/metadata/finalizers"));
         for finalizer in finalizers.and_then(Value::as_array).into_iter().flatten() {
             *held.entry(finalizer.as_str().unwrap_or_default().to_owned()).or_default() += 1;
