@@ -99,8 +99,9 @@ impl Shared {
                     // What stands there is in the cache now; the next plan judges whose it is.
                     return Ok(None);
                 }
+                crash::point("executor.applying").await;
                 let stored = self.cluster.apply(key, object).await?;
-                crash::point("executor.applied");
+                crash::point("executor.applied").await;
                 self.cache().present(key.kind, stored);
                 Ok(Some(change.clone()))
             }
@@ -112,8 +113,9 @@ impl Shared {
             }
             Action::Delete { key, uid, version } => {
                 in_order(order, key)?;
+                crash::point("executor.deleting").await;
                 self.cluster.delete(key, uid, version).await?;
-                crash::point("executor.deleted");
+                crash::point("executor.deleted").await;
                 self.cache().terminating(key, uid);
                 Ok(Some(Change::Removed { key: key.clone() }))
             }
@@ -121,7 +123,9 @@ impl Shared {
                 in_order(order, key)?;
                 let patch = json!({"metadata": {
                     "uid": uid, "resourceVersion": version, "finalizers": finalizers }});
+                crash::point("executor.releasing").await;
                 let stored = self.cluster.patch(key, &patch).await?;
+                crash::point("executor.released").await;
                 self.cache().present(key.kind, stored);
                 Ok(None)
             }
@@ -165,7 +169,7 @@ async fn loop_rounds(
         if plan.actions == [Action::VerifyAbsence] {
             match prove(shared, order).await {
                 Ok(Some(proof)) => {
-                    crash::point("executor.verified");
+                    crash::point("executor.verified").await;
                     *receipt = Some(proof);
                     return Outcome::Converged;
                 }
