@@ -7,4 +7,5 @@ mod executor;
 mod executor_faults;
 mod executor_runs;
 mod fake_controls;
+mod plans;
 mod rig;
