@@ -1,7 +1,9 @@
 //! The loops on a real Postgres and a cluster in memory.
 
+mod anchor;
 mod crash_points;
 mod endpoint;
+mod recorder;
 mod rig;
 mod sealer;
 mod secret;
