@@ -92,7 +92,7 @@ fn two_routes_to_one_promise_end_in_one_place() {
     }
 }
 
-/// Which generation wrote an object last depends on the way, and an anchor says so.
+/// Which generation wrote an object last depends on the way; digests and anchors say so.
 fn without_generations(mut stage: BTreeMap<String, Value>) -> BTreeMap<String, Value> {
     for (key, object) in &mut stage {
         let mut forget = |fields: &str, name: &str| {
@@ -101,6 +101,7 @@ fn without_generations(mut stage: BTreeMap<String, Value>) -> BTreeMap<String, V
             }
         };
         forget("/metadata/labels", names::GENERATION_LABEL);
+        forget("/metadata/annotations", names::DIGEST_ANNOTATION);
         if key.contains("-anchor-") {
             forget("", "data");
             forget("/metadata", "annotations");
