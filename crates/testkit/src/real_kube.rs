@@ -20,7 +20,8 @@ pub async fn shared() -> PathBuf {
     }
     let (cache, progress) = (layout::cache_dir(), Progress::new());
     let binaries = build(&cache, &progress).await.expect("should be able to build Kubernetes");
-    let options = Options { dir: cache.join("test-kube"), nodes: NODES, fast: true };
+    let options =
+        Options { dir: cache.join("test-kube"), nodes: NODES, fast: true, real_node: true };
     let kube = LocalKube::adopt_or_start(&binaries, &options, &progress)
         .await
         .expect("should be able to start the shared Kubernetes");

@@ -12,7 +12,7 @@ use trueup_local::{Progress, layout};
 use crate::place;
 
 async fn start(binaries: &Binaries, dir: &Path) -> LocalKube {
-    let options = Options { dir: dir.to_owned(), nodes: 2, fast: true };
+    let options = Options { dir: dir.to_owned(), nodes: 2, fast: true, real_node: false };
     LocalKube::adopt_or_start(binaries, &options, &Progress::new()).await.unwrap()
 }
 

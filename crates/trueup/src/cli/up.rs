@@ -32,6 +32,9 @@ pub(crate) struct Args {
     /// Use the cluster of this kubeconfig instead of a local one
     #[arg(long, value_name = "KUBECONFIG")]
     cluster: Option<PathBuf>,
+    /// Simulate all pods of the local cluster, also where this machine could run them
+    #[arg(long)]
+    simulated: bool,
     /// Start without the demo's projects and services
     #[arg(long)]
     no_demo: bool,
@@ -65,7 +68,12 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     arm_crash()?;
     let own = supervise::Process::find(std::process::id());
     supervise::record(&own.context("this process cannot be found in /proc")?, &install.pid_file())?;
-    let options = serve::Options { port: args.port, cluster: args.cluster, demo: !args.no_demo };
+    let options = serve::Options {
+        port: args.port,
+        cluster: args.cluster,
+        demo: !args.no_demo,
+        simulated: args.simulated,
+    };
     let progress = Progress::new();
     let stop = CancellationToken::new();
     let (ready_in, ready) = oneshot::channel::<ClientFile>();
