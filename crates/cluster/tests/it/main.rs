@@ -6,4 +6,5 @@ mod executor;
 mod executor_faults;
 mod executor_runs;
 mod fake_controls;
+mod real_node;
 mod rig;

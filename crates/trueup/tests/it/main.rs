@@ -23,6 +23,7 @@ mod log;
 #[cfg(test)]
 mod mistakes;
 #[cfg(test)]
+mod real_node;
 mod restart;
 #[cfg(test)]
 mod story;
