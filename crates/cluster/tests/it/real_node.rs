@@ -17,7 +17,7 @@ use trueup_model::report::Report;
 use trueup_model::spec::Spec;
 use trueup_testkit::real_kube::{self, Paused};
 
-use crate::rig::{Rig, converged, healthy, run, spec};
+use crate::rig::{Rig, converged, healthy, run, spec, with_receipt};
 
 /// The image that every real node has.
 const SAMPLE: &str = "trueup.dev/local/sample:1";
@@ -64,10 +64,17 @@ async fn pods_on_a_real_node_are_what_they_seem() {
     loses_its_node(Rig::start(cluster)).await;
 }
 
+/// Takes the service away, and proves it: what crashes and starves would go on doing so.
+async fn end(mut rig: Rig) {
+    let order = rig.gone(9, sample(&json!({})));
+    rig.order_until(order, with_receipt).await;
+}
+
 async fn waits_for_a_node(mut rig: Rig) {
     rig.order_until(rig.project(), converged).await;
     let order = rig.service(1, sample(&json!({})));
     rig.order_until(order, |report| troubled(report, &[Cause::Unschedulable])).await;
+    end(rig).await;
 }
 
 async fn serves_and_logs(cluster: Arc<Kube>) {
@@ -86,6 +93,7 @@ async fn serves_and_logs(cluster: Arc<Kube>) {
     let log = cluster.log(&namespace, &pod.name, 10, false).await.expect("its log should be there");
     let lines: Vec<String> = log.map(|line| line.expect("a line")).collect().await;
     assert_eq!(lines, ["serving on port 8080", "GET \"/here\""]);
+    end(rig).await;
 }
 
 /// What the sample answers.
@@ -105,6 +113,7 @@ async fn crashes(mut rig: Rig) {
     // From there a good generation brings it back.
     let mended = rig.service(2, sample(&json!({})));
     rig.order_until(mended, healthy).await;
+    end(rig).await;
 }
 
 async fn starves(mut rig: Rig) {
@@ -115,6 +124,7 @@ async fn starves(mut rig: Rig) {
     let killed = real_pod(&rig, &namespace, &pods(&report)[0].name).await;
     let last = &killed["status"]["containerStatuses"][0]["lastState"]["terminated"]["reason"];
     assert_eq!(last, "OOMKilled", "its limit of memory should be a real one");
+    end(rig).await;
 }
 
 async fn real_pod(rig: &Rig, namespace: &str, name: &str) -> Value {
@@ -132,12 +142,14 @@ async fn is_unwell(mut rig: Rig) {
     let key = ResourceKey::new(Kind::Pod, &namespace, &name);
     rig.get_until(&key, |pod| pod.is_some_and(|pod| pod["status"]["phase"] == "Running")).await;
     assert!(!pods(&report)[0].ready, "a pod that fails its check should not count as ready");
+    end(rig).await;
 }
 
 async fn lacks_its_image(mut rig: Rig) {
     rig.order_until(rig.project(), converged).await;
     let order = rig.service(1, sample(&json!({"image": "registry.invalid/nothing:1"})));
     rig.order_until(order, |report| troubled(report, &[Cause::ImagePull])).await;
+    end(rig).await;
 }
 
 async fn does_its_work(mut rig: Rig) {
@@ -157,4 +169,5 @@ async fn loses_its_node(mut rig: Rig) {
     rig.until(unit, unready).await;
     drop(paused);
     rig.until(unit, healthy).await;
+    end(rig).await;
 }

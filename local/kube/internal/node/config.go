@@ -90,7 +90,8 @@ func (n *Node) networkConfig() (string, error) {
 	return string(content), err
 }
 
-// kubeletText: no reservations and no early evictions, because the machine is the developer's own and
+// kubeletText: logs in a folder of our own, because a kubelet removes what it does not know in a common
+// one; no reservations and no early evictions, because the machine is the developer's own and
 // is rarely empty; and images are never collected, because nobody could pull the samples again.
 func (n *Node) kubeletText() string {
 	return fmt.Sprintf(`apiVersion: kubelet.config.k8s.io/v1beta1
@@ -104,6 +105,8 @@ containerRuntimeEndpoint: unix://%s
 address: %s
 port: %d
 healthzPort: 0
+podLogsDir: %q
+volumePluginDir: %q
 authentication:
   anonymous: { enabled: false }
   webhook: { enabled: true }
@@ -118,6 +121,6 @@ evictionHard:
   memory.available: 64Mi
   nodefs.available: 1%%
   imagefs.available: 1%%
-`, n.cgroup(), n.socket(), n.network.gateway(), port, pki.Cert(n.dir, pki.ClusterCA),
-		pki.Cert(n.dir, pki.Kubelet), pki.Key(n.dir, pki.Kubelet), seed.ClassLabel, seed.ClassReal)
+`, n.cgroup(), n.socket(), n.network.gateway(), port, n.dir.Node("logs"), n.dir.Node("plugins"),
+		pki.Cert(n.dir, pki.ClusterCA), pki.Cert(n.dir, pki.Kubelet), pki.Key(n.dir, pki.Kubelet), seed.ClassLabel, seed.ClassReal)
 }
