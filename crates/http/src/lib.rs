@@ -37,6 +37,7 @@ mod streams;
 mod template;
 mod token;
 mod trace;
+mod transition;
 mod variable;
 mod view;
 mod volume;

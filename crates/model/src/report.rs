@@ -53,7 +53,19 @@ pub enum Outcome {
         /// What blocks, and what would unblock it.
         why: String,
     },
-    /// The cluster refused or broke; it is tried again.
+    /// The cluster was told more than the database knows: the database is older than the world.
+    /// Nothing is written until that is explained.
+    Outdated {
+        /// What was seen, and what to do.
+        why: String,
+    },
+    /// The cluster takes everything but these objects: somebody has to change them, or the rule that
+    /// refuses them. They are offered again now and then.
+    Refused {
+        /// Which objects, and what was said about each.
+        why: String,
+    },
+    /// The cluster broke; it is tried again.
     Failed {
         /// What it said.
         why: String,
@@ -70,6 +82,8 @@ impl Outcome {
             Self::Deferred { .. } => "deferred",
             Self::Locked { .. } => "locked",
             Self::Blocked { .. } => "blocked",
+            Self::Outdated { .. } => "outdated",
+            Self::Refused { .. } => "refused",
             Self::Failed { .. } => "failed",
         }
     }

@@ -46,7 +46,10 @@ const fn fields(kind: Kind) -> &'static [(&'static str, &'static str)] {
         | Kind::CronJob
         | Kind::Service
         | Kind::Pod
-        | Kind::PersistentVolume => &[],
+        | Kind::PodDisruptionBudget
+        | Kind::HorizontalPodAutoscaler
+        | Kind::PersistentVolume
+        | Kind::Node => &[],
     }
 }
 

@@ -1,11 +1,15 @@
 //! Clusters from outside: one contract, two implementations; one executor on either.
 
+mod anchors;
 mod contract_fake;
 mod contract_real;
 mod drift;
 mod executor;
 mod executor_faults;
 mod executor_runs;
+mod executor_scale;
 mod fake_controls;
 mod real_node;
+mod faults;
+mod resync;
 mod rig;

@@ -4,9 +4,9 @@ use serde_json::Value;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::{Order, ServiceBody};
 
+use super::anchors::{self, living_ordinal, release_bare_anchors, release_old_anchors};
 use super::judge::{Verdict, judge};
-use super::{Action, Observed, Ownership, Plan, delete, incarnation, ownership, terminating};
-use crate::names;
+use super::{Action, Observed, Ownership, Plan, delete, ownership, terminating};
 use crate::proof::ProofKey;
 use crate::render::{self, Rendered};
 
@@ -31,6 +31,10 @@ pub(super) fn service(
     if !body.sealed.is_empty() {
         // Nobody may write a Secret without what belongs into it.
         return Plan::wait("its secrets to be opened");
+    }
+    if observed.namespace_ending {
+        return anchors::release_all(order, body, observed, proofs)
+            .unwrap_or_else(|| Plan::wait("the namespace to be gone"));
     }
     if !observed.project_ready {
         return release_bare_anchors(order, body, observed, proofs)
@@ -57,14 +61,19 @@ pub(super) fn service(
     if let Some(plan) = remove_former(order, observed, proofs) {
         return plan;
     }
-    if let Some(plan) = write_stage(order, observed, proofs, &[fixed(observed, workload)]) {
+    let workload = keep_replicas(order, body, observed, fixed(observed, workload));
+    if let Some(plan) = write_stage(order, observed, proofs, &[workload]) {
+        return plan;
+    }
+    let companions = render::service_companions(order, body, &owner, proofs);
+    if let Some(plan) = write_stage(order, observed, proofs, &companions) {
         return plan;
     }
     release_old_anchors(order, body, observed, proofs, ordinal)
 }
 
-/// Takes away workloads, addresses and openings that a former generation had and this one has not:
-/// the Job of another ask, an endpoint that was closed, or what a template was before its next
+/// Takes away what a former generation had and this one has not: the Job of another ask, an endpoint
+/// that was closed, an autoscaler that was switched off, or what a template was before its next
 /// version. Data and variables stay.
 fn remove_former(order: &Order, observed: &Observed, proofs: &ProofKey) -> Option<Plan> {
     let wanted = render::keys(order);
@@ -72,9 +81,7 @@ fn remove_former(order: &Order, observed: &Observed, proofs: &ProofKey) -> Optio
         .objects
         .iter()
         .map(|(key, object)| (key, &**object))
-        .filter(|(key, _)| {
-            key.kind.is_workload() || matches!(key.kind, Kind::Service | Kind::NetworkPolicy)
-        })
+        .filter(|(key, _)| may_go(key.kind))
         .filter(|(key, _)| !wanted.contains(*key))
         .filter(|(key, object)| ownership(order, key, object, proofs) == Ownership::Ours)
         .collect();
@@ -82,6 +89,56 @@ fn remove_former(order: &Order, observed: &Observed, proofs: &ProofKey) -> Optio
     let going: Vec<Action> =
         former.iter().filter(|(_, it)| !terminating(it)).map(|(key, it)| delete(key, it)).collect();
     Some(if going.is_empty() { Plan::wait(format!("{key} to be gone")) } else { Plan::act(going) })
+}
+
+/// Whether objects of a kind go when they are not wanted any more. What holds data or variables
+/// stays, and anchors go in their own way.
+const fn may_go(kind: Kind) -> bool {
+    match kind {
+        Kind::Deployment
+        | Kind::StatefulSet
+        | Kind::CronJob
+        | Kind::Job
+        | Kind::Service
+        | Kind::NetworkPolicy
+        | Kind::PodDisruptionBudget
+        | Kind::HorizontalPodAutoscaler => true,
+        Kind::Namespace
+        | Kind::ResourceQuota
+        | Kind::LimitRange
+        | Kind::ServiceAccount
+        | Kind::ConfigMap
+        | Kind::Secret
+        | Kind::PersistentVolumeClaim
+        | Kind::Pod
+        | Kind::PersistentVolume
+        | Kind::Node => false,
+    }
+}
+
+/// Where an autoscaler says how many pods there are, we say what stands, and only while it stands:
+/// the write names the incarnation and version it was made from. So the number is never dropped,
+/// which would leave one pod, and never put back to what it was before the autoscaler changed it.
+///
+/// An autoscaler leaves a workload without pods alone, so the first number is ours to say.
+fn keep_replicas(
+    order: &Order,
+    body: &ServiceBody,
+    observed: &Observed,
+    mut workload: Rendered,
+) -> Rendered {
+    let Some(start) = render::starting_replicas(order, body) else {
+        return workload;
+    };
+    let live = observed.objects.get(&workload.key);
+    let standing = live.and_then(|live| live["spec"]["replicas"].as_u64()).filter(|n| *n > 0);
+    workload.object["spec"]["replicas"] = standing.unwrap_or_else(|| u64::from(start)).into();
+    if let Some(live) = live {
+        for guard in ["uid", "resourceVersion"] {
+            workload.object["metadata"][guard] = live["metadata"][guard].clone();
+        }
+    }
+    workload
 }
 
 /// What stands of a Job cannot be changed and cannot drift, so it is taken as it is. A release of
@@ -95,91 +152,6 @@ fn fixed(observed: &Observed, mut workload: Rendered) -> Rendered {
         }
     }
     workload
-}
-
-/// Which anchor the children shall hang from: the newest that nobody is deleting.
-fn living_ordinal(order: &Order, body: &ServiceBody, observed: &Observed) -> Result<u32, Plan> {
-    let newest = render::next_ordinal(order, body);
-    (newest..=newest.saturating_add(1))
-        .find(|ordinal| {
-            let name = names::anchor(&body.object_name, *ordinal);
-            let key = ResourceKey::new(Kind::ConfigMap, &order.namespace, &name);
-            let usable = observed.objects.get(&key).is_none_or(|seen| !terminating(seen));
-            usable && order.recorded.contains_key(&key)
-        })
-        .ok_or_else(|| Plan::wait("an order that names the next anchor"))
-}
-
-/// Lets go of anchors that are being deleted and from which nothing hangs any more.
-///
-/// In a namespace that is being deleted nothing new can be made, so no next anchor ever comes, and
-/// our finalizer would be what keeps the namespace, and with it the project, from ending.
-fn release_bare_anchors(
-    order: &Order,
-    body: &ServiceBody,
-    observed: &Observed,
-    proofs: &ProofKey,
-) -> Option<Plan> {
-    let hangs = |uid: &Value| {
-        observed.objects.values().any(|object| {
-            object["metadata"]["ownerReferences"]
-                .as_array()
-                .is_some_and(|owners| owners.iter().any(|owner| owner["uid"] == *uid))
-        })
-    };
-    let releases: Vec<Action> = anchors(order, body, observed, proofs)
-        .filter(|(_, anchor)| !hangs(&anchor["metadata"]["uid"]))
-        .filter_map(|(key, anchor)| release(key, anchor))
-        .collect();
-    (!releases.is_empty()).then(|| Plan::act(releases))
-}
-
-/// Anchors that were deleted from outside may go once their children hang from the next one.
-fn release_old_anchors(
-    order: &Order,
-    body: &ServiceBody,
-    observed: &Observed,
-    proofs: &ProofKey,
-    living: u32,
-) -> Plan {
-    let releases: Vec<Action> = anchors(order, body, observed, proofs)
-        .filter(|(key, _)| {
-            names::anchor_ordinal(&body.object_name, &key.name).is_some_and(|n| n != living)
-        })
-        .filter_map(|(key, anchor)| release(key, anchor))
-        .collect();
-    if releases.is_empty() { Plan::converged() } else { Plan::act(releases) }
-}
-
-/// The service's anchors that were seen and are ours.
-fn anchors<'a>(
-    order: &'a Order,
-    body: &'a ServiceBody,
-    observed: &'a Observed,
-    proofs: &'a ProofKey,
-) -> impl Iterator<Item = (&'a ResourceKey, &'a Value)> {
-    order
-        .recorded
-        .keys()
-        .filter(|key| names::anchor_ordinal(&body.object_name, &key.name).is_some())
-        .filter_map(|key| Some((key, &**observed.objects.get(key)?)))
-        .filter(|(key, seen)| ownership(order, key, seen, proofs) == Ownership::Ours)
-}
-
-/// Takes our finalizer off an anchor that is being deleted and still carries it.
-pub(super) fn release(key: &ResourceKey, anchor: &Value) -> Option<Action> {
-    let finalizers: Vec<String> = anchor["metadata"]["finalizers"]
-        .as_array()?
-        .iter()
-        .filter_map(|finalizer| finalizer.as_str().map(str::to_owned))
-        .collect();
-    let ours = finalizers.iter().any(|finalizer| finalizer == names::ANCHOR_FINALIZER);
-    if !(ours && terminating(anchor)) {
-        return None;
-    }
-    let (uid, version) = incarnation(anchor);
-    let finalizers = finalizers.into_iter().filter(|f| f != names::ANCHOR_FINALIZER).collect();
-    Some(Action::ReleaseAnchor { key: key.clone(), uid, version, finalizers })
 }
 
 /// The plan for the first stage that is not as it should be, or nothing if all of it is.

@@ -24,9 +24,6 @@ use crate::proof::ProofKey;
 /// The user and group that containers run as: never root, and able to write their own volume.
 const USER: i64 = 1000;
 
-/// How a cluster with NVIDIA's device plugin spells a GPU.
-const GPU: &str = "nvidia.com/gpu";
-
 const fn kind(body: &ServiceBody) -> Kind {
     match body.spec.workload {
         Workload::Deployment => Kind::Deployment,
@@ -56,8 +53,10 @@ pub(super) fn object(
     let key = key(order, body);
     let metadata = child_metadata(order, &key, owner, proofs);
     let replicas = match order.desired {
-        DesiredState::Active => i32::try_from(body.spec.replicas).unwrap_or(i32::MAX),
-        DesiredState::Paused | DesiredState::Deleted => 0,
+        // Somebody else says how many; the plan keeps what stands.
+        DesiredState::Active if body.spec.autoscale.is_some() => None,
+        DesiredState::Active => Some(i32::try_from(body.spec.replicas).unwrap_or(i32::MAX)),
+        DesiredState::Paused | DesiredState::Deleted => Some(0),
     };
     let selector =
         LabelSelector { match_labels: Some(pod_labels(body)), ..LabelSelector::default() };
@@ -67,7 +66,7 @@ pub(super) fn object(
             &Deployment {
                 metadata,
                 spec: Some(DeploymentSpec {
-                    replicas: Some(replicas),
+                    replicas,
                     selector,
                     template: pod(order, body, proofs),
                     ..DeploymentSpec::default()
@@ -80,7 +79,7 @@ pub(super) fn object(
             &StatefulSet {
                 metadata,
                 spec: Some(StatefulSetSpec {
-                    replicas: Some(replicas),
+                    replicas,
                     selector,
                     service_name: has_address(body).then(|| body.object_name.clone()),
                     template: pod(order, body, proofs),
@@ -206,7 +205,7 @@ fn container(body: &ServiceBody) -> Container {
         ("memory".to_owned(), quantity::memory(spec.resources.memory_mib)),
     ]);
     if spec.resources.gpus > 0 {
-        amounts.insert(GPU.to_owned(), quantity::count(spec.resources.gpus));
+        amounts.insert(names::GPU_RESOURCE.to_owned(), quantity::count(spec.resources.gpus));
     }
     Container {
         name: "main".to_owned(),

@@ -12,6 +12,8 @@ const CLAIM_PROTECTION: &str = "kubernetes.io/pvc-protection";
 pub(crate) struct Server {
     pub(crate) objects: BTreeMap<ResourceKey, Value>,
     pub(crate) pods: Vec<Value>,
+    /// Whether the namespace is being taken down.
+    pub(crate) namespace_ending: bool,
     /// What our field manager applied last, so that what it no longer says is taken away.
     applied: BTreeMap<ResourceKey, Value>,
     version: u64,
@@ -22,6 +24,7 @@ impl Server {
     /// Server-side apply, by the one manager that is ours.
     pub(crate) fn apply(&mut self, key: &ResourceKey, object: &Value) {
         let before = self.objects.get(key).cloned();
+        let object = &self.unguarded(key, object);
         let mut after = before.clone().unwrap_or_else(|| json!({}));
         if let Some(applied) = self.applied.get(key) {
             drop_unsaid(&mut after, applied, object, "");
@@ -32,6 +35,18 @@ impl Server {
         }
         self.applied.insert(key.clone(), object.clone());
         self.store(key, before.as_ref(), after);
+    }
+
+    /// A uid or a version in what is applied is a guard, and no field.
+    fn unguarded(&self, key: &ResourceKey, object: &Value) -> Value {
+        let mut object = object.clone();
+        for guard in ["uid", "resourceVersion"] {
+            let expected = object["metadata"].as_object_mut().and_then(|it| it.remove(guard));
+            if let Some(expected) = expected {
+                assert_eq!(self.objects[key]["metadata"][guard], expected, "{key} moved on");
+            }
+        }
+        object
     }
 
     /// Somebody else writes, or makes, an object.
@@ -131,6 +146,7 @@ impl Server {
 
     /// The namespace is deleted: everything in it goes, but for what a finalizer holds.
     pub(crate) fn delete_namespace(&mut self) {
+        self.namespace_ending = true;
         let keys: Vec<_> = self.objects.keys().cloned().collect();
         for key in keys {
             self.delete(&key);

@@ -51,6 +51,9 @@ fn look(state: &mut State, change: &Change) {
         | Kind::Secret
         | Kind::CronJob
         | Kind::Service
-        | Kind::PersistentVolume => {}
+        | Kind::PodDisruptionBudget
+        | Kind::HorizontalPodAutoscaler
+        | Kind::PersistentVolume
+        | Kind::Node => {}
     }
 }
