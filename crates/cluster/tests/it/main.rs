@@ -9,7 +9,7 @@ mod executor_faults;
 mod executor_runs;
 mod executor_scale;
 mod fake_controls;
-mod real_node;
 mod faults;
+mod real_node;
 mod resync;
 mod rig;
