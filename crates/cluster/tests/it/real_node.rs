@@ -164,7 +164,7 @@ async fn does_its_work(mut rig: Rig) {
 async fn loses_its_node(mut rig: Rig) {
     let report = rig.running(sample(&json!({}))).await;
     let unit = report.unit;
-    let paused: Paused = real_kube::pause_kubelet().await;
+    let paused: Paused = real_kube::pause_kubelet();
     let unready = |report: &Report| pods(report).iter().any(|pod| !pod.ready);
     rig.until(unit, unready).await;
     drop(paused);
