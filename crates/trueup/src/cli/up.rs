@@ -32,12 +32,18 @@ pub(crate) struct Args {
     /// Use the cluster of this kubeconfig instead of a local one
     #[arg(long, value_name = "KUBECONFIG")]
     cluster: Option<PathBuf>,
-    /// Simulate all pods of the local cluster, also where this machine could run them
-    #[arg(long)]
-    simulated: bool,
+    /// The nodes of the local cluster: a real one, too, where this machine allows it, or only simulated ones
+    #[arg(long, value_enum, default_value_t = Nodes::Real)]
+    nodes: Nodes,
     /// Start without the demo's projects and services
     #[arg(long)]
     no_demo: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Nodes {
+    Real,
+    Simulated,
 }
 
 /// Starting is a matter of seconds; building Kubernetes goes on afterwards.
@@ -72,7 +78,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         port: args.port,
         cluster: args.cluster,
         demo: !args.no_demo,
-        simulated: args.simulated,
+        simulated: args.nodes == Nodes::Simulated,
     };
     let progress = Progress::new();
     let stop = CancellationToken::new();

@@ -24,6 +24,7 @@ mod log;
 mod mistakes;
 #[cfg(test)]
 mod real_node;
+#[cfg(test)]
 mod restart;
 #[cfg(test)]
 mod story;
