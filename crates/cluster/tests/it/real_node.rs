@@ -47,21 +47,23 @@ fn troubled(report: &Report, causes: &[Cause]) -> bool {
 #[tokio::test]
 async fn pods_on_a_real_node_are_what_they_seem() {
     let kubeconfig = real_kube::shared().await;
-    let cluster = Arc::new(Kube::from_kubeconfig(&kubeconfig).expect("should be a kubeconfig"));
+    let kube = Arc::new(Kube::from_kubeconfig(&kubeconfig).expect("should be a kubeconfig"));
+    let cluster: Arc<dyn Cluster> = kube.clone();
+    let rig = || Rig::start(Arc::clone(&cluster));
     if let Err(why) = real_kube::real_node().await {
         println!("no real node here ({why}); what asks for one must say that it waits for it");
-        return waits_for_a_node(Rig::start(cluster)).await;
+        return waits_for_a_node(rig()).await;
     }
     let checks = [
-        serves_and_logs(Arc::clone(&cluster)).boxed(),
-        crashes(Rig::start(Arc::clone(&cluster) as Arc<dyn Cluster>)).boxed(),
-        starves(Rig::start(Arc::clone(&cluster) as Arc<dyn Cluster>)).boxed(),
-        is_unwell(Rig::start(Arc::clone(&cluster) as Arc<dyn Cluster>)).boxed(),
-        lacks_its_image(Rig::start(Arc::clone(&cluster) as Arc<dyn Cluster>)).boxed(),
-        does_its_work(Rig::start(Arc::clone(&cluster) as Arc<dyn Cluster>)).boxed(),
+        serves_and_logs(rig(), &kube).boxed(),
+        crashes(rig()).boxed(),
+        starves(rig()).boxed(),
+        is_unwell(rig()).boxed(),
+        lacks_its_image(rig()).boxed(),
+        does_its_work(rig()).boxed(),
     ];
     join_all(checks).await;
-    loses_its_node(Rig::start(cluster)).await;
+    loses_its_node(rig()).await;
 }
 
 /// Takes the service away, and proves it: what crashes and starves would go on doing so.
@@ -77,8 +79,7 @@ async fn waits_for_a_node(mut rig: Rig) {
     end(rig).await;
 }
 
-async fn serves_and_logs(cluster: Arc<Kube>) {
-    let mut rig = Rig::start(Arc::clone(&cluster) as Arc<dyn Cluster>);
+async fn serves_and_logs(mut rig: Rig, kube: &Kube) {
     let report = rig.running(sample(&json!({"variables": {"GREETING": "welcome"}}))).await;
     let pod = &pods(&report)[0];
     assert!(!pod.simulated, "a pod on a real node should not be called simulated");
@@ -90,7 +91,7 @@ async fn serves_and_logs(cluster: Arc<Kube>) {
     let answer = get(address, "/here").await;
     assert!(answer.ends_with(&format!("welcome from {}\n", pod.name)), "{answer}");
 
-    let log = cluster.log(&namespace, &pod.name, 10, false).await.expect("its log should be there");
+    let log = kube.log(&namespace, &pod.name, 10, false).await.expect("its log should be there");
     let lines: Vec<String> = log.map(|line| line.expect("a line")).collect().await;
     assert_eq!(lines, ["serving on port 8080", "GET \"/here\""]);
     end(rig).await;
