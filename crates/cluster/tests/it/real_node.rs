@@ -48,7 +48,7 @@ fn troubled(report: &Report, causes: &[Cause]) -> bool {
 async fn pods_on_a_real_node_are_what_they_seem() {
     let kubeconfig = real_kube::shared().await;
     let kube = Arc::new(Kube::from_kubeconfig(&kubeconfig).expect("should be a kubeconfig"));
-    let cluster: Arc<dyn Cluster> = kube.clone();
+    let cluster: Arc<dyn Cluster> = Arc::<Kube>::clone(&kube);
     let rig = || Rig::start(Arc::clone(&cluster));
     if let Err(why) = real_kube::real_node().await {
         println!("no real node here ({why}); what asks for one must say that it waits for it");
