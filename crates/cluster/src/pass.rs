@@ -18,7 +18,7 @@ use trueup_rules::observe::observe;
 use trueup_rules::plan::{Action, Observed, plan};
 use trueup_rules::proof::ProofKey;
 
-use crate::absence::{Proof, prove};
+use crate::absence::{Proof, end_by_force, prove};
 use crate::cache::Cache;
 use crate::doubt::Doubt;
 use crate::echo::Echoes;
@@ -78,7 +78,14 @@ impl Shared {
         echoes: Echoes,
     ) -> Ended {
         let mut course = Course { changes: Vec::new(), receipt: None, echoes, again_at: None };
-        let outcome = loop_rounds(self, &mut order, project_ready, &mut course).await;
+        let outcome = match order.warrant.force.clone() {
+            Some(force) => {
+                let receipt = end_by_force(self, &order, &course.echoes, &force).await;
+                course.receipt = Some(receipt);
+                Outcome::Converged
+            }
+            None => loop_rounds(self, &mut order, project_ready, &mut course).await,
+        };
         let Course { changes, receipt, echoes, again_at } = course;
         // The lock must be free again before `look` takes it.
         let complete = self.cache().is_complete();

@@ -5,8 +5,10 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use trueup_api::Problem;
 use trueup_api::service::{
-    AutoscaleBody, NoBody, ResizeBody, RollbackBody, ScaleBody, Service, ServiceOrPreview,
+    AutoscaleBody, ForceDeleteBody, NoBody, ResizeBody, RollbackBody, ScaleBody, Service,
+    ServiceOrPreview,
 };
+use trueup_model::principal::Permission;
 use trueup_rules::action::Action;
 
 use crate::Door;
@@ -144,4 +146,26 @@ pub(crate) async fn service_rollback(
     Keyed { body: RollbackBody { to }, repeat }: Keyed<RollbackBody>,
 ) -> Answer<Response> {
     Change { door, caller, dry, headers, repeat }.act(&target, &Action::Rollback { to }).await
+}
+
+/// Ends a deletion that cannot be proved: the name and the quota are free again, and the receipt says
+/// what was not proved, who ended it and why. What is left in the cluster is not deleted.
+#[utoipa::path(post, path = "/v1/projects/{project}/services/{service}/force-delete",
+    operation_id = "service_force_delete", tag = "services",
+    params(Target, DryRun), request_body = ForceDeleteBody,
+    responses((status = 200, description = "it is gone already, or a preview", body = ServiceOrPreview),
+              (status = 202, description = "accepted", body = Service),
+              (status = "4XX", body = Problem)))]
+pub(crate) async fn service_force_delete(
+    State(door): State<Door>,
+    caller: Caller,
+    Path(target): Path<Target>,
+    Query(dry): Query<DryRun>,
+    headers: HeaderMap,
+    Keyed { body: ForceDeleteBody { reason, generation }, repeat }: Keyed<ForceDeleteBody>,
+) -> Answer<Response> {
+    // Not for everybody who may delete: afterwards nobody proves that nothing is left.
+    caller.must(Permission::ManageProjects)?;
+    let action = Action::ForceDelete { reason };
+    Change { door, caller, dry, headers, repeat }.act_at(&target, &action, generation).await
 }

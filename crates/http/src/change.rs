@@ -49,11 +49,32 @@ impl Change {
         self.make(&target.project, ServiceChange::Act(&target.service, action)).await
     }
 
+    /// The same, only if the service has the generation that the body names.
+    pub(crate) async fn act_at(
+        self,
+        target: &Target,
+        action: &Action,
+        generation: i64,
+    ) -> Answer<Response> {
+        let change = ServiceChange::Act(&target.service, action);
+        self.bring(&target.project, change, Some(generation)).await
+    }
+
     /// Brings a change to the door.
     pub(crate) async fn make(self, project: &str, change: ServiceChange<'_>) -> Answer<Response> {
-        let Self { door, caller, dry, headers, repeat } = self;
+        let generation = if_generation(&self.headers)?;
+        self.bring(project, change, generation).await
+    }
+
+    async fn bring(
+        self,
+        project: &str,
+        change: ServiceChange<'_>,
+        if_generation: Option<i64>,
+    ) -> Answer<Response> {
+        let Self { door, caller, dry, repeat, .. } = self;
         caller.must(Permission::ManageServices)?;
-        let wanted = ServiceAsk { project, change, if_generation: if_generation(&headers)? };
+        let wanted = ServiceAsk { project, change, if_generation };
         let now = door.clock.now();
         if dry.dry_run {
             let previewed = door.app.preview_service(caller.org, &wanted, now).await?;

@@ -60,6 +60,7 @@ pub(crate) fn services() -> Router<Door> {
         .route(&one("/autoscale"), post(action::service_autoscale))
         .route(&one("/resize"), post(action::service_resize))
         .route(&one("/rollback"), post(action::service_rollback))
+        .route(&one("/force-delete"), post(action::service_force_delete))
         .route(&one("/variables"), get(variable::service_variable_list))
         .route(
             &one("/variables/{variable}"),

@@ -162,6 +162,15 @@ pub enum Fact {
         /// How many keys were proved absent.
         keys: usize,
     },
+    /// Somebody ended a deletion before everything was proved to be gone.
+    ServiceDeleteForced {
+        /// Who.
+        principal: String,
+        /// In their words.
+        reason: String,
+        /// How many keys were not proved absent.
+        unproven: usize,
+    },
     /// An org was made.
     OrgCreated {
         /// What it is called.
@@ -299,6 +308,7 @@ impl Fact {
             Self::DriftReverted { .. } => "DriftReverted",
             Self::ServicePhaseChanged { .. } => "ServicePhaseChanged",
             Self::AbsenceVerified { .. } => "AbsenceVerified",
+            Self::ServiceDeleteForced { .. } => "ServiceDeleteForced",
             Self::OrgCreated { .. } => "OrgCreated",
             Self::TokenCreated { .. } => "TokenCreated",
             Self::TokenRevoked { .. } => "TokenRevoked",

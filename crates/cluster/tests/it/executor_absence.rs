@@ -10,7 +10,7 @@ use trueup_cluster::{CallError, Echo};
 use trueup_model::Clock;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::Unit;
-use trueup_model::receipt::{ProofLevel, Receipt};
+use trueup_model::receipt::{Force, ProofLevel, Receipt};
 use trueup_model::report::{Outcome, Report};
 use trueup_rules::names;
 use trueup_testkit::fake_cluster::{FakeCluster, Verb, When};
@@ -264,6 +264,33 @@ async fn f43_a_broken_apiservice_is_named_and_services_still_go() {
     assert_eq!(receipt.level, ProofLevel::ApiAbsence);
     at.fake.break_api_service(None);
     at.until(project.unit, converged).await;
+}
+
+/// A cluster that is gone for good: nothing can be read, so nothing is proved, and it still ends.
+#[tokio::test]
+async fn a_forced_end_needs_no_cluster() {
+    let mut at = Stage::new(false);
+    at.rig.running(game()).await;
+    let mut gone = at.rig.gone(2, game());
+    at.fake.set_reachable(false);
+    let principal = "owner".to_owned();
+    gone.warrant.force = Some(Force { principal, reason: "the cluster burnt".to_owned() });
+    let writes = at.fake.journal().len();
+    let report = at.rig.order_until(gone.clone(), with_receipt).await;
+    let receipt = report.receipt.expect("as asked for");
+    assert_eq!(receipt.level, ProofLevel::Forced);
+    assert_eq!(receipt.absent, []);
+    let unread = receipt.unproven.iter().filter(|left| left.why.contains("could not be read"));
+    assert!(unread.count() >= gone.recorded.len(), "{receipt:#?}");
+    at.fake.set_reachable(true);
+    let other = Rig::start(Arc::new(at.fake.clone()));
+    let passed = other.executor.order(other.project()).await;
+    passed.await.expect("another unit should pass");
+    assert_eq!(deletes(&at.fake, writes), 0, "nothing is deleted after the end");
+}
+
+fn deletes(fake: &FakeCluster, since: usize) -> usize {
+    fake.journal().iter().skip(since).filter(|write| write.verb == Verb::Delete).count()
 }
 
 fn blocked(outcome: Outcome) -> String {

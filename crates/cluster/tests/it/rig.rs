@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use trueup_cluster::{Cluster, Echo, Executor, Fence, Parts, Scope};
 use trueup_model::key::{Kind, ResourceKey};
-use trueup_model::order::{Body, Order, SecretValue, ServiceBody, Unit};
+use trueup_model::order::{Body, Order, SecretValue, ServiceBody, Unit, Warrant};
 use trueup_model::report::{Outcome, Report};
 use trueup_model::service::DesiredState;
 use trueup_model::spec::Spec;
@@ -110,12 +110,21 @@ impl Rig {
             desired: DesiredState::Active,
             body: Body::Project,
             recorded: BTreeMap::new(),
+            warrant: Warrant::default(),
         })
     }
 
     /// An order for this rig's service.
     pub(crate) fn service(&self, generation: i64, spec: Spec) -> Order {
-        let service: ServiceId = self.id(2);
+        self.service_of(self.id(2), generation, spec)
+    }
+
+    /// An order for another service of the same name, as after the first was deleted.
+    pub(crate) fn namesake(&self, generation: i64, spec: Spec) -> Order {
+        self.service_of(self.id(3), generation, spec)
+    }
+
+    fn service_of(&self, service: ServiceId, generation: i64, spec: Spec) -> Order {
         let project = self.project();
         self.record(Order {
             unit: Unit::Service(service),
@@ -142,6 +151,17 @@ impl Rig {
     /// The same service, to be gone.
     pub(crate) fn gone(&self, generation: i64, spec: Spec) -> Order {
         Order { desired: DesiredState::Deleted, ..self.service(generation, spec) }
+    }
+
+    /// The order with the keys of an earlier one recorded as well, as the driver makes it.
+    pub(crate) fn after(earlier: &Order, mut order: Order) -> Order {
+        for (key, uid) in &earlier.recorded {
+            order.recorded.entry(key.clone()).or_insert_with(|| uid.clone());
+        }
+        for key in render::unwanted(&order) {
+            order.warrant.unwanted.insert(key, order.generation);
+        }
+        order
     }
 
     fn record(&self, mut order: Order) -> Order {

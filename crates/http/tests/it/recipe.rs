@@ -67,6 +67,8 @@ pub(crate) const RECIPES: &[Recipe] = &[
     changes("service_autoscale", Role::Developer).with(|| json!({"min": 1, "max": 3})),
     changes("service_resize", Role::Developer).with(|| json!({"plan": "medium"})),
     changes("service_rollback", Role::Developer).with(|| json!({"to": 1})),
+    changes("service_force_delete", Role::Owner)
+        .with(|| json!({"reason": "the node burnt", "generation": 2})),
     reads("service_logs"),
     reads("release_list"),
     reads("transition_list"),

@@ -14,7 +14,7 @@ use trueup_cluster::{Cluster, Echo, Executor, Fence, Parts};
 use trueup_model::id::{Id, Noun};
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::observation::Run;
-use trueup_model::order::{Body, Order, SecretValue, ServiceBody, Unit};
+use trueup_model::order::{Body, Order, SecretValue, ServiceBody, Unit, Warrant};
 use trueup_model::report::{Change, Outcome, Report};
 use trueup_model::service::DesiredState;
 use trueup_model::spec::{Spec, Workload};
@@ -71,6 +71,7 @@ impl ExecutorWorld {
             desired: DesiredState::Active,
             body: Body::Project,
             recorded: BTreeMap::new(),
+            warrant: Warrant::default(),
         };
         let mut world = Self {
             layer: layer.clone(),
@@ -355,6 +356,7 @@ fn first(project: &Order, spec: Spec) -> Order {
             spec,
         })),
         recorded: BTreeMap::new(),
+        warrant: Warrant::default(),
         ..project.clone()
     })
 }
@@ -368,6 +370,9 @@ fn secrets(spec: &Spec) -> BTreeMap<String, SecretValue> {
 fn recorded(mut order: Order) -> Order {
     for key in render::keys(&order) {
         order.recorded.entry(key).or_insert(None);
+    }
+    for key in render::unwanted(&order) {
+        order.warrant.unwanted.entry(key).or_insert(order.generation);
     }
     order
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use trueup_api::client::Terms;
-use trueup_api::service::Service;
+use trueup_api::service::{ForceDeleteBody, Service};
 
 use super::context::{Connection, Context};
 use super::failure::{Exit, Failure};
@@ -28,6 +28,12 @@ pub(crate) struct Args {
     /// Say what would happen and do nothing
     #[arg(long, conflicts_with = "wait")]
     dry_run: bool,
+    /// End a deletion that is stuck: without proof, leaving in the cluster what is there
+    #[arg(long, requires = "reason", conflicts_with = "dry_run")]
+    force: bool,
+    /// Why it shall end without proof; it is kept in the receipt and in the event log
+    #[arg(long, value_name = "TEXT", requires = "force")]
+    reason: Option<String>,
     /// Do not ask
     #[arg(short, long)]
     yes: bool,
@@ -42,6 +48,9 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         let asking = connection.client.service_delete_preview(&service.project, &service.id);
         let preview = context.ask("previewing", asking).await?;
         return preview::show(&format!("service/{name}"), &preview, context);
+    }
+    if let (true, Some(reason)) = (args.force, &args.reason) {
+        return force(service, reason, &args, context, &connection).await;
     }
     if !args.yes && service.desired != "deleted" {
         let question = format!(
@@ -70,6 +79,46 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     }
     context.output.print(context.terminal, &service)?;
     context.terminal.note(&format!("watch it go: trueup watch {} --until deleted", service.id))?;
+    Ok(Exit::Ok)
+}
+
+/// Ends a deletion without proof. Only one that is under way: what runs is deleted first.
+async fn force(
+    service: Service,
+    reason: &str,
+    args: &Args,
+    context: &Context,
+    connection: &Connection,
+) -> anyhow::Result<Exit> {
+    let name = format!("{}/{}", service.project, service.name);
+    if service.desired != "deleted" {
+        return Err(Failure::new(Exit::Failed, format!("{name} is not being deleted"))
+            .hint("delete it first, and force only what stays stuck")
+            .into());
+    }
+    if !args.yes {
+        let question = format!(
+            "End the deletion of {name} without proof? What is left in cluster {} stays there.",
+            service.cluster
+        );
+        if context.terminal.ask(&question)? == Some(false) {
+            return Err(Failure::new(Exit::Failed, format!("the deletion of {name} goes on"))
+                .hint("answer y, or pass --yes")
+                .into());
+        }
+    }
+    let body = ForceDeleteBody { reason: reason.to_owned(), generation: service.generation };
+    let (project, id) = (&service.project, &service.id);
+    let forcing = connection.client.service_force_delete(project, id, &body, &Terms::PLAIN);
+    let service = context.ask("ending the deletion", forcing).await?.service;
+    if args.wait {
+        return wait(service, args.timeout, context, connection).await;
+    }
+    if !context.output.is_for_programs() {
+        context.terminal.line(&format!("service/{} ends without proof", service.name))?;
+    }
+    context.output.print(context.terminal, &service)?;
+    context.terminal.note(&format!("what was not proved: trueup describe {}", service.id))?;
     Ok(Exit::Ok)
 }
 

@@ -63,6 +63,16 @@ fn words(event: &CloudEvent) -> (Paint, String, String) {
                 format!("{} proved to be gone", count(keys, "object")),
             )
         }
+        "ServiceDeleteForced" => {
+            let left = data.get("unproven").and_then(Value::as_u64).unwrap_or(0);
+            let left = count(usize::try_from(left).unwrap_or(usize::MAX), "object");
+            let reason = text(data, "reason").unwrap_or_default();
+            (
+                Paint::Bad,
+                "deletion forced",
+                format!("{left} not proved gone: {reason}, {}", asked(data)),
+            )
+        }
         "OrgCreated" => (Paint::Strong, "org made", asked(data)),
         "TokenCreated" => {
             let role = text(data, "role").unwrap_or("unknown role");
@@ -197,6 +207,11 @@ mod tests {
                 "AbsenceVerified",
                 json!({"keys": 6}),
                 "absence verified    6 objects proved to be gone",
+            ),
+            (
+                "ServiceDeleteForced",
+                json!({"principal": "owner", "reason": "the node burnt", "unproven": 2}),
+                "deletion forced     2 objects not proved gone: the node burnt, asked by owner",
             ),
             (
                 "SecretSet",
