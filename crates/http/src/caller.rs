@@ -93,38 +93,22 @@ impl FromRequestParts<Door> for Scope {
     }
 }
 
-/// An operator, for what is the same for every org.
-#[derive(Debug)]
-pub(crate) struct Operator(pub(crate) Caller);
-
 /// An operator who only looks.
 #[derive(Debug)]
 pub(crate) struct Onlooker;
-
-impl FromRequestParts<Door> for Operator {
-    type Rejection = Failure;
-
-    async fn from_request_parts(parts: &mut Parts, door: &Door) -> Result<Self, Failure> {
-        operates(parts, door, Permission::ManagePlatform).await.map(Self)
-    }
-}
 
 impl FromRequestParts<Door> for Onlooker {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, door: &Door) -> Result<Self, Failure> {
-        operates(parts, door, Permission::Read).await.map(|_| Self)
-    }
-}
-
-/// The caller, if this is an operator's token and has the permission.
-async fn operates(parts: &mut Parts, door: &Door, wanted: Permission) -> Answer<Caller> {
-    let Scope(caller) = Scope::from_request_parts(parts, door).await?;
-    let principal = &caller.principal;
-    if principal.role == Role::Operator && access::allows(principal, PLATFORM, wanted) {
-        Ok(caller)
-    } else {
-        Err(Failure::new(Code::Forbidden, "this is for operators of the platform"))
+        let Scope(caller) = Scope::from_request_parts(parts, door).await?;
+        let principal = &caller.principal;
+        if principal.role == Role::Operator && access::allows(principal, PLATFORM, Permission::Read)
+        {
+            Ok(Self)
+        } else {
+            Err(Failure::new(Code::Forbidden, "this is for operators of the platform"))
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod config;
 mod endpoint;
+mod entry;
 mod project;
 mod secret;
 mod service;
@@ -20,8 +21,9 @@ use crate::Error;
 
 pub use config::EntryAsk;
 pub use endpoint::{EndpointAsk, EndpointTarget};
+pub use entry::EntryKind;
 pub use secret::SecretAsk;
-pub use service::{Previewed, ServiceAsk, ServiceChange};
+pub use service::{ServiceAsk, ServiceChange};
 
 use crate::repeat::Repeat;
 
@@ -72,6 +74,12 @@ pub enum Refusal {
     #[error("its generation is {current} now")]
     Changed {
         /// The generation it has.
+        current: i64,
+    },
+    /// A variable or secret changed since the caller read it.
+    #[error("its version is {current} now")]
+    OtherVersion {
+        /// The version it has; 0 where it is not set.
         current: i64,
     },
     /// The key of this request was used for another one.

@@ -29,8 +29,8 @@ const ABORT: i32 = 6;
 /// the middle of a service's creation and deletion.
 fn hits(point: &str) -> &'static [u32] {
     match point {
-        // The declaration, and the deletion.
-        "door.accepted" => &[1, 2],
+        // The project, the declaration, and the deletion.
+        "door.accepted" => &[1, 2, 3],
         // The namespace, and the third object of the service.
         "executor.applied" => &[1, 9],
         "driver.claimed" | "settle.settled" | "executor.deleted" | "executor.verified" => &[1],
