@@ -19,6 +19,7 @@ pub mod secret;
 pub mod service;
 pub mod template;
 pub mod token;
+pub mod transition;
 pub mod variable;
 pub mod volume;
 

@@ -19,8 +19,10 @@ use trueup_model::service::DesiredState;
 use trueup_model::{Clock, ProjectId};
 use trueup_rules::proof::ProofKey;
 
+use crate::doubt::Doubt;
 use crate::fence::Fence;
 use crate::follow::{Follower, News};
+use crate::notice::{Notes, Notices};
 use crate::pass::{Ended, Shared};
 use crate::verbs::Cluster;
 use queue::Queue;
@@ -60,8 +62,18 @@ struct Command {
 }
 
 impl Executor {
-    /// Starts one into `tasks`; reports go to `reports`.
+    /// Starts one into `tasks`; reports go to `reports`, and nobody takes notes.
     pub fn start(parts: Parts, reports: mpsc::Sender<Report>, tasks: &mut JoinSet<()>) -> Self {
+        Self::start_noting(parts, reports, &Notices::default(), tasks)
+    }
+
+    /// The same, and what is noticed of pods, disks and nodes goes to `notices`.
+    pub fn start_noting(
+        parts: Parts,
+        reports: mpsc::Sender<Report>,
+        notices: &Notices,
+        tasks: &mut JoinSet<()>,
+    ) -> Self {
         let (commands, orders) = mpsc::channel(256);
         let (freshness_in, freshness) = watch::channel(Freshness::default());
         let (news_in, news) = mpsc::channel(1024);
@@ -72,8 +84,9 @@ impl Executor {
             fence: parts.fence,
             clock: parts.clock,
             observer: parts.observer,
+            doubt: Doubt::default(),
         });
-        for kind in Kind::WATCHED {
+        for kind in Kind::WATCHED.into_iter().chain(Kind::BESIDE) {
             let follower = Follower {
                 kind,
                 cluster: Arc::clone(&shared.cluster),
@@ -81,6 +94,7 @@ impl Executor {
                 clock: Arc::clone(&shared.clock),
                 freshness: freshness_in.clone(),
                 news: news_in.clone(),
+                notes: Notes::new(notices.clone()),
             };
             tasks.spawn(follower.run());
         }
@@ -293,6 +307,7 @@ impl Work {
             | Outcome::Deferred { .. }
             | Outcome::Locked { .. }
             | Outcome::Blocked { .. }
+            | Outcome::Outdated { .. }
             | Outcome::Failed { .. } => {
                 let pause = RETRY_LEAST * 2_u32.saturating_pow(slot.tries.min(6));
                 slot.tries = slot.tries.saturating_add(1);

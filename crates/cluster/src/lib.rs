@@ -6,15 +6,18 @@
 
 mod absence;
 mod cache;
+mod doubt;
 mod executor;
 mod fence;
 mod follow;
 pub mod kube;
+mod notice;
 mod pass;
 mod switch;
 pub mod verbs;
 
 pub use executor::{Executor, Parts};
 pub use fence::Fence;
+pub use notice::Notices;
 pub use switch::Switch;
 pub use verbs::{CallError, Cluster, Heard, List, Scope};

@@ -8,14 +8,16 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use trueup_cluster::{Cluster, Executor, Fence, Parts};
+use trueup_cluster::{Cluster, Executor, Fence, Notices, Parts};
+use trueup_model::cluster::Freshness;
 use trueup_model::{Clock, ClusterId};
 use trueup_rules::envelope::Opener;
 use trueup_rules::proof::ProofKey;
-use trueup_store::{Error, Lease, Signals, Worker};
+use trueup_store::{Error, Lease, Observer, Signals, Worker};
 
 use crate::driver::Driver;
 use crate::metrics::Metrics;
+use crate::recorder::Recorder;
 use crate::settle::Settle;
 
 /// What it takes to work on a cluster.
@@ -76,7 +78,9 @@ impl Tenure {
     async fn hold(&self, lease: Lease, fence: Arc<Fence>, stop: &CancellationToken) {
         self.metrics.lease_held.set(1);
         let mut loops = JoinSet::new();
-        let executor = self.start(lease, &fence, &mut loops);
+        // Read before this observer is heard itself: a gap begins where the last one ended.
+        let before = self.worker.freshness(self.cluster_id).await.unwrap_or_default();
+        let executor = self.start(lease, before, &fence, &mut loops);
         let why = tokio::select! {
             () = stop.cancelled() => "told to stop",
             () = self.keep(lease, &fence) => "the lease was lost",
@@ -93,8 +97,14 @@ impl Tenure {
         }
     }
 
-    /// Starts the executor, the driver and the settle loop.
-    fn start(&self, lease: Lease, fence: &Arc<Fence>, loops: &mut JoinSet<()>) -> Arc<Executor> {
+    /// Starts the executor, the driver, the settle loop and the recorder.
+    fn start(
+        &self,
+        lease: Lease,
+        before: Freshness,
+        fence: &Arc<Fence>,
+        loops: &mut JoinSet<()>,
+    ) -> Arc<Executor> {
         let (reports_in, reports) = mpsc::channel(4096);
         let parts = Parts {
             cluster: Arc::clone(&self.cluster),
@@ -103,7 +113,16 @@ impl Tenure {
             clock: Arc::clone(&self.clock),
             observer: format!("executor/{}", self.holder),
         };
-        let executor = Arc::new(Executor::start(parts, reports_in.clone(), loops));
+        let observer = Observer { lease, name: parts.observer.clone(), before };
+        let notices = Notices::kept();
+        let executor = Arc::new(Executor::start_noting(parts, reports_in.clone(), &notices, loops));
+        let recorder = Recorder {
+            worker: self.worker.clone(),
+            clock: Arc::clone(&self.clock),
+            observer,
+            notices,
+        };
+        loops.spawn(recorder.run());
         let settle = Settle {
             worker: self.worker.clone(),
             signals: self.signals.clone(),
@@ -144,14 +163,13 @@ impl Tenure {
         }
     }
 
-    /// Records when the cluster was last heard: at once when it is first seen whole, then now and
-    /// then. One row for all of its objects.
+    /// Records when each kind was last heard: at once when the first one is, then now and then. One
+    /// row for all of the cluster's objects.
     async fn note_freshness(&self, executor: &Executor) {
         let mut freshness = executor.freshness();
         while freshness.changed().await.is_ok() {
-            let oldest = freshness.borrow_and_update().oldest();
-            let Some(heard) = oldest else { continue };
-            if let Err(error) = self.worker.heard_cluster(self.cluster_id, heard).await {
+            let heard = freshness.borrow_and_update().clone();
+            if let Err(error) = self.worker.heard_kinds(self.cluster_id, &heard).await {
                 tracing::debug!(%error, "the cluster's freshness could not be recorded");
             }
             self.clock.sleep(Lease::RENEW_EVERY).await;

@@ -38,6 +38,7 @@ mod streams;
 mod template;
 mod token;
 mod trace;
+mod transition;
 mod variable;
 mod view;
 mod volume;

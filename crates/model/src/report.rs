@@ -53,6 +53,12 @@ pub enum Outcome {
         /// What blocks, and what would unblock it.
         why: String,
     },
+    /// The cluster was told more than the database knows: the database is older than the world.
+    /// Nothing is written until that is explained.
+    Outdated {
+        /// What was seen, and what to do.
+        why: String,
+    },
     /// The cluster refused or broke; it is tried again.
     Failed {
         /// What it said.
@@ -70,6 +76,7 @@ impl Outcome {
             Self::Deferred { .. } => "deferred",
             Self::Locked { .. } => "locked",
             Self::Blocked { .. } => "blocked",
+            Self::Outdated { .. } => "outdated",
             Self::Failed { .. } => "failed",
         }
     }

@@ -113,6 +113,8 @@ pub enum Reason {
     SecretsLocked,
     /// A person has to act.
     Blocked,
+    /// The database is older than what the cluster was told: it was restored, or lost its end.
+    DatabaseOlder,
     /// The cluster refused or broke.
     ClusterError,
     /// Pods do not run.

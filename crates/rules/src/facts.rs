@@ -133,7 +133,10 @@ fn is_begun(report: &Report, last: Option<&Inputs>) -> bool {
         Outcome::Converged | Outcome::Deferred { .. } | Outcome::Locked { .. } => {
             !report.changes.is_empty()
         }
-        Outcome::Waiting { .. } | Outcome::Blocked { .. } | Outcome::Failed { .. } => true,
+        Outcome::Waiting { .. }
+        | Outcome::Blocked { .. }
+        | Outcome::Outdated { .. }
+        | Outcome::Failed { .. } => true,
     };
     works
         && last.is_none_or(|last| {
@@ -161,13 +164,14 @@ fn ending(
             (carried && (newly || outcome_changed || !report.changes.is_empty()))
                 .then_some(Fact::ReconcileSucceeded {})
         }
-        Outcome::Failed { why } if outcome_changed => {
+        Outcome::Failed { why } | Outcome::Outdated { why } if outcome_changed => {
             Some(Fact::ReconcileFailed { why: why.clone() })
         }
         Outcome::Deferred { why } | Outcome::Locked { why } if outcome_changed => {
             Some(Fact::ReconcileDeferred { why: why.clone() })
         }
         Outcome::Failed { .. }
+        | Outcome::Outdated { .. }
         | Outcome::Deferred { .. }
         | Outcome::Locked { .. }
         | Outcome::Waiting { .. }

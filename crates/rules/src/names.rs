@@ -21,6 +21,12 @@ pub const TEMPLATE_LABEL: &str = "trueup.dev/template-version";
 pub const GENERATION_LABEL: &str = "trueup.dev/generation";
 /// The only label on pods and in selectors: it never changes, so pods are never rolled for it.
 pub const POD_LABEL: &str = "trueup.dev/name";
+/// On nodes: whether containers really run there; see [`SIMULATED`].
+pub const NODE_CLASS_LABEL: &str = "trueup.dev/node-class";
+/// The value of [`NODE_CLASS_LABEL`] on nodes where nothing really runs.
+pub const SIMULATED: &str = "simulated";
+/// How a cluster with NVIDIA's device plugin spells a GPU.
+pub const GPU_RESOURCE: &str = "nvidia.com/gpu";
 /// The ownership proof.
 pub const PROOF_ANNOTATION: &str = "trueup.dev/proof";
 /// A stamp: the digest of what we applied and its generation, so that a field we stop applying is
@@ -59,6 +65,13 @@ pub fn anchor(object_name: &str, ordinal: u32) -> String {
 #[must_use]
 pub fn anchor_ordinal(object_name: &str, name: &str) -> Option<u32> {
     name.strip_prefix(object_name)?.strip_prefix("-anchor-")?.parse().ok()
+}
+
+/// The name of the anchor after this one, if this is the name of one.
+#[must_use]
+pub fn next_anchor(name: &str) -> Option<String> {
+    let (object_name, ordinal) = name.rsplit_once("-anchor-")?;
+    Some(anchor(object_name, ordinal.parse::<u32>().ok()?.checked_add(1)?))
 }
 
 /// The ConfigMap with a service's plain variables.
@@ -134,5 +147,7 @@ mod tests {
         assert_eq!(anchor_ordinal("web-1", "web-1-anchor-7"), Some(7));
         assert_eq!(anchor_ordinal("web-1", "web-1-config"), None);
         assert_eq!(anchor_ordinal("web-1", "web-12-anchor-7"), None);
+        assert_eq!(next_anchor("web-1-anchor-7").as_deref(), Some("web-1-anchor-8"));
+        assert_eq!(next_anchor("my-anchor-1-config"), None);
     }
 }

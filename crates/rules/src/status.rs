@@ -82,7 +82,7 @@ fn phase(inputs: &Inputs, applied: Option<i64>) -> Phase {
     if inputs.absent {
         return Phase::Deleted;
     }
-    if matches!(inputs.outcome, Outcome::Blocked { .. }) {
+    if matches!(inputs.outcome, Outcome::Blocked { .. } | Outcome::Outdated { .. }) {
         return Phase::Blocked;
     }
     match inputs.desired {
@@ -216,6 +216,7 @@ fn conditions(inputs: &Inputs) -> Vec<Condition> {
         Outcome::Deferred { why } => Some((Reason::ClusterUnreachable, why.clone())),
         Outcome::Locked { why } => Some((Reason::SecretsLocked, why.clone())),
         Outcome::Blocked { why } => Some((Reason::Blocked, why.clone())),
+        Outcome::Outdated { why } => Some((Reason::DatabaseOlder, why.clone())),
         Outcome::Failed { why } => Some((Reason::ClusterError, why.clone())),
     };
     let mut conditions: Vec<Condition> = from_outcome

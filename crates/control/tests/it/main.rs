@@ -1,6 +1,8 @@
 //! The loops on a real Postgres and a cluster in memory.
 
+mod anchor;
 mod endpoint;
+mod recorder;
 mod rig;
 mod sealer;
 mod secret;

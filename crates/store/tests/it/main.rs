@@ -51,6 +51,8 @@ mod tenant;
 #[cfg(test)]
 mod token;
 #[cfg(test)]
+mod transition;
+#[cfg(test)]
 mod wake;
 #[cfg(test)]
 mod wall;
