@@ -51,7 +51,7 @@ pub use rehearsal::{Rehearsal, Rehearsed, RehearsedUnit};
 pub use repeat::Repeat;
 pub use seal::Unsealed;
 pub use service::{Pods, ServiceDetail, ServiceFilter, ServicePosition, ServiceRow};
-pub use setup::{Setup, token_hash};
+pub use setup::{Setup, Shipped, token_hash};
 pub use signal::Signals;
 pub use token::{Minted, TokenRow};
 pub use transition::Observer;
