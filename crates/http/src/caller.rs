@@ -83,7 +83,7 @@ impl FromRequestParts<Door> for Scope {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, door: &Door) -> Result<Self, Failure> {
-        let (principal, token) = authenticate(&parts.headers, door).await?;
+        let (principal, token) = authenticate(parts, door).await?;
         let org = match principal.org {
             Some(org) => org,
             None => named_org(&parts.headers, door).await?.unwrap_or(PLATFORM),
@@ -112,10 +112,21 @@ impl FromRequestParts<Door> for Onlooker {
     }
 }
 
-async fn authenticate(headers: &HeaderMap, door: &Door) -> Answer<(Principal, String)> {
-    let token = bearer(headers).ok_or_else(unauthenticated)?;
+async fn authenticate(parts: &Parts, door: &Door) -> Answer<(Principal, String)> {
+    let token = bearer(&parts.headers).ok_or_else(unauthenticated)?;
+    let place = lane::knock(parts, token).await?;
     let principal = door.app.authenticate(token, door.clock.now()).await?;
-    Ok((principal.ok_or_else(unauthenticated)?, token.to_owned()))
+    drop(place);
+    match principal {
+        Some(principal) => {
+            lane::remember(parts, token);
+            Ok((principal, token.to_owned()))
+        }
+        None => {
+            lane::forget(parts, token);
+            Err(unauthenticated())
+        }
+    }
 }
 
 fn unauthenticated() -> Failure {

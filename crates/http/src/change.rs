@@ -10,6 +10,8 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use trueup_api::Code;
+use trueup_model::org::PLATFORM;
 use trueup_model::principal::Permission;
 use trueup_model::{OrgId, crash};
 use trueup_rules::action::Action;
@@ -60,6 +62,11 @@ impl FromRequestParts<Door> for Change {
 
     async fn from_request_parts(parts: &mut Parts, door: &Door) -> Result<Self, Failure> {
         let caller = Caller::from_request_parts(parts, door).await?;
+        if caller.org == PLATFORM {
+            let detail = "the platform's own org holds no projects, services or quota; name a tenant's \
+                          org with the header `Trueup-Org`";
+            return Err(Failure::new(Code::BadRequest, detail));
+        }
         Self::begin(caller, parts, door).await
     }
 }

@@ -82,6 +82,22 @@ async fn a_generation_that_is_insisted_on_must_be_the_current_one() {
 }
 
 #[tokio::test]
+async fn a_rollback_does_not_reach_behind_a_change_that_no_spec_holds() {
+    let front = Front::with_web().await;
+    front.declare("nginx:2").await;
+    let set = front.put(&format!("{WEB}/variables/A")).json(&json!({"value": "1"})).send().await;
+    assert_eq!(set.status, StatusCode::ACCEPTED);
+    let back = |body: Value| front.post(&act("rollback")).json(&body).send();
+    let refused = back(json!({})).await.must_be(422, "TU1201");
+    let said = refused["errors"][0]["message"].as_str().unwrap();
+    assert!(said.contains("variables, secrets or endpoints"), "{said}");
+    let named = back(json!({"to": 1})).await;
+    assert_eq!((named.status, &named.json()["generation"]), (StatusCode::ACCEPTED, &json!(4)));
+    // The last change is a rollback now, and can be undone.
+    assert_eq!(back(json!({})).await.status, StatusCode::ACCEPTED);
+}
+
+#[tokio::test]
 async fn a_preview_says_what_would_happen_and_nothing_does() {
     let front = Front::with_web().await;
     let before = front.rows().await;

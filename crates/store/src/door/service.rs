@@ -177,7 +177,13 @@ async fn decide_action(
     current: &Service,
 ) -> Result<Admitted, Refusal> {
     let release = match action {
-        Action::Rollback { to } => release::rollback_target(tx, current, *to).await?,
+        Action::Rollback { to } => {
+            if to.is_none() {
+                let last = release::last_action(tx, current).await?;
+                action::undoes(last.as_deref()).map_err(Refusal::Refused)?;
+            }
+            release::rollback_target(tx, current, *to).await?
+        }
         Action::Pause
         | Action::Resume
         | Action::Restart
