@@ -3,7 +3,7 @@
 use axum::response::Response;
 use trueup_api::Problem;
 use trueup_api::preview::OrPreview;
-use trueup_api::service::{NoBody, ResizeBody, RollbackBody, ScaleBody, Service};
+use trueup_api::service::{AutoscaleBody, NoBody, ResizeBody, RollbackBody, ScaleBody, Service};
 use trueup_rules::action::Action;
 
 use crate::address::Path;
@@ -58,7 +58,7 @@ pub(crate) async fn service_restart(
     change.act(&target, &Action::Restart, repeat).await
 }
 
-/// Changes how many pods a service has.
+/// Changes how many pods a service has. Where their number followed the load, it no longer does.
 #[utoipa::path(post, path = "/v1/projects/{project}/services/{service}/scale",
     operation_id = "service_scale", tag = "services",
     params(Target, DryRun), request_body = ScaleBody,
@@ -71,6 +71,22 @@ pub(crate) async fn service_scale(
     Keyed { body: ScaleBody { replicas }, repeat }: Keyed<ScaleBody>,
 ) -> Answer<Response> {
     change.act(&target, &Action::Scale { replicas }, repeat).await
+}
+
+/// Lets the number of a service's pods follow the load, within bounds.
+#[utoipa::path(post, path = "/v1/projects/{project}/services/{service}/autoscale",
+    operation_id = "service_autoscale", tag = "services",
+    params(Target, DryRun), request_body = AutoscaleBody,
+    responses((status = 200, description = "it does so already, or a preview", body = OrPreview<Service>),
+              (status = 202, description = "accepted", body = Service),
+              (status = "4XX", body = Problem)))]
+pub(crate) async fn service_autoscale(
+    change: Change,
+    Path(target): Path<Target>,
+    Keyed { body: AutoscaleBody { min, max, cpu_percent }, repeat }: Keyed<AutoscaleBody>,
+) -> Answer<Response> {
+    let action = Action::Autoscale { min, max, cpu_percent };
+    change.act(&target, &action, repeat).await
 }
 
 /// Changes the size of a service's pods.
