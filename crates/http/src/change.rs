@@ -11,9 +11,9 @@ use axum::response::{IntoResponse, Response};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use trueup_api::Code;
+use trueup_model::OrgId;
 use trueup_model::org::PLATFORM;
 use trueup_model::principal::Permission;
-use trueup_model::{OrgId, crash};
 use trueup_rules::action::Action;
 use trueup_store::door::{Asker, ServiceAsk, ServiceChange};
 use trueup_store::{App, Rehearsal, Repeat};
@@ -162,7 +162,6 @@ impl Change {
         let door = self.door.clone();
         if changed && !self.is_dry() {
             // It is durable: wake the loops.
-            crash::point("door.accepted");
             door.signals.wake();
         }
         self.answer(status, changed, shown)

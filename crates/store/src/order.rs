@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use sqlx::Row;
+use trueup_model::crash;
 use trueup_model::id::{OrgId, ProjectId};
 use trueup_model::key::ResourceKey;
 use trueup_model::order::{Body, Order, Unit};
@@ -46,6 +47,7 @@ impl Worker {
         let ids: Vec<Uuid> = claimed.iter().map(|wake| unit_uuid(wake.unit)).collect();
         let mut orders = load(&mut tx, &ids).await?;
         record_keys(&mut tx, lease, &mut orders, now).await?;
+        crash::point("driver.claiming").await;
         tx.commit().await?;
         Ok(claimed
             .into_iter()
