@@ -76,6 +76,18 @@ impl Shared {
         Ended { order, report }
     }
 
+    /// Reads what no watch tells of. Before its project is ready nobody may, and nothing is there.
+    async fn read_unwatched(&self, order: &Order, project_ready: bool) -> Result<(), CallError> {
+        let now = self.clock.monotonic();
+        let ready = project_ready || order.desired == DesiredState::Deleted;
+        let unread = self.cache().unread(order, now);
+        for key in unread.iter().filter(|_| ready) {
+            self.is_taken(key).await?;
+            self.cache().was_read(key, now);
+        }
+        Ok(())
+    }
+
     /// What is known of the order's unit now; its uids are kept in the order.
     fn look(&self, order: &mut Order, project_ready: bool) -> Observed {
         let observed = self.cache().observed(order, project_ready);
@@ -139,6 +151,10 @@ impl Shared {
                 self.cluster.delete(key, uid, version).await?;
                 crash::point("executor.deleted");
                 self.cache().terminating(key, uid);
+                if Kind::READ.contains(&key.kind) {
+                    // No watch will say that it is gone.
+                    self.is_taken(key).await?;
+                }
                 Ok(Some(Change::Removed { key: key.clone() }))
             }
             Action::ReleaseAnchor { key, uid, version, finalizers } => {
@@ -204,10 +220,28 @@ async fn loop_rounds(
         return Outcome::Deferred { why: "the cluster has not been seen whole yet".to_owned() };
     }
     shared.cache().forget_unwatched(order);
+    match shared.read_unwatched(order, project_ready).await {
+        Ok(()) => {}
+        // A project's RoleBinding takes a moment to count.
+        Err(CallError::Forbidden(_)) => {
+            return Outcome::Waiting { on: "the right to read its secrets".to_owned() };
+        }
+        Err(error) => return failure(&error),
+    }
+    let mut meddled = false;
     for _round in 0..ROUNDS {
         let observed = shared.look(order, project_ready);
         let plan = plan(order, &observed, &shared.proofs);
         let stopped = shared.doubt.weigh(order.unit, &plan.outcome);
+        if plan.actions.is_empty() && !meddled && changes.iter().any(is_foreign_act) {
+            // Whoever changed what watches tell of may have changed what they do not tell of.
+            meddled = true;
+            shared.cache().read_again(order);
+            match shared.read_unwatched(order, project_ready).await {
+                Ok(()) => continue,
+                Err(error) => return failure(&error),
+            }
+        }
         if plan.actions.is_empty() {
             return plan.outcome;
         }
@@ -286,6 +320,11 @@ async fn prove(
 /// Whether a write makes something that nobody has seen there.
 const fn is_new(change: &Change) -> bool {
     matches!(change, Change::Created { .. } | Change::DeletedExternally { .. })
+}
+
+/// Whether somebody else had a hand in it.
+const fn is_foreign_act(change: &Change) -> bool {
+    matches!(change, Change::DeletedExternally { .. } | Change::ModifiedExternally { .. })
 }
 
 /// The executor's own guard: whatever a plan says, a key outside of the order is never touched.

@@ -18,6 +18,8 @@ pub enum Kind {
     NetworkPolicy,
     /// The account pods run as, without a token.
     ServiceAccount,
+    /// Who may read and write the secrets of a project.
+    RoleBinding,
     /// Plain variables, and the anchor.
     ConfigMap,
     /// Secret variables.
@@ -44,12 +46,13 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Namespace,
         Self::ResourceQuota,
         Self::LimitRange,
         Self::NetworkPolicy,
         Self::ServiceAccount,
+        Self::RoleBinding,
         Self::ConfigMap,
         Self::Secret,
         Self::PersistentVolumeClaim,
@@ -70,8 +73,8 @@ impl Kind {
         Self::LimitRange,
         Self::NetworkPolicy,
         Self::ServiceAccount,
+        Self::RoleBinding,
         Self::ConfigMap,
-        Self::Secret,
         Self::PersistentVolumeClaim,
         Self::Deployment,
         Self::StatefulSet,
@@ -80,6 +83,10 @@ impl Kind {
         Self::Service,
         Self::Pod,
     ];
+
+    /// The kinds that are never listed and never watched, because whoever may do that in a whole
+    /// cluster may read every secret in it: read one by one, where a project lets us.
+    pub const READ: [Self; 1] = [Self::Secret];
 
     /// The kinds that are followed beside those: what pods stand on. No plan waits for them.
     pub const BESIDE: [Self; 2] = [Self::PersistentVolume, Self::Node];
@@ -93,6 +100,7 @@ impl Kind {
             Self::LimitRange => "LimitRange",
             Self::NetworkPolicy => "NetworkPolicy",
             Self::ServiceAccount => "ServiceAccount",
+            Self::RoleBinding => "RoleBinding",
             Self::ConfigMap => "ConfigMap",
             Self::Secret => "Secret",
             Self::PersistentVolumeClaim => "PersistentVolumeClaim",

@@ -81,6 +81,7 @@ pub const fn api_version(kind: Kind) -> &'static str {
         Kind::Deployment | Kind::StatefulSet => "apps/v1",
         Kind::CronJob | Kind::Job => "batch/v1",
         Kind::NetworkPolicy => "networking.k8s.io/v1",
+        Kind::RoleBinding => "rbac.authorization.k8s.io/v1",
         Kind::Namespace
         | Kind::ResourceQuota
         | Kind::LimitRange
@@ -103,6 +104,7 @@ pub(super) const fn plural(kind: Kind) -> &'static str {
         Kind::LimitRange => "limitranges",
         Kind::NetworkPolicy => "networkpolicies",
         Kind::ServiceAccount => "serviceaccounts",
+        Kind::RoleBinding => "rolebindings",
         Kind::ConfigMap => "configmaps",
         Kind::Secret => "secrets",
         Kind::PersistentVolumeClaim => "persistentvolumeclaims",

@@ -9,5 +9,6 @@ mod executor_faults;
 mod executor_runs;
 mod fake_controls;
 mod faults;
+mod rbac;
 mod resync;
 mod rig;

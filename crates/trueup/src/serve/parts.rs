@@ -61,7 +61,8 @@ pub(super) async fn keep_cluster(
     stop: &CancellationToken,
 ) -> Option<LocalKube> {
     if let Some(kubeconfig) = &options.cluster {
-        connect(system, kubeconfig).await;
+        // Somebody else's cluster: its operator decides which rights Trueup gets there.
+        connect(system, Kube::from_kubeconfig(kubeconfig)).await;
         return None;
     }
     let mut held = None;
@@ -70,7 +71,7 @@ pub(super) async fn keep_cluster(
             held = tokio::select! {
                 started = start_kube(install, progress) => match started {
                     Ok(kube) => {
-                        connect(system, kube.kubeconfig()).await;
+                        connect(system, provision(kube.kubeconfig()).await).await;
                         Some(kube)
                     }
                     Err(error) => {
@@ -102,8 +103,21 @@ async fn start_kube(install: &Install, progress: &Progress) -> Result<LocalKube,
     LocalKube::adopt_or_start(&binaries, &options, progress).await
 }
 
-async fn connect(system: &System, kubeconfig: &Path) {
-    match Kube::from_kubeconfig(kubeconfig) {
+/// Trueup's own accounts in the local cluster. It has only just started to serve, so a few tries are
+/// made.
+async fn provision(kubeconfig: &Path) -> Result<Kube, ConnectError> {
+    for _ in 1..TRIES {
+        match Kube::provision(kubeconfig).await {
+            Ok(kube) => return Ok(kube),
+            Err(error) => tracing::debug!(%error, "the cluster does not make accounts yet"),
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    Kube::provision(kubeconfig).await
+}
+
+async fn connect(system: &System, kube: Result<Kube, ConnectError>) {
+    match kube {
         Ok(kube) => {
             let kube = Arc::new(kube);
             system.logs.connect(Arc::clone(&kube));
