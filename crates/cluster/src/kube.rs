@@ -31,7 +31,6 @@ use trueup_rules::names;
 
 use crate::verbs::{Answer, CallError, Cluster, Heard, List, Scope};
 use address::Address;
-pub use address::api_version;
 use answer::{no_such_object, refusal};
 use call::{Content, Reply};
 

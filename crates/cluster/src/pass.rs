@@ -20,7 +20,7 @@ use crate::absence::{Verified, verify};
 use crate::cache::Cache;
 use crate::doubt::Doubt;
 use crate::fence::Fence;
-use crate::refusal::{Refusals, unguarded};
+use crate::refusal::Refusals;
 use crate::throttle::Throttle;
 use crate::verbs::{CallError, Cluster};
 
@@ -136,7 +136,7 @@ impl Shared {
                     return Ok(None);
                 }
                 let (live, now) = (self.cache().get(key), self.clock.monotonic());
-                self.refusals.check(key, &unguarded(patch), live.as_deref(), now)?;
+                self.refusals.check(key, patch, live.as_deref(), now)?;
                 let stored = self.cluster.patch(key, patch).await?;
                 self.refusals.note_prune(key, patch, &stored);
                 self.cache().present(key.kind, stored);

@@ -11,8 +11,6 @@ use serde_json::{Value, json};
 use trueup_model::key::Kind;
 use trueup_rules::names::{SECRETS_ROLE, SYSTEM_NAMESPACE, WATCHER, WRITER};
 
-use super::address::{api_version, plural};
-
 const GROUP: &str = "rbac.authorization.k8s.io";
 
 /// Everything that has to be there before Trueup can work with accounts of its own.
@@ -22,10 +20,10 @@ pub fn objects() -> Vec<Value> {
         "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": SYSTEM_NAMESPACE },
     });
     let mut objects = vec![namespace, account(WATCHER), account(WRITER)];
-    objects.extend([role(WATCHER, watcher()), role(WRITER, writer())]);
+    objects.extend([role(WATCHER, &watcher()), role(WRITER, &writer())]);
     // Before a namespace goes, everything in it is listed.
-    let secrets = rule("", &[plural(Kind::Secret)], &[&WRITES[..], &["list"]].concat());
-    objects.extend([role(SECRETS_ROLE, vec![secrets]), binding(WATCHER), binding(WRITER)]);
+    let secrets = rule("", &[Kind::Secret.plural()], &[&WRITES[..], &["list"]].concat());
+    objects.extend([role(SECRETS_ROLE, &[secrets]), binding(WATCHER), binding(WRITER)]);
     objects
 }
 
@@ -53,7 +51,7 @@ fn watcher() -> Vec<Value> {
 fn writer() -> Vec<Value> {
     let written = Kind::WATCHED.into_iter().filter(|kind| *kind != Kind::Pod);
     let mut rules = by_group(written, &WRITES);
-    rules.push(rule("", &[plural(Kind::Pod)], &["get"]));
+    rules.push(rule("", &[Kind::Pod.plural()], &["get"]));
     // To give itself the secrets of a project, and nothing else to anybody.
     let mut bind = rule(GROUP, &["clusterroles"], &["bind"]);
     bind["resourceNames"] = json!([SECRETS_ROLE]);
@@ -65,8 +63,7 @@ fn writer() -> Vec<Value> {
 fn by_group(kinds: impl Iterator<Item = Kind>, verbs: &[&str]) -> Vec<Value> {
     let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for kind in kinds {
-        let group = api_version(kind).split_once('/').map_or("", |(group, _)| group);
-        groups.entry(group).or_default().push(plural(kind));
+        groups.entry(kind.group()).or_default().push(kind.plural());
     }
     groups.into_iter().map(|(group, kinds)| rule(group, &kinds, verbs)).collect()
 }
@@ -83,7 +80,7 @@ fn account(name: &str) -> Value {
     })
 }
 
-fn role(name: &str, rules: Vec<Value>) -> Value {
+fn role(name: &str, rules: &[Value]) -> Value {
     json!({
         "apiVersion": format!("{GROUP}/v1"), "kind": "ClusterRole",
         "metadata": { "name": name }, "rules": rules,

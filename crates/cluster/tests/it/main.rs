@@ -7,6 +7,7 @@ mod drift;
 mod executor;
 mod executor_faults;
 mod executor_runs;
+mod executor_scale;
 mod fake_controls;
 mod faults;
 mod rbac;

@@ -75,7 +75,10 @@ fn s29_no_role_has_more_than_it_needs() {
         let lists = has(&rule, "verbs", "list") || has(&rule, "verbs", "watch");
         let writes =
             ["create", "patch", "delete", "update"].iter().any(|it| has(&rule, "verbs", it));
-        assert!(!(lists && writes) || role == names::SECRETS_ROLE, "{role} lists and writes: {rule}");
+        assert!(
+            !(lists && writes) || role == names::SECRETS_ROLE,
+            "{role} lists and writes: {rule}"
+        );
         assert!(!(has(&rule, "verbs", "watch") && role == names::SECRETS_ROLE), "{rule}");
         assert_eq!(
             has(&rule, "resources", "secrets"),

@@ -233,6 +233,12 @@ pub(crate) fn web(replicas: u32) -> Spec {
     spec(&json!({"workload": "deployment", "replicas": replicas}))
 }
 
+/// A stateless service whose number of pods follows the load.
+pub(crate) fn elastic(image: &str, min: u32, max: u32) -> Spec {
+    let autoscale = json!({"min": min, "max": max, "cpu_percent": 70});
+    spec(&json!({"workload": "deployment", "image": image, "replicas": 1, "autoscale": autoscale}))
+}
+
 /// A service with a disk.
 pub(crate) fn game() -> Spec {
     spec(

@@ -52,6 +52,8 @@ fn look(state: &mut State, change: &Change) {
         | Kind::Secret
         | Kind::CronJob
         | Kind::Service
+        | Kind::PodDisruptionBudget
+        | Kind::HorizontalPodAutoscaler
         | Kind::PersistentVolume
         | Kind::Node => {}
     }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use trueup_cluster::kube::api_version;
 use trueup_cluster::{CallError, Heard, List, Scope};
 use trueup_model::key::{Kind, ResourceKey};
 
@@ -341,7 +340,10 @@ fn carry_over(kind: Kind, before: &Value, object: &mut Value) {
             object["metadata"][field] = value.clone();
         }
     }
-    if has_generation(kind) && before.get("spec") != object.get("spec") {
+    let moved = |place: &str| before.pointer(place) != object.pointer(place);
+    // Old rollbacks were asked for by annotations, so a Deployment still counts them.
+    let noted = kind == Kind::Deployment && moved("/metadata/annotations");
+    if has_generation(kind) && (moved("/spec") || noted) {
         let generation = before["metadata"]["generation"].as_u64().unwrap_or(1);
         object["metadata"]["generation"] = (generation + 1).into();
     }
@@ -358,7 +360,7 @@ fn drop_empty(object: &mut Value, field: &str) {
 }
 
 const fn has_generation(kind: Kind) -> bool {
-    kind.is_workload() || matches!(kind, Kind::NetworkPolicy)
+    kind.is_workload() || matches!(kind, Kind::NetworkPolicy | Kind::PodDisruptionBudget)
 }
 
 /// Whether a deletion has to wait: for finalizers, or for the content of a namespace.
@@ -388,5 +390,5 @@ pub(super) fn owner_uids(object: &Value) -> Vec<String> {
 }
 
 fn skeleton(key: &ResourceKey) -> Value {
-    json!({ "apiVersion": api_version(key.kind), "kind": key.kind.as_str(), "metadata": { "name": key.name } })
+    json!({ "apiVersion": key.kind.api_version(), "kind": key.kind.as_str(), "metadata": { "name": key.name } })
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
-use trueup_cluster::kube::Kube;
+use trueup_cluster::kube::{ConnectError, Kube};
 use trueup_local::kube::{self, LocalKube};
 use trueup_local::postgres::{self, Postgres};
 use trueup_local::{Progress, layout};
@@ -18,6 +18,8 @@ use crate::install::Install;
 const LOOK: Duration = Duration::from_secs(1);
 /// How many simulated nodes the local cluster has.
 const NODES: u32 = 3;
+/// How often a cluster that has just started is asked for accounts.
+const TRIES: u32 = 20;
 
 pub(super) async fn start_postgres(
     install: &Install,
