@@ -10,6 +10,7 @@ mod executor_runs;
 mod executor_scale;
 mod fake_controls;
 mod faults;
+mod plans;
 mod rbac;
 mod resync;
 mod rig;
