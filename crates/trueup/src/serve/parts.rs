@@ -71,7 +71,7 @@ pub(super) async fn keep_cluster(
     loop {
         if !held.as_ref().is_some_and(LocalKube::is_alive) {
             held = tokio::select! {
-                started = start_kube(install, progress) => match started {
+                started = start_kube(install, options, progress) => match started {
                     Ok(kube) => {
                         connect(system, provision(kube.kubeconfig()).await).await;
                         Some(kube)
@@ -95,14 +95,27 @@ pub(super) async fn keep_cluster(
     }
 }
 
-async fn start_kube(install: &Install, progress: &Progress) -> Result<LocalKube, kube::Error> {
+async fn start_kube(
+    install: &Install,
+    options: &Options,
+    progress: &Progress,
+) -> Result<LocalKube, kube::Error> {
     let cache = layout::cache_dir();
     let binaries = match kube::find_built(&cache) {
         Some(binaries) => binaries,
         None => kube::build(&cache, progress).await?,
     };
-    let options = kube::Options { dir: install.kube(), nodes: NODES, fast: false };
-    LocalKube::adopt_or_start(&binaries, &options, progress).await
+    let options = kube::Options {
+        dir: install.kube(),
+        nodes: NODES,
+        fast: false,
+        real_node: !options.simulated,
+    };
+    let kube = LocalKube::adopt_or_start(&binaries, &options, progress).await?;
+    if let Err(why) = kube.real_node() {
+        tracing::warn!(%why, "the local cluster has no real node; all of its pods are simulated");
+    }
+    Ok(kube)
 }
 
 /// Trueup's own accounts in the local cluster. It has only just started to serve, so a few tries are
