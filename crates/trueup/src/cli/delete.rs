@@ -9,9 +9,10 @@ use super::context::{Connection, Context};
 use super::failure::{Exit, Failure};
 use super::follow::{Ended, Goal, follow, too_late};
 use super::human::duration;
+use super::receipt;
+use super::rehearse::DryRun;
 use super::target::resolve;
 use super::until::Until;
-use super::{preview, receipt};
 
 /// Delete a service and everything it made
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
@@ -20,16 +21,15 @@ pub(crate) struct Args {
     /// NAME, PROJECT/NAME or svc_…
     name: String,
     /// Wait until nothing of it is left, and print the receipt
-    #[arg(long)]
+    #[arg(long, conflicts_with = "dry_run")]
     wait: bool,
     /// How long to wait for that
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration)]
     timeout: Duration,
-    /// Say what would happen and do nothing
-    #[arg(long, conflicts_with = "wait")]
-    dry_run: bool,
+    #[command(flatten)]
+    dry: DryRun,
     /// End a deletion that is stuck: without proof, leaving in the cluster what is there
-    #[arg(long, requires = "reason", conflicts_with = "dry_run")]
+    #[arg(long, requires = "reason")]
     force: bool,
     /// Why it shall end without proof; it is kept in the receipt and in the event log
     #[arg(long, value_name = "TEXT", requires = "force")]
@@ -44,15 +44,10 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let reading = resolve(&args.name, context, &connection);
     let service = context.ask("reading the service", reading).await?;
     let name = format!("{}/{}", service.project, service.name);
-    if args.dry_run {
-        let asking = connection.client.service_delete_preview(&service.project, &service.id);
-        let preview = context.ask("previewing", asking).await?;
-        return preview::show(&format!("service/{name}"), &preview, context);
-    }
     if let (true, Some(reason)) = (args.force, &args.reason) {
         return force(service, reason, &args, context, &connection).await;
     }
-    if !args.yes && service.desired != "deleted" {
+    if !args.yes && !args.dry.is_dry() && service.desired != "deleted" {
         let question = format!(
             "Delete {name} and everything it made in cluster {}, with its data?",
             service.cluster
@@ -64,8 +59,12 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         }
     }
     // By id: the name may be given to another service in the meantime.
-    let deleting = connection.client.service_delete(&service.project, &service.id, &Terms::PLAIN);
+    let writing = args.dry.begin(&connection.client);
+    let deleting = writing.client().service_delete(&service.project, &service.id, &Terms::PLAIN);
     let accepted = context.ask("asking for the deletion", deleting).await?;
+    if writing.previewed(&format!("service/{name}"), context)? {
+        return Ok(Exit::Ok);
+    }
     let service = accepted.service;
     if !context.output.is_for_programs() {
         let outcome = if accepted.changed { "accepted" } else { "was accepted before" };
@@ -96,7 +95,7 @@ async fn force(
             .hint("delete it first, and force only what stays stuck")
             .into());
     }
-    if !args.yes {
+    if !args.yes && !args.dry.is_dry() {
         let question = format!(
             "End the deletion of {name} without proof? What is left in cluster {} stays there.",
             service.cluster
@@ -109,8 +108,13 @@ async fn force(
     }
     let body = ForceDeleteBody { reason: reason.to_owned(), generation: service.generation };
     let (project, id) = (&service.project, &service.id);
-    let forcing = connection.client.service_force_delete(project, id, &body, &Terms::PLAIN);
-    let service = context.ask("ending the deletion", forcing).await?.service;
+    let writing = args.dry.begin(&connection.client);
+    let forcing = writing.client().service_force_delete(project, id, &body, &Terms::PLAIN);
+    let accepted = context.ask("ending the deletion", forcing).await?;
+    if writing.previewed(&format!("service/{name}"), context)? {
+        return Ok(Exit::Ok);
+    }
+    let service = accepted.service;
     if args.wait {
         return wait(service, args.timeout, context, connection).await;
     }
