@@ -15,6 +15,7 @@ mod sse;
 mod template;
 mod variable;
 mod volume;
+mod wake;
 mod watch;
 
 use std::time::Duration;
@@ -28,6 +29,7 @@ pub use access::RawAnswer;
 pub use error::ClientError;
 pub use log::{LogQuery, Logs};
 pub use service::{ServiceQuery, Terms};
+pub use wake::WakeQuery;
 pub use watch::Watch;
 
 use self::error::refusal;

@@ -21,6 +21,7 @@ pub mod template;
 pub mod token;
 pub mod variable;
 pub mod volume;
+pub mod wake;
 
 pub use client::Client;
 pub use problem::{Code, FieldError, Problem};

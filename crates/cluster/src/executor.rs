@@ -18,6 +18,7 @@ use trueup_model::report::{Outcome, Report};
 use trueup_model::service::DesiredState;
 use trueup_model::{Clock, ProjectId};
 use trueup_rules::proof::ProofKey;
+use trueup_rules::turn::backoff;
 
 use crate::fence::Fence;
 use crate::follow::{Follower, News};
@@ -148,7 +149,7 @@ impl Work {
                         self.running.remove(&id);
                         self.settle(ended).await;
                     }
-                    Err(error) => self.lost(&error),
+                    Err(error) => self.lost(&error).await,
                 },
                 () = clock.sleep(due.unwrap_or(RETRY_MOST)), if due.is_some() => {
                     self.queue.release_due(clock.monotonic());
@@ -194,7 +195,11 @@ impl Work {
             News::Touched(units) => units.into_iter().collect(),
             // Before every kind was listed a pass could only be deferred again.
             News::Returned if !self.shared.cache().is_complete() => Vec::new(),
-            News::Returned => self.slots.keys().copied().collect(),
+            News::Returned => {
+                // What failed while the cluster was away has earned no longer pause.
+                self.slots.values_mut().for_each(|slot| slot.tries = 0);
+                self.slots.keys().copied().collect()
+            }
         };
         for unit in touched {
             self.touch(unit);
@@ -292,11 +297,13 @@ impl Work {
             Outcome::Waiting { .. }
             | Outcome::Deferred { .. }
             | Outcome::Locked { .. }
+            | Outcome::Held { .. }
+            | Outcome::Broken { .. }
             | Outcome::Blocked { .. }
             | Outcome::Failed { .. } => {
-                let pause = RETRY_LEAST * 2_u32.saturating_pow(slot.tries.min(6));
+                let pause = backoff(RETRY_LEAST, RETRY_MOST, slot.tries, unit);
                 slot.tries = slot.tries.saturating_add(1);
-                self.queue.push_later(unit, now + pause.min(RETRY_MOST));
+                self.queue.push_later(unit, now + pause);
             }
         }
     }
@@ -315,15 +322,42 @@ impl Work {
         }
     }
 
-    /// A pass panicked: a defect. Others go on; whoever waits for this one sees the channel close.
-    fn lost(&mut self, error: &task::JoinError) {
+    /// A pass panicked: a defect. Others go on; whoever waits for this one is told, and people see it.
+    async fn lost(&mut self, error: &task::JoinError) {
         let unit = self.running.remove(&error.id());
         tracing::error!(unit = ?unit, %error, "a pass ended by a panic; this is a defect in Trueup");
-        if let Some((unit, slot)) = unit.and_then(|unit| Some((unit, self.slots.get_mut(&unit)?))) {
-            slot.running = false;
-            slot.waiters.clear();
-            self.queue.push_later(unit, self.shared.clock.monotonic() + RETRY_MOST);
+        let Some((unit, slot)) = unit.and_then(|unit| Some((unit, self.slots.get_mut(&unit)?)))
+        else {
+            return;
+        };
+        slot.running = false;
+        let report = broken(&slot.order);
+        for waiter in slot.waiters.drain(..) {
+            // Whoever asked may have stopped waiting.
+            let _unheard = waiter.send(report.outcome.clone());
         }
+        let news = slot.last.as_ref().is_none_or(|last| is_news(last, &report));
+        slot.last = Some(report.clone());
+        self.queue.push_later(unit, self.shared.clock.monotonic() + RETRY_MOST);
+        if news {
+            // Nobody listens any more only when everything ends.
+            let _ended = self.reports.send(report).await;
+        }
+    }
+}
+
+/// What is known after a pass that panicked: nothing new.
+fn broken(order: &Order) -> Report {
+    let why = "a defect in Trueup ended the work on it; what runs is left as it is, and operators see it \
+               with `trueup wakes --state dead`";
+    Report {
+        unit: order.unit,
+        org: order.org,
+        generation: order.generation,
+        observation: None,
+        outcome: Outcome::Broken { why: why.to_owned() },
+        changes: Vec::new(),
+        receipt: None,
     }
 }
 

@@ -40,6 +40,7 @@ mod trace;
 mod variable;
 mod view;
 mod volume;
+mod wake;
 
 use std::sync::Arc;
 

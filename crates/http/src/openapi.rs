@@ -6,7 +6,7 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 
 use crate::{
     action, cluster, endpoint, event, log, org, plan, project, quota, release, secret, service,
-    stream, template, token, variable, volume,
+    stream, template, token, variable, volume, wake,
 };
 
 #[derive(OpenApi)]
@@ -30,6 +30,7 @@ use crate::{
         template::template_versions, template::template_get, template::template_publish,
         template::template_deprecate,
         cluster::cluster_get, volume::volume_list,
+        wake::wake_list, wake::wake_requeue,
         endpoint::endpoint_list, endpoint::endpoint_put, endpoint::endpoint_delete,
     ),
     security(("token" = [])),

@@ -5,7 +5,7 @@ use axum::{Json, Router};
 
 use crate::{
     Door, action, cluster, document, endpoint, event, log, operations, org, plan, project, quota,
-    reference, release, secret, service, stream, template, token, variable, volume,
+    reference, release, secret, service, stream, template, token, variable, volume, wake,
 };
 
 /// What is meant for everybody, and for whoever runs Trueup.
@@ -87,6 +87,8 @@ pub(crate) fn platform() -> Router<Door> {
         .route("/v1/plans", get(plan::plan_list))
         .route("/v1/plans/{plan}", put(plan::plan_put))
         .route("/v1/quota", get(quota::quota_get).put(quota::quota_put))
+        .route("/v1/wakes", get(wake::wake_list))
+        .route("/v1/wakes/{wake}/requeue", post(wake::wake_requeue))
         .route("/v1/clusters", get(cluster::cluster_list))
         .route("/v1/clusters/{cluster}", get(cluster::cluster_get))
 }

@@ -26,6 +26,7 @@ pub mod secret;
 pub mod spec;
 pub mod status;
 pub mod template;
+pub mod turn;
 pub mod variable;
 
 /// Raised whenever a projection computed from the same inputs could come out differently.

@@ -17,6 +17,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (4, "access", include_str!("../migrations/0004_access.sql")),
     (5, "templates", include_str!("../migrations/0005_templates.sql")),
     (6, "secrets", include_str!("../migrations/0006_secrets.sql")),
+    (10, "driver", include_str!("../migrations/0010_driver.sql")),
 ];
 
 /// Names the schema: changes whenever a migration is added or changed.

@@ -51,3 +51,4 @@ pub use service::{Pods, ServiceDetail, ServiceFilter, ServicePosition, ServiceRo
 pub use setup::{Setup, token_hash};
 pub use signal::Signals;
 pub use token::{Minted, TokenRow};
+pub use wake::{LaneLoad, WakeFilter};

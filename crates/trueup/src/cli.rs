@@ -57,6 +57,7 @@ mod up;
 mod variable;
 mod version;
 mod volume;
+mod wakes;
 mod watch;
 
 use std::process::ExitCode;
@@ -118,6 +119,7 @@ enum Command {
     Whoami(token::WhoamiArgs),
     Token(token::Args),
     Org(org::Args),
+    Wakes(wakes::Args),
     Context(context_command::Args),
 
     Env(env::Args),
@@ -168,6 +170,7 @@ async fn run(command: Command, context: &Context) -> anyhow::Result<ExitCode> {
         Command::Api(args) => Box::pin(api::run(args, context)).await?,
         Command::Whoami(args) => Box::pin(token::whoami(&args, context)).await?,
         Command::Token(args) => Box::pin(token::run(args, context)).await?,
+        Command::Wakes(args) => Box::pin(wakes::run(args, context)).await?,
         Command::Org(args) => Box::pin(org::run(args, context)).await?,
         Command::Context(args) => Box::pin(context_command::run(args, context)).await?,
         Command::Env(args) => env::run(&args, context)?,

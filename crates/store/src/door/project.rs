@@ -46,7 +46,9 @@ impl App {
             };
             status::accept(&mut tx, unit, org, now).await?;
             event::record(&mut tx, &[queued]).await?;
-            wake::request(&mut tx, unit, org, row.project.cluster, Lane::UserChange, now).await?;
+            let (cluster, lane) = (row.project.cluster, Lane::UserChange);
+            let wanted = wake::Request::by(asker, unit, org, cluster, lane);
+            wake::request(&mut tx, &wanted, now).await?;
         }
         tx.commit().await.map_err(Error::from)?;
         Ok(Accepted { row, changed })
