@@ -104,6 +104,12 @@ impl Shared {
                 self.cache().present(key.kind, stored);
                 Ok(Some(change.clone()))
             }
+            Action::Prune { key, patch, change } => {
+                in_order(order, key)?;
+                let stored = self.cluster.patch(key, patch).await?;
+                self.cache().present(key.kind, stored);
+                Ok(Some(change.clone()))
+            }
             Action::Delete { key, uid, version } => {
                 in_order(order, key)?;
                 self.cluster.delete(key, uid, version).await?;
@@ -235,6 +241,7 @@ fn in_order(order: &Order, key: &ResourceKey) -> Result<(), CallError> {
 fn key(action: &Action) -> &ResourceKey {
     match action {
         Action::Apply { key, .. }
+        | Action::Prune { key, .. }
         | Action::Delete { key, .. }
         | Action::ReleaseAnchor { key, .. } => key,
         Action::VerifyAbsence => unreachable!("proving absence sends no write that could conflict"),

@@ -130,6 +130,9 @@ pub enum Fact {
         key: ResourceKey,
         /// The first field that differed.
         field: String,
+        /// Who wrote it, as the cluster's record of field managers says.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
     },
     /// An owned object is not as it was promised, and nothing newer was.
     DriftDetected {

@@ -117,5 +117,8 @@ pub enum Change {
         key: ResourceKey,
         /// The first field that differed.
         field: String,
+        /// Who wrote it, as the cluster's record of field managers says.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
     },
 }

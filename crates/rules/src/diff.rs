@@ -1,66 +1,79 @@
 //! Whether a live object carries everything that was applied.
 //!
 //! The server and other writers may add fields; only what we said is compared. A field that we
-//! stopped saying is noticed through the digest annotation instead.
+//! stopped saying is noticed through the digest annotation instead, and what others add where only
+//! we may write through [`closed`](crate::closed).
 
 use serde_json::Value;
+
+use crate::owner;
+use crate::path::{Path, Step};
+
+/// The first thing that is not as it was applied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// The path of the field.
+    pub field: String,
+    /// Who wrote it, if the server knows.
+    pub by: Option<String>,
+}
 
 /// The path of the first field in `wanted` that `live` lacks or has otherwise.
 #[must_use]
 pub fn first_difference(wanted: &Value, live: &Value) -> Option<String> {
-    let mut path = String::new();
-    differs(wanted, live, &mut path).then_some(path)
+    difference(wanted, live).map(|found| found.field)
 }
 
-fn differs(wanted: &Value, live: &Value, path: &mut String) -> bool {
-    match (wanted, live) {
-        (Value::Object(wanted), Value::Object(live)) => wanted.iter().any(|(name, value)| {
-            descend(path, name, |path| differs(value, live.get(name).unwrap_or(&Value::Null), path))
-        }),
-        // Finalizers are a set that many write: others' beside ours are no difference.
-        (Value::Array(wanted), Value::Array(live)) if path == "metadata.finalizers" => {
-            !wanted.iter().all(|finalizer| live.contains(finalizer))
+/// The same with the one who wrote it.
+pub(crate) fn difference(wanted: &Value, live: &Value) -> Option<Difference> {
+    let found = differs(wanted, live, &mut Path::default())?;
+    Some(Difference { field: found.to_string(), by: owner::of(live, &found) })
+}
+
+fn differs<'a>(wanted: &'a Value, live: &'a Value, path: &mut Path<'a>) -> Option<Path<'a>> {
+    let same = match (wanted, live) {
+        (Value::Object(wanted), Value::Object(live)) => {
+            return wanted.iter().find_map(|(name, value)| {
+                let found = live.get(name).unwrap_or(&Value::Null);
+                path.inside(Step::Field(name), |path| differs(value, found, path))
+            });
         }
-        (Value::Array(wanted), Value::Array(live)) => list_differs(wanted, live, path),
+        // Finalizers are a set that many write: others' beside ours are no difference.
+        (Value::Array(wanted), Value::Array(live)) if path.is(&["metadata", "finalizers"]) => {
+            wanted.iter().all(|finalizer| live.contains(finalizer))
+        }
+        (Value::Array(wanted), Value::Array(live)) => return list_differs(wanted, live, path),
         // An empty object or list and none at all are the same to the API server.
-        (wanted, Value::Null) => !is_empty(wanted),
-        (wanted, live) => wanted != live,
-    }
+        (wanted, Value::Null) => is_empty(wanted),
+        (wanted, live) => wanted == live,
+    };
+    (!same).then(|| path.clone())
 }
 
-/// Lists whose entries have names are matched by name, so that an injected sidecar is no
-/// difference; other lists must agree entry by entry.
-fn list_differs(wanted: &[Value], live: &[Value], path: &mut String) -> bool {
+/// Lists whose entries have names are matched by name, because others may have put theirs between
+/// ours; other lists must agree entry by entry.
+fn list_differs<'a>(
+    wanted: &'a [Value],
+    live: &'a [Value],
+    path: &mut Path<'a>,
+) -> Option<Path<'a>> {
     let named = wanted.iter().all(|entry| entry["name"].is_string()) && !wanted.is_empty();
     if !named && wanted.len() != live.len() {
-        return true;
+        return Some(path.clone());
     }
-    wanted.iter().enumerate().any(|(index, entry)| {
+    wanted.iter().enumerate().find_map(|(index, entry)| {
         let found = if named {
             live.iter().find(|other| other["name"] == entry["name"])
         } else {
             live.get(index)
         };
-        let label = entry["name"].as_str().map_or_else(|| index.to_string(), str::to_owned);
-        descend(path, &label, |path| differs(entry, found.unwrap_or(&Value::Null), path))
+        let found = found.unwrap_or(&Value::Null);
+        path.inside(Step::Entry(index, entry), |path| differs(entry, found, path))
     })
 }
 
-/// Keeps the step in the path only when a difference was found below it.
-fn descend(path: &mut String, step: &str, below: impl FnOnce(&mut String) -> bool) -> bool {
-    let length = path.len();
-    if !path.is_empty() {
-        path.push('.');
-    }
-    path.push_str(step);
-    let differs = below(path);
-    if !differs {
-        path.truncate(length);
-    }
-    differs
-}
-
-fn is_empty(value: &Value) -> bool {
+/// Whether there is nothing in a value, however it is spelled.
+pub(crate) fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
         Value::Array(list) => list.is_empty(),

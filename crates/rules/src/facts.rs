@@ -92,8 +92,8 @@ impl Story {
                     let gone = Fact::ResourceDeletedExternally { key: key.clone() };
                     repairs.push((self.tell(Source::K8sWatch, gone, Cause::Outside), None));
                 }
-                Change::ModifiedExternally { key, field } => {
-                    repairs.push(self.tell_drift(key, field));
+                Change::ModifiedExternally { key, field, by } => {
+                    repairs.push(self.tell_drift(key, field, by.clone()));
                 }
                 Change::Created { .. } | Change::Updated { .. } | Change::Removed { .. } => {}
             }
@@ -101,9 +101,14 @@ impl Story {
         repairs
     }
 
-    fn tell_drift(&mut self, key: &ResourceKey, field: &str) -> (usize, Option<Fact>) {
+    fn tell_drift(
+        &mut self,
+        key: &ResourceKey,
+        field: &str,
+        by: Option<String>,
+    ) -> (usize, Option<Fact>) {
         let (key, field) = (key.clone(), field.to_owned());
-        let edit = Fact::ResourceModifiedExternally { key: key.clone(), field: field.clone() };
+        let edit = Fact::ResourceModifiedExternally { key: key.clone(), field: field.clone(), by };
         let drift = Fact::DriftDetected { key: key.clone(), field: field.clone() };
         let edited = self.tell(Source::K8sWatch, edit, Cause::Outside);
         let detected = self.tell(Source::Reconciler, drift, Cause::Told(edited));

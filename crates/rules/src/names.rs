@@ -23,7 +23,8 @@ pub const GENERATION_LABEL: &str = "trueup.dev/generation";
 pub const POD_LABEL: &str = "trueup.dev/name";
 /// The ownership proof.
 pub const PROOF_ANNOTATION: &str = "trueup.dev/proof";
-/// A digest of what we applied, so that a field we stop applying is noticed.
+/// A stamp: the digest of what we applied and its generation, so that a field we stop applying is
+/// noticed. Signed, so that nobody can pass an edit off as a write of ours.
 pub const DIGEST_ANNOTATION: &str = "trueup.dev/digest";
 /// On pod templates: a digest of variables and secrets, so that pods roll when those change.
 pub const CONFIG_ANNOTATION: &str = "trueup.dev/config";

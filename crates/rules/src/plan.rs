@@ -6,6 +6,7 @@
 
 mod active;
 mod deleted;
+mod judge;
 mod ownership;
 
 use std::collections::BTreeMap;
@@ -55,6 +56,16 @@ pub enum Action {
         /// What to tell the event log once it is done.
         change: Change,
     },
+    /// Take out what others put where only we may write. Apply does not: it leaves alone what
+    /// another manager owns.
+    Prune {
+        /// Where.
+        key: ResourceKey,
+        /// A merge patch that names the uid and version it was judged by.
+        patch: Value,
+        /// What to tell the event log once it is done.
+        change: Change,
+    },
     /// Take this incarnation away.
     Delete {
         /// Where.
@@ -84,6 +95,9 @@ impl fmt::Debug for Action {
         match self {
             Self::Apply { key, object, change } => {
                 write!(f, "Apply({key}, {}, {change:?})", shown(key, object))
+            }
+            Self::Prune { key, patch, change } => {
+                write!(f, "Prune({key}, {}, {change:?})", shown(key, patch))
             }
             Self::Delete { key, uid, version } => write!(f, "Delete({key}, {uid}, {version})"),
             Self::ReleaseAnchor { key, uid, version, finalizers } => {

@@ -94,6 +94,38 @@ impl ProofKey {
         same(expected.as_bytes(), annotation.as_bytes())
     }
 
+    /// What we write beside an object's content: the content's digest and the generation it is
+    /// written for, in a form nobody else can make.
+    #[must_use]
+    pub fn stamp(&self, unit: Unit, key: &ResourceKey, digest: &str, generation: i64) -> String {
+        let generation = generation.to_string();
+        let mac = self.sign(&[
+            "stamp",
+            &unit.to_string(),
+            key.kind.as_str(),
+            &key.namespace,
+            &key.name,
+            digest,
+            &generation,
+        ]);
+        format!("{digest}.{generation}.{mac}")
+    }
+
+    /// The digest and the generation of a stamp that we made; nothing if anybody else had a hand in
+    /// it.
+    #[must_use]
+    pub fn stamped<'a>(
+        &self,
+        unit: Unit,
+        key: &ResourceKey,
+        stamp: &'a str,
+    ) -> Option<(&'a str, i64)> {
+        let (digest, rest) = stamp.split_once('.')?;
+        let generation: i64 = rest.split_once('.')?.0.parse().ok()?;
+        let expected = self.stamp(unit, key, digest, generation);
+        same(expected.as_bytes(), stamp.as_bytes()).then_some((digest, generation))
+    }
+
     fn sign(&self, parts: &[&str]) -> String {
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.bytes)
             .expect("32 bytes should be a valid HMAC key");
@@ -144,6 +176,22 @@ mod tests {
         for forged in ["", "k1", "k1.", "k1..", "k1.00.1", "nonsense"] {
             assert!(!key.holds(unit(1), &here, forged), "{forged:?}");
         }
+    }
+
+    #[test]
+    fn a_stamp_holds_only_as_it_was_made() {
+        let key = ProofKey::new(&[7; 32], cluster(1));
+        let here = ResourceKey::new(Kind::ConfigMap, "shop", "web-config");
+        let stamp = key.stamp(unit(1), &here, "abc", 4);
+        assert_eq!(key.stamped(unit(1), &here, &stamp), Some(("abc", 4)));
+        assert_eq!(key.stamped(unit(2), &here, &stamp), None, "another unit");
+        for forged in [stamp.replace("abc", "abd"), stamp.replace(".4.", ".5."), "abc".to_owned()] {
+            assert_eq!(key.stamped(unit(1), &here, &forged), None, "{forged}");
+        }
+        assert!(
+            !key.holds(unit(1), &here, stamp.split_once(".4.").unwrap().1),
+            "a stamp is no proof"
+        );
     }
 
     #[test]

@@ -33,8 +33,10 @@ pub use project::MOST_ENDPOINTS;
 pub struct Rendered {
     /// Where.
     pub key: ResourceKey,
-    /// What, complete but for the generation label, which is only set when it is written.
+    /// What, complete but for what says when it was written: the generation label and the stamp.
     pub object: Value,
+    /// A digest of it.
+    pub digest: String,
 }
 
 impl fmt::Debug for Rendered {
@@ -49,12 +51,14 @@ pub(crate) fn shown(key: &ResourceKey, object: &Value) -> String {
 }
 
 impl Rendered {
-    /// The object as it is written for this generation.
+    /// The object as it is written for this order.
     #[must_use]
-    pub fn stamped(&self, generation: i64) -> Value {
+    pub fn stamped(&self, order: &Order, proofs: &ProofKey) -> Value {
         let mut object = self.object.clone();
+        let stamp = proofs.stamp(order.unit, &self.key, &self.digest, order.generation);
         object["metadata"]["labels"][names::GENERATION_LABEL] =
-            Value::String(generation.to_string());
+            Value::String(order.generation.to_string());
+        object["metadata"]["annotations"][names::DIGEST_ANNOTATION] = Value::String(stamp);
         object
     }
 }
@@ -166,12 +170,11 @@ fn child_metadata(
     }
 }
 
-/// Turns a typed object into JSON and writes its digest into it.
+/// Turns a typed object into JSON, with its digest beside it.
 fn finish<T: Serialize>(key: ResourceKey, object: &T) -> Rendered {
-    let mut object = serde_json::to_value(object).expect("a typed object should become JSON");
+    let object = serde_json::to_value(object).expect("a typed object should become JSON");
     let digest = digest(&object);
-    object["metadata"]["annotations"][names::DIGEST_ANNOTATION] = Value::String(digest);
-    Rendered { key, object }
+    Rendered { key, object, digest }
 }
 
 /// The same for an object that holds secrets: its digest needs the key.
@@ -181,10 +184,9 @@ fn finish_secret<T: Serialize>(
     object: &T,
     proofs: &ProofKey,
 ) -> Rendered {
-    let mut object = serde_json::to_value(object).expect("a typed object should become JSON");
+    let object = serde_json::to_value(object).expect("a typed object should become JSON");
     let digest = proofs.digest(order.unit, object.to_string().as_bytes());
-    object["metadata"]["annotations"][names::DIGEST_ANNOTATION] = Value::String(digest);
-    Rendered { key, object }
+    Rendered { key, object, digest }
 }
 
 /// A short digest of a JSON value, the same for the same value.

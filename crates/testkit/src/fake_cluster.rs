@@ -11,6 +11,7 @@ mod apply;
 mod collect;
 mod controllers;
 mod jobs;
+mod managers;
 mod pods;
 mod snapshot;
 mod state;
@@ -37,6 +38,9 @@ use state::State;
 
 /// How a real server limits a watch.
 const WATCH_LIMIT: Duration = Duration::from_secs(20);
+
+/// The field manager of whoever edits from outside.
+pub const SOMEBODY: &str = "somebody";
 
 /// The six ways to ask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -192,7 +196,7 @@ impl FakeCluster {
     /// Somebody else changes an object, or makes it where it is not there: the closure then gets
     /// one that has only its type and name.
     pub fn edit(&self, key: &ResourceKey, change: impl FnOnce(&mut Value)) {
-        self.shared.outside(|state| state.edit(key, change));
+        self.shared.outside(|state| state.edit_as(SOMEBODY, key, change));
     }
 
     /// Somebody else deletes an object.

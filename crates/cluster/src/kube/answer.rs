@@ -5,6 +5,7 @@ use std::time::Duration;
 use kube::core::Status;
 use serde_json::Value;
 use trueup_model::key::{Kind, ResourceKey};
+use trueup_rules::names;
 
 use super::address::{api_version, plural};
 use crate::verbs::CallError;
@@ -12,17 +13,38 @@ use crate::verbs::CallError;
 /// A server that asks to slow down without saying for how long.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Gives an object the type it lacks inside a list, and drops the field managers' book-keeping,
-/// which is often larger than the object and which nobody here reads.
+/// Gives an object the type it lacks inside a list. Of the field managers' book-keeping, which is
+/// often larger than the object, only what others wrote is kept: that names who edits our objects.
 pub(super) fn tidy(object: &mut Value, kind: Kind) {
     let Some(fields) = object.as_object_mut() else {
         return;
     };
     fields.insert("kind".to_owned(), kind.as_str().into());
     fields.insert("apiVersion".to_owned(), api_version(kind).into());
-    if let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.remove("managedFields");
+    let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) else {
+        return;
+    };
+    if let Some(Value::Array(managers)) = metadata.remove("managedFields") {
+        let others: Vec<Value> = managers.into_iter().filter_map(other_manager).collect();
+        if !others.is_empty() {
+            metadata.insert("managedFields".to_owned(), Value::Array(others));
+        }
     }
+}
+
+/// What a manager other than ourselves wrote, without status: every controller writes that.
+fn other_manager(mut entry: Value) -> Option<Value> {
+    let is_ours = entry["manager"] == names::FIELD_MANAGER;
+    let is_part = entry["subresource"].as_str().is_some_and(|part| !part.is_empty());
+    let fields = entry.get_mut("fieldsV1")?.as_object_mut()?;
+    fields.remove("f:status");
+    if is_ours || is_part || fields.is_empty() {
+        return None;
+    }
+    entry
+        .as_object_mut()?
+        .retain(|name, _| ["manager", "time", "fieldsV1"].contains(&name.as_str()));
+    Some(entry)
 }
 
 /// The objects of a list answer.
@@ -160,11 +182,31 @@ mod tests {
     }
 
     #[test]
-    fn listed_objects_get_their_type_and_lose_their_managers() {
-        let mut list = json!({ "items": [{ "metadata": { "name": "a", "managedFields": [1] } }] });
-        let items = take_items(&mut list, Kind::Deployment);
-        let whole =
-            json!({ "kind": "Deployment", "apiVersion": "apps/v1", "metadata": { "name": "a" } });
-        assert_eq!(items, [whole]);
+    fn listed_objects_get_their_type_and_keep_only_what_other_managers_wrote() {
+        let entry = |manager: &str, operation: &str, part: &str, fields: Value| {
+            json!({ "manager": manager, "operation": operation, "apiVersion": "apps/v1", "subresource": part,
+                    "time": "2030-01-01T00:00:00Z", "fieldsType": "FieldsV1", "fieldsV1": fields })
+        };
+        let managers = json!([
+            entry("trueup", "Apply", "", json!({ "f:spec": {} })),
+            entry("trueup", "Update", "", json!({ "f:spec": {} })),
+            entry("kube-controller-manager", "Update", "status", json!({ "f:status": {} })),
+            entry("old-controller", "Update", "", json!({ "f:status": {} })),
+            entry("kubectl-edit", "Update", "", json!({ "f:spec": { "f:replicas": {} } })),
+        ]);
+        let named = |name: &str, managers: &Value| json!({ "metadata": { "name": name, "managedFields": managers } });
+        let list =
+            &mut json!({ "items": [named("a", &managers), named("b", &json!([managers[0]]))] });
+        let items = take_items(list, Kind::Deployment);
+        let edits = json!([{ "manager": "kubectl-edit", "time": "2030-01-01T00:00:00Z",
+                             "fieldsV1": { "f:spec": { "f:replicas": {} } } }]);
+        let (kind, version) = ("Deployment", "apps/v1");
+        assert_eq!(
+            items,
+            [
+                json!({ "kind": kind, "apiVersion": version, "metadata": { "name": "a", "managedFields": edits } }),
+                json!({ "kind": kind, "apiVersion": version, "metadata": { "name": "b" } }),
+            ]
+        );
     }
 }

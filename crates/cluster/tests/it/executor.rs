@@ -5,6 +5,7 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt};
+use serde_json::json;
 use trueup_cluster::Cluster;
 use trueup_cluster::kube::Kube;
 use trueup_model::key::Kind;
@@ -25,6 +26,7 @@ fn checks() -> Vec<(&'static str, Check)> {
         ("a newer generation is applied", |rig| updates(rig).boxed()),
         ("what others delete is made again", |rig| recreates(rig).boxed()),
         ("what others edit is put right", |rig| reverts(rig).boxed()),
+        ("what others add to a closed place is taken out", |rig| prunes(rig).boxed()),
         ("a deletion ends with a receipt", |rig| deletes(rig).boxed()),
         ("a disk goes with its service, and its volume too", |rig| deletes_disk(rig).boxed()),
         ("what is not ours is never touched", |rig| spares(rig, true).boxed()),
@@ -141,9 +143,55 @@ async fn reverts(mut rig: Rig) {
     rig.cluster.patch(&config, &patch).await.expect("the test should be set up right");
     let report = rig.until(order.unit, |report| !report.changes.is_empty()).await;
     let field = "data.GREETING".to_owned();
-    assert_eq!(report.changes, [Change::ModifiedExternally { key: config.clone(), field }]);
+    // Here the other writer goes by our own name, so there is nobody to name.
+    assert_eq!(
+        report.changes,
+        [Change::ModifiedExternally { key: config.clone(), field, by: None }]
+    );
     rig.get_until(&config, |found| found.is_some_and(|live| live["data"]["GREETING"] == "hello"))
         .await;
+}
+
+/// A variable and a container beside ours, and a port that was bent.
+async fn prunes(mut rig: Rig) {
+    rig.running(web(1)).await;
+    let order = rig.service(1, web(1));
+    let deployment = key(&order, Kind::Deployment, str::to_owned);
+    let live = rig.get(&deployment).await.expect("the Deployment should be there");
+    let mut containers = live["spec"]["template"]["spec"]["containers"].clone();
+    containers[0]["env"] = json!([{ "name": "LD_PRELOAD", "value": "theirs.so" }]);
+    let miner = json!({ "name": "miner", "image": "miner:1", "resources": containers[0]["resources"],
+                        "securityContext": containers[0]["securityContext"] });
+    containers.as_array_mut().expect("a list").push(miner);
+    let patch = json!({ "spec": { "template": { "spec": { "containers": containers } } } });
+    rig.cluster.patch(&deployment, &patch).await.expect("the test should be set up right");
+    let report = rig.until(order.unit, |report| !report.changes.is_empty()).await;
+    let field = "spec.template.spec.containers.miner".to_owned();
+    let change = Change::ModifiedExternally { key: deployment.clone(), field, by: None };
+    assert_eq!(report.changes, [change]);
+    rig.get_until(&deployment, |found| {
+        found.is_some_and(|live| {
+            let containers = &live["spec"]["template"]["spec"]["containers"];
+            containers.as_array().is_some_and(|list| list.len() == 1)
+                && containers[0]["env"].as_array().is_none_or(Vec::is_empty)
+        })
+    })
+    .await;
+
+    let service = key(&order, Kind::Service, str::to_owned);
+    let live = rig.get(&service).await.expect("the Service should be there");
+    let mut ports = live["spec"]["ports"].clone();
+    ports[0]["port"] = json!(9999);
+    let patch = json!({ "spec": { "ports": ports, "externalIPs": ["203.0.113.7"] } });
+    rig.cluster.patch(&service, &patch).await.expect("the test should be set up right");
+    rig.get_until(&service, |found| {
+        found.is_some_and(|live| {
+            let ports = &live["spec"]["ports"];
+            ports[0]["port"] == 8080 && ports[1].is_null() && live["spec"]["externalIPs"].is_null()
+        })
+    })
+    .await;
+    rig.until(order.unit, healthy).await;
 }
 
 async fn deletes(mut rig: Rig) {

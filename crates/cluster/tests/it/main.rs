@@ -2,6 +2,7 @@
 
 mod contract_fake;
 mod contract_real;
+mod drift;
 mod executor;
 mod executor_faults;
 mod executor_runs;

@@ -3,10 +3,9 @@
 use serde_json::Value;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::{Order, ServiceBody};
-use trueup_model::report::Change;
 
+use super::judge::{Verdict, judge};
 use super::{Action, Observed, Ownership, Plan, delete, incarnation, ownership, terminating};
-use crate::diff::first_difference;
 use crate::names;
 use crate::proof::ProofKey;
 use crate::render::{self, Rendered};
@@ -195,18 +194,9 @@ fn write_stage(
     for rendered in stage {
         match judge(order, observed, proofs, rendered) {
             Verdict::Fine => {}
-            Verdict::Write(change) => actions.push(Action::Apply {
-                key: rendered.key.clone(),
-                object: rendered.stamped(order.generation),
-                change,
-            }),
+            Verdict::Act(action) => actions.push(*action),
             Verdict::Wait => waits.push(format!("{} to finish terminating", rendered.key)),
-            Verdict::Foreign => {
-                return Some(Plan::blocked(format!(
-                    "{} exists and is not ours; remove or rename it, then reconcile again",
-                    rendered.key
-                )));
-            }
+            Verdict::Blocked(why) => return Some(Plan::blocked(why)),
         }
     }
     if !actions.is_empty() {
@@ -215,40 +205,5 @@ fn write_stage(
         Some(Plan::wait(waits.join(", ")))
     } else {
         None
-    }
-}
-
-enum Verdict {
-    Fine,
-    Write(Change),
-    Wait,
-    Foreign,
-}
-
-fn judge(order: &Order, observed: &Observed, proofs: &ProofKey, wanted: &Rendered) -> Verdict {
-    let key = &wanted.key;
-    let Some(live) = observed.objects.get(key) else {
-        let was_there = order.recorded.get(key).is_some_and(Option::is_some);
-        return Verdict::Write(if was_there {
-            Change::DeletedExternally { key: key.clone() }
-        } else {
-            Change::Created { key: key.clone() }
-        });
-    };
-    if ownership(order, key, live, proofs) == Ownership::Foreign {
-        return Verdict::Foreign;
-    }
-    if terminating(live) {
-        return Verdict::Wait;
-    }
-    let digest = |object: &Value| {
-        object["metadata"]["annotations"][names::DIGEST_ANNOTATION].as_str().map(str::to_owned)
-    };
-    if digest(live).is_some() && digest(live) != digest(&wanted.object) {
-        return Verdict::Write(Change::Updated { key: key.clone() });
-    }
-    match first_difference(&wanted.object, live) {
-        Some(field) => Verdict::Write(Change::ModifiedExternally { key: key.clone(), field }),
-        None => Verdict::Fine,
     }
 }

@@ -38,7 +38,7 @@ fn order(endpoints: &[OpenPort]) -> Order {
 fn carries(order: &Order) -> Observed {
     let mut observed = Observed { project_ready: true, ..Observed::default() };
     for rendered in objects(order) {
-        let mut object = rendered.stamped(order.generation);
+        let mut object = rendered.stamped(order, &given::proofs());
         object["metadata"]["uid"] = json!("uid-1");
         object["metadata"]["resourceVersion"] = json!("1");
         observed.objects.insert(rendered.key, Arc::new(object));

@@ -120,9 +120,7 @@ fn digests(order: &Order) -> Vec<String> {
     for rendered in objects(order) {
         let text = |value: &serde_json::Value| value.as_str().map(str::to_owned);
         if rendered.key.kind == Kind::Secret {
-            found.extend(text(
-                &rendered.object["metadata"]["annotations"][names::DIGEST_ANNOTATION],
-            ));
+            found.push(rendered.digest.clone());
         }
         let pod = &rendered.object["spec"]["template"]["metadata"]["annotations"];
         found.extend(text(&pod[names::CONFIG_ANNOTATION]));

@@ -25,7 +25,7 @@ fn created() -> Change {
 }
 
 fn edited() -> Change {
-    Change::ModifiedExternally { key: key(), field: "spec.replicas".to_owned() }
+    Change::ModifiedExternally { key: key(), field: "spec.replicas".to_owned(), by: None }
 }
 
 fn failed() -> Outcome {
@@ -239,7 +239,9 @@ fn after(fact: &Fact) -> Option<Fact> {
         Fact::ResourceCreated { .. } => Fact::ResourceUpdated { key },
         Fact::ResourceUpdated { .. } => Fact::ResourceRemoved { key },
         Fact::ResourceRemoved { .. } => Fact::ResourceDeletedExternally { key },
-        Fact::ResourceDeletedExternally { .. } => Fact::ResourceModifiedExternally { key, field },
+        Fact::ResourceDeletedExternally { .. } => {
+            Fact::ResourceModifiedExternally { key, field, by: Some("kubectl-edit".to_owned()) }
+        }
         Fact::ResourceModifiedExternally { .. } => Fact::DriftDetected { key, field },
         Fact::DriftDetected { .. } => Fact::DriftReverted { key, field },
         Fact::DriftReverted { .. } => Fact::ServicePhaseChanged {

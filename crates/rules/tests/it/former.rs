@@ -34,7 +34,10 @@ fn an_address_that_is_not_wanted_any_more_is_removed() {
         .flatten()
         .filter_map(|action| match action {
             Action::Delete { key, .. } => Some(key.kind),
-            Action::Apply { .. } | Action::ReleaseAnchor { .. } | Action::VerifyAbsence => None,
+            Action::Apply { .. }
+            | Action::Prune { .. }
+            | Action::ReleaseAnchor { .. }
+            | Action::VerifyAbsence => None,
         })
         .collect();
     assert_eq!(gone, [Kind::Service]);

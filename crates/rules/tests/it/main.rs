@@ -6,6 +6,7 @@
 mod actions;
 mod admission;
 mod chain;
+mod closed;
 mod conditions;
 #[cfg(test)]
 mod endpoints;

@@ -58,7 +58,7 @@ fn the_keys_are_known_before_anything_is_rendered() {
 fn every_object_carries_labels_and_a_proof_of_its_own() {
     let proofs = given::proofs();
     for order in orders() {
-        for Rendered { key, object } in objects(&order) {
+        for Rendered { key, object, .. } in objects(&order) {
             let metadata = &object["metadata"];
             assert_eq!(metadata["labels"][names::MANAGED_BY], names::MANAGER, "{key}");
             assert_eq!(metadata["labels"][names::ORG_LABEL], order.org.to_string(), "{key}");
@@ -75,7 +75,7 @@ fn every_object_carries_labels_and_a_proof_of_its_own() {
 #[test]
 fn owners_are_anchors_of_the_same_namespace_and_volumes_have_none() {
     for order in orders() {
-        for Rendered { key, object } in objects(&order) {
+        for Rendered { key, object, .. } in objects(&order) {
             let owners = object["metadata"]["ownerReferences"].as_array();
             let anchor = key.name.contains("-anchor-");
             if anchor || key.kind == Kind::PersistentVolumeClaim || order.body == Body::Project {
@@ -116,7 +116,7 @@ fn pods_ask_for_nothing_privileged() {
     for order in orders() {
         for rendered in objects(&order) {
             let Some(template) = pod_template(&rendered) else { continue };
-            let Rendered { key, object } = &rendered;
+            let Rendered { key, object, .. } = &rendered;
             let pod = &template["spec"];
             for field in pod.as_object().unwrap().keys() {
                 assert!(POD_FIELDS.contains(&field.as_str()), "{key} says {field}");
@@ -143,7 +143,7 @@ fn pods_ask_for_nothing_privileged() {
 fn a_secret_is_only_ever_in_the_secret() {
     for order in orders() {
         let Body::Service(body) = &order.body else { continue };
-        for Rendered { key, object } in objects(&order) {
+        for Rendered { key, object, .. } in objects(&order) {
             let text = object.to_string();
             for value in body.secrets.values() {
                 assert!(!text.contains(value.reveal()), "{key} says a secret in clear");

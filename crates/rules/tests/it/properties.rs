@@ -99,7 +99,7 @@ fn perform(world: &mut World, deed: &Deed) {
         Deed::Edit(which, leaf, gone) => {
             if let Some(key) = pick(world, which) {
                 // Whether this leaf is ours or the server's own does not matter here.
-                let all = leaves(&world.server.objects[&key]);
+                let all = leaves(key.kind, &world.server.objects[&key]);
                 let path = &all[leaf.index(all.len())];
                 // A finalizer of somebody else holds for as long as they like.
                 if *gone || !path.starts_with("/metadata/finalizers") {
@@ -118,8 +118,8 @@ fn pick(world: &World, which: &Index) -> Option<ResourceKey> {
 }
 
 /// The pointers of all leaves that somebody could change: not what makes an object this one, and
-/// not the generation label, which says when we last wrote and is no promise.
-fn leaves(object: &Value) -> Vec<String> {
+/// not what the server lets nobody change.
+pub(crate) fn leaves(kind: Kind, object: &Value) -> Vec<String> {
     fn walk(value: &Value, path: &str, found: &mut Vec<String>) {
         let step = |name: &str| format!("{path}/{}", name.replace('~', "~0").replace('/', "~1"));
         match value {
@@ -147,11 +147,19 @@ fn leaves(object: &Value) -> Vec<String> {
         "/metadata/resourceVersion",
         "/metadata/generation",
         "/metadata/deletionTimestamp",
-        "/metadata/labels/trueup.dev~1generation",
     ];
+    let immutable: &[&str] = match kind {
+        Kind::Deployment => &["/spec/selector"],
+        Kind::StatefulSet => &["/spec/selector", "/spec/serviceName", "/spec/volumeClaimTemplates"],
+        Kind::Job => &["/spec/template"],
+        Kind::PersistentVolumeClaim => &["/spec/accessModes"],
+        Kind::Secret => &["/type"],
+        _ => &[],
+    };
     let mut found = Vec::new();
     walk(object, "", &mut found);
     found.retain(|path| !fixed.contains(&path.as_str()));
+    found.retain(|path| !immutable.iter().any(|start| path.starts_with(start)));
     found
 }
 
@@ -245,13 +253,14 @@ proptest! {
             .flatten()
             .filter_map(|action| match action {
                 Action::Apply { key, object, .. } => Some((key, object)),
-                Action::Delete { .. } | Action::ReleaseAnchor { .. } | Action::VerifyAbsence => None,
+                Action::Prune { .. }
+                | Action::Delete { .. }
+                | Action::ReleaseAnchor { .. }
+                | Action::VerifyAbsence => None,
             })
             .collect();
         let (key, ours) = &written[which.index(written.len())];
-        let mut all = leaves(ours);
-        // The server refuses every change of a Job's pods, ours too.
-        all.retain(|path| key.kind != Kind::Job || !path.starts_with("/spec/template"));
+        let all = leaves(key.kind, ours);
         let path = &all[leaf.index(all.len())];
         let live = &world.server.objects[key];
         prop_assert!(live.pointer(path).is_some(), "{} has no {}", key, path);

@@ -54,6 +54,7 @@ stories! {
     a_change_of_a_variable
     a_change_of_image
     a_claim_is_deleted_by_somebody
+    a_container_is_slipped_in
     a_cron_is_made_and_paused
     a_delete_leaves_what_is_not_ours
     a_job_fails
@@ -61,6 +62,7 @@ stories! {
     a_job_of_an_older_release_is_left_alone
     a_minecraft_server_is_deleted
     a_minecraft_server_is_made
+    a_port_is_bent
     a_project_is_made
     a_project_waits_for_its_namespace_to_end
     a_service_is_deleted
@@ -74,10 +76,12 @@ stories! {
     additions_of_others_are_left_alone
     an_anchor_is_deleted_before_the_next_is_recorded
     an_anchor_is_deleted_by_somebody
+    an_edit_that_hides_itself
     an_object_of_somebody_else_is_in_the_way
     nothing_changed
     replicas_are_changed_by_somebody
     the_namespace_is_deleted_by_somebody
     the_namespace_is_deleted_while_parts_remain
     the_project_is_not_ready
+    what_cannot_be_changed
 }

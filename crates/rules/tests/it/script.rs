@@ -101,6 +101,23 @@ fn somebody(world: &mut World, deed: &[&str]) {
                 containers.expect("containers").insert(0, sidecar);
             });
         }
+        ["marks", "the", "pods", "of", object, "as", "handled", "by", annotation] => {
+            let key = key(world, object);
+            world.server.edit(&key, |live| {
+                live["spec"]["template"]["metadata"]["annotations"][annotation] = json!("enabled");
+            });
+        }
+        ["bends", "the", "port", "of", object] => {
+            let key = key(world, object);
+            world.server.edit(&key, |live| live["spec"]["ports"][0]["port"] = json!(9999));
+        }
+        ["forges", "the", "digest", "of", object] => {
+            let key = key(world, object);
+            world.server.edit(&key, |live| {
+                let stamp = &mut live["metadata"]["annotations"][names::DIGEST_ANNOTATION];
+                *stamp = json!("0".repeat(24));
+            });
+        }
         other => unreachable!("nobody does {other:?}"),
     }
 }
@@ -132,11 +149,12 @@ fn parameters(words: &[&str]) -> Map<String, Value> {
 
 /// The place a dotted path leads to; steps into a list go by the entries' names.
 fn slot<'a>(value: &'a mut Value, path: &str) -> &'a mut Value {
+    // A paragraph sign stands for a point inside of a name.
     path.split('.').fold(value, |value, step| match value {
         Value::Array(list) => {
             list.iter_mut().find(|entry| entry["name"] == step).expect("an entry with this name")
         }
-        other => &mut other[step],
+        other => &mut other[step.replace('§', ".").as_str()],
     })
 }
 

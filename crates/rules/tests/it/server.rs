@@ -24,9 +24,9 @@ impl Server {
         let before = self.objects.get(key).cloned();
         let mut after = before.clone().unwrap_or_else(|| json!({}));
         if let Some(applied) = self.applied.get(key) {
-            drop_unsaid(&mut after, applied, object);
+            drop_unsaid(&mut after, applied, object, "");
         }
-        overlay(&mut after, object);
+        overlay(&mut after, object, "");
         if let (Kind::Job, Some(before)) = (key.kind, &before) {
             assert_eq!(before["spec"]["template"], after["spec"]["template"], "{key} is immutable");
         }
@@ -43,6 +43,15 @@ impl Server {
         change(&mut after);
         self.store(key, before.as_ref(), after);
         self.finish(key);
+    }
+
+    /// A merge patch that names the incarnation and the version it was judged by.
+    pub(crate) fn guarded_patch(&mut self, key: &ResourceKey, patch: &Value) {
+        let metadata = &self.objects[key]["metadata"];
+        for guard in ["uid", "resourceVersion"] {
+            assert_eq!(metadata[guard], patch["metadata"][guard], "{key} is not what was judged");
+        }
+        self.edit(key, |object| merge_patch(object, patch));
     }
 
     /// A delete that names the incarnation and the version it was judged by.
@@ -197,7 +206,12 @@ fn complete(kind: Kind, object: &mut Value) {
             object["spec"]["template"]["metadata"]["labels"]["job-name"] =
                 object["metadata"]["name"].clone();
         }
-        Kind::Service => object["spec"]["clusterIP"] = json!("10.0.0.7"),
+        Kind::Service => {
+            object["spec"]["clusterIP"] = json!("10.0.0.7");
+            if object["spec"]["type"].is_null() {
+                object["spec"]["type"] = json!("ClusterIP");
+            }
+        }
         Kind::PersistentVolumeClaim => {
             object["metadata"]["finalizers"] = json!([CLAIM_PROTECTION]);
             object["status"] = json!({"phase": "Bound"});
@@ -222,12 +236,28 @@ fn ended_pod(name: &str) -> Value {
     })
 }
 
-/// Lists whose entries are known by name; foreign entries stay beside ours.
-fn by_name(list: &[Value]) -> bool {
-    !list.is_empty() && list.iter().all(|entry| entry["name"].is_string())
+/// What the entries of a list are known by; foreign entries stay beside ours. Other lists are one
+/// thing and replaced as a whole.
+fn known_by(field: &str) -> &'static [&'static str] {
+    match field {
+        "containers" | "initContainers" | "env" | "volumes" => &["name"],
+        "ports" => &["port", "containerPort", "protocol"],
+        "volumeMounts" => &["mountPath"],
+        "ownerReferences" => &["uid"],
+        _ => &[],
+    }
 }
 
-fn overlay(current: &mut Value, said: &Value) {
+fn same(field: &str, one: &Value, other: &Value) -> bool {
+    let tcp = json!("TCP");
+    let read = |entry: &Value, name: &str| match entry.get(name) {
+        None if name == "protocol" => tcp.clone(),
+        found => found.cloned().unwrap_or_default(),
+    };
+    known_by(field).iter().all(|name| read(one, name) == read(other, name))
+}
+
+fn overlay(current: &mut Value, said: &Value, field: &str) {
     match (current, said) {
         (Value::Object(current), Value::Object(said)) => {
             for (name, value) in said {
@@ -238,15 +268,15 @@ fn overlay(current: &mut Value, said: &Value) {
                             said.iter().filter(|one| !held.contains(one)).cloned().collect();
                         held.extend(missing);
                     }
-                    (slot, value) => overlay(slot, value),
+                    (slot, value) => overlay(slot, value, name),
                 }
             }
         }
-        (Value::Array(current), Value::Array(said)) if by_name(said) => {
+        (Value::Array(current), Value::Array(said)) if !known_by(field).is_empty() => {
             for entry in said {
-                let found = current.iter_mut().find(|o| o["name"] == entry["name"]);
+                let found = current.iter_mut().find(|other| same(field, other, entry));
                 match found {
-                    Some(found) => overlay(found, entry),
+                    Some(found) => overlay(found, entry, ""),
                     None => current.push(entry.clone()),
                 }
             }
@@ -255,13 +285,27 @@ fn overlay(current: &mut Value, said: &Value) {
     }
 }
 
+fn merge_patch(target: &mut Value, patch: &Value) {
+    let Value::Object(patch) = patch else {
+        *target = patch.clone();
+        return;
+    };
+    for (name, value) in patch {
+        if value.is_null() {
+            target.as_object_mut().expect("an object").remove(name);
+        } else {
+            merge_patch(&mut target[name], value);
+        }
+    }
+}
+
 /// Takes away what was said before and is not said now.
-fn drop_unsaid(current: &mut Value, before: &Value, now: &Value) {
+fn drop_unsaid(current: &mut Value, before: &Value, now: &Value, field: &str) {
     match (current, before) {
         (Value::Object(current), Value::Object(before)) => {
             for (name, value) in before {
                 match (now.get(name), current.get_mut(name)) {
-                    (Some(now), Some(current)) => drop_unsaid(current, value, now),
+                    (Some(now), Some(current)) => drop_unsaid(current, value, now, name),
                     (None, Some(_)) => {
                         current.remove(name);
                     }
@@ -269,9 +313,9 @@ fn drop_unsaid(current: &mut Value, before: &Value, now: &Value) {
                 }
             }
         }
-        (Value::Array(current), Value::Array(before)) if by_name(before) => {
+        (Value::Array(current), Value::Array(before)) if !known_by(field).is_empty() => {
             let unsaid = |entry: &Value| {
-                let named = |list: &[Value]| list.iter().any(|o| o["name"] == entry["name"]);
+                let named = |list: &[Value]| list.iter().any(|other| same(field, other, entry));
                 named(before) && !now.as_array().is_some_and(|now| named(now))
             };
             current.retain(|entry| !unsaid(entry));

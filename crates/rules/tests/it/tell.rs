@@ -28,6 +28,7 @@ pub(crate) fn pass(pass: &Pass) -> String {
 fn action(action: &Action) -> String {
     match action {
         Action::Apply { key, change, .. } => format!("write  {:<48} {}", name(key), why(change)),
+        Action::Prune { key, change, .. } => format!("prune  {:<48} {}", name(key), why(change)),
         Action::Delete { key, .. } => format!("delete {:<48} it shall be gone", name(key)),
         Action::ReleaseAnchor { key, .. } => {
             format!("let go {:<48} nothing hangs from it any more", name(key))

@@ -160,6 +160,10 @@ impl World {
                 self.allow(key);
                 self.server.apply(key, object);
             }
+            Action::Prune { key, patch, .. } => {
+                self.allow(key);
+                self.server.guarded_patch(key, patch);
+            }
             Action::Delete { key, uid, version } => {
                 self.allow(key);
                 self.server.guarded_delete(key, uid, version);

@@ -65,7 +65,7 @@ async fn what_follows_from_an_ask_names_it_and_carries_its_trace() {
         outcome: Outcome::Waiting { on: "its pods".to_owned() },
         ..converged(&row, 2)
     };
-    let edited = Change::ModifiedExternally { key, field: "spec.replicas".to_owned() };
+    let edited = Change::ModifiedExternally { key, field: "spec.replicas".to_owned(), by: None };
     let repaired = Report { changes: vec![edited], ..converged(&row, 2) };
     for (seconds, report) in (10..).zip([updated, converged(&row, 2), repaired]) {
         stage.db.worker.settle(lease, &[report], at(seconds)).await.unwrap();

@@ -105,12 +105,12 @@ fn set(current: &mut Value, desired: &Value, field: &str) {
 }
 
 /// Maps that have one owner as a whole.
-fn is_atomic(field: &str) -> bool {
+pub(super) fn is_atomic(field: &str) -> bool {
     matches!(field, "selector" | "nodeSelector" | "podSelector" | "namespaceSelector")
 }
 
 /// Lists whose entries have an identity and owners of their own.
-fn is_keyed(field: &str, items: &[Value]) -> bool {
+pub(super) fn is_keyed(field: &str, items: &[Value]) -> bool {
     let keys = keys_of(field);
     match keys.first() {
         None => field == "finalizers",
@@ -119,7 +119,7 @@ fn is_keyed(field: &str, items: &[Value]) -> bool {
     }
 }
 
-fn keys_of(field: &str) -> &'static [&'static str] {
+pub(super) fn keys_of(field: &str) -> &'static [&'static str] {
     match field {
         "containers" | "initContainers" | "env" | "volumes" | "imagePullSecrets" => &["name"],
         "ports" => &["containerPort", "port", "protocol"],

@@ -7,8 +7,14 @@ use trueup_model::key::{Kind, ResourceKey};
 
 use super::state::State;
 
-const PER_RUN: &[&str] =
-    &["uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "generation"];
+const PER_RUN: &[&str] = &[
+    "uid",
+    "resourceVersion",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "generation",
+    "managedFields",
+];
 
 /// Every object by the text of its key, without uids, versions and times.
 pub(super) fn take(state: &State) -> BTreeMap<String, Value> {

@@ -9,6 +9,7 @@ use trueup_cluster::kube::api_version;
 use trueup_cluster::{Heard, List, Scope};
 use trueup_model::key::{Kind, ResourceKey};
 
+use super::managers::Managers;
 use super::{apply, jobs};
 
 /// Times in a fake cluster count from here, one second for each version.
@@ -42,6 +43,8 @@ struct Stored {
     object: Arc<Value>,
     /// What our field manager owns: the object as last applied, less what others took over.
     applied: Option<Value>,
+    /// What others wrote and still stands.
+    others: Managers,
 }
 
 #[derive(Debug, Default)]
@@ -56,6 +59,8 @@ pub(super) struct State {
     compacted: u64,
     incarnations: u64,
     counts: BTreeMap<ResourceKey, Count>,
+    /// Who writes now, if the server's record of field managers shall name them.
+    writer: Option<&'static str>,
 }
 
 impl State {
@@ -144,6 +149,7 @@ impl State {
         drop_empty(&mut object, "finalizers");
         drop_empty(&mut object, "ownerReferences");
         let before = self.objects.get(key).map(|stored| Arc::clone(&stored.object));
+        let mut others = self.objects.get(key).map(|it| it.others.clone()).unwrap_or_default();
         match &before {
             Some(before) if **before == object => {
                 if let Some(stored) = self.objects.get_mut(key) {
@@ -154,8 +160,10 @@ impl State {
             Some(before) => carry_over(key.kind, before, &mut object),
             None => self.give_birth(key, &mut object),
         }
+        others.note(before.as_deref(), &object, self.writer, &self.now());
+        others.show(&mut object);
         if object.pointer("/metadata/deletionTimestamp").is_some() && !is_held(&object) {
-            self.objects.insert(key.clone(), Stored { object: Arc::new(object), applied });
+            self.objects.insert(key.clone(), Stored { object: Arc::new(object), applied, others });
             self.erase(key);
             return true;
         }
@@ -168,7 +176,7 @@ impl State {
         for uid in owner_uids(&object) {
             self.children.entry(uid).or_default().insert(key.clone());
         }
-        self.objects.insert(key.clone(), Stored { object: Arc::clone(&object), applied });
+        self.objects.insert(key.clone(), Stored { object: Arc::clone(&object), applied, others });
         self.record(Change {
             version: self.version,
             key: key.clone(),
@@ -185,6 +193,18 @@ impl State {
         change(&mut object);
         let applied = self.applied(key).map(|applied| apply::still_ours(applied, &object));
         self.put(key, object, applied);
+    }
+
+    /// The same by somebody whom the record of field managers names.
+    pub(super) fn edit_as(
+        &mut self,
+        writer: &'static str,
+        key: &ResourceKey,
+        change: impl FnOnce(&mut Value),
+    ) {
+        self.writer = Some(writer);
+        self.edit(key, change);
+        self.writer = None;
     }
 
     /// Deletes an object, or marks it where a finalizer holds it.

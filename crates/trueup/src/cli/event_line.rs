@@ -153,9 +153,10 @@ fn key(data: &Value) -> String {
     format!("{}/{}", text(key, "kind").unwrap_or("object"), text(key, "name").unwrap_or("?"))
 }
 
-/// An object and the first field of it that differed.
+/// An object, the first field of it that differed, and who wrote it.
 fn drifted(data: &Value) -> String {
-    format!("{}: {}", key(data), text(data, "field").unwrap_or("a field"))
+    let by = text(data, "by").map(|by| format!(", by {by}")).unwrap_or_default();
+    format!("{}: {}{by}", key(data), text(data, "field").unwrap_or("a field"))
 }
 
 #[cfg(test)]
@@ -188,8 +189,8 @@ mod tests {
             ("ResourceCreated", json!({ "key": key }), "created             Deployment/web-1"),
             (
                 "ResourceModifiedExternally",
-                json!({ "key": key, "field": "spec.replicas" }),
-                "edited by others    Deployment/web-1: spec.replicas",
+                json!({ "key": key, "field": "spec.replicas", "by": "kubectl-edit" }),
+                "edited by others    Deployment/web-1: spec.replicas, by kubectl-edit",
             ),
             ("ReconcileStarted", json!({}), "begun               generation 2"),
             (

@@ -1,0 +1,80 @@
+//! Who edited what: the report names the field manager, and others' additions in open places are
+//! left alone.
+
+use std::sync::Arc;
+
+use http::Request;
+use serde_json::{Value, json};
+use trueup_cluster::kube::Kube;
+use trueup_model::key::Kind;
+use trueup_model::report::{Change, Outcome};
+use trueup_rules::names;
+use trueup_testkit::fake_cluster::{FakeCluster, SOMEBODY};
+use trueup_testkit::real_kube;
+
+use crate::rig::{Rig, key, web};
+
+/// Writes with a field manager of its own, as any other tool would.
+async fn patch_as(client: &kube::Client, manager: &str, path: &str, patch: &Value) {
+    let request = Request::patch(format!("{path}?fieldManager={manager}"))
+        .header("content-type", "application/strategic-merge-patch+json")
+        .body(patch.to_string().into_bytes())
+        .expect("a request");
+    client.request::<Value>(request).await.expect("the patch should be taken");
+}
+
+#[tokio::test]
+async fn f45_an_edit_is_told_with_the_manager_that_made_it_on_a_real_cluster() {
+    let kubeconfig = real_kube::shared().await;
+    let mut rig =
+        Rig::start(Arc::new(Kube::from_kubeconfig(&kubeconfig).expect("should be a kubeconfig")));
+    let config = kube::config::Kubeconfig::read_from(&kubeconfig).expect("a kubeconfig");
+    let config = kube::Config::try_from(config).expect("a kubeconfig");
+    let client = kube::Client::try_from(config).expect("a client");
+    rig.running(web(1)).await;
+    let order = rig.service(1, web(1));
+    let deployment = key(&order, Kind::Deployment, str::to_owned);
+    let path = format!(
+        "/apis/apps/v1/namespaces/{}/deployments/{}",
+        deployment.namespace, deployment.name
+    );
+
+    let env = json!([{ "name": "THEIRS", "value": "1" }]);
+    let containers = json!([{ "name": "main", "env": env }]);
+    let patch = json!({ "spec": { "template": { "spec": { "containers": containers } } } });
+    patch_as(&client, "meddler", &path, &patch).await;
+    let report = rig.until(order.unit, |report| !report.changes.is_empty()).await;
+    let by = Some("meddler".to_owned());
+    let field = "spec.template.spec.containers.main.env.THEIRS".to_owned();
+    let pruned = Change::ModifiedExternally { key: deployment.clone(), field, by: by.clone() };
+    assert_eq!(report.changes, [pruned]);
+
+    patch_as(&client, "meddler", &path, &json!({ "spec": { "replicas": 3 } })).await;
+    let report = rig.until(order.unit, |report| !report.changes.is_empty()).await;
+    let field = "spec.replicas".to_owned();
+    let reverted = Change::ModifiedExternally { key: deployment.clone(), field, by };
+    assert_eq!(report.changes, [reverted]);
+}
+
+#[tokio::test]
+async fn f45_an_edit_is_told_once_and_open_places_cause_no_write() {
+    let fake = FakeCluster::new();
+    let mut rig = Rig::start(Arc::new(fake.clone()));
+    rig.running(web(1)).await;
+    let order = rig.service(1, web(1));
+    let config = key(&order, Kind::ConfigMap, names::config);
+    fake.edit(&config, |live| live["data"]["EXTRA"] = json!("1"));
+    let report = rig.until(order.unit, |report| !report.changes.is_empty()).await;
+    let (field, by) = ("data.EXTRA".to_owned(), Some(SOMEBODY.to_owned()));
+    assert_eq!(report.changes, [Change::ModifiedExternally { key: config.clone(), field, by }]);
+
+    let writes = fake.journal().len();
+    let deployment = key(&order, Kind::Deployment, str::to_owned);
+    fake.edit(&deployment, |live| {
+        live["metadata"]["labels"]["team"] = json!("red");
+        live["spec"]["minReadySeconds"] = json!(3);
+    });
+    let passed = rig.executor.order(order).await.await;
+    assert_eq!(passed, Ok(Outcome::Converged));
+    assert_eq!(fake.journal().len(), writes, "{:?}", fake.journal());
+}

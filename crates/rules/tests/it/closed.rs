@@ -1,0 +1,290 @@
+//! Where others may add what they like, and where nothing of theirs stays.
+
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+use serde_json::{Value, json};
+use trueup_model::key::{Kind, ResourceKey};
+use trueup_model::report::{Change, Outcome};
+use trueup_rules::names;
+use trueup_rules::plan::Action;
+
+use crate::given;
+use crate::world::World;
+
+/// A service that runs, with everything written.
+fn running(template: &str) -> World {
+    let mut parameters = json!({"image": "image:0"});
+    if template == "cron" {
+        parameters["schedule"] = json!("@hourly");
+    }
+    let mut world = match template {
+        "project" => World::project(),
+        _ => World::service(given::template(template), parameters),
+    };
+    world.reconcile();
+    world
+}
+
+fn key_of(world: &World, kind: Kind) -> ResourceKey {
+    let found = world
+        .server
+        .objects
+        .keys()
+        .find(|key| key.kind == kind && names::anchor_ordinal(&key.name, &key.name).is_none());
+    found.expect("an object of this kind").clone()
+}
+
+/// Puts a value at a pointer, making what is missing on the way; `-` adds to a list.
+fn put(object: &mut Value, pointer: &str, value: Value) {
+    let mut place = object;
+    for step in pointer.split('/').skip(1) {
+        let step = step.replace("~1", "/");
+        let index = step.parse::<usize>().ok().filter(|_| !place.is_object());
+        place = match (step.as_str(), index) {
+            ("-", _) => {
+                if !place.is_array() {
+                    *place = json!([]);
+                }
+                let list = place.as_array_mut().expect("a list");
+                list.push(Value::Null);
+                list.last_mut().expect("an entry")
+            }
+            (_, Some(index)) => &mut place[index],
+            (name, None) => &mut place[name],
+        };
+    }
+    *place = value;
+}
+
+const CONTAINER: &str = "/spec/template/spec/containers/0";
+const CRON_POD: &str = "/spec/jobTemplate/spec/template/spec";
+
+/// Additions to closed places: the template, the kind, where, and what.
+fn inside() -> Vec<(&'static str, Kind, String, Value)> {
+    let deployment = |place: &str, value| ("web", Kind::Deployment, place.to_owned(), value);
+    let container = |place: &str, value| deployment(&format!("{CONTAINER}{place}"), value);
+    let service = |place: &str, value| ("web", Kind::Service, place.to_owned(), value);
+    let project = |kind, place: &str, value| ("project", kind, place.to_owned(), value);
+    let cron = |place: &str, value| ("cron", Kind::CronJob, format!("{CRON_POD}{place}"), value);
+    let miner = || json!({"name": "miner", "image": "miner:1"});
+    vec![
+        deployment("/spec/template/spec/containers/-", miner()),
+        deployment("/spec/template/spec/initContainers/-", miner()),
+        deployment(
+            "/spec/template/spec/volumes/-",
+            json!({"name": "host", "hostPath": {"path": "/"}}),
+        ),
+        deployment("/spec/template/spec/hostNetwork", json!(true)),
+        deployment("/spec/template/spec/hostPID", json!(true)),
+        deployment("/spec/paused", json!(true)),
+        deployment("/spec/template/metadata/annotations/trueup.dev~1other", json!("x")),
+        container("/env/-", json!({"name": "LD_PRELOAD", "value": "evil.so"})),
+        container("/envFrom/-", json!({"secretRef": {"name": "others"}})),
+        container("/command", json!(["sh"])),
+        container("/args", json!(["-c", "true"])),
+        container("/ports/-", json!({"containerPort": 22, "protocol": "TCP"})),
+        container("/volumeMounts/-", json!({"name": "host", "mountPath": "/host"})),
+        container("/lifecycle", json!({"postStart": {"exec": {"command": ["sh"]}}})),
+        container("/livenessProbe", json!({"exec": {"command": ["false"]}})),
+        container("/securityContext/privileged", json!(true)),
+        container("/securityContext/capabilities/add", json!(["SYS_ADMIN"])),
+        container("/resources/limits/ephemeral-storage", json!("1Gi")),
+        service("/spec/selector/app", json!("other")),
+        service("/spec/ports/-", json!({"name": "ssh", "port": 22})),
+        service("/spec/externalIPs", json!(["10.0.0.1"])),
+        service("/spec/type", json!("NodePort")),
+        service("/metadata/labels/trueup.dev~1other", json!("x")),
+        service(
+            "/metadata/ownerReferences/-",
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "y"}),
+        ),
+        ("web", Kind::ConfigMap, "/data/EXTRA".to_owned(), json!("1")),
+        ("web", Kind::ConfigMap, "/binaryData".to_owned(), json!({"x": "eA=="})),
+        (
+            "minecraft",
+            Kind::PersistentVolumeClaim,
+            "/metadata/ownerReferences/-".to_owned(),
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "y"}),
+        ),
+        (
+            "minecraft",
+            Kind::StatefulSet,
+            format!("{CONTAINER}/env/-"),
+            json!({"name": "A", "value": "b"}),
+        ),
+        ("postgres", Kind::Secret, "/data/EXTRA".to_owned(), json!("eA==")),
+        ("gpu-job", Kind::Job, "/spec/ttlSecondsAfterFinished".to_owned(), json!(1)),
+        cron("/containers/-", miner()),
+        cron("/containers/0/env/-", json!({"name": "A", "value": "b"})),
+        project(Kind::NetworkPolicy, "/spec/ingress", json!([{}])),
+        project(Kind::ResourceQuota, "/spec/hard/count~1pods", json!("1")),
+        project(Kind::ResourceQuota, "/spec/scopes", json!(["BestEffort"])),
+        project(Kind::LimitRange, "/spec/limits/0/max", json!({"cpu": "9"})),
+        project(
+            Kind::Namespace,
+            "/metadata/labels/pod-security.kubernetes.io~1enforce-version",
+            json!("v1.20"),
+        ),
+    ]
+}
+
+/// Additions to open places.
+fn outside() -> Vec<(&'static str, Kind, String, Value)> {
+    let deployment = |place: &str, value| ("web", Kind::Deployment, place.to_owned(), value);
+    let container = |place: &str, value| deployment(&format!("{CONTAINER}{place}"), value);
+    vec![
+        deployment("/metadata/labels/team", json!("red")),
+        deployment("/metadata/annotations/deployment.kubernetes.io~1revision", json!("3")),
+        deployment(
+            "/spec/template/metadata/annotations/kubectl.kubernetes.io~1restartedAt",
+            json!("now"),
+        ),
+        deployment("/spec/minReadySeconds", json!(5)),
+        deployment("/spec/strategy", json!({"type": "RollingUpdate"})),
+        deployment("/spec/template/spec/tolerations", json!([{"key": "spot"}])),
+        deployment("/spec/template/spec/terminationGracePeriodSeconds", json!(30)),
+        deployment("/spec/template/spec/schedulerName", json!("default-scheduler")),
+        deployment("/spec/paused", json!(false)),
+        container("/imagePullPolicy", json!("Always")),
+        container("/terminationMessagePath", json!("/dev/termination-log")),
+        container("/readinessProbe/timeoutSeconds", json!(1)),
+        deployment("/status", json!({"replicas": 9})),
+        ("web", Kind::Service, "/spec/clusterIP".to_owned(), json!("10.0.0.9")),
+        ("web", Kind::Service, "/spec/sessionAffinity".to_owned(), json!("None")),
+        ("web", Kind::Service, "/spec/type".to_owned(), json!("ClusterIP")),
+        ("web", Kind::Service, "/spec/ports/0/nodePort".to_owned(), json!(0)),
+        ("web", Kind::Service, "/metadata/finalizers/-".to_owned(), json!("cloud/load-balancer")),
+        ("web", Kind::ConfigMap, "/metadata/annotations/x".to_owned(), json!("y")),
+        ("minecraft", Kind::PersistentVolumeClaim, "/spec/volumeName".to_owned(), json!("pv-1")),
+        (
+            "minecraft",
+            Kind::StatefulSet,
+            "/spec/podManagementPolicy".to_owned(),
+            json!("OrderedReady"),
+        ),
+        (
+            "project",
+            Kind::Namespace,
+            "/metadata/labels/kubernetes.io~1metadata.name".to_owned(),
+            json!("x"),
+        ),
+        ("project", Kind::ServiceAccount, "/imagePullSecrets".to_owned(), json!([{"name": "x"}])),
+        ("cron", Kind::CronJob, "/spec/jobTemplate/spec/completions".to_owned(), json!(1)),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn f45_what_others_add_in_open_places_never_causes_a_write(
+        first in select(outside()),
+        more in prop::collection::vec(any::<Index>(), 0..6),
+    ) {
+        let mut world = running(first.0);
+        let all = outside();
+        let fitting: Vec<_> = all.iter().filter(|one| one.0 == first.0).collect();
+        let more = more.iter().map(|index| fitting[index.index(fitting.len())]);
+        for (_, kind, place, value) in std::iter::once(&first).chain(more) {
+            let key = key_of(&world, *kind);
+            world.server.edit(&key, |live| put(live, place, value.clone()));
+        }
+        let plan = world.plan();
+        prop_assert_eq!(plan.actions, []);
+        prop_assert_eq!(plan.outcome, Outcome::Converged);
+    }
+
+    #[test]
+    fn f45_what_others_add_in_closed_places_is_taken_out_once_and_then_is_quiet(
+        first in select(inside()),
+        more in prop::collection::vec(any::<Index>(), 0..4),
+    ) {
+        let mut world = running(first.0);
+        let all = inside();
+        let fitting: Vec<_> = all.iter().filter(|it| (it.0, it.1) == (first.0, first.1)).collect();
+        let more = more.iter().map(|index| fitting[index.index(fitting.len())]);
+        let key = key_of(&world, first.1);
+        for (_, _, place, value) in std::iter::once(&first).chain(more) {
+            world.server.edit(&key, |live| put(live, place, value.clone()));
+        }
+        let pass = world.reconcile();
+        prop_assert_eq!(pass.rounds.len(), 1, "{:?}", pass);
+        prop_assert_eq!(pass.rounds[0].len(), 1, "{:?}", pass);
+        prop_assert!(matches!(pass.rounds[0][0], Action::Prune { .. }), "{:?}", pass);
+        prop_assert_eq!(pass.outcome, Outcome::Converged);
+        prop_assert_eq!(world.plan().actions, []);
+    }
+}
+
+#[test]
+fn every_closed_place_is_put_right_and_named() {
+    for (template, kind, place, value) in inside() {
+        let mut world = running(template);
+        let key = key_of(&world, kind);
+        let before = world.server.objects[&key].clone();
+        world.server.edit(&key, |live| put(live, &place, value.clone()));
+        let plan = world.plan();
+        let [Action::Prune { change: Change::ModifiedExternally { field, .. }, .. }] =
+            plan.actions.as_slice()
+        else {
+            unreachable!("{kind} {place} should be pruned, got {plan:?}")
+        };
+        let named = place.trim_start_matches('/').replace("~1", "/");
+        let first = named.split('/').next().unwrap_or_default();
+        assert!(field.starts_with(first), "{place} was called {field}");
+        world.reconcile();
+        for part in ["spec", "data", "binaryData"] {
+            assert_eq!(world.server.objects[&key][part], before[part], "{kind} {place}");
+        }
+    }
+}
+
+#[test]
+fn while_an_older_generation_stands_only_known_others_are_pruned_before_the_change() {
+    let mut world = running("web");
+    let key = key_of(&world, Kind::Deployment);
+    world.server.edit(&key, |live| {
+        put(live, &format!("{CONTAINER}/env/-"), json!({"name": "THEIRS", "value": "1"}));
+        live["metadata"]["managedFields"] = json!([{"manager": "kubectl-edit", "fieldsV1": {
+            "f:spec": {"f:template": {"f:spec": {"f:containers": {"k:{\"name\":\"main\"}": {
+                "f:env": {"k:{\"name\":\"THEIRS\"}": {".": {}}}}}}}}}}]);
+    });
+    world.change(given::parameters(json!({"image": "image:1"}))).expect("an allowed change");
+    let pass = world.reconcile();
+    let told: Vec<_> = pass
+        .rounds
+        .iter()
+        .flatten()
+        .filter_map(|action| match action {
+            Action::Prune { change, .. } => Some(change.clone()),
+            Action::Apply { change, .. } => Some(change.clone()),
+            Action::Delete { .. } | Action::ReleaseAnchor { .. } | Action::VerifyAbsence => None,
+        })
+        .filter(|change| format!("{change:?}").contains("Deployment"))
+        .collect();
+    let field = "spec.template.spec.containers.main.env.THEIRS".to_owned();
+    let by = Some("kubectl-edit".to_owned());
+    assert_eq!(
+        told,
+        [
+            Change::ModifiedExternally { key: key.clone(), field, by },
+            Change::Updated { key: key.clone() },
+        ]
+    );
+}
+
+#[test]
+fn a_write_of_a_trueup_that_did_not_sign_yet_is_signed_and_not_called_an_edit() {
+    let mut world = running("web");
+    let key = key_of(&world, Kind::Service);
+    world.server.edit(&key, |live| {
+        let stamp = &mut live["metadata"]["annotations"][names::DIGEST_ANNOTATION];
+        let plain = stamp.as_str().and_then(|it| it.split('.').next()).expect("a stamp").to_owned();
+        *stamp = json!(plain);
+    });
+    let plan = world.plan();
+    assert!(
+        matches!(&plan.actions[..], [Action::Apply { change: Change::Updated { .. }, .. }]),
+        "{plan:?}"
+    );
+}
