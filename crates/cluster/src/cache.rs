@@ -59,7 +59,12 @@ impl Cache {
                 .filter_map(|key| self.objects.get(key).map(Arc::clone))
                 .collect(),
         };
-        Observed { objects, pods, project_ready }
+        let namespace = ResourceKey::new(Kind::Namespace, "", &order.namespace);
+        let namespace_ending = self
+            .objects
+            .get(&namespace)
+            .is_some_and(|object| !object["metadata"]["deletionTimestamp"].is_null());
+        Observed { objects, pods, project_ready, namespace_ending }
     }
 
     /// An object is there, as a watch or a write's answer says.
@@ -68,7 +73,9 @@ impl Cache {
         let at = version(&object);
         let known = self.objects.get(&key).map(|known| version(known));
         let grave = self.graves.get(&key).copied();
-        if known.is_some_and(|known| known > at) || grave.is_some_and(|grave| grave >= at) {
+        // A delete has a version of its own. At the very version of its grave, an object only left the
+        // watch, because somebody took our label off it, and a read found it.
+        if known.is_some_and(|known| known > at) || grave.is_some_and(|grave| grave > at) {
             return None;
         }
         let unit = self.unit_of(kind, &object);
@@ -213,6 +220,15 @@ mod tests {
         assert_eq!(version_of(&cache, "a"), None);
         cache.present(Kind::ConfigMap, config("a", 10));
         assert_eq!(version_of(&cache, "a"), Some(10));
+    }
+
+    #[test]
+    fn f46_what_only_lost_its_label_is_found_again_by_a_read() {
+        let mut cache = Cache::default();
+        cache.present(Kind::ConfigMap, config("a", 7));
+        cache.gone(Kind::ConfigMap, &config("a", 9));
+        cache.present(Kind::ConfigMap, config("a", 9));
+        assert_eq!(version_of(&cache, "a"), Some(9));
     }
 
     #[test]

@@ -20,6 +20,7 @@ use trueup_model::{Clock, ProjectId};
 use trueup_rules::proof::ProofKey;
 use trueup_rules::turn::backoff;
 
+use crate::doubt::Doubt;
 use crate::fence::Fence;
 use crate::follow::{Follower, News};
 use crate::pass::{Ended, Shared};
@@ -73,6 +74,7 @@ impl Executor {
             fence: parts.fence,
             clock: parts.clock,
             observer: parts.observer,
+            doubt: Doubt::default(),
         });
         for kind in Kind::WATCHED {
             let follower = Follower {
@@ -300,6 +302,7 @@ impl Work {
             | Outcome::Held { .. }
             | Outcome::Broken { .. }
             | Outcome::Blocked { .. }
+            | Outcome::Outdated { .. }
             | Outcome::Failed { .. } => {
                 let pause = backoff(RETRY_LEAST, RETRY_MOST, slot.tries, unit);
                 slot.tries = slot.tries.saturating_add(1);

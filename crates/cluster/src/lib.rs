@@ -6,6 +6,7 @@
 
 mod absence;
 mod cache;
+mod doubt;
 mod executor;
 mod fence;
 mod follow;

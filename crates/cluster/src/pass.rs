@@ -18,6 +18,7 @@ use trueup_rules::proof::ProofKey;
 
 use crate::absence::{Verified, verify};
 use crate::cache::Cache;
+use crate::doubt::Doubt;
 use crate::fence::Fence;
 use crate::verbs::{CallError, Cluster};
 
@@ -33,6 +34,7 @@ pub(crate) struct Shared {
     pub(crate) fence: Arc<Fence>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) observer: String,
+    pub(crate) doubt: Doubt,
 }
 
 /// What a pass leaves: the order with the uids it learned, and its report.
@@ -159,8 +161,12 @@ async fn loop_rounds(
     for _round in 0..ROUNDS {
         let observed = shared.look(order, project_ready);
         let plan = plan(order, &observed, &shared.proofs);
+        let stopped = shared.doubt.weigh(order.unit, &plan.outcome);
         if plan.actions.is_empty() {
             return plan.outcome;
+        }
+        if let Some(outdated) = stopped {
+            return outdated;
         }
         if plan.actions == [Action::VerifyAbsence] {
             match prove(shared, order).await {

@@ -63,6 +63,12 @@ pub enum Outcome {
         /// What blocks, and what would unblock it.
         why: String,
     },
+    /// The cluster was told more than the database knows: the database is older than the world.
+    /// Nothing is written until that is explained.
+    Outdated {
+        /// What was seen, and what to do.
+        why: String,
+    },
     /// The cluster refused or broke; it is tried again.
     Failed {
         /// What it said.
@@ -82,6 +88,7 @@ impl Outcome {
             Self::Held { .. } => "held",
             Self::Broken { .. } => "broken",
             Self::Blocked { .. } => "blocked",
+            Self::Outdated { .. } => "outdated",
             Self::Failed { .. } => "failed",
         }
     }

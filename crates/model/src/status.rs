@@ -117,6 +117,8 @@ pub enum Reason {
     Defect,
     /// A person has to act.
     Blocked,
+    /// The database is older than what the cluster was told: it was restored, or lost its end.
+    DatabaseOlder,
     /// The cluster refused or broke.
     ClusterError,
     /// Pods do not run.

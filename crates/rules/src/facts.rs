@@ -135,7 +135,10 @@ fn is_begun(report: &Report, last: Option<&Inputs>) -> bool {
         | Outcome::Locked { .. }
         | Outcome::Held { .. }
         | Outcome::Broken { .. } => !report.changes.is_empty(),
-        Outcome::Waiting { .. } | Outcome::Blocked { .. } | Outcome::Failed { .. } => true,
+        Outcome::Waiting { .. }
+        | Outcome::Blocked { .. }
+        | Outcome::Outdated { .. }
+        | Outcome::Failed { .. } => true,
     };
     works
         && last.is_none_or(|last| {
@@ -167,7 +170,9 @@ fn ending(
             (carried && (newly || outcome_changed || !report.changes.is_empty()))
                 .then_some(Fact::ReconcileSucceeded {})
         }
-        Outcome::Failed { why } | Outcome::Broken { why } if outcome_changed => {
+        Outcome::Failed { why } | Outcome::Outdated { why } | Outcome::Broken { why }
+            if outcome_changed =>
+        {
             Some(Fact::ReconcileFailed { why: why.clone() })
         }
         Outcome::Deferred { why } | Outcome::Locked { why } | Outcome::Held { why }
@@ -176,6 +181,7 @@ fn ending(
             Some(Fact::ReconcileDeferred { why: why.clone() })
         }
         Outcome::Failed { .. }
+        | Outcome::Outdated { .. }
         | Outcome::Deferred { .. }
         | Outcome::Locked { .. }
         | Outcome::Held { .. }

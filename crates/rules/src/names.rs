@@ -61,6 +61,13 @@ pub fn anchor_ordinal(object_name: &str, name: &str) -> Option<u32> {
     name.strip_prefix(object_name)?.strip_prefix("-anchor-")?.parse().ok()
 }
 
+/// The name of the anchor after this one, if this is the name of one.
+#[must_use]
+pub fn next_anchor(name: &str) -> Option<String> {
+    let (object_name, ordinal) = name.rsplit_once("-anchor-")?;
+    Some(anchor(object_name, ordinal.parse::<u32>().ok()?.checked_add(1)?))
+}
+
 /// The ConfigMap with a service's plain variables.
 #[must_use]
 pub fn config(object_name: &str) -> String {
@@ -134,5 +141,7 @@ mod tests {
         assert_eq!(anchor_ordinal("web-1", "web-1-anchor-7"), Some(7));
         assert_eq!(anchor_ordinal("web-1", "web-1-config"), None);
         assert_eq!(anchor_ordinal("web-1", "web-12-anchor-7"), None);
+        assert_eq!(next_anchor("web-1-anchor-7").as_deref(), Some("web-1-anchor-8"));
+        assert_eq!(next_anchor("my-anchor-1-config"), None);
     }
 }

@@ -5,6 +5,7 @@
 //! anchor, pods after their variables) appears in the next plan, once the first is seen to be done.
 
 mod active;
+mod anchors;
 mod deleted;
 mod judge;
 mod ownership;
@@ -33,6 +34,8 @@ pub struct Observed {
     pub pods: Vec<Arc<Value>>,
     /// Whether the project's namespace and policies are all there. Always true for a project.
     pub project_ready: bool,
+    /// Whether Kubernetes is taking the namespace down with all that is in it. There is no way back.
+    pub namespace_ending: bool,
 }
 
 /// What to do now, and what to say when there is nothing.
@@ -129,6 +132,9 @@ impl Plan {
 /// What is left to do for this order.
 #[must_use]
 pub fn plan(order: &Order, observed: &Observed, proofs: &ProofKey) -> Plan {
+    if let Some(why) = anchors::ahead(order, observed, proofs) {
+        return Plan { actions: Vec::new(), outcome: Outcome::Outdated { why } };
+    }
     match (&order.body, order.desired) {
         (_, DesiredState::Deleted) => deleted::plan(order, observed, proofs),
         (Body::Project, DesiredState::Active | DesiredState::Paused) => {

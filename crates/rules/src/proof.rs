@@ -80,6 +80,13 @@ impl ProofKey {
         format!("{}.{generation}", self.sign(&parts))
     }
 
+    /// The generation that an anchor's proof binds, if the proof holds.
+    #[must_use]
+    pub fn anchor_generation(&self, unit: Unit, key: &ResourceKey, proof: &str) -> Option<i64> {
+        let generation: i64 = proof.split('.').nth(2)?.parse().ok()?;
+        self.holds(unit, key, proof).then_some(generation)
+    }
+
     /// Whether this annotation proves that the unit owns what stands at this key.
     #[must_use]
     pub fn holds(&self, unit: Unit, key: &ResourceKey, annotation: &str) -> bool {

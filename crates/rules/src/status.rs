@@ -85,7 +85,7 @@ fn phase(inputs: &Inputs, applied: Option<i64>) -> Phase {
     if inputs.absent {
         return Phase::Deleted;
     }
-    if matches!(inputs.outcome, Outcome::Blocked { .. }) {
+    if matches!(inputs.outcome, Outcome::Blocked { .. } | Outcome::Outdated { .. }) {
         return Phase::Blocked;
     }
     match inputs.desired {
@@ -223,6 +223,7 @@ fn conditions(inputs: &Inputs) -> Vec<Condition> {
         Outcome::Held { why } => Some((Reason::Frozen, why.clone())),
         Outcome::Broken { why } => Some((Reason::Defect, why.clone())),
         Outcome::Blocked { why } => Some((Reason::Blocked, why.clone())),
+        Outcome::Outdated { why } => Some((Reason::DatabaseOlder, why.clone())),
         Outcome::Failed { why } => Some((Reason::ClusterError, why.clone())),
     };
     let mut conditions: Vec<Condition> = from_outcome

@@ -7,13 +7,16 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use trueup_model::event::NewEvent;
-use trueup_model::id::{EventId, ServiceId};
+use trueup_model::id::{EventId, OrgId, ServiceId};
+use trueup_model::key::Kind;
 use trueup_model::observation::Observation;
 use trueup_model::order::Unit;
 use trueup_model::report::{Change, Outcome, Report};
 use trueup_model::service::DesiredState;
 use trueup_model::status::Inputs;
+use trueup_model::wake::Lane;
 use trueup_rules::facts::{Cause, Told, facts};
+use trueup_rules::names;
 use trueup_rules::status::project;
 use uuid::Uuid;
 
@@ -23,7 +26,7 @@ use crate::mint::mint;
 use crate::pool::Tx;
 use crate::row::{json, read, unit, unit_uuid};
 use crate::status::NewStatus;
-use crate::{Error, Worker, endpoint, event, quota, status, variable};
+use crate::{Error, Worker, endpoint, event, quota, status, variable, wake};
 
 impl Worker {
     /// Writes down what reports say, at most one per unit; answers how many said something new.
@@ -78,6 +81,7 @@ impl Worker {
         status::store(&mut tx, &statuses).await?;
         forget_removed(&mut tx, lease, &settled).await?;
         record_sightings(&mut tx, lease, &settled, now).await?;
+        ask_for_next_anchors(&mut tx, lease, &settled, now).await?;
         record_absences(&mut tx, &settled).await?;
         endpoint::release(&mut tx, &carried(&settled), now).await?;
         let events = events(&mut tx, told, now).await?;
@@ -168,6 +172,46 @@ async fn record_sightings(
     .bind(sql(now))
     .execute(&mut **tx)
     .await?;
+    Ok(())
+}
+
+/// Wakes services that took up the last anchor their order names: the next order names, and so
+/// records, the one after it. Without that, a second outside delete would find nothing to go on with.
+async fn ask_for_next_anchors(
+    tx: &mut Tx,
+    lease: Lease,
+    settled: &[(&Report, DesiredState, bool)],
+    now: Timestamp,
+) -> Result<(), Error> {
+    let mut wanted: BTreeMap<(String, String), (Unit, OrgId)> = BTreeMap::new();
+    for (report, ..) in settled.iter().filter(|(_, desired, _)| *desired != DesiredState::Deleted) {
+        let seen = report.observation.iter().flat_map(|seen| &seen.objects);
+        for key in seen.map(|seen| &seen.key).filter(|key| key.kind == Kind::ConfigMap) {
+            if let Some(next) = names::next_anchor(&key.name) {
+                wanted.insert((key.namespace.clone(), next), (report.unit, report.org));
+            }
+        }
+    }
+    // Every order of a new service names two: most reports have nothing to ask for.
+    wanted.retain(|(_, name), _| !name.ends_with("-anchor-2"));
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    let (namespaces, next): (Vec<&str>, Vec<&str>) =
+        wanted.keys().map(|(namespace, name)| (namespace.as_str(), name.as_str())).unzip();
+    let unknown: Vec<(String, String)> = sqlx::query_as(
+        "select w.namespace, w.name from unnest($2::text[], $3::text[]) as w (namespace, name)
+         where not exists (select from resources r where r.cluster_id = $1 and r.kind = 'ConfigMap'
+                             and r.namespace = w.namespace and r.name = w.name)",
+    )
+    .bind(lease.cluster.uuid())
+    .bind(namespaces)
+    .bind(next)
+    .fetch_all(&mut **tx)
+    .await?;
+    for (unit, org) in unknown.iter().filter_map(|key| wanted.get(key)) {
+        wake::request(tx, *unit, *org, lease.cluster, Lane::UserChange, now).await?;
+    }
     Ok(())
 }
 

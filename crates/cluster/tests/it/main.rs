@@ -1,5 +1,6 @@
 //! Clusters from outside: one contract, two implementations; one executor on either.
 
+mod anchors;
 mod contract_fake;
 mod contract_real;
 mod drift;

@@ -174,6 +174,16 @@ impl Rig {
         self.cluster.get(key).await.expect("the cluster should answer")
     }
 
+    /// Waits until this holds.
+    pub(crate) async fn holds(&self, wanted: impl Fn() -> bool) {
+        let reached = tokio::time::timeout(LONG, async {
+            while !wanted() {
+                self.clock.sleep(Duration::from_millis(5)).await;
+            }
+        });
+        assert!(reached.await.is_ok(), "it did not come to hold");
+    }
+
     /// Waits until what stands at this key is as wanted.
     pub(crate) async fn get_until(
         &self,

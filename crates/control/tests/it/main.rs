@@ -1,5 +1,6 @@
 //! The loops on a real Postgres and a cluster in memory.
 
+mod anchor;
 mod endpoint;
 mod rig;
 mod sealer;

@@ -4,9 +4,9 @@ use serde_json::Value;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::{Order, ServiceBody};
 
+use super::anchors::{self, living_ordinal, release_bare_anchors, release_old_anchors};
 use super::judge::{Verdict, judge};
-use super::{Action, Observed, Ownership, Plan, delete, incarnation, ownership, terminating};
-use crate::names;
+use super::{Action, Observed, Ownership, Plan, delete, ownership, terminating};
 use crate::proof::ProofKey;
 use crate::render::{self, Rendered};
 
@@ -31,6 +31,10 @@ pub(super) fn service(
     if !body.sealed.is_empty() {
         // Nobody may write a Secret without what belongs into it.
         return Plan::wait("its secrets to be opened");
+    }
+    if observed.namespace_ending {
+        return anchors::release_all(order, body, observed, proofs)
+            .unwrap_or_else(|| Plan::wait("the namespace to be gone"));
     }
     if !observed.project_ready {
         return release_bare_anchors(order, body, observed, proofs)
@@ -95,91 +99,6 @@ fn fixed(observed: &Observed, mut workload: Rendered) -> Rendered {
         }
     }
     workload
-}
-
-/// Which anchor the children shall hang from: the newest that nobody is deleting.
-fn living_ordinal(order: &Order, body: &ServiceBody, observed: &Observed) -> Result<u32, Plan> {
-    let newest = render::next_ordinal(order, body);
-    (newest..=newest.saturating_add(1))
-        .find(|ordinal| {
-            let name = names::anchor(&body.object_name, *ordinal);
-            let key = ResourceKey::new(Kind::ConfigMap, &order.namespace, &name);
-            let usable = observed.objects.get(&key).is_none_or(|seen| !terminating(seen));
-            usable && order.recorded.contains_key(&key)
-        })
-        .ok_or_else(|| Plan::wait("an order that names the next anchor"))
-}
-
-/// Lets go of anchors that are being deleted and from which nothing hangs any more.
-///
-/// In a namespace that is being deleted nothing new can be made, so no next anchor ever comes, and
-/// our finalizer would be what keeps the namespace, and with it the project, from ending.
-fn release_bare_anchors(
-    order: &Order,
-    body: &ServiceBody,
-    observed: &Observed,
-    proofs: &ProofKey,
-) -> Option<Plan> {
-    let hangs = |uid: &Value| {
-        observed.objects.values().any(|object| {
-            object["metadata"]["ownerReferences"]
-                .as_array()
-                .is_some_and(|owners| owners.iter().any(|owner| owner["uid"] == *uid))
-        })
-    };
-    let releases: Vec<Action> = anchors(order, body, observed, proofs)
-        .filter(|(_, anchor)| !hangs(&anchor["metadata"]["uid"]))
-        .filter_map(|(key, anchor)| release(key, anchor))
-        .collect();
-    (!releases.is_empty()).then(|| Plan::act(releases))
-}
-
-/// Anchors that were deleted from outside may go once their children hang from the next one.
-fn release_old_anchors(
-    order: &Order,
-    body: &ServiceBody,
-    observed: &Observed,
-    proofs: &ProofKey,
-    living: u32,
-) -> Plan {
-    let releases: Vec<Action> = anchors(order, body, observed, proofs)
-        .filter(|(key, _)| {
-            names::anchor_ordinal(&body.object_name, &key.name).is_some_and(|n| n != living)
-        })
-        .filter_map(|(key, anchor)| release(key, anchor))
-        .collect();
-    if releases.is_empty() { Plan::converged() } else { Plan::act(releases) }
-}
-
-/// The service's anchors that were seen and are ours.
-fn anchors<'a>(
-    order: &'a Order,
-    body: &'a ServiceBody,
-    observed: &'a Observed,
-    proofs: &'a ProofKey,
-) -> impl Iterator<Item = (&'a ResourceKey, &'a Value)> {
-    order
-        .recorded
-        .keys()
-        .filter(|key| names::anchor_ordinal(&body.object_name, &key.name).is_some())
-        .filter_map(|key| Some((key, &**observed.objects.get(key)?)))
-        .filter(|(key, seen)| ownership(order, key, seen, proofs) == Ownership::Ours)
-}
-
-/// Takes our finalizer off an anchor that is being deleted and still carries it.
-pub(super) fn release(key: &ResourceKey, anchor: &Value) -> Option<Action> {
-    let finalizers: Vec<String> = anchor["metadata"]["finalizers"]
-        .as_array()?
-        .iter()
-        .filter_map(|finalizer| finalizer.as_str().map(str::to_owned))
-        .collect();
-    let ours = finalizers.iter().any(|finalizer| finalizer == names::ANCHOR_FINALIZER);
-    if !(ours && terminating(anchor)) {
-        return None;
-    }
-    let (uid, version) = incarnation(anchor);
-    let finalizers = finalizers.into_iter().filter(|f| f != names::ANCHOR_FINALIZER).collect();
-    Some(Action::ReleaseAnchor { key: key.clone(), uid, version, finalizers })
 }
 
 /// The plan for the first stage that is not as it should be, or nothing if all of it is.

@@ -3,7 +3,7 @@
 use trueup_model::key::ResourceKey;
 use trueup_model::order::{Body, Order};
 
-use super::active::release;
+use super::anchors::release;
 use super::{Action, Observed, Ownership, Plan, delete, ownership, terminating};
 use crate::names;
 use crate::proof::ProofKey;

@@ -58,7 +58,10 @@ fn perform(world: &mut World, words: &[&str]) -> String {
         }
         ["the", "driver", "issues", "the", "order", "again"] => world.reissue(),
         ["the", "project", "is", "not", "ready"] => world.project_ready = false,
-        ["the", "project", "is", "ready"] => world.project_ready = true,
+        ["the", "project", "is", "ready"] => {
+            world.project_ready = true;
+            world.server.namespace_ending = false;
+        }
         ["the", "cluster", "catches", "up"] => world.server.catch_up(),
         ["the", "namespace", "is", "being", "deleted"] => {
             world.project_ready = false;

@@ -12,6 +12,8 @@ const CLAIM_PROTECTION: &str = "kubernetes.io/pvc-protection";
 pub(crate) struct Server {
     pub(crate) objects: BTreeMap<ResourceKey, Value>,
     pub(crate) pods: Vec<Value>,
+    /// Whether the namespace is being taken down.
+    pub(crate) namespace_ending: bool,
     /// What our field manager applied last, so that what it no longer says is taken away.
     applied: BTreeMap<ResourceKey, Value>,
     version: u64,
@@ -131,6 +133,7 @@ impl Server {
 
     /// The namespace is deleted: everything in it goes, but for what a finalizer holds.
     pub(crate) fn delete_namespace(&mut self) {
+        self.namespace_ending = true;
         let keys: Vec<_> = self.objects.keys().cloned().collect();
         for key in keys {
             self.delete(&key);

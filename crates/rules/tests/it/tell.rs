@@ -31,7 +31,7 @@ fn action(action: &Action) -> String {
         Action::Prune { key, change, .. } => format!("prune  {:<48} {}", name(key), why(change)),
         Action::Delete { key, .. } => format!("delete {:<48} it shall be gone", name(key)),
         Action::ReleaseAnchor { key, .. } => {
-            format!("let go {:<48} nothing hangs from it any more", name(key))
+            format!("let go {:<48} nothing needs it any more", name(key))
         }
         Action::VerifyAbsence => "read everything afresh, to prove that nothing is left".to_owned(),
     }
@@ -57,6 +57,7 @@ fn outcome(pass: &Pass) -> String {
         Outcome::Held { why } => format!("held, {why}"),
         Outcome::Broken { why } => format!("broken, {why}"),
         Outcome::Blocked { why } => format!("blocked, {why}"),
+        Outcome::Outdated { why } => format!("stopped, {why}"),
         Outcome::Failed { why } => format!("failed, {why}"),
     }
 }

@@ -1,0 +1,244 @@
+//! What is deleted, stripped or claimed from outside, and what an anchor knows that an order does
+//! not.
+
+use std::sync::Arc;
+
+use http::Request;
+use serde_json::{Value, json};
+use trueup_cluster::CallError;
+use trueup_cluster::kube::Kube;
+use trueup_model::key::{Kind, ResourceKey};
+use trueup_model::order::Order;
+use trueup_model::report::{Change, Outcome, Report};
+use trueup_rules::names;
+use trueup_testkit::fake_cluster::{FakeCluster, Then, Verb, When};
+use trueup_testkit::real_kube;
+
+use crate::rig::{Rig, converged, healthy, key, web, with_receipt};
+
+fn anchor(order: &Order) -> ResourceKey {
+    key(order, Kind::ConfigMap, |name| names::anchor(name, 1))
+}
+
+fn outdated(report: &Report) -> bool {
+    matches!(report.outcome, Outcome::Outdated { .. })
+}
+
+#[tokio::test]
+async fn f06_a_crash_right_after_the_anchor_or_right_before_its_finalizer_goes_leaks_nothing() {
+    let dies_at: [fn(Verb, &ResourceKey) -> bool; 2] = [
+        // The anchor with its finalizer is there, nothing hangs from it yet.
+        |verb, key| verb == Verb::Apply && key.name.contains("-anchor-"),
+        // Everything is cleaned up, the anchor is marked, its finalizer still there.
+        |verb, key| verb == Verb::Delete && key.name.contains("-anchor-"),
+    ];
+    for dies in dies_at {
+        let fake = FakeCluster::new();
+        let died = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let once = Arc::clone(&died);
+        fake.on_write(move |_, write| {
+            let now = dies(write.verb, &write.key)
+                && !once.swap(true, std::sync::atomic::Ordering::SeqCst);
+            if now { Then::Hang } else { Then::Answer }
+        });
+        let mut rig = Rig::start(Arc::new(fake.clone()));
+        rig.order_until(rig.project(), converged).await;
+        let _passed = rig.executor.order(rig.service(1, web(1))).await;
+        if dies(Verb::Delete, &anchor(&rig.service(1, web(1)))) {
+            rig.until(rig.service(1, web(1)).unit, healthy).await;
+            let _passed = rig.executor.order(rig.gone(2, web(1))).await;
+        }
+        rig.holds(|| died.load(std::sync::atomic::Ordering::SeqCst)).await;
+        let mut rig = rig.restart();
+        rig.order_until(rig.project(), converged).await;
+        rig.order_until(rig.gone(3, web(1)), with_receipt).await;
+        assert_eq!(fake.objects(Kind::ConfigMap), Vec::<Value>::new());
+        assert_eq!(fake.objects(Kind::Deployment), Vec::<Value>::new());
+    }
+}
+
+#[tokio::test]
+async fn f46_a_label_taken_off_is_put_back_and_makes_no_second_copy() {
+    let fake = FakeCluster::new();
+    let mut rig = Rig::start(Arc::new(fake.clone()));
+    rig.running(web(1)).await;
+    let order = rig.service(1, web(1));
+    for kind in [Kind::Service, Kind::Deployment] {
+        let key = key(&order, kind, str::to_owned);
+        let uid = rig.get(&key).await.expect("it should be there")["metadata"]["uid"].clone();
+        fake.edit(&key, |live| live["metadata"]["labels"] = json!({}));
+        let report = rig.until(order.unit, |report| !report.changes.is_empty()).await;
+        assert!(
+            matches!(&report.changes[..], [Change::ModifiedExternally { key: k, .. }] if *k == key),
+            "{:?}",
+            report.changes
+        );
+        let live = rig.get(&key).await.expect("it should be there");
+        assert_eq!(live["metadata"]["labels"][names::MANAGED_BY], names::MANAGER);
+        assert_eq!(live["metadata"]["uid"], uid);
+        assert_eq!(fake.counts()[&key].creates, 1);
+    }
+}
+
+#[tokio::test]
+async fn f46_a_namespace_deleted_from_outside_ends_and_comes_back_with_everything() {
+    let fake = FakeCluster::new();
+    let mut rig = Rig::start(Arc::new(fake.clone()));
+    rig.running(web(2)).await;
+    let order = rig.service(1, web(2));
+    let namespace = ResourceKey::new(Kind::Namespace, "", &order.namespace);
+    let old = rig.get(&namespace).await.expect("it should be there")["metadata"]["uid"].clone();
+    fake.remove(&namespace);
+    rig.get_until(&namespace, |found| found.is_some_and(|live| live["metadata"]["uid"] != old))
+        .await;
+    let deployment = key(&order, Kind::Deployment, str::to_owned);
+    let report = rig
+        .until(order.unit, |report| {
+            report.changes.contains(&Change::DeletedExternally { key: deployment.clone() })
+        })
+        .await;
+    if !healthy(&report) {
+        rig.until(order.unit, healthy).await;
+    }
+    assert_eq!(fake.counts()[&deployment].creates, 2);
+}
+
+#[tokio::test]
+async fn f46_after_a_foreground_delete_of_its_anchor_a_service_is_whole_again() {
+    let kubeconfig = real_kube::shared().await;
+    let mut rig =
+        Rig::start(Arc::new(Kube::from_kubeconfig(&kubeconfig).expect("should be a kubeconfig")));
+    let config = kube::config::Kubeconfig::read_from(&kubeconfig).expect("a kubeconfig");
+    let config = kube::Config::try_from(config).expect("a kubeconfig");
+    let client = kube::Client::try_from(config).expect("a client");
+    rig.running(web(1)).await;
+    let order = rig.service(1, web(1));
+    let first = anchor(&order);
+    let options =
+        json!({ "apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Foreground" });
+    let path = format!("/api/v1/namespaces/{}/configmaps/{}", first.namespace, first.name);
+    let request = Request::delete(path)
+        .header("content-type", "application/json")
+        .body(options.to_string().into_bytes())
+        .expect("a request");
+    client.request::<Value>(request).await.expect("the delete should be taken");
+    rig.get_until(&first, |found| found.is_none()).await;
+    let second = key(&order, Kind::ConfigMap, |name| names::anchor(name, 2));
+    let uid = rig.get(&second).await.expect("the next anchor")["metadata"]["uid"].clone();
+    // Whether the collector or we were faster: in the end each is there once and hangs from the next.
+    for kind in [Kind::Deployment, Kind::Service, Kind::Secret] {
+        let name =
+            |name: &str| if kind == Kind::Secret { names::secret(name) } else { name.to_owned() };
+        rig.get_until(&key(&order, kind, name), |found| {
+            found.is_some_and(|live| {
+                live["metadata"]["ownerReferences"][0]["uid"] == uid
+                    && live["metadata"]["deletionTimestamp"].is_null()
+            })
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn f47_our_labels_on_a_foreign_object_give_us_no_right_to_it() {
+    let fake = FakeCluster::new();
+    let mut rig = Rig::start(Arc::new(fake.clone()));
+    rig.running(web(1)).await;
+    let order = rig.service(1, web(1));
+    let ours = rig.get(&anchor(&order)).await.expect("the anchor");
+    // Everything that can be copied, under a name that is not ours.
+    let theirs = key(&order, Kind::ConfigMap, |name| format!("{name}-theirs"));
+    fake.edit(&theirs, |live| {
+        live["metadata"]["labels"] = ours["metadata"]["labels"].clone();
+        live["metadata"]["annotations"] = ours["metadata"]["annotations"].clone();
+        live["data"] = json!({ "precious": "data" });
+    });
+    rig.order_until(rig.gone(2, web(1)), with_receipt).await;
+    let left = rig.get(&theirs).await.expect("it should be left alone");
+    assert_eq!(left["data"]["precious"], "data");
+}
+
+#[tokio::test]
+async fn f48_nothing_is_owned_across_a_namespace_and_no_claim_is_owned_at_all() {
+    let fake = FakeCluster::new();
+    let mut rig = Rig::start(Arc::new(fake.clone()));
+    rig.running(crate::rig::game()).await;
+    for kind in Kind::WATCHED.into_iter().filter(|kind| *kind != Kind::Pod) {
+        for object in fake.objects(kind) {
+            let owners = object["metadata"]["ownerReferences"].as_array().cloned();
+            for owner in owners.unwrap_or_default() {
+                assert!(kind.is_namespaced() && kind != Kind::PersistentVolumeClaim, "{object}");
+                let at = object["metadata"]["namespace"].as_str().expect("a namespace");
+                let key =
+                    ResourceKey::new(Kind::ConfigMap, at, owner["name"].as_str().expect("a name"));
+                let found = rig.get(&key).await.expect("the owner in the same namespace");
+                assert_eq!(found["metadata"]["uid"], owner["uid"]);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn f25_an_order_older_than_its_anchor_stops_the_service_and_writes_nothing() {
+    let fake = FakeCluster::new();
+    let mut rig = Rig::start(Arc::new(fake.clone()));
+    rig.order_until(rig.project(), converged).await;
+    rig.order_until(rig.service(5, web(2)), healthy).await;
+    let writes = fake.journal().len();
+
+    // The database was restored: it knows generation 3 only, and even that it shall be gone.
+    let mut rig = rig.restart();
+    rig.order_until(rig.project(), converged).await;
+    for order in [rig.service(3, web(1)), rig.gone(4, web(1))] {
+        let report = rig.order_until(order, outdated).await;
+        let Outcome::Outdated { why } = &report.outcome else { unreachable!("just asked for") };
+        assert!(why.contains("generation 5") && why.contains("-anchor-1"), "{why}");
+        assert!(report.observation.is_some_and(|seen| seen.pods.len() == 2), "seen all the same");
+    }
+    assert_eq!(fake.journal().len(), writes, "nothing was written");
+    // Once it is past what the cluster was told, it goes on.
+    rig.order_until(rig.service(6, web(1)), healthy).await;
+}
+
+#[tokio::test]
+async fn f16_many_services_ahead_of_the_database_stop_the_cluster() {
+    let fake = FakeCluster::new();
+    let mut rigs: Vec<Rig> = (0..3).map(|_| Rig::start(Arc::new(fake.clone()))).collect();
+    for rig in &mut rigs {
+        rig.order_until(rig.project(), converged).await;
+        rig.order_until(rig.service(5, web(1)), healthy).await;
+    }
+    // One executor gets the old orders of all of them, and a new one.
+    let mut rig = Rig::start(Arc::new(fake.clone()));
+    rig.order_until(rig.project(), converged).await;
+    for old in rigs {
+        let (project, service) = (old.project(), old.service(3, web(1)));
+        drop(old);
+        rig.order_until(project, converged).await;
+        rig.order_until(service, outdated).await;
+    }
+    let writes = fake.journal().len();
+    let report = rig.order_until(rig.service(1, web(1)), outdated).await;
+    assert!(format!("{:?}", report.outcome).contains("3 services"), "{:?}", report.outcome);
+    assert_eq!(fake.journal().len(), writes, "nothing was written");
+}
+
+#[tokio::test]
+async fn f33_a_delete_that_was_lost_and_a_new_object_under_the_name_are_told_apart() {
+    let fake = FakeCluster::new();
+    let mut rig = Rig::start(Arc::new(fake.clone()));
+    rig.running(web(1)).await;
+    let order = rig.service(1, web(1));
+    let service = key(&order, Kind::Service, str::to_owned);
+    // The delete is carried out and answered with an error; before anybody looks again, somebody
+    // else makes an object of that name.
+    fake.fail_next(Verb::Delete, CallError::Server("timeout".to_owned()), When::After);
+    let report = rig.order_until(rig.gone(2, web(1)), with_receipt).await;
+    let receipt = report.receipt.expect("a receipt");
+    let absence = receipt.absent.iter().find(|it| it.key == service).expect("it is named");
+    assert!(absence.uid.is_some(), "absent is said of a recorded uid");
+    // 404 on a delete of something that is gone is a success; another uid under the name is not.
+    fake.edit(&service, |live| live["spec"] = json!({ "ports": [{ "port": 1 }] }));
+    let refused = rig.cluster.delete(&service, "another", "1").await;
+    assert!(matches!(refused, Err(CallError::Conflict(_))), "{refused:?}");
+}

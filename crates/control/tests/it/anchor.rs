@@ -1,0 +1,53 @@
+//! Anchors that somebody keeps deleting.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use trueup_cluster::Cluster;
+use trueup_model::key::{Kind, ResourceKey};
+use trueup_rules::names;
+
+use crate::rig::Rig;
+
+impl Rig {
+    async fn until_object(&self, key: &ResourceKey, wanted: impl Fn(Option<&Value>) -> bool) {
+        let reached = tokio::time::timeout(Duration::from_secs(120), async {
+            while !wanted(self.fake.get(key).await.expect("it should answer").as_ref()) {
+                self.clock.sleep(Duration::from_millis(10)).await;
+            }
+        });
+        assert!(reached.await.is_ok(), "{key} did not become as wanted");
+    }
+}
+
+#[tokio::test]
+async fn f46_an_anchor_is_replaced_as_often_as_it_is_deleted_without_a_new_order() {
+    let mut rig = Rig::new().await;
+    let _stop = rig.start("one");
+    rig.declare_project().await;
+    rig.declare("web", "nginx:1").await;
+    let row = rig.until_running("web").await.row;
+    let at = |kind, name: &str| ResourceKey::new(kind, &row.namespace, name);
+    let anchor = |n| at(Kind::ConfigMap, &names::anchor(&row.service.object_name, n));
+    let deployment = at(Kind::Deployment, &row.service.object_name);
+    let before = rig.fake.get(&deployment).await.unwrap().unwrap();
+
+    for n in 1..=4 {
+        rig.fake.remove(&anchor(n));
+        rig.until_object(&anchor(n + 1), |found| found.is_some()).await;
+        rig.until_object(&anchor(n), |found| found.is_none()).await;
+        let next = rig.fake.get(&anchor(n + 1)).await.unwrap().unwrap();
+        let after = rig.fake.get(&deployment).await.unwrap().unwrap();
+        assert_eq!(after["metadata"]["uid"], before["metadata"]["uid"], "the workload never went");
+        let owners = &after["metadata"]["ownerReferences"];
+        assert_eq!(owners[0]["uid"], next["metadata"]["uid"]);
+        assert!(owners[1].is_null(), "{owners}");
+    }
+    assert_eq!(rig.until_running("web").await.row.service.generation, 1);
+    // What is recorded is always one ahead of what is used.
+    rig.until_wakes(0).await;
+    let id = rig.delete("web").await;
+    let detail = rig.until(&id, crate::rig::deleted).await;
+    let absent = detail.receipt.expect("a receipt").absent;
+    assert!(absent.iter().any(|absence| absence.key == anchor(5)), "{absent:#?}");
+}
