@@ -7,6 +7,7 @@ mod access;
 mod endpoint;
 mod error;
 mod event;
+mod freeze;
 mod log;
 mod path;
 mod secret;

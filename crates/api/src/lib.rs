@@ -7,6 +7,7 @@ pub mod client;
 pub mod cluster;
 pub mod endpoint;
 pub mod event;
+pub mod freeze;
 pub mod log;
 pub mod org;
 pub mod plan;

@@ -6,11 +6,13 @@
 mod queue;
 
 use std::collections::{BTreeSet, HashMap};
+use std::mem;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{self, JoinSet};
+use tracing::Instrument;
 use trueup_model::cluster::Freshness;
 use trueup_model::key::Kind;
 use trueup_model::order::{Order, Unit};
@@ -20,10 +22,11 @@ use trueup_model::{Clock, ProjectId};
 use trueup_rules::proof::ProofKey;
 use trueup_rules::turn::backoff;
 
+use crate::brake::Brake;
 use crate::doubt::Doubt;
 use crate::fence::Fence;
 use crate::follow::{Follower, News};
-use crate::pass::{Ended, Shared};
+use crate::pass::{Ended, Given, Shared};
 use crate::verbs::Cluster;
 use queue::Queue;
 
@@ -52,13 +55,24 @@ pub struct Parts {
 #[derive(Debug)]
 pub struct Executor {
     commands: mpsc::Sender<Command>,
+    brake: Brake,
     freshness: watch::Receiver<Freshness>,
 }
 
 #[derive(Debug)]
 struct Command {
     order: Box<Order>,
+    why: Why,
     passed: oneshot::Sender<Outcome>,
+}
+
+/// Why an order is handed over.
+#[derive(Debug, Clone, Default)]
+pub struct Why {
+    /// Whether its objects are to be read afresh, whatever was heard of them.
+    pub fresh: bool,
+    /// The trace of the request that it comes from, for the log.
+    pub trace: Option<String>,
 }
 
 impl Executor {
@@ -67,11 +81,13 @@ impl Executor {
         let (commands, orders) = mpsc::channel(256);
         let (freshness_in, freshness) = watch::channel(Freshness::default());
         let (news_in, news) = mpsc::channel(1024);
+        let brake = Brake::default();
         let shared = Arc::new(Shared {
             cluster: parts.cluster,
             cache: Arc::new(Mutex::default()),
             proofs: parts.proofs,
             fence: parts.fence,
+            brake: brake.clone(),
             clock: parts.clock,
             observer: parts.observer,
             doubt: Doubt::default(),
@@ -95,14 +111,25 @@ impl Executor {
             running: HashMap::new(),
         };
         tasks.spawn(work.run(orders, news));
-        Self { commands, freshness }
+        Self { commands, brake, freshness }
+    }
+
+    /// Stops every act while it is on.
+    #[must_use]
+    pub const fn brake(&self) -> &Brake {
+        &self.brake
     }
 
     /// Hands over an order; the answer comes when the first pass with it has ended.
     pub async fn order(&self, order: Order) -> oneshot::Receiver<Outcome> {
+        self.order_because(order, Why::default()).await
+    }
+
+    /// The same, with the reason.
+    pub async fn order_because(&self, order: Order, why: Why) -> oneshot::Receiver<Outcome> {
         let (passed, answer) = oneshot::channel();
         // A closed channel drops `passed`, which the receiver sees: nothing is lost silently.
-        let _gone = self.commands.send(Command { order: Box::new(order), passed }).await;
+        let _gone = self.commands.send(Command { order: Box::new(order), why, passed }).await;
         answer
     }
 
@@ -116,6 +143,8 @@ impl Executor {
 /// What is held about one unit.
 struct Slot {
     order: Order,
+    /// Why it was handed over: what is to be read afresh is so once.
+    why: Why,
     running: bool,
     again: bool,
     /// The last thing that was reported, to say nothing twice.
@@ -136,6 +165,7 @@ struct Work {
 impl Work {
     async fn run(mut self, mut orders: mpsc::Receiver<Command>, mut news: mpsc::Receiver<News>) {
         let mut passes: JoinSet<Ended> = JoinSet::new();
+        let mut brake = self.shared.brake.changes();
         loop {
             self.start_passes(&mut passes);
             let clock = Arc::clone(&self.shared.clock);
@@ -146,6 +176,7 @@ impl Work {
                     None => return,
                 },
                 Some(news) = news.recv() => self.hear(news),
+                Ok(()) = brake.changed() => self.look_at_everything(),
                 Some(ended) = passes.join_next_with_id() => match ended {
                     Ok((id, ended)) => {
                         self.running.remove(&id);
@@ -161,7 +192,7 @@ impl Work {
     }
 
     fn take(&mut self, command: Command) {
-        let Command { mut order, passed } = command;
+        let Command { mut order, why, passed } = command;
         let unit = order.unit;
         self.shared.cache().expect_pods(&order);
         match self.slots.get_mut(&unit) {
@@ -173,6 +204,7 @@ impl Work {
                     }
                 }
                 slot.order = *order;
+                slot.why = Why { fresh: slot.why.fresh || why.fresh, ..why };
                 slot.waiters.push(passed);
                 slot.tries = 0;
                 slot.again = slot.running;
@@ -180,6 +212,7 @@ impl Work {
             None => {
                 let slot = Slot {
                     order: *order,
+                    why,
                     running: false,
                     again: false,
                     last: None,
@@ -197,13 +230,18 @@ impl Work {
             News::Touched(units) => units.into_iter().collect(),
             // Before every kind was listed a pass could only be deferred again.
             News::Returned if !self.shared.cache().is_complete() => Vec::new(),
-            News::Returned => {
-                // What failed while the cluster was away has earned no longer pause.
-                self.slots.values_mut().for_each(|slot| slot.tries = 0);
-                self.slots.keys().copied().collect()
-            }
+            News::Returned => return self.look_at_everything(),
         };
         for unit in touched {
+            self.touch(unit);
+        }
+    }
+
+    /// The cluster returned, or was frozen or let go: what failed before has earned no longer pause.
+    fn look_at_everything(&mut self) {
+        self.slots.values_mut().for_each(|slot| slot.tries = 0);
+        let all: Vec<Unit> = self.slots.keys().copied().collect();
+        for unit in all {
             self.touch(unit);
         }
     }
@@ -222,13 +260,18 @@ impl Work {
     fn start_passes(&mut self, passes: &mut JoinSet<Ended>) {
         while passes.len() < WIDTH {
             let Some(unit) = self.queue.pop() else { return };
-            let Some(slot) = self.slots.get(&unit).filter(|slot| !slot.running) else {
+            let Some(slot) = self.slots.get_mut(&unit).filter(|slot| !slot.running) else {
                 continue;
             };
             let order = slot.order.clone();
+            let fresh = mem::take(&mut slot.why.fresh);
+            let trace = slot.why.trace.clone().unwrap_or_default();
+            let span = tracing::info_span!("pass", %unit, generation = order.generation, trace);
             let project_ready = self.project_ready(order.project);
             let shared = Arc::clone(&self.shared);
-            let pass = passes.spawn(async move { shared.pass(order, project_ready).await });
+            let given = Given { project_ready, fresh };
+            let pass = async move { shared.pass(order, given).await };
+            let pass = passes.spawn(pass.instrument(span));
             self.running.insert(pass.id(), unit);
             if let Some(slot) = self.slots.get_mut(&unit) {
                 slot.running = true;

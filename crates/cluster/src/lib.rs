@@ -5,6 +5,7 @@
 //! [`Executor`] is the seam above: orders in, reports out.
 
 mod absence;
+mod brake;
 mod cache;
 mod doubt;
 mod executor;
@@ -15,7 +16,8 @@ mod pass;
 mod switch;
 pub mod verbs;
 
-pub use executor::{Executor, Parts};
+pub use brake::Brake;
+pub use executor::{Executor, Parts, Why};
 pub use fence::Fence;
 pub use switch::Switch;
 pub use verbs::{CallError, Cluster, Heard, List, Scope};

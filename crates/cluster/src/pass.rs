@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::future::join_all;
 use serde_json::json;
+use trueup_model::freeze::Freeze;
 use trueup_model::key::ResourceKey;
 use trueup_model::order::Order;
 use trueup_model::report::{Change, Outcome, Report};
@@ -17,6 +18,7 @@ use trueup_rules::plan::{Action, Observed, plan};
 use trueup_rules::proof::ProofKey;
 
 use crate::absence::{Verified, verify};
+use crate::brake::Brake;
 use crate::cache::Cache;
 use crate::doubt::Doubt;
 use crate::fence::Fence;
@@ -25,6 +27,9 @@ use crate::verbs::{CallError, Cluster};
 /// More rounds than any plan needs; a plan that never ends is a defect, not a hot loop.
 const ROUNDS: usize = 12;
 
+/// How many keys are read side by side where all of them are.
+const AT_ONCE: usize = 8;
+
 /// What every pass of one executor shares.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -32,9 +37,19 @@ pub(crate) struct Shared {
     pub(crate) cache: Arc<Mutex<Cache>>,
     pub(crate) proofs: ProofKey,
     pub(crate) fence: Arc<Fence>,
+    pub(crate) brake: Brake,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) observer: String,
     pub(crate) doubt: Doubt,
+}
+
+/// What a pass is told beside its order.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Given {
+    /// Whether the project's namespace and policies are all there.
+    pub(crate) project_ready: bool,
+    /// Whether to read every key from the cluster itself first.
+    pub(crate) fresh: bool,
 }
 
 /// What a pass leaves: the order with the uids it learned, and its report.
@@ -49,11 +64,17 @@ impl Shared {
     }
 
     /// Works on one order until there is nothing left to do now.
-    pub(crate) async fn pass(&self, mut order: Order, project_ready: bool) -> Ended {
+    pub(crate) async fn pass(&self, mut order: Order, given: Given) -> Ended {
+        let Given { project_ready, fresh } = given;
         let mut changes = Vec::new();
         let mut receipt = None;
-        let outcome =
-            loop_rounds(self, &mut order, project_ready, &mut changes, &mut receipt).await;
+        let read = if fresh { self.read_afresh(&order).await } else { Ok(()) };
+        let outcome = match read {
+            Ok(()) => {
+                loop_rounds(self, &mut order, project_ready, &mut changes, &mut receipt).await
+            }
+            Err(error) => failure(&error),
+        };
         // The lock must be free again before `look` takes it.
         let complete = self.cache().is_complete();
         let observed = complete.then(|| self.look(&mut order, project_ready));
@@ -70,6 +91,22 @@ impl Shared {
             receipt,
         };
         Ended { order, report }
+    }
+
+    /// What forbids to act on this order now.
+    fn frozen(&self, order: &Order) -> Option<Freeze> {
+        self.brake.now().or_else(|| order.freeze.clone())
+    }
+
+    /// Reads every key of an order from the cluster itself, whatever was heard of it.
+    async fn read_afresh(&self, order: &Order) -> Result<(), CallError> {
+        let keys: Vec<&ResourceKey> = order.recorded.keys().collect();
+        for some in keys.chunks(AT_ONCE) {
+            for answer in join_all(some.iter().map(|key| self.is_taken(key))).await {
+                answer?;
+            }
+        }
+        Ok(())
     }
 
     /// What is known of the order's unit now; its uids are kept in the order.
@@ -179,6 +216,9 @@ async fn loop_rounds(
                 Err(outcome) => return outcome,
             }
         }
+        if let Some(freeze) = shared.frozen(order) {
+            return held(&freeze, &plan.actions);
+        }
         let acts = plan.actions.iter().map(|action| shared.act(order, action));
         for (action, answer) in plan.actions.iter().zip(join_all(acts).await) {
             match answer {
@@ -228,6 +268,14 @@ async fn prove(
             Err(Outcome::Waiting { on: format!("PersistentVolume/{volume} to be gone") })
         }
     }
+}
+
+/// What a frozen unit waits with: everything that there is to do.
+fn held(freeze: &Freeze, actions: &[Action]) -> Outcome {
+    let waits = actions.first().map_or_else(String::new, |first| format!("; {} waits", key(first)));
+    let others = actions.len().saturating_sub(1);
+    let more = if others > 0 { format!(", and {others} more") } else { String::new() };
+    Outcome::Held { why: format!("{freeze}{waits}{more}") }
 }
 
 /// Whether a write makes something that nobody has seen there.

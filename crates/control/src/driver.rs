@@ -12,7 +12,7 @@ use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use tokio::sync::mpsc;
-use trueup_cluster::Executor;
+use trueup_cluster::{Executor, Why};
 use trueup_model::order::{Body, Order, Unit};
 use trueup_model::report::{Outcome, Report};
 use trueup_model::wake::Claimed;
@@ -50,7 +50,7 @@ pub(crate) struct Driver {
 /// What became of a wake's order.
 enum Passed {
     /// Its first pass has ended, however.
-    Ended,
+    Ended(Outcome),
     /// It never began: a secret is locked.
     Locked,
     /// A defect ended it.
@@ -114,12 +114,13 @@ impl Driver {
                     continue;
                 }
             };
-            let passed = self.executor.order(order).await;
+            let why = Why { fresh: wake.fresh, trace: wake.trace.clone() };
+            let passed = self.executor.order_because(order, why).await;
             let (clock, metrics) = (Arc::clone(&self.clock), self.metrics.clone());
             under_way.push(Box::pin(async move {
                 let passed = match passed.await {
                     Ok(Outcome::Broken { why }) => Passed::Broken(why),
-                    Ok(_) => Passed::Ended,
+                    Ok(outcome) => Passed::Ended(outcome),
                     Err(_) => Passed::Lost,
                 };
                 let took = clock.monotonic().saturating_sub(began);
@@ -162,7 +163,12 @@ impl Driver {
     async fn end(&self, wake: &Claimed, passed: Passed) {
         let now = self.clock.now();
         let ended = match passed {
-            Passed::Ended => self.worker.finish_wake(wake, now).await,
+            Passed::Ended(outcome) if wake.fresh => {
+                let told = self.worker.finish_check(wake, &outcome, now).await;
+                self.signals.event();
+                told
+            }
+            Passed::Ended(_) => self.worker.finish_wake(wake, now).await,
             Passed::Locked => {
                 let tries = u32::try_from(wake.attempts).unwrap_or(0);
                 let after = backoff(RETRY_LEAST, RETRY_MOST, tries, wake.unit);

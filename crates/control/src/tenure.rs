@@ -4,11 +4,13 @@
 //! lives inside, so that nothing outlives the right to do so.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use trueup_cluster::{Cluster, Executor, Fence, Parts};
+use trueup_model::freeze::Freeze;
 use trueup_model::{Clock, ClusterId};
 use trueup_rules::envelope::Opener;
 use trueup_rules::proof::ProofKey;
@@ -17,6 +19,9 @@ use trueup_store::{Error, Lease, Signals, Worker};
 use crate::driver::Driver;
 use crate::metrics::Metrics;
 use crate::settle::Settle;
+
+/// How often the switches are looked at when nobody says that one was turned.
+const FREEZE_POLL: Duration = Duration::from_secs(1);
 
 /// What it takes to work on a cluster.
 #[derive(Debug, Clone)]
@@ -41,12 +46,19 @@ pub struct Tenure {
     pub opener: Opener,
 }
 
+/// What a tenure begins with.
+struct Begun {
+    lease: Lease,
+    fence: Arc<Fence>,
+    freeze: Option<Freeze>,
+}
+
 impl Tenure {
     /// Works on the cluster whenever the lease can be had, until it is told to stop.
     pub async fn run(self, stop: CancellationToken) {
         while !stop.is_cancelled() {
             match self.acquire().await {
-                Ok(Some((lease, fence))) => self.hold(lease, fence, &stop).await,
+                Ok(Some(begun)) => self.hold(begun, &stop).await,
                 Ok(None) => {
                     tracing::debug!(cluster = %self.cluster_id, "another process holds the lease")
                 }
@@ -59,7 +71,7 @@ impl Tenure {
         }
     }
 
-    async fn acquire(&self) -> Result<Option<(Lease, Arc<Fence>)>, Error> {
+    async fn acquire(&self) -> Result<Option<Begun>, Error> {
         let asked_at = self.clock.monotonic();
         let now = self.clock.now();
         let lease = self.worker.acquire_lease(self.cluster_id, &self.holder, now).await?;
@@ -69,18 +81,22 @@ impl Tenure {
         // A new executor knows nothing: it is told everything once.
         let woken = self.worker.wake_all(self.cluster_id, now).await?;
         tracing::info!(cluster = %self.cluster_id, epoch = lease.epoch, woken, "working on the cluster");
-        Ok(Some((lease, fence)))
+        // Before the first order: what is frozen is not touched, not even once.
+        let freeze = self.worker.find_freeze(self.cluster_id).await?;
+        Ok(Some(Begun { lease, fence, freeze }))
     }
 
     /// Runs the loops until the lease is lost or the process stops.
-    async fn hold(&self, lease: Lease, fence: Arc<Fence>, stop: &CancellationToken) {
+    async fn hold(&self, begun: Begun, stop: &CancellationToken) {
+        let Begun { lease, fence, freeze } = begun;
         self.metrics.lease_held.set(1);
         let mut loops = JoinSet::new();
-        let executor = self.start(lease, &fence, &mut loops);
+        let executor = self.start(lease, &fence, freeze, &mut loops);
         let why = tokio::select! {
             () = stop.cancelled() => "told to stop",
             () = self.keep(lease, &fence) => "the lease was lost",
             () = self.note_freshness(&executor) => "the executor ended",
+            () = self.heed_freezes(&executor) => "nobody can freeze it any more",
             _ = loops.join_next() => "a loop ended; all of them start again",
         };
         tracing::info!(cluster = %self.cluster_id, epoch = lease.epoch, why, "leaving the cluster");
@@ -94,7 +110,13 @@ impl Tenure {
     }
 
     /// Starts the executor, the driver and the settle loop.
-    fn start(&self, lease: Lease, fence: &Arc<Fence>, loops: &mut JoinSet<()>) -> Arc<Executor> {
+    fn start(
+        &self,
+        lease: Lease,
+        fence: &Arc<Fence>,
+        freeze: Option<Freeze>,
+        loops: &mut JoinSet<()>,
+    ) -> Arc<Executor> {
         let (reports_in, reports) = mpsc::channel(4096);
         let parts = Parts {
             cluster: Arc::clone(&self.cluster),
@@ -104,6 +126,7 @@ impl Tenure {
             observer: format!("executor/{}", self.holder),
         };
         let executor = Arc::new(Executor::start(parts, reports_in.clone(), loops));
+        executor.brake().set(freeze);
         let settle = Settle {
             worker: self.worker.clone(),
             signals: self.signals.clone(),
@@ -140,6 +163,23 @@ impl Tenure {
                     fence.close();
                     tracing::warn!(%error, "the lease could not be renewed; no writes until it is");
                 }
+            }
+        }
+    }
+
+    /// Keeps the executor's brake as the switches of the cluster and the platform are: at once when
+    /// somebody says so, and once a second in case that was not heard.
+    async fn heed_freezes(&self, executor: &Executor) {
+        let mut freezes = self.signals.freezes();
+        loop {
+            tokio::select! {
+                told = freezes.changed() => if told.is_err() { return },
+                () = self.clock.sleep(FREEZE_POLL) => {}
+            }
+            match self.worker.find_freeze(self.cluster_id).await {
+                Ok(freeze) => executor.brake().set(freeze),
+                // The switches stay as they were; without the database the fence closes anyway.
+                Err(error) => tracing::debug!(%error, "the switches cannot be read now"),
             }
         }
     }

@@ -172,6 +172,11 @@ pub enum Fact {
         /// Who asked.
         principal: String,
     },
+    /// What somebody asked to be looked at afresh was looked at.
+    ReconcileChecked {
+        /// How that ended: `converged`, `waiting`, `held` …
+        outcome: String,
+    },
     /// A service is observed and no longer touched.
     ServiceFrozen {
         /// Why.
@@ -339,6 +344,7 @@ impl Fact {
             Self::AbsenceVerified { .. } => "AbsenceVerified",
             Self::WakeRequeued { .. } => "WakeRequeued",
             Self::ReconcileRequested { .. } => "ReconcileRequested",
+            Self::ReconcileChecked { .. } => "ReconcileChecked",
             Self::ServiceFrozen { .. } => "ServiceFrozen",
             Self::ServiceUnfrozen { .. } => "ServiceUnfrozen",
             Self::PlatformFrozen { .. } => "PlatformFrozen",

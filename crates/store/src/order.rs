@@ -8,6 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use jiff::Timestamp;
 use sqlx::Row;
+use trueup_model::freeze::FreezeScope;
 use trueup_model::id::{OrgId, ProjectId};
 use trueup_model::key::ResourceKey;
 use trueup_model::order::{Body, Order, Unit};
@@ -19,6 +20,7 @@ use uuid::Uuid;
 
 use crate::clock::sql;
 use crate::endpoint::open_ports;
+use crate::freeze::freeze;
 use crate::lease::{Lease, fence};
 use crate::pool::Tx;
 use crate::row::{read, unit, unit_uuid};
@@ -152,6 +154,7 @@ async fn bodies(tx: &mut Tx, claimed: &[Claimed]) -> Result<BTreeMap<Unit, Order
             generation,
             desired: DesiredState::Active,
             body: Body::Project,
+            freeze: None,
             recorded: BTreeMap::new(),
         };
         orders.insert(order.unit, order);
@@ -166,6 +169,7 @@ async fn bodies(tx: &mut Tx, claimed: &[Claimed]) -> Result<BTreeMap<Unit, Order
     for row in &services {
         let service = service::service(row)?;
         let order = Order::of_service(service, row.try_get("namespace")?);
+        let order = Order { freeze: freeze(row, FreezeScope::Service)?, ..order };
         orders.insert(order.unit, order);
     }
     Ok(orders)

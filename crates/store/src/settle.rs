@@ -210,7 +210,15 @@ async fn ask_for_next_anchors(
     .fetch_all(&mut **tx)
     .await?;
     for (unit, org) in unknown.iter().filter_map(|key| wanted.get(key)) {
-        wake::request(tx, *unit, *org, lease.cluster, Lane::UserChange, now).await?;
+        let again = wake::Request {
+            unit: *unit,
+            org: *org,
+            cluster: lease.cluster,
+            lane: Lane::Repair,
+            trace: None,
+            fresh: false,
+        };
+        wake::request(tx, &again, now).await?;
     }
     Ok(())
 }

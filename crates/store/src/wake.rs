@@ -4,16 +4,19 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use trueup_model::event::{Fact, NewEvent, Source};
 use trueup_model::id::{ClusterId, OrgId};
 use trueup_model::order::Unit;
+use trueup_model::report::Outcome;
 use trueup_model::wake::{Claimed, Lane, POISON_TRIES};
 use trueup_rules::turn::backoff;
 
 use crate::clock::sql;
 use crate::door::Asker;
+use crate::mint::mint;
 use crate::pool::Tx;
 use crate::row::unit_uuid;
-use crate::{Error, Worker};
+use crate::{Error, Worker, event};
 
 mod claim;
 mod look;
@@ -114,6 +117,29 @@ impl Worker {
     /// # Errors
     /// The database cannot be reached.
     pub async fn finish_wake(&self, wake: &Claimed, now: Timestamp) -> Result<(), Error> {
+        self.finish(wake, None, now).await
+    }
+
+    /// The same for one that asked to be looked at afresh: how that ended is told.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn finish_check(
+        &self,
+        wake: &Claimed,
+        outcome: &Outcome,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        self.finish(wake, Some(outcome), now).await
+    }
+
+    async fn finish(
+        &self,
+        wake: &Claimed,
+        checked: Option<&Outcome>,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let mut tx = self.begin().await?;
         let done = sqlx::query(
             "delete from wakes
              where unit_kind = $1 and unit_id = $2 and requested_seq = $3 and claimed_seq = $3",
@@ -121,8 +147,23 @@ impl Worker {
         .bind(wake.unit.kind())
         .bind(unit_uuid(wake.unit))
         .bind(wake.seq)
-        .execute(self.pool())
+        .execute(&mut *tx)
         .await?;
+        if let (Some(outcome), Some(_)) = (checked, wake.trace.as_ref()) {
+            let told = NewEvent {
+                id: mint(now),
+                org: wake.org,
+                source: Source::Reconciler,
+                unit: wake.unit,
+                generation: look::generation(&mut tx, wake.unit).await?,
+                at: now,
+                fact: Fact::ReconcileChecked { outcome: outcome.label().to_owned() },
+                trace: wake.trace.clone(),
+                cause: None,
+            };
+            event::record(&mut tx, &[told]).await?;
+        }
+        tx.commit().await?;
         if done.rows_affected() == 0 {
             self.requeue(wake, now, None).await?;
         }

@@ -33,6 +33,7 @@ mod event_line;
 mod events;
 mod explain;
 mod follow;
+mod freeze;
 mod get;
 mod local;
 mod logs;
@@ -107,6 +108,9 @@ enum Command {
     Scale(act::ScaleArgs),
     Resize(act::ResizeArgs),
     Rollback(act::RollbackArgs),
+    Reconcile(freeze::ReconcileArgs),
+    Freeze(freeze::FreezeArgs),
+    Unfreeze(freeze::UnfreezeArgs),
     Run(run::Args),
     Delete(delete::Args),
     Events(events::Args),
@@ -163,6 +167,9 @@ async fn run(command: Command, context: &Context) -> anyhow::Result<ExitCode> {
         Command::Describe(args) => Box::pin(describe::run(args, context)).await?,
         Command::Watch(args) => Box::pin(watch::run(args, context)).await?,
         Command::Logs(args) => Box::pin(logs::run(args, context)).await?,
+        Command::Reconcile(args) => Box::pin(freeze::reconcile(args, context)).await?,
+        Command::Freeze(args) => Box::pin(freeze::freeze(args, context)).await?,
+        Command::Unfreeze(args) => Box::pin(freeze::unfreeze(args, context)).await?,
         Command::Run(args) => Box::pin(run::run(args, context)).await?,
         Command::Delete(args) => Box::pin(delete::run(args, context)).await?,
         Command::Events(args) => Box::pin(events::run(args, context)).await?,

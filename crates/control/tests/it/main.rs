@@ -2,6 +2,8 @@
 
 mod anchor;
 mod endpoint;
+#[cfg(test)]
+mod freeze;
 mod rig;
 mod sealer;
 mod secret;

@@ -81,6 +81,14 @@ pub(crate) const RECIPES: &[Recipe] = &[
     changes("template_deprecate", Role::Operator)
         .with(|| json!({"instead": "use web@2"}))
         .orgless(),
+    changes("service_freeze", Role::Developer).with(|| json!({"reason": "we look into it"})),
+    changes("service_unfreeze", Role::Developer).with(|| json!({})),
+    changes("service_reconcile", Role::Developer).with(|| json!({})),
+    changes("cluster_freeze", Role::Operator).with(|| json!({"reason": "an outage"})).orgless(),
+    changes("cluster_unfreeze", Role::Operator).with(|| json!({})).orgless(),
+    changes("platform_get", Role::Operator).orgless(),
+    changes("platform_freeze", Role::Operator).with(|| json!({"reason": "an outage"})).orgless(),
+    changes("platform_unfreeze", Role::Operator).with(|| json!({})).orgless(),
     changes("wake_list", Role::Operator).orgless(),
     changes("wake_requeue", Role::Operator).with(|| json!({})).orgless(),
     reads("cluster_list"),

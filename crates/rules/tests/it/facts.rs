@@ -272,6 +272,7 @@ fn after(fact: &Fact) -> Option<Fact> {
         | Fact::SecretDeleted { .. } => return after_selling(fact),
         Fact::WakeRequeued { .. }
         | Fact::ReconcileRequested { .. }
+        | Fact::ReconcileChecked { .. }
         | Fact::ServiceFrozen { .. }
         | Fact::ServiceUnfrozen { .. }
         | Fact::PlatformFrozen { .. }
@@ -285,7 +286,10 @@ fn after_controls(fact: &Fact) -> Option<Fact> {
     let cluster = Some("local".to_owned());
     Some(match fact {
         Fact::WakeRequeued { .. } => Fact::ReconcileRequested { principal },
-        Fact::ReconcileRequested { .. } => Fact::ServiceFrozen { reason, principal },
+        Fact::ReconcileRequested { .. } => {
+            Fact::ReconcileChecked { outcome: "converged".to_owned() }
+        }
+        Fact::ReconcileChecked { .. } => Fact::ServiceFrozen { reason, principal },
         Fact::ServiceFrozen { .. } => Fact::ServiceUnfrozen { principal },
         Fact::ServiceUnfrozen { .. } => Fact::PlatformFrozen { cluster, reason, principal },
         Fact::PlatformFrozen { .. } => Fact::PlatformUnfrozen { cluster: None, principal },

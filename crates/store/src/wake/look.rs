@@ -6,6 +6,8 @@ use sqlx::postgres::PgRow;
 use trueup_model::event::{Fact, NewEvent, Source};
 use trueup_model::id::{ClusterId, OrgId};
 use trueup_model::order::Unit;
+use trueup_model::service::DesiredState;
+use trueup_model::status::Phase;
 use trueup_model::wake::{Lane, Wake, WakeState};
 use uuid::Uuid;
 
@@ -15,7 +17,7 @@ use crate::door::{Asker, Refusal};
 use crate::mint::mint;
 use crate::pool::{Tx, enter};
 use crate::row::{read, unit, unit_uuid};
-use crate::{App, Error, Worker, event};
+use crate::{App, Error, ServiceRow, Worker, event, service};
 
 /// Which wakes to list.
 #[derive(Debug, Clone, Copy, Default)]
@@ -132,6 +134,71 @@ impl App {
             tx.commit().await.map_err(Error::from)?;
         }
         Ok((found, true))
+    }
+}
+
+impl App {
+    /// Asks for a service to be looked at afresh.
+    ///
+    /// # Errors
+    /// [`Refusal`] says why not.
+    pub async fn reconcile_service(
+        &self,
+        org: OrgId,
+        (project, service): (&str, &str),
+        asker: &Asker<'_>,
+        dry_run: bool,
+        now: Timestamp,
+    ) -> Result<ServiceRow, Refusal> {
+        let mut tx = self.begin(org).await?;
+        let row = service::find(&mut tx, project, service).await?;
+        let row = row.ok_or(Refusal::NotFound("service"))?;
+        let promised = &row.service;
+        // What is verified to be gone has nothing left that could differ.
+        if dry_run || row.status.phase == Phase::Deleted {
+            return Ok(row);
+        }
+        let unit = Unit::Service(promised.id);
+        let asked = NewEvent {
+            id: mint(now),
+            org,
+            source: Source::User,
+            unit,
+            generation: promised.generation,
+            at: now,
+            fact: Fact::ReconcileRequested { principal: asker.principal.name.clone() },
+            trace: asker.trace.clone(),
+            cause: None,
+        };
+        event::record(&mut tx, &[asked]).await?;
+        let lane = match promised.desired {
+            DesiredState::Active | DesiredState::Paused => Lane::UserChange,
+            DesiredState::Deleted => Lane::Delete,
+        };
+        let wake = Request::by(asker, unit, org, promised.cluster, lane);
+        request(&mut tx, &Request { fresh: true, ..wake }, now).await?;
+        tx.commit().await.map_err(Error::from)?;
+        Ok(row)
+    }
+
+    /// Asks for a service to be looked at because a read found it diverged: nobody's change waits for it.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn doubt_service(&self, row: &ServiceRow, now: Timestamp) -> Result<(), Error> {
+        let promised = &row.service;
+        let mut tx = self.begin(promised.org).await?;
+        let doubt = Request {
+            unit: Unit::Service(promised.id),
+            org: promised.org,
+            cluster: promised.cluster,
+            lane: Lane::Repair,
+            trace: None,
+            fresh: true,
+        };
+        request(&mut tx, &doubt, now).await?;
+        tx.commit().await?;
+        Ok(())
     }
 }
 

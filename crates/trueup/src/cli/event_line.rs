@@ -65,6 +65,10 @@ fn words(event: &CloudEvent) -> (Paint, String, String) {
         }
         "WakeRequeued" => (Paint::Busy, "requeued", by(data)),
         "ReconcileRequested" => (Paint::Busy, "reconcile asked for", by(data)),
+        "ReconcileChecked" => {
+            let outcome = text(data, "outcome").unwrap_or("unknown").to_owned();
+            (Paint::Good, "looked at afresh", outcome)
+        }
         "ServiceFrozen" | "PlatformFrozen" => (Paint::Strong, "frozen", frozen(data)),
         "ServiceUnfrozen" | "PlatformUnfrozen" => (Paint::Strong, "unfrozen", frozen(data)),
         "OrgCreated" => (Paint::Strong, "org made", asked(data)),
