@@ -14,6 +14,7 @@ mod secret;
 mod service;
 mod sse;
 mod template;
+mod transition;
 mod variable;
 mod volume;
 mod wake;

@@ -20,6 +20,7 @@ pub mod secret;
 pub mod service;
 pub mod template;
 pub mod token;
+pub mod transition;
 pub mod variable;
 pub mod volume;
 pub mod wake;

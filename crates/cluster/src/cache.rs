@@ -155,6 +155,18 @@ impl Cache {
         touched
     }
 
+    /// The units that have a pod on a node.
+    pub(crate) fn units_on(&self, node: &str) -> BTreeSet<Unit> {
+        let there = |key: &&ResourceKey| {
+            self.objects.get(key).is_some_and(|pod| pod["spec"]["nodeName"] == node)
+        };
+        self.pods
+            .iter()
+            .filter(|(_, pods)| pods.iter().any(|key| there(&key)))
+            .filter_map(|(label, _)| self.pod_owners.get(label).copied())
+            .collect()
+    }
+
     fn unit_of(&self, kind: Kind, object: &Value) -> Option<Unit> {
         if let Some(label) = pod_label(kind, object) {
             return self.pod_owners.get(&label).copied();

@@ -26,6 +26,7 @@ use crate::brake::Brake;
 use crate::doubt::Doubt;
 use crate::fence::Fence;
 use crate::follow::{Follower, News};
+use crate::notice::{Notes, Notices};
 use crate::pass::{Ended, Given, Shared};
 use crate::verbs::Cluster;
 use queue::Queue;
@@ -76,8 +77,18 @@ pub struct Why {
 }
 
 impl Executor {
-    /// Starts one into `tasks`; reports go to `reports`.
+    /// Starts one into `tasks`; reports go to `reports`, and nobody takes notes.
     pub fn start(parts: Parts, reports: mpsc::Sender<Report>, tasks: &mut JoinSet<()>) -> Self {
+        Self::start_noting(parts, reports, &Notices::default(), tasks)
+    }
+
+    /// The same, and what is noticed of pods, disks and nodes goes to `notices`.
+    pub fn start_noting(
+        parts: Parts,
+        reports: mpsc::Sender<Report>,
+        notices: &Notices,
+        tasks: &mut JoinSet<()>,
+    ) -> Self {
         let (commands, orders) = mpsc::channel(256);
         let (freshness_in, freshness) = watch::channel(Freshness::default());
         let (news_in, news) = mpsc::channel(1024);
@@ -92,7 +103,7 @@ impl Executor {
             observer: parts.observer,
             doubt: Doubt::default(),
         });
-        for kind in Kind::WATCHED {
+        for kind in Kind::WATCHED.into_iter().chain(Kind::BESIDE) {
             let follower = Follower {
                 kind,
                 cluster: Arc::clone(&shared.cluster),
@@ -100,6 +111,7 @@ impl Executor {
                 clock: Arc::clone(&shared.clock),
                 freshness: freshness_in.clone(),
                 news: news_in.clone(),
+                notes: Notes::new(notices.clone()),
             };
             tasks.spawn(follower.run());
         }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::StreamExt;
+use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 use trueup_model::Clock;
 use trueup_model::cluster::Freshness;
@@ -12,6 +13,7 @@ use trueup_model::key::Kind;
 use trueup_model::order::Unit;
 
 use crate::cache::Cache;
+use crate::notice::Notes;
 use crate::verbs::{CallError, Cluster, Heard, Scope};
 
 /// What one kind's follower needs.
@@ -22,6 +24,7 @@ pub(crate) struct Follower {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) freshness: watch::Sender<Freshness>,
     pub(crate) news: mpsc::Sender<News>,
+    pub(crate) notes: Notes,
 }
 
 /// What a follower tells the executor.
@@ -66,6 +69,8 @@ impl Follower {
     async fn list(&self) -> Result<String, CallError> {
         let list = self.cluster.list(self.kind, Scope::Ours).await?;
         let version = list.version.clone();
+        let since = self.freshness.borrow().heard.get(&self.kind).copied();
+        self.notes.listed(self.kind, &list, since, self.clock.now());
         self.cache.lock().unwrap_or_else(PoisonError::into_inner).replace(self.kind, list);
         self.heard();
         Ok(version)
@@ -79,21 +84,23 @@ impl Follower {
                 let touched = match heard {
                     Ok(Heard::Present(object)) => {
                         version_of(&object, &mut version);
-                        self.cache().present(self.kind, object)
+                        let node = self.note_present(&object);
+                        self.cache().present(self.kind, object).into_iter().chain(node).collect()
                     }
                     Ok(Heard::Gone(object)) => {
                         version_of(&object, &mut version);
-                        self.cache().gone(self.kind, &object)
+                        let node = self.note_gone(&object);
+                        self.cache().gone(self.kind, &object).into_iter().chain(node).collect()
                     }
                     Ok(Heard::Bookmark(at)) => {
                         version = at;
-                        None
+                        BTreeSet::new()
                     }
                     Err(error) => return Some(error),
                 };
                 self.heard();
-                if let Some(unit) = touched {
-                    self.news.send(News::Touched(BTreeSet::from([unit]))).await.ok()?;
+                if !touched.is_empty() {
+                    self.news.send(News::Touched(touched)).await.ok()?;
                 }
             }
             // The server ended the watch in good order: up to now nothing was missed.
@@ -101,6 +108,24 @@ impl Follower {
             if self.news.is_closed() {
                 return None;
             }
+        }
+    }
+
+    /// Takes note of an object; answers whose pods a node carries that is not as it was.
+    fn note_present(&self, object: &Value) -> BTreeSet<Unit> {
+        let is_news = self.notes.present(self.kind, object, self.clock.now());
+        self.units_on(object, is_news)
+    }
+
+    fn note_gone(&self, object: &Value) -> BTreeSet<Unit> {
+        let is_news = self.notes.gone(self.kind, object, self.clock.now());
+        self.units_on(object, is_news)
+    }
+
+    fn units_on(&self, object: &Value, is_news: bool) -> BTreeSet<Unit> {
+        match object["metadata"]["name"].as_str() {
+            Some(node) if is_news && self.kind == Kind::Node => self.cache().units_on(node),
+            Some(_) | None => BTreeSet::new(),
         }
     }
 
@@ -116,7 +141,7 @@ impl Follower {
     }
 }
 
-fn version_of(object: &serde_json::Value, version: &mut String) {
+fn version_of(object: &Value, version: &mut String) {
     if let Some(at) = object["metadata"]["resourceVersion"].as_str() {
         at.clone_into(version);
     }

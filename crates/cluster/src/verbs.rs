@@ -44,9 +44,10 @@ pub trait Cluster: Debug + Send + Sync {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
     /// Those that carry Trueup's label: `app.kubernetes.io/managed-by=trueup`, or for pods, which
-    /// never carry it, the selector label `trueup.dev/name`.
+    /// never carry it, the selector label `trueup.dev/name`. Of nodes and volumes, which are never
+    /// labelled for us, every one.
     Ours,
-    /// Every one in the cluster: for volumes, which Kubernetes makes and we never label.
+    /// Every one in the cluster.
     All,
 }
 

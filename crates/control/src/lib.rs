@@ -2,12 +2,14 @@
 //! point: what it had begun is begun again.
 //!
 //! `tenure` holds a cluster's lease and runs its loops while it lasts: the `driver` turns wakes into
-//! orders, the executor (room `cluster`) makes them true, `settle` writes down what it reports.
+//! orders, the executor (room `cluster`) makes them true, `settle` writes down what it reports,
+//! `recorder` what it notices of pods, disks and nodes.
 //! `sealer` puts events in order; `sweep` forgets what is kept for a while only.
 
 mod driver;
 mod measured;
 mod metrics;
+mod recorder;
 mod sealer;
 mod settle;
 mod sweep;

@@ -9,15 +9,17 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use trueup_cluster::{Cluster, Executor, Fence, Parts};
+use trueup_cluster::{Cluster, Executor, Fence, Notices, Parts};
+use trueup_model::cluster::Freshness;
 use trueup_model::freeze::Freeze;
 use trueup_model::{Clock, ClusterId};
 use trueup_rules::envelope::Opener;
 use trueup_rules::proof::ProofKey;
-use trueup_store::{Error, Lease, Signals, Worker};
+use trueup_store::{Error, Lease, Observer, Signals, Worker};
 
 use crate::driver::Driver;
 use crate::metrics::Metrics;
+use crate::recorder::Recorder;
 use crate::settle::Settle;
 
 /// How often the switches are looked at when nobody says that one was turned.
@@ -51,6 +53,8 @@ struct Begun {
     lease: Lease,
     fence: Arc<Fence>,
     freeze: Option<Freeze>,
+    /// When each kind was last heard by the holder before.
+    before: Freshness,
 }
 
 impl Tenure {
@@ -83,15 +87,17 @@ impl Tenure {
         tracing::info!(cluster = %self.cluster_id, epoch = lease.epoch, woken, "working on the cluster");
         // Before the first order: what is frozen is not touched, not even once.
         let freeze = self.worker.find_freeze(self.cluster_id).await?;
-        Ok(Some(Begun { lease, fence, freeze }))
+        // Read before this observer is heard itself: a gap begins where the last one ended.
+        let before = self.worker.freshness(self.cluster_id).await.unwrap_or_default();
+        Ok(Some(Begun { lease, fence, freeze, before }))
     }
 
     /// Runs the loops until the lease is lost or the process stops.
     async fn hold(&self, begun: Begun, stop: &CancellationToken) {
-        let Begun { lease, fence, freeze } = begun;
+        let (lease, fence) = (begun.lease, Arc::clone(&begun.fence));
         self.metrics.lease_held.set(1);
         let mut loops = JoinSet::new();
-        let executor = self.start(lease, &fence, freeze, &mut loops);
+        let executor = self.start(&begun, &mut loops);
         let why = tokio::select! {
             () = stop.cancelled() => "told to stop",
             () = self.keep(lease, &fence) => "the lease was lost",
@@ -109,24 +115,29 @@ impl Tenure {
         }
     }
 
-    /// Starts the executor, the driver and the settle loop.
-    fn start(
-        &self,
-        lease: Lease,
-        fence: &Arc<Fence>,
-        freeze: Option<Freeze>,
-        loops: &mut JoinSet<()>,
-    ) -> Arc<Executor> {
+    /// Starts the executor, the driver, the settle loop and the recorder.
+    fn start(&self, begun: &Begun, loops: &mut JoinSet<()>) -> Arc<Executor> {
+        let lease = begun.lease;
         let (reports_in, reports) = mpsc::channel(4096);
         let parts = Parts {
             cluster: Arc::clone(&self.cluster),
             proofs: ProofKey::new(&self.master_key, self.cluster_id),
-            fence: Arc::clone(fence),
+            fence: Arc::clone(&begun.fence),
             clock: Arc::clone(&self.clock),
             observer: format!("executor/{}", self.holder),
         };
-        let executor = Arc::new(Executor::start(parts, reports_in.clone(), loops));
-        executor.brake().set(freeze);
+        let before = begun.before.clone();
+        let observer = Observer { lease, name: parts.observer.clone(), before };
+        let notices = Notices::kept();
+        let executor = Arc::new(Executor::start_noting(parts, reports_in.clone(), &notices, loops));
+        executor.brake().set(begun.freeze.clone());
+        let recorder = Recorder {
+            worker: self.worker.clone(),
+            clock: Arc::clone(&self.clock),
+            observer,
+            notices,
+        };
+        loops.spawn(recorder.run());
         let settle = Settle {
             worker: self.worker.clone(),
             signals: self.signals.clone(),
@@ -184,14 +195,13 @@ impl Tenure {
         }
     }
 
-    /// Records when the cluster was last heard: at once when it is first seen whole, then now and
-    /// then. One row for all of its objects.
+    /// Records when each kind was last heard: at once when the first one is, then now and then. One
+    /// row for all of the cluster's objects.
     async fn note_freshness(&self, executor: &Executor) {
         let mut freshness = executor.freshness();
         while freshness.changed().await.is_ok() {
-            let oldest = freshness.borrow_and_update().oldest();
-            let Some(heard) = oldest else { continue };
-            if let Err(error) = self.worker.heard_cluster(self.cluster_id, heard).await {
+            let heard = freshness.borrow_and_update().clone();
+            if let Err(error) = self.worker.heard_kinds(self.cluster_id, &heard).await {
                 tracing::debug!(%error, "the cluster's freshness could not be recorded");
             }
             self.clock.sleep(Lease::RENEW_EVERY).await;

@@ -39,6 +39,7 @@ mod streams;
 mod template;
 mod token;
 mod trace;
+mod transition;
 mod variable;
 mod view;
 mod volume;

@@ -5,7 +5,8 @@ use axum::{Json, Router};
 
 use crate::{
     Door, action, cluster, document, endpoint, event, freeze, log, operations, org, plan, project,
-    quota, reference, release, secret, service, stream, template, token, variable, volume, wake,
+    quota, reference, release, secret, service, stream, template, token, transition, variable,
+    volume, wake,
 };
 
 /// What is meant for everybody, and for whoever runs Trueup.
@@ -52,6 +53,7 @@ pub(crate) fn services() -> Router<Door> {
         .route(&one("/watch"), get(stream::service_watch))
         .route(&one("/logs"), get(log::service_logs))
         .route(&one("/releases"), get(release::release_list))
+        .route(&one("/transitions"), get(transition::transition_list))
         .route(&one("/pause"), post(action::service_pause))
         .route(&one("/resume"), post(action::service_resume))
         .route(&one("/restart"), post(action::service_restart))

@@ -31,8 +31,8 @@ impl Freshness {
     /// The oldest last contact over all watched kinds, or nothing while one was never heard.
     #[must_use]
     pub fn oldest(&self) -> Option<Timestamp> {
-        let complete = Kind::WATCHED.iter().all(|kind| self.heard.contains_key(kind));
-        if complete { self.heard.values().min().copied() } else { None }
+        let heard = Kind::WATCHED.iter().map(|kind| self.heard.get(kind).copied());
+        heard.collect::<Option<Vec<_>>>()?.into_iter().min()
     }
 }
 

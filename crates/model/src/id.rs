@@ -46,6 +46,9 @@ pub mod noun {
     /// A port of a cluster that leads to a service.
     #[derive(Debug)]
     pub enum Endpoint {}
+    /// Something that happened to a pod, a disk or a node.
+    #[derive(Debug)]
+    pub enum Transition {}
 
     impl Noun for Org {
         const PREFIX: &'static str = "org";
@@ -71,6 +74,9 @@ pub mod noun {
     impl Noun for Endpoint {
         const PREFIX: &'static str = "ept";
     }
+    impl Noun for Transition {
+        const PREFIX: &'static str = "trn";
+    }
 }
 
 /// The id of an org.
@@ -89,6 +95,8 @@ pub type EventId = Id<noun::Event>;
 pub type TokenId = Id<noun::Token>;
 /// The id of an endpoint.
 pub type EndpointId = Id<noun::Endpoint>;
+/// The id of a transition.
+pub type TransitionId = Id<noun::Transition>;
 
 /// A typed id.
 pub struct Id<N>(Uuid, PhantomData<fn() -> N>);

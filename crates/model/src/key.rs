@@ -38,11 +38,13 @@ pub enum Kind {
     Pod,
     /// The disk behind a claim. Observed, never written.
     PersistentVolume,
+    /// A machine that pods run on. Observed, never written.
+    Node,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Namespace,
         Self::ResourceQuota,
         Self::LimitRange,
@@ -58,9 +60,10 @@ impl Kind {
         Self::Service,
         Self::Pod,
         Self::PersistentVolume,
+        Self::Node,
     ];
 
-    /// The kinds an executor keeps a watch on. Volumes are read when a deletion must be proved.
+    /// The kinds an executor must have seen before it plans.
     pub const WATCHED: [Self; 14] = [
         Self::Namespace,
         Self::ResourceQuota,
@@ -77,6 +80,9 @@ impl Kind {
         Self::Service,
         Self::Pod,
     ];
+
+    /// The kinds that are followed beside those: what pods stand on. No plan waits for them.
+    pub const BESIDE: [Self; 2] = [Self::PersistentVolume, Self::Node];
 
     /// The kind as Kubernetes spells it.
     #[must_use]
@@ -97,6 +103,7 @@ impl Kind {
             Self::Service => "Service",
             Self::Pod => "Pod",
             Self::PersistentVolume => "PersistentVolume",
+            Self::Node => "Node",
         }
     }
 
@@ -106,10 +113,19 @@ impl Kind {
         matches!(self, Self::Deployment | Self::StatefulSet | Self::CronJob | Self::Job)
     }
 
+    /// Whether what happens to objects of this kind is written down as transitions.
+    #[must_use]
+    pub const fn is_recorded(self) -> bool {
+        matches!(
+            self,
+            Self::Pod | Self::PersistentVolumeClaim | Self::PersistentVolume | Self::Node
+        )
+    }
+
     /// Whether objects of this kind live in a namespace.
     #[must_use]
     pub const fn is_namespaced(self) -> bool {
-        !matches!(self, Self::Namespace | Self::PersistentVolume)
+        !matches!(self, Self::Namespace | Self::PersistentVolume | Self::Node)
     }
 }
 

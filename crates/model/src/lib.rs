@@ -29,6 +29,7 @@ pub mod spec;
 pub mod status;
 pub mod template;
 pub mod token;
+pub mod transition;
 pub mod variable;
 pub mod volume;
 pub mod wake;

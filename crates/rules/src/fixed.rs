@@ -46,7 +46,8 @@ const fn fields(kind: Kind) -> &'static [(&'static str, &'static str)] {
         | Kind::CronJob
         | Kind::Service
         | Kind::Pod
-        | Kind::PersistentVolume => &[],
+        | Kind::PersistentVolume
+        | Kind::Node => &[],
     }
 }
 

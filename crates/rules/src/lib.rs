@@ -2,7 +2,8 @@
 //!
 //! `admit` decides whether an ask becomes a promise, `render` what the promise looks like in
 //! Kubernetes, `plan` what is left to do, `observe` what the evidence says, `status` what people
-//! see, `facts` what the event log is told, `access` who may do what. `chain` makes that log hard to
+//! see, `facts` what the event log is told, `transition` what happened to
+//! pods, disks and nodes, `access` who may do what. `chain` makes that log hard to
 //! rewrite.
 #![deny(clippy::wildcard_enum_match_arm, clippy::float_arithmetic)]
 
@@ -25,12 +26,14 @@ mod path;
 pub mod plan;
 pub mod preview;
 pub mod proof;
+pub mod quantity;
 pub mod render;
 pub mod schedule;
 pub mod secret;
 pub mod spec;
 pub mod status;
 pub mod template;
+pub mod transition;
 pub mod turn;
 pub mod variable;
 

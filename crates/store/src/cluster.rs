@@ -1,14 +1,18 @@
 //! Clusters: what is known of their being there.
 
 use jiff::Timestamp;
+use serde_json::Value;
 use sqlx::postgres::PgRow;
+use sqlx::types::Json;
 use sqlx::{AssertSqlSafe, Row};
+use trueup_model::cluster::Freshness;
 use trueup_model::freeze::{Freeze, FreezeScope};
 use trueup_model::id::{ClusterId, OrgId};
 use trueup_model::name::Name;
 
 use crate::clock::sql;
 use crate::freeze::freeze;
+use crate::row::{json, read_json};
 use crate::{App, Error, Worker};
 
 /// A cluster and when it was last heard of.
@@ -108,6 +112,36 @@ impl Worker {
             .bind(note)
             .execute(self.pool())
             .await?;
+        Ok(())
+    }
+
+    /// When each kind of a cluster was last heard of, by whoever watched it.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn freshness(&self, cluster: ClusterId) -> Result<Freshness, Error> {
+        let (watches,): (Json<Value>,) =
+            sqlx::query_as("select watches from clusters where id = $1")
+                .bind(cluster.uuid())
+                .fetch_one(self.pool())
+                .await?;
+        Ok(Freshness { heard: read_json("watches", watches)? })
+    }
+
+    /// Records when each kind was last heard of. The cluster as a whole is as fresh as the quietest
+    /// of the kinds that plans are made from. One row per cluster, never one per object.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn heard_kinds(&self, cluster: ClusterId, heard: &Freshness) -> Result<(), Error> {
+        sqlx::query(
+            "update clusters set watches = watches || $2, heard_at = greatest(heard_at, $3) where id = $1",
+        )
+        .bind(cluster.uuid())
+        .bind(json(&heard.heard))
+        .bind(heard.oldest().map(sql))
+        .execute(self.pool())
+        .await?;
         Ok(())
     }
 

@@ -33,6 +33,7 @@ mod signal;
 mod status;
 mod template;
 mod token;
+mod transition;
 mod variable;
 mod volume;
 mod wake;
@@ -53,4 +54,5 @@ pub use service::{Pods, ServiceDetail, ServiceFilter, ServicePosition, ServiceRo
 pub use setup::{Setup, token_hash};
 pub use signal::Signals;
 pub use token::{Minted, TokenRow};
+pub use transition::Observer;
 pub use wake::{LaneLoad, WakeFilter};

@@ -138,11 +138,14 @@ impl Default for FakeCluster {
 }
 
 impl FakeCluster {
-    /// An empty cluster, reachable, with its controllers at work.
+    /// A cluster with one node and nothing else, reachable, with its controllers at work.
     #[must_use]
     pub fn new() -> Self {
+        let (key, node) = pods::node();
+        let mut state = State::default();
+        state.edit(&key, |object| *object = node);
         let inner = Inner {
-            state: State::default(),
+            state,
             reachable: true,
             controllers: Controllers::Automatic,
             watch_limit: WATCH_LIMIT,

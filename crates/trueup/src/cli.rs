@@ -35,6 +35,7 @@ mod explain;
 mod follow;
 mod freeze;
 mod get;
+mod history;
 mod local;
 mod logs;
 mod man;
@@ -100,6 +101,7 @@ enum Command {
     Apply(apply::Args),
     Get(get::Args),
     Describe(describe::Args),
+    History(history::Args),
     Watch(watch::Args),
     Logs(logs::Args),
     Pause(act::PauseArgs),
@@ -165,6 +167,7 @@ async fn run(command: Command, context: &Context) -> anyhow::Result<ExitCode> {
         Command::Apply(args) => Box::pin(apply::run(args, context)).await?,
         Command::Get(args) => Box::pin(get::run(args, context)).await?,
         Command::Describe(args) => Box::pin(describe::run(args, context)).await?,
+        Command::History(args) => Box::pin(history::run(args, context)).await?,
         Command::Watch(args) => Box::pin(watch::run(args, context)).await?,
         Command::Logs(args) => Box::pin(logs::run(args, context)).await?,
         Command::Reconcile(args) => Box::pin(freeze::reconcile(args, context)).await?,

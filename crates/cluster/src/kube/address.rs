@@ -45,7 +45,8 @@ impl Address {
     /// Only the objects in this scope.
     pub(super) fn select(self, kind: Kind, scope: Scope) -> Self {
         match (scope, kind) {
-            (Scope::All, _) => self,
+            // Nobody labels these for us, so all of them are ours to see.
+            (Scope::All, _) | (Scope::Ours, Kind::PersistentVolume | Kind::Node) => self,
             (Scope::Ours, Kind::Pod) => self.with("labelSelector", "trueup.dev/name"),
             (Scope::Ours, _) => self.with("labelSelector", "app.kubernetes.io/managed-by=trueup"),
         }
@@ -89,7 +90,8 @@ pub const fn api_version(kind: Kind) -> &'static str {
         | Kind::PersistentVolumeClaim
         | Kind::Service
         | Kind::Pod
-        | Kind::PersistentVolume => "v1",
+        | Kind::PersistentVolume
+        | Kind::Node => "v1",
     }
 }
 
@@ -111,6 +113,7 @@ pub(super) const fn plural(kind: Kind) -> &'static str {
         Kind::Service => "services",
         Kind::Pod => "pods",
         Kind::PersistentVolume => "persistentvolumes",
+        Kind::Node => "nodes",
     }
 }
 

@@ -2,8 +2,8 @@
 
 mod anchor;
 mod endpoint;
-#[cfg(test)]
 mod freeze;
+mod recorder;
 mod rig;
 mod sealer;
 mod secret;

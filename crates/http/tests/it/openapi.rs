@@ -76,6 +76,7 @@ fn each_operation_has_a_method_of_the_same_name_in_the_client() {
         quota_get,
         quota_put,
         release_list,
+        transition_list,
         secret_delete,
         secret_list,
         secret_put,

@@ -68,6 +68,7 @@ pub(crate) const RECIPES: &[Recipe] = &[
     changes("service_rollback", Role::Developer).with(|| json!({"to": 1})),
     reads("service_logs"),
     reads("release_list"),
+    reads("transition_list"),
     reads("plan_list"),
     changes("plan_put", Role::Operator).with(plan).orgless(),
     reads("quota_get"),

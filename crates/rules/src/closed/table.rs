@@ -34,9 +34,11 @@ pub(super) const fn of(kind: Kind) -> Fields {
         // A finished run that is cleared away would be run again.
         Kind::Job => &[("spec", Rule::Fields(&[("ttlSecondsAfterFinished", Rule::Unsaid)]))],
         Kind::Service => &[("spec", Rule::Fields(SERVICE))],
-        Kind::ServiceAccount | Kind::PersistentVolumeClaim | Kind::Pod | Kind::PersistentVolume => {
-            &[]
-        }
+        Kind::ServiceAccount
+        | Kind::PersistentVolumeClaim
+        | Kind::Pod
+        | Kind::PersistentVolume
+        | Kind::Node => &[],
     }
 }
 

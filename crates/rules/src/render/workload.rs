@@ -23,9 +23,6 @@ use crate::proof::ProofKey;
 /// The user and group that containers run as: never root, and able to write their own volume.
 const USER: i64 = 1000;
 
-/// How a cluster with NVIDIA's device plugin spells a GPU.
-const GPU: &str = "nvidia.com/gpu";
-
 const fn kind(body: &ServiceBody) -> Kind {
     match body.spec.workload {
         Workload::Deployment => Kind::Deployment,
@@ -189,7 +186,7 @@ fn container(body: &ServiceBody) -> Container {
         ("memory".to_owned(), quantity::memory(spec.resources.memory_mib)),
     ]);
     if spec.resources.gpus > 0 {
-        amounts.insert(GPU.to_owned(), quantity::count(spec.resources.gpus));
+        amounts.insert(names::GPU_RESOURCE.to_owned(), quantity::count(spec.resources.gpus));
     }
     Container {
         name: "main".to_owned(),

@@ -31,4 +31,6 @@ mod scenarios;
 mod script;
 mod server;
 mod tell;
+#[cfg(test)]
+mod transitions;
 mod world;

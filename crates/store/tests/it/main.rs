@@ -53,6 +53,8 @@ mod tenant;
 #[cfg(test)]
 mod token;
 #[cfg(test)]
+mod transition;
+#[cfg(test)]
 mod wake;
 #[cfg(test)]
 mod wall;

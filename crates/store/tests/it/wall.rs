@@ -92,7 +92,7 @@ async fn each_policy_for_tenants_asks_for_the_org() {
              order by 1",
         )
         .await;
-    assert_eq!(shared, ["clusters", "orgs", "plans", "platform", "templates"]);
+    assert_eq!(shared, ["clusters", "orgs", "plans", "platform", "templates", "watch_gaps"]);
 }
 
 #[tokio::test]
@@ -102,7 +102,8 @@ async fn history_can_be_added_to_and_not_rewritten() {
         .all(
             "select r.rolname || ' ' || t.name || ' ' || p.kind
              from (values ('trueup_app'), ('trueup_worker')) r (rolname),
-                  (values ('events'), ('event_seals'), ('releases'), ('receipts')) t (name),
+                  (values ('events'), ('event_seals'), ('releases'), ('receipts'), ('transitions'),
+                  ('watch_gaps')) t (name),
                   (values ('update'), ('delete'), ('truncate')) p (kind)
              where has_table_privilege(r.rolname, t.name, p.kind)",
         )
@@ -148,6 +149,8 @@ async fn only_these_functions_look_over_the_walls_and_only_for_the_app() {
             format!("find_org {path} t f"),
             // A trigger: nobody calls it.
             format!("give_quota {path} f f"),
+            // Makes partitions for the loops, which own nothing.
+            format!("make_transition_partitions {path} f t"),
             format!("take_port {path} t f"),
         ]
     );

@@ -9,6 +9,9 @@ use super::{Check, Place};
 
 pub(super) const CHECKS: &[(&str, Check)] = &[
     ("a_deployment_becomes_ready", |at| Box::pin(a_deployment_becomes_ready(at))),
+    ("a_pod_says_where_it_runs_and_since_when", |at| {
+        Box::pin(a_pod_says_where_it_runs_and_since_when(at))
+    }),
     ("scaling_to_zero_removes_the_pods", |at| Box::pin(scaling_to_zero_removes_the_pods(at))),
     ("a_changed_template_replaces_the_pods", |at| {
         Box::pin(a_changed_template_replaces_the_pods(at))
@@ -32,6 +35,34 @@ pub(super) const CHECKS: &[(&str, Check)] = &[
     ("the_pods_of_a_job_cannot_be_changed", |at| Box::pin(the_pods_of_a_job_cannot_be_changed(at))),
     ("a_cron_takes_another_schedule", |at| Box::pin(a_cron_takes_another_schedule(at))),
 ];
+
+/// What transitions are made of: the node, the times, and the node's own word on itself.
+async fn a_pod_says_where_it_runs_and_since_when(at: &Place) {
+    let (key, object) = deployment(at, "web", 1);
+    at.apply(&key, &object).await;
+    until_ready(at, &key, 1).await;
+    let pod = at.until_pods(1).await.remove(0);
+    let is_time = |value: &Value| value.as_str().is_some_and(|text| text.ends_with('Z'));
+    let status = &pod["status"];
+    assert!(is_time(&pod["metadata"]["creationTimestamp"]) && is_time(&status["startTime"]));
+    let running = &status["containerStatuses"][0]["state"]["running"];
+    assert!(is_time(&running["startedAt"]), "{pod:#}");
+    for name in ["PodScheduled", "Ready"] {
+        let conditions = status["conditions"].as_array().into_iter().flatten();
+        let mut named = conditions.filter(|condition| condition["type"] == name);
+        let condition = named.next().expect("should have the condition");
+        assert_eq!(condition["status"], "True");
+        assert!(is_time(&condition["lastTransitionTime"]), "{pod:#}");
+    }
+    // Nobody labels nodes for us: all of them are seen.
+    let nodes = at.cluster.list(Kind::Node, Scope::Ours).await.expect("should list").objects;
+    let node = nodes.iter().find(|node| node["metadata"]["name"] == pod["spec"]["nodeName"]);
+    let node = node.expect("should list the pod's node");
+    assert_eq!(node["metadata"]["labels"]["trueup.dev/node-class"], "simulated");
+    assert!(node["status"]["capacity"]["cpu"].is_string());
+    let conditions = node["status"]["conditions"].as_array().into_iter().flatten();
+    assert!(conditions.into_iter().any(|one| one["type"] == "Ready" && one["status"] == "True"));
+}
 
 /// A Job with one pod that ends.
 fn job(at: &Place, name: &str, held: bool) -> (ResourceKey, Value) {

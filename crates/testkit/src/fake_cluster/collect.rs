@@ -43,7 +43,7 @@ fn is_there(state: &State, child: &ResourceKey, owner: &Value) -> bool {
 pub(super) fn namespace(state: &mut State, change: &Change) {
     let name = match change.key.kind {
         Kind::Namespace => &change.key.name,
-        Kind::PersistentVolume => return,
+        Kind::PersistentVolume | Kind::Node => return,
         _ => &change.key.namespace,
     };
     let key = ResourceKey::new(Kind::Namespace, "", name);

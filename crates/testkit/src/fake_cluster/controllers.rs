@@ -51,6 +51,7 @@ fn look(state: &mut State, change: &Change) {
         | Kind::Secret
         | Kind::CronJob
         | Kind::Service
-        | Kind::PersistentVolume => {}
+        | Kind::PersistentVolume
+        | Kind::Node => {}
     }
 }

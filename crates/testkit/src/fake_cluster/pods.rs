@@ -4,6 +4,9 @@ use serde_json::{Value, json};
 use trueup_cluster::kube::api_version;
 use trueup_model::key::{Kind, ResourceKey};
 
+/// Where every pod runs.
+const NODE: &str = "simulated-1";
+
 /// A pod of a workload, running and ready from the start.
 pub(super) fn running(
     owner: &ResourceKey,
@@ -51,6 +54,44 @@ pub(super) fn running(
         "spec": template["spec"],
         "status": { "phase": "Running", "conditions": conditions, "containerStatuses": statuses },
     })
+}
+
+/// Gives a new pod its node and its times, as a scheduler and a kubelet in no time would.
+pub(super) fn stamp(pod: &mut Value) {
+    let now = pod["metadata"]["creationTimestamp"].clone();
+    if pod["status"]["phase"].is_null() {
+        return;
+    }
+    if pod["spec"]["nodeName"].is_null() {
+        pod["spec"]["nodeName"] = NODE.into();
+    }
+    pod["status"]["startTime"] = now.clone();
+    for condition in pod["status"]["conditions"].as_array_mut().into_iter().flatten() {
+        condition["lastTransitionTime"] = now.clone();
+    }
+    for container in pod["status"]["containerStatuses"].as_array_mut().into_iter().flatten() {
+        if container["state"]["running"].is_object() {
+            container["state"]["running"]["startedAt"] = now.clone();
+        }
+        if container["state"]["terminated"].is_object() {
+            container["state"]["terminated"]["startedAt"] = now.clone();
+            container["state"]["terminated"]["finishedAt"] = now.clone();
+        }
+    }
+}
+
+/// The only node there is, and its one condition that matters.
+pub(super) fn node() -> (ResourceKey, Value) {
+    let capacity = json!({ "cpu": "32", "memory": "128Gi", "pods": "110", "nvidia.com/gpu": "8" });
+    let ready = json!({ "type": "Ready", "status": "True", "reason": "KubeletReady",
+        "lastTransitionTime": "2030-01-01T00:00:00Z" });
+    let node = json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": { "name": NODE, "labels": { "trueup.dev/node-class": "simulated" } },
+        "status": { "capacity": capacity, "allocatable": capacity, "conditions": [ready] },
+    });
+    (ResourceKey::new(Kind::Node, "", NODE), node)
 }
 
 /// A pod of a run that has ended with this code.

@@ -46,10 +46,26 @@ fn normal(key: &ResourceKey, object: &Value) -> (String, Value) {
         forget(Some(owner), PER_RUN);
     }
     forget(object.pointer_mut("/status"), &["observedGeneration"]);
+    if let Some(status) = object.get_mut("status") {
+        forget_times(status);
+    }
     if is_ending {
         name.push_str(" (being deleted)");
     }
     (name, object)
+}
+
+const TIMES: &[&str] = &["startTime", "lastTransitionTime", "startedAt", "finishedAt"];
+
+fn forget_times(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|name, _| !TIMES.contains(&name.as_str()));
+            fields.values_mut().for_each(forget_times);
+        }
+        Value::Array(items) => items.iter_mut().for_each(forget_times),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
 }
 
 fn forget(object: Option<&mut Value>, fields: &[&str]) {

@@ -10,7 +10,7 @@ use trueup_cluster::{Heard, List, Scope};
 use trueup_model::key::{Kind, ResourceKey};
 
 use super::managers::Managers;
-use super::{apply, jobs};
+use super::{apply, jobs, pods};
 
 /// Times in a fake cluster count from here, one second for each version.
 const EPOCH: i64 = 1_893_456_000;
@@ -290,6 +290,7 @@ impl State {
                 object["status"]["phase"] = "Pending".into();
             }
             Kind::Job => jobs::select(object),
+            Kind::Pod => pods::stamp(object),
             _ => {}
         }
     }
@@ -350,6 +351,8 @@ fn is_ours(kind: Kind, object: &Value) -> bool {
     let labels = &object["metadata"]["labels"];
     match kind {
         Kind::Pod => labels.get("trueup.dev/name").is_some(),
+        // Nobody labels these for us.
+        Kind::PersistentVolume | Kind::Node => true,
         _ => labels["app.kubernetes.io/managed-by"] == "trueup",
     }
 }

@@ -223,7 +223,8 @@ const fn known_fields(kind: Kind) -> (&'static [&'static str], &'static [&'stati
         | Kind::PersistentVolumeClaim
         | Kind::Service
         | Kind::Pod
-        | Kind::PersistentVolume => (WITH_SPEC, &[]),
+        | Kind::PersistentVolume
+        | Kind::Node => (WITH_SPEC, &[]),
         Kind::ServiceAccount | Kind::Secret => (&[], &[]),
     }
 }

@@ -1,0 +1,87 @@
+//! What really ran is written down while the loops run, across a restart and a break.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use trueup_model::key::Kind;
+
+use crate::rig::{Rig, deleted};
+
+impl Rig {
+    async fn history(&self, service: &str) -> Vec<String> {
+        let app = &self.db.app;
+        let rows = app.list_transitions(self.db.org, ("shop", service), None, 1000).await;
+        let rows = rows.expect("the database should answer").expect("the service should be there");
+        rows.into_iter()
+            .map(|row| {
+                let what = serde_json::to_value(&row.what).expect("should be JSON");
+                let what = what["is"].as_str().unwrap_or_default().to_owned();
+                format!("{} {what}", row.kind)
+            })
+            .collect()
+    }
+
+    async fn until_history(&self, service: &str, wanted: &str, times: usize) -> Vec<String> {
+        let count = |history: &[String]| history.iter().filter(|line| *line == wanted).count();
+        let reached = tokio::time::timeout(Duration::from_secs(120), async {
+            loop {
+                let history = self.history(service).await;
+                if count(&history) >= times {
+                    return history;
+                }
+                self.clock.sleep(Duration::from_millis(20)).await;
+            }
+        });
+        match reached.await {
+            Ok(history) => history,
+            Err(_) => unreachable!("no {times} × {wanted}: {:#?}", self.history(service).await),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_pods_whole_life_is_recorded_and_a_restart_doubles_nothing() {
+    let mut rig = Rig::new().await;
+    let stop = rig.start("one");
+    rig.declare_project().await;
+    rig.declare("web", "web:1").await;
+    rig.until_running("web").await;
+    let history = rig.until_history("web", "Pod ready", 1).await;
+    let seen = |history: &[String]| -> Vec<String> {
+        history.iter().filter(|line| !line.ends_with("unobserved")).cloned().collect()
+    };
+    let steps = seen(&history);
+    assert_eq!(
+        steps,
+        [
+            "Pod appeared",
+            "Pod sized",
+            "Pod scheduled",
+            "Pod started",
+            "Pod container_started",
+            "Pod phase",
+            "Pod ready"
+        ]
+    );
+
+    // Another process takes over: it says when nobody watched, and what it finds is no news.
+    stop.cancel();
+    rig.ended().await;
+    rig.start("two");
+    let gaps = history.iter().filter(|line| *line == "Pod unobserved").count();
+    let history = rig.until_history("web", "Pod unobserved", gaps + 1).await;
+    assert_eq!(seen(&history), steps);
+
+    // What goes while nobody watches is missed later, and what goes in sight is seen.
+    rig.crash().await;
+    let pod = rig.fake.objects(Kind::Pod).remove(0);
+    let name = |object: &Value| object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
+    rig.fake.remove(&trueup_model::key::ResourceKey::new(Kind::Pod, &namespace, &name(&pod)));
+    rig.start("three");
+    rig.until_history("web", "Pod gone", 1).await;
+    rig.until_history("web", "Pod ready", 2).await;
+    let id = rig.delete("web").await;
+    rig.until(&id, deleted).await;
+    rig.until_history(&id, "Pod gone", 2).await;
+}

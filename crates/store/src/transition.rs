@@ -1,0 +1,227 @@
+//! Raw transitions: writing down what was noticed, and reading it back.
+//!
+//! What is known of each incarnation is kept beside the log. What was noticed is compared with it
+//! under the lease's fence, in the transaction that writes: the same sight from a second observer,
+//! after a restart or a lost answer gives no row.
+
+mod series;
+
+use jiff::Timestamp;
+use sqlx::Row;
+use sqlx::postgres::PgRow;
+use sqlx::types::Json;
+use trueup_model::cluster::Freshness;
+use trueup_model::id::{OrgId, ServiceId, TransitionId};
+use trueup_model::transition::{Noticed, Transition};
+
+use crate::clock::sql;
+use crate::lease::{Lease, fence};
+use crate::mint::mint;
+use crate::pool::Tx;
+use crate::row::{read, read_json};
+use crate::service::find;
+use crate::{App, Error, Worker};
+use series::{Batch, Gap, New};
+
+/// Who watches, and since when somebody did before.
+#[derive(Debug, Clone)]
+pub struct Observer {
+    /// Under which lease.
+    pub lease: Lease,
+    /// What it is called.
+    pub name: String,
+    /// When each kind was last heard before this observer began.
+    pub before: Freshness,
+}
+
+impl Worker {
+    /// Writes down what was noticed, in its order; answers how many transitions that were.
+    ///
+    /// # Errors
+    /// The database cannot be reached, or the lease is over.
+    pub async fn note_transitions(
+        &self,
+        observer: &Observer,
+        noticed: &[Noticed],
+        now: Timestamp,
+    ) -> Result<usize, Error> {
+        self.make_partitions(noticed, now).await?;
+        let mut tx = self.begin().await?;
+        fence(&mut tx, observer.lease).await?;
+        let heads = series::heads(&mut tx, observer.lease.cluster, noticed).await?;
+        let owners = series::owners(&mut tx, observer.lease.cluster, noticed).await?;
+        let mut batch = Batch::new(heads, owners);
+        for one in noticed {
+            batch.note(one, &observer.before);
+        }
+        let (news, gaps) = (batch.news, batch.gaps);
+        append(&mut tx, observer, &news, now).await?;
+        append_gaps(&mut tx, observer, &gaps, now).await?;
+        series::store(&mut tx, observer.lease.cluster, &batch.heads, &batch.changed).await?;
+        tx.commit().await?;
+        Ok(news.len())
+    }
+
+    /// Makes sure that there is a partition for everything noticed, and for the months to come.
+    async fn make_partitions(&self, noticed: &[Noticed], now: Timestamp) -> Result<(), Error> {
+        let seen = noticed.iter().map(|noticed| match noticed {
+            Noticed::Present { seen_at, .. }
+            | Noticed::Gone { seen_at, .. }
+            | Noticed::Listed { seen_at, .. } => *seen_at,
+        });
+        sqlx::query("select make_transition_partitions($1, $2)")
+            .bind(sql(seen.min().unwrap_or(now).min(now)))
+            .bind(sql(now))
+            .execute(self.pool())
+            .await?;
+        Ok(())
+    }
+}
+
+/// Appends all of it with one statement. What the log holds already, by incarnation, kind of
+/// transition and version, is not added again, even if what is known of it was lost.
+async fn append(
+    tx: &mut Tx,
+    observer: &Observer,
+    news: &[New],
+    now: Timestamp,
+) -> Result<(), Error> {
+    if news.is_empty() {
+        return Ok(());
+    }
+    let ids = ids(news.len(), now);
+    let detail: Vec<(String, Option<String>, Json<serde_json::Value>)> =
+        news.iter().map(|new| series::columns(&new.what)).collect();
+    sqlx::query(
+        "insert into transitions (id, org_id, service_id, cluster_id, kind, uid, namespace, name, what, container,
+                                  detail, at, seen_at, after, resource_version, observer, epoch)
+         select n.id, n.org_id, n.service_id, $1, n.kind, n.uid, n.namespace, n.name, n.what, n.container,
+                nullif(n.detail, '{}'), n.at, n.seen_at, n.after, n.version, $2, $3
+         from unnest($4::uuid[], $5::uuid[], $6::uuid[], $7::text[], $8::text[], $9::text[], $10::text[], $11::text[],
+                     $12::text[], $13::jsonb[], $14::timestamptz[], $15::timestamptz[], $16::timestamptz[], $17::text[])
+              as n (id, org_id, service_id, kind, uid, namespace, name, what, container, detail, at, seen_at, after, version)
+         where not exists (select from transitions t
+                           where t.cluster_id = $1 and t.uid = n.uid and t.what = n.what
+                             and t.container is not distinct from n.container
+                             and t.at is not distinct from n.at and t.resource_version = n.version)",
+    )
+    .bind(observer.lease.cluster.uuid())
+    .bind(&observer.name)
+    .bind(observer.lease.epoch)
+    .bind(ids.iter().map(|id| id.uuid()).collect::<Vec<_>>())
+    .bind(news.iter().map(|new| new.owner.org.uuid()).collect::<Vec<_>>())
+    .bind(news.iter().map(|new| new.owner.service.map(ServiceId::uuid)).collect::<Vec<_>>())
+    .bind(news.iter().map(|new| new.kind.as_str()).collect::<Vec<_>>())
+    .bind(news.iter().map(|new| new.uid.as_str()).collect::<Vec<_>>())
+    .bind(news.iter().map(|new| new.namespace.as_str()).collect::<Vec<_>>())
+    .bind(news.iter().map(|new| new.name.as_str()).collect::<Vec<_>>())
+    .bind(detail.iter().map(|(what, ..)| what.as_str()).collect::<Vec<_>>())
+    .bind(detail.iter().map(|(_, container, _)| container.as_deref()).collect::<Vec<_>>())
+    .bind(detail.iter().map(|(.., detail)| detail.clone()).collect::<Vec<_>>())
+    .bind(news.iter().map(|new| new.at.map(sql)).collect::<Vec<_>>())
+    .bind(news.iter().map(|new| sql(new.seen_at)).collect::<Vec<_>>())
+    .bind(news.iter().map(|new| new.after.map(sql)).collect::<Vec<_>>())
+    .bind(news.iter().map(|new| new.version.as_str()).collect::<Vec<_>>())
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+async fn append_gaps(
+    tx: &mut Tx,
+    observer: &Observer,
+    gaps: &[Gap],
+    now: Timestamp,
+) -> Result<(), Error> {
+    if gaps.is_empty() {
+        return Ok(());
+    }
+    sqlx::query(
+        "insert into watch_gaps (id, cluster_id, kind, from_at, until_at, observer, epoch)
+         select n.id, $1, n.kind, n.from_at, n.until_at, $2, $3
+         from unnest($4::uuid[], $5::text[], $6::timestamptz[], $7::timestamptz[]) as n (id, kind, from_at, until_at)
+         where not exists (select from watch_gaps g where g.cluster_id = $1 and g.kind = n.kind
+                             and g.until_at = n.until_at and g.epoch = $3)",
+    )
+    .bind(observer.lease.cluster.uuid())
+    .bind(&observer.name)
+    .bind(observer.lease.epoch)
+    .bind(ids(gaps.len(), now).iter().map(|id| id.uuid()).collect::<Vec<_>>())
+    .bind(gaps.iter().map(|gap| gap.kind.as_str()).collect::<Vec<_>>())
+    .bind(gaps.iter().map(|gap| gap.from.map(sql)).collect::<Vec<_>>())
+    .bind(gaps.iter().map(|gap| sql(gap.until)).collect::<Vec<_>>())
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// Ids that grow in the order of what they name.
+fn ids(count: usize, now: Timestamp) -> Vec<TransitionId> {
+    let mut ids: Vec<TransitionId> = (0..count).map(|_| mint(now)).collect();
+    ids.sort_unstable_by_key(|id| id.uuid());
+    ids
+}
+
+impl App {
+    /// What happened to a service's pods and disks, oldest first and after this transition, with the
+    /// times when nobody watched; none where there is no such service.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn list_transitions(
+        &self,
+        org: OrgId,
+        (project, service): (&str, &str),
+        after: Option<TransitionId>,
+        limit: i64,
+    ) -> Result<Option<Vec<Transition>>, Error> {
+        let mut tx = self.begin(org).await?;
+        let Some(row) = find(&mut tx, project, service).await? else { return Ok(None) };
+        let rows = sqlx::query(
+            "select * from (
+               (select id, service_id, kind, uid, name, what, container, detail, at, seen_at, after,
+                       resource_version, observer, epoch
+                from transitions where service_id = $1 and id > $2 order by id limit $3)
+               union all
+               (select g.id, null, g.kind, '', '', 'unobserved', null, null, null, g.until_at, g.from_at,
+                       '', g.observer, g.epoch
+                from watch_gaps g join services s on s.id = $1 and s.cluster_id = g.cluster_id
+                where g.id > $2 and g.kind in ('Pod', 'PersistentVolumeClaim', 'PersistentVolume')
+                  and g.until_at >= s.created_at
+                  and (s.deleted_at is null or g.until_at <= s.deleted_at)
+                order by g.id limit $3)) both_of_them
+             order by id limit $3",
+        )
+        .bind(row.service.id.uuid())
+        .bind(after.map_or(uuid::Uuid::nil(), TransitionId::uuid))
+        .bind(limit)
+        .fetch_all(&mut *tx)
+        .await?;
+        rows.iter().map(transition).collect::<Result<_, _>>().map(Some)
+    }
+}
+
+fn transition(row: &PgRow) -> Result<Transition, Error> {
+    let time = |column: &str| {
+        let time: Option<jiff_sqlx::Timestamp> = row.try_get(column)?;
+        Ok::<_, Error>(time.map(jiff_sqlx::Timestamp::to_jiff))
+    };
+    let what: String = row.try_get("what")?;
+    let container: Option<String> = row.try_get("container")?;
+    let detail: Option<Json<serde_json::Value>> = row.try_get("detail")?;
+    let service: Option<uuid::Uuid> = row.try_get("service_id")?;
+    Ok(Transition {
+        id: TransitionId::from_uuid(row.try_get("id")?),
+        service: service.map(ServiceId::from_uuid),
+        kind: read("kind", row.try_get("kind")?)?,
+        uid: row.try_get("uid")?,
+        name: row.try_get("name")?,
+        what: read_json("transition", series::whole(&what, container, detail))?,
+        at: time("at")?,
+        seen_at: row.try_get::<jiff_sqlx::Timestamp, _>("seen_at")?.to_jiff(),
+        after: time("after")?,
+        resource_version: row.try_get("resource_version")?,
+        observer: row.try_get("observer")?,
+        epoch: row.try_get("epoch")?,
+    })
+}

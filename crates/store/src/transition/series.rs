@@ -1,0 +1,325 @@
+//! The end of each series: what is known of an incarnation, and what a notice adds to it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use serde_json::Value;
+use sqlx::types::Json;
+use trueup_model::cluster::Freshness;
+use trueup_model::id::{ClusterId, OrgId, ServiceId};
+use trueup_model::key::Kind;
+use trueup_model::org::PLATFORM;
+use trueup_model::transition::{Belongs, Level, Noticed, Sight, What};
+use trueup_rules::transition::steps;
+use uuid::Uuid;
+
+use crate::Error;
+use crate::clock::sql;
+use crate::pool::Tx;
+use crate::row::{json, read, read_json};
+
+/// What is known of one incarnation.
+#[derive(Debug, Clone)]
+pub(super) struct Head {
+    pub(super) owner: Owner,
+    pub(super) kind: Kind,
+    pub(super) namespace: String,
+    pub(super) name: String,
+    pub(super) level: Level,
+    pub(super) seen_at: Timestamp,
+}
+
+/// Whose it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Owner {
+    pub(super) org: OrgId,
+    pub(super) service: Option<ServiceId>,
+}
+
+/// A transition about to be appended.
+#[derive(Debug)]
+pub(super) struct New {
+    pub(super) owner: Owner,
+    pub(super) kind: Kind,
+    pub(super) uid: String,
+    pub(super) namespace: String,
+    pub(super) name: String,
+    pub(super) what: What,
+    pub(super) at: Option<Timestamp>,
+    pub(super) seen_at: Timestamp,
+    pub(super) after: Option<Timestamp>,
+    pub(super) version: String,
+}
+
+/// A time in which nobody watched a kind.
+#[derive(Debug)]
+pub(super) struct Gap {
+    pub(super) kind: Kind,
+    pub(super) from: Option<Timestamp>,
+    pub(super) until: Timestamp,
+}
+
+/// What a batch of notices comes to.
+#[derive(Debug)]
+pub(super) struct Batch {
+    pub(super) heads: BTreeMap<String, Head>,
+    owners: BTreeMap<Belongs, Owner>,
+    /// Incarnations whose head must be written, or removed where there is none any more.
+    pub(super) changed: BTreeSet<String>,
+    pub(super) news: Vec<New>,
+    pub(super) gaps: Vec<Gap>,
+}
+
+impl Batch {
+    pub(super) const fn new(
+        heads: BTreeMap<String, Head>,
+        owners: BTreeMap<Belongs, Owner>,
+    ) -> Self {
+        Self { heads, owners, changed: BTreeSet::new(), news: Vec::new(), gaps: Vec::new() }
+    }
+
+    pub(super) fn note(&mut self, noticed: &Noticed, before: &Freshness) {
+        match noticed {
+            Noticed::Present { sight, seen_at } => self.present(sight, *seen_at),
+            Noticed::Gone { uid, resource_version, seen_at } => {
+                self.gone(uid, resource_version, *seen_at, None);
+            }
+            Noticed::Listed { kind, uids, resource_version, since, seen_at } => {
+                // The first list of this observer ends what the last one left open.
+                let from = since.or_else(|| before.heard.get(kind).copied());
+                self.gaps.push(Gap { kind: *kind, from, until: *seen_at });
+                let vanished: Vec<(String, Timestamp)> = self
+                    .heads
+                    .iter()
+                    .filter(|(uid, head)| head.kind == *kind && !uids.contains(*uid))
+                    .map(|(uid, head)| (uid.clone(), head.seen_at))
+                    .collect();
+                for (uid, last_seen) in vanished {
+                    let after = from.map_or(last_seen, |from| from.max(last_seen));
+                    self.gone(&uid, resource_version, *seen_at, Some(after));
+                }
+            }
+        }
+    }
+
+    fn present(&mut self, sight: &Sight, seen_at: Timestamp) {
+        let known = self.heads.get(&sight.uid);
+        let owner = known.map(|head| head.owner).or_else(|| self.owner(&sight.belongs));
+        // What belongs to others is theirs to bill.
+        let Some(owner) = owner else { return };
+        let steps = steps(known.map(|head| &head.level), &sight.level);
+        if known.is_some_and(|head| head.level == sight.level) {
+            return;
+        }
+        self.news.extend(steps.into_iter().map(|step| New {
+            owner,
+            kind: sight.kind,
+            uid: sight.uid.clone(),
+            namespace: sight.namespace.clone(),
+            name: sight.name.clone(),
+            what: step.what,
+            at: step.at,
+            seen_at,
+            after: None,
+            version: sight.resource_version.clone(),
+        }));
+        let head = Head {
+            owner,
+            kind: sight.kind,
+            namespace: sight.namespace.clone(),
+            name: sight.name.clone(),
+            level: sight.level.clone(),
+            seen_at,
+        };
+        self.heads.insert(sight.uid.clone(), head);
+        self.changed.insert(sight.uid.clone());
+    }
+
+    fn gone(&mut self, uid: &str, version: &str, seen_at: Timestamp, after: Option<Timestamp>) {
+        let Some(head) = self.heads.remove(uid) else { return };
+        self.changed.insert(uid.to_owned());
+        self.news.push(New {
+            owner: head.owner,
+            kind: head.kind,
+            uid: uid.to_owned(),
+            namespace: head.namespace,
+            name: head.name,
+            what: What::Gone,
+            at: None,
+            seen_at,
+            after,
+            version: version.to_owned(),
+        });
+    }
+
+    /// Whose it is: a pod with our label but without a service is the platform's loss.
+    fn owner(&self, belongs: &Belongs) -> Option<Owner> {
+        let platform = Owner { org: PLATFORM, service: None };
+        match belongs {
+            Belongs::Platform => Some(platform),
+            Belongs::Named(_) => Some(self.owners.get(belongs).copied().unwrap_or(platform)),
+            Belongs::Claim { .. } => self.owners.get(belongs).copied(),
+            Belongs::Others => None,
+        }
+    }
+}
+
+/// What is known of everything in a batch, and of everything of a kind that was listed whole.
+pub(super) async fn heads(
+    tx: &mut Tx,
+    cluster: ClusterId,
+    noticed: &[Noticed],
+) -> Result<BTreeMap<String, Head>, Error> {
+    let mut uids: Vec<&str> = Vec::new();
+    let mut kinds: Vec<&str> = Vec::new();
+    for one in noticed {
+        match one {
+            Noticed::Present { sight, .. } => uids.push(&sight.uid),
+            Noticed::Gone { uid, .. } => uids.push(uid),
+            Noticed::Listed { kind, .. } => kinds.push(kind.as_str()),
+        }
+    }
+    type Columns =
+        (String, Uuid, Option<Uuid>, String, String, String, Json<Value>, jiff_sqlx::Timestamp);
+    let rows: Vec<Columns> = sqlx::query_as(
+        "select uid, org_id, service_id, kind, namespace, name, level, seen_at from transition_heads
+         where cluster_id = $1 and (uid = any($2) or kind = any($3)) order by uid for update",
+    )
+    .bind(cluster.uuid())
+    .bind(uids)
+    .bind(kinds)
+    .fetch_all(&mut **tx)
+    .await?;
+    rows.into_iter()
+        .map(|(uid, org, service, kind, namespace, name, level, seen_at)| {
+            let org = OrgId::from_uuid(org);
+            let head = Head {
+                owner: Owner { org, service: service.map(ServiceId::from_uuid) },
+                kind: read("kind", kind)?,
+                namespace,
+                name,
+                level: read_json("level", level)?,
+                seen_at: seen_at.to_jiff(),
+            };
+            Ok((uid, head))
+        })
+        .collect()
+}
+
+/// The services of what was noticed: pods by the name their service has in the cluster, claims and
+/// the volumes behind them by the key that was recorded before the claim was made.
+pub(super) async fn owners(
+    tx: &mut Tx,
+    cluster: ClusterId,
+    noticed: &[Noticed],
+) -> Result<BTreeMap<Belongs, Owner>, Error> {
+    let mut names: Vec<&str> = Vec::new();
+    let mut claims: (Vec<&str>, Vec<&str>) = Default::default();
+    for one in noticed {
+        let Noticed::Present { sight, .. } = one else { continue };
+        match &sight.belongs {
+            Belongs::Named(name) => names.push(name),
+            Belongs::Claim { namespace, name } => {
+                claims.0.push(namespace);
+                claims.1.push(name);
+            }
+            Belongs::Platform | Belongs::Others => {}
+        }
+    }
+    let mut owners = BTreeMap::new();
+    let named: Vec<(String, Uuid, Uuid)> = sqlx::query_as(
+        "select object_name, org_id, id from services where cluster_id = $1 and object_name = any($2)",
+    )
+    .bind(cluster.uuid())
+    .bind(names)
+    .fetch_all(&mut **tx)
+    .await?;
+    let owner = |org, service| Owner {
+        org: OrgId::from_uuid(org),
+        service: Some(ServiceId::from_uuid(service)),
+    };
+    owners.extend(named.into_iter().map(|(name, org, id)| (Belongs::Named(name), owner(org, id))));
+    let claimed: Vec<(String, String, Uuid, Uuid)> = sqlx::query_as(
+        "select r.namespace, r.name, r.org_id, r.unit_id from resources r
+         join unnest($2::text[], $3::text[]) as n (namespace, name)
+           on r.namespace = n.namespace and r.name = n.name
+         where r.cluster_id = $1 and r.kind = 'PersistentVolumeClaim' and r.unit_kind = 'service'",
+    )
+    .bind(cluster.uuid())
+    .bind(claims.0)
+    .bind(claims.1)
+    .fetch_all(&mut **tx)
+    .await?;
+    owners.extend(
+        claimed
+            .into_iter()
+            .map(|(namespace, name, org, id)| (Belongs::Claim { namespace, name }, owner(org, id))),
+    );
+    Ok(owners)
+}
+
+/// Writes the heads that changed and removes those of what is gone.
+pub(super) async fn store(
+    tx: &mut Tx,
+    cluster: ClusterId,
+    heads: &BTreeMap<String, Head>,
+    changed: &BTreeSet<String>,
+) -> Result<(), Error> {
+    let (kept, gone): (Vec<&String>, Vec<&String>) =
+        changed.iter().partition(|uid| heads.contains_key(*uid));
+    if !gone.is_empty() {
+        sqlx::query("delete from transition_heads where cluster_id = $1 and uid = any($2)")
+            .bind(cluster.uuid())
+            .bind(gone)
+            .execute(&mut **tx)
+            .await?;
+    }
+    if kept.is_empty() {
+        return Ok(());
+    }
+    let stored: Vec<&Head> = kept.iter().filter_map(|uid| heads.get(*uid)).collect();
+    sqlx::query(
+        "insert into transition_heads (cluster_id, uid, org_id, service_id, kind, namespace, name, level, seen_at)
+         select $1, n.* from unnest($2::text[], $3::uuid[], $4::uuid[], $5::text[], $6::text[], $7::text[],
+                                    $8::jsonb[], $9::timestamptz[]) as n
+         on conflict (cluster_id, uid) do update set level = excluded.level, seen_at = excluded.seen_at",
+    )
+    .bind(cluster.uuid())
+    .bind(&kept)
+    .bind(stored.iter().map(|head| head.owner.org.uuid()).collect::<Vec<_>>())
+    .bind(stored.iter().map(|head| head.owner.service.map(ServiceId::uuid)).collect::<Vec<_>>())
+    .bind(stored.iter().map(|head| head.kind.as_str()).collect::<Vec<_>>())
+    .bind(stored.iter().map(|head| head.namespace.as_str()).collect::<Vec<_>>())
+    .bind(stored.iter().map(|head| head.name.as_str()).collect::<Vec<_>>())
+    .bind(stored.iter().map(|head| json(&head.level)).collect::<Vec<_>>())
+    .bind(stored.iter().map(|head| sql(head.seen_at)).collect::<Vec<_>>())
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// What happened, as columns: its kind, its container, and the rest.
+pub(super) fn columns(what: &What) -> (String, Option<String>, Json<Value>) {
+    let Json(mut detail) = json(what);
+    let mut take = |name: &str| {
+        let value = detail.as_object_mut().and_then(|fields| fields.remove(name));
+        value.and_then(|value| value.as_str().map(str::to_owned))
+    };
+    let kind = take("is").unwrap_or_default();
+    let container = what.container().and_then(|_| take("container"));
+    (kind, container, Json(detail))
+}
+
+/// The other way round.
+pub(super) fn whole(
+    what: &str,
+    container: Option<String>,
+    detail: Option<Json<Value>>,
+) -> Json<Value> {
+    let mut whole = detail.map_or_else(|| serde_json::json!({}), |Json(detail)| detail);
+    whole["is"] = what.into();
+    if let Some(container) = container {
+        whole["container"] = container.into();
+    }
+    Json(whole)
+}
