@@ -28,6 +28,9 @@ use crate::fence::Fence;
 use crate::follow::{Follower, News};
 use crate::notice::{Notes, Notices};
 use crate::pass::{Ended, Given, Shared};
+use crate::refusal::Refusals;
+use crate::resync::Resync;
+use crate::throttle::Throttle;
 use crate::verbs::Cluster;
 use queue::Queue;
 
@@ -102,6 +105,8 @@ impl Executor {
             clock: parts.clock,
             observer: parts.observer,
             doubt: Doubt::default(),
+            refusals: Refusals::default(),
+            throttle: Arc::new(Throttle::new(WIDTH)),
         });
         for kind in Kind::WATCHED.into_iter().chain(Kind::BESIDE) {
             let follower = Follower {
@@ -109,12 +114,22 @@ impl Executor {
                 cluster: Arc::clone(&shared.cluster),
                 cache: Arc::clone(&shared.cache),
                 clock: Arc::clone(&shared.clock),
+                throttle: Arc::clone(&shared.throttle),
                 freshness: freshness_in.clone(),
                 news: news_in.clone(),
                 notes: Notes::new(notices.clone()),
             };
             tasks.spawn(follower.run());
         }
+        let resync = Resync {
+            cluster: Arc::clone(&shared.cluster),
+            cache: Arc::clone(&shared.cache),
+            clock: Arc::clone(&shared.clock),
+            throttle: Arc::clone(&shared.throttle),
+            news: news_in,
+            observer: shared.observer.clone(),
+        };
+        tasks.spawn(resync.run());
         let work = Work {
             shared,
             reports,
@@ -181,7 +196,7 @@ impl Work {
         loop {
             self.start_passes(&mut passes);
             let clock = Arc::clone(&self.shared.clock);
-            let due = self.queue.next_due().map(|due| due.saturating_sub(clock.monotonic()));
+            let due = self.next_due().map(|due| due.saturating_sub(clock.monotonic()));
             tokio::select! {
                 command = orders.recv() => match command {
                     Some(command) => self.take(command),
@@ -235,6 +250,7 @@ impl Work {
             }
         }
         self.touch(unit);
+        self.queue.hurry(unit);
     }
 
     fn hear(&mut self, news: News) {
@@ -270,8 +286,9 @@ impl Work {
     }
 
     fn start_passes(&mut self, passes: &mut JoinSet<Ended>) {
-        while passes.len() < WIDTH {
-            let Some(unit) = self.queue.pop() else { return };
+        let throttle = Arc::clone(&self.shared.throttle);
+        while passes.len() < throttle.width(self.shared.clock.monotonic()) {
+            let Some(unit) = self.queue.pop(throttle.is_narrow()) else { return };
             let Some(slot) = self.slots.get_mut(&unit).filter(|slot| !slot.running) else {
                 continue;
             };
@@ -290,6 +307,13 @@ impl Work {
                 slot.again = false;
             }
         }
+    }
+
+    /// When something is to be done again: what is due first, or the end of a pause.
+    fn next_due(&self) -> Option<Duration> {
+        let now = self.shared.clock.monotonic();
+        let pause = self.shared.throttle.left(now).filter(|_| !self.queue.is_empty());
+        [self.queue.next_due(), pause.map(|left| now + left)].into_iter().flatten().min()
     }
 
     fn project_ready(&self, project: ProjectId) -> bool {
@@ -350,7 +374,10 @@ impl Work {
             return;
         }
         match outcome {
-            Outcome::Converged => slot.tries = 0,
+            Outcome::Converged => {
+                slot.tries = 0;
+                self.shared.throttle.widen();
+            }
             Outcome::Waiting { .. }
             | Outcome::Deferred { .. }
             | Outcome::Locked { .. }
@@ -358,6 +385,7 @@ impl Work {
             | Outcome::Broken { .. }
             | Outcome::Blocked { .. }
             | Outcome::Outdated { .. }
+            | Outcome::Refused { .. }
             | Outcome::Failed { .. } => {
                 let pause = backoff(RETRY_LEAST, RETRY_MOST, slot.tries, unit);
                 slot.tries = slot.tries.saturating_add(1);

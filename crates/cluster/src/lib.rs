@@ -7,6 +7,7 @@
 mod absence;
 mod brake;
 mod cache;
+mod compact;
 mod doubt;
 mod executor;
 mod fence;
@@ -14,7 +15,10 @@ mod follow;
 pub mod kube;
 mod notice;
 mod pass;
+mod refusal;
+mod resync;
 mod switch;
+mod throttle;
 pub mod verbs;
 
 pub use brake::Brake;

@@ -21,7 +21,7 @@ use crate::{
         secret::secret_list, secret::secret_put, secret::secret_delete,
         secret::service_secret_list, secret::service_secret_put, secret::service_secret_delete,
         action::service_pause, action::service_resume, action::service_restart,
-        action::service_scale, action::service_resize, action::service_rollback,
+        action::service_scale, action::service_autoscale, action::service_resize, action::service_rollback,
         release::release_list, transition::transition_list, log::service_logs,
         plan::plan_list, plan::plan_put, quota::quota_get, quota::quota_put,
         stream::service_watch, stream::event_watch, event::event_list, template::template_list, cluster::cluster_list,

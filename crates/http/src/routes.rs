@@ -58,6 +58,7 @@ pub(crate) fn services() -> Router<Door> {
         .route(&one("/resume"), post(action::service_resume))
         .route(&one("/restart"), post(action::service_restart))
         .route(&one("/scale"), post(action::service_scale))
+        .route(&one("/autoscale"), post(action::service_autoscale))
         .route(&one("/resize"), post(action::service_resize))
         .route(&one("/rollback"), post(action::service_rollback))
         .route(&one("/freeze"), post(freeze::service_freeze))

@@ -138,6 +138,7 @@ fn is_begun(report: &Report, last: Option<&Inputs>) -> bool {
         Outcome::Waiting { .. }
         | Outcome::Blocked { .. }
         | Outcome::Outdated { .. }
+        | Outcome::Refused { .. }
         | Outcome::Failed { .. } => true,
     };
     works
@@ -170,7 +171,10 @@ fn ending(
             (carried && (newly || outcome_changed || !report.changes.is_empty()))
                 .then_some(Fact::ReconcileSucceeded {})
         }
-        Outcome::Failed { why } | Outcome::Outdated { why } | Outcome::Broken { why }
+        Outcome::Failed { why }
+        | Outcome::Refused { why }
+        | Outcome::Outdated { why }
+        | Outcome::Broken { why }
             if outcome_changed =>
         {
             Some(Fact::ReconcileFailed { why: why.clone() })
@@ -181,6 +185,7 @@ fn ending(
             Some(Fact::ReconcileDeferred { why: why.clone() })
         }
         Outcome::Failed { .. }
+        | Outcome::Refused { .. }
         | Outcome::Outdated { .. }
         | Outcome::Deferred { .. }
         | Outcome::Locked { .. }

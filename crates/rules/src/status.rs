@@ -224,6 +224,7 @@ fn conditions(inputs: &Inputs) -> Vec<Condition> {
         Outcome::Broken { why } => Some((Reason::Defect, why.clone())),
         Outcome::Blocked { why } => Some((Reason::Blocked, why.clone())),
         Outcome::Outdated { why } => Some((Reason::DatabaseOlder, why.clone())),
+        Outcome::Refused { why } => Some((Reason::Refused, why.clone())),
         Outcome::Failed { why } => Some((Reason::ClusterError, why.clone())),
     };
     let mut conditions: Vec<Condition> = from_outcome

@@ -58,6 +58,7 @@ fn outcome(pass: &Pass) -> String {
         Outcome::Broken { why } => format!("broken, {why}"),
         Outcome::Blocked { why } => format!("blocked, {why}"),
         Outcome::Outdated { why } => format!("stopped, {why}"),
+        Outcome::Refused { why } => format!("refused, {why}"),
         Outcome::Failed { why } => format!("failed, {why}"),
     }
 }
