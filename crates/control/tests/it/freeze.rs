@@ -26,16 +26,22 @@ impl Rig {
         let asker = Asker::new(&owner, Some("0af7651916cd43dd8448eb211c80319c".to_owned()));
         let ask = FreezeAsk { reason, dry_run: false };
         let (app, now) = (&self.db.app, self.clock.now());
-        let changed = match what {
+        let turned = match what {
             What::Service => {
                 let of = ("shop", "web");
-                app.freeze_service(self.db.org, of, ask, &asker, now).await.unwrap().changed
+                let turned = app.freeze_service(self.db.org, of, ask, &asker, now).await;
+                turned.map(|answer| answer.changed)
             }
             What::Cluster => {
-                app.freeze_platform(Some("test"), ask, &asker, now).await.unwrap().changed
+                let turned = app.freeze_platform(Some("test"), ask, &asker, now).await;
+                turned.map(|answer| answer.changed)
             }
-            What::Platform => app.freeze_platform(None, ask, &asker, now).await.unwrap().changed,
+            What::Platform => {
+                let turned = app.freeze_platform(None, ask, &asker, now).await;
+                turned.map(|answer| answer.changed)
+            }
         };
+        let changed = turned.expect("a switch should turn");
         assert!(changed, "{what:?} {reason:?}");
         self.signals.wake();
         self.signals.freeze();
