@@ -101,7 +101,7 @@ impl Driver {
         if orders.is_empty() {
             return Ok(false);
         }
-        crash::point("driver.claimed");
+        crash::point("driver.claimed").await;
         for (wake, order) in orders {
             tracing::debug!(unit = %order.unit, generation = order.generation, "ordered");
             let began = self.clock.monotonic();
@@ -116,6 +116,7 @@ impl Driver {
             };
             let why = Why { fresh: wake.fresh, trace: wake.trace.clone() };
             let passed = self.executor.order_because(order, why).await;
+            crash::point("driver.ordered").await;
             let (clock, metrics) = (Arc::clone(&self.clock), self.metrics.clone());
             under_way.push(Box::pin(async move {
                 let passed = match passed.await {
@@ -161,6 +162,7 @@ impl Driver {
     }
 
     async fn end(&self, wake: &Claimed, passed: Passed) {
+        crash::point("driver.passed").await;
         let now = self.clock.now();
         let ended = match passed {
             Passed::Ended(outcome) if wake.fresh => {
@@ -186,6 +188,7 @@ impl Driver {
             // It stays claimed; the next holder of the lease, or this one after its restart, requeues it.
             tracing::warn!(unit = %wake.unit, %error, "a wake could not be ended");
         }
+        crash::point("driver.finished").await;
     }
 
     async fn measure(&self) {

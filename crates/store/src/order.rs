@@ -8,6 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use jiff::Timestamp;
 use sqlx::Row;
+use trueup_model::crash;
 use trueup_model::freeze::FreezeScope;
 use trueup_model::id::{OrgId, ProjectId};
 use trueup_model::key::ResourceKey;
@@ -60,6 +61,7 @@ impl Worker {
             return Ok(Vec::new());
         }
         let orders = orders(&mut tx, lease, claimed, now).await?;
+        crash::point("driver.claiming").await;
         tx.commit().await?;
         Ok(orders)
     }

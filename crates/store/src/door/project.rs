@@ -10,7 +10,7 @@ use trueup_model::wake::Lane;
 use trueup_rules::names;
 use uuid::Uuid;
 
-use super::{Accepted, Asker, Refusal};
+use super::{Accepted, Asker, Refusal, commit};
 use crate::clock::sql;
 use crate::mint::mint;
 use crate::pool::Tx;
@@ -50,7 +50,7 @@ impl App {
             let wanted = wake::Request::by(asker, unit, org, cluster, lane);
             wake::request(&mut tx, &wanted, now).await?;
         }
-        tx.commit().await.map_err(Error::from)?;
+        commit(tx).await?;
         Ok(Accepted { row, changed })
     }
 
