@@ -11,5 +11,6 @@ mod executor_scale;
 mod fake_controls;
 mod faults;
 mod plans;
+mod real_node;
 mod resync;
 mod rig;
