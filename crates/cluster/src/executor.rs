@@ -24,6 +24,7 @@ use trueup_rules::turn::backoff;
 
 use crate::brake::Brake;
 use crate::doubt::Doubt;
+use crate::echo::{Echo, Echoes};
 use crate::fence::Fence;
 use crate::follow::{Follower, News};
 use crate::notice::{Notes, Notices};
@@ -53,6 +54,8 @@ pub struct Parts {
     pub clock: Arc<dyn Clock>,
     /// Who is named as observer in receipts.
     pub observer: String,
+    /// How long calls may take effect after nobody waits for them any more.
+    pub echo: Echo,
 }
 
 /// A running executor. It ends when this handle is dropped.
@@ -97,6 +100,8 @@ impl Executor {
         let (news_in, news) = mpsc::channel(1024);
         let brake = Brake::default();
         let shared = Arc::new(Shared {
+            echo: parts.echo.lasts,
+            echo_over: parts.echo.over(parts.clock.monotonic()),
             cluster: parts.cluster,
             cache: Arc::new(Mutex::default()),
             proofs: parts.proofs,
@@ -178,6 +183,7 @@ struct Slot {
     last: Option<Report>,
     waiters: Vec<oneshot::Sender<Outcome>>,
     tries: u32,
+    echoes: Echoes,
 }
 
 struct Work {
@@ -230,6 +236,10 @@ impl Work {
                         order.recorded.insert(key.clone(), uid.clone());
                     }
                 }
+                if slot.order.generation != order.generation {
+                    // What was read was read for another promise.
+                    slot.echoes.first = None;
+                }
                 slot.order = *order;
                 slot.why = Why { fresh: slot.why.fresh || why.fresh, ..why };
                 slot.waiters.push(passed);
@@ -245,6 +255,7 @@ impl Work {
                     last: None,
                     waiters: vec![passed],
                     tries: 0,
+                    echoes: Echoes::default(),
                 };
                 self.slots.insert(unit, slot);
             }
@@ -292,14 +303,14 @@ impl Work {
             let Some(slot) = self.slots.get_mut(&unit).filter(|slot| !slot.running) else {
                 continue;
             };
-            let order = slot.order.clone();
+            let (order, echoes) = (slot.order.clone(), slot.echoes.clone());
             let fresh = mem::take(&mut slot.why.fresh);
             let trace = slot.why.trace.clone().unwrap_or_default();
             let span = tracing::info_span!("pass", %unit, generation = order.generation, trace);
             let project_ready = self.project_ready(order.project);
             let shared = Arc::clone(&self.shared);
             let given = Given { project_ready, fresh };
-            let pass = async move { shared.pass(order, given).await };
+            let pass = async move { shared.pass(order, given, echoes).await };
             let pass = passes.spawn(pass.instrument(span));
             self.running.insert(pass.id(), unit);
             if let Some(slot) = self.slots.get_mut(&unit) {
@@ -325,12 +336,13 @@ impl Work {
 
     /// A pass has ended: report what is new, answer who waits, and see what comes next.
     async fn settle(&mut self, ended: Ended) {
-        let Ended { order, report } = ended;
+        let Ended { order, report, echoes, again_at } = ended;
         let unit = report.unit;
         let Some(slot) = self.slots.get_mut(&unit) else {
             return;
         };
         slot.running = false;
+        slot.echoes = echoes;
         let current = slot.order.generation == order.generation;
         if current {
             slot.order = order;
@@ -354,17 +366,18 @@ impl Work {
             }
         }
         if finished && slot.order.desired == DesiredState::Deleted {
+            self.shared.cache().retire(&slot.order);
             self.slots.remove(&unit);
             return;
         }
-        self.follow_up(unit, &outcome);
+        self.follow_up(unit, &outcome, again_at);
         if let (Unit::Project(project), true) = (unit, was_ready != is_ready) {
             self.touch_services(project);
         }
     }
 
     /// Another pass at once if something happened meanwhile, or later if this one did not end well.
-    fn follow_up(&mut self, unit: Unit, outcome: &Outcome) {
+    fn follow_up(&mut self, unit: Unit, outcome: &Outcome, again_at: Option<Duration>) {
         let now = self.shared.clock.monotonic();
         let Some(slot) = self.slots.get_mut(&unit) else {
             return;
@@ -389,7 +402,7 @@ impl Work {
             | Outcome::Failed { .. } => {
                 let pause = backoff(RETRY_LEAST, RETRY_MOST, slot.tries, unit);
                 slot.tries = slot.tries.saturating_add(1);
-                self.queue.push_later(unit, now + pause);
+                self.queue.push_later(unit, again_at.unwrap_or_else(|| now + pause));
             }
         }
     }
@@ -417,6 +430,7 @@ impl Work {
             return;
         };
         slot.running = false;
+        slot.echoes.leave(self.shared.clock.monotonic());
         let report = broken(&slot.order);
         for waiter in slot.waiters.drain(..) {
             // Whoever asked may have stopped waiting.

@@ -9,6 +9,7 @@ mod brake;
 mod cache;
 mod compact;
 mod doubt;
+mod echo;
 mod executor;
 mod fence;
 mod follow;
@@ -22,6 +23,7 @@ mod throttle;
 pub mod verbs;
 
 pub use brake::Brake;
+pub use echo::Echo;
 pub use executor::{Executor, Parts, Why};
 pub use fence::Fence;
 pub use notice::Notices;

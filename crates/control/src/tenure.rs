@@ -9,7 +9,8 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use trueup_cluster::{Cluster, Executor, Fence, Notices, Parts};
+use trueup_cluster::kube::DEADLINE;
+use trueup_cluster::{Cluster, Echo, Executor, Fence, Notices, Parts};
 use trueup_model::cluster::Freshness;
 use trueup_model::freeze::Freeze;
 use trueup_model::{Clock, ClusterId, crash};
@@ -126,6 +127,7 @@ impl Tenure {
             fence: Arc::clone(&begun.fence),
             clock: Arc::clone(&self.clock),
             observer: format!("executor/{}", self.holder),
+            echo: Echo { lasts: Lease::TTL + DEADLINE, inherited: lease.epoch > 1 },
         };
         let before = begun.before.clone();
         let observer = Observer { lease, name: parts.observer.clone(), before };

@@ -121,6 +121,7 @@ impl World {
             objects,
             pods: self.server.pods.iter().cloned().map(Arc::new).collect(),
             project_ready: self.project_ready || matches!(self.order.body, Body::Project),
+            as_of: given::at(self.seconds),
             namespace_ending: self.server.namespace_ending,
         }
     }
