@@ -269,7 +269,10 @@ impl Work {
             News::Touched(units) => units.into_iter().collect(),
             // Before every kind was listed a pass could only be deferred again.
             News::Returned if !self.shared.cache().is_complete() => Vec::new(),
-            News::Returned => return self.look_at_everything(),
+            News::Returned => {
+                self.shared.cache().read_all_again();
+                return self.look_at_everything();
+            }
         };
         for unit in touched {
             self.touch(unit);

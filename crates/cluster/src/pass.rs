@@ -25,7 +25,7 @@ use crate::cache::Cache;
 use crate::doubt::Doubt;
 use crate::echo::Echoes;
 use crate::fence::Fence;
-use crate::refusal::{Refusals, unguarded};
+use crate::refusal::Refusals;
 use crate::throttle::Throttle;
 use crate::verbs::{CallError, Cluster};
 
@@ -123,7 +123,31 @@ impl Shared {
         let keys: Vec<&ResourceKey> = order.recorded.keys().collect();
         for some in keys.chunks(AT_ONCE) {
             for answer in join_all(some.iter().map(|key| self.is_taken(key))).await {
-                answer?;
+                match answer {
+                    // What may not be read yet is told by the pass itself.
+                    Ok(_) | Err(CallError::Forbidden(_)) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what no watch tells of. Before its project is ready nobody may, and nothing is there.
+    async fn read_unwatched(&self, order: &Order, project_ready: bool) -> Result<(), Outcome> {
+        let now = self.clock.monotonic();
+        let ready = project_ready || order.desired == DesiredState::Deleted;
+        let unread = self.cache().unread(order, now);
+        for key in unread.iter().filter(|_| ready) {
+            match self.is_taken(key).await {
+                Ok(_) => self.cache().was_read(key, now),
+                // A project's RoleBinding takes a moment to count.
+                Err(CallError::Forbidden(_)) => {
+                    return Err(Outcome::Waiting {
+                        on: "the right to read its secrets".to_owned(),
+                    });
+                }
+                Err(error) => return Err(failure(&error)),
             }
         }
         Ok(())
@@ -179,7 +203,7 @@ impl Shared {
                     return Ok(None);
                 }
                 let (live, now) = (self.cache().get(key), self.clock.monotonic());
-                self.refusals.check(key, &unguarded(patch), live.as_deref(), now)?;
+                self.refusals.check(key, patch, live.as_deref(), now)?;
                 let stored = self.cluster.patch(key, patch).await?;
                 self.refusals.note_prune(key, patch, &stored);
                 self.cache().present(key.kind, stored);
@@ -195,6 +219,10 @@ impl Shared {
                 self.cluster.delete(key, uid, version).await?;
                 crash::point("executor.deleted").await;
                 self.cache().terminating(key, uid);
+                if Kind::READ.contains(&key.kind) {
+                    // No watch will say that it is gone.
+                    self.is_taken(key).await?;
+                }
                 Ok(Some(Change::Removed { key: key.clone() }))
             }
             Action::ReleaseAnchor { key, uid, version, finalizers } => {
@@ -261,6 +289,10 @@ async fn loop_rounds(
         return Outcome::Deferred { why: "the cluster has not been seen whole yet".to_owned() };
     }
     shared.cache().forget_unwatched(order);
+    if let Err(outcome) = shared.read_unwatched(order, project_ready).await {
+        return outcome;
+    }
+    let mut meddled = false;
     for _round in 0..ROUNDS {
         let observed = shared.look(order, project_ready);
         if order.desired == DesiredState::Deleted {
@@ -268,6 +300,15 @@ async fn loop_rounds(
         }
         let plan = plan(order, &observed, &shared.proofs);
         let stopped = shared.doubt.weigh(order.unit, &plan.outcome);
+        if plan.actions.is_empty() && !meddled && course.changes.iter().any(is_foreign_act) {
+            // Whoever changed what watches tell of may have changed what they do not tell of.
+            meddled = true;
+            shared.cache().read_again(order);
+            if let Err(outcome) = shared.read_unwatched(order, project_ready).await {
+                return outcome;
+            }
+            continue;
+        }
         if plan.actions.is_empty() {
             return plan.outcome;
         }
@@ -340,6 +381,11 @@ fn held(freeze: &Freeze, actions: &[Action]) -> Outcome {
 /// Whether a write makes something that nobody has seen there.
 const fn is_new(change: &Change) -> bool {
     matches!(change, Change::Created { .. } | Change::DeletedExternally { .. })
+}
+
+/// Whether somebody else had a hand in it.
+const fn is_foreign_act(change: &Change) -> bool {
+    matches!(change, Change::DeletedExternally { .. } | Change::ModifiedExternally { .. })
 }
 
 /// The executor's own guard: whatever a plan says, a key outside of the order is never touched.
