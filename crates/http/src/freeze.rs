@@ -6,17 +6,19 @@ use axum::response::Response;
 use trueup_api::Problem;
 use trueup_api::cluster::Cluster;
 use trueup_api::freeze::{self as api, FreezeBody, Platform};
+use trueup_api::preview::OrPreview;
 use trueup_api::service::{NoBody, Service};
 use trueup_model::freeze::Freeze;
 use trueup_model::principal::Permission;
 use trueup_rules::admit::Breach;
 use trueup_store::FreezeAsk;
+use trueup_store::door::Accepted;
 
-use crate::address::{Path, Query};
-use crate::answer::accepted;
+use crate::address::Path;
+use crate::answer::locate;
 use crate::body::Body;
-use crate::caller::{Caller, Scope};
-use crate::change::{DryRun, Target};
+use crate::caller::Scope;
+use crate::change::{Change, DryRun, PlatformChange, Target};
 use crate::problem::{Answer, Failure};
 use crate::{Door, view};
 
@@ -24,54 +26,43 @@ use crate::{Door, view};
 #[utoipa::path(post, path = "/v1/projects/{project}/services/{service}/freeze",
     operation_id = "service_freeze", tag = "services",
     params(Target, DryRun), request_body = FreezeBody,
-    responses((status = 200, description = "as it was, or as it would be", body = Service),
+    responses((status = 200, description = "it is so already, or a preview", body = OrPreview<Service>),
               (status = 202, description = "frozen within a second", body = Service),
               (status = "4XX", body = Problem)))]
 pub(crate) async fn service_freeze(
-    State(door): State<Door>,
-    caller: Caller,
+    change: Change,
     Path(target): Path<Target>,
-    Query(dry): Query<DryRun>,
     Body(body): Body<FreezeBody>,
 ) -> Answer<Response> {
-    let reason = reason(&body)?;
-    turn_service(&door, &caller, &target, FreezeAsk { reason: Some(reason), dry_run: dry.dry_run })
-        .await
+    turn_service(change, &target, FreezeAsk { reason: Some(reason(&body)?) }).await
 }
 
 /// Lets a service be worked on again. One of a frozen cluster stays frozen with it.
 #[utoipa::path(post, path = "/v1/projects/{project}/services/{service}/unfreeze",
     operation_id = "service_unfreeze", tag = "services",
     params(Target, DryRun), request_body = NoBody,
-    responses((status = 200, description = "as it was, or as it would be", body = Service),
+    responses((status = 200, description = "it is so already, or a preview", body = OrPreview<Service>),
               (status = 202, description = "it is worked on again", body = Service),
               (status = "4XX", body = Problem)))]
 pub(crate) async fn service_unfreeze(
-    State(door): State<Door>,
-    caller: Caller,
+    change: Change,
     Path(target): Path<Target>,
-    Query(dry): Query<DryRun>,
     Body(NoBody {}): Body<NoBody>,
 ) -> Answer<Response> {
-    turn_service(&door, &caller, &target, FreezeAsk { reason: None, dry_run: dry.dry_run }).await
+    turn_service(change, &target, FreezeAsk { reason: None }).await
 }
 
-async fn turn_service(
-    door: &Door,
-    caller: &Caller,
-    target: &Target,
-    ask: FreezeAsk<'_>,
-) -> Answer<Response> {
-    caller.must(Permission::ManageServices)?;
-    let (now, asker) = (door.clock.now(), caller.asker());
+async fn turn_service(change: Change, target: &Target, ask: FreezeAsk<'_>) -> Answer<Response> {
+    change.must(Permission::ManageServices)?;
+    let (org, asker, now) = (change.org(), change.asker(), change.now());
     let of = (target.project.as_str(), target.service.as_str());
-    let answer = door.app.freeze_service(caller.org, of, ask, &asker, now).await?;
-    let changed = answer.changed && !ask.dry_run;
-    if changed {
-        door.signals.wake();
-        door.signals.event();
+    let answer = change.app().freeze_service(org, of, ask, &asker, now).await?;
+    let (door, dry) = (change.door.clone(), change.is_dry());
+    let mut response = change.accepted(answer.changed, &view::service(&answer.row, now))?;
+    if !dry {
+        locate(response.headers_mut(), &door, &answer.row);
     }
-    Ok(accepted(door, &answer.row, changed))
+    Ok(response)
 }
 
 /// Asks for a service to be looked at now: its objects are read from the cluster itself, and what differs
@@ -79,72 +70,62 @@ async fn turn_service(
 #[utoipa::path(post, path = "/v1/projects/{project}/services/{service}/reconcile",
     operation_id = "service_reconcile", tag = "services",
     params(Target, DryRun), request_body = NoBody,
-    responses((status = 200, description = "a dry run: nothing is looked at", body = Service),
+    responses((status = 200, description = "a preview", body = OrPreview<Service>),
               (status = 202, description = "it will be looked at", body = Service),
               (status = "4XX", body = Problem)))]
 pub(crate) async fn service_reconcile(
-    State(door): State<Door>,
-    caller: Caller,
+    change: Change,
     Path(target): Path<Target>,
-    Query(dry): Query<DryRun>,
     Body(NoBody {}): Body<NoBody>,
 ) -> Answer<Response> {
-    caller.must(Permission::ManageServices)?;
-    let (now, asker) = (door.clock.now(), caller.asker());
+    change.must(Permission::ManageServices)?;
+    let (org, asker, now) = (change.org(), change.asker(), change.now());
     let of = (target.project.as_str(), target.service.as_str());
-    let row = door.app.reconcile_service(caller.org, of, &asker, dry.dry_run, now).await?;
-    if !dry.dry_run {
-        door.signals.wake();
-        door.signals.event();
+    let row = change.app().reconcile_service(org, of, &asker, now).await?;
+    let (door, dry) = (change.door.clone(), change.is_dry());
+    let mut response = change.accepted(true, &view::service(&row, now))?;
+    if !dry {
+        locate(response.headers_mut(), &door, &row);
     }
-    Ok(accepted(&door, &row, !dry.dry_run))
+    Ok(response)
 }
 
 /// Stops every act on a cluster. For operators.
 #[utoipa::path(post, path = "/v1/clusters/{cluster}/freeze", operation_id = "cluster_freeze",
     tag = "clusters", params(("cluster" = String, Path, description = "name or id"), DryRun),
     request_body = FreezeBody,
-    responses((status = 200, body = Cluster), (status = "4XX", body = Problem)))]
+    responses((status = 200, description = "it is frozen, or a preview", body = OrPreview<Cluster>),
+              (status = "4XX", body = Problem)))]
 pub(crate) async fn cluster_freeze(
-    State(door): State<Door>,
-    Scope(caller): Scope,
+    PlatformChange(change): PlatformChange,
     Path(cluster): Path<String>,
-    Query(dry): Query<DryRun>,
     Body(body): Body<FreezeBody>,
-) -> Answer<Json<Cluster>> {
-    caller.must(Permission::ManagePlatform)?;
-    let ask = FreezeAsk { reason: Some(reason(&body)?), dry_run: dry.dry_run };
-    turn_cluster(&door, &caller, &cluster, ask).await
+) -> Answer<Response> {
+    change.must(Permission::ManagePlatform)?;
+    turn_cluster(change, &cluster, FreezeAsk { reason: Some(reason(&body)?) }).await
 }
 
 /// Lets a cluster be worked on again. For operators.
 #[utoipa::path(post, path = "/v1/clusters/{cluster}/unfreeze", operation_id = "cluster_unfreeze",
     tag = "clusters", params(("cluster" = String, Path, description = "name or id"), DryRun),
     request_body = NoBody,
-    responses((status = 200, body = Cluster), (status = "4XX", body = Problem)))]
+    responses((status = 200, description = "it is let go, or a preview", body = OrPreview<Cluster>),
+              (status = "4XX", body = Problem)))]
 pub(crate) async fn cluster_unfreeze(
-    State(door): State<Door>,
-    Scope(caller): Scope,
+    PlatformChange(change): PlatformChange,
     Path(cluster): Path<String>,
-    Query(dry): Query<DryRun>,
     Body(NoBody {}): Body<NoBody>,
-) -> Answer<Json<Cluster>> {
-    caller.must(Permission::ManagePlatform)?;
-    let ask = FreezeAsk { reason: None, dry_run: dry.dry_run };
-    turn_cluster(&door, &caller, &cluster, ask).await
+) -> Answer<Response> {
+    change.must(Permission::ManagePlatform)?;
+    turn_cluster(change, &cluster, FreezeAsk { reason: None }).await
 }
 
-async fn turn_cluster(
-    door: &Door,
-    caller: &Caller,
-    cluster: &str,
-    ask: FreezeAsk<'_>,
-) -> Answer<Json<Cluster>> {
-    let frozen = turn_platform(door, caller, Some(cluster), ask).await?;
-    let found = door.app.find_cluster(caller.org, cluster).await?;
-    let (row, _) = found.ok_or_else(|| Failure::not_found("cluster"))?;
-    let shown = view::cluster(&row, door.clock.now());
-    Ok(Json(Cluster { frozen: frozen.as_ref().map(view), ..shown }))
+async fn turn_cluster(change: Change, cluster: &str, ask: FreezeAsk<'_>) -> Answer<Response> {
+    let Accepted { row, changed } = turn_platform(&change, Some(cluster), ask).await?;
+    let found = change.door.app.find_cluster(change.org(), cluster).await?;
+    let (found, _) = found.ok_or_else(|| Failure::not_found("cluster"))?;
+    let shown = view::cluster(&found, change.now());
+    change.done(changed, &Cluster { frozen: row.as_ref().map(view), ..shown })
 }
 
 /// Shows whether the whole platform is frozen. For operators.
@@ -162,48 +143,44 @@ pub(crate) async fn platform_get(
 /// Stops every act on every cluster. For operators.
 #[utoipa::path(post, path = "/v1/platform/freeze", operation_id = "platform_freeze",
     tag = "platform", params(DryRun), request_body = FreezeBody,
-    responses((status = 200, body = Platform), (status = "4XX", body = Problem)))]
+    responses((status = 200, description = "it is frozen, or a preview", body = OrPreview<Platform>),
+              (status = "4XX", body = Problem)))]
 pub(crate) async fn platform_freeze(
-    State(door): State<Door>,
-    Scope(caller): Scope,
-    Query(dry): Query<DryRun>,
+    PlatformChange(change): PlatformChange,
     Body(body): Body<FreezeBody>,
-) -> Answer<Json<Platform>> {
-    caller.must(Permission::ManagePlatform)?;
-    let ask = FreezeAsk { reason: Some(reason(&body)?), dry_run: dry.dry_run };
-    let frozen = turn_platform(&door, &caller, None, ask).await?;
-    Ok(Json(Platform { frozen: frozen.as_ref().map(view) }))
+) -> Answer<Response> {
+    change.must(Permission::ManagePlatform)?;
+    let ask = FreezeAsk { reason: Some(reason(&body)?) };
+    let Accepted { row, changed } = turn_platform(&change, None, ask).await?;
+    change.done(changed, &Platform { frozen: row.as_ref().map(view) })
 }
 
 /// Lets every cluster be worked on again that is not frozen by itself. For operators.
 #[utoipa::path(post, path = "/v1/platform/unfreeze", operation_id = "platform_unfreeze",
     tag = "platform", params(DryRun), request_body = NoBody,
-    responses((status = 200, body = Platform), (status = "4XX", body = Problem)))]
+    responses((status = 200, description = "it is let go, or a preview", body = OrPreview<Platform>),
+              (status = "4XX", body = Problem)))]
 pub(crate) async fn platform_unfreeze(
-    State(door): State<Door>,
-    Scope(caller): Scope,
-    Query(dry): Query<DryRun>,
+    PlatformChange(change): PlatformChange,
     Body(NoBody {}): Body<NoBody>,
-) -> Answer<Json<Platform>> {
-    caller.must(Permission::ManagePlatform)?;
-    let ask = FreezeAsk { reason: None, dry_run: dry.dry_run };
-    let frozen = turn_platform(&door, &caller, None, ask).await?;
-    Ok(Json(Platform { frozen: frozen.as_ref().map(view) }))
+) -> Answer<Response> {
+    change.must(Permission::ManagePlatform)?;
+    let Accepted { row, changed } =
+        turn_platform(&change, None, FreezeAsk { reason: None }).await?;
+    change.done(changed, &Platform { frozen: row.as_ref().map(view) })
 }
 
 async fn turn_platform(
-    door: &Door,
-    caller: &Caller,
+    change: &Change,
     cluster: Option<&str>,
     ask: FreezeAsk<'_>,
-) -> Answer<Option<Freeze>> {
-    let now = door.clock.now();
-    let answer = door.app.freeze_platform(cluster, ask, &caller.asker(), now).await?;
-    if answer.changed && !ask.dry_run {
-        door.signals.freeze();
-        door.signals.event();
+) -> Answer<Accepted<Option<Freeze>>> {
+    let (asker, now) = (change.asker(), change.now());
+    let answer = change.app().freeze_platform(cluster, ask, &asker, now).await?;
+    if answer.changed && !change.is_dry() {
+        change.door.signals.freeze();
     }
-    Ok(answer.row)
+    Ok(answer)
 }
 
 /// The reason, if it is a sentence that can be shown to anybody.

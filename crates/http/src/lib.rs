@@ -14,6 +14,7 @@ mod cursor;
 mod deadline;
 mod doubt;
 mod endpoint;
+mod entry;
 mod event;
 mod freeze;
 mod keyed;

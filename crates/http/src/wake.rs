@@ -2,7 +2,9 @@
 
 use axum::Json;
 use axum::extract::State;
+use axum::response::Response;
 use serde::Deserialize;
+use trueup_api::preview::OrPreview;
 use trueup_api::service::NoBody;
 use trueup_api::wake::{Wake, WakeList};
 use trueup_api::{Code, Problem};
@@ -14,7 +16,7 @@ use trueup_store::WakeFilter;
 use crate::address::{Path, Query};
 use crate::body::Body;
 use crate::caller::Scope;
-use crate::change::DryRun;
+use crate::change::{DryRun, PlatformChange};
 use crate::event::subject;
 use crate::problem::{Answer, Failure};
 use crate::{Door, cursor, view};
@@ -60,24 +62,19 @@ pub(crate) async fn wake_list(
 #[utoipa::path(post, path = "/v1/wakes/{wake}/requeue", operation_id = "wake_requeue", tag = "wakes",
     params(("wake" = String, Path, description = "the id of its service or project"), DryRun),
     request_body = NoBody,
-    responses((status = 200, description = "as it is now, or as it would be", body = Wake),
+    responses((status = 200, description = "as it was, or a preview", body = OrPreview<Wake>),
+              (status = 202, description = "it is tried again", body = Wake),
               (status = "4XX", body = Problem)))]
 pub(crate) async fn wake_requeue(
-    State(door): State<Door>,
-    Scope(caller): Scope,
+    PlatformChange(change): PlatformChange,
     Path(of): Path<String>,
-    Query(dry): Query<DryRun>,
     Body(NoBody {}): Body<NoBody>,
-) -> Answer<Json<Wake>> {
-    caller.must(Permission::ManagePlatform)?;
+) -> Answer<Response> {
+    change.must(Permission::ManagePlatform)?;
     let of = unit(&of)?;
-    let (now, asker) = (door.clock.now(), caller.asker());
-    let (found, changed) = door.app.requeue_wake(caller.org, of, &asker, dry.dry_run, now).await?;
-    if changed && !dry.dry_run {
-        door.signals.wake();
-        door.signals.event();
-    }
-    Ok(Json(wake(&found)))
+    let (org, asker, now) = (change.org(), change.asker(), change.now());
+    let (found, changed) = change.app().requeue_wake(org, of, &asker, now).await?;
+    change.accepted(changed, &wake(&found))
 }
 
 /// What a path names; what cannot be an id names nothing.

@@ -25,8 +25,6 @@ use crate::{App, Error, Worker, event};
 pub struct FreezeAsk<'a> {
     /// Why to freeze; nothing lets go.
     pub reason: Option<&'a str>,
-    /// Whether to say only what would happen.
-    pub dry_run: bool,
 }
 
 impl App {
@@ -77,9 +75,7 @@ impl App {
             request(&mut tx, &wake, now).await?;
         }
         let row = find(&mut tx, project, &found.id.to_string()).await?.ok_or_else(none)?;
-        if !ask.dry_run {
-            tx.commit().await.map_err(Error::from)?;
-        }
+        self.end(tx).await?;
         Ok(Accepted { row, changed })
     }
 
@@ -115,9 +111,7 @@ impl App {
             Some(name) => cluster_freeze(&mut tx, name).await?,
             None => platform_freeze(&mut tx).await?,
         };
-        if !ask.dry_run {
-            tx.commit().await.map_err(Error::from)?;
-        }
+        self.end(tx).await?;
         Ok(Accepted { row, changed })
     }
 

@@ -118,11 +118,8 @@ async fn orders(
     claimed: Vec<Claimed>,
     now: Timestamp,
 ) -> Result<Vec<(Claimed, Order)>, Error> {
-    let mut orders = bodies(tx, &claimed).await?;
-    // After the services: an order may carry newer entries than its generation, and then the
-    // next one is on its way. Older ones would be reported as if they were new.
-    lay_entries(tx, &mut orders).await?;
-    load_recorded(tx, &mut orders).await?;
+    let ids: Vec<Uuid> = claimed.iter().map(|wake| unit_uuid(wake.unit)).collect();
+    let mut orders = load(tx, &ids).await?;
     record_keys(tx, lease, &mut orders, now).await?;
     let (there, gone): (Vec<_>, Vec<_>) =
         claimed.into_iter().partition(|wake| orders.contains_key(&wake.unit));
@@ -138,12 +135,21 @@ async fn orders(
         .collect())
 }
 
-async fn bodies(tx: &mut Tx, claimed: &[Claimed]) -> Result<BTreeMap<Unit, Order>, Error> {
-    let ids: Vec<Uuid> = claimed.iter().map(|wake| unit_uuid(wake.unit)).collect();
+/// What is ordered for these projects and services now, with every key ever recorded for them.
+pub(crate) async fn load(tx: &mut Tx, ids: &[Uuid]) -> Result<BTreeMap<Unit, Order>, Error> {
+    let mut orders = bodies(tx, ids).await?;
+    // After the services: an order may carry newer entries than its generation, and then the
+    // next one is on its way. Older ones would be reported as if they were new.
+    lay_entries(tx, &mut orders).await?;
+    load_recorded(tx, &mut orders).await?;
+    Ok(orders)
+}
+
+async fn bodies(tx: &mut Tx, ids: &[Uuid]) -> Result<BTreeMap<Unit, Order>, Error> {
     let mut orders = BTreeMap::new();
     let projects: Vec<(Uuid, Uuid, String, i64)> =
         sqlx::query_as("select id, org_id, namespace, generation from projects where id = any($1)")
-            .bind(&ids)
+            .bind(ids)
             .fetch_all(&mut **tx)
             .await?;
     for (id, org, namespace, generation) in projects {
@@ -165,7 +171,7 @@ async fn bodies(tx: &mut Tx, claimed: &[Claimed]) -> Result<BTreeMap<Unit, Order
         "select s.*, p.namespace from services s join projects p on p.id = s.project_id
          where s.id = any($1)",
     )
-    .bind(&ids)
+    .bind(ids)
     .fetch_all(&mut **tx)
     .await?;
     for row in &services {

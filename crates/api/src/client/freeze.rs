@@ -4,7 +4,7 @@ use reqwest::Method;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::path::{query, segment};
+use super::path::segment;
 use super::service::service_path;
 use super::{Client, ClientError};
 use crate::cluster::Cluster;
@@ -12,7 +12,7 @@ use crate::freeze::{FreezeBody, Platform};
 use crate::service::{NoBody, Service};
 
 impl Client {
-    /// Stops every act on a service. A dry run answers with what would be.
+    /// Stops every act on a service.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -21,9 +21,8 @@ impl Client {
         project: &str,
         name_or_id: &str,
         body: &FreezeBody,
-        dry_run: bool,
     ) -> Result<Service, ClientError> {
-        self.turn(&format!("{}/freeze", service_path(project, name_or_id)?), body, dry_run).await
+        self.turn(&format!("{}/freeze", service_path(project, name_or_id)?), body).await
     }
 
     /// Lets a service be worked on again.
@@ -34,10 +33,9 @@ impl Client {
         &self,
         project: &str,
         name_or_id: &str,
-        dry_run: bool,
     ) -> Result<Service, ClientError> {
         let path = format!("{}/unfreeze", service_path(project, name_or_id)?);
-        self.turn(&path, &NoBody {}, dry_run).await
+        self.turn(&path, &NoBody {}).await
     }
 
     /// Asks for a service to be looked at afresh.
@@ -48,10 +46,9 @@ impl Client {
         &self,
         project: &str,
         name_or_id: &str,
-        dry_run: bool,
     ) -> Result<Service, ClientError> {
         let path = format!("{}/reconcile", service_path(project, name_or_id)?);
-        self.turn(&path, &NoBody {}, dry_run).await
+        self.turn(&path, &NoBody {}).await
     }
 
     /// Stops every act on a cluster. For operators.
@@ -62,22 +59,17 @@ impl Client {
         &self,
         cluster: &str,
         body: &FreezeBody,
-        dry_run: bool,
     ) -> Result<Cluster, ClientError> {
-        self.turn(&format!("/v1/clusters/{}/freeze", segment(cluster)?), body, dry_run).await
+        self.turn(&format!("/v1/clusters/{}/freeze", segment(cluster)?), body).await
     }
 
     /// Lets a cluster be worked on again. For operators.
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub async fn cluster_unfreeze(
-        &self,
-        cluster: &str,
-        dry_run: bool,
-    ) -> Result<Cluster, ClientError> {
+    pub async fn cluster_unfreeze(&self, cluster: &str) -> Result<Cluster, ClientError> {
         let path = format!("/v1/clusters/{}/unfreeze", segment(cluster)?);
-        self.turn(&path, &NoBody {}, dry_run).await
+        self.turn(&path, &NoBody {}).await
     }
 
     /// Whether every cluster is frozen. For operators.
@@ -92,30 +84,24 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub async fn platform_freeze(
-        &self,
-        body: &FreezeBody,
-        dry_run: bool,
-    ) -> Result<Platform, ClientError> {
-        self.turn("/v1/platform/freeze", body, dry_run).await
+    pub async fn platform_freeze(&self, body: &FreezeBody) -> Result<Platform, ClientError> {
+        self.turn("/v1/platform/freeze", body).await
     }
 
     /// Lets every cluster be worked on again that is not frozen by itself. For operators.
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub async fn platform_unfreeze(&self, dry_run: bool) -> Result<Platform, ClientError> {
-        self.turn("/v1/platform/unfreeze", &NoBody {}, dry_run).await
+    pub async fn platform_unfreeze(&self) -> Result<Platform, ClientError> {
+        self.turn("/v1/platform/unfreeze", &NoBody {}).await
     }
 
     async fn turn<B: Serialize + Sync, T: DeserializeOwned>(
         &self,
         path: &str,
         body: &B,
-        dry_run: bool,
     ) -> Result<T, ClientError> {
-        let path = query(path, &[("dry_run", dry_run.then_some("true"))]);
-        let response = self.send(self.request(Method::POST, &path).json(body), &path).await?;
-        self.body(response, &path).await
+        let response = self.send(self.request(Method::POST, path).json(body), path).await?;
+        self.body(response, path).await
     }
 }

@@ -36,9 +36,8 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub async fn wake_requeue(&self, subject: &str, dry_run: bool) -> Result<Wake, ClientError> {
+    pub async fn wake_requeue(&self, subject: &str) -> Result<Wake, ClientError> {
         let path = format!("/v1/wakes/{}/requeue", segment(subject)?);
-        let path = query(&path, &[("dry_run", dry_run.then_some("true"))]);
         let response = self.send(self.request(Method::POST, &path).json(&NoBody {}), &path).await?;
         self.body(response, &path).await
     }

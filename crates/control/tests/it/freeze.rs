@@ -24,7 +24,7 @@ impl Rig {
     async fn turn(&self, what: What, reason: Option<&str>) {
         let owner = self.db.owner();
         let asker = Asker::new(&owner, Some("0af7651916cd43dd8448eb211c80319c".to_owned()));
-        let ask = FreezeAsk { reason, dry_run: false };
+        let ask = FreezeAsk { reason };
         let (app, now) = (&self.db.app, self.clock.now());
         let turned = match what {
             What::Service => {
@@ -117,7 +117,7 @@ async fn drift_and_deletion_are_held_too_and_both_are_told_truthfully() {
     rig.until_wakes(0).await;
     assert_eq!(rig.fake.objects(Kind::Deployment).len(), 1, "it is not taken down");
     let owner = rig.db.owner();
-    let ask = FreezeAsk { reason: None, dry_run: false };
+    let ask = FreezeAsk { reason: None };
     let asker = Asker::new(&owner, None);
     let now = rig.clock.now();
     rig.db.app.freeze_service(rig.db.org, ("shop", &id), ask, &asker, now).await.unwrap();
@@ -137,7 +137,7 @@ async fn who_asks_for_a_look_is_told_how_it_ended() {
     let asker = Asker::new(&owner, Some("0af7651916cd43dd8448eb211c80319c".to_owned()));
     let now = rig.clock.now();
     let app = &rig.db.app;
-    app.reconcile_service(rig.db.org, ("shop", "web"), &asker, false, now).await.unwrap();
+    app.reconcile_service(rig.db.org, ("shop", "web"), &asker, now).await.unwrap();
     rig.signals.wake();
     let query = EventQuery {
         of: Some(Unit::Service(detail.row.service.id)),

@@ -153,7 +153,7 @@ async fn one_poisoned_service_does_not_stop_the_others() {
     let owner = rig.db.owner();
     let asker = Asker::new(&owner, None);
     let now = rig.clock.now();
-    rig.db.app.requeue_wake(PLATFORM, dead[0].unit, &asker, false, now).await.unwrap();
+    rig.db.app.requeue_wake(PLATFORM, dead[0].unit, &asker, now).await.unwrap();
     rig.signals.wake();
     rig.until_running("bad").await;
     rig.until_wakes(0).await;

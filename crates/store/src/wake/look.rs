@@ -95,7 +95,7 @@ impl App {
     }
 
     /// Gives a dead wake new tries; answers with it, and whether that changed anything. Whoever asks in
-    /// the platform's name finds those of every org. A dry run says the same and records nothing.
+    /// the platform's name finds those of every org.
     ///
     /// # Errors
     /// [`Refusal`] says why not.
@@ -104,7 +104,6 @@ impl App {
         org: OrgId,
         of: Unit,
         asker: &Asker<'_>,
-        dry_run: bool,
         now: Timestamp,
     ) -> Result<(Wake, bool), Refusal> {
         let mut tx = self.begin(org).await?;
@@ -130,9 +129,7 @@ impl App {
         event::record(&mut tx, &[requeued]).await?;
         request(&mut tx, &again, now).await?;
         let found = find(&mut tx, of).await?.ok_or(Refusal::NotFound("wake"))?;
-        if !dry_run {
-            tx.commit().await.map_err(Error::from)?;
-        }
+        self.end(tx).await?;
         Ok((found, true))
     }
 }
@@ -147,7 +144,6 @@ impl App {
         org: OrgId,
         (project, service): (&str, &str),
         asker: &Asker<'_>,
-        dry_run: bool,
         now: Timestamp,
     ) -> Result<ServiceRow, Refusal> {
         let mut tx = self.begin(org).await?;
@@ -155,7 +151,7 @@ impl App {
         let row = row.ok_or(Refusal::NotFound("service"))?;
         let promised = &row.service;
         // What is verified to be gone has nothing left that could differ.
-        if dry_run || row.status.phase == Phase::Deleted {
+        if row.status.phase == Phase::Deleted {
             return Ok(row);
         }
         let unit = Unit::Service(promised.id);
@@ -177,7 +173,7 @@ impl App {
         };
         let wake = Request::by(asker, unit, org, promised.cluster, lane);
         request(&mut tx, &Request { fresh: true, ..wake }, now).await?;
-        tx.commit().await.map_err(Error::from)?;
+        self.end(tx).await?;
         Ok(row)
     }
 

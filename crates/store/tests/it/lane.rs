@@ -192,13 +192,14 @@ async fn a_row_that_cannot_be_read_stops_nobody_and_is_left_for_an_operator() {
     let operator = stage.asker();
     let app = &stage.db.app;
     let platform = trueup_model::org::PLATFORM;
-    let (would, changed) =
-        app.requeue_wake(platform, unit(&bad), &operator, true, at(901)).await.unwrap();
+    let rehearsal = app.rehearse();
+    let would = rehearsal.app().requeue_wake(platform, unit(&bad), &operator, at(901)).await;
+    let (would, changed) = would.unwrap();
     assert_eq!((would.state, changed), (WakeState::Queued, true));
-    assert_eq!(stage.dead().await.len(), 1, "a dry run records nothing");
-    app.requeue_wake(platform, unit(&bad), &operator, false, at(901)).await.unwrap();
+    assert_eq!(stage.dead().await.len(), 1, "a rehearsal records nothing");
+    app.requeue_wake(platform, unit(&bad), &operator, at(901)).await.unwrap();
     assert_eq!(stage.dead().await, []);
-    let again = app.requeue_wake(platform, unit(&bad), &operator, false, at(902)).await.unwrap();
+    let again = app.requeue_wake(platform, unit(&bad), &operator, at(902)).await.unwrap();
     assert!(!again.1, "it is not dead any more");
     let told = stage.events_of(bad.service.id.uuid()).await;
     assert_eq!(told.iter().filter(|kind| *kind == "WakeRequeued").count(), 1, "{told:?}");

@@ -37,9 +37,6 @@ pub(crate) struct FreezeArgs {
     /// Why, for whoever wonders that nothing happens
     #[arg(long, value_name = "TEXT")]
     reason: String,
-    /// Say what would happen and do nothing
-    #[arg(long)]
-    dry_run: bool,
 }
 
 /// Let a service, a cluster or the platform be worked on again
@@ -47,9 +44,6 @@ pub(crate) struct FreezeArgs {
 pub(crate) struct UnfreezeArgs {
     #[command(flatten)]
     what: What,
-    /// Say what would happen and do nothing
-    #[arg(long)]
-    dry_run: bool,
 }
 
 /// Look at a service afresh now, and put right what differs
@@ -57,9 +51,6 @@ pub(crate) struct UnfreezeArgs {
 pub(crate) struct ReconcileArgs {
     /// NAME, PROJECT/NAME or svc_…
     name: String,
-    /// Say what would be looked at and do nothing
-    #[arg(long, conflicts_with = "wait")]
-    dry_run: bool,
     /// Wait until it was looked at and is settled
     #[arg(long)]
     wait: bool,
@@ -69,19 +60,14 @@ pub(crate) struct ReconcileArgs {
 }
 
 pub(crate) async fn freeze(args: FreezeArgs, context: &Context) -> anyhow::Result<Exit> {
-    turn(&args.what, Some(FreezeBody { reason: args.reason }), args.dry_run, context).await
+    turn(&args.what, Some(FreezeBody { reason: args.reason }), context).await
 }
 
 pub(crate) async fn unfreeze(args: UnfreezeArgs, context: &Context) -> anyhow::Result<Exit> {
-    turn(&args.what, None, args.dry_run, context).await
+    turn(&args.what, None, context).await
 }
 
-async fn turn(
-    what: &What,
-    body: Option<FreezeBody>,
-    dry_run: bool,
-    context: &Context,
-) -> anyhow::Result<Exit> {
+async fn turn(what: &What, body: Option<FreezeBody>, context: &Context) -> anyhow::Result<Exit> {
     let connection = context.connect()?;
     let client = &connection.client;
     if let Some(name) = &what.name {
@@ -89,49 +75,42 @@ async fn turn(
             context.ask("reading the service", resolve(name, context, &connection)).await?;
         let (project, id) = (&service.project, &service.id);
         let service = match &body {
-            Some(body) => {
-                context.ask("freezing", client.service_freeze(project, id, body, dry_run)).await?
-            }
-            None => {
-                context.ask("letting go", client.service_unfreeze(project, id, dry_run)).await?
-            }
+            Some(body) => context.ask("freezing", client.service_freeze(project, id, body)).await?,
+            None => context.ask("letting go", client.service_unfreeze(project, id)).await?,
         };
         if !context.output.print(context.terminal, &service)? {
             let name = format!("service/{}", service.name);
-            context.terminal.line(&told(&name, service.frozen.as_ref(), dry_run))?;
+            context.terminal.line(&told(&name, service.frozen.as_ref()))?;
         }
         return Ok(Exit::Ok);
     }
     if let Some(cluster) = &what.cluster {
         let cluster = match &body {
-            Some(body) => {
-                context.ask("freezing", client.cluster_freeze(cluster, body, dry_run)).await?
-            }
-            None => context.ask("letting go", client.cluster_unfreeze(cluster, dry_run)).await?,
+            Some(body) => context.ask("freezing", client.cluster_freeze(cluster, body)).await?,
+            None => context.ask("letting go", client.cluster_unfreeze(cluster)).await?,
         };
         if !context.output.print(context.terminal, &cluster)? {
             let name = format!("cluster/{}", cluster.name);
-            context.terminal.line(&told(&name, cluster.frozen.as_ref(), dry_run))?;
+            context.terminal.line(&told(&name, cluster.frozen.as_ref()))?;
         }
         return Ok(Exit::Ok);
     }
     let platform = match &body {
-        Some(body) => context.ask("freezing", client.platform_freeze(body, dry_run)).await?,
+        Some(body) => context.ask("freezing", client.platform_freeze(body)).await?,
         None => context.ask("letting go", client.platform_unfreeze(dry_run)).await?,
     };
     if !context.output.print(context.terminal, &platform)? {
-        context.terminal.line(&told("platform", platform.frozen.as_ref(), dry_run))?;
+        context.terminal.line(&told("platform", platform.frozen.as_ref()))?;
     }
     Ok(Exit::Ok)
 }
 
-fn told(name: &str, frozen: Option<&Freeze>, dry_run: bool) -> String {
-    let is = if dry_run { "would be" } else { "is" };
+fn told(name: &str, frozen: Option<&Freeze>) -> String {
     match frozen {
         Some(Freeze { scope, by, reason, .. }) => {
-            format!("{name} {is} frozen ({scope}) by {by}: {reason}")
+            format!("{name} is frozen ({scope}) by {by}: {reason}")
         }
-        None => format!("{name} {is} not frozen"),
+        None => format!("{name} is not frozen"),
     }
 }
 
@@ -141,11 +120,10 @@ pub(crate) async fn reconcile(args: ReconcileArgs, context: &Context) -> anyhow:
     let reading = resolve(&args.name, context, &connection);
     let service = context.ask("reading the service", reading).await?;
     let before = checks(client, context, &service).await?;
-    let asking = client.service_reconcile(&service.project, &service.id, args.dry_run);
+    let asking = client.service_reconcile(&service.project, &service.id);
     let service = context.ask("asking for it", asking).await?;
     if !context.output.is_for_programs() {
-        let will = if args.dry_run { "would be" } else { "will be" };
-        context.terminal.line(&format!("service/{} {will} looked at afresh", service.name))?;
+        context.terminal.line(&format!("service/{} will be looked at afresh", service.name))?;
     }
     if !args.wait {
         context.output.print(context.terminal, &service)?;

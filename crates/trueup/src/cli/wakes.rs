@@ -31,20 +31,16 @@ enum Command {
     Requeue {
         /// svc_… or prj_…
         subject: String,
-        /// Say what would happen and do nothing
-        #[arg(long)]
-        dry_run: bool,
     },
 }
 
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let client = context.connect()?.client;
-    if let Some(Command::Requeue { subject, dry_run }) = args.command {
-        let wake = context.ask("requeueing", client.wake_requeue(&subject, dry_run)).await?;
+    if let Some(Command::Requeue { subject }) = args.command {
+        let wake = context.ask("requeueing", client.wake_requeue(&subject)).await?;
         if !context.output.print(context.terminal, &wake)? {
             let Wake { subject, state, .. } = &wake;
-            let would = if dry_run { "would be " } else { "" };
-            context.terminal.line(&format!("wake/{subject} {would}{state}"))?;
+            context.terminal.line(&format!("wake/{subject} is {state}"))?;
         }
         return Ok(Exit::Ok);
     }
