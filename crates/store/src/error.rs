@@ -49,7 +49,7 @@ impl Error {
     #[must_use]
     pub fn is_defect(&self) -> bool {
         match self {
-            Self::Away(_) | Self::Fenced | Self::Migrate(_) => false,
+            Self::Away(_) | Self::Fenced | Self::Overtaken | Self::Migrate(_) => false,
             Self::Corrupt { .. } => true,
             // Class 22: the data. Class 23: a constraint. Class 42: the statement.
             Self::Database(sqlx::Error::Database(said)) => {
@@ -63,7 +63,11 @@ impl Error {
     pub(crate) fn told(&self) -> String {
         match self {
             Self::Corrupt { what, source } => format!("a stored {what} cannot be read: {source}"),
-            Self::Away(_) | Self::Fenced | Self::Database(_) | Self::Migrate(_) => self.to_string(),
+            Self::Away(_)
+            | Self::Fenced
+            | Self::Overtaken
+            | Self::Database(_)
+            | Self::Migrate(_) => self.to_string(),
         }
     }
 

@@ -97,7 +97,7 @@ async fn turn(what: &What, body: Option<FreezeBody>, context: &Context) -> anyho
     }
     let platform = match &body {
         Some(body) => context.ask("freezing", client.platform_freeze(body)).await?,
-        None => context.ask("letting go", client.platform_unfreeze(dry_run)).await?,
+        None => context.ask("letting go", client.platform_unfreeze()).await?,
     };
     if !context.output.print(context.terminal, &platform)? {
         context.terminal.line(&told("platform", platform.frozen.as_ref()))?;
