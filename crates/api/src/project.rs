@@ -3,8 +3,6 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::preview::Preview;
-
 /// The body that declares a project, and its document in a manifest file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -38,14 +36,4 @@ pub struct Project {
 pub struct ProjectList {
     /// In name order.
     pub items: Vec<Project>,
-}
-
-/// What declaring a project answers: the project, or with `?dry_run=true` the preview.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(untagged)]
-pub enum ProjectOrPreview {
-    /// It was so already.
-    Project(Project),
-    /// What the declaration would make.
-    Preview(Box<Preview>),
 }
