@@ -35,6 +35,7 @@ pub mod spec;
 pub mod status;
 pub mod template;
 pub mod transition;
+pub mod turn;
 pub mod variable;
 
 /// Raised whenever a projection computed from the same inputs could come out differently.
