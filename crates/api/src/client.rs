@@ -17,6 +17,7 @@ mod transition;
 mod variable;
 mod volume;
 mod watch;
+mod why;
 
 use std::time::Duration;
 

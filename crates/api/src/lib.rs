@@ -22,6 +22,7 @@ pub mod token;
 pub mod transition;
 pub mod variable;
 pub mod volume;
+pub mod why;
 
 pub use client::Client;
 pub use problem::{Code, FieldError, Problem};

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::preview::Preview;
+use crate::service::ServiceStatus;
 
 /// The body that declares a project, and its document in a manifest file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -31,6 +32,10 @@ pub struct Project {
     pub namespace: String,
     /// Raised by every accepted change.
     pub generation: i64,
+    /// `settled`, `pending` or `diverged`: whether the status is the end of the story.
+    pub reconciliation: String,
+    /// What was observed of its namespace and policies.
+    pub status: ServiceStatus,
 }
 
 /// A list of projects.
@@ -45,7 +50,7 @@ pub struct ProjectList {
 #[serde(untagged)]
 pub enum ProjectOrPreview {
     /// It was so already.
-    Project(Project),
+    Project(Box<Project>),
     /// What the declaration would make.
     Preview(Box<Preview>),
 }

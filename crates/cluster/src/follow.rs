@@ -58,6 +58,9 @@ impl Follower {
                 None => return,
                 Some(CallError::Expired) => {}
                 Some(error) => {
+                    if self.kind == Kind::Node && matches!(error, CallError::Forbidden(_)) {
+                        self.cache().give_up_on_nodes();
+                    }
                     tracing::debug!(kind = %self.kind, error = %error, "the watch broke; listing again");
                     self.clock.sleep(pause).await;
                     pause = (pause * 2).min(PAUSE_MOST);

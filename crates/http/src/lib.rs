@@ -41,6 +41,7 @@ mod transition;
 mod variable;
 mod view;
 mod volume;
+mod why;
 
 use std::sync::Arc;
 

@@ -26,7 +26,8 @@ pub(crate) async fn project_list(
 ) -> Answer<Json<ProjectList>> {
     caller.must(Permission::Read)?;
     let rows = door.app.list_projects(caller.org).await?;
-    Ok(Json(ProjectList { items: rows.iter().map(view::project).collect() }))
+    let now = door.clock.now();
+    Ok(Json(ProjectList { items: rows.iter().map(|row| view::project(row, now)).collect() }))
 }
 
 /// Shows one project.
@@ -41,7 +42,7 @@ pub(crate) async fn project_get(
     caller.must(Permission::Read)?;
     let row = door.app.find_project(caller.org, &project).await?;
     let row = row.ok_or_else(|| Failure::not_found("project"))?;
-    Ok(Json(view::project(&row)))
+    Ok(Json(view::project(&row, door.clock.now())))
 }
 
 /// Declares a project.
@@ -74,7 +75,7 @@ pub(crate) async fn project_put(
         door.signals.event();
     }
     let status = if accepted.changed { StatusCode::ACCEPTED } else { StatusCode::OK };
-    Ok((status, Json(view::project(&accepted.row))).into_response())
+    Ok((status, Json(view::project(&accepted.row, door.clock.now()))).into_response())
 }
 
 /// What a manifest says and what the path says must be the same thing.

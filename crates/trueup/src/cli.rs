@@ -59,6 +59,7 @@ mod variable;
 mod version;
 mod volume;
 mod watch;
+mod why;
 
 use std::process::ExitCode;
 
@@ -100,6 +101,7 @@ enum Command {
     Get(get::Args),
     Describe(describe::Args),
     History(history::Args),
+    Why(why::Args),
     Watch(watch::Args),
     Logs(logs::Args),
     Pause(act::PauseArgs),
@@ -162,6 +164,7 @@ async fn run(command: Command, context: &Context) -> anyhow::Result<ExitCode> {
         Command::Get(args) => Box::pin(get::run(args, context)).await?,
         Command::Describe(args) => Box::pin(describe::run(args, context)).await?,
         Command::History(args) => Box::pin(history::run(args, context)).await?,
+        Command::Why(args) => Box::pin(why::run(args, context)).await?,
         Command::Watch(args) => Box::pin(watch::run(args, context)).await?,
         Command::Logs(args) => Box::pin(logs::run(args, context)).await?,
         Command::Run(args) => Box::pin(run::run(args, context)).await?,
