@@ -59,6 +59,9 @@ pub struct Service {
     pub parameters: Map<String, Value>,
     /// How many pods it shall have while it runs.
     pub replicas: u32,
+    /// Between which bounds their number follows the load instead, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub autoscale: Option<AutoscaleBody>,
     /// What was promised: `active`, `paused` or `deleted`.
     pub desired: String,
     /// The promise's number, raised by every accepted change.
@@ -172,6 +175,23 @@ pub struct ScaleBody {
     /// How many.
     #[schema(example = 3)]
     pub replicas: u32,
+}
+
+/// Between which bounds the number of a service's pods follows the load.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"min": 2, "max": 6, "cpu_percent": 70}))]
+pub struct AutoscaleBody {
+    /// The fewest pods.
+    #[schema(example = 2)]
+    pub min: u32,
+    /// The most pods; this many count against the quota.
+    #[schema(example = 6)]
+    pub max: u32,
+    /// How much of its CPU a pod shall use on average, in percent; left out, as it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = 70)]
+    pub cpu_percent: Option<u32>,
 }
 
 /// Which size a service's pods shall have.

@@ -3,7 +3,7 @@
 //! A write's answer goes in at once, so the next plan sees it; a watch event that is older than what
 //! is already known is dropped, so the cache never goes back in time.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -12,7 +12,8 @@ use trueup_model::order::{Body, Order, Unit};
 use trueup_rules::names;
 use trueup_rules::plan::Observed;
 
-use crate::verbs::List;
+use crate::compact::compact;
+use crate::verbs::{CallError, List};
 
 #[derive(Debug, Default)]
 pub(crate) struct Cache {
@@ -24,6 +25,8 @@ pub(crate) struct Cache {
     listed: BTreeSet<Kind>,
     /// Nodes may not be looked at: then what is said of their pods must do.
     blind: bool,
+    /// How far the watch of each kind has come.
+    heard: BTreeMap<Kind, u64>,
     /// At which version each key was last seen to go: an answer that is older comes too late.
     graves: HashMap<ResourceKey, u64>,
 }
@@ -84,8 +87,14 @@ impl Cache {
         Observed { objects, pods, nodes, project_ready, namespace_ending }
     }
 
+    /// What is known to stand at a key.
+    pub(crate) fn get(&self, key: &ResourceKey) -> Option<Arc<Value>> {
+        self.objects.get(key).map(Arc::clone)
+    }
+
     /// An object is there, as a watch or a write's answer says.
-    pub(crate) fn present(&mut self, kind: Kind, object: Value) -> Option<Unit> {
+    pub(crate) fn present(&mut self, kind: Kind, mut object: Value) -> Option<Unit> {
+        compact(kind, &mut object);
         let key = key_of(kind, &object);
         let at = version(&object);
         let known = self.objects.get(&key).map(|known| version(known));
@@ -103,6 +112,25 @@ impl Cache {
         unit
     }
 
+    /// Which objects of a kind are not as a list of versions says. Watches may be a moment behind, so
+    /// this is a question and no finding: a read answers it.
+    pub(crate) fn odd(&self, kind: Kind, list: &List) -> Vec<ResourceKey> {
+        let at: u64 = list.version.parse().unwrap_or(0);
+        let listed: HashMap<ResourceKey, u64> =
+            list.objects.iter().map(|object| (key_of(kind, object), version(object))).collect();
+        let lacking = self
+            .objects
+            .iter()
+            .filter(|(key, known)| key.kind == kind && version(known) <= at)
+            .filter(|(key, known)| !listed.contains_key(*key) && is_watched(kind, known))
+            .map(|(key, _)| key.clone());
+        let newer = listed.iter().filter(|(key, seen)| {
+            let known = self.objects.get(*key).map(|known| version(known));
+            known.or_else(|| self.graves.get(*key).copied()).is_none_or(|known| known < **seen)
+        });
+        lacking.chain(newer.map(|(key, _)| key.clone())).collect()
+    }
+
     /// An object is gone, as a watch says.
     pub(crate) fn gone(&mut self, kind: Kind, object: &Value) -> Option<Unit> {
         let key = key_of(kind, object);
@@ -110,8 +138,12 @@ impl Cache {
         if self.objects.get(&key).is_some_and(|known| version(known) > at) {
             return None;
         }
+        self.came_to(kind, at);
         if self.graves.len() >= GRAVES {
-            self.graves.clear();
+            let mut ends: Vec<u64> = self.graves.values().copied().collect();
+            ends.sort_unstable();
+            let recent = ends[ends.len() / 2];
+            self.graves.retain(|_, end| *end >= recent);
         }
         self.graves.insert(key.clone(), at);
         self.forget(&key)
@@ -132,10 +164,7 @@ impl Cache {
     /// so whatever a read once found there must be read again.
     pub(crate) fn forget_unwatched(&mut self, order: &Order) {
         for key in order.recorded.keys() {
-            let unwatched = |object: &Arc<Value>| {
-                object["metadata"]["labels"][names::MANAGED_BY] != names::MANAGER
-            };
-            if self.objects.get(key).is_some_and(unwatched) {
+            if self.objects.get(key).is_some_and(|object| !is_watched(key.kind, object)) {
                 self.objects.remove(key);
             }
         }
@@ -150,6 +179,30 @@ impl Cache {
             let now = Value::String("now".to_owned());
             Arc::make_mut(known)["metadata"]["deletionTimestamp"] = now;
         }
+    }
+
+    /// Whether a list can be believed. One that is older than what the watch of its kind already said
+    /// comes from a server that lags behind, or from a store that was put back: what it shows may be
+    /// long gone, and what it lacks may be there.
+    pub(crate) fn check_age(&self, kind: Kind, list: &List) -> Result<(), CallError> {
+        let at: u64 = list.version.parse().unwrap_or(0);
+        match self.heard.get(&kind) {
+            Some(heard) if *heard > at => Err(CallError::Server(format!(
+                "it lists {kind} as of version {at}, and {heard} was seen already; if etcd was restored, \
+                 restart Trueup"
+            ))),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// The watch of a kind has come this far.
+    pub(crate) fn heard_of(&mut self, kind: Kind, version: &str) {
+        self.came_to(kind, version.parse().unwrap_or(0));
+    }
+
+    fn came_to(&mut self, kind: Kind, version: u64) {
+        let heard = self.heard.entry(kind).or_default();
+        *heard = version.max(*heard);
     }
 
     /// A whole set: what it lacks is gone, unless we wrote it after the set was made.
@@ -169,6 +222,7 @@ impl Cache {
             vanished.iter().filter_map(|key| self.forget(key)).collect();
         touched.extend(list.objects.into_iter().filter_map(|object| self.present(kind, object)));
         self.listed.insert(kind);
+        self.came_to(kind, at);
         touched
     }
 
@@ -200,6 +254,11 @@ fn pod_label(kind: Kind, object: &Value) -> Option<(String, String)> {
     let metadata = &object["metadata"];
     let name = metadata["labels"][names::POD_LABEL].as_str().filter(|_| kind == Kind::Pod)?;
     Some((metadata["namespace"].as_str().unwrap_or_default().to_owned(), name.to_owned()))
+}
+
+/// Whether watches tell of an object: only those with our label are followed.
+fn is_watched(kind: Kind, object: &Value) -> bool {
+    kind == Kind::Pod || object["metadata"]["labels"][names::MANAGED_BY] == names::MANAGER
 }
 
 fn key_of(kind: Kind, object: &Value) -> ResourceKey {
@@ -270,5 +329,61 @@ mod tests {
         assert_eq!(version_of(&cache, "old"), None);
         assert_eq!(version_of(&cache, "ours"), Some(12));
         assert_eq!(version_of(&cache, "listed"), Some(9));
+    }
+
+    #[test]
+    fn f36_a_list_older_than_what_was_seen_is_not_believed() {
+        let mut cache = Cache::default();
+        let list = |version: &str, objects| List { objects, version: version.to_owned() };
+        cache.replace(Kind::ConfigMap, list("10", vec![config("a", 9)]));
+        cache.present(Kind::ConfigMap, config("b", 12));
+        cache.gone(Kind::ConfigMap, &config("a", 13));
+        let stale = list("11", vec![config("a", 9)]);
+        assert!(cache.check_age(Kind::ConfigMap, &stale).is_err());
+        assert!(cache.check_age(Kind::Secret, &stale).is_ok(), "each kind has a watch of its own");
+        assert!(cache.check_age(Kind::ConfigMap, &list("13", Vec::new())).is_ok());
+        cache.heard_of(Kind::ConfigMap, "20");
+        assert!(cache.check_age(Kind::ConfigMap, &list("19", Vec::new())).is_err());
+    }
+
+    #[test]
+    fn what_a_watch_missed_is_found_by_versions_alone() {
+        let ours = |name: &str, version| {
+            let mut object = config(name, version);
+            object["metadata"]["labels"] = json!({ names::MANAGED_BY: names::MANAGER });
+            object
+        };
+        let mut cache = Cache::default();
+        for (name, version) in [("same", 3), ("changed", 4), ("gone", 5), ("written", 30)] {
+            cache.present(Kind::ConfigMap, ours(name, version));
+        }
+        cache.gone(Kind::ConfigMap, &ours("dead", 8));
+        let objects = vec![ours("same", 3), ours("changed", 9), ours("new", 6), ours("dead", 7)];
+        let list = List { objects, version: "20".to_owned() };
+        let mut odd: Vec<String> =
+            cache.odd(Kind::ConfigMap, &list).into_iter().map(|key| key.name).collect();
+        odd.sort();
+        assert_eq!(odd, ["changed", "gone", "new"]);
+    }
+
+    #[test]
+    fn f37_our_own_write_is_not_undone_by_a_list_from_before_it() {
+        let mut cache = Cache::default();
+        cache.replace(Kind::ConfigMap, List { objects: Vec::new(), version: "10".to_owned() });
+        cache.present(Kind::ConfigMap, config("ours", 12));
+        cache.replace(Kind::ConfigMap, List { objects: Vec::new(), version: "11".to_owned() });
+        assert_eq!(version_of(&cache, "ours"), Some(12));
+    }
+
+    #[test]
+    fn many_graves_do_not_open_the_newest() {
+        let mut cache = Cache::default();
+        for n in 0..=u64::try_from(GRAVES).unwrap() {
+            cache.gone(Kind::ConfigMap, &config(&format!("c{n}"), 100 + n));
+        }
+        assert!(cache.graves.len() <= GRAVES);
+        let last = format!("c{GRAVES}");
+        cache.present(Kind::ConfigMap, config(&last, 50));
+        assert_eq!(version_of(&cache, &last), None);
     }
 }

@@ -24,6 +24,9 @@ use crate::fence::Fence;
 use crate::follow::{Follower, News};
 use crate::notice::{Notes, Notices};
 use crate::pass::{Ended, Shared};
+use crate::refusal::Refusals;
+use crate::resync::Resync;
+use crate::throttle::Throttle;
 use crate::verbs::Cluster;
 use queue::Queue;
 
@@ -85,6 +88,8 @@ impl Executor {
             clock: parts.clock,
             observer: parts.observer,
             doubt: Doubt::default(),
+            refusals: Refusals::default(),
+            throttle: Arc::new(Throttle::new(WIDTH)),
         });
         for kind in Kind::WATCHED.into_iter().chain(Kind::BESIDE) {
             let follower = Follower {
@@ -92,12 +97,22 @@ impl Executor {
                 cluster: Arc::clone(&shared.cluster),
                 cache: Arc::clone(&shared.cache),
                 clock: Arc::clone(&shared.clock),
+                throttle: Arc::clone(&shared.throttle),
                 freshness: freshness_in.clone(),
                 news: news_in.clone(),
                 notes: Notes::new(notices.clone()),
             };
             tasks.spawn(follower.run());
         }
+        let resync = Resync {
+            cluster: Arc::clone(&shared.cluster),
+            cache: Arc::clone(&shared.cache),
+            clock: Arc::clone(&shared.clock),
+            throttle: Arc::clone(&shared.throttle),
+            news: news_in,
+            observer: shared.observer.clone(),
+        };
+        tasks.spawn(resync.run());
         let work = Work {
             shared,
             reports,
@@ -150,7 +165,7 @@ impl Work {
         loop {
             self.start_passes(&mut passes);
             let clock = Arc::clone(&self.shared.clock);
-            let due = self.queue.next_due().map(|due| due.saturating_sub(clock.monotonic()));
+            let due = self.next_due().map(|due| due.saturating_sub(clock.monotonic()));
             tokio::select! {
                 command = orders.recv() => match command {
                     Some(command) => self.take(command),
@@ -201,6 +216,7 @@ impl Work {
             }
         }
         self.touch(unit);
+        self.queue.hurry(unit);
     }
 
     fn hear(&mut self, news: News) {
@@ -227,8 +243,9 @@ impl Work {
     }
 
     fn start_passes(&mut self, passes: &mut JoinSet<Ended>) {
-        while passes.len() < WIDTH {
-            let Some(unit) = self.queue.pop() else { return };
+        let throttle = Arc::clone(&self.shared.throttle);
+        while passes.len() < throttle.width(self.shared.clock.monotonic()) {
+            let Some(unit) = self.queue.pop(throttle.is_narrow()) else { return };
             let Some(slot) = self.slots.get(&unit).filter(|slot| !slot.running) else {
                 continue;
             };
@@ -242,6 +259,13 @@ impl Work {
                 slot.again = false;
             }
         }
+    }
+
+    /// When something is to be done again: what is due first, or the end of a pause.
+    fn next_due(&self) -> Option<Duration> {
+        let now = self.shared.clock.monotonic();
+        let pause = self.shared.throttle.left(now).filter(|_| !self.queue.is_empty());
+        [self.queue.next_due(), pause.map(|left| now + left)].into_iter().flatten().min()
     }
 
     fn project_ready(&self, project: ProjectId) -> bool {
@@ -302,12 +326,16 @@ impl Work {
             return;
         }
         match outcome {
-            Outcome::Converged => slot.tries = 0,
+            Outcome::Converged => {
+                slot.tries = 0;
+                self.shared.throttle.widen();
+            }
             Outcome::Waiting { .. }
             | Outcome::Deferred { .. }
             | Outcome::Locked { .. }
             | Outcome::Blocked { .. }
             | Outcome::Outdated { .. }
+            | Outcome::Refused { .. }
             | Outcome::Failed { .. } => {
                 let pause = RETRY_LEAST * 2_u32.saturating_pow(slot.tries.min(6));
                 slot.tries = slot.tries.saturating_add(1);

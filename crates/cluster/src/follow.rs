@@ -14,6 +14,7 @@ use trueup_model::order::Unit;
 
 use crate::cache::Cache;
 use crate::notice::Notes;
+use crate::throttle::Throttle;
 use crate::verbs::{CallError, Cluster, Heard, Scope};
 
 /// What one kind's follower needs.
@@ -22,6 +23,7 @@ pub(crate) struct Follower {
     pub(crate) cluster: Arc<dyn Cluster>,
     pub(crate) cache: Arc<Mutex<Cache>>,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) throttle: Arc<Throttle>,
     pub(crate) freshness: watch::Sender<Freshness>,
     pub(crate) news: mpsc::Sender<News>,
     pub(crate) notes: Notes,
@@ -62,7 +64,9 @@ impl Follower {
                         self.cache().give_up_on_nodes();
                     }
                     tracing::debug!(kind = %self.kind, error = %error, "the watch broke; listing again");
-                    self.clock.sleep(pause).await;
+                    let now = self.clock.monotonic();
+                    self.throttle.heed(&error, now);
+                    self.clock.sleep(self.throttle.left(now).unwrap_or(pause)).await;
                     pause = (pause * 2).min(PAUSE_MOST);
                 }
             }
@@ -72,9 +76,10 @@ impl Follower {
     async fn list(&self) -> Result<String, CallError> {
         let list = self.cluster.list(self.kind, Scope::Ours).await?;
         let version = list.version.clone();
+        self.cache().check_age(self.kind, &list)?;
         let since = self.freshness.borrow().heard.get(&self.kind).copied();
         self.notes.listed(self.kind, &list, since, self.clock.now());
-        self.cache.lock().unwrap_or_else(PoisonError::into_inner).replace(self.kind, list);
+        self.cache().replace(self.kind, list);
         self.heard();
         Ok(version)
     }
@@ -87,6 +92,7 @@ impl Follower {
                 let touched = match heard {
                     Ok(Heard::Present(object)) => {
                         version_of(&object, &mut version);
+                        self.cache().heard_of(self.kind, &version);
                         let node = self.note_present(&object);
                         self.cache().present(self.kind, object).into_iter().chain(node).collect()
                     }
@@ -96,6 +102,7 @@ impl Follower {
                         self.cache().gone(self.kind, &object).into_iter().chain(node).collect()
                     }
                     Ok(Heard::Bookmark(at)) => {
+                        self.cache().heard_of(self.kind, &at);
                         version = at;
                         BTreeSet::new()
                     }

@@ -17,6 +17,7 @@ mod watch;
 
 use std::fmt;
 use std::path::Path;
+use std::time::Duration;
 
 use futures::FutureExt;
 use futures::stream::BoxStream;
@@ -27,7 +28,6 @@ use trueup_model::key::{Kind, ResourceKey};
 
 use crate::verbs::{Answer, CallError, Cluster, Heard, List, Scope};
 use address::Address;
-pub use address::api_version;
 use answer::{no_such_object, refusal};
 use call::{Content, Reply};
 
@@ -54,7 +54,19 @@ pub enum ConnectError {
 #[derive(Clone)]
 pub struct Kube {
     client: kube::Client,
+    limits: Limits,
 }
+
+/// How long is waited.
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    /// For the answer to a call.
+    deadline: Duration,
+    /// For the next word of a watch.
+    silence: Duration,
+}
+
+const LIMITS: Limits = Limits { deadline: call::DEADLINE, silence: watch::SILENCE };
 
 impl fmt::Debug for Kube {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -77,19 +89,29 @@ impl Kube {
     /// A cluster behind a client of the caller's own, whose retries should be off.
     #[must_use]
     pub const fn new(client: kube::Client) -> Self {
-        Self { client }
+        Self { client, limits: LIMITS }
     }
 
-    async fn list_all(&self, kind: Kind, scope: Scope) -> Result<List, CallError> {
-        match self.pages(kind, scope).await {
+    async fn list_all(
+        &self,
+        kind: Kind,
+        scope: Scope,
+        content: Content<'_>,
+    ) -> Result<List, CallError> {
+        match self.pages(kind, scope, content).await {
             // The place in the list was forgotten while we read it; a second time is the caller's.
-            Err(CallError::Expired) => self.pages(kind, scope).await,
+            Err(CallError::Expired) => self.pages(kind, scope, content).await,
             outcome => outcome,
         }
     }
 
     /// Reads page after page; all pages are of the version of the first.
-    async fn pages(&self, kind: Kind, scope: Scope) -> Result<List, CallError> {
+    async fn pages(
+        &self,
+        kind: Kind,
+        scope: Scope,
+        content: Content<'_>,
+    ) -> Result<List, CallError> {
         let mut objects = Vec::new();
         let mut next = String::new();
         loop {
@@ -97,7 +119,7 @@ impl Kube {
             if !next.is_empty() {
                 address = address.with("continue", &next);
             }
-            let reply = self.ask(Method::GET, address, Content::Nothing).await?;
+            let reply = self.ask(Method::GET, address, content).await?;
             let mut page = reply.into_object(kind)?;
             objects.extend(answer::take_items(&mut page, kind));
             next = answer::text(&page, "/metadata/continue");
@@ -165,11 +187,15 @@ impl Cluster for Kube {
     }
 
     fn list(&self, kind: Kind, scope: Scope) -> Answer<'_, List> {
-        self.list_all(kind, scope).boxed()
+        self.list_all(kind, scope, Content::Nothing).boxed()
+    }
+
+    fn versions(&self, kind: Kind) -> Answer<'_, List> {
+        self.list_all(kind, Scope::Ours, Content::MetadataOnly).boxed()
     }
 
     fn watch(&self, kind: Kind, from: String) -> BoxStream<'static, Result<Heard, CallError>> {
-        watch::stream(self.client.clone(), kind, &from)
+        watch::stream(self.client.clone(), self.limits, kind, &from)
     }
 
     fn apply<'a>(&'a self, key: &'a ResourceKey, object: &'a Value) -> Answer<'a, Value> {

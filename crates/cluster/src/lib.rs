@@ -6,6 +6,7 @@
 
 mod absence;
 mod cache;
+mod compact;
 mod doubt;
 mod executor;
 mod fence;
@@ -13,7 +14,10 @@ mod follow;
 pub mod kube;
 mod notice;
 mod pass;
+mod refusal;
+mod resync;
 mod switch;
+mod throttle;
 pub mod verbs;
 
 pub use executor::{Executor, Parts};

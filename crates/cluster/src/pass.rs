@@ -6,8 +6,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::future::join_all;
-use serde_json::json;
-use trueup_model::key::ResourceKey;
+use serde_json::{Value, json};
+use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::Order;
 use trueup_model::report::{Change, Outcome, Report};
 use trueup_model::service::DesiredState;
@@ -20,6 +20,8 @@ use crate::absence::{Verified, verify};
 use crate::cache::Cache;
 use crate::doubt::Doubt;
 use crate::fence::Fence;
+use crate::refusal::{Refusals, unguarded};
+use crate::throttle::Throttle;
 use crate::verbs::{CallError, Cluster};
 
 /// More rounds than any plan needs; a plan that never ends is a defect, not a hot loop.
@@ -35,6 +37,8 @@ pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) observer: String,
     pub(crate) doubt: Doubt,
+    pub(crate) refusals: Refusals,
+    pub(crate) throttle: Arc<Throttle>,
 }
 
 /// What a pass leaves: the order with the uids it learned, and its report.
@@ -94,6 +98,9 @@ impl Shared {
         if !self.fence.is_open() {
             return Err(CallError::Unreachable("the lease on this cluster is over".to_owned()));
         }
+        if let Some(after) = self.throttle.left(self.clock.monotonic()) {
+            return Err(CallError::Throttled { after });
+        }
         match action {
             Action::Apply { key, object, change } => {
                 in_order(order, key)?;
@@ -101,19 +108,34 @@ impl Shared {
                     // What stands there is in the cache now; the next plan judges whose it is.
                     return Ok(None);
                 }
-                let stored = self.cluster.apply(key, object).await?;
+                let live = self.cache().get(key);
+                let now = self.clock.monotonic();
+                self.refusals.check(key, object, live.as_deref(), now)?;
+                let answer = self.cluster.apply(key, object).await;
+                let stored = self.refusals.note(key, object, answer, now)?;
                 crash::point("executor.applied");
                 self.cache().present(key.kind, stored);
                 Ok(Some(change.clone()))
             }
             Action::Prune { key, patch, change } => {
                 in_order(order, key)?;
+                let guards = &patch["metadata"];
+                if !self.is_still(key, &guards["uid"], &guards["resourceVersion"]).await? {
+                    return Ok(None);
+                }
+                let (live, now) = (self.cache().get(key), self.clock.monotonic());
+                self.refusals.check(key, &unguarded(patch), live.as_deref(), now)?;
                 let stored = self.cluster.patch(key, patch).await?;
+                self.refusals.note_prune(key, patch, &stored);
                 self.cache().present(key.kind, stored);
                 Ok(Some(change.clone()))
             }
             Action::Delete { key, uid, version } => {
                 in_order(order, key)?;
+                let judged = (json!(uid), json!(version));
+                if is_critical(key.kind) && !self.is_still(key, &judged.0, &judged.1).await? {
+                    return Ok(None);
+                }
                 self.cluster.delete(key, uid, version).await?;
                 crash::point("executor.deleted");
                 self.cache().terminating(key, uid);
@@ -121,6 +143,9 @@ impl Shared {
             }
             Action::ReleaseAnchor { key, uid, version, finalizers } => {
                 in_order(order, key)?;
+                if !self.is_still(key, &json!(uid), &json!(version)).await? {
+                    return Ok(None);
+                }
                 let patch = json!({"metadata": {
                     "uid": uid, "resourceVersion": version, "finalizers": finalizers }});
                 let stored = self.cluster.patch(key, &patch).await?;
@@ -129,6 +154,27 @@ impl Shared {
             }
             Action::VerifyAbsence => Ok(None),
         }
+    }
+
+    /// Whether what was judged is what stands there now, by a read that no cache answers. Guards on
+    /// uid and version hold at the server, too; this tells before anything is sent, and what is
+    /// different goes into the cache for the next plan.
+    async fn is_still(
+        &self,
+        key: &ResourceKey,
+        uid: &Value,
+        version: &Value,
+    ) -> Result<bool, CallError> {
+        let Some(live) = self.cluster.get(key).await? else {
+            self.cache().forget(key);
+            return Ok(false);
+        };
+        let metadata = &live["metadata"];
+        let same = metadata["uid"] == *uid && metadata["resourceVersion"] == *version;
+        if !same {
+            self.cache().present(key.kind, live);
+        }
+        Ok(same)
     }
 
     /// What really stands there now: after a conflict, and before something is made. A name is no
@@ -180,19 +226,26 @@ async fn loop_rounds(
             }
         }
         let acts = plan.actions.iter().map(|action| shared.act(order, action));
+        let mut errors = Vec::new();
         for (action, answer) in plan.actions.iter().zip(join_all(acts).await) {
+            let answer = match answer {
+                // Somebody was there first: look, and judge again.
+                Err(CallError::Conflict(_)) => shared.is_taken(key(action)).await.map(|_| None),
+                answer => answer,
+            };
             match answer {
                 Ok(change) => {
                     forget(order, change.as_ref());
                     changes.extend(change);
                 }
-                Err(CallError::Conflict(_)) => {
-                    if let Err(error) = shared.is_taken(key(action)).await {
-                        return failure(&error);
-                    }
-                }
-                Err(error) => return failure(&error),
+                Err(error) => errors.push((key(action), error)),
             }
+        }
+        for (_, error) in &errors {
+            shared.throttle.heed(error, shared.clock.monotonic());
+        }
+        if let Some(outcome) = failures(&errors) {
+            return outcome;
         }
     }
     Outcome::Waiting { on: "other writers to come to rest".to_owned() }
@@ -254,7 +307,36 @@ fn key(action: &Action) -> &ResourceKey {
     }
 }
 
+/// What the errors of one round come to. That the cluster is away says more than what it refused.
+fn failures(errors: &[(&ResourceKey, CallError)]) -> Option<Outcome> {
+    let refused: Vec<String> = errors
+        .iter()
+        .filter_map(|(key, error)| match error {
+            CallError::Refused(words) => Some(format!("{key}: {words}")),
+            _ => None,
+        })
+        .collect();
+    let other = errors.iter().find(|(_, error)| !matches!(error, CallError::Refused(_)));
+    match other {
+        Some((_, error)) => Some(failure(error)),
+        None if refused.is_empty() => None,
+        None => Some(Outcome::Refused { why: refused.join("; ") }),
+    }
+}
+
 fn failure(error: &CallError) -> Outcome {
     let why = error.to_string();
-    if error.is_away() { Outcome::Deferred { why } } else { Outcome::Failed { why } }
+    match error {
+        CallError::Throttled { .. } => {
+            Outcome::Waiting { on: "the cluster, which asks to slow down".to_owned() }
+        }
+        error if error.is_away() => Outcome::Deferred { why },
+        CallError::Refused(_) => Outcome::Refused { why },
+        _ => Outcome::Failed { why },
+    }
+}
+
+/// What takes data, or everything else, along when it goes.
+const fn is_critical(kind: Kind) -> bool {
+    matches!(kind, Kind::Namespace | Kind::PersistentVolumeClaim | Kind::StatefulSet)
 }

@@ -47,6 +47,10 @@ impl Cluster for Switch {
         Box::pin(async move { self.now()?.list(kind, scope).await })
     }
 
+    fn versions(&self, kind: Kind) -> Answer<'_, List> {
+        Box::pin(async move { self.now()?.versions(kind).await })
+    }
+
     fn watch(&self, kind: Kind, from: String) -> BoxStream<'static, Result<Heard, CallError>> {
         match self.now() {
             Ok(cluster) => cluster.watch(kind, from),

@@ -22,6 +22,12 @@ pub trait Cluster: Debug + Send + Sync {
     /// All objects of a kind in this scope, with the version to watch from.
     fn list(&self, kind: Kind, scope: Scope) -> Answer<'_, List>;
 
+    /// The same for our objects, with nothing but their metadata where the server can do that: a
+    /// cheaper way to see what is there and at which version.
+    fn versions(&self, kind: Kind) -> Answer<'_, List> {
+        self.list(kind, Scope::Ours)
+    }
+
     /// What changes among our objects of a kind after this version. Ends after about twenty seconds
     /// (the server sends a bookmark first), so that silence is noticed; the caller watches again.
     fn watch(&self, kind: Kind, from: String) -> BoxStream<'static, Result<Heard, CallError>>;

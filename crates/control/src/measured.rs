@@ -52,6 +52,10 @@ impl Cluster for Measured {
         self.timed("list", self.inside.list(kind, scope))
     }
 
+    fn versions(&self, kind: Kind) -> Answer<'_, List> {
+        self.timed("versions", self.inside.versions(kind))
+    }
+
     fn watch(&self, kind: Kind, from: String) -> BoxStream<'static, Result<Heard, CallError>> {
         self.count("watch", None);
         self.inside.watch(kind, from)

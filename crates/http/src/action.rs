@@ -4,7 +4,9 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use trueup_api::Problem;
-use trueup_api::service::{NoBody, ResizeBody, RollbackBody, ScaleBody, Service, ServiceOrPreview};
+use trueup_api::service::{
+    AutoscaleBody, NoBody, ResizeBody, RollbackBody, ScaleBody, Service, ServiceOrPreview,
+};
 use trueup_rules::action::Action;
 
 use crate::Door;
@@ -70,7 +72,7 @@ pub(crate) async fn service_restart(
     Change { door, caller, dry, headers, repeat }.act(&target, &Action::Restart).await
 }
 
-/// Changes how many pods a service has.
+/// Changes how many pods a service has. Where their number followed the load, it no longer does.
 #[utoipa::path(post, path = "/v1/projects/{project}/services/{service}/scale",
     operation_id = "service_scale", tag = "services",
     params(Target, DryRun), request_body = ScaleBody,
@@ -86,6 +88,25 @@ pub(crate) async fn service_scale(
     Keyed { body: ScaleBody { replicas }, repeat }: Keyed<ScaleBody>,
 ) -> Answer<Response> {
     Change { door, caller, dry, headers, repeat }.act(&target, &Action::Scale { replicas }).await
+}
+
+/// Lets the number of a service's pods follow the load, within bounds.
+#[utoipa::path(post, path = "/v1/projects/{project}/services/{service}/autoscale",
+    operation_id = "service_autoscale", tag = "services",
+    params(Target, DryRun), request_body = AutoscaleBody,
+    responses((status = 200, description = "it does so already, or a preview", body = ServiceOrPreview),
+              (status = 202, description = "accepted", body = Service),
+              (status = "4XX", body = Problem)))]
+pub(crate) async fn service_autoscale(
+    State(door): State<Door>,
+    caller: Caller,
+    Path(target): Path<Target>,
+    Query(dry): Query<DryRun>,
+    headers: HeaderMap,
+    Keyed { body: AutoscaleBody { min, max, cpu_percent }, repeat }: Keyed<AutoscaleBody>,
+) -> Answer<Response> {
+    let action = Action::Autoscale { min, max, cpu_percent };
+    Change { door, caller, dry, headers, repeat }.act(&target, &action).await
 }
 
 /// Changes the size of a service's pods.

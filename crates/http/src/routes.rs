@@ -59,6 +59,7 @@ pub(crate) fn services() -> Router<Door> {
         .route(&one("/resume"), post(action::service_resume))
         .route(&one("/restart"), post(action::service_restart))
         .route(&one("/scale"), post(action::service_scale))
+        .route(&one("/autoscale"), post(action::service_autoscale))
         .route(&one("/resize"), post(action::service_resize))
         .route(&one("/rollback"), post(action::service_rollback))
         .route(&one("/variables"), get(variable::service_variable_list))

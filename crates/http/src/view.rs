@@ -65,6 +65,11 @@ pub(crate) fn service(row: &ServiceRow, now: Timestamp) -> service::Service {
             .map(|plan| money(cost::monthly(cost::hourly(&promise.spec, promise.desired, plan)))),
         parameters: promise.parameters.clone(),
         replicas: promise.spec.replicas,
+        autoscale: promise.spec.autoscale.as_ref().map(|autoscale| service::AutoscaleBody {
+            min: autoscale.min,
+            max: autoscale.max,
+            cpu_percent: Some(autoscale.cpu_percent),
+        }),
         desired: word(&promise.desired),
         generation: promise.generation,
         accepted_at: promise.accepted_at,

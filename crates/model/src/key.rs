@@ -34,6 +34,10 @@ pub enum Kind {
     Job,
     /// A stable address inside the cluster.
     Service,
+    /// How many pods at once may be taken away on purpose.
+    PodDisruptionBudget,
+    /// Who says how many pods there are, where that follows the load.
+    HorizontalPodAutoscaler,
     /// What really runs. Observed, never written.
     Pod,
     /// The disk behind a claim. Observed, never written.
@@ -44,7 +48,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::Namespace,
         Self::ResourceQuota,
         Self::LimitRange,
@@ -58,13 +62,15 @@ impl Kind {
         Self::CronJob,
         Self::Job,
         Self::Service,
+        Self::PodDisruptionBudget,
+        Self::HorizontalPodAutoscaler,
         Self::Pod,
         Self::PersistentVolume,
         Self::Node,
     ];
 
     /// The kinds an executor must have seen before it plans.
-    pub const WATCHED: [Self; 14] = [
+    pub const WATCHED: [Self; 16] = [
         Self::Namespace,
         Self::ResourceQuota,
         Self::LimitRange,
@@ -78,6 +84,8 @@ impl Kind {
         Self::CronJob,
         Self::Job,
         Self::Service,
+        Self::PodDisruptionBudget,
+        Self::HorizontalPodAutoscaler,
         Self::Pod,
     ];
 
@@ -101,9 +109,82 @@ impl Kind {
             Self::CronJob => "CronJob",
             Self::Job => "Job",
             Self::Service => "Service",
+            Self::PodDisruptionBudget => "PodDisruptionBudget",
+            Self::HorizontalPodAutoscaler => "HorizontalPodAutoscaler",
             Self::Pod => "Pod",
             Self::PersistentVolume => "PersistentVolume",
             Self::Node => "Node",
+        }
+    }
+
+    /// The API group it belongs to; empty for the core.
+    #[must_use]
+    pub const fn group(self) -> &'static str {
+        match self {
+            Self::Deployment | Self::StatefulSet => "apps",
+            Self::CronJob | Self::Job => "batch",
+            Self::NetworkPolicy => "networking.k8s.io",
+            Self::PodDisruptionBudget => "policy",
+            Self::HorizontalPodAutoscaler => "autoscaling",
+            Self::Namespace
+            | Self::ResourceQuota
+            | Self::LimitRange
+            | Self::ServiceAccount
+            | Self::ConfigMap
+            | Self::Secret
+            | Self::PersistentVolumeClaim
+            | Self::Service
+            | Self::Pod
+            | Self::PersistentVolume
+            | Self::Node => "",
+        }
+    }
+
+    /// The `apiVersion` of its objects.
+    #[must_use]
+    pub const fn api_version(self) -> &'static str {
+        match self {
+            Self::Deployment | Self::StatefulSet => "apps/v1",
+            Self::CronJob | Self::Job => "batch/v1",
+            Self::NetworkPolicy => "networking.k8s.io/v1",
+            Self::PodDisruptionBudget => "policy/v1",
+            Self::HorizontalPodAutoscaler => "autoscaling/v2",
+            Self::Namespace
+            | Self::ResourceQuota
+            | Self::LimitRange
+            | Self::ServiceAccount
+            | Self::ConfigMap
+            | Self::Secret
+            | Self::PersistentVolumeClaim
+            | Self::Service
+            | Self::Pod
+            | Self::PersistentVolume
+            | Self::Node => "v1",
+        }
+    }
+
+    /// Its name in paths, in rules of access and in the details of a failure.
+    #[must_use]
+    pub const fn plural(self) -> &'static str {
+        match self {
+            Self::Namespace => "namespaces",
+            Self::ResourceQuota => "resourcequotas",
+            Self::LimitRange => "limitranges",
+            Self::NetworkPolicy => "networkpolicies",
+            Self::ServiceAccount => "serviceaccounts",
+            Self::ConfigMap => "configmaps",
+            Self::Secret => "secrets",
+            Self::PersistentVolumeClaim => "persistentvolumeclaims",
+            Self::Deployment => "deployments",
+            Self::StatefulSet => "statefulsets",
+            Self::CronJob => "cronjobs",
+            Self::Job => "jobs",
+            Self::Service => "services",
+            Self::PodDisruptionBudget => "poddisruptionbudgets",
+            Self::HorizontalPodAutoscaler => "horizontalpodautoscalers",
+            Self::Pod => "pods",
+            Self::PersistentVolume => "persistentvolumes",
+            Self::Node => "nodes",
         }
     }
 
@@ -189,6 +270,14 @@ mod tests {
     fn every_kind_reads_back_from_its_text() {
         for kind in Kind::ALL {
             assert_eq!(kind.as_str().parse::<Kind>().unwrap(), kind);
+        }
+    }
+
+    #[test]
+    fn group_and_version_say_the_same() {
+        for kind in Kind::ALL {
+            let group = kind.api_version().split_once('/').map_or("", |(group, _)| group);
+            assert_eq!(group, kind.group(), "{kind}");
         }
     }
 }

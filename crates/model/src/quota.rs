@@ -58,7 +58,7 @@ impl Amounts {
     /// What a living service takes. A paused one keeps its room, so that it can always come back.
     #[must_use]
     pub fn of(spec: &Spec) -> Self {
-        let pods = i64::from(spec.replicas);
+        let pods = i64::from(spec.most_replicas());
         let per_pod = |amount: u32| i64::from(amount).saturating_mul(pods);
         Self {
             services: 1,

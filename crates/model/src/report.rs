@@ -59,7 +59,13 @@ pub enum Outcome {
         /// What was seen, and what to do.
         why: String,
     },
-    /// The cluster refused or broke; it is tried again.
+    /// The cluster takes everything but these objects: somebody has to change them, or the rule that
+    /// refuses them. They are offered again now and then.
+    Refused {
+        /// Which objects, and what was said about each.
+        why: String,
+    },
+    /// The cluster broke; it is tried again.
     Failed {
         /// What it said.
         why: String,
@@ -77,6 +83,7 @@ impl Outcome {
             Self::Locked { .. } => "locked",
             Self::Blocked { .. } => "blocked",
             Self::Outdated { .. } => "outdated",
+            Self::Refused { .. } => "refused",
             Self::Failed { .. } => "failed",
         }
     }

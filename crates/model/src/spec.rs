@@ -16,6 +16,9 @@ pub struct Spec {
     pub image: String,
     /// How many pods. Runs of a cron or a job have one.
     pub replicas: u32,
+    /// Lets the number of pods follow the load; without it there are always `replicas`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub autoscale: Option<Autoscale>,
     /// When a cron runs, as five fields in UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule: Option<String>,
@@ -54,6 +57,37 @@ pub struct Spec {
     /// The readiness check; without one a running pod is a ready pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe: Option<Probe>,
+}
+
+impl Spec {
+    /// The most pods there can be: what quota and price count.
+    #[must_use]
+    pub const fn most_replicas(&self) -> u32 {
+        match &self.autoscale {
+            Some(autoscale) => autoscale.max,
+            None => self.replicas,
+        }
+    }
+}
+
+/// How the number of pods follows the load.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Autoscale {
+    /// The fewest pods.
+    pub min: u32,
+    /// The most pods; in a template, 0 stands for no autoscaling.
+    pub max: u32,
+    /// How much of its CPU a pod shall use on average, in percent.
+    pub cpu_percent: u32,
+}
+
+impl Autoscale {
+    /// The number of pods to begin with: the one that is asked for, within the bounds.
+    #[must_use]
+    pub fn start(&self, replicas: u32) -> u32 {
+        replicas.clamp(self.min.min(self.max), self.max)
+    }
 }
 
 /// Which Kubernetes workload carries the pods.

@@ -130,6 +130,8 @@ pub enum Reason {
     Blocked,
     /// The database is older than what the cluster was told: it was restored, or lost its end.
     DatabaseOlder,
+    /// The cluster refuses an object.
+    Refused,
     /// The cluster refused or broke.
     ClusterError,
     /// Pods do not run.

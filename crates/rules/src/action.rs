@@ -4,7 +4,7 @@ use trueup_model::name::Name;
 use trueup_model::plan::Plan;
 use trueup_model::release::Release;
 use trueup_model::service::{DesiredState, Service};
-use trueup_model::template::Template;
+use trueup_model::template::{Parameter, Template};
 
 use crate::admit::{Admitted, Ask, Known, Promise, Refused, admit, forbidden_changes, must_live};
 
@@ -21,6 +21,15 @@ pub enum Action {
     Scale {
         /// How many.
         replicas: u32,
+    },
+    /// Have as many pods as the load asks for, within bounds.
+    Autoscale {
+        /// The fewest.
+        min: u32,
+        /// The most.
+        max: u32,
+        /// How much of its CPU a pod shall use on average; without it, as before.
+        cpu_percent: Option<u32>,
     },
     /// Have pods of another size.
     Resize {
@@ -45,6 +54,7 @@ impl Action {
             Self::Resume => "resume",
             Self::Restart => "restart",
             Self::Scale { .. } => "scale",
+            Self::Autoscale { .. } => "autoscale",
             Self::Resize { .. } => "resize",
             Self::Rollback { .. } => "rollback",
             Self::Delete => "delete",
@@ -73,12 +83,32 @@ pub fn ask(action: &Action, template: &Template, current: &Service) -> Result<As
     let mut ask = Ask::again(current);
     match action {
         Action::Scale { replicas } => {
-            let chosen = template.parameters.iter().find(|(_, p)| p.sets == "/replicas");
-            let (name, _) = chosen.ok_or_else(|| {
+            let (name, _) = parameter(template, "/replicas").ok_or_else(|| {
                 let message = format!("`{}` always has the same number of pods", current.template);
                 Refused::at("replicas", message)
             })?;
             ask.parameters.insert(name.clone(), (*replicas).into());
+            // A fixed number is the end of following the load.
+            if let (Some((name, _)), Some(_)) =
+                (parameter(template, "/autoscale/max"), &current.spec.autoscale)
+            {
+                ask.parameters.insert(name.clone(), 0.into());
+            }
+        }
+        Action::Autoscale { min, max, cpu_percent } => {
+            let wanted = [
+                ("/autoscale/min", Some(*min)),
+                ("/autoscale/max", Some(*max)),
+                ("/autoscale/cpu_percent", *cpu_percent),
+            ];
+            for (place, value) in wanted {
+                let Some(value) = value else { continue };
+                let (name, _) = parameter(template, place).ok_or_else(|| {
+                    let message = format!("`{}` cannot follow its load", current.template);
+                    Refused::at("max", message)
+                })?;
+                ask.parameters.insert(name.clone(), value.into());
+            }
         }
         Action::Resize { plan } => ask.plan = Some(plan.clone()),
         Action::Pause
@@ -88,6 +118,11 @@ pub fn ask(action: &Action, template: &Template, current: &Service) -> Result<As
         | Action::Delete => {}
     }
     Ok(ask)
+}
+
+/// The parameter that sets this place of the spec.
+fn parameter<'a>(template: &'a Template, place: &str) -> Option<(&'a String, &'a Parameter)> {
+    template.parameters.iter().find(|(_, parameter)| parameter.sets == place)
 }
 
 /// Decides about an action.
@@ -108,7 +143,7 @@ pub fn act(action: &Action, knowing: Knowing<'_>) -> Result<Admitted, Refused> {
             return Err(Refused::at("service", "is paused and has no pods; resume it instead"));
         }
         Action::Restart => next.spec.restart = next.spec.restart.saturating_add(1),
-        Action::Scale { .. } | Action::Resize { .. } => {
+        Action::Scale { .. } | Action::Autoscale { .. } | Action::Resize { .. } => {
             must_live(Some(current))?;
             let template = template.ok_or_else(|| {
                 Refused::at("template", format!("`{}` is not published any more", current.template))

@@ -9,17 +9,18 @@ use trueup_model::spec::Spec;
 /// Hours in a month, as prices are usually told: 365 × 24 ÷ 12.
 pub const HOURS_PER_MONTH: i64 = 730;
 
-/// What an hour of this costs: pods that run and disk that is kept. Without a plan there is no price.
+/// What an hour of this costs: pods that run and disk that is kept. Where the number of pods follows
+/// the load, this is the most it can cost. Without a plan there is no price.
 #[must_use]
 pub fn hourly(spec: &Spec, desired: DesiredState, plan: &Plan) -> Money {
     let running = match desired {
-        DesiredState::Active => i64::from(spec.replicas),
+        DesiredState::Active => i64::from(spec.most_replicas()),
         DesiredState::Paused | DesiredState::Deleted => 0,
     };
     let disk_gib = match desired {
         DesiredState::Active | DesiredState::Paused => {
             let size = spec.volume.as_ref().map_or(0, |volume| i64::from(volume.size_gib));
-            size.saturating_mul(i64::from(spec.replicas))
+            size.saturating_mul(i64::from(spec.most_replicas()))
         }
         DesiredState::Deleted => 0,
     };

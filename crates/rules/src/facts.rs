@@ -136,6 +136,7 @@ fn is_begun(report: &Report, last: Option<&Inputs>) -> bool {
         Outcome::Waiting { .. }
         | Outcome::Blocked { .. }
         | Outcome::Outdated { .. }
+        | Outcome::Refused { .. }
         | Outcome::Failed { .. } => true,
     };
     works
@@ -164,13 +165,16 @@ fn ending(
             (carried && (newly || outcome_changed || !report.changes.is_empty()))
                 .then_some(Fact::ReconcileSucceeded {})
         }
-        Outcome::Failed { why } | Outcome::Outdated { why } if outcome_changed => {
+        Outcome::Failed { why } | Outcome::Refused { why } | Outcome::Outdated { why }
+            if outcome_changed =>
+        {
             Some(Fact::ReconcileFailed { why: why.clone() })
         }
         Outcome::Deferred { why } | Outcome::Locked { why } if outcome_changed => {
             Some(Fact::ReconcileDeferred { why: why.clone() })
         }
         Outcome::Failed { .. }
+        | Outcome::Refused { .. }
         | Outcome::Outdated { .. }
         | Outcome::Deferred { .. }
         | Outcome::Locked { .. }

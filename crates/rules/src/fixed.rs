@@ -46,6 +46,8 @@ const fn fields(kind: Kind) -> &'static [(&'static str, &'static str)] {
         | Kind::CronJob
         | Kind::Service
         | Kind::Pod
+        | Kind::PodDisruptionBudget
+        | Kind::HorizontalPodAutoscaler
         | Kind::PersistentVolume
         | Kind::Node => &[],
     }

@@ -97,6 +97,7 @@ fn objects(order: &Order) -> BTreeMap<ResourceKey, Value> {
             let body = with_hidden_secrets(body);
             let mut rendered = render::service_prerequisites(order, &body, &owner(), &proofs());
             rendered.push(render::service_workload(order, &body, &owner(), &proofs()));
+            rendered.extend(render::service_companions(order, &body, &owner(), &proofs()));
             rendered
         }
     };

@@ -9,6 +9,7 @@ mod endpoint;
 mod project;
 mod quantity;
 mod runs;
+mod scale;
 mod volume;
 mod workload;
 
@@ -88,6 +89,7 @@ pub fn service_prerequisites(
     objects.extend(volume::claims(order, body, key));
     objects.extend(workload::address(order, body, owner, key));
     objects.extend(endpoint::objects(order, body, owner, key));
+    objects.extend(scale::budget(order, body, owner, key));
     objects
 }
 
@@ -100,6 +102,23 @@ pub fn service_workload(
     key: &ProofKey,
 ) -> Rendered {
     workload::object(order, body, owner, key)
+}
+
+/// What goes with a service's workload once it is there: who says how many pods there are.
+#[must_use]
+pub fn service_companions(
+    order: &Order,
+    body: &ServiceBody,
+    owner: &OwnerReference,
+    key: &ProofKey,
+) -> Vec<Rendered> {
+    scale::autoscaler(order, body, owner, key).into_iter().collect()
+}
+
+/// How many pods a workload begins with whose number somebody else says; nothing where we say it.
+#[must_use]
+pub fn starting_replicas(order: &Order, body: &ServiceBody) -> Option<u32> {
+    scale::autoscale(order, body).map(|autoscale| autoscale.start(body.spec.replicas))
 }
 
 /// Where a service's workload stands.
@@ -130,6 +149,7 @@ pub fn keys(order: &Order) -> BTreeSet<ResourceKey> {
             }
             keys.extend(volume::keys(order, body));
             keys.extend(endpoint::keys(order, body));
+            keys.extend(scale::keys(order, body));
             keys
         }
     }

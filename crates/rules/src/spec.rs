@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use trueup_model::spec::{Port, Probe, Spec, Workload};
+use trueup_model::spec::{Autoscale, Port, Probe, Spec, Workload};
 
 use crate::{image, schedule};
 
@@ -24,12 +24,16 @@ const LONGEST_TEXT: usize = 32 * 1024;
 /// How many words a command and its arguments may have, each.
 const MOST_WORDS: usize = 200;
 
+/// How many pods a service may ever have.
+const MOST_PODS: u32 = 1000;
+
 /// Everything that is wrong with a spec.
 #[must_use]
 pub fn check(spec: &Spec) -> Vec<Fault> {
     let mut faults = Faults(Vec::new());
     faults.note("/image", image::parse(&spec.image).err());
     check_runs(spec, &mut faults);
+    check_autoscale(spec, &mut faults);
     check_words("/command", &spec.command, &mut faults);
     check_words("/args", &spec.args, &mut faults);
     check_ports(&spec.ports, &mut faults);
@@ -84,6 +88,26 @@ fn check_runs(spec: &Spec, faults: &mut Faults) {
     }
     if spec.time_limit_s == Some(0) {
         faults.add("/time_limit_s", "must be at least 1");
+    }
+}
+
+/// Only pods that are alike and have no disk of their own can come and go with the load.
+fn check_autoscale(spec: &Spec, faults: &mut Faults) {
+    let Some(Autoscale { min, max, cpu_percent }) = spec.autoscale else {
+        return;
+    };
+    if spec.workload != Workload::Deployment {
+        faults.add("/autoscale", "is only for a deployment; leave it out");
+    }
+    if min == 0 {
+        faults.add("/autoscale/min", "must be at least 1; pause a service to have no pods");
+    }
+    if max < min || max > MOST_PODS {
+        let message = format!("must be from {min}, the fewest pods, to {MOST_PODS}");
+        faults.add("/autoscale/max", message);
+    }
+    if !(1..=100).contains(&cpu_percent) {
+        faults.add("/autoscale/cpu_percent", "must be from 1 to 100");
     }
 }
 
@@ -223,6 +247,17 @@ mod tests {
             (json!({"workload": "job", "probe": null}), "/ports"),
             (json!({"workload": "job", "ports": [], "probe": null, "replicas": 2}), "/replicas"),
             (json!({"retries": 1}), "/retries"),
+            (json!({"autoscale": {"min": 0, "max": 2, "cpu_percent": 70}}), "/autoscale/min"),
+            (json!({"autoscale": {"min": 3, "max": 2, "cpu_percent": 70}}), "/autoscale/max"),
+            (json!({"autoscale": {"min": 1, "max": 1001, "cpu_percent": 70}}), "/autoscale/max"),
+            (
+                json!({"autoscale": {"min": 1, "max": 2, "cpu_percent": 0}}),
+                "/autoscale/cpu_percent",
+            ),
+            (
+                json!({"workload": "stateful_set", "autoscale": {"min": 1, "max": 2, "cpu_percent": 70}}),
+                "/autoscale",
+            ),
             (json!({"args": ["a\u{0}"]}), "/args"),
             (json!({"command": vec!["a"; 201]}), "/command"),
             (json!({"ports": [port("HTTP", 80)]}), "/ports/0/name"),

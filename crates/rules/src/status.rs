@@ -221,6 +221,7 @@ fn conditions(inputs: &Inputs) -> Vec<Condition> {
         Outcome::Locked { why } => Some((Reason::SecretsLocked, why.clone())),
         Outcome::Blocked { why } => Some((Reason::Blocked, why.clone())),
         Outcome::Outdated { why } => Some((Reason::DatabaseOlder, why.clone())),
+        Outcome::Refused { why } => Some((Reason::Refused, why.clone())),
         Outcome::Failed { why } => Some((Reason::ClusterError, why.clone())),
     };
     let from_outcome =

@@ -46,13 +46,15 @@ pub fn resolve(template: &Template, given: &Map<String, Value>) -> Result<Spec, 
             breaches.push(Breach { field, message });
         }
     }
-    let spec: Spec = match serde_json::from_value(base) {
+    let mut spec: Spec = match serde_json::from_value(base) {
         Ok(spec) => spec,
         Err(error) => {
             breaches.push(broken(&error.to_string()));
             return Err(breaches);
         }
     };
+    // A template that offers it says 0 where nobody chose it.
+    spec.autoscale = spec.autoscale.take().filter(|autoscale| autoscale.max > 0);
     breaches.extend(
         faults(template, &spec)
             .into_iter()

@@ -6,6 +6,7 @@
 
 mod deletes;
 mod place;
+mod scale;
 mod watches;
 mod workloads;
 mod writes;
@@ -29,7 +30,7 @@ const AT_ONCE: usize = 8;
 /// Every check with the sentence it stands for.
 #[must_use]
 pub fn all() -> Vec<(&'static str, Check)> {
-    [writes::CHECKS, deletes::CHECKS, watches::CHECKS, workloads::CHECKS].concat()
+    [writes::CHECKS, deletes::CHECKS, watches::CHECKS, workloads::CHECKS, scale::CHECKS].concat()
 }
 
 /// Runs every check in a namespace of its own and names those that failed. The reasons are in the

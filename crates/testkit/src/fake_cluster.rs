@@ -21,7 +21,7 @@ mod volumes;
 mod watch;
 mod workloads;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -122,6 +122,7 @@ struct Inner {
     watch_limit: Duration,
     faults: BTreeMap<Verb, VecDeque<(CallError, When)>>,
     journal: Vec<Write>,
+    deaf: BTreeSet<Kind>,
     on_write: Option<OnWrite>,
 }
 
@@ -151,6 +152,7 @@ impl FakeCluster {
             watch_limit: WATCH_LIMIT,
             faults: BTreeMap::new(),
             journal: Vec::new(),
+            deaf: BTreeSet::new(),
             on_write: None,
         };
         let news = tokio::sync::watch::Sender::new(0);
@@ -184,9 +186,33 @@ impl FakeCluster {
         self.shared.lock().faults.entry(verb).or_default().push_back((error, when));
     }
 
+    /// Installs an admission webhook, which may change or refuse what is applied or patched.
+    pub fn set_webhook(
+        &self,
+        webhook: impl Fn(&ResourceKey, &mut Value) -> Result<(), CallError> + Send + Sync + 'static,
+    ) {
+        self.shared.lock().state.admission.0 = Some(Arc::new(webhook));
+    }
+
+    /// Removes the admission webhook.
+    pub fn remove_webhook(&self) {
+        self.shared.lock().state.admission.0 = None;
+    }
+
     /// Asks this after every effective write what becomes of the call; the number counts from 1.
     pub fn on_write(&self, ask: impl Fn(usize, &Write) -> Then + Send + Sync + 'static) {
         self.shared.lock().on_write = Some(Arc::new(ask));
+    }
+
+    /// From now on watches of this kind say nothing of what happens, or do again. What was not said is
+    /// never said later: a watch with a hole.
+    pub fn set_deaf(&self, kind: Kind, deaf: bool) {
+        let mut inner = self.shared.lock();
+        if deaf {
+            inner.deaf.insert(kind);
+        } else {
+            inner.deaf.remove(&kind);
+        }
     }
 
     /// Forgets all history: every watch, open or new, from a version before this must start from a

@@ -9,7 +9,8 @@ use super::{Accepted, Client, ClientError, is_change};
 use crate::preview::Preview;
 use crate::release::ReleaseList;
 use crate::service::{
-    NoBody, ResizeBody, RollbackBody, ScaleBody, Service, ServiceList, ServiceManifest,
+    AutoscaleBody, NoBody, ResizeBody, RollbackBody, ScaleBody, Service, ServiceList,
+    ServiceManifest,
 };
 
 /// Which services to list; everything that is left out is not asked about.
@@ -204,6 +205,20 @@ impl Client {
         terms: &Terms,
     ) -> Result<Accepted, ClientError> {
         self.act(project, name_or_id, "scale", body, terms).await
+    }
+
+    /// Lets the number of a service's pods follow the load, within bounds.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn service_autoscale(
+        &self,
+        project: &str,
+        name_or_id: &str,
+        body: &AutoscaleBody,
+        terms: &Terms,
+    ) -> Result<Accepted, ClientError> {
+        self.act(project, name_or_id, "autoscale", body, terms).await
     }
 
     /// Changes the size of a service's pods.

@@ -8,6 +8,8 @@ use trueup_model::order::Unit;
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     now: VecDeque<Unit>,
+    /// Those of them that somebody waits for.
+    urgent: VecDeque<Unit>,
     queued: HashSet<Unit>,
     later: BTreeMap<Duration, BTreeSet<Unit>>,
     due: HashMap<Unit, Duration>,
@@ -34,10 +36,34 @@ impl Queue {
         self.later.entry(due).or_default().insert(unit);
     }
 
-    pub(super) fn pop(&mut self) -> Option<Unit> {
-        let unit = self.now.pop_front()?;
+    /// Somebody waits for this one.
+    pub(super) fn hurry(&mut self, unit: Unit) {
+        if self.queued.contains(&unit) {
+            self.urgent.push_back(unit);
+        }
+    }
+
+    /// The next one, in the order they asked. Where there is little room, what somebody waits for
+    /// comes first, and repairs wait.
+    pub(super) fn pop(&mut self, urgent_first: bool) -> Option<Unit> {
+        let urgent = std::iter::from_fn(|| self.urgent.pop_front().filter(|_| urgent_first))
+            .find(|unit| self.queued.contains(unit));
+        if let Some(unit) = urgent {
+            self.queued.remove(&unit);
+            return Some(unit);
+        }
+        // What was taken out of turn is still in the line, and no longer queued.
+        let unit =
+            std::iter::from_fn(|| self.now.pop_front()).find(|unit| self.queued.contains(unit))?;
         self.queued.remove(&unit);
+        if self.queued.is_empty() {
+            self.urgent.clear();
+        }
         Some(unit)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.queued.is_empty()
     }
 
     pub(super) fn next_due(&self) -> Option<Duration> {
@@ -77,8 +103,23 @@ mod tests {
         queue.push_later(unit(1), Duration::from_secs(9));
         queue.push(unit(1));
         queue.push(unit(1));
-        assert_eq!((queue.pop(), queue.pop()), (Some(unit(1)), None));
+        assert_eq!((queue.pop(false), queue.pop(false)), (Some(unit(1)), None));
         assert_eq!(queue.next_due(), None);
+    }
+
+    #[test]
+    fn f31_where_there_is_little_room_what_somebody_waits_for_comes_first() {
+        let mut queue = Queue::default();
+        for n in 1..=4 {
+            queue.push(unit(n));
+        }
+        queue.hurry(unit(3));
+        queue.hurry(unit(9));
+        assert_eq!(queue.pop(true), Some(unit(3)));
+        queue.push(unit(3));
+        let rest: Vec<_> = std::iter::from_fn(|| queue.pop(true)).collect();
+        assert_eq!(rest, [unit(1), unit(2), unit(3), unit(4)].to_vec());
+        assert!(queue.is_empty());
     }
 
     #[test]
@@ -88,7 +129,8 @@ mod tests {
         queue.push_later(unit(1), Duration::from_secs(1));
         queue.push_later(unit(3), Duration::from_secs(3));
         queue.release_due(Duration::from_secs(2));
-        assert_eq!((queue.pop(), queue.pop(), queue.pop()), (Some(unit(1)), Some(unit(2)), None));
+        let order = [queue.pop(false), queue.pop(false), queue.pop(false)];
+        assert_eq!(order, [Some(unit(1)), Some(unit(2)), None]);
         assert_eq!(queue.next_due(), Some(Duration::from_secs(3)));
     }
 }

@@ -19,7 +19,7 @@ pub(super) struct Address {
 impl Address {
     /// All objects of a kind, in every namespace.
     pub(super) fn all(kind: Kind) -> Self {
-        Self { text: format!("{}/{}", root(kind), plural(kind)), has_query: false }
+        Self { text: format!("{}/{}", root(kind), kind.plural()), has_query: false }
     }
 
     /// One object. A name that could leave its place in the path is refused before it is sent.
@@ -27,7 +27,7 @@ impl Address {
         if !fits(&key.name) || (key.kind.is_namespaced() && !fits(&key.namespace)) {
             return Err(CallError::Refused(format!("`{key}` is not a name an object can have")));
         }
-        let (root, plural, name) = (root(key.kind), plural(key.kind), &key.name);
+        let (root, plural, name) = (root(key.kind), key.kind.plural(), &key.name);
         let text = if key.kind.is_namespaced() {
             format!("{root}/namespaces/{}/{plural}/{name}", key.namespace)
         } else {
@@ -74,51 +74,8 @@ impl Address {
     }
 }
 
-/// The `apiVersion` of a kind's objects.
-#[must_use]
-pub const fn api_version(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Deployment | Kind::StatefulSet => "apps/v1",
-        Kind::CronJob | Kind::Job => "batch/v1",
-        Kind::NetworkPolicy => "networking.k8s.io/v1",
-        Kind::Namespace
-        | Kind::ResourceQuota
-        | Kind::LimitRange
-        | Kind::ServiceAccount
-        | Kind::ConfigMap
-        | Kind::Secret
-        | Kind::PersistentVolumeClaim
-        | Kind::Service
-        | Kind::Pod
-        | Kind::PersistentVolume
-        | Kind::Node => "v1",
-    }
-}
-
-/// The kind's name in paths and in the details of a failure.
-pub(super) const fn plural(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Namespace => "namespaces",
-        Kind::ResourceQuota => "resourcequotas",
-        Kind::LimitRange => "limitranges",
-        Kind::NetworkPolicy => "networkpolicies",
-        Kind::ServiceAccount => "serviceaccounts",
-        Kind::ConfigMap => "configmaps",
-        Kind::Secret => "secrets",
-        Kind::PersistentVolumeClaim => "persistentvolumeclaims",
-        Kind::Deployment => "deployments",
-        Kind::StatefulSet => "statefulsets",
-        Kind::CronJob => "cronjobs",
-        Kind::Job => "jobs",
-        Kind::Service => "services",
-        Kind::Pod => "pods",
-        Kind::PersistentVolume => "persistentvolumes",
-        Kind::Node => "nodes",
-    }
-}
-
 fn root(kind: Kind) -> String {
-    match api_version(kind) {
+    match kind.api_version() {
         "v1" => "/api/v1".to_owned(),
         group => format!("/apis/{group}"),
     }

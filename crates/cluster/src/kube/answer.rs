@@ -7,7 +7,6 @@ use serde_json::Value;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_rules::names;
 
-use super::address::{api_version, plural};
 use crate::verbs::CallError;
 
 /// A server that asks to slow down without saying for how long.
@@ -20,7 +19,7 @@ pub(super) fn tidy(object: &mut Value, kind: Kind) {
         return;
     };
     fields.insert("kind".to_owned(), kind.as_str().into());
-    fields.insert("apiVersion".to_owned(), api_version(kind).into());
+    fields.insert("apiVersion".to_owned(), kind.api_version().into());
     let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) else {
         return;
     };
@@ -68,7 +67,7 @@ pub(super) fn text(value: &Value, pointer: &str) -> String {
 pub(super) fn no_such_object(failure: &Status, key: &ResourceKey) -> bool {
     failure.details.as_ref().is_some_and(|details| {
         // A read below a namespace that is not there misses the object all the same.
-        details.kind == plural(key.kind) || details.kind == plural(Kind::Namespace)
+        details.kind == key.kind.plural() || details.kind == Kind::Namespace.plural()
     })
 }
 
@@ -100,7 +99,7 @@ fn by_authorisation(failure: &Status) -> bool {
 
 fn is_namespace_missing(failure: &Status, kind: Kind) -> bool {
     kind != Kind::Namespace
-        && failure.details.as_ref().is_some_and(|details| details.kind == plural(Kind::Namespace))
+        && failure.details.as_ref().is_some_and(|details| details.kind == Kind::Namespace.plural())
 }
 
 /// A uid inside a patch is compared as an immutable field, not as a precondition.

@@ -30,6 +30,8 @@ const SERVER_LIMIT: &str = "8s";
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Content<'a> {
     Nothing,
+    /// Nothing, and of each object only the metadata is wanted back.
+    MetadataOnly,
     Json(&'a Value),
     Apply(&'a Value),
     MergePatch(&'a Value),
@@ -38,16 +40,27 @@ pub(super) enum Content<'a> {
 impl Content<'_> {
     const fn media_type(self) -> &'static str {
         match self {
-            Self::Nothing | Self::Json(_) => "application/json",
+            Self::Nothing | Self::MetadataOnly | Self::Json(_) => "application/json",
             // JSON is YAML; this is the name server-side apply goes by.
             Self::Apply(_) => "application/apply-patch+yaml",
             Self::MergePatch(_) => "application/merge-patch+json",
         }
     }
 
+    const fn accepts(self) -> &'static str {
+        match self {
+            Self::MetadataOnly => {
+                "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+            }
+            Self::Nothing | Self::Json(_) | Self::Apply(_) | Self::MergePatch(_) => {
+                "application/json"
+            }
+        }
+    }
+
     fn into_bytes(self) -> Vec<u8> {
         match self {
-            Self::Nothing => Vec::new(),
+            Self::Nothing | Self::MetadataOnly => Vec::new(),
             Self::Json(value) | Self::Apply(value) | Self::MergePatch(value) => {
                 value.to_string().into_bytes()
             }
@@ -105,9 +118,10 @@ impl Kube {
             let body = response.into_body().collect_bytes().await?;
             Ok(Reply { status, retry_after, body })
         };
-        match tokio::time::timeout(DEADLINE, exchange).await {
+        let limit = self.limits.deadline;
+        match tokio::time::timeout(limit, exchange).await {
             Ok(outcome) => outcome.map_err(|error| broken(&error)),
-            Err(_) => Err(late(DEADLINE)),
+            Err(_) => Err(late(limit)),
         }
     }
 }
@@ -121,7 +135,7 @@ pub(super) fn request(
     Request::builder()
         .method(method)
         .uri(address.as_str())
-        .header(ACCEPT, "application/json")
+        .header(ACCEPT, content.accepts())
         .header(CONTENT_TYPE, content.media_type())
         .body(content.into_bytes())
         .map_err(|error| CallError::Refused(error.to_string()))
@@ -129,7 +143,7 @@ pub(super) fn request(
 
 /// No answer within this time.
 pub(super) fn late(limit: Duration) -> CallError {
-    CallError::Unanswered(format!("nothing for {} seconds", limit.as_secs()))
+    CallError::Unanswered(format!("nothing for {} seconds", limit.as_secs_f32()))
 }
 
 /// What a failure of the transport means. Only a connection that never came to be proves that
@@ -188,6 +202,17 @@ mod tests {
         assert!(matches!(error, CallError::Unanswered(_)), "{error:?}");
         let error = answered_with("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"kind\":").await;
         assert!(matches!(error, CallError::Unanswered(_)), "{error:?}");
+    }
+
+    #[tokio::test]
+    async fn f29_a_call_that_hangs_ends_at_its_deadline_and_may_have_been_carried_out() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut kube = client(listener.local_addr().unwrap().port());
+        kube.limits.deadline = Duration::from_millis(50);
+        // The server takes the connection and never says anything.
+        let (error, _held) =
+            tokio::join!(kube.list(Kind::Pod, Scope::Ours), async { listener.accept().await });
+        assert!(matches!(error, Err(CallError::Unanswered(_))), "{error:?}");
     }
 
     #[tokio::test]

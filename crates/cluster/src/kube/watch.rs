@@ -14,27 +14,29 @@ use kube::core::WatchEvent;
 use serde_json::Value;
 use trueup_model::key::Kind;
 
+use super::Limits;
 use super::address::Address;
 use super::answer::{refusal, tidy};
-use super::call::{Content, DEADLINE, broken, late, request};
+use super::call::{Content, broken, late, request};
 use crate::verbs::{CallError, Heard, Scope};
 
 /// How long the server keeps a watch open.
 const OPEN: &str = "20";
 /// How long a watch may be silent.
-const SILENCE: Duration = Duration::from_secs(30);
+pub(super) const SILENCE: Duration = Duration::from_secs(30);
 
 type Events = Pin<Box<dyn Stream<Item = kube::Result<WatchEvent<Value>>> + Send>>;
 
 enum State {
-    Start(kube::Client, Address),
-    Open(Events),
+    Start(kube::Client, Limits, Address),
+    Open(Events, Duration),
     Over,
 }
 
 /// Opens the watch when it is first polled. An error is the last thing it says.
 pub(super) fn stream(
     client: kube::Client,
+    limits: Limits,
     kind: Kind,
     from: &str,
 ) -> BoxStream<'static, Result<Heard, CallError>> {
@@ -44,20 +46,22 @@ pub(super) fn stream(
         .with("allowWatchBookmarks", "true")
         .with("resourceVersion", from)
         .with("timeoutSeconds", OPEN);
-    stream::unfold(State::Start(client, address), move |state| async move {
-        let mut events = match state {
-            State::Start(client, address) => match open(&client, &address, kind).await {
-                Ok(events) => events,
-                Err(error) => return Some((Err(error), State::Over)),
-            },
-            State::Open(events) => events,
+    stream::unfold(State::Start(client, limits, address), move |state| async move {
+        let (mut events, silence) = match state {
+            State::Start(client, limits, address) => {
+                match open(&client, limits.deadline, &address, kind).await {
+                    Ok(events) => (events, limits.silence),
+                    Err(error) => return Some((Err(error), State::Over)),
+                }
+            }
+            State::Open(events, silence) => (events, silence),
             State::Over => return None,
         };
-        match tokio::time::timeout(SILENCE, events.next()).await {
-            Err(_) => Some((Err(late(SILENCE)), State::Over)),
+        match tokio::time::timeout(silence, events.next()).await {
+            Err(_) => Some((Err(late(silence)), State::Over)),
             Ok(None) => None,
             Ok(Some(event)) => match heard(event, kind) {
-                Ok(heard) => Some((Ok(heard), State::Open(events))),
+                Ok(heard) => Some((Ok(heard), State::Open(events, silence))),
                 Err(error) => Some((Err(error), State::Over)),
             },
         }
@@ -65,10 +69,15 @@ pub(super) fn stream(
     .boxed()
 }
 
-async fn open(client: &kube::Client, address: &Address, kind: Kind) -> Result<Events, CallError> {
+async fn open(
+    client: &kube::Client,
+    deadline: Duration,
+    address: &Address,
+    kind: Kind,
+) -> Result<Events, CallError> {
     let request = request(Method::GET, address, Content::Nothing)?;
-    match tokio::time::timeout(DEADLINE, client.request_events::<Value>(request)).await {
-        Err(_) => Err(late(DEADLINE)),
+    match tokio::time::timeout(deadline, client.request_events::<Value>(request)).await {
+        Err(_) => Err(late(deadline)),
         Ok(Err(error)) => Err(failed(&error, kind)),
         Ok(Ok(events)) => Ok(Box::pin(events)),
     }
@@ -103,7 +112,7 @@ pub(super) fn failed(error: &kube::Error, kind: Kind) -> CallError {
 mod tests {
     use serde_json::json;
 
-    use super::super::stub::answered_with;
+    use super::super::stub::{answered_with, client};
     use super::*;
     use crate::verbs::Cluster;
 
@@ -114,6 +123,26 @@ mod tests {
             kube.watch(Kind::Secret, "5".to_owned()).collect::<Vec<_>>().await
         })
         .await
+    }
+
+    #[tokio::test]
+    async fn f28_a_watch_that_is_open_and_silent_ends_by_itself() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut kube = client(listener.local_addr().unwrap().port());
+        kube.limits.silence = Duration::from_millis(50);
+        let said = kube.watch(Kind::Secret, "5".to_owned()).collect::<Vec<_>>();
+        let server = async {
+            let (mut held, _) = listener.accept().await.unwrap();
+            tokio::io::AsyncWriteExt::write_all(
+                &mut held,
+                b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+            )
+            .await
+            .unwrap();
+            held
+        };
+        let (said, _held) = tokio::join!(said, server);
+        assert!(matches!(&said[..], [Err(CallError::Unanswered(_))]), "{said:?}");
     }
 
     #[tokio::test]

@@ -39,6 +39,7 @@ fn checks() -> Vec<(&'static str, Check)> {
 
 async fn failures(cluster: Arc<dyn Cluster>) -> Vec<&'static str> {
     let all = checks().into_iter().chain(crate::executor_runs::checks());
+    let all = all.chain(crate::executor_scale::checks());
     let runs = all.map(|(sentence, check)| {
         let cluster = Arc::clone(&cluster);
         async move {
@@ -72,10 +73,8 @@ async fn runs(mut rig: Rig) {
     let report = rig.running(web(2)).await;
     let seen = report.observation.expect("something should be seen");
     let kinds: Vec<Kind> = seen.objects.iter().map(|object| object.key.kind).collect();
-    assert_eq!(
-        kinds,
-        [Kind::ConfigMap, Kind::ConfigMap, Kind::Secret, Kind::Deployment, Kind::Service]
-    );
+    let (config, budget) = (Kind::ConfigMap, Kind::PodDisruptionBudget);
+    assert_eq!(kinds, [config, config, Kind::Secret, Kind::Deployment, Kind::Service, budget]);
     assert_eq!(seen.pods.len(), 2);
     assert!(seen.pods.iter().all(|pod| pod.ready));
 }
@@ -201,7 +200,7 @@ async fn deletes(mut rig: Rig) {
     let receipt = report.receipt.expect("a receipt should be there");
     assert_eq!(receipt.absent.len(), order.recorded.len());
     let seen = receipt.absent.iter().filter(|absence| absence.uid.is_some()).count();
-    assert_eq!(seen, 5, "everything but the anchor that was never needed: {receipt:#?}");
+    assert_eq!(seen, 6, "everything but the anchor that was never needed: {receipt:#?}");
     for key in order.recorded.keys() {
         assert_eq!(rig.get(key).await, None, "{key}");
     }

@@ -8,5 +8,8 @@ mod drift;
 mod executor;
 mod executor_faults;
 mod executor_runs;
+mod executor_scale;
 mod fake_controls;
+mod faults;
+mod resync;
 mod rig;

@@ -55,7 +55,11 @@ impl Rig {
     }
 
     fn with_serial(cluster: Arc<dyn Cluster>, serial: u64) -> Self {
-        let clock: Arc<dyn Clock> = Arc::new(DbClock::unanchored());
+        Self::on_clock(cluster, serial, Arc::new(DbClock::unanchored()))
+    }
+
+    /// The same with a clock of the caller's own.
+    pub(crate) fn on_clock(cluster: Arc<dyn Cluster>, serial: u64, clock: Arc<dyn Clock>) -> Self {
         let fence = Arc::new(Fence::closed(Arc::clone(&clock)));
         fence.open(clock.monotonic(), Duration::from_secs(3600));
         let (reports_in, reports) = mpsc::channel(1024);
@@ -227,6 +231,12 @@ pub(crate) fn with_receipt(report: &Report) -> bool {
 /// A stateless service.
 pub(crate) fn web(replicas: u32) -> Spec {
     spec(&json!({"workload": "deployment", "replicas": replicas}))
+}
+
+/// A stateless service whose number of pods follows the load.
+pub(crate) fn elastic(image: &str, min: u32, max: u32) -> Spec {
+    let autoscale = json!({"min": min, "max": max, "cpu_percent": 70});
+    spec(&json!({"workload": "deployment", "image": image, "replicas": 1, "autoscale": autoscale}))
 }
 
 /// A service with a disk.

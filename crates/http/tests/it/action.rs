@@ -29,6 +29,8 @@ async fn each_action_is_accepted_once_and_then_is_so() {
         ("scale", json!({"replicas": 3}), StatusCode::OK, 5),
         ("resize", json!({"plan": "medium"}), StatusCode::ACCEPTED, 6),
         ("rollback", json!({"to": 1}), StatusCode::ACCEPTED, 7),
+        ("autoscale", json!({"min": 2, "max": 4}), StatusCode::ACCEPTED, 8),
+        ("autoscale", json!({"min": 2, "max": 4}), StatusCode::OK, 8),
     ];
     for (action, body, status, generation) in table {
         let reply = front.post(&act(action)).token(DEVELOPER).json(&body).send().await;

@@ -64,6 +64,7 @@ pub(crate) const RECIPES: &[Recipe] = &[
     changes("service_resume", Role::Developer).with(|| json!({})),
     changes("service_restart", Role::Developer).with(|| json!({})),
     changes("service_scale", Role::Developer).with(|| json!({"replicas": 2})),
+    changes("service_autoscale", Role::Developer).with(|| json!({"min": 1, "max": 3})),
     changes("service_resize", Role::Developer).with(|| json!({"plan": "medium"})),
     changes("service_rollback", Role::Developer).with(|| json!({"to": 1})),
     reads("service_logs"),

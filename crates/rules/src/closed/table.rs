@@ -34,6 +34,10 @@ pub(super) const fn of(kind: Kind) -> Fields {
         // A finished run that is cleared away would be run again.
         Kind::Job => &[("spec", Rule::Fields(&[("ttlSecondsAfterFinished", Rule::Unsaid)]))],
         Kind::Service => &[("spec", Rule::Fields(SERVICE))],
+        Kind::PodDisruptionBudget => &[("spec", Rule::Exact)],
+        Kind::HorizontalPodAutoscaler => {
+            &[("spec", Rule::Fields(&[("scaleTargetRef", Rule::Exact), ("metrics", Rule::Exact)]))]
+        }
         Kind::ServiceAccount
         | Kind::PersistentVolumeClaim
         | Kind::Pod

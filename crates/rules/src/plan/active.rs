@@ -61,14 +61,19 @@ pub(super) fn service(
     if let Some(plan) = remove_former(order, observed, proofs) {
         return plan;
     }
-    if let Some(plan) = write_stage(order, observed, proofs, &[fixed(observed, workload)]) {
+    let workload = keep_replicas(order, body, observed, fixed(observed, workload));
+    if let Some(plan) = write_stage(order, observed, proofs, &[workload]) {
+        return plan;
+    }
+    let companions = render::service_companions(order, body, &owner, proofs);
+    if let Some(plan) = write_stage(order, observed, proofs, &companions) {
         return plan;
     }
     release_old_anchors(order, body, observed, proofs, ordinal)
 }
 
-/// Takes away workloads, addresses and openings that a former generation had and this one has not:
-/// the Job of another ask, an endpoint that was closed, or what a template was before its next
+/// Takes away what a former generation had and this one has not: the Job of another ask, an endpoint
+/// that was closed, an autoscaler that was switched off, or what a template was before its next
 /// version. Data and variables stay.
 fn remove_former(order: &Order, observed: &Observed, proofs: &ProofKey) -> Option<Plan> {
     let wanted = render::keys(order);
@@ -76,9 +81,7 @@ fn remove_former(order: &Order, observed: &Observed, proofs: &ProofKey) -> Optio
         .objects
         .iter()
         .map(|(key, object)| (key, &**object))
-        .filter(|(key, _)| {
-            key.kind.is_workload() || matches!(key.kind, Kind::Service | Kind::NetworkPolicy)
-        })
+        .filter(|(key, _)| may_go(key.kind))
         .filter(|(key, _)| !wanted.contains(*key))
         .filter(|(key, object)| ownership(order, key, object, proofs) == Ownership::Ours)
         .collect();
@@ -86,6 +89,56 @@ fn remove_former(order: &Order, observed: &Observed, proofs: &ProofKey) -> Optio
     let going: Vec<Action> =
         former.iter().filter(|(_, it)| !terminating(it)).map(|(key, it)| delete(key, it)).collect();
     Some(if going.is_empty() { Plan::wait(format!("{key} to be gone")) } else { Plan::act(going) })
+}
+
+/// Whether objects of a kind go when they are not wanted any more. What holds data or variables
+/// stays, and anchors go in their own way.
+const fn may_go(kind: Kind) -> bool {
+    match kind {
+        Kind::Deployment
+        | Kind::StatefulSet
+        | Kind::CronJob
+        | Kind::Job
+        | Kind::Service
+        | Kind::NetworkPolicy
+        | Kind::PodDisruptionBudget
+        | Kind::HorizontalPodAutoscaler => true,
+        Kind::Namespace
+        | Kind::ResourceQuota
+        | Kind::LimitRange
+        | Kind::ServiceAccount
+        | Kind::ConfigMap
+        | Kind::Secret
+        | Kind::PersistentVolumeClaim
+        | Kind::Pod
+        | Kind::PersistentVolume
+        | Kind::Node => false,
+    }
+}
+
+/// Where an autoscaler says how many pods there are, we say what stands, and only while it stands:
+/// the write names the incarnation and version it was made from. So the number is never dropped,
+/// which would leave one pod, and never put back to what it was before the autoscaler changed it.
+///
+/// An autoscaler leaves a workload without pods alone, so the first number is ours to say.
+fn keep_replicas(
+    order: &Order,
+    body: &ServiceBody,
+    observed: &Observed,
+    mut workload: Rendered,
+) -> Rendered {
+    let Some(start) = render::starting_replicas(order, body) else {
+        return workload;
+    };
+    let live = observed.objects.get(&workload.key);
+    let standing = live.and_then(|live| live["spec"]["replicas"].as_u64()).filter(|n| *n > 0);
+    workload.object["spec"]["replicas"] = standing.unwrap_or_else(|| u64::from(start)).into();
+    if let Some(live) = live {
+        for guard in ["uid", "resourceVersion"] {
+            workload.object["metadata"][guard] = live["metadata"][guard].clone();
+        }
+    }
+    workload
 }
 
 /// What stands of a Job cannot be changed and cannot drift, so it is taken as it is. A release of

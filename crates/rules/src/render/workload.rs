@@ -52,8 +52,10 @@ pub(super) fn object(
     let key = key(order, body);
     let metadata = child_metadata(order, &key, owner, proofs);
     let replicas = match order.desired {
-        DesiredState::Active => i32::try_from(body.spec.replicas).unwrap_or(i32::MAX),
-        DesiredState::Paused | DesiredState::Deleted => 0,
+        // Somebody else says how many; the plan keeps what stands.
+        DesiredState::Active if body.spec.autoscale.is_some() => None,
+        DesiredState::Active => Some(i32::try_from(body.spec.replicas).unwrap_or(i32::MAX)),
+        DesiredState::Paused | DesiredState::Deleted => Some(0),
     };
     let selector =
         LabelSelector { match_labels: Some(pod_labels(body)), ..LabelSelector::default() };
@@ -63,7 +65,7 @@ pub(super) fn object(
             &Deployment {
                 metadata,
                 spec: Some(DeploymentSpec {
-                    replicas: Some(replicas),
+                    replicas,
                     selector,
                     template: pod(order, body, proofs),
                     ..DeploymentSpec::default()
@@ -76,7 +78,7 @@ pub(super) fn object(
             &StatefulSet {
                 metadata,
                 spec: Some(StatefulSetSpec {
-                    replicas: Some(replicas),
+                    replicas,
                     selector,
                     service_name: has_address(body).then(|| body.object_name.clone()),
                     template: pod(order, body, proofs),

@@ -162,9 +162,10 @@ fn wrong_constraints(parameter: &Parameter) -> Vec<String> {
 }
 
 /// What parameters may set, for people.
-const SLOTS: [&str; 11] = [
+const SLOTS: [&str; 12] = [
     "/image",
     "/replicas",
+    "/autoscale/min, max and cpu_percent",
     "/schedule",
     "/retries",
     "/time_limit_s",
@@ -186,6 +187,7 @@ fn slot(pointer: &str) -> Option<&'static [ParameterKind]> {
         ["", "replicas" | "retries" | "time_limit_s"] | ["", "volume", "size_gib"] => {
             Some(&[Integer])
         }
+        ["", "autoscale", "min" | "max" | "cpu_percent"] => Some(&[Integer]),
         ["", "command" | "args"] => Some(&[List]),
         ["", "command" | "args", number] if index(number) => Some(&[Text, Integer, Boolean]),
         ["", "variables"] => Some(&[Map]),

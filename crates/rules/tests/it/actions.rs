@@ -2,8 +2,10 @@
 
 use serde_json::{Value, json};
 use trueup_model::plan::Plan;
+use trueup_model::quota::Amounts;
 use trueup_model::release::Release;
 use trueup_model::service::{DesiredState, Service};
+use trueup_model::spec::Autoscale;
 use trueup_model::template::Template;
 use trueup_rules::action::{Action, Knowing, act};
 use trueup_rules::admit::{Admitted, Promise, Refused};
@@ -97,6 +99,26 @@ fn scaling_sets_the_parameter_behind_it_and_obeys_its_bounds() {
     let minecraft = given::template("minecraft");
     let alone = given::promised(&minecraft, json!({}));
     assert_eq!(field(&decide(&Action::Scale { replicas: 2 }, &minecraft, &alone)), "replicas");
+    let elastic = Action::Autoscale { min: 2, max: 3, cpu_percent: None };
+    assert_eq!(field(&decide(&elastic, &minecraft, &alone)), "max");
+}
+
+#[test]
+fn following_the_load_begins_within_bounds_and_ends_with_a_fixed_number() {
+    let (template, mut service) = web();
+    let follow = Action::Autoscale { min: 2, max: 6, cpu_percent: None };
+    let elastic = promised(decide(&follow, &template, &service));
+    assert_eq!(elastic.spec.autoscale, Some(Autoscale { min: 2, max: 6, cpu_percent: 70 }));
+    assert_eq!(Amounts::of(&elastic.spec).cpu_millis, 6 * 250, "quota counts the most");
+    for (min, max) in [(3, 2), (1, 21)] {
+        let too_much = Action::Autoscale { min, max, cpu_percent: None };
+        assert_eq!(field(&decide(&too_much, &template, &service)), "parameters.max_replicas");
+    }
+
+    (service.spec, service.parameters) = (elastic.spec, elastic.parameters);
+    assert_eq!(decide(&follow, &template, &service), Ok(Admitted::Unchanged));
+    let fixed = promised(decide(&Action::Scale { replicas: 4 }, &template, &service));
+    assert_eq!((fixed.spec.replicas, fixed.spec.autoscale), (4, None));
 }
 
 #[test]
@@ -172,6 +194,7 @@ fn what_is_being_deleted_takes_no_action_but_the_same_again() {
         Action::Resume,
         Action::Restart,
         Action::Scale { replicas: 1 },
+        Action::Autoscale { min: 1, max: 2, cpu_percent: None },
         Action::Resize { plan: plan("small", 1).name },
     ] {
         let answer = decide(&action, &template, &service);

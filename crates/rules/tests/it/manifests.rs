@@ -20,6 +20,7 @@ pub(crate) fn objects(order: &Order) -> Vec<Rendered> {
     let mut objects = vec![anchor];
     objects.extend(render::service_prerequisites(order, body, &owner, &proofs));
     objects.push(render::service_workload(order, body, &owner, &proofs));
+    objects.extend(render::service_companions(order, body, &owner, &proofs));
     objects
 }
 
@@ -29,6 +30,8 @@ fn orders() -> Vec<Order> {
     let mut orders = vec![
         of("web", json!({"image": "nginx:1", "variables": {"A": "b"}})),
         of("cron", json!({"image": "report:1", "schedule": "@daily"})),
+        of("web", json!({"image": "nginx:1", "min_replicas": 2, "max_replicas": 6})),
+        of("worker", json!({"image": "work:1", "replicas": 3})),
         given::project_order(),
     ];
     for name in ["worker", "gpu-job"] {

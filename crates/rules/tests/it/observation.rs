@@ -34,10 +34,8 @@ fn everything_of_ours_is_seen_with_its_incarnation() {
     let mut world = running();
     let seen = world.observation(true);
     let kinds: Vec<Kind> = seen.objects.iter().map(|sighting| sighting.key.kind).collect();
-    assert_eq!(
-        kinds,
-        [Kind::ConfigMap, Kind::ConfigMap, Kind::Secret, Kind::Deployment, Kind::Service]
-    );
+    let (config, budget) = (Kind::ConfigMap, Kind::PodDisruptionBudget);
+    assert_eq!(kinds, [config, config, Kind::Secret, Kind::Deployment, Kind::Service, budget]);
     assert!(seen.objects.iter().all(|sighting| sighting.uid.starts_with("uid-")));
     assert!(seen.objects.iter().all(|sighting| !sighting.terminating));
     assert_eq!(seen.pods.len(), 2);

@@ -52,9 +52,21 @@ fn a_change_names_the_fields_that_differ_and_nothing_else() {
             "Update Deployment",
             "  spec.replicas 1 3",
             "  spec.template.spec.containers.main.image \"shop:1\" \"shop:2\"",
+            "Create PodDisruptionBudget",
         ]
     );
     assert!(replaces_pods(Some(&order(&before)), &order(&after)));
+}
+
+#[test]
+fn an_autoscaler_takes_the_number_of_pods_over() {
+    let before = web(json!({"image": "shop:1", "replicas": 2}));
+    let after = web(json!({"image": "shop:1", "replicas": 2, "max_replicas": 5}));
+    assert_eq!(
+        told(&changes(Some(&order(&before)), &order(&after))),
+        ["Update Deployment", "  spec.replicas 2 -", "Create HorizontalPodAutoscaler"]
+    );
+    assert!(!replaces_pods(Some(&order(&before)), &order(&after)));
 }
 
 #[test]
@@ -76,7 +88,7 @@ fn a_pause_stops_pods_and_a_deletion_removes_everything() {
     );
     let gone = Service { desired: DesiredState::Deleted, ..runs.clone() };
     let removed = changes(Some(&order(&runs)), &order(&gone));
-    assert_eq!(removed.len(), 4);
+    assert_eq!(removed.len(), 5);
     assert!(removed.iter().all(|change| change.verb == Verb::Delete));
 }
 

@@ -76,6 +76,7 @@ stories! {
     additions_of_others_are_left_alone
     an_anchor_is_deleted_before_the_next_is_recorded
     an_anchor_is_deleted_by_somebody
+    an_autoscaler_says_how_many
     an_edit_that_hides_itself
     an_object_of_somebody_else_is_in_the_way
     nothing_changed

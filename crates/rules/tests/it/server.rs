@@ -26,6 +26,7 @@ impl Server {
     /// Server-side apply, by the one manager that is ours.
     pub(crate) fn apply(&mut self, key: &ResourceKey, object: &Value) {
         let before = self.objects.get(key).cloned();
+        let object = &self.unguarded(key, object);
         let mut after = before.clone().unwrap_or_else(|| json!({}));
         if let Some(applied) = self.applied.get(key) {
             drop_unsaid(&mut after, applied, object, "");
@@ -36,6 +37,18 @@ impl Server {
         }
         self.applied.insert(key.clone(), object.clone());
         self.store(key, before.as_ref(), after);
+    }
+
+    /// A uid or a version in what is applied is a guard, and no field.
+    fn unguarded(&self, key: &ResourceKey, object: &Value) -> Value {
+        let mut object = object.clone();
+        for guard in ["uid", "resourceVersion"] {
+            let expected = object["metadata"].as_object_mut().and_then(|it| it.remove(guard));
+            if let Some(expected) = expected {
+                assert_eq!(self.objects[key]["metadata"][guard], expected, "{key} moved on");
+            }
+        }
+        object
     }
 
     /// Somebody else writes, or makes, an object.

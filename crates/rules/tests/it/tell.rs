@@ -56,6 +56,7 @@ fn outcome(pass: &Pass) -> String {
         Outcome::Locked { why } => format!("locked, {why}"),
         Outcome::Blocked { why } => format!("blocked, {why}"),
         Outcome::Outdated { why } => format!("stopped, {why}"),
+        Outcome::Refused { why } => format!("refused, {why}"),
         Outcome::Failed { why } => format!("failed, {why}"),
     }
 }

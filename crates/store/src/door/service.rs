@@ -227,6 +227,7 @@ async fn decide_action(
         | Action::Resume
         | Action::Restart
         | Action::Scale { .. }
+        | Action::Autoscale { .. }
         | Action::Resize { .. }
         | Action::Delete => None,
     };

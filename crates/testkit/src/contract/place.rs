@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use trueup_cluster::kube::api_version;
 use trueup_cluster::{CallError, Cluster};
 use trueup_model::key::{Kind, ResourceKey};
 
@@ -159,7 +158,7 @@ impl Place {
 /// An object that has its type, its name and our label.
 pub(super) fn labelled(key: &ResourceKey) -> Value {
     json!({
-        "apiVersion": api_version(key.kind),
+        "apiVersion": key.kind.api_version(),
         "kind": key.kind.as_str(),
         "metadata": { "name": key.name, "labels": { "app.kubernetes.io/managed-by": "trueup" } },
     })

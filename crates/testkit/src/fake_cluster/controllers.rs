@@ -51,6 +51,8 @@ fn look(state: &mut State, change: &Change) {
         | Kind::Secret
         | Kind::CronJob
         | Kind::Service
+        | Kind::PodDisruptionBudget
+        | Kind::HorizontalPodAutoscaler
         | Kind::PersistentVolume
         | Kind::Node => {}
     }

@@ -1,7 +1,6 @@
 //! Pods: how they look when they run, and what they belong to.
 
 use serde_json::{Value, json};
-use trueup_cluster::kube::api_version;
 use trueup_model::key::{Kind, ResourceKey};
 
 /// Where every pod runs.
@@ -22,7 +21,7 @@ pub(super) fn running(
         metadata["labels"][name] = (*value).into();
     }
     metadata["ownerReferences"] = json!([{
-        "apiVersion": api_version(owner.kind),
+        "apiVersion": owner.kind.api_version(),
         "kind": owner.kind.as_str(),
         "name": owner.name,
         "uid": workload["metadata"]["uid"],

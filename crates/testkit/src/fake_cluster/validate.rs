@@ -216,6 +216,13 @@ const fn known_fields(kind: Kind) -> (&'static [&'static str], &'static [&'stati
                 "parallelism",
             ],
         ),
+        Kind::PodDisruptionBudget => (
+            WITH_SPEC,
+            &["minAvailable", "maxUnavailable", "selector", "unhealthyPodEvictionPolicy"],
+        ),
+        Kind::HorizontalPodAutoscaler => {
+            (WITH_SPEC, &["scaleTargetRef", "minReplicas", "maxReplicas", "metrics", "behavior"])
+        }
         Kind::Namespace
         | Kind::ResourceQuota
         | Kind::LimitRange

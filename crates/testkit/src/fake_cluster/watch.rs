@@ -81,6 +81,10 @@ impl Watching {
         if self.position < inner.state.compacted() {
             return Err(CallError::Expired);
         }
+        if inner.deaf.contains(&self.kind) {
+            self.position = self.position.max(inner.state.version());
+            return Ok(None);
+        }
         if let Some((heard, version)) = inner.state.after(self.kind, self.position) {
             self.position = version;
             return Ok(Some(heard));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use trueup_api::client::{Accepted, ClientError, Terms};
 use trueup_api::preview::Preview;
-use trueup_api::service::{NoBody, ResizeBody, RollbackBody, ScaleBody, Service};
+use trueup_api::service::{AutoscaleBody, NoBody, ResizeBody, RollbackBody, ScaleBody, Service};
 
 use super::context::{Connection, Context};
 use super::failure::Exit;
@@ -55,14 +55,23 @@ pub(crate) struct RestartArgs {
     common: Common,
 }
 
-/// Change how many pods a service has
+/// Change how many pods a service has, or let their number follow the load
 #[derive(Debug, clap::Args)]
 pub(crate) struct ScaleArgs {
     #[command(flatten)]
     common: Common,
-    /// How many
-    #[arg(long, short, value_name = "NUMBER")]
-    replicas: u32,
+    /// How many, always
+    #[arg(long, short, value_name = "NUMBER", required_unless_present = "max")]
+    replicas: Option<u32>,
+    /// The fewest, where their number follows the load
+    #[arg(long, value_name = "NUMBER", requires = "max", default_value_t = 1)]
+    min: u32,
+    /// The most, where their number follows the load
+    #[arg(long, value_name = "NUMBER", conflicts_with = "replicas")]
+    max: Option<u32>,
+    /// How much of its CPU a pod shall use on average, in percent
+    #[arg(long, value_name = "PERCENT", requires = "max")]
+    cpu: Option<u32>,
 }
 
 /// Change the size of a service's pods
@@ -92,6 +101,7 @@ enum Deed {
     Resume,
     Restart,
     Scale(ScaleBody),
+    Autoscale(AutoscaleBody),
     Resize(ResizeBody),
     Rollback(RollbackBody),
 }
@@ -103,6 +113,7 @@ impl Deed {
             Self::Resume => "resume",
             Self::Restart => "restart",
             Self::Scale(_) => "scale",
+            Self::Autoscale(_) => "autoscale",
             Self::Resize(_) => "resize",
             Self::Rollback(_) => "rollback",
         }
@@ -112,9 +123,12 @@ impl Deed {
     const fn goal(&self) -> Until {
         match self {
             Self::Pause => Until::Settled,
-            Self::Resume | Self::Restart | Self::Scale(_) | Self::Resize(_) | Self::Rollback(_) => {
-                Until::Healthy
-            }
+            Self::Resume
+            | Self::Restart
+            | Self::Scale(_)
+            | Self::Autoscale(_)
+            | Self::Resize(_)
+            | Self::Rollback(_) => Until::Healthy,
         }
     }
 
@@ -130,6 +144,7 @@ impl Deed {
             Self::Resume => client.service_resume(project, id, terms).await,
             Self::Restart => client.service_restart(project, id, terms).await,
             Self::Scale(body) => client.service_scale(project, id, body, terms).await,
+            Self::Autoscale(body) => client.service_autoscale(project, id, body, terms).await,
             Self::Resize(body) => client.service_resize(project, id, body, terms).await,
             Self::Rollback(body) => client.service_rollback(project, id, body, terms).await,
         }
@@ -146,6 +161,9 @@ impl Deed {
                 client.service_action_preview(project, id, self.word(), &NoBody {}).await
             }
             Self::Scale(body) => client.service_action_preview(project, id, "scale", body).await,
+            Self::Autoscale(body) => {
+                client.service_action_preview(project, id, "autoscale", body).await
+            }
             Self::Resize(body) => client.service_action_preview(project, id, "resize", body).await,
             Self::Rollback(body) => {
                 client.service_action_preview(project, id, "rollback", body).await
@@ -167,8 +185,15 @@ pub(crate) async fn restart(args: RestartArgs, context: &Context) -> anyhow::Res
 }
 
 pub(crate) async fn scale(args: ScaleArgs, context: &Context) -> anyhow::Result<Exit> {
-    let body = ScaleBody { replicas: args.replicas };
-    run(&args.common, &Deed::Scale(body), context).await
+    let deed = match (args.replicas, args.max) {
+        (Some(replicas), _) => Deed::Scale(ScaleBody { replicas }),
+        (None, max) => Deed::Autoscale(AutoscaleBody {
+            min: args.min,
+            max: max.unwrap_or(args.min),
+            cpu_percent: args.cpu,
+        }),
+    };
+    run(&args.common, &deed, context).await
 }
 
 pub(crate) async fn resize(args: ResizeArgs, context: &Context) -> anyhow::Result<Exit> {

@@ -186,7 +186,7 @@ fn services(items: &[Service], now: Timestamp, output: Output) -> Table {
         if output == Output::Wide {
             cells.extend([
                 Cell::plain(service.plan.as_deref().unwrap_or("-")),
-                Cell::plain(&service.replicas.to_string()),
+                Cell::plain(&pods(service)),
                 Cell::plain(service.monthly.as_ref().map_or("-", |monthly| &monthly.text)),
                 Cell::plain(&service.cluster),
                 Cell::plain(&format!("{}/{}", service.namespace, service.object_name)),
@@ -196,6 +196,14 @@ fn services(items: &[Service], now: Timestamp, output: Output) -> Table {
         table.row(cells);
     }
     table
+}
+
+/// How many pods were promised: a number, or the bounds between which it follows the load.
+fn pods(service: &Service) -> String {
+    match &service.autoscale {
+        Some(bounds) => format!("{}-{}", bounds.min, bounds.max),
+        None => service.replicas.to_string(),
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,263 @@
+//! Faults of a cluster by their numbers, on the cluster in memory.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde_json::json;
+use trueup_cluster::CallError;
+use trueup_model::key::Kind;
+use trueup_model::report::{Change, Outcome, Report};
+use trueup_model::spec::Spec;
+use trueup_rules::names;
+use trueup_testkit::fake_cluster::{FakeCluster, Verb, When};
+
+use crate::rig::{Rig, converged, game, healthy, key, web, with_receipt};
+
+fn refused(report: &Report) -> bool {
+    matches!(report.outcome, Outcome::Refused { .. })
+}
+
+#[tokio::test]
+async fn f27_after_a_gap_in_the_watch_absence_is_noticed_for_every_kind() {
+    let fake = FakeCluster::new();
+    let mut rig = Rig::start(Arc::new(fake.clone()));
+    rig.running(web(1)).await;
+    let order = rig.service(1, web(1));
+    let gone = [
+        key(&order, Kind::Service, str::to_owned),
+        key(&order, Kind::Secret, names::secret),
+        key(&order, Kind::ConfigMap, names::config),
+    ];
+    fake.set_reachable(false);
+    for key in &gone {
+        fake.remove(key);
+    }
+    fake.compact();
+    fake.set_reachable(true);
+    for key in &gone {
+        rig.get_until(key, |found| found.is_some()).await;
+        assert_eq!(fake.counts()[key].creates, 2, "{key}");
+    }
+    rig.until(order.unit, healthy).await;
+}
+
+#[tokio::test]
+async fn f30_a_storm_of_conflicts_ends_in_progress_and_loses_nothing_of_others() {
+    let fake = FakeCluster::new();
+    let mut rig = Rig::start(Arc::new(fake.clone()));
+    rig.running(web(1)).await;
+    let order = rig.service(2, Spec { image: "example:2".to_owned(), ..web(1) });
+    let deployment = key(&order, Kind::Deployment, str::to_owned);
+    fake.edit(&deployment, |live| live["metadata"]["annotations"]["theirs"] = json!("kept"));
+    for _ in 0..5 {
+        fake.fail_next(Verb::Apply, CallError::Conflict("faster".to_owned()), When::Before);
+    }
+    rig.order_until(order, healthy).await;
+    let live = rig.get(&deployment).await.expect("it should be there");
+    assert_eq!(live["metadata"]["annotations"]["theirs"], "kept");
+    assert_eq!(live["spec"]["template"]["spec"]["containers"][0]["image"], "example:2");
+}
+
+#[tokio::test]
+async fn f31_a_cluster_that_asks_to_slow_down_is_left_alone_for_as_long_as_it_says() {
+    let fake = FakeCluster::new();
+    let mut rig = Rig::start(Arc::new(fake.clone()));
+    rig.order_until(rig.project(), converged).await;
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&calls);
+    fake.set_webhook(move |_, _| {
+        counter.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    });
+    let after = Duration::from_millis(800);
+    fake.fail_next(Verb::Apply, CallError::Throttled { after }, When::Before);
+    let asked = rig.clock.monotonic();
+    let slowed = |report: &Report| matches!(&report.outcome, Outcome::Waiting { on } if on.contains("slow down"));
+    rig.order_until(rig.service(1, web(1)), slowed).await;
+    assert_eq!(calls.load(Ordering::SeqCst), 0, "nothing more was sent");
+    rig.until(rig.service(1, web(1)).unit, healthy).await;
+    assert!(rig.clock.monotonic() - asked >= after, "the pause was kept");
+}
+
+#[tokio::test]
+async fn f32_an_error_after_the_create_was_carried_out_makes_one_object() {
+    let fake = FakeCluster::new();
+    let mut rig = Rig::start(Arc::new(fake.clone()));
+    rig.order_until(rig.project(), converged).await;
+    for _ in 0..3 {
+        fake.fail_next(Verb::Apply, CallError::Server("timeout".to_owned()), When::After);
+    }
+    rig.order_until(rig.service(1, game()), healthy).await;
+    for (key, count) in fake.counts() {
+        assert_eq!(count.creates, 1, "{key}");
+    }
+}
+
+#[tokio::test]
+async fn f34_a_webhook_that_refuses_is_named_and_not_asked_in_a_loop() {
+    let fake = FakeCluster::new();
+    let mut rig = Rig::start(Arc::new(fake.clone()));
+    rig.order_until(rig.project(), converged).await;
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&asked);
+    fake.set_webhook(move |key, _| {
+        if key.kind != Kind::Deployment {
+            return Ok(());
+        }
+        counter.fetch_add(1, Ordering::SeqCst);
+        Err(CallError::Refused("admission webhook \"policy\" denied the request: no".to_owned()))
+    });
+    let report = rig.order_until(rig.service(1, web(1)), refused).await;
+    let Outcome::Refused { why } = &report.outcome else { unreachable!("just asked for") };
+    assert!(why.starts_with("Deployment/") && why.contains("denied the request"), "{why}");
+    assert_eq!(asked.load(Ordering::SeqCst), 1, "once in a pass");
+    fake.remove_webhook();
+    rig.until(report.unit, healthy).await;
+}
+
+#[tokio::test]
+async fn f34_a_webhook_that_changes_our_field_is_named_and_not_fought() {
+    let fake = FakeCluster::new();
+    fake.set_webhook(|key, object| {
+        if key.kind == Kind::Deployment {
+            object["spec"]["template"]["spec"]["containers"][0]["image"] =
+                json!("mirror/example:1");
+        }
+        Ok(())
+    });
+    let mut rig = Rig::start(Arc::new(fake.clone()));
+    rig.order_until(rig.project(), converged).await;
+    let report = rig.order_until(rig.service(1, web(1)), refused).await;
+    let Outcome::Refused { why } = &report.outcome else { unreachable!("just asked for") };
+    assert!(why.contains("spec.template.spec.containers.main.image"), "{why}");
+    // Asked again and again, it still has written once.
+    for _ in 0..3 {
+        let passed = rig.executor.order(rig.service(1, web(1))).await.await;
+        assert!(matches!(passed, Ok(Outcome::Refused { .. })), "{passed:?}");
+    }
+    let writes = fake.journal().iter().filter(|it| it.key.kind == Kind::Deployment).count();
+    assert_eq!(writes, 1, "{:?}", fake.journal());
+    // When the webhook is gone, the next thing that is asked for goes through.
+    fake.remove_webhook();
+    rig.order_until(rig.service(2, Spec { image: "example:2".to_owned(), ..web(1) }), healthy)
+        .await;
+}
+
+#[tokio::test]
+async fn f34_a_webhook_that_puts_back_what_is_taken_out_is_not_fought() {
+    let fake = FakeCluster::new();
+    let mut rig = Rig::start(Arc::new(fake.clone()));
+    rig.running(web(1)).await;
+    fake.set_webhook(|key, object| {
+        if key.kind == Kind::Service {
+            object["spec"]["externalIPs"] = json!(["203.0.113.7"]);
+        }
+        Ok(())
+    });
+    let order = rig.service(1, web(1));
+    let service = key(&order, Kind::Service, str::to_owned);
+    fake.edit(&service, |live| live["spec"]["externalIPs"] = json!(["203.0.113.7"]));
+    let report = rig.until(order.unit, refused).await;
+    assert!(format!("{:?}", report.outcome).contains("put back at once"), "{:?}", report.outcome);
+    let writes = fake.journal().len();
+    let passed = rig.executor.order(order.clone()).await.await;
+    assert!(matches!(passed, Ok(Outcome::Refused { .. })), "{passed:?}");
+    assert_eq!(fake.journal().len(), writes, "{:?}", fake.journal());
+    // Without it, what somebody adds again is taken out again.
+    fake.remove_webhook();
+    fake.edit(&service, |live| live["spec"]["externalIPs"] = json!(["203.0.113.8"]));
+    rig.get_until(&service, |live| live.is_some_and(|live| live["spec"]["externalIPs"].is_null()))
+        .await;
+}
+
+#[tokio::test]
+async fn f36_a_new_object_survives_a_delete_that_was_meant_for_the_old_one() {
+    let fake = FakeCluster::new();
+    let mut rig = Rig::start(Arc::new(fake.clone()));
+    rig.running(game()).await;
+    let order = rig.service(1, game());
+    let set = key(&order, Kind::StatefulSet, str::to_owned);
+    let old = rig.get(&set).await.expect("it should be there");
+    // Somebody replaces it; whoever still sees the old one may delete only that.
+    fake.remove(&set);
+    rig.get_until(&set, |new| {
+        new.is_some_and(|new| new["metadata"]["uid"] != old["metadata"]["uid"])
+    })
+    .await;
+    let text = |name: &str| old["metadata"][name].as_str().expect("a text").to_owned();
+    let outcome = rig.cluster.delete(&set, &text("uid"), &text("resourceVersion")).await;
+    assert!(matches!(outcome, Err(CallError::Conflict(_))), "{outcome:?}");
+    assert!(rig.get(&set).await.is_some());
+}
+
+#[tokio::test]
+async fn f37_without_a_single_word_from_the_watches_nothing_is_written_twice() {
+    let fake = FakeCluster::new();
+    // Every watch breaks at once, and lists come seldom: what is known is what our writes answered.
+    for _ in 0..400 {
+        fake.fail_next(Verb::Watch, CallError::Server("no watch".to_owned()), When::Before);
+    }
+    let mut rig = Rig::start(Arc::new(fake.clone()));
+    rig.order_until(rig.project(), converged).await;
+    let applied = |report: &Report| report.observation.as_ref().is_some_and(|seen| seen.applied);
+    rig.order_until(rig.service(1, web(2)), applied).await;
+    let journal = fake.journal();
+    let keys: std::collections::BTreeSet<_> = journal.iter().map(|write| &write.key).collect();
+    assert_eq!(journal.len(), keys.len(), "{journal:?}");
+}
+
+#[tokio::test]
+async fn f38_what_came_and_went_unseen_changes_nothing() {
+    let fake = FakeCluster::new();
+    let mut rig = Rig::start(Arc::new(fake.clone()));
+    rig.running(web(2)).await;
+    let order = rig.service(1, web(2));
+    let deployment = key(&order, Kind::Deployment, str::to_owned);
+    let (before, writes) = (fake.snapshot(), fake.journal().len());
+    fake.set_reachable(false);
+    for replicas in [9, 0, 2] {
+        fake.edit(&deployment, |live| live["spec"]["replicas"] = json!(replicas));
+    }
+    let theirs = key(&order, Kind::ConfigMap, |name| format!("{name}-theirs"));
+    fake.edit(&theirs, |_| {});
+    fake.remove(&theirs);
+    fake.set_reachable(true);
+    let passed = rig.executor.order(order.clone()).await.await;
+    assert!(passed.is_ok());
+    rig.until(order.unit, |report| report.outcome == Outcome::Converged).await;
+    assert_eq!(fake.journal().len(), writes, "{:?}", fake.journal());
+    assert_eq!(fake.snapshot(), before);
+}
+
+#[tokio::test]
+async fn f41_of_many_objects_exactly_the_refused_one_is_named_and_a_rollback_works_from_there() {
+    let fake = FakeCluster::new();
+    let mut rig = Rig::start(Arc::new(fake.clone()));
+    rig.running(web(1)).await;
+    let mut bad = Spec { image: "example:2".to_owned(), ..web(1) };
+    bad.ports[0].port = 6666;
+    bad.variables.insert("GREETING".to_owned(), "hello again".to_owned());
+    fake.set_webhook(|key, object| {
+        if key.kind == Kind::Service && object["spec"]["ports"][0]["port"] == 6666 {
+            return Err(CallError::Refused("port 6666 is not allowed here".to_owned()));
+        }
+        Ok(())
+    });
+    let order = rig.service(2, bad);
+    let report = rig.order_until(order.clone(), refused).await;
+    let service = key(&order, Kind::Service, str::to_owned);
+    let why = format!("{service}: port 6666 is not allowed here");
+    assert_eq!(report.outcome, Outcome::Refused { why });
+    // The others of that round were written, and are told.
+    let config = key(&order, Kind::ConfigMap, names::config);
+    assert!(report.changes.contains(&Change::Updated { key: config }), "{:?}", report.changes);
+    let deployment = key(&order, Kind::Deployment, str::to_owned);
+    let image = |live: &serde_json::Value| {
+        live["spec"]["template"]["spec"]["containers"][0]["image"].clone()
+    };
+    let live = rig.get(&deployment).await.expect("it should be there");
+    assert_eq!(image(&live), "example:1", "pods wait for what they need");
+    rig.order_until(rig.service(3, web(1)), healthy).await;
+    rig.order_until(rig.gone(4, web(1)), with_receipt).await;
+}
