@@ -11,5 +11,7 @@ mod executor_runs;
 mod executor_scale;
 mod fake_controls;
 mod faults;
+mod plans;
+mod real_node;
 mod resync;
 mod rig;

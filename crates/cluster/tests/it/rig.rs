@@ -254,7 +254,8 @@ pub(crate) fn run(own: &Value) -> Spec {
     spec(&own)
 }
 
-fn spec(own: &Value) -> Spec {
+/// What a test says of a spec, over what all of them have.
+pub(crate) fn spec(own: &Value) -> Spec {
     let mut whole = json!({
         "image": "example:1", "ports": [{"name": "http", "port": 8080}],
         "variables": {"GREETING": "hello"}, "generated_secrets": ["KEY"],
