@@ -188,7 +188,7 @@ fn a_node_says_by_its_label_whether_anything_really_runs_there() {
     assert!(!on(json!({})));
     let seed = format!("{}/../../local/kube/internal/seed/seed.go", env!("CARGO_MANIFEST_DIR"));
     let seed = std::fs::read_to_string(seed).unwrap();
-    for word in [trueup_rules::names::NODE_CLASS_LABEL, trueup_rules::names::SIMULATED] {
+    for word in [trueup_rules::names::NODE_CLASS, trueup_rules::names::SIMULATED] {
         assert!(seed.contains(&format!("\"{word}\"")), "local/kube labels its nodes so");
     }
 }
