@@ -20,6 +20,7 @@ mod fixed;
 pub mod freshness;
 pub mod image;
 pub mod injector;
+pub mod lost;
 pub mod names;
 pub mod observe;
 mod owner;

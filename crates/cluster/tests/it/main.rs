@@ -6,6 +6,7 @@ mod contract_fake;
 mod contract_real;
 mod drift;
 mod executor;
+mod executor_absence;
 mod executor_faults;
 mod executor_runs;
 mod executor_scale;

@@ -20,6 +20,7 @@ mod facts;
 mod forbidden;
 mod former;
 mod given;
+mod holds;
 mod hostile_text;
 mod manifests;
 mod observation;

@@ -125,6 +125,7 @@ impl World {
                 nodes.map(|(name, node)| (name.clone(), Arc::new(node.clone()))).collect()
             }),
             project_ready: self.project_ready || matches!(self.order.body, Body::Project),
+            as_of: given::at(self.seconds),
             namespace_ending: self.server.namespace_ending,
         }
     }
