@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::preview::Preview;
 use crate::service::ServiceStatus;
 
 /// The body that declares a project, and its document in a manifest file.
@@ -43,14 +42,4 @@ pub struct Project {
 pub struct ProjectList {
     /// In name order.
     pub items: Vec<Project>,
-}
-
-/// What declaring a project answers: the project, or with `?dry_run=true` the preview.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(untagged)]
-pub enum ProjectOrPreview {
-    /// It was so already.
-    Project(Box<Project>),
-    /// What the declaration would make.
-    Preview(Box<Preview>),
 }

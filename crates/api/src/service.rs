@@ -6,7 +6,6 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use crate::plan::Amount;
-use crate::preview::Preview;
 
 /// The body that declares a service, and its document in a manifest file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -220,13 +219,3 @@ pub struct RollbackBody {
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({}))]
 pub struct NoBody {}
-
-/// What a write of a service answers: the service, or with `?dry_run=true` the preview.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(untagged)]
-pub enum ServiceOrPreview {
-    /// Nothing was to be changed: the service as it is.
-    Service(Box<Service>),
-    /// What the change would do.
-    Preview(Box<Preview>),
-}

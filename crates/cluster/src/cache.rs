@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 use trueup_model::key::{Kind, ResourceKey};
@@ -29,12 +30,16 @@ pub(crate) struct Cache {
     blind: bool,
     /// How far the watch of each kind has come.
     heard: BTreeMap<Kind, u64>,
+    /// When each object of a kind that is not watched was last read or written.
+    read: HashMap<ResourceKey, Duration>,
     /// At which version each key was last seen to go: an answer that is older comes too late.
     graves: HashMap<ResourceKey, u64>,
     /// Pods that went without anybody having seen their processes end, by service.
     lost: HashMap<(String, String), Vec<LostPod>>,
 }
 
+/// How long a read of what no watch tells of is believed.
+const READ_AGAIN: Duration = Duration::from_secs(30);
 /// More lost pods than this say no more than these.
 const LOST: usize = 32;
 
@@ -92,6 +97,38 @@ impl Cache {
             .collect();
         let nodes = self.listed.contains(&Kind::Node).then_some(nodes);
         Observed { objects, pods, nodes, project_ready, namespace_ending, ..Observed::default() }
+    }
+
+    /// The order's keys that no watch tells of and that were not read for a while.
+    pub(crate) fn unread(&self, order: &Order, now: Duration) -> Vec<ResourceKey> {
+        let goes = |key: &ResourceKey| {
+            self.get(key).is_some_and(|it| !it["metadata"]["deletionTimestamp"].is_null())
+        };
+        let is_old = |key: &&ResourceKey| {
+            goes(key) || self.read.get(*key).is_none_or(|read| now >= *read + READ_AGAIN)
+        };
+        let unwatched = order.recorded.keys().filter(|key| Kind::READ.contains(&key.kind));
+        unwatched.filter(is_old).cloned().collect()
+    }
+
+    /// Everything that no watch tells of and that stands here.
+    pub(crate) fn unwatched(&self) -> Vec<ResourceKey> {
+        self.objects.keys().filter(|key| Kind::READ.contains(&key.kind)).cloned().collect()
+    }
+
+    /// Takes note that a key that no watch tells of was read now.
+    pub(crate) fn was_read(&mut self, key: &ResourceKey, now: Duration) {
+        self.read.insert(key.clone(), now);
+    }
+
+    /// What no watch tells of is read again for this order.
+    pub(crate) fn read_again(&mut self, order: &Order) {
+        self.read.retain(|key, _| !order.recorded.contains_key(key));
+    }
+
+    /// After a break, whatever was read before it is read again.
+    pub(crate) fn read_all_again(&mut self) {
+        self.read.clear();
     }
 
     /// What is known to stand at a key.

@@ -235,7 +235,10 @@ impl Work {
             News::Touched(units) => units.into_iter().collect(),
             // Before every kind was listed a pass could only be deferred again.
             News::Returned if !self.shared.cache().is_complete() => Vec::new(),
-            News::Returned => self.slots.keys().copied().collect(),
+            News::Returned => {
+                self.shared.cache().read_all_again();
+                self.slots.keys().copied().collect()
+            }
         };
         for unit in touched {
             self.touch(unit);

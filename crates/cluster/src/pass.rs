@@ -23,7 +23,7 @@ use crate::cache::Cache;
 use crate::doubt::Doubt;
 use crate::echo::Echoes;
 use crate::fence::Fence;
-use crate::refusal::{Refusals, unguarded};
+use crate::refusal::Refusals;
 use crate::throttle::Throttle;
 use crate::verbs::{CallError, Cluster};
 
@@ -98,6 +98,26 @@ impl Shared {
         Ended { order, report, echoes, again_at }
     }
 
+    /// Reads what no watch tells of. Before its project is ready nobody may, and nothing is there.
+    async fn read_unwatched(&self, order: &Order, project_ready: bool) -> Result<(), Outcome> {
+        let now = self.clock.monotonic();
+        let ready = project_ready || order.desired == DesiredState::Deleted;
+        let unread = self.cache().unread(order, now);
+        for key in unread.iter().filter(|_| ready) {
+            match self.is_taken(key).await {
+                Ok(_) => self.cache().was_read(key, now),
+                // A project's RoleBinding takes a moment to count.
+                Err(CallError::Forbidden(_)) => {
+                    return Err(Outcome::Waiting {
+                        on: "the right to read its secrets".to_owned(),
+                    });
+                }
+                Err(error) => return Err(failure(&error)),
+            }
+        }
+        Ok(())
+    }
+
     /// What is known of the order's unit now; its uids are kept in the order.
     fn look(&self, order: &mut Order, project_ready: bool) -> Observed {
         let mut observed = self.cache().observed(order, project_ready);
@@ -148,7 +168,7 @@ impl Shared {
                     return Ok(None);
                 }
                 let (live, now) = (self.cache().get(key), self.clock.monotonic());
-                self.refusals.check(key, &unguarded(patch), live.as_deref(), now)?;
+                self.refusals.check(key, patch, live.as_deref(), now)?;
                 let stored = self.cluster.patch(key, patch).await?;
                 self.refusals.note_prune(key, patch, &stored);
                 self.cache().present(key.kind, stored);
@@ -164,6 +184,10 @@ impl Shared {
                 self.cluster.delete(key, uid, version).await?;
                 crash::point("executor.deleted").await;
                 self.cache().terminating(key, uid);
+                if Kind::READ.contains(&key.kind) {
+                    // No watch will say that it is gone.
+                    self.is_taken(key).await?;
+                }
                 Ok(Some(Change::Removed { key: key.clone() }))
             }
             Action::ReleaseAnchor { key, uid, version, finalizers } => {
@@ -230,6 +254,10 @@ async fn loop_rounds(
         return Outcome::Deferred { why: "the cluster has not been seen whole yet".to_owned() };
     }
     shared.cache().forget_unwatched(order);
+    if let Err(outcome) = shared.read_unwatched(order, project_ready).await {
+        return outcome;
+    }
+    let mut meddled = false;
     for _round in 0..ROUNDS {
         let observed = shared.look(order, project_ready);
         if order.desired == DesiredState::Deleted {
@@ -237,6 +265,15 @@ async fn loop_rounds(
         }
         let plan = plan(order, &observed, &shared.proofs);
         let stopped = shared.doubt.weigh(order.unit, &plan.outcome);
+        if plan.actions.is_empty() && !meddled && course.changes.iter().any(is_foreign_act) {
+            // Whoever changed what watches tell of may have changed what they do not tell of.
+            meddled = true;
+            shared.cache().read_again(order);
+            if let Err(outcome) = shared.read_unwatched(order, project_ready).await {
+                return outcome;
+            }
+            continue;
+        }
         if plan.actions.is_empty() {
             return plan.outcome;
         }
@@ -298,6 +335,11 @@ fn forget(order: &mut Order, change: Option<&Change>) {
 /// Whether a write makes something that nobody has seen there.
 const fn is_new(change: &Change) -> bool {
     matches!(change, Change::Created { .. } | Change::DeletedExternally { .. })
+}
+
+/// Whether somebody else had a hand in it.
+const fn is_foreign_act(change: &Change) -> bool {
+    matches!(change, Change::DeletedExternally { .. } | Change::ModifiedExternally { .. })
 }
 
 /// The executor's own guard: whatever a plan says, a key outside of the order is never touched.

@@ -1,8 +1,6 @@
 //! Answers with their headers: what was accepted, where to watch it, and how to ask again.
 
-use axum::Json;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderMap, HeaderValue, header};
 use jiff::Timestamp;
 use trueup_api::Code;
 use trueup_rules::freshness::{evidence, objects};
@@ -10,20 +8,14 @@ use trueup_store::ServiceRow;
 
 use crate::Door;
 use crate::problem::{Answer, Failure};
-use crate::view;
 
-/// 202 for a change that must become true, 200 for one that already is.
-pub(crate) fn accepted(door: &Door, row: &ServiceRow, changed: bool) -> Response {
-    let service = view::service(row, door.clock.now());
-    let location = format!("/v1/projects/{}/services/{}", service.project, service.id);
-    let status = if changed { StatusCode::ACCEPTED } else { StatusCode::OK };
-    let mut response = (status, Json(service)).into_response();
-    let headers = response.headers_mut();
-    if let Ok(location) = HeaderValue::from_str(&location) {
+/// Says where a service is, and which version of it this is.
+pub(crate) fn locate(headers: &mut HeaderMap, door: &Door, row: &ServiceRow) {
+    let (project, id) = (&row.project_name, row.service.id);
+    if let Ok(location) = HeaderValue::from_str(&format!("/v1/projects/{project}/services/{id}")) {
         headers.insert(header::LOCATION, location);
     }
     tag(headers, door, row);
-    response
 }
 
 /// Adds the entity tag: generation, projection, freshness.

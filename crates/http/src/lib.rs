@@ -13,6 +13,7 @@ mod cluster;
 mod cursor;
 mod deadline;
 mod endpoint;
+mod entry;
 mod event;
 mod keyed;
 mod lane;

@@ -118,6 +118,10 @@ fn render_schema(out: &mut String, name: &str, schema: &Value) {
         escape(name),
         text(&schema["description"]),
     ));
+    for choice in schema["oneOf"].as_array().into_iter().flatten() {
+        let (what, words) = (kind(choice), text(&choice["description"]));
+        out.push_str(&format!("<tr><td>either</td><td>{what}</td><td>{words}</td></tr>"));
+    }
     let required = schema["required"].as_array();
     for (field, property) in schema["properties"].as_object().into_iter().flatten() {
         let needed = required.is_some_and(|all| all.iter().any(|one| one == field.as_str()));

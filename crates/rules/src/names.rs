@@ -41,6 +41,15 @@ pub const ANCHOR_FINALIZER: &str = "trueup.dev/anchor";
 /// The account every pod of a project runs as.
 pub const SERVICE_ACCOUNT: &str = "trueup-workload";
 
+/// The namespace of Trueup's own accounts in a cluster.
+pub const SYSTEM_NAMESPACE: &str = "trueup-system";
+/// The account that lists and watches.
+pub const WATCHER: &str = "trueup-watcher";
+/// The account that reads one by one and writes.
+pub const WRITER: &str = "trueup-writer";
+/// The role over secrets; it counts only where a project's RoleBinding gives it to the writer.
+pub const SECRETS_ROLE: &str = "trueup-secrets";
+
 const TAIL: usize = 8;
 
 /// The name a service's objects have: readable, and never the same for two services.

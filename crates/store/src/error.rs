@@ -18,6 +18,9 @@ pub enum Error {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// Somebody else changed it while it was looked at: trying again helps.
+    #[error("somebody else changed it at the same moment")]
+    Overtaken,
     /// Anything else the database says.
     #[error("the database refused a statement")]
     Database(#[source] sqlx::Error),
@@ -45,6 +48,9 @@ impl Error {
     /// a name that was taken meanwhile, a deadlock, a serialization failure.
     pub(crate) fn is_race(&self) -> bool {
         const TAKEN: [&str; 2] = ["services_name_key", "projects_name_key"];
+        if matches!(self, Self::Overtaken) {
+            return true;
+        }
         let Self::Database(sqlx::Error::Database(error)) = self else { return false };
         error.constraint().is_some_and(|constraint| TAKEN.contains(&constraint))
             || error.code().is_some_and(|code| matches!(&*code, "40001" | "40P01"))

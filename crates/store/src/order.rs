@@ -44,11 +44,8 @@ impl Worker {
         if claimed.is_empty() {
             return Ok(Vec::new());
         }
-        let mut orders = bodies(&mut tx, &claimed).await?;
-        // After the services: an order may carry newer entries than its generation, and then the
-        // next one is on its way. Older ones would be reported as if they were new.
-        lay_entries(&mut tx, &mut orders).await?;
-        load_recorded(&mut tx, &mut orders).await?;
+        let ids: Vec<Uuid> = claimed.iter().map(|wake| unit_uuid(wake.unit)).collect();
+        let mut orders = load(&mut tx, &ids).await?;
         record_keys(&mut tx, lease, &mut orders, now).await?;
         crash::point("driver.claiming").await;
         tx.commit().await?;
@@ -62,12 +59,21 @@ impl Worker {
     }
 }
 
-async fn bodies(tx: &mut Tx, claimed: &[Claimed]) -> Result<BTreeMap<Unit, Order>, Error> {
-    let ids: Vec<Uuid> = claimed.iter().map(|wake| unit_uuid(wake.unit)).collect();
+/// What is ordered for these projects and services now, with every key ever recorded for them.
+pub(crate) async fn load(tx: &mut Tx, ids: &[Uuid]) -> Result<BTreeMap<Unit, Order>, Error> {
+    let mut orders = bodies(tx, ids).await?;
+    // After the services: an order may carry newer entries than its generation, and then the
+    // next one is on its way. Older ones would be reported as if they were new.
+    lay_entries(tx, &mut orders).await?;
+    load_recorded(tx, &mut orders).await?;
+    Ok(orders)
+}
+
+async fn bodies(tx: &mut Tx, ids: &[Uuid]) -> Result<BTreeMap<Unit, Order>, Error> {
     let mut orders = BTreeMap::new();
     let projects: Vec<(Uuid, Uuid, String, i64)> =
         sqlx::query_as("select id, org_id, namespace, generation from projects where id = any($1)")
-            .bind(&ids)
+            .bind(ids)
             .fetch_all(&mut **tx)
             .await?;
     for (id, org, namespace, generation) in projects {
@@ -88,7 +94,7 @@ async fn bodies(tx: &mut Tx, claimed: &[Claimed]) -> Result<BTreeMap<Unit, Order
         "select s.*, p.namespace from services s join projects p on p.id = s.project_id
          where s.id = any($1)",
     )
-    .bind(&ids)
+    .bind(ids)
     .fetch_all(&mut **tx)
     .await?;
     for row in &services {

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{Postgres, Transaction};
-use trueup_model::OrgId;
+use trueup_model::{OrgId, crash};
 
 use crate::Error;
+use crate::rehearsal::{self, Seen};
 
 /// How long a request waits for a connection before it is answered that the database is away.
 const ACQUIRE: Duration = Duration::from_secs(3);
@@ -16,6 +17,8 @@ const ACQUIRE: Duration = Duration::from_secs(3);
 #[derive(Debug, Clone)]
 pub struct App {
     pool: PgPool,
+    /// Where to leave what a write would do, if it is only rehearsed.
+    rehearsal: Option<Seen>,
 }
 
 /// Serves the loops.
@@ -50,14 +53,36 @@ impl App {
     /// # Errors
     /// The URL cannot be read.
     pub fn connect_within(url: &str, wait: Duration) -> Result<Self, Error> {
-        Ok(Self { pool: pool(url, "trueup-app", 16, wait)? })
+        Ok(Self { pool: pool(url, "trueup-app", 16, wait)?, rehearsal: None })
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is where transactions begin")]
     pub(crate) async fn begin(&self, org: OrgId) -> Result<Tx, Error> {
         let mut tx = self.pool.begin().await?;
         enter(&mut tx, org).await?;
+        if self.rehearsal.is_some() {
+            rehearsal::begin(&mut tx).await?;
+        }
         Ok(tx)
+    }
+
+    /// Ends a write: makes it durable, or undoes it where it is only rehearsed. From here on it is
+    /// promised, whether or not its asker ever hears so.
+    pub(crate) async fn end(&self, tx: Tx) -> Result<(), Error> {
+        match &self.rehearsal {
+            None => {
+                crash::point("door.recorded").await;
+                tx.commit().await?;
+                crash::point("door.accepted").await;
+                Ok(())
+            }
+            Some(seen) => rehearsal::end(tx, seen).await,
+        }
+    }
+
+    /// The same app, ending its writes as a rehearsal.
+    pub(crate) fn rehearsing(&self, seen: Seen) -> Self {
+        Self { pool: self.pool.clone(), rehearsal: Some(seen) }
     }
 
     /// For the few questions that come before any org is known.

@@ -43,6 +43,7 @@ mod place;
 mod plan;
 mod preview;
 mod receipt;
+mod rehearse;
 mod run;
 mod secret_command;
 mod selling;

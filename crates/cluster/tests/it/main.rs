@@ -13,6 +13,7 @@ mod executor_scale;
 mod fake_controls;
 mod faults;
 mod plans;
+mod rbac;
 mod real_node;
 mod resync;
 mod rig;

@@ -9,7 +9,7 @@ use trueup_model::order::SecretValue;
 use trueup_model::status::Reason;
 use trueup_model::variable::VariableName;
 use trueup_rules::envelope::Keyring;
-use trueup_store::door::{Asker, EntryAsk, SecretAsk};
+use trueup_store::door::{Asker, EntryAsk, EntryKind, SecretAsk};
 use trueup_store::{EventQuery, ServiceDetail};
 
 use crate::rig::{Rig, deleted, running};
@@ -21,7 +21,7 @@ impl Rig {
         let owner = self.db.owner();
         let asker = Asker::new(&owner, None);
         let name: VariableName = name.parse().expect("a test's name should be valid");
-        let entry = EntryAsk { project: "shop", service, name: &name };
+        let entry = EntryAsk { project: "shop", service, name: &name, if_version: None };
         let value = SecretValue::new(value.to_owned());
         let sealer = self.keys.clone().sealer();
         let wanted = SecretAsk { entry, value: &value, sealer: &sealer };
@@ -35,8 +35,12 @@ impl Rig {
         let owner = self.db.owner();
         let asker = Asker::new(&owner, None);
         let name: VariableName = name.parse().expect("a test's name should be valid");
-        let entry = EntryAsk { project: "shop", service, name: &name };
-        let gone = self.db.app.delete_secret(self.db.org, &entry, &asker, self.clock.now()).await;
+        let entry = EntryAsk { project: "shop", service, name: &name, if_version: None };
+        let gone = self
+            .db
+            .app
+            .delete_entry(self.db.org, EntryKind::Secret, &entry, &asker, self.clock.now())
+            .await;
         gone.expect("a secret should be deleted");
         self.signals.wake();
     }

@@ -86,3 +86,22 @@ async fn each_filter_means_what_it_says() {
         "nothing is shown as healthy now"
     );
 }
+
+#[tokio::test]
+async fn a_search_finds_the_same_by_the_index_and_without_it() {
+    let stage = Stage::new().await;
+    for service in ["web", "web-two", "api", "a"] {
+        stage.declare(service, "shop:1").await;
+    }
+    for (text, found) in [
+        ("web", vec!["web", "web-two"]),
+        ("eb-", vec!["web-two"]),
+        ("we", vec!["web", "web-two"]),
+        ("a", vec!["a", "api"]),
+        ("b_t", vec![]),
+        ("%eb", vec![]),
+    ] {
+        let search = ServiceFilter { search: Some(text.to_owned()), ..ServiceFilter::default() };
+        assert_eq!(stage.names(&search).await, found, "{text}");
+    }
+}

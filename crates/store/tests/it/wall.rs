@@ -146,6 +146,7 @@ async fn only_these_functions_look_over_the_walls_and_only_for_the_app() {
             format!("give_quota {path} f f"),
             // Makes partitions for the loops, which own nothing.
             format!("make_transition_partitions {path} f t"),
+            format!("search_services {path} t f"),
             format!("take_port {path} t f"),
         ]
     );
