@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
+use crate::freeze::Freeze;
 use crate::plan::Amount;
 
 /// The body that declares a service, and its document in a manifest file.
@@ -88,6 +89,9 @@ pub struct Service {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub receipt: Option<Value>,
+    /// What forbids to act on it, where something does: it is observed, and changes wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frozen: Option<Freeze>,
     /// Where to watch it become true.
     pub watch: String,
 }

@@ -20,7 +20,7 @@ use prometheus_client::registry::Registry;
 use sqlx::{AssertSqlSafe, PgPool};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
-use trueup_http::{Door, NoLogs, Streams, router};
+use trueup_http::{Door, Doubts, NoLogs, Streams, router};
 use trueup_model::Clock;
 use trueup_model::principal::Role;
 use trueup_rules::envelope::Keyring;
@@ -78,6 +78,7 @@ async fn door(db: &TestDb) -> anyhow::Result<Router> {
         registry: Arc::new(Registry::default()),
         stop: CancellationToken::new(),
         streams: Streams::default(),
+        doubts: Doubts::default(),
         logs: Arc::new(NoLogs),
     }))
 }

@@ -21,7 +21,9 @@ pub(crate) fn locate(headers: &mut HeaderMap, door: &Door, row: &ServiceRow) {
 /// Adds the entity tag: generation, projection, freshness.
 pub(crate) fn tag(headers: &mut HeaderMap, door: &Door, row: &ServiceRow) {
     let fresh = freshness(row, door.clock.now());
-    let tag = format!("\"g{}.p{}.f{fresh}\"", row.service.generation, row.projection);
+    // A freeze is seen at once, before anything is projected anew.
+    let frozen = if row.frozen.is_some() { ".z" } else { "" };
+    let tag = format!("\"g{}.p{}.f{fresh}{frozen}\"", row.service.generation, row.projection);
     if let Ok(tag) = HeaderValue::from_str(&tag) {
         headers.insert(header::ETAG, tag);
     }

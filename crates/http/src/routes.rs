@@ -4,9 +4,9 @@ use axum::routing::{delete, get, post, put};
 use axum::{Json, Router};
 
 use crate::{
-    Door, action, cluster, document, endpoint, event, log, operations, org, plan, project, quota,
-    reference, release, secret, service, stream, template, token, transition, variable, volume,
-    why,
+    Door, action, cluster, document, endpoint, event, freeze, log, operations, org, plan, project,
+    quota, reference, release, secret, service, stream, template, token, transition, variable,
+    volume, wake, why,
 };
 
 /// What is meant for everybody, and for whoever runs Trueup.
@@ -62,6 +62,9 @@ pub(crate) fn services() -> Router<Door> {
         .route(&one("/autoscale"), post(action::service_autoscale))
         .route(&one("/resize"), post(action::service_resize))
         .route(&one("/rollback"), post(action::service_rollback))
+        .route(&one("/freeze"), post(freeze::service_freeze))
+        .route(&one("/unfreeze"), post(freeze::service_unfreeze))
+        .route(&one("/reconcile"), post(freeze::service_reconcile))
         .route(&one("/variables"), get(variable::service_variable_list))
         .route(
             &one("/variables/{variable}"),
@@ -91,8 +94,15 @@ pub(crate) fn platform() -> Router<Door> {
         .route("/v1/plans", get(plan::plan_list))
         .route("/v1/plans/{plan}", put(plan::plan_put))
         .route("/v1/quota", get(quota::quota_get).put(quota::quota_put))
+        .route("/v1/wakes", get(wake::wake_list))
+        .route("/v1/wakes/{wake}/requeue", post(wake::wake_requeue))
         .route("/v1/clusters", get(cluster::cluster_list))
         .route("/v1/clusters/{cluster}", get(cluster::cluster_get))
+        .route("/v1/clusters/{cluster}/freeze", post(freeze::cluster_freeze))
+        .route("/v1/clusters/{cluster}/unfreeze", post(freeze::cluster_unfreeze))
+        .route("/v1/platform", get(freeze::platform_get))
+        .route("/v1/platform/freeze", post(freeze::platform_freeze))
+        .route("/v1/platform/unfreeze", post(freeze::platform_unfreeze))
 }
 
 /// Who may do what, and what was done.

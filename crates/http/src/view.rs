@@ -81,6 +81,7 @@ pub(crate) fn service(row: &ServiceRow, now: Timestamp) -> service::Service {
         status: status(row.status.clone(), &silent),
         objects: Vec::new(),
         receipt: None,
+        frozen: row.frozen.as_ref().map(crate::freeze::view),
         watch: format!("/v1/projects/{}/services/{}/watch", row.project_name, promise.id),
     }
 }
@@ -193,6 +194,7 @@ pub(crate) fn cluster(row: &ClusterRow, now: Timestamp) -> cluster::Cluster {
         heard_at: row.heard_at,
         note: row.note.clone(),
         created_at: row.created_at,
+        frozen: row.frozen.as_ref().map(crate::freeze::view),
         projects: None,
         services: None,
     }

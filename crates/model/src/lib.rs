@@ -8,6 +8,7 @@ pub mod cluster;
 pub mod crash;
 pub mod endpoint;
 pub mod event;
+pub mod freeze;
 pub mod id;
 pub mod key;
 pub mod money;

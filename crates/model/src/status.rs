@@ -126,6 +126,10 @@ pub enum Reason {
     ClusterUnreachable,
     /// A secret it needs cannot be opened.
     SecretsLocked,
+    /// A freeze forbids what there is to do.
+    Frozen,
+    /// Trueup itself has a defect here.
+    Defect,
     /// A person has to act.
     Blocked,
     /// The database is older than what the cluster was told: it was restored, or lost its end.

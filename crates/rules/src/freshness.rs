@@ -17,11 +17,12 @@ pub fn evidence(spec: &Spec) -> Vec<Kind> {
     [workload, Kind::Pod].into_iter().chain(disk).collect()
 }
 
-/// The kinds that say whether reality carries a service's promise whole.
+/// The kinds that say whether reality carries a service's promise whole. Secrets are read and never
+/// watched, so there is no watch of them to be silent.
 #[must_use]
 pub fn objects(spec: &Spec) -> Vec<Kind> {
     let mut kinds = evidence(spec);
-    kinds.extend([Kind::ConfigMap, Kind::Secret]);
+    kinds.push(Kind::ConfigMap);
     if !spec.ports.is_empty() {
         kinds.push(Kind::Service);
     }

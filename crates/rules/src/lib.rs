@@ -36,6 +36,7 @@ pub mod spec;
 pub mod status;
 pub mod template;
 pub mod transition;
+pub mod turn;
 pub mod variable;
 pub mod why;
 

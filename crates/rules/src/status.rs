@@ -51,7 +51,10 @@ pub fn reconciliation(status: &Status, generation: i64, stale: bool) -> Reconcil
 /// Nothing was compared with the cluster: that reality differs would be a guess.
 fn unheard(status: &Status) -> bool {
     status.conditions.iter().any(|condition| {
-        matches!(condition.reason, Reason::ClusterUnreachable | Reason::SecretsLocked)
+        matches!(
+            condition.reason,
+            Reason::ClusterUnreachable | Reason::SecretsLocked | Reason::Defect
+        )
     })
 }
 
@@ -169,7 +172,9 @@ fn underway(inputs: &Inputs, applied: Option<i64>) -> Phase {
 }
 
 fn health(inputs: &Inputs, phase: Phase) -> Health {
-    if matches!(inputs.outcome, Outcome::Deferred { .. }) || phase == Phase::Accepted {
+    if matches!(inputs.outcome, Outcome::Deferred { .. } | Outcome::Broken { .. })
+        || phase == Phase::Accepted
+    {
         return Health::Unknown;
     }
     let pods_in_trouble = is_troubled(&inputs.observation);
@@ -219,6 +224,8 @@ fn conditions(inputs: &Inputs) -> Vec<Condition> {
         Outcome::Waiting { on } => Some((Reason::Waiting, format!("waiting for {on}"))),
         Outcome::Deferred { why } => Some((Reason::ClusterUnreachable, why.clone())),
         Outcome::Locked { why } => Some((Reason::SecretsLocked, why.clone())),
+        Outcome::Held { why } => Some((Reason::Frozen, why.clone())),
+        Outcome::Broken { why } => Some((Reason::Defect, why.clone())),
         Outcome::Blocked { why } => Some((Reason::Blocked, why.clone())),
         Outcome::Outdated { why } => Some((Reason::DatabaseOlder, why.clone())),
         Outcome::Refused { why } => Some((Reason::Refused, why.clone())),

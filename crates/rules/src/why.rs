@@ -131,9 +131,13 @@ fn observed(facts: &Facts) -> Option<Link> {
     let outcome = match &inputs.outcome {
         Outcome::Converged => "nothing was left to write".to_owned(),
         Outcome::Waiting { on } => format!("waiting for {on}"),
-        Outcome::Deferred { why } | Outcome::Locked { why } => format!("put off: {why}"),
+        Outcome::Deferred { why } | Outcome::Locked { why } | Outcome::Held { why } => {
+            format!("put off: {why}")
+        }
         Outcome::Blocked { why } | Outcome::Outdated { why } => format!("blocked: {why}"),
-        Outcome::Failed { why } | Outcome::Refused { why } => format!("failed: {why}"),
+        Outcome::Failed { why } | Outcome::Refused { why } | Outcome::Broken { why } => {
+            format!("failed: {why}")
+        }
     };
     let pods = pods(&inputs.observation);
     let simulated = if evidence.simulated { " (simulated nodes)" } else { "" };
@@ -166,6 +170,8 @@ fn unblock(condition: &Condition) -> String {
         Reason::ClusterUnreachable | Reason::Stale => "the cluster answering again",
         Reason::SecretsLocked => "the key that opens its secrets",
         Reason::Blocked => "a person: do what the message says, and it goes on by itself",
+        Reason::Frozen => "whoever froze it: nothing is done until the freeze is lifted",
+        Reason::Defect => "an operator: see the log, then let it be tried again",
         Reason::Refused => "a person: the cluster refuses it as it is asked for",
         Reason::DatabaseOlder => "an operator: the database is older than the cluster",
         Reason::ClusterError => "the cluster taking the write; it is tried again by itself",

@@ -44,6 +44,33 @@ impl Error {
         error.code().is_some_and(|code| matches!(&*code, "22021" | "22P05"))
     }
 
+    /// Whether this is a defect in Trueup or in a row, rather than trouble of the database: trying
+    /// again would end the same way.
+    #[must_use]
+    pub fn is_defect(&self) -> bool {
+        match self {
+            Self::Away(_) | Self::Fenced | Self::Overtaken | Self::Migrate(_) => false,
+            Self::Corrupt { .. } => true,
+            // Class 22: the data. Class 23: a constraint. Class 42: the statement.
+            Self::Database(sqlx::Error::Database(said)) => {
+                said.code().is_some_and(|code| matches!(code.get(..2), Some("22" | "23" | "42")))
+            }
+            Self::Database(_) => true,
+        }
+    }
+
+    /// What it says, with its source: for operators, and never with values in it.
+    pub(crate) fn told(&self) -> String {
+        match self {
+            Self::Corrupt { what, source } => format!("a stored {what} cannot be read: {source}"),
+            Self::Away(_)
+            | Self::Fenced
+            | Self::Overtaken
+            | Self::Database(_)
+            | Self::Migrate(_) => self.to_string(),
+        }
+    }
+
     /// Whether somebody else was at the same thing at the same moment, so that trying again helps:
     /// a name that was taken meanwhile, a deadlock, a serialization failure.
     pub(crate) fn is_race(&self) -> bool {

@@ -3,6 +3,7 @@
 mod anchor;
 mod crash_points;
 mod endpoint;
+mod freeze;
 mod recorder;
 mod rig;
 mod sealer;

@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use trueup_model::key::Kind;
 use trueup_model::order::Unit;
-use trueup_store::{EventQuery, Lease};
+use trueup_model::org::PLATFORM;
+use trueup_model::wake::WakeState;
+use trueup_store::door::Asker;
+use trueup_store::{EventQuery, Lease, WakeFilter};
 use trueup_testkit::fake_cluster::Then;
 
 use crate::rig::{Rig, deleted};
@@ -138,8 +141,22 @@ async fn one_poisoned_service_does_not_stop_the_others() {
     }
     // The wakes of the others end a moment after what they did is seen.
     rig.until_wakes(1).await;
+    let seen = rig.until("bad", |detail| !detail.row.status.conditions.is_empty()).await;
+    assert_eq!(seen.row.status.health, trueup_model::status::Health::Unknown);
+    assert_eq!(seen.row.status.conditions[0].reason, trueup_model::status::Reason::Defect);
+    // After a few tries it is left alone, and an operator finds it.
+    rig.until_wakes(0).await;
+    let filter = WakeFilter { state: Some(WakeState::Dead), ..WakeFilter::default() };
+    let dead = rig.db.app.list_wakes(PLATFORM, filter, 10).await.unwrap();
+    assert_eq!(dead.len(), 1, "{dead:?}");
     poisoned.store(false, Ordering::SeqCst);
+    let owner = rig.db.owner();
+    let asker = Asker::new(&owner, None);
+    let now = rig.clock.now();
+    rig.db.app.requeue_wake(PLATFORM, dead[0].unit, &asker, now).await.unwrap();
+    rig.signals.wake();
     rig.until_running("bad").await;
+    rig.until_wakes(0).await;
 }
 
 #[tokio::test]

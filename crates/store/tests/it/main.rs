@@ -21,6 +21,8 @@ mod endpoint;
 #[cfg(test)]
 mod event;
 #[cfg(test)]
+mod lane;
+#[cfg(test)]
 mod lease;
 #[cfg(test)]
 mod order;

@@ -59,6 +59,10 @@ fn page(service: &Service, events: &[CloudEvent], now: Timestamp, style: Style) 
     field("desired", clean(&service.desired));
     field("generation", generation(service, now));
     field("reconciliation", clean(&service.reconciliation));
+    if let Some(freeze) = &service.frozen {
+        let what = format!("{} by {}: {}", freeze.scope, freeze.by, freeze.reason);
+        field("frozen", style.paint(Paint::Busy, &clean(&what)));
+    }
     let status = &service.status;
     let since = format!("since {} ({} ago)", moment(status.since), age(now, status.since));
     field(
