@@ -20,6 +20,7 @@ mod variable;
 mod volume;
 mod wake;
 mod watch;
+mod why;
 
 use std::sync::PoisonError;
 use std::time::Duration;

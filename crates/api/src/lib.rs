@@ -24,6 +24,7 @@ pub mod transition;
 pub mod variable;
 pub mod volume;
 pub mod wake;
+pub mod why;
 
 pub use client::Client;
 pub use problem::{Code, FieldError, Problem};

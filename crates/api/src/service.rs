@@ -135,6 +135,15 @@ pub struct ServiceCondition {
     pub reason: String,
     /// What it means and what to do.
     pub message: String,
+    /// The cause outside of Trueup, where there is one: `image_missing`, `out_of_memory` …
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
+    /// The object that shows it, such as `Pod/web-0`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub object: Option<String>,
+    /// The uid of that object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<String>,
 }
 
 /// One object that was seen in the cluster.

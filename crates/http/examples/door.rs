@@ -87,7 +87,9 @@ async fn door(db: &TestDb) -> anyhow::Result<Router> {
 async fn fill(owner: &PgPool, db: &TestDb) -> anyhow::Result<()> {
     let (org, cluster) = (db.org.uuid(), db.cluster.uuid());
     let statements = [
-        format!("update clusters set heard_at = now() + interval '1 hour' where id = '{cluster}'"),
+        format!("update clusters set heard_at = now() + interval '1 hour',
+                 watches = jsonb_build_object('Pod', now() + interval '1 hour', 'Deployment', now() + interval '1 hour')
+             where id = '{cluster}'"),
         "update quotas set services_limit = 10000000, cpu_millis_limit = 1e12, memory_mib_limit = 1e12"
             .to_owned(),
         format!(

@@ -45,6 +45,7 @@ mod variable;
 mod view;
 mod volume;
 mod wake;
+mod why;
 
 use std::sync::Arc;
 

@@ -6,7 +6,7 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 
 use crate::{
     action, cluster, endpoint, event, freeze, log, org, plan, project, quota, release, secret,
-    service, stream, template, token, transition, variable, volume, wake,
+    service, stream, template, token, transition, variable, volume, wake, why,
 };
 
 #[derive(OpenApi)]
@@ -22,7 +22,8 @@ use crate::{
         secret::service_secret_list, secret::service_secret_put, secret::service_secret_delete,
         action::service_pause, action::service_resume, action::service_restart,
         action::service_scale, action::service_autoscale, action::service_resize, action::service_rollback,
-        release::release_list, transition::transition_list, log::service_logs,
+        release::release_list, transition::transition_list, why::service_why, why::projection_check,
+        log::service_logs,
         plan::plan_list, plan::plan_put, quota::quota_get, quota::quota_put,
         stream::service_watch, stream::event_watch, event::event_list, template::template_list, cluster::cluster_list,
         token::whoami, token::token_list, token::token_create, token::token_revoke,

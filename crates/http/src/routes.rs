@@ -6,7 +6,7 @@ use axum::{Json, Router};
 use crate::{
     Door, action, cluster, document, endpoint, event, freeze, log, operations, org, plan, project,
     quota, reference, release, secret, service, stream, template, token, transition, variable,
-    volume, wake,
+    volume, wake, why,
 };
 
 /// What is meant for everybody, and for whoever runs Trueup.
@@ -54,6 +54,7 @@ pub(crate) fn services() -> Router<Door> {
         .route(&one("/logs"), get(log::service_logs))
         .route(&one("/releases"), get(release::release_list))
         .route(&one("/transitions"), get(transition::transition_list))
+        .route(&one("/why"), get(why::service_why))
         .route(&one("/pause"), post(action::service_pause))
         .route(&one("/resume"), post(action::service_resume))
         .route(&one("/restart"), post(action::service_restart))
@@ -108,6 +109,7 @@ pub(crate) fn platform() -> Router<Door> {
 pub(crate) fn people() -> Router<Door> {
     Router::new()
         .route("/v1/events", get(event::event_list))
+        .route("/v1/projections/check", get(why::projection_check))
         .route("/v1/events/watch", get(stream::event_watch))
         .route("/v1/whoami", get(token::whoami))
         .route("/v1/tokens", get(token::token_list).post(token::token_create))

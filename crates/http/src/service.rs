@@ -8,13 +8,13 @@ use serde::Deserialize;
 use trueup_api::preview::OrPreview;
 use trueup_api::service::{Service, ServiceList, ServiceManifest};
 use trueup_api::{Code, Problem};
-use trueup_model::cluster::is_stale;
 use trueup_model::principal::Permission;
 use trueup_model::service::DesiredState;
 use trueup_model::status::{Health, Phase};
 use trueup_model::template::ParseTemplateRefError;
 use trueup_rules::action::Action;
 use trueup_rules::admit::{Ask, Breach};
+use trueup_rules::freshness;
 use trueup_rules::status::reconciliation;
 use trueup_store::ServiceFilter;
 use trueup_store::door::ServiceChange;
@@ -132,8 +132,9 @@ pub(crate) async fn service_get(
     }
     let now = door.clock.now();
     let row = &detail.row;
-    let stale = is_stale(row.cluster_heard_at, now);
-    doubt(&door, row, reconciliation(&row.status, row.service.generation, stale)).await;
+    let unheard = row.watches.silent(&freshness::objects(&row.service.spec), now);
+    let settled = reconciliation(&row.status, row.service.generation, !unheard.is_empty());
+    doubt(&door, row, settled).await;
     Ok((answer, Json(view::detail(&detail, now))).into_response())
 }
 

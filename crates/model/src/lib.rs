@@ -33,6 +33,7 @@ pub mod transition;
 pub mod variable;
 pub mod volume;
 pub mod wake;
+pub mod why;
 
 pub use clock::Clock;
 pub use id::{ClusterId, EventId, OrgId, ProjectId, ReleaseId, ServiceId, TokenId};

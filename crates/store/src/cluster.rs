@@ -12,7 +12,7 @@ use trueup_model::name::Name;
 
 use crate::clock::sql;
 use crate::freeze::freeze;
-use crate::row::{json, read_json};
+use crate::row::{freshness, json};
 use crate::{App, Error, Worker};
 
 /// A cluster and when it was last heard of.
@@ -125,7 +125,7 @@ impl Worker {
                 .bind(cluster.uuid())
                 .fetch_one(self.pool())
                 .await?;
-        Ok(Freshness { heard: read_json("watches", watches)? })
+        freshness(watches)
     }
 
     /// Records when each kind was last heard of. The cluster as a whole is as fresh as the quietest
@@ -145,16 +145,11 @@ impl Worker {
         Ok(())
     }
 
-    /// Records when a cluster was last heard of: one row per cluster, never one per object.
+    /// Records that every kind of a cluster was heard of.
     ///
     /// # Errors
     /// The database cannot be reached.
     pub async fn heard_cluster(&self, cluster: ClusterId, at: Timestamp) -> Result<(), Error> {
-        sqlx::query("update clusters set heard_at = greatest(heard_at, $2) where id = $1")
-            .bind(cluster.uuid())
-            .bind(sql(at))
-            .execute(self.pool())
-            .await?;
-        Ok(())
+        self.heard_kinds(cluster, &Freshness::all_at(at)).await
     }
 }

@@ -2,11 +2,11 @@
 
 mod page;
 
-use jiff::Timestamp;
 use serde_json::Value;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 use sqlx::types::Json;
+use trueup_model::cluster::Freshness;
 use trueup_model::freeze::{Freeze, FreezeScope};
 use trueup_model::id::{ClusterId, OrgId, ProjectId, ServiceId};
 use trueup_model::key::ResourceKey;
@@ -21,7 +21,7 @@ use uuid::Uuid;
 
 use crate::freeze::freeze;
 use crate::pool::Tx;
-use crate::row::{read, read_json};
+use crate::row::{freshness, read, read_json};
 use crate::{App, Error};
 
 pub use page::{ServiceFilter, ServicePosition};
@@ -37,8 +37,8 @@ pub struct ServiceRow {
     pub namespace: String,
     /// What its cluster is called.
     pub cluster_name: String,
-    /// When its cluster was last heard of.
-    pub cluster_heard_at: Option<Timestamp>,
+    /// When each kind of its cluster was last heard of.
+    pub watches: Freshness,
     /// What was projected last.
     pub status: Status,
     /// How often that changed.
@@ -64,7 +64,7 @@ pub struct ServiceDetail {
 /// a service could be shown as deleting beside the proof that it is gone.
 const SELECT: &str = "select s.id, s.org_id, s.project_id, s.name, s.cluster_id, s.object_name,
         s.template_name, s.template_version, s.parameters, s.spec, s.desired, s.generation, s.accepted_at, s.created_at,
-        p.name as project_name, p.namespace, c.name as cluster_name, c.heard_at, t.status, t.projection,
+        p.name as project_name, p.namespace, c.name as cluster_name, c.watches, t.status, t.projection,
         r.receipt, n.body as plan, s.frozen_at, s.frozen_by, s.frozen_why,
         c.frozen_at as cluster_frozen_at, c.frozen_by as cluster_frozen_by,
         c.frozen_why as cluster_frozen_why, o.frozen_at as platform_frozen_at,
@@ -156,7 +156,7 @@ async fn fetch(tx: &mut Tx, project: &str, wanted: &str) -> Result<Option<PgRow>
     Ok(row)
 }
 
-async fn resources(
+pub(crate) async fn resources(
     tx: &mut Tx,
     service: ServiceId,
 ) -> Result<Vec<(ResourceKey, Option<String>)>, Error> {
@@ -212,9 +212,7 @@ fn service_row(row: &PgRow) -> Result<ServiceRow, Error> {
         project_name: row.try_get("project_name")?,
         namespace: row.try_get("namespace")?,
         cluster_name: row.try_get("cluster_name")?,
-        cluster_heard_at: row
-            .try_get::<Option<jiff_sqlx::Timestamp>, _>("heard_at")?
-            .map(jiff_sqlx::Timestamp::to_jiff),
+        watches: freshness(row.try_get("watches")?)?,
         status: read_json("status", row.try_get("status")?)?,
         frozen: frozen(row)?,
         projection: row.try_get("projection")?,

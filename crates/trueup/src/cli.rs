@@ -62,6 +62,7 @@ mod version;
 mod volume;
 mod wakes;
 mod watch;
+mod why;
 
 use std::process::ExitCode;
 
@@ -103,6 +104,7 @@ enum Command {
     Get(get::Args),
     Describe(describe::Args),
     History(history::Args),
+    Why(why::Args),
     Watch(watch::Args),
     Logs(logs::Args),
     Pause(act::PauseArgs),
@@ -169,6 +171,7 @@ async fn run(command: Command, context: &Context) -> anyhow::Result<ExitCode> {
         Command::Get(args) => Box::pin(get::run(args, context)).await?,
         Command::Describe(args) => Box::pin(describe::run(args, context)).await?,
         Command::History(args) => Box::pin(history::run(args, context)).await?,
+        Command::Why(args) => Box::pin(why::run(args, context)).await?,
         Command::Watch(args) => Box::pin(watch::run(args, context)).await?,
         Command::Logs(args) => Box::pin(logs::run(args, context)).await?,
         Command::Reconcile(args) => Box::pin(freeze::reconcile(args, context)).await?,

@@ -87,6 +87,8 @@ fn each_operation_has_a_method_of_the_same_name_in_the_client() {
         quota_put,
         release_list,
         transition_list,
+        service_why,
+        projection_check,
         secret_delete,
         secret_list,
         secret_put,

@@ -70,6 +70,8 @@ pub(crate) const RECIPES: &[Recipe] = &[
     reads("service_logs"),
     reads("release_list"),
     reads("transition_list"),
+    reads("service_why"),
+    reads("projection_check"),
     reads("plan_list"),
     changes("plan_put", Role::Operator).with(plan).orgless(),
     reads("quota_get"),

@@ -170,6 +170,9 @@ mod tests {
         one.status.conditions.push(ServiceCondition {
             reason: "pods_not_ready".to_owned(),
             message: "1 of 2 pods is ready; look at the image".to_owned(),
+            cause: None,
+            object: None,
+            uid: None,
         });
         one.objects.push(ServiceObject {
             kind: "Deployment".to_owned(),
