@@ -6,6 +6,9 @@ pub enum Error {
     /// Postgres cannot be reached or went away: nothing is known to be done, try again later.
     #[error("the database cannot be reached")]
     Away(#[source] sqlx::Error),
+    /// Postgres went away while a change was being committed: it may be recorded or not.
+    #[error("the database went away before it said whether the change is recorded")]
+    Doubtful(#[source] sqlx::Error),
     /// This holder's lease is over: another one works on the cluster now.
     #[error("the lease on this cluster is over")]
     Fenced,

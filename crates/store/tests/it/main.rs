@@ -25,6 +25,8 @@ mod lease;
 #[cfg(test)]
 mod order;
 #[cfg(test)]
+mod outage;
+#[cfg(test)]
 mod page;
 #[cfg(test)]
 mod projection;
