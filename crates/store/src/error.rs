@@ -6,6 +6,9 @@ pub enum Error {
     /// Postgres cannot be reached or went away: nothing is known to be done, try again later.
     #[error("the database cannot be reached")]
     Away(#[source] sqlx::Error),
+    /// Postgres went away while a change was being committed: it may be recorded or not.
+    #[error("the database went away before it said whether the change is recorded")]
+    Doubtful(#[source] sqlx::Error),
     /// This holder's lease is over: another one works on the cluster now.
     #[error("the lease on this cluster is over")]
     Fenced,
@@ -49,7 +52,11 @@ impl Error {
     #[must_use]
     pub fn is_defect(&self) -> bool {
         match self {
-            Self::Away(_) | Self::Fenced | Self::Overtaken | Self::Migrate(_) => false,
+            Self::Away(_)
+            | Self::Doubtful(_)
+            | Self::Fenced
+            | Self::Overtaken
+            | Self::Migrate(_) => false,
             Self::Corrupt { .. } => true,
             // Class 22: the data. Class 23: a constraint. Class 42: the statement.
             Self::Database(sqlx::Error::Database(said)) => {
@@ -64,6 +71,7 @@ impl Error {
         match self {
             Self::Corrupt { what, source } => format!("a stored {what} cannot be read: {source}"),
             Self::Away(_)
+            | Self::Doubtful(_)
             | Self::Fenced
             | Self::Overtaken
             | Self::Database(_)

@@ -27,6 +27,8 @@ mod lease;
 #[cfg(test)]
 mod order;
 #[cfg(test)]
+mod outage;
+#[cfg(test)]
 mod page;
 #[cfg(test)]
 mod projection;
