@@ -60,7 +60,14 @@ impl Worker {
         if claimed.is_empty() {
             return Ok(Vec::new());
         }
-        let orders = orders(&mut tx, lease, claimed, now).await?;
+        let orders = match orders(&mut tx, lease, claimed, now).await {
+            Ok(orders) => orders,
+            Err(error) => {
+                // At once: what is claimed here is locked until then, and a claim skips what is locked.
+                tx.rollback().await?;
+                return Err(error);
+            }
+        };
         crash::point("driver.claiming").await;
         tx.commit().await?;
         Ok(orders)
@@ -86,7 +93,7 @@ impl Worker {
                     all.extend(orders);
                 }
                 Err(error) if error.is_defect() => {
-                    drop(tx);
+                    tx.rollback().await?;
                     self.poison_wake(&wake, &error.told(), now).await?;
                 }
                 Err(error) => return Err(error),

@@ -183,6 +183,8 @@ async fn a_row_that_cannot_be_read_stops_nobody_and_is_left_for_an_operator() {
     }
     assert!(units.contains(&unit(&good)) && !units.contains(&unit(&bad)), "{units:?}");
     let dead = stage.dead().await;
+    let rows: Vec<String> = stage.all("select row_to_json(w)::text from wakes w").await;
+    assert_eq!(dead.len(), 1, "{rows:?}");
     assert_eq!(dead.iter().map(|wake| wake.unit).collect::<Vec<_>>(), [unit(&bad)]);
     assert!(dead[0].last_error.as_ref().unwrap().contains("spec"), "{:?}", dead[0].last_error);
     // It stays dead whatever looks at it, also for the next holder…
