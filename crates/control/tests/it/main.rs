@@ -4,6 +4,7 @@ mod anchor;
 mod crash_points;
 mod endpoint;
 mod freeze;
+mod poison;
 mod recorder;
 mod rig;
 mod sealer;

@@ -11,8 +11,8 @@ use trueup_model::status::{Health, Reason};
 use trueup_model::wake::{Wake, WakeState};
 use trueup_store::door::Asker;
 use trueup_store::{EventQuery, Lease, ServiceDetail, WakeFilter};
-use trueup_testkit::fake_cluster::Then;
 
+use crate::poison::Poisoned;
 use crate::rig::{Rig, deleted};
 
 #[tokio::test]
@@ -124,14 +124,10 @@ async fn a_cluster_that_is_away_defers_without_an_error_and_is_caught_up_with() 
 #[tokio::test]
 async fn one_poisoned_service_does_not_stop_the_others() {
     let mut rig = Rig::new().await;
-    let poisoned = Arc::new(AtomicBool::new(true));
-    let switch = Arc::clone(&poisoned);
-    rig.fake.on_write(move |_, write| {
-        let poison = switch.load(Ordering::SeqCst) && write.key.name.starts_with("bad-");
-        assert!(!poison, "a defect that only this object meets");
-        Then::Answer
-    });
-    rig.start("one");
+    let mended = Arc::new(AtomicBool::new(false));
+    let poisoned =
+        Poisoned { inside: rig.fake.clone(), prefix: "bad-", mended: Arc::clone(&mended) };
+    rig.start_on("one", Arc::new(poisoned));
     rig.declare_project().await;
     rig.declare("bad", "web:1").await;
     for service in ["a", "b"] {
@@ -145,7 +141,7 @@ async fn one_poisoned_service_does_not_stop_the_others() {
     // After a few tries it is left alone, and an operator finds it.
     let dead = rig.until_dead().await;
     assert_eq!(dead.len(), 1, "{dead:?}");
-    poisoned.store(false, Ordering::SeqCst);
+    mended.store(true, Ordering::SeqCst);
     let owner = rig.db.owner();
     let asker = Asker::new(&owner, None);
     let now = rig.clock.now();
