@@ -7,6 +7,7 @@ mod access;
 mod endpoint;
 mod error;
 mod event;
+mod freeze;
 mod log;
 mod path;
 mod rehearsal;
@@ -17,7 +18,9 @@ mod template;
 mod transition;
 mod variable;
 mod volume;
+mod wake;
 mod watch;
+mod why;
 
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -32,6 +35,7 @@ pub use error::ClientError;
 pub use log::{LogQuery, Logs};
 pub use rehearsal::Rehearsal;
 pub use service::{ServiceQuery, Terms};
+pub use wake::WakeQuery;
 pub use watch::Watch;
 
 use self::error::refusal;

@@ -7,6 +7,7 @@ pub mod client;
 pub mod cluster;
 pub mod endpoint;
 pub mod event;
+pub mod freeze;
 pub mod log;
 pub mod org;
 pub mod plan;
@@ -22,6 +23,8 @@ pub mod token;
 pub mod transition;
 pub mod variable;
 pub mod volume;
+pub mod wake;
+pub mod why;
 
 pub use client::Client;
 pub use problem::{Code, FieldError, Problem};

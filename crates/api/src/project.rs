@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::service::ServiceStatus;
+
 /// The body that declares a project, and its document in a manifest file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -29,6 +31,10 @@ pub struct Project {
     pub namespace: String,
     /// Raised by every accepted change.
     pub generation: i64,
+    /// `settled`, `pending` or `diverged`: whether the status is the end of the story.
+    pub reconciliation: String,
+    /// What was observed of its namespace and policies.
+    pub status: ServiceStatus,
 }
 
 /// A list of projects.

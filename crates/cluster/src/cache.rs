@@ -26,6 +26,8 @@ pub(crate) struct Cache {
     /// Which unit the pods with this namespace and name belong to.
     pod_owners: HashMap<(String, String), Unit>,
     listed: BTreeSet<Kind>,
+    /// Nodes may not be looked at: then what is said of their pods must do.
+    blind: bool,
     /// How far the watch of each kind has come.
     heard: BTreeMap<Kind, u64>,
     /// When each object of a kind that is not watched was last read or written.
@@ -47,7 +49,13 @@ const GRAVES: usize = 4096;
 impl Cache {
     /// Whether every kind was listed at least once: before that, absence means nothing.
     pub(crate) fn is_complete(&self) -> bool {
-        Kind::WATCHED.iter().all(|kind| self.listed.contains(kind))
+        let nodes = self.listed.contains(&Kind::Node) || self.blind;
+        nodes && Kind::WATCHED.iter().all(|kind| self.listed.contains(kind))
+    }
+
+    /// Nodes cannot be seen with the rights there are, so nobody waits for them.
+    pub(crate) const fn give_up_on_nodes(&mut self) {
+        self.blind = true;
     }
 
     /// Learns which pods belong to an order's unit.
@@ -79,7 +87,16 @@ impl Cache {
             .objects
             .get(&namespace)
             .is_some_and(|object| !object["metadata"]["deletionTimestamp"].is_null());
-        Observed { objects, pods, project_ready, namespace_ending, ..Observed::default() }
+        let nodes = pods
+            .iter()
+            .filter_map(|pod: &Arc<Value>| {
+                let name = pod["spec"]["nodeName"].as_str()?;
+                let node = self.objects.get(&ResourceKey::new(Kind::Node, "", name))?;
+                Some((name.to_owned(), Arc::clone(node)))
+            })
+            .collect();
+        let nodes = self.listed.contains(&Kind::Node).then_some(nodes);
+        Observed { objects, pods, nodes, project_ready, namespace_ending, ..Observed::default() }
     }
 
     /// The order's keys that no watch tells of and that were not read for a while.

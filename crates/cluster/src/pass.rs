@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use serde_json::{Value, json};
+use trueup_model::freeze::Freeze;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::Order;
 use trueup_model::receipt::Receipt;
@@ -19,6 +20,7 @@ use trueup_rules::plan::{Action, Observed, plan};
 use trueup_rules::proof::ProofKey;
 
 use crate::absence::{Proof, end_by_force, prove};
+use crate::brake::Brake;
 use crate::cache::Cache;
 use crate::doubt::Doubt;
 use crate::echo::Echoes;
@@ -30,6 +32,9 @@ use crate::verbs::{CallError, Cluster};
 /// More rounds than any plan needs; a plan that never ends is a defect, not a hot loop.
 const ROUNDS: usize = 12;
 
+/// How many keys are read side by side where all of them are.
+const AT_ONCE: usize = 8;
+
 /// What every pass of one executor shares.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -37,6 +42,7 @@ pub(crate) struct Shared {
     pub(crate) cache: Arc<Mutex<Cache>>,
     pub(crate) proofs: ProofKey,
     pub(crate) fence: Arc<Fence>,
+    pub(crate) brake: Brake,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) observer: String,
     /// How long a call may take effect after its answer was given up.
@@ -46,6 +52,15 @@ pub(crate) struct Shared {
     pub(crate) doubt: Doubt,
     pub(crate) refusals: Refusals,
     pub(crate) throttle: Arc<Throttle>,
+}
+
+/// What a pass is told beside its order.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Given {
+    /// Whether the project's namespace and policies are all there.
+    pub(crate) project_ready: bool,
+    /// Whether to read every key from the cluster itself first.
+    pub(crate) fresh: bool,
 }
 
 /// What a pass leaves: the order with the uids it learned, and its report.
@@ -71,12 +86,8 @@ impl Shared {
     }
 
     /// Works on one order until there is nothing left to do now.
-    pub(crate) async fn pass(
-        &self,
-        mut order: Order,
-        project_ready: bool,
-        echoes: Echoes,
-    ) -> Ended {
+    pub(crate) async fn pass(&self, mut order: Order, given: Given, echoes: Echoes) -> Ended {
+        let project_ready = given.project_ready;
         let mut course = Course { changes: Vec::new(), receipt: None, echoes, again_at: None };
         let outcome = match order.warrant.force.clone() {
             Some(force) => {
@@ -84,7 +95,7 @@ impl Shared {
                 course.receipt = Some(receipt);
                 Outcome::Converged
             }
-            None => loop_rounds(self, &mut order, project_ready, &mut course).await,
+            None => self.work(&mut order, given, &mut course).await,
         };
         let Course { changes, receipt, echoes, again_at } = course;
         // The lock must be free again before `look` takes it.
@@ -103,6 +114,35 @@ impl Shared {
             receipt,
         };
         Ended { order, report, echoes, again_at }
+    }
+
+    /// The pass itself, as long as nobody ended it.
+    async fn work(&self, order: &mut Order, given: Given, course: &mut Course) -> Outcome {
+        let read = if given.fresh { self.read_afresh(order).await } else { Ok(()) };
+        match read {
+            Ok(()) => loop_rounds(self, order, given.project_ready, course).await,
+            Err(error) => failure(&error),
+        }
+    }
+
+    /// What forbids to act on this order now.
+    fn frozen(&self, order: &Order) -> Option<Freeze> {
+        self.brake.now().or_else(|| order.freeze.clone())
+    }
+
+    /// Reads every key of an order from the cluster itself, whatever was heard of it.
+    async fn read_afresh(&self, order: &Order) -> Result<(), CallError> {
+        let keys: Vec<&ResourceKey> = order.recorded.keys().collect();
+        for some in keys.chunks(AT_ONCE) {
+            for answer in join_all(some.iter().map(|key| self.is_taken(key))).await {
+                match answer {
+                    // What may not be read yet is told by the pass itself.
+                    Ok(_) | Err(CallError::Forbidden(_)) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Reads what no watch tells of. Before its project is ready nobody may, and nothing is there.
@@ -301,6 +341,9 @@ async fn loop_rounds(
                 }
             }
         }
+        if let Some(freeze) = shared.frozen(order) {
+            return held(&freeze, &plan.actions);
+        }
         let acts = plan.actions.iter().map(|action| shared.act(order, action));
         let mut errors = Vec::new();
         for (action, answer) in plan.actions.iter().zip(join_all(acts).await) {
@@ -337,6 +380,14 @@ fn forget(order: &mut Order, change: Option<&Change>) {
     {
         order.recorded.insert(key.clone(), None);
     }
+}
+
+/// What a frozen unit waits with: everything that there is to do.
+fn held(freeze: &Freeze, actions: &[Action]) -> Outcome {
+    let waits = actions.first().map_or_else(String::new, |first| format!("; {} waits", key(first)));
+    let others = actions.len().saturating_sub(1);
+    let more = if others > 0 { format!(", and {others} more") } else { String::new() };
+    Outcome::Held { why: format!("{freeze}{waits}{more}") }
 }
 
 /// Whether a write makes something that nobody has seen there.

@@ -1,8 +1,9 @@
 //! Answers with their headers: what was accepted, where to watch it, and how to ask again.
 
 use axum::http::{HeaderMap, HeaderValue, header};
+use jiff::Timestamp;
 use trueup_api::Code;
-use trueup_model::cluster::is_stale;
+use trueup_rules::freshness::{evidence, objects};
 use trueup_store::ServiceRow;
 
 use crate::Door;
@@ -19,12 +20,26 @@ pub(crate) fn locate(headers: &mut HeaderMap, door: &Door, row: &ServiceRow) {
 
 /// Adds the entity tag: generation, projection, freshness.
 pub(crate) fn tag(headers: &mut HeaderMap, door: &Door, row: &ServiceRow) {
-    let fresh = u8::from(!is_stale(row.cluster_heard_at, door.clock.now()));
-    let tag = format!("\"g{}.p{}.f{fresh}\"", row.service.generation, row.projection);
+    let fresh = freshness(row, door.clock.now());
+    // A freeze is seen at once, before anything is projected anew.
+    let frozen = if row.frozen.is_some() { ".z" } else { "" };
+    let tag = format!("\"g{}.p{}.f{fresh}{frozen}\"", row.service.generation, row.projection);
     if let Ok(tag) = HeaderValue::from_str(&tag) {
         headers.insert(header::ETAG, tag);
     }
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+}
+
+/// 1 where every watch is fresh that the answer leans on, 2 where only its health is, else 0.
+fn freshness(row: &ServiceRow, now: Timestamp) -> u8 {
+    let spec = &row.service.spec;
+    let health = row.watches.silent(&evidence(spec), now).is_empty();
+    let objects = row.watches.silent(&objects(spec), now).is_empty();
+    match (health, objects) {
+        (true, true) => 1,
+        (true, false) => 2,
+        (false, _) => 0,
+    }
 }
 
 /// The generation a caller insists on, out of an entity tag of ours.

@@ -72,6 +72,14 @@ impl From<Error> for Failure {
                 tracing::warn!(error = %source, "the database cannot be reached");
                 Self::new(Code::DatabaseAway, "nothing was recorded; try again in a few seconds")
             }
+            Error::Doubtful(source) => {
+                tracing::warn!(error = %source, "a change was not answered by the database");
+                Self::new(
+                    Code::DatabaseAway,
+                    "it is not known whether this was recorded; send it again with the same \
+                     Idempotency-Key, or look before you do",
+                )
+            }
             Error::Overtaken => Self::new(
                 Code::PreconditionFailed,
                 "somebody else changed it at the same moment; ask again",

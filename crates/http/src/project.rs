@@ -26,7 +26,8 @@ pub(crate) async fn project_list(
 ) -> Answer<Json<ProjectList>> {
     caller.must(Permission::Read)?;
     let rows = door.app.list_projects(caller.org).await?;
-    Ok(Json(ProjectList { items: rows.iter().map(view::project).collect() }))
+    let now = door.clock.now();
+    Ok(Json(ProjectList { items: rows.iter().map(|row| view::project(row, now)).collect() }))
 }
 
 /// Shows one project.
@@ -41,7 +42,7 @@ pub(crate) async fn project_get(
     caller.must(Permission::Read)?;
     let row = door.app.find_project(caller.org, &project).await?;
     let row = row.ok_or_else(|| Failure::not_found("project"))?;
-    Ok(Json(view::project(&row)))
+    Ok(Json(view::project(&row, door.clock.now())))
 }
 
 /// Declares a project.
@@ -62,7 +63,7 @@ pub(crate) async fn project_put(
     let name = name("name", &project)?;
     let (org, asker, now) = (change.org(), change.asker(), change.now());
     let accepted = change.app().accept_project(org, &name, &asker, now).await?;
-    change.accepted(accepted.changed, &view::project(&accepted.row))
+    change.accepted(accepted.changed, &view::project(&accepted.row, now))
 }
 
 /// What a manifest says and what the path says must be the same thing.

@@ -14,6 +14,8 @@ use trueup_model::status::{Health, Phase};
 use trueup_model::template::ParseTemplateRefError;
 use trueup_rules::action::Action;
 use trueup_rules::admit::{Ask, Breach};
+use trueup_rules::freshness;
+use trueup_rules::status::reconciliation;
 use trueup_store::ServiceFilter;
 use trueup_store::door::ServiceChange;
 
@@ -21,6 +23,7 @@ use crate::address::{Path, Query};
 use crate::answer::{is_unchanged, tag};
 use crate::caller::Caller;
 use crate::change::{Change, DryRun, Target};
+use crate::doubt::doubt;
 use crate::keyed::Keyed;
 use crate::problem::{Answer, Failure};
 use crate::project::{matches_path, name};
@@ -127,7 +130,12 @@ pub(crate) async fn service_get(
     if is_unchanged(&headers, &answer) {
         return Ok((StatusCode::NOT_MODIFIED, answer).into_response());
     }
-    Ok((answer, Json(view::detail(&detail, door.clock.now()))).into_response())
+    let now = door.clock.now();
+    let row = &detail.row;
+    let unheard = row.watches.silent(&freshness::objects(&row.service.spec), now);
+    let settled = reconciliation(&row.status, row.service.generation, !unheard.is_empty());
+    doubt(&door, row, settled).await;
+    Ok((answer, Json(view::detail(&detail, now))).into_response())
 }
 
 /// Declares a service: 202 when there is something to make true, 200 when it already is promised.

@@ -8,6 +8,7 @@ pub mod cluster;
 pub mod crash;
 pub mod endpoint;
 pub mod event;
+pub mod freeze;
 pub mod id;
 pub mod key;
 pub mod money;
@@ -32,6 +33,7 @@ pub mod transition;
 pub mod variable;
 pub mod volume;
 pub mod wake;
+pub mod why;
 
 pub use clock::Clock;
 pub use id::{ClusterId, EventId, OrgId, ProjectId, ReleaseId, ServiceId, TokenId};

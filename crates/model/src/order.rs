@@ -6,6 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::endpoint::OpenPort;
+use crate::freeze::Freeze;
 use crate::id::{OrgId, ProjectId, ServiceId};
 use crate::key::ResourceKey;
 use crate::project::Project;
@@ -90,6 +91,8 @@ pub struct Order {
     pub desired: DesiredState,
     /// What shall be there.
     pub body: Body,
+    /// What forbids to act on it: then it is only observed.
+    pub freeze: Option<Freeze>,
     /// Every key ever recorded for this unit, with the uid last seen under it.
     pub recorded: BTreeMap<ResourceKey, Option<String>>,
     /// What it may take away or leave behind beyond that.
@@ -117,6 +120,7 @@ impl Order {
             generation: project.generation,
             desired: DesiredState::Active,
             body: Body::Project,
+            freeze: None,
             recorded: BTreeMap::new(),
             warrant: Warrant::default(),
         }
@@ -140,6 +144,7 @@ impl Order {
                 sealed: BTreeMap::new(),
                 secrets: BTreeMap::new(),
             })),
+            freeze: None,
             recorded: BTreeMap::new(),
             warrant: Warrant::default(),
         }

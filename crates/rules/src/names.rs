@@ -21,9 +21,7 @@ pub const TEMPLATE_LABEL: &str = "trueup.dev/template-version";
 pub const GENERATION_LABEL: &str = "trueup.dev/generation";
 /// The only label on pods and in selectors: it never changes, so pods are never rolled for it.
 pub const POD_LABEL: &str = "trueup.dev/name";
-/// On nodes: whether containers really run there; see [`SIMULATED`].
-pub const NODE_CLASS_LABEL: &str = "trueup.dev/node-class";
-/// The value of [`NODE_CLASS_LABEL`] on nodes where nothing really runs.
+/// The value of [`NODE_CLASS`] on nodes where nothing really runs.
 pub const SIMULATED: &str = "simulated";
 /// How a cluster with NVIDIA's device plugin spells a GPU.
 pub const GPU_RESOURCE: &str = "nvidia.com/gpu";

@@ -35,6 +35,9 @@ pub struct Observed {
     pub objects: BTreeMap<ResourceKey, Arc<Value>>,
     /// The service's pods.
     pub pods: Vec<Arc<Value>>,
+    /// The nodes that they are on, by name; one that is missing is gone. Nothing where nodes may not
+    /// be looked at.
+    pub nodes: Option<BTreeMap<String, Arc<Value>>>,
     /// Whether the project's namespace and policies are all there. Always true for a project.
     pub project_ready: bool,
     /// When this was seen.

@@ -6,6 +6,9 @@ pub enum Error {
     /// Postgres cannot be reached or went away: nothing is known to be done, try again later.
     #[error("the database cannot be reached")]
     Away(#[source] sqlx::Error),
+    /// Postgres went away while a change was being committed: it may be recorded or not.
+    #[error("the database went away before it said whether the change is recorded")]
+    Doubtful(#[source] sqlx::Error),
     /// This holder's lease is over: another one works on the cluster now.
     #[error("the lease on this cluster is over")]
     Fenced,
@@ -42,6 +45,38 @@ impl Error {
     pub fn is_about_text(&self) -> bool {
         let Self::Database(sqlx::Error::Database(error)) = self else { return false };
         error.code().is_some_and(|code| matches!(&*code, "22021" | "22P05"))
+    }
+
+    /// Whether this is a defect in Trueup or in a row, rather than trouble of the database: trying
+    /// again would end the same way.
+    #[must_use]
+    pub fn is_defect(&self) -> bool {
+        match self {
+            Self::Away(_)
+            | Self::Doubtful(_)
+            | Self::Fenced
+            | Self::Overtaken
+            | Self::Migrate(_) => false,
+            Self::Corrupt { .. } => true,
+            // Class 22: the data. Class 23: a constraint. Class 42: the statement.
+            Self::Database(sqlx::Error::Database(said)) => {
+                said.code().is_some_and(|code| matches!(code.get(..2), Some("22" | "23" | "42")))
+            }
+            Self::Database(_) => true,
+        }
+    }
+
+    /// What it says, with its source: for operators, and never with values in it.
+    pub(crate) fn told(&self) -> String {
+        match self {
+            Self::Corrupt { what, source } => format!("a stored {what} cannot be read: {source}"),
+            Self::Away(_)
+            | Self::Doubtful(_)
+            | Self::Fenced
+            | Self::Overtaken
+            | Self::Database(_)
+            | Self::Migrate(_) => self.to_string(),
+        }
     }
 
     /// Whether somebody else was at the same thing at the same moment, so that trying again helps:

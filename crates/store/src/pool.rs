@@ -1,11 +1,14 @@
 //! The two ways into the database: as the app for one org, or as a worker.
 
+use std::collections::BTreeMap;
 use std::str::FromStr;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{Postgres, Transaction};
-use trueup_model::{OrgId, crash};
+use trueup_model::{ClusterId, OrgId, crash};
+use trueup_rules::turn::Turns;
 
 use crate::Error;
 use crate::rehearsal::{self, Seen};
@@ -25,6 +28,8 @@ pub struct App {
 #[derive(Debug, Clone)]
 pub struct Worker {
     pool: PgPool,
+    /// Whose turn it is in each cluster.
+    turns: Arc<Mutex<BTreeMap<ClusterId, Turns>>>,
 }
 
 /// A transaction of this room; it never leaves it.
@@ -72,7 +77,11 @@ impl App {
         match &self.rehearsal {
             None => {
                 crash::point("door.recorded").await;
-                tx.commit().await?;
+                tx.commit().await.map_err(|error| match Error::from(error) {
+                    // The connection is gone, and with it the only answer there would have been.
+                    Error::Away(source) => Error::Doubtful(source),
+                    error => error,
+                })?;
                 crash::point("door.accepted").await;
                 Ok(())
             }
@@ -114,7 +123,16 @@ impl Worker {
     /// # Errors
     /// The URL cannot be read.
     pub fn connect_within(url: &str, wait: Duration) -> Result<Self, Error> {
-        Ok(Self { pool: pool(url, "trueup-worker", 12, wait)? })
+        Ok(Self { pool: pool(url, "trueup-worker", 12, wait)?, turns: Arc::default() })
+    }
+
+    pub(crate) fn turns(&self, cluster: ClusterId) -> Turns {
+        let turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        turns.get(&cluster).cloned().unwrap_or_default()
+    }
+
+    pub(crate) fn note_turns(&self, cluster: ClusterId, now: Turns) {
+        self.turns.lock().unwrap_or_else(PoisonError::into_inner).insert(cluster, now);
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is where transactions begin")]

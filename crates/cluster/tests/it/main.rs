@@ -1,6 +1,7 @@
 //! Clusters from outside: one contract, two implementations; one executor on either.
 
 mod anchors;
+mod causes;
 mod contract_fake;
 mod contract_real;
 mod drift;

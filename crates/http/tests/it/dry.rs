@@ -8,7 +8,15 @@ use crate::recipe::{operations, stage};
 use trueup_model::principal::Role;
 
 /// Those whose recipes find everything as they would leave it.
-const UNCHANGED: [&str; 3] = ["project_put", "service_resume", "endpoint_put"];
+const UNCHANGED: [&str; 7] = [
+    "project_put",
+    "service_resume",
+    "endpoint_put",
+    "service_unfreeze",
+    "cluster_unfreeze",
+    "platform_unfreeze",
+    "wake_requeue",
+];
 
 #[tokio::test]
 async fn every_write_can_be_previewed_and_then_records_nothing() {

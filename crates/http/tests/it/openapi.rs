@@ -58,8 +58,18 @@ fn each_operation_has_a_method_of_the_same_name_in_the_client() {
         .collect();
     assert_eq!(described.len(), operations.len(), "an operationId should name one operation");
     let methods = methods![
+        cluster_freeze,
         cluster_get,
         cluster_list,
+        cluster_unfreeze,
+        platform_freeze,
+        platform_get,
+        platform_unfreeze,
+        service_freeze,
+        service_reconcile,
+        service_unfreeze,
+        wake_list,
+        wake_requeue,
         endpoint_delete,
         endpoint_list,
         endpoint_put,
@@ -77,6 +87,8 @@ fn each_operation_has_a_method_of_the_same_name_in_the_client() {
         quota_put,
         release_list,
         transition_list,
+        service_why,
+        projection_check,
         secret_delete,
         secret_list,
         secret_put,
@@ -153,7 +165,7 @@ macro_rules! bodies {
 #[test]
 fn each_body_has_an_example_that_the_door_would_read() {
     use trueup_api::{
-        endpoint, org, plan, project, quota, secret, service, template, token, variable,
+        endpoint, freeze, org, plan, project, quota, secret, service, template, token, variable,
     };
     let document = document();
     for (place, operation) in operations(&document) {
@@ -171,6 +183,7 @@ fn each_body_has_an_example_that_the_door_would_read() {
             plan::PlanManifest,
             project::ProjectManifest,
             quota::Amounts,
+            freeze::FreezeBody,
             service::AutoscaleBody,
             service::NoBody,
             service::ResizeBody,

@@ -142,7 +142,8 @@ pub(super) async fn reach(
     // What is promised takes no more of the quota than before; wakes come last, as everywhere.
     for service in &changed {
         let (unit, cluster) = (Unit::Service(service.id), service.cluster);
-        wake::request(tx, unit, service.org, cluster, Lane::UserChange, now).await?;
+        let wanted = wake::Request::by(asker, unit, service.org, cluster, Lane::UserChange);
+        wake::request(tx, &wanted, now).await?;
     }
     Ok(reached.len())
 }

@@ -281,5 +281,6 @@ async fn tell(
     event::record(tx, &[told]).await?;
     // What is promised takes no more of the quota than before; the wake comes last, as everywhere.
     let (unit, cluster) = (Unit::Service(service.id), service.cluster);
-    wake::request(tx, unit, service.org, cluster, Lane::UserChange, now).await
+    let wanted = wake::Request::by(asker, unit, service.org, cluster, Lane::UserChange);
+    wake::request(tx, &wanted, now).await
 }

@@ -45,7 +45,9 @@ impl App {
             };
             status::accept(&mut tx, unit, org, now).await?;
             event::record(&mut tx, &[queued]).await?;
-            wake::request(&mut tx, unit, org, row.project.cluster, Lane::UserChange, now).await?;
+            let (cluster, lane) = (row.project.cluster, Lane::UserChange);
+            let wanted = wake::Request::by(asker, unit, org, cluster, lane);
+            wake::request(&mut tx, &wanted, now).await?;
         }
         self.end(tx).await?;
         Ok(Accepted { row, changed })

@@ -25,6 +25,9 @@ use crate::row::json;
 use crate::service::{ServiceRow, find, service};
 use crate::{App, Error, event, plan, project, quota, release, repeat, status, template, wake};
 
+/// How often a whole transaction is run again that lost a race.
+const RACES: u32 = 10;
+
 /// What somebody asks of a service.
 #[derive(Debug, Clone)]
 pub struct ServiceAsk<'a> {
@@ -94,11 +97,13 @@ impl App {
         asker: &Asker<'_>,
         now: Timestamp,
     ) -> Result<Accepted<ServiceRow>, Refusal> {
+        let mut tries = RACES;
         loop {
             match self.try_accept_service(org, wanted, asker, now).await {
-                // Somebody else did the same at the same time: now it is found. Whoever asks has a
-                // deadline, which ends this in any case.
-                Err(Refusal::Store(error)) if error.is_race() => {}
+                // Somebody else did the same at the same time: now it is found, or the locks are free.
+                Err(Refusal::Store(error)) if error.is_race() && tries > 0 => {
+                    tries = tries.saturating_sub(1);
+                }
                 answer => return answer,
             }
         }
@@ -126,7 +131,7 @@ impl App {
         let row = found(&mut tx, wanted.project, &id.to_string()).await?;
         // Last, because everybody in the org wants the quota's row.
         if decided.changed {
-            hold_and_wake(&mut tx, &decided.after, now).await?;
+            hold_and_wake(&mut tx, &decided.after, asker, now).await?;
         }
         self.end(tx).await?;
         Ok(Accepted { row, changed: decided.changed })
@@ -345,14 +350,20 @@ async fn is_gone(tx: &mut Tx, service: &Service) -> Result<bool, Error> {
     Ok(gone)
 }
 
-async fn hold_and_wake(tx: &mut Tx, service: &Service, now: Timestamp) -> Result<(), Refusal> {
+async fn hold_and_wake(
+    tx: &mut Tx,
+    service: &Service,
+    asker: &Asker<'_>,
+    now: Timestamp,
+) -> Result<(), Refusal> {
     hold(tx, service).await?;
     let lane = match service.desired {
         DesiredState::Active | DesiredState::Paused => Lane::UserChange,
         DesiredState::Deleted => Lane::Delete,
     };
     let unit = Unit::Service(service.id);
-    wake::request(tx, unit, service.org, service.cluster, lane, now).await?;
+    let wanted = wake::Request::by(asker, unit, service.org, service.cluster, lane);
+    wake::request(tx, &wanted, now).await?;
     Ok(())
 }
 

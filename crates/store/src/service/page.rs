@@ -17,6 +17,15 @@ use crate::clock::sql;
 use crate::pool::Tx;
 use crate::{App, Error};
 
+/// When the quietest of the watches was heard that a service's health leans on: the same kinds as
+/// `rules::freshness::evidence`.
+const HEARD: &str = "least(
+    coalesce((c.watches ->> 'Pod')::timestamptz, '-infinity'),
+    coalesce((c.watches ->> case s.spec ->> 'workload' when 'deployment' then 'Deployment'
+        when 'stateful_set' then 'StatefulSet' when 'cron_job' then 'CronJob' else 'Job' end)::timestamptz, '-infinity'),
+    case when s.spec ->> 'volume' is null then 'infinity'::timestamptz
+         else coalesce((c.watches ->> 'PersistentVolumeClaim')::timestamptz, '-infinity') end)";
+
 /// Which services are wanted.
 #[derive(Debug, Clone, Default)]
 pub struct ServiceFilter {
@@ -102,12 +111,12 @@ fn restrict(query: &mut QueryBuilder<Postgres>, filter: &ServiceFilter, now: Tim
         query.push(" and t.phase = ").push_bind(phase.as_str());
     }
     if let Some(health) = filter.health {
-        // What was seen of a cluster that is silent now is shown as unknown, whatever it was.
+        // What was seen by a watch that is silent now is shown as unknown, whatever it was.
         let silence = SignedDuration::from_secs(STALE_AFTER_SECONDS);
         let fresh_since = now.checked_sub(silence).unwrap_or(Timestamp::MIN);
         let join = if health == Health::Unknown { " or (" } else { " and not (" };
         query.push(" and (t.health = ").push_bind(health.as_str()).push(join);
-        query.push("coalesce(c.heard_at, '-infinity') < ").push_bind(sql(fresh_since)).push("))");
+        query.push(HEARD).push(" < ").push_bind(sql(fresh_since)).push("))");
     }
 }
 

@@ -303,6 +303,8 @@ async fn a_search_by_name_has_an_index_that_the_owner_can_make() {
     let only =
         "set enable_seqscan = off; set enable_indexscan = off; set enable_indexonlyscan = off";
     run(&mut owner, only).await.unwrap();
+    let org = format!("set trueup.org = '{}'", stage.db.org.uuid());
+    run(&mut owner, &org).await.unwrap();
     let plan: Vec<String> = sqlx::query_scalar(
         "explain select s.id from services s
          where s.org_id = trueup_org() and s.deleted_at is null and s.name like '%c4ca4238a%'",

@@ -70,6 +70,7 @@ impl ExecutorWorld {
             generation: 1,
             desired: DesiredState::Active,
             body: Body::Project,
+            freeze: None,
             recorded: BTreeMap::new(),
             warrant: Warrant::default(),
         };
@@ -355,6 +356,7 @@ fn first(project: &Order, spec: Spec) -> Order {
             secrets: secrets(&spec),
             spec,
         })),
+        freeze: None,
         recorded: BTreeMap::new(),
         warrant: Warrant::default(),
         ..project.clone()
