@@ -8,7 +8,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::Value;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::Order;
-use trueup_model::receipt::{Absence, Force, LostPod, ProofLevel, Reading, Receipt, Unproven};
+use trueup_model::receipt::{Absence, LostPod, ProofLevel, Reading, Receipt};
 use trueup_model::report::Outcome;
 use trueup_rules::plan::{Ownership, ownership, volume_left};
 
@@ -17,7 +17,7 @@ use crate::pass::{Shared, failure};
 use crate::verbs::{CallError, Cluster, Scope};
 
 /// How many reads run side by side.
-const WIDTH: usize = 8;
+pub(crate) const WIDTH: usize = 8;
 
 /// What a try to prove absence came to.
 pub(crate) enum Proof {
@@ -85,89 +85,6 @@ fn receipt(
     Receipt { unconfirmed, level, ..Receipt::of_absence(absent, observer, reads) }
 }
 
-/// A key, the uid last known there, and what a read of it answered.
-type Answered = (ResourceKey, Option<String>, Result<Option<Value>, CallError>);
-
-/// The end that somebody forced. Every key is read once more, nothing is deleted, and what was not
-/// proved to be gone is named, so that it stays known.
-pub(crate) async fn end_by_force(
-    shared: &Shared,
-    order: &Order,
-    echoes: &Echoes,
-    force: &Force,
-) -> Receipt {
-    let (began, began_at) = (shared.clock.monotonic(), shared.clock.now());
-    let cluster = &*shared.cluster;
-    let mut read: Vec<Answered> = stream::iter(order.recorded.clone())
-        .map(|(key, uid)| async move {
-            let answer = cluster.get(&key).await;
-            (key, uid, answer)
-        })
-        .buffer_unordered(WIDTH)
-        .collect()
-        .await;
-    read.sort_by(|(a, ..), (b, ..)| a.cmp(b));
-    let (mut absent, mut unproven) = (Vec::new(), Vec::new());
-    for (key, uid, answer) in read {
-        match answer.map(|found| found.filter(|object| is_ours(shared, order, &key, object))) {
-            Ok(None) => {
-                let resource_version = echoes.versions.get(&key).cloned();
-                absent.push(Absence { key, uid, resource_version });
-            }
-            Ok(Some(object)) => unproven.push(Unproven {
-                key,
-                uid: object["metadata"]["uid"].as_str().map(str::to_owned),
-                why: "it is still there".to_owned(),
-            }),
-            Err(error) => {
-                let why = format!("it could not be read: {error}");
-                unproven.push(Unproven { key, uid, why });
-            }
-        }
-    }
-    unproven.extend(unproven_volumes(cluster, order).await);
-    let unconfirmed = shared.cache().lost_pods(order);
-    let over = shared.echo_over.max(echoes.over(shared.echo));
-    let proved = unproven.is_empty() && unconfirmed.is_empty() && began >= over;
-    let reading = Reading { began_at, ended_at: shared.clock.now() };
-    Receipt {
-        unproven,
-        unconfirmed,
-        level: if proved { ProofLevel::ApiAbsence } else { ProofLevel::Forced },
-        force: Some(force.clone()),
-        ..Receipt::of_absence(absent, &shared.observer, vec![reading])
-    }
-}
-
-/// The volumes that a forced end leaves, or the claims whose volumes could not be read.
-async fn unproven_volumes(cluster: &dyn Cluster, order: &Order) -> Vec<Unproven> {
-    match left_volume(cluster, order, &[]).await {
-        Ok(None) => Vec::new(),
-        Ok(Some(volume)) => {
-            let text = |name: &str| volume["metadata"][name].as_str().unwrap_or_default();
-            vec![Unproven {
-                key: ResourceKey::new(Kind::PersistentVolume, "", text("name")),
-                uid: Some(text("uid").to_owned()),
-                why: "it is still there".to_owned(),
-            }]
-        }
-        Err(error) => order
-            .recorded
-            .iter()
-            .filter(|(key, _)| key.kind == Kind::PersistentVolumeClaim)
-            .map(|(key, uid)| Unproven {
-                key: key.clone(),
-                uid: uid.clone(),
-                why: format!("its volume could not be read: {error}"),
-            })
-            .collect(),
-    }
-}
-
-fn is_ours(shared: &Shared, order: &Order, key: &ResourceKey, object: &Value) -> bool {
-    ownership(order, key, object, &shared.proofs) == Ownership::Ours
-}
-
 /// What the reads found.
 enum Found {
     Nothing,
@@ -195,17 +112,17 @@ async fn read(shared: &Shared, order: &Order) -> Result<Found, CallError> {
     if !ours.is_empty() {
         return Ok(Found::Objects(ours));
     }
-    let left = left_volume(cluster, order, &foreign).await?;
+    let left = left_volumes(cluster, order, &foreign).await?.into_iter().next();
     Ok(left.map_or(Found::Nothing, Found::Volume))
 }
 
-/// The first volume that still belongs to one of our claims: by the claim's uid, or by its key,
-/// which finds the disk of an incarnation that was replaced.
-async fn left_volume(
+/// The volumes that still belong to one of our claims: by the claim's uid, or by its key, which finds
+/// the disk of an incarnation that was replaced. Not those behind somebody else's claim.
+pub(crate) async fn left_volumes(
     cluster: &dyn Cluster,
     order: &Order,
     foreign: &[(ResourceKey, Value)],
-) -> Result<Option<Value>, CallError> {
+) -> Result<Vec<Value>, CallError> {
     let claims: Vec<(&ResourceKey, Option<&str>)> = order
         .recorded
         .iter()
@@ -213,11 +130,11 @@ async fn left_volume(
         .map(|(key, uid)| (key, uid.as_deref()))
         .collect();
     if claims.is_empty() {
-        return Ok(None);
+        return Ok(Vec::new());
     }
     let theirs = |uid: &Value| foreign.iter().any(|(_, object)| object["metadata"]["uid"] == *uid);
     let volumes = cluster.list(Kind::PersistentVolume, Scope::All).await?;
-    Ok(volumes.objects.into_iter().find(|volume| {
+    let is_ours = |volume: &Value| {
         let of = &volume["spec"]["claimRef"];
         claims.iter().any(|(key, uid)| {
             let same_uid = uid.is_some_and(|uid| of["uid"] == uid);
@@ -225,5 +142,6 @@ async fn left_volume(
                 of["namespace"] == key.namespace.as_str() && of["name"] == key.name.as_str();
             same_uid || (same_key && !theirs(&of["uid"]))
         })
-    }))
+    };
+    Ok(volumes.objects.into_iter().filter(is_ours).collect())
 }

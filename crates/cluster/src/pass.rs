@@ -19,12 +19,13 @@ use trueup_rules::observe::observe;
 use trueup_rules::plan::{Action, Observed, plan};
 use trueup_rules::proof::ProofKey;
 
-use crate::absence::{Proof, end_by_force, prove};
+use crate::absence::{Proof, prove};
 use crate::brake::Brake;
 use crate::cache::Cache;
 use crate::doubt::Doubt;
 use crate::echo::Echoes;
 use crate::fence::Fence;
+use crate::force::end_by_force;
 use crate::refusal::Refusals;
 use crate::throttle::Throttle;
 use crate::verbs::{CallError, Cluster};

@@ -289,6 +289,26 @@ async fn a_forced_end_needs_no_cluster() {
     assert_eq!(deletes(&at.fake, writes), 0, "nothing is deleted after the end");
 }
 
+/// The node is lost, so its pod never goes, while everything that was recorded is gone: what is only
+/// stuck in a pod is not proved either.
+#[tokio::test]
+async fn a_forced_end_names_the_pods_that_are_left() {
+    let mut at = Stage::new(false);
+    at.rig.running(web(1)).await;
+    let mut gone = at.rig.gone(2, web(1));
+    let pod = at.rig.pods(&gone).await.remove(0);
+    at.fake.edit(&pod, |pod| pod["metadata"]["finalizers"] = json!(["example.com/node"]));
+    let _passed = at.rig.executor.order(gone.clone()).await;
+    at.rig.until(gone.unit, waits_for("1 pod to be gone")).await;
+    let (principal, reason) = ("owner".to_owned(), "the node burnt".to_owned());
+    gone.generation = 3;
+    gone.warrant.force = Some(Force { principal, reason });
+    let report = at.rig.order_until(gone, with_receipt).await;
+    let receipt = report.receipt.expect("as asked for");
+    assert_eq!(receipt.level, ProofLevel::Forced);
+    assert!(receipt.unproven.iter().any(|left| left.key == pod), "{receipt:#?}");
+}
+
 fn deletes(fake: &FakeCluster, since: usize) -> usize {
     fake.journal().iter().skip(since).filter(|write| write.verb == Verb::Delete).count()
 }

@@ -86,7 +86,11 @@ impl Rig {
     }
 
     fn id<N: trueup_model::id::Noun>(&self, salt: u8) -> trueup_model::id::Id<N> {
-        let run = u64::from(std::process::id()) << 20 | self.serial;
+        Self::id_of(self.serial, salt)
+    }
+
+    fn id_of<N: trueup_model::id::Noun>(serial: u64, salt: u8) -> trueup_model::id::Id<N> {
+        let run = u64::from(std::process::id()) << 20 | serial;
         let mut entropy = [salt; 10];
         entropy[2..].copy_from_slice(&run.to_be_bytes());
         trueup_model::id::Id::from_parts(
@@ -122,7 +126,8 @@ impl Rig {
 
     /// An order for another service of the same name, as after the first was deleted.
     pub(crate) fn namesake(&self, generation: i64, spec: Spec) -> Order {
-        self.service_of(self.id(3), generation, spec)
+        // Names of objects end with the tail of an id, so that is what must differ.
+        self.service_of(Self::id_of(self.serial | 1 << 19, 2), generation, spec)
     }
 
     fn service_of(&self, service: ServiceId, generation: i64, spec: Spec) -> Order {

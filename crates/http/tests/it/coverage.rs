@@ -4,11 +4,11 @@
 use std::collections::BTreeSet;
 
 use axum::http::{Method, StatusCode, header};
-use serde_json::{Value, json};
+use serde_json::json;
 use trueup_model::principal::Role;
 
-use crate::front::{DEVELOPER, Front, OPERATOR, OWNER, STRANGER, VIEWER, WEB};
-use crate::recipe::{NO_NAME, Operation, PUBLIC, RECIPES, operations, stage};
+use crate::front::{DEVELOPER, OPERATOR, OWNER, STRANGER, VIEWER};
+use crate::recipe::{NO_NAME, Operation, PUBLIC, RECIPES, operations, prepare, stage};
 use crate::stranger::visible;
 
 const CALLERS: [(&str, Role); 4] = [
@@ -84,17 +84,6 @@ async fn s01_nothing_answers_without_exactly_one_good_token() {
         assert_eq!(answers.len(), 1, "{address} tells why a token is not good");
     }
     assert_eq!(front.stored(None).await, before);
-}
-
-/// Brings a stage into the state that an operation is for; answers with the body that fits it.
-async fn prepare(front: &Front, operation: &Operation) -> Option<Value> {
-    if operation.recipe.operation != "service_force_delete" {
-        return None;
-    }
-    let deleting = front.delete(WEB).send().await;
-    assert_eq!(deleting.status, 202, "{}", deleting.text());
-    let generation = deleting.json()["generation"].clone();
-    Some(json!({"reason": "the node burnt", "generation": generation}))
 }
 
 /// S12: each role gets what its row says: 403 below it, never 403 from it on, and it works.

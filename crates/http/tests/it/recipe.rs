@@ -181,6 +181,17 @@ pub(crate) async fn stage() -> (Front, Vec<Thing>) {
     (front, things)
 }
 
+/// Brings a stage into the state that an operation is for; answers with the body that fits it.
+pub(crate) async fn prepare(front: &Front, operation: &Operation) -> Option<Value> {
+    if operation.recipe.operation != "service_force_delete" {
+        return None;
+    }
+    let deleting = front.delete(WEB).send().await;
+    assert_eq!(deleting.status, 202, "{}", deleting.text());
+    let generation = deleting.json()["generation"].clone();
+    Some(json!({"reason": "the node burnt", "generation": generation}))
+}
+
 async fn things(front: &Front) -> Vec<Thing> {
     let id = |reply: Value| reply["id"].as_str().unwrap().to_owned();
     let spare = json!({"name": "spare", "role": "viewer"});

@@ -221,6 +221,7 @@ fn a_forced_end_is_never_told_as_a_proof() {
     let mut now = inputs(Phase::Deleting);
     now.desired = DesiredState::Deleted;
     now.absent = true;
+    now.observation.applied = false;
     let force = Force { principal: "owner".to_owned(), reason: "the node burnt".to_owned() };
     let left = Unproven { key: key(), uid: None, why: "it is still there".to_owned() };
     let receipt = Receipt {

@@ -103,7 +103,9 @@ async fn a_forced_end_frees_name_and_quota_and_keeps_every_key_on_record() {
     let lease = stage.lease().await;
     let row = stage.declare("web", "nginx:1").await.row;
     let worker = &stage.db.worker;
-    worker.claim_orders(lease, 10, at(1)).await.unwrap();
+    for (wake, _) in worker.claim_orders(lease, 10, at(1)).await.unwrap() {
+        worker.finish_wake(&wake, at(1)).await.unwrap();
+    }
     stage.delete("web").await.unwrap();
     let keys = "select count(*) from resources where unit_kind = 'service'";
     let recorded = stage.one::<i64>(keys).await;
