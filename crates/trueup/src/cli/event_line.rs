@@ -63,16 +63,7 @@ fn words(event: &CloudEvent) -> (Paint, String, String) {
                 format!("{} proved to be gone", count(keys, "object")),
             )
         }
-        "ServiceDeleteForced" => {
-            let left = data.get("unproven").and_then(Value::as_u64).unwrap_or(0);
-            let left = count(usize::try_from(left).unwrap_or(usize::MAX), "object");
-            let reason = text(data, "reason").unwrap_or_default();
-            (
-                Paint::Bad,
-                "deletion forced",
-                format!("{left} not proved gone: {reason}, {}", asked(data)),
-            )
-        }
+        "ServiceDeleteForced" => (Paint::Bad, "deletion forced", forced(data)),
         "WakeRequeued" => (Paint::Busy, "requeued", by(data)),
         "ReconcileRequested" => (Paint::Busy, "reconcile asked for", by(data)),
         "ReconcileChecked" => {
@@ -109,6 +100,14 @@ fn words(event: &CloudEvent) -> (Paint, String, String) {
         other => return (Paint::Plain, other.to_owned(), data.to_string()),
     };
     (paint, what.to_owned(), detail)
+}
+
+/// Who gave up the proof, why, and of how much.
+fn forced(data: &Value) -> String {
+    let left = data.get("unproven").and_then(Value::as_u64).unwrap_or(0);
+    let left = count(usize::try_from(left).unwrap_or(usize::MAX), "object");
+    let reason = text(data, "reason").unwrap_or_default();
+    format!("{left} not proved gone: {reason}, {}", asked(data))
 }
 
 fn phase(data: &Value) -> (Paint, String, String) {
