@@ -51,7 +51,6 @@ pub struct Metrics {
     pub(crate) unsealed_events: Gauge,
     pub(crate) seal_lag_seconds: Gauge<f64, AtomicU64>,
     pub(crate) lease_held: Gauge,
-    pub(crate) deletes_overdue: Gauge,
 }
 
 impl Metrics {
@@ -68,7 +67,6 @@ impl Metrics {
             unsealed_events: Gauge::default(),
             seal_lag_seconds: Gauge::default(),
             lease_held: Gauge::default(),
-            deletes_overdue: Gauge::default(),
         };
         let m = &metrics;
         registry.register(
@@ -106,11 +104,6 @@ impl Metrics {
             "trueup_seal_lag_seconds",
             "Age of the oldest event that waits for the sealer",
             m.seal_lag_seconds.clone(),
-        );
-        registry.register(
-            "trueup_deletes_overdue",
-            "Deletions that were asked for more than ten minutes ago and are not proved yet",
-            m.deletes_overdue.clone(),
         );
         registry.register(
             "trueup_lease_held",
