@@ -27,6 +27,7 @@ use crate::echo::Echoes;
 use crate::fence::Fence;
 use crate::force::end_by_force;
 use crate::refusal::Refusals;
+use crate::survey::kept;
 use crate::throttle::Throttle;
 use crate::verbs::{CallError, Cluster};
 
@@ -344,6 +345,9 @@ async fn loop_rounds(
         }
         if let Some(freeze) = shared.frozen(order) {
             return held(&freeze, &plan.actions);
+        }
+        if let Some(outcome) = kept(shared, order, &plan.actions, &mut course.echoes).await {
+            return outcome;
         }
         let acts = plan.actions.iter().map(|action| shared.act(order, action));
         let mut errors = Vec::new();

@@ -21,6 +21,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (9, "deletion", include_str!("../migrations/0009_deletion.sql")),
     (10, "driver", include_str!("../migrations/0010_driver.sql")),
     (12, "transitions", include_str!("../migrations/0012_transitions.sql")),
+    (13, "projects", include_str!("../migrations/0013_projects.sql")),
 ];
 
 /// Names the schema: changes whenever a migration is added or changed.

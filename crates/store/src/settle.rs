@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use trueup_model::crash;
 use trueup_model::event::NewEvent;
-use trueup_model::id::{EventId, OrgId, ServiceId};
+use trueup_model::id::{ClusterId, EventId, OrgId, ProjectId, ServiceId};
 use trueup_model::key::Kind;
 use trueup_model::observation::Observation;
 use trueup_model::order::Unit;
@@ -27,7 +27,7 @@ use crate::mint::mint;
 use crate::pool::Tx;
 use crate::row::{json, read, unit, unit_uuid};
 use crate::status::NewStatus;
-use crate::{Error, Worker, endpoint, event, quota, status, variable, wake};
+use crate::{Error, Worker, endpoint, event, project, quota, status, variable, wake};
 
 impl Worker {
     /// Writes down what reports say, at most one per unit; answers how many said something new.
@@ -83,7 +83,7 @@ impl Worker {
         forget_removed(&mut tx, lease, &settled).await?;
         record_sightings(&mut tx, lease, &settled, now).await?;
         ask_for_next_anchors(&mut tx, lease, &settled, now).await?;
-        record_absences(&mut tx, &settled).await?;
+        record_absences(&mut tx, &settled, now).await?;
         endpoint::release(&mut tx, &carried(&settled), now).await?;
         let events = events(&mut tx, told, now).await?;
         event::record(&mut tx, &events).await?;
@@ -125,7 +125,7 @@ fn evidence(report: &Report, last: Option<&Inputs>) -> Observation {
 
 /// What is promised about each unit now; it may be newer than what a report was made for.
 ///
-/// Nothing is promised about a service that is verified to be gone: that was the last word on it,
+/// Nothing is promised about what is verified to be gone: that was the last word on it,
 /// and a report that comes late or twice cannot take it back.
 async fn promised(
     tx: &mut Tx,
@@ -135,7 +135,9 @@ async fn promised(
     let rows: Vec<(String, Uuid, String, i64)> = sqlx::query_as(
         "select 'service', id, desired, generation from services
          where id = any($1) and deleted_at is null
-         union all select 'project', id, 'active', generation from projects where id = any($1)",
+         union all
+         select 'project', id, desired, generation from projects
+         where id = any($1) and deleted_at is null",
     )
     .bind(&ids)
     .fetch_all(&mut **tx)
@@ -333,15 +335,21 @@ async fn forget_removed(
     Ok(())
 }
 
-/// Stores receipts and frees the names of services that are verified to be gone.
+/// Stores receipts and frees the names of what is verified to be gone.
 async fn record_absences(
     tx: &mut Tx,
     settled: &[(&Report, DesiredState, bool)],
+    now: Timestamp,
 ) -> Result<(), Error> {
     for (report, _, absent) in settled {
-        let (true, Some(receipt), Unit::Service(service)) = (absent, &report.receipt, report.unit)
-        else {
-            continue;
+        let (true, Some(receipt)) = (absent, &report.receipt) else { continue };
+        let service = match report.unit {
+            Unit::Service(service) => service,
+            Unit::Project(project) => {
+                project::end(tx, project, report.org, receipt).await?;
+                continue;
+            }
+            Unit::Org(_) => continue,
         };
         sqlx::query(
             "insert into receipts (service_id, org_id, receipt, verified_at) values ($1, $2, $3, $4)
@@ -364,6 +372,28 @@ async fn record_absences(
             .execute(&mut **tx)
             .await?;
         quota::release(tx, service).await?;
+        wake_ending_project(tx, service, now).await?;
     }
     Ok(())
+}
+
+/// A project that shall be gone waits for its services: it is looked at after each of them.
+async fn wake_ending_project(tx: &mut Tx, service: ServiceId, now: Timestamp) -> Result<(), Error> {
+    let ending: Option<(Uuid, Uuid, Uuid)> = sqlx::query_as(
+        "select p.id, p.org_id, p.cluster_id from services s join projects p on p.id = s.project_id
+         where s.id = $1 and p.desired = 'deleted' and p.deleted_at is null",
+    )
+    .bind(service.uuid())
+    .fetch_optional(&mut **tx)
+    .await?;
+    let Some((id, org, cluster)) = ending else { return Ok(()) };
+    let again = wake::Request {
+        unit: Unit::Project(ProjectId::from_uuid(id)),
+        org: OrgId::from_uuid(org),
+        cluster: ClusterId::from_uuid(cluster),
+        lane: Lane::Delete,
+        trace: None,
+        fresh: false,
+    };
+    wake::request(tx, &again, now).await
 }

@@ -95,8 +95,9 @@ impl Worker {
     pub async fn wake_all(&self, cluster: ClusterId, now: Timestamp) -> Result<u64, Error> {
         let woken = sqlx::query(
             "insert into wakes (unit_kind, unit_id, org_id, cluster_id, lane, due_at)
-             select 'project', id, org_id, cluster_id, 'repair', $2::timestamptz
-                 from projects where cluster_id = $1
+             select 'project', id, org_id, cluster_id,
+                    case when desired = 'deleted' then 'delete' else 'repair' end, $2::timestamptz
+                 from projects where cluster_id = $1 and deleted_at is null
              union all
              select 'service', id, org_id, cluster_id,
                     case when desired = 'deleted' then 'delete' else 'repair' end, $2

@@ -9,6 +9,7 @@
 
 mod apply;
 mod collect;
+mod contents;
 mod controllers;
 mod jobs;
 mod managers;
@@ -32,6 +33,7 @@ use serde_json::Value;
 use trueup_cluster::verbs::Answer;
 use trueup_cluster::{CallError, Cluster, Heard, List, Scope};
 use trueup_model::key::{Kind, ResourceKey};
+use trueup_model::survey::Contents;
 
 pub use state::Count;
 use state::State;
@@ -396,5 +398,9 @@ impl Cluster for FakeCluster {
         version: &'a str,
     ) -> Answer<'a, ()> {
         self.shared.call(Verb::Delete, |state| state.guarded_delete(key, uid, version)).boxed()
+    }
+
+    fn contents<'a>(&'a self, namespace: &'a str) -> Answer<'a, Contents> {
+        self.shared.call(Verb::List, |state| Ok((contents::of(state, namespace), None))).boxed()
     }
 }

@@ -26,6 +26,7 @@ mod mint;
 mod openapi;
 #[cfg(test)]
 mod problem;
+mod project;
 #[cfg(test)]
 mod recipe;
 #[cfg(test)]

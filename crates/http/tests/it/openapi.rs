@@ -81,6 +81,7 @@ fn each_operation_has_a_method_of_the_same_name_in_the_client() {
         org_get,
         org_list,
         project_get,
+        project_delete,
         project_list,
         project_put,
         quota_get,

@@ -33,6 +33,7 @@ mod runs;
 mod scenarios;
 mod script;
 mod server;
+mod survey;
 mod tell;
 #[cfg(test)]
 mod transitions;

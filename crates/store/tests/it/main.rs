@@ -31,6 +31,7 @@ mod outage;
 #[cfg(test)]
 mod page;
 #[cfg(test)]
+mod project;
 mod projection;
 #[cfg(test)]
 mod quota;

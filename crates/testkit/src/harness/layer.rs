@@ -14,6 +14,7 @@ use trueup_cluster::verbs::Answer;
 use trueup_cluster::{CallError, Cluster, Heard, List, Scope};
 use trueup_model::Clock;
 use trueup_model::key::{Kind, ResourceKey};
+use trueup_model::survey::Contents;
 
 use super::journal::Call;
 use super::plan::{Action, Failure, Fault, Side, Trigger};
@@ -455,5 +456,14 @@ impl Cluster for Layer {
     ) -> Answer<'a, ()> {
         let call = self.shared.fake.delete(key, uid, version);
         self.shared.write(Verb::Delete, key, Some(uid), call).boxed()
+    }
+
+    fn contents<'a>(&'a self, namespace: &'a str) -> Answer<'a, Contents> {
+        let count = |notes: &mut Notes| {
+            let lists = notes.lists.entry(Kind::Namespace).or_default();
+            *lists += 1;
+            Trigger::List(Kind::Namespace, *lists)
+        };
+        self.shared.read(count, self.shared.fake.contents(namespace)).boxed()
     }
 }

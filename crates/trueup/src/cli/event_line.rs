@@ -32,6 +32,7 @@ fn words(event: &CloudEvent) -> (Paint, String, String) {
     let generation = format!("generation {}", event.generation);
     let (paint, what, detail) = match short_type(event) {
         "ProjectQueued" => (Paint::Strong, "project accepted", generation),
+        "ProjectDeleteQueued" => (Paint::Strong, "project deletion", ending(data)),
         "ServiceQueued" => {
             let deletes = data.get("deletes").and_then(Value::as_bool).unwrap_or(false);
             let what = if deletes { "deletion accepted" } else { "accepted" };
@@ -100,6 +101,13 @@ fn words(event: &CloudEvent) -> (Paint, String, String) {
         other => return (Paint::Plain, other.to_owned(), data.to_string()),
     };
     (paint, what.to_owned(), detail)
+}
+
+/// Who ends a project, and how many services with it.
+fn ending(data: &Value) -> String {
+    let services = data.get("services").and_then(Value::as_u64).unwrap_or(0);
+    let services = count(usize::try_from(services).unwrap_or(usize::MAX), "service");
+    format!("accepted with {services}, {}", asked(data))
 }
 
 /// Who gave up the proof, why, and of how much.
@@ -225,6 +233,11 @@ mod tests {
                 "AbsenceVerified",
                 json!({"keys": 6}),
                 "absence verified    6 objects proved to be gone",
+            ),
+            (
+                "ProjectDeleteQueued",
+                json!({"principal": "owner", "services": 2}),
+                "project deletion    accepted with 2 services, asked by owner",
             ),
             (
                 "ServiceDeleteForced",
