@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use trueup_model::key::{Kind, ResourceKey};
+use trueup_model::observation::Absent;
 use trueup_model::order::{Body, Order, Unit};
 use trueup_rules::names;
 use trueup_rules::plan::Observed;
@@ -25,6 +26,8 @@ pub(crate) struct Cache {
     listed: BTreeSet<Kind>,
     /// How far the watch of each kind has come.
     heard: BTreeMap<Kind, u64>,
+    /// Kinds that the cluster takes no objects of. Nothing waits for them.
+    missing: BTreeMap<Kind, Absent>,
     /// At which version each key was last seen to go: an answer that is older comes too late.
     graves: HashMap<ResourceKey, u64>,
 }
@@ -35,7 +38,17 @@ const GRAVES: usize = 4096;
 impl Cache {
     /// Whether every kind was listed at least once: before that, absence means nothing.
     pub(crate) fn is_complete(&self) -> bool {
-        Kind::WATCHED.iter().all(|kind| self.listed.contains(kind))
+        Kind::WATCHED
+            .iter()
+            .all(|kind| self.listed.contains(kind) || self.missing.contains_key(kind))
+    }
+
+    /// The cluster takes no objects of this kind now; answers whether that is news. What was known of
+    /// them is not known any more.
+    pub(crate) fn miss(&mut self, kind: Kind, why: Absent) -> bool {
+        self.listed.remove(&kind);
+        self.objects.retain(|key, _| key.kind != kind);
+        self.missing.insert(kind, why) != Some(why)
     }
 
     /// Learns which pods belong to an order's unit.
@@ -67,7 +80,7 @@ impl Cache {
             .objects
             .get(&namespace)
             .is_some_and(|object| !object["metadata"]["deletionTimestamp"].is_null());
-        Observed { objects, pods, project_ready, namespace_ending }
+        Observed { objects, pods, missing: self.missing.clone(), project_ready, namespace_ending }
     }
 
     /// What is known to stand at a key.
@@ -206,6 +219,7 @@ impl Cache {
         touched.extend(list.objects.into_iter().filter_map(|object| self.present(kind, object)));
         self.listed.insert(kind);
         self.came_to(kind, at);
+        self.missing.remove(&kind);
         touched
     }
 

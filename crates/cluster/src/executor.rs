@@ -13,6 +13,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{self, JoinSet};
 use trueup_model::cluster::Freshness;
 use trueup_model::key::Kind;
+use trueup_model::observation::Absent;
 use trueup_model::order::{Order, Unit};
 use trueup_model::report::{Outcome, Report};
 use trueup_model::service::DesiredState;
@@ -292,6 +293,7 @@ impl Work {
         let news = slot.last.as_ref().is_none_or(|last| is_news(last, &report));
         let outcome = report.outcome.clone();
         let finished = report.receipt.is_some() && current;
+        let refused = is_refused(&report);
         slot.last = Some(Report { changes: Vec::new(), ..report.clone() });
         if news && self.reports.send(report).await.is_err() {
             return;
@@ -310,6 +312,10 @@ impl Work {
             return;
         }
         self.follow_up(unit, &outcome);
+        if refused && outcome == Outcome::Converged {
+            // Nothing will tell when we are let near it again.
+            self.queue.push_later(unit, self.shared.clock.monotonic() + RETRY_MOST);
+        }
         if let (Unit::Project(project), true) = (unit, was_ready != is_ready) {
             self.touch_services(project);
         }
@@ -368,6 +374,12 @@ impl Work {
             self.queue.push_later(unit, self.shared.clock.monotonic() + RETRY_MOST);
         }
     }
+}
+
+/// Whether the cluster does not let us near a part of it.
+fn is_refused(report: &Report) -> bool {
+    let missing = report.observation.iter().flat_map(|seen| &seen.missing);
+    missing.into_iter().any(|part| part.why == Absent::Forbidden)
 }
 
 /// Whether a report says something that the last one did not.

@@ -3,11 +3,13 @@
 //! A pass makes no choices: the plan is pure, the actions are carried out as they are. It sends
 //! nothing for a key that is not in its order, and nothing once the fence is closed.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::future::join_all;
 use serde_json::{Value, json};
 use trueup_model::key::{Kind, ResourceKey};
+use trueup_model::observation::Absent;
 use trueup_model::order::Order;
 use trueup_model::report::{Change, Outcome, Report};
 use trueup_model::service::DesiredState;
@@ -56,11 +58,17 @@ impl Shared {
     pub(crate) async fn pass(&self, mut order: Order, project_ready: bool) -> Ended {
         let mut changes = Vec::new();
         let mut receipt = None;
+        let mut refused = BTreeMap::new();
         let outcome =
-            loop_rounds(self, &mut order, project_ready, &mut changes, &mut receipt).await;
+            loop_rounds(self, &mut order, project_ready, &mut changes, &mut receipt, &mut refused)
+                .await;
         // The lock must be free again before `look` takes it.
         let complete = self.cache().is_complete();
-        let observed = complete.then(|| self.look(&mut order, project_ready));
+        let observed = complete.then(|| {
+            let mut observed = self.look(&mut order, project_ready);
+            observed.missing.extend(refused);
+            observed
+        });
         let applied = outcome == Outcome::Converged && order.desired != DesiredState::Deleted;
         let observation = observed
             .map(|observed| observe(&order, &observed, applied, &self.proofs, self.clock.now()));
@@ -199,13 +207,15 @@ async fn loop_rounds(
     project_ready: bool,
     changes: &mut Vec<Change>,
     receipt: &mut Option<trueup_model::receipt::Receipt>,
+    refused: &mut BTreeMap<Kind, Absent>,
 ) -> Outcome {
     if !shared.cache().is_complete() {
         return Outcome::Deferred { why: "the cluster has not been seen whole yet".to_owned() };
     }
     shared.cache().forget_unwatched(order);
     for _round in 0..ROUNDS {
-        let observed = shared.look(order, project_ready);
+        let mut observed = shared.look(order, project_ready);
+        observed.missing.extend(refused.clone());
         let plan = plan(order, &observed, &shared.proofs);
         let stopped = shared.doubt.weigh(order.unit, &plan.outcome);
         if plan.actions.is_empty() {
@@ -238,7 +248,10 @@ async fn loop_rounds(
                     forget(order, change.as_ref());
                     changes.extend(change);
                 }
-                Err(error) => errors.push((key(action), error)),
+                Err(error) => match part_refused(action, &error) {
+                    Some((kind, why)) => _ = refused.insert(kind, why),
+                    None => errors.push((key(action), error)),
+                },
             }
         }
         for (_, error) in &errors {
@@ -281,6 +294,18 @@ async fn prove(
             Err(Outcome::Waiting { on: format!("PersistentVolume/{volume} to be gone") })
         }
     }
+}
+
+/// The kind that the cluster does not take, where a service can do without it.
+fn part_refused(action: &Action, error: &CallError) -> Option<(Kind, Absent)> {
+    let kind = match action {
+        Action::VerifyAbsence => return None,
+        Action::Apply { key, .. }
+        | Action::Prune { key, .. }
+        | Action::Delete { key, .. }
+        | Action::ReleaseAnchor { key, .. } => key.kind,
+    };
+    error.absent().filter(|_| kind.is_optional()).map(|why| (kind, why))
 }
 
 /// Whether a write makes something that nobody has seen there.

@@ -5,8 +5,8 @@ use utoipa::OpenApi;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 
 use crate::{
-    action, cluster, endpoint, event, log, org, plan, project, quota, release, secret, service,
-    stream, template, token, transition, variable, volume,
+    action, cluster, domain, endpoint, event, log, org, plan, project, quota, release, secret,
+    service, stream, template, token, transition, variable, volume,
 };
 
 #[derive(OpenApi)]
@@ -29,8 +29,9 @@ use crate::{
         org::org_list, org::org_create, org::org_get,
         template::template_versions, template::template_get, template::template_publish,
         template::template_deprecate,
-        cluster::cluster_get, volume::volume_list,
+        cluster::cluster_get, cluster::cluster_routing_get, cluster::cluster_routing_put, volume::volume_list,
         endpoint::endpoint_list, endpoint::endpoint_put, endpoint::endpoint_delete,
+        domain::domain_list, domain::domain_get, domain::domain_put, domain::domain_verify, domain::domain_delete,
     ),
     security(("token" = [])),
     modifiers(&Token),

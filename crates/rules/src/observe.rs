@@ -1,19 +1,21 @@
 //! From Kubernetes' own words to evidence: the only place that reads a workload's status.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::Value;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::observation::{
-    Cause, Ended, Observation, PodProblem, PodSeen, Run, Runs, Sighting, WorkloadSeen,
+    Cause, Ended, Missing, Observation, PodProblem, PodSeen, Run, Runs, Sighting, WorkloadSeen,
 };
 use trueup_model::order::{Body, Order};
+use trueup_model::service::DesiredState;
 use trueup_model::spec::Workload;
 
 use crate::plan::{Observed, Ownership, ownership};
 use crate::proof::ProofKey;
-use crate::render::workload_key;
+use crate::render::{keys, workload_key};
 
 /// Nodes that `local/kube` seeds are called this: pods on them do not really run.
 const SIMULATED_NODE: &str = "simulated-";
@@ -48,8 +50,23 @@ pub fn observe(
             Some(workload_seen(workload, object))
         }),
         pods,
+        missing: missing(order, observed),
         as_of,
     }
+}
+
+/// Of what the cluster does not take, that which this unit should have.
+fn missing(order: &Order, observed: &Observed) -> Vec<Missing> {
+    if observed.missing.is_empty() || order.desired == DesiredState::Deleted {
+        return Vec::new();
+    }
+    let wanted: BTreeSet<Kind> = keys(order).into_iter().map(|key| key.kind).collect();
+    observed
+        .missing
+        .iter()
+        .filter(|(kind, _)| wanted.contains(kind))
+        .map(|(kind, why)| Missing { kind: *kind, why: *why })
+        .collect()
 }
 
 fn sighting(key: &ResourceKey, object: &Arc<Value>) -> Sighting {

@@ -15,7 +15,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde_json::Value;
-use trueup_model::key::ResourceKey;
+use trueup_model::key::{Kind, ResourceKey};
+use trueup_model::observation::Absent;
 use trueup_model::order::{Body, Order};
 use trueup_model::report::{Change, Outcome};
 use trueup_model::service::DesiredState;
@@ -32,6 +33,8 @@ pub struct Observed {
     pub objects: BTreeMap<ResourceKey, Arc<Value>>,
     /// The service's pods.
     pub pods: Vec<Arc<Value>>,
+    /// Kinds that the cluster takes no objects of.
+    pub missing: BTreeMap<Kind, Absent>,
     /// Whether the project's namespace and policies are all there. Always true for a project.
     pub project_ready: bool,
     /// Whether Kubernetes is taking the namespace down with all that is in it. There is no way back.

@@ -223,6 +223,7 @@ fn conditions(inputs: &Inputs) -> Vec<Condition> {
     let mut conditions: Vec<Condition> = from_outcome
         .into_iter()
         .chain(run_condition(inputs).or_else(|| pod_condition(&inputs.observation)))
+        .chain(inputs.observation.missing.iter().map(|it| (Reason::PartMissing, it.sentence())))
         .map(|(reason, message)| Condition { reason, message })
         .collect();
     conditions.sort_by_key(|condition| condition.reason);

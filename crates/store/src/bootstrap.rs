@@ -17,6 +17,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (4, "access", include_str!("../migrations/0004_access.sql")),
     (5, "templates", include_str!("../migrations/0005_templates.sql")),
     (6, "secrets", include_str!("../migrations/0006_secrets.sql")),
+    (8, "domains", include_str!("../migrations/0008_domains.sql")),
     (12, "transitions", include_str!("../migrations/0012_transitions.sql")),
 ];
 

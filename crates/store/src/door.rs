@@ -4,6 +4,7 @@
 //! release, the event, the quota and the wake. All of it is durable when the caller hears of it, or none is.
 
 mod config;
+mod domain;
 mod endpoint;
 mod project;
 mod secret;
@@ -19,6 +20,7 @@ use trueup_rules::envelope::EnvelopeError;
 use crate::Error;
 
 pub use config::EntryAsk;
+pub use domain::DomainAsk;
 pub use endpoint::{EndpointAsk, EndpointTarget};
 pub use secret::SecretAsk;
 pub use service::{Previewed, ServiceAsk, ServiceChange};

@@ -3,9 +3,12 @@
 mod anchors;
 mod contract_fake;
 mod contract_real;
+mod definitions;
 mod drift;
 mod executor;
 mod executor_faults;
+mod executor_hosts;
+mod executor_parts;
 mod executor_runs;
 mod executor_scale;
 mod fake_controls;

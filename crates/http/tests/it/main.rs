@@ -8,6 +8,7 @@ mod away;
 #[cfg(test)]
 mod coverage;
 #[cfg(test)]
+mod domain;
 mod endpoint;
 #[cfg(test)]
 mod event;

@@ -59,7 +59,14 @@ fn each_operation_has_a_method_of_the_same_name_in_the_client() {
     assert_eq!(described.len(), operations.len(), "an operationId should name one operation");
     let methods = methods![
         cluster_get,
+        cluster_routing_get,
+        cluster_routing_put,
         cluster_list,
+        domain_delete,
+        domain_get,
+        domain_list,
+        domain_put,
+        domain_verify,
         endpoint_delete,
         endpoint_list,
         endpoint_put,
@@ -153,7 +160,8 @@ macro_rules! bodies {
 #[test]
 fn each_body_has_an_example_that_the_door_would_read() {
     use trueup_api::{
-        endpoint, org, plan, project, quota, secret, service, template, token, variable,
+        cluster, domain, endpoint, org, plan, project, quota, secret, service, template, token,
+        variable,
     };
     let document = document();
     for (place, operation) in operations(&document) {
@@ -177,6 +185,9 @@ fn each_body_has_an_example_that_the_door_would_read() {
             service::RollbackBody,
             service::ScaleBody,
             service::ServiceManifest,
+            cluster::ClusterRouting,
+            domain::DomainBody,
+            domain::DomainVerification,
             endpoint::EndpointBody,
             secret::SecretBody,
             variable::VariableBody,

@@ -9,6 +9,7 @@ mod chain;
 mod closed;
 mod conditions;
 #[cfg(test)]
+mod domains;
 mod endpoints;
 #[cfg(test)]
 mod entries;

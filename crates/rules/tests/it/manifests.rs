@@ -32,6 +32,8 @@ fn orders() -> Vec<Order> {
         of("cron", json!({"image": "report:1", "schedule": "@daily"})),
         of("web", json!({"image": "nginx:1", "min_replicas": 2, "max_replicas": 6})),
         of("worker", json!({"image": "work:1", "replicas": 3})),
+        crate::domains::order(crate::domains::with_issuer()),
+        crate::domains::order(crate::domains::with_gateway()),
         given::project_order(),
     ];
     for name in ["worker", "gpu-job"] {

@@ -5,6 +5,8 @@
 #[cfg(test)]
 mod chain;
 #[cfg(test)]
+mod domain;
+#[cfg(test)]
 mod door_act;
 #[cfg(test)]
 mod door_change;
@@ -16,7 +18,6 @@ mod door_declare;
 mod door_delete;
 #[cfg(test)]
 mod door_refuse;
-#[cfg(test)]
 mod endpoint;
 #[cfg(test)]
 mod event;

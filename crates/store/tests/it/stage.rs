@@ -220,6 +220,7 @@ pub(crate) fn seen(row: &ServiceRow, generation: i64, ready: u32) -> Observation
             runs: None,
         }),
         pods: Vec::new(),
+        missing: Vec::new(),
         as_of: at(3),
     }
 }

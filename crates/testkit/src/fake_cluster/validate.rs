@@ -223,7 +223,11 @@ const fn known_fields(kind: Kind) -> (&'static [&'static str], &'static [&'stati
         Kind::HorizontalPodAutoscaler => {
             (WITH_SPEC, &["scaleTargetRef", "minReplicas", "maxReplicas", "metrics", "behavior"])
         }
-        Kind::Namespace
+        Kind::Ingress => (WITH_SPEC, &["ingressClassName", "rules", "tls", "defaultBackend"]),
+        Kind::HttpRoute
+        | Kind::Certificate
+        | Kind::ServiceMonitor
+        | Kind::Namespace
         | Kind::ResourceQuota
         | Kind::LimitRange
         | Kind::NetworkPolicy

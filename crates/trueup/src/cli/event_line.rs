@@ -81,9 +81,19 @@ fn words(event: &CloudEvent) -> (Paint, String, String) {
             let template = text(data, "template").unwrap_or_default();
             (Paint::Busy, "template deprecated", format!("{template}, {}", asked(data)))
         }
+        "RoutingChanged" => {
+            let cluster = text(data, "cluster").unwrap_or_default();
+            (Paint::Busy, "routing changed", format!("cluster {cluster}, {}", asked(data)))
+        }
         "QuotaChanged" => (Paint::Busy, "quota changed", asked(data)),
         "EndpointOpened" => (Paint::Strong, "endpoint opened", port(data)),
         "EndpointClosed" => (Paint::Strong, "endpoint closed", port(data)),
+        "DomainAdded" => (Paint::Strong, "domain added", host(data)),
+        "DomainVerified" if data["verified"] == false => {
+            (Paint::Busy, "domain not verified any more", host(data))
+        }
+        "DomainVerified" => (Paint::Good, "domain verified", host(data)),
+        "DomainRemoved" => (Paint::Strong, "domain removed", host(data)),
         "VariableSet" => (Paint::Strong, "variable set", entry(data)),
         "VariableDeleted" => (Paint::Strong, "variable deleted", entry(data)),
         "SecretSet" => (Paint::Strong, "secret set", entry(data)),
@@ -115,6 +125,10 @@ fn entry(data: &Value) -> String {
     let version = data.get("version").and_then(Value::as_i64).unwrap_or(0);
     let by = text(data, "principal").unwrap_or("somebody");
     format!("{}, version {version}, asked by {by}", text(data, "name").unwrap_or("?"))
+}
+
+fn host(data: &Value) -> String {
+    format!("{}, {}", text(data, "host").unwrap_or("?"), asked(data))
 }
 
 fn port(data: &Value) -> String {

@@ -1,0 +1,169 @@
+//! Domains: list, show, add, prove, remove.
+//!
+//! Whether another org has a host is never said to a tenant: any org may ask for any host, and only
+//! the operator, who proves whose it is, hears that it is taken.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use trueup_api::Problem;
+use trueup_api::domain::{Domain, DomainBody, DomainList, DomainProof, DomainVerification};
+use trueup_model::domain::{self, Host, Tls};
+use trueup_model::principal::Permission;
+use trueup_rules::admit::Breach;
+use trueup_store::door::{Accepted, DomainAsk};
+
+use crate::Door;
+use crate::address::Path;
+use crate::body::Body;
+use crate::caller::Caller;
+use crate::problem::{Answer, Failure};
+use crate::variable::recorded;
+
+/// Lists the domains of a project's services.
+#[utoipa::path(get, path = "/v1/projects/{project}/domains", operation_id = "domain_list",
+    tag = "domains", params(("project" = String, Path, description = "name or id")),
+    responses((status = 200, body = DomainList), (status = "4XX", body = Problem)))]
+pub(crate) async fn domain_list(
+    State(door): State<Door>,
+    caller: Caller,
+    Path(project): Path<String>,
+) -> Answer<Json<DomainList>> {
+    caller.must(Permission::Read)?;
+    let rows = door.app.list_domains(caller.org, &project).await?;
+    let rows = rows.ok_or_else(|| Failure::not_found("project"))?;
+    Ok(Json(DomainList { items: rows.into_iter().map(shown).collect() }))
+}
+
+/// Shows one domain, and what DNS must say to prove it.
+#[utoipa::path(get, path = "/v1/projects/{project}/services/{service}/domains/{domain}",
+    operation_id = "domain_get", tag = "domains",
+    params(("project" = String, Path, description = "name or id"),
+           ("service" = String, Path, description = "name or id"),
+           ("domain" = String, Path, description = "host name")),
+    responses((status = 200, body = Domain), (status = "4XX", body = Problem)))]
+pub(crate) async fn domain_get(
+    State(door): State<Door>,
+    caller: Caller,
+    Path((project, service, domain)): Path<(String, String, String)>,
+) -> Answer<Json<Domain>> {
+    caller.must(Permission::Read)?;
+    let found = door.app.find_service(caller.org, &project, &service).await?;
+    let found = found.ok_or_else(|| Failure::not_found("service"))?;
+    let rows = door.app.list_domains(caller.org, &project).await?.unwrap_or_default();
+    let row = rows
+        .into_iter()
+        .find(|row| row.service == found.service.id && row.host.as_str() == domain)
+        .ok_or_else(|| Failure::not_found("domain"))?;
+    Ok(Json(shown(row)))
+}
+
+/// Leads a host to a service. It does so once the host is proved to be the org's.
+#[utoipa::path(put, path = "/v1/projects/{project}/services/{service}/domains/{domain}",
+    operation_id = "domain_put", tag = "domains",
+    params(("project" = String, Path, description = "name or id"),
+           ("service" = String, Path, description = "name or id"),
+           ("domain" = String, Path, description = "host name")),
+    request_body = DomainBody,
+    responses((status = 200, description = "unchanged", body = Domain),
+              (status = 202, description = "accepted", body = Domain),
+              (status = "4XX", body = Problem)))]
+pub(crate) async fn domain_put(
+    State(door): State<Door>,
+    caller: Caller,
+    Path((project, service, domain)): Path<(String, String, String)>,
+    Body(body): Body<DomainBody>,
+) -> Answer<Response> {
+    caller.must(Permission::ManageServices)?;
+    let host = host(&domain)?;
+    let tls = body.tls.as_deref().map(tls).transpose()?.unwrap_or_default();
+    let wanted = DomainAsk { project: &project, service: &service, host: &host };
+    let now = door.clock.now();
+    let added = door.app.add_domain(caller.org, &wanted, tls, &caller.asker(), now).await?;
+    Ok(accepted(&door, added))
+}
+
+/// Says whether a host is proved to be the org's. For operators, after they looked into DNS or at a
+/// contract; taking it back is how a host is moved to another org.
+#[utoipa::path(put, path = "/v1/projects/{project}/services/{service}/domains/{domain}/verification",
+    operation_id = "domain_verify", tag = "domains",
+    params(("project" = String, Path, description = "name or id"),
+           ("service" = String, Path, description = "name or id"),
+           ("domain" = String, Path, description = "host name")),
+    request_body = DomainVerification,
+    responses((status = 200, description = "unchanged", body = Domain),
+              (status = 202, description = "accepted", body = Domain),
+              (status = "4XX", body = Problem)))]
+pub(crate) async fn domain_verify(
+    State(door): State<Door>,
+    caller: Caller,
+    Path((project, service, domain)): Path<(String, String, String)>,
+    Body(body): Body<DomainVerification>,
+) -> Answer<Response> {
+    caller.must(Permission::ManagePlatform)?;
+    let host = known(&domain)?;
+    let wanted = DomainAsk { project: &project, service: &service, host: &host };
+    let (asker, now) = (caller.asker(), door.clock.now());
+    let proved = door.app.verify_domain(caller.org, &wanted, body.verified, &asker, now).await?;
+    Ok(accepted(&door, proved))
+}
+
+/// Asks for a host to lead to a service no more.
+#[utoipa::path(delete, path = "/v1/projects/{project}/services/{service}/domains/{domain}",
+    operation_id = "domain_delete", tag = "domains",
+    params(("project" = String, Path, description = "name or id"),
+           ("service" = String, Path, description = "name or id"),
+           ("domain" = String, Path, description = "host name")),
+    responses((status = 202, description = "accepted"), (status = "4XX", body = Problem)))]
+pub(crate) async fn domain_delete(
+    State(door): State<Door>,
+    caller: Caller,
+    Path((project, service, domain)): Path<(String, String, String)>,
+) -> Answer<StatusCode> {
+    caller.must(Permission::ManageServices)?;
+    let host = known(&domain)?;
+    let wanted = DomainAsk { project: &project, service: &service, host: &host };
+    door.app.remove_domain(caller.org, &wanted, &caller.asker(), door.clock.now()).await?;
+    recorded(&door);
+    Ok(StatusCode::ACCEPTED)
+}
+
+fn accepted(door: &Door, accepted: Accepted<domain::Domain>) -> Response {
+    if accepted.changed {
+        recorded(door);
+    }
+    let status = if accepted.changed { StatusCode::ACCEPTED } else { StatusCode::OK };
+    (status, Json(shown(accepted.row))).into_response()
+}
+
+fn host(text: &str) -> Answer<Host> {
+    text.parse().map_err(|error: domain::ParseHostError| refused("host", error.to_string()))
+}
+
+/// What no host can be called is no domain of anybody's.
+fn known(text: &str) -> Answer<Host> {
+    text.parse().map_err(|_| Failure::not_found("domain"))
+}
+
+fn tls(text: &str) -> Answer<Tls> {
+    Tls::find(text).ok_or_else(|| refused("tls", "must be auto or off".to_owned()))
+}
+
+fn refused(field: &str, message: String) -> Failure {
+    Failure::invalid(vec![Breach { field: field.to_owned(), message }])
+}
+
+fn shown(domain: domain::Domain) -> Domain {
+    Domain {
+        id: domain.id.to_string(),
+        proof: DomainProof { name: domain.host.challenge(), value: domain.id.to_string() },
+        host: domain.host.to_string(),
+        service: domain.service_name,
+        tls: domain.tls.as_str().to_owned(),
+        state: domain.state.as_str().to_owned(),
+        verified_at: domain.verified_at,
+        made_by: domain.made_by,
+        created_at: domain.created_at,
+    }
+}
