@@ -119,9 +119,10 @@ impl Shared {
                 let live = self.cache().get(key);
                 let now = self.clock.monotonic();
                 self.refusals.check(key, object, live.as_deref(), now)?;
+                crash::point("executor.applying").await;
                 let answer = self.cluster.apply(key, object).await;
                 let stored = self.refusals.note(key, object, answer, now)?;
-                crash::point("executor.applied");
+                crash::point("executor.applied").await;
                 self.cache().present(key.kind, stored);
                 Ok(Some(change.clone()))
             }
@@ -144,8 +145,9 @@ impl Shared {
                 if is_critical(key.kind) && !self.is_still(key, &judged.0, &judged.1).await? {
                     return Ok(None);
                 }
+                crash::point("executor.deleting").await;
                 self.cluster.delete(key, uid, version).await?;
-                crash::point("executor.deleted");
+                crash::point("executor.deleted").await;
                 self.cache().terminating(key, uid);
                 Ok(Some(Change::Removed { key: key.clone() }))
             }
@@ -156,7 +158,9 @@ impl Shared {
                 }
                 let patch = json!({"metadata": {
                     "uid": uid, "resourceVersion": version, "finalizers": finalizers }});
+                crash::point("executor.releasing").await;
                 let stored = self.cluster.patch(key, &patch).await?;
+                crash::point("executor.released").await;
                 self.cache().present(key.kind, stored);
                 Ok(None)
             }
@@ -227,7 +231,7 @@ async fn loop_rounds(
         if plan.actions == [Action::VerifyAbsence] {
             match prove(shared, order).await {
                 Ok(Some(proof)) => {
-                    crash::point("executor.verified");
+                    crash::point("executor.verified").await;
                     *receipt = Some(proof);
                     return Outcome::Converged;
                 }

@@ -78,7 +78,7 @@ impl Driver {
         if orders.is_empty() {
             return Ok(false);
         }
-        crash::point("driver.claimed");
+        crash::point("driver.claimed").await;
         for (wake, order) in orders {
             tracing::debug!(unit = %order.unit, generation = order.generation, "ordered");
             let began = self.clock.monotonic();
@@ -92,6 +92,7 @@ impl Driver {
                 }
             };
             let passed = self.executor.order(order).await;
+            crash::point("driver.ordered").await;
             let (clock, metrics) = (Arc::clone(&self.clock), self.metrics.clone());
             under_way.push(Box::pin(async move {
                 let passed = passed.await.is_ok();
@@ -133,6 +134,7 @@ impl Driver {
     }
 
     async fn end(&self, wake: &Claimed, passed: bool) {
+        crash::point("driver.passed").await;
         let now = self.clock.now();
         let ended = if passed {
             self.worker.finish_wake(wake, now).await
@@ -146,6 +148,7 @@ impl Driver {
             // It stays claimed; the next holder of the lease, or this one after its restart, requeues it.
             tracing::warn!(unit = %wake.unit, %error, "a wake could not be ended");
         }
+        crash::point("driver.finished").await;
     }
 
     async fn measure(&self) {

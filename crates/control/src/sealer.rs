@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use trueup_model::Clock;
+use trueup_model::{Clock, crash};
 use trueup_store::{Error, Signals, Unsealed, Worker};
 
 use crate::metrics::Metrics;
@@ -74,6 +74,7 @@ impl Sealer {
             if batch == 0 {
                 return Ok(Round { sealed, left: self.worker.unsealed_events().await? });
             }
+            crash::point("sealer.sealed").await;
             sealed = sealed.saturating_add(batch);
             self.signals.sealed();
         }

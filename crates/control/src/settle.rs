@@ -49,7 +49,7 @@ impl Settle {
             let batch: Vec<Report> = waiting.values().cloned().collect();
             match self.worker.settle(self.lease, &batch, self.clock.now()).await {
                 Ok(news) => {
-                    crash::point("settle.settled");
+                    crash::point("settle.settled").await;
                     waiting.clear();
                     if news > 0 {
                         self.signals.event();

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use trueup_cluster::{Cluster, Executor, Fence, Notices, Parts};
 use trueup_model::cluster::Freshness;
-use trueup_model::{Clock, ClusterId};
+use trueup_model::{Clock, ClusterId, crash};
 use trueup_rules::envelope::Opener;
 use trueup_rules::proof::ProofKey;
 use trueup_store::{Error, Lease, Observer, Signals, Worker};
@@ -68,6 +68,7 @@ impl Tenure {
         let Some(lease) = lease else { return Ok(None) };
         let fence = Arc::new(Fence::closed(Arc::clone(&self.clock)));
         fence.open(asked_at, Lease::TTL);
+        crash::point("tenure.leased").await;
         // A new executor knows nothing: it is told everything once.
         let woken = self.worker.wake_all(self.cluster_id, now).await?;
         tracing::info!(cluster = %self.cluster_id, epoch = lease.epoch, woken, "working on the cluster");

@@ -4,7 +4,6 @@ use axum::Json;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
-use trueup_model::crash;
 use trueup_model::principal::Permission;
 use trueup_rules::action::Action;
 use trueup_store::Repeat;
@@ -64,7 +63,6 @@ impl Change {
         let answer = door.app.accept_service(caller.org, &wanted, &asker, now).await?;
         if answer.changed {
             // It is durable: wake the loops.
-            crash::point("door.accepted");
             door.signals.wake();
             door.signals.event();
         }

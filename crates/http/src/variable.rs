@@ -6,7 +6,6 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use trueup_api::Problem;
 use trueup_api::variable::{Variable, VariableBody, VariableList};
-use trueup_model::crash;
 use trueup_model::principal::Permission;
 use trueup_model::variable::{self, VariableName};
 use trueup_rules::admit::Breach;
@@ -168,7 +167,6 @@ pub(crate) fn variable_name(text: &str) -> Answer<VariableName> {
 
 /// A change is durable: wake the loops.
 pub(crate) fn recorded(door: &Door) {
-    crash::point("door.accepted");
     door.signals.wake();
     door.signals.event();
 }

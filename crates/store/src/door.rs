@@ -11,6 +11,7 @@ mod secret;
 mod service;
 mod variable;
 
+use trueup_model::crash;
 use trueup_model::principal::Principal;
 use trueup_model::quota::{Amounts, Quota};
 use trueup_rules::access::MintRefused;
@@ -25,7 +26,16 @@ pub use endpoint::{EndpointAsk, EndpointTarget};
 pub use secret::SecretAsk;
 pub use service::{Previewed, ServiceAsk, ServiceChange};
 
+use crate::pool::Tx;
 use crate::repeat::Repeat;
+
+/// Makes a change durable. From here on it is promised, whether or not its asker ever hears so.
+async fn commit(tx: Tx) -> Result<(), Error> {
+    crash::point("door.recorded").await;
+    tx.commit().await?;
+    crash::point("door.accepted").await;
+    Ok(())
+}
 
 /// Who asks, and on which trace.
 #[derive(Debug, Clone)]

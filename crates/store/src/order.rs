@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use sqlx::Row;
+use trueup_model::crash;
 use trueup_model::id::{OrgId, ProjectId};
 use trueup_model::key::ResourceKey;
 use trueup_model::order::{Body, Order, Unit};
@@ -50,6 +51,7 @@ impl Worker {
         lay_entries(&mut tx, &mut orders).await?;
         load_recorded(&mut tx, &mut orders).await?;
         record_keys(&mut tx, lease, &mut orders, now).await?;
+        crash::point("driver.claiming").await;
         tx.commit().await?;
         Ok(claimed
             .into_iter()

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use sqlx::{AssertSqlSafe, FromRow};
+use trueup_model::crash;
 use trueup_model::id::OrgId;
 use trueup_rules::chain::Hash;
 use uuid::Uuid;
@@ -81,6 +82,7 @@ impl Worker {
             })
             .collect();
         insert(&mut tx, &seals, now).await?;
+        crash::point("sealer.sealing").await;
         tx.commit().await?;
         Ok(seals.len())
     }

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use trueup_model::crash;
 use trueup_model::event::NewEvent;
 use trueup_model::id::{EventId, OrgId, ServiceId};
 use trueup_model::key::Kind;
@@ -86,6 +87,7 @@ impl Worker {
         endpoint::release(&mut tx, &carried(&settled), now).await?;
         let events = events(&mut tx, told, now).await?;
         event::record(&mut tx, &events).await?;
+        crash::point("settle.settling").await;
         tx.commit().await?;
         Ok(settled.len())
     }

@@ -273,6 +273,24 @@ impl FakeCluster {
         self.shared.lock().state.counts().clone()
     }
 
+    /// What stands at this key.
+    #[must_use]
+    pub fn find(&self, key: &ResourceKey) -> Option<Value> {
+        self.shared.lock().state.get(key).cloned()
+    }
+
+    /// The version of the last change.
+    #[must_use]
+    pub fn version(&self) -> String {
+        self.shared.lock().state.version().to_string()
+    }
+
+    /// Our objects of a kind as they were at a version: what a server that lags behind would list.
+    #[must_use]
+    pub fn list_at(&self, kind: Kind, version: &str) -> List {
+        self.shared.lock().state.list_at(kind, version.parse().unwrap_or_default())
+    }
+
     /// All objects of a kind, in the order of their keys.
     #[must_use]
     pub fn objects(&self, kind: Kind) -> Vec<Value> {

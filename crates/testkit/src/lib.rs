@@ -2,10 +2,13 @@
 //!
 //! [`test_db`] gives each test a database of its own on a real Postgres, [`fake_cluster`] a cluster
 //! in memory that the contract suite holds to the real one's behaviour, [`real_kube`] the real one,
-//! [`manual_clock`] time that moves when the test says so.
+//! [`manual_clock`] time that moves when the test says so, [`virtual_clock`] time that jumps to where
+//! something happens. [`harness`] puts them together: it breaks everything it can, everywhere.
 
 pub mod contract;
 pub mod fake_cluster;
+pub mod harness;
 pub mod manual_clock;
 pub mod real_kube;
 pub mod test_db;
+pub mod virtual_clock;

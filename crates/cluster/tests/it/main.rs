@@ -13,5 +13,6 @@ mod executor_runs;
 mod executor_scale;
 mod fake_controls;
 mod faults;
+mod plans;
 mod resync;
 mod rig;

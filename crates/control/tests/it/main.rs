@@ -1,6 +1,7 @@
 //! The loops on a real Postgres and a cluster in memory.
 
 mod anchor;
+mod crash_points;
 mod endpoint;
 mod recorder;
 mod rig;

@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use super::config::invalid;
 use super::service::write_down;
-use super::{Accepted, Asker, Refusal};
+use super::{Accepted, Asker, Refusal, commit};
 use crate::clock::sql;
 use crate::endpoint::{SELECT, endpoint};
 use crate::mint::mint;
@@ -91,7 +91,7 @@ impl App {
             principal: asker.principal.name.clone(),
         };
         tell(&mut tx, &next, fact, asker, now).await?;
-        tx.commit().await.map_err(Error::from)?;
+        commit(tx).await?;
         Ok(Accepted { row, changed: true })
     }
 
@@ -124,7 +124,7 @@ impl App {
             principal: asker.principal.name.clone(),
         };
         tell(&mut tx, &next, fact, asker, now).await?;
-        tx.commit().await.map_err(Error::from)?;
+        commit(tx).await?;
         Ok(())
     }
 }

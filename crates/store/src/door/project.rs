@@ -10,7 +10,7 @@ use trueup_model::wake::Lane;
 use trueup_rules::names;
 use uuid::Uuid;
 
-use super::{Accepted, Asker, Refusal};
+use super::{Accepted, Asker, Refusal, commit};
 use crate::clock::sql;
 use crate::mint::mint;
 use crate::pool::Tx;
@@ -48,7 +48,7 @@ impl App {
             event::record(&mut tx, &[queued]).await?;
             wake::request(&mut tx, unit, org, row.project.cluster, Lane::UserChange, now).await?;
         }
-        tx.commit().await.map_err(Error::from)?;
+        commit(tx).await?;
         Ok(Accepted { row, changed })
     }
 

@@ -12,12 +12,12 @@ use trueup_rules::variable::check_value;
 use super::config::{
     EntryAsk, Kind, Locked, check_collisions, check_kind, check_room, lock, reach, set_now,
 };
-use super::{Accepted, Asker, Refusal};
+use super::{Accepted, Asker, Refusal, commit};
+use crate::App;
 use crate::clock::sql;
 use crate::mint::{entropy, fresh_key};
 use crate::pool::Tx;
 use crate::secret::{secret, wrapped};
-use crate::{App, Error};
 
 /// A secret somebody brings.
 #[derive(Debug, Clone, Copy)]
@@ -58,7 +58,7 @@ impl App {
             principal: asker.principal.name.clone(),
         };
         reach(&mut tx, &locked, &before, fact, asker, now).await?;
-        tx.commit().await.map_err(Error::from)?;
+        commit(tx).await?;
         Ok(Accepted { row: set, changed: true })
     }
 
@@ -97,7 +97,7 @@ impl App {
             principal: asker.principal.name.clone(),
         };
         reach(&mut tx, &locked, &before, fact, asker, now).await?;
-        tx.commit().await.map_err(Error::from)?;
+        commit(tx).await?;
         Ok(())
     }
 }

@@ -17,7 +17,7 @@ use trueup_rules::admit::{Admitted, Ask, Known, Promise, admit, wanted_plan};
 use trueup_rules::names;
 
 use super::config::check_promise;
-use super::{Accepted, Asker, Refusal};
+use super::{Accepted, Asker, Refusal, commit};
 use crate::clock::sql;
 use crate::mint::mint;
 use crate::pool::Tx;
@@ -145,7 +145,7 @@ impl App {
         if decided.changed {
             hold_and_wake(&mut tx, &decided.after, now).await?;
         }
-        tx.commit().await.map_err(Error::from)?;
+        commit(tx).await?;
         Ok(Accepted { row, changed: decided.changed })
     }
 

@@ -10,10 +10,10 @@ use trueup_rules::variable::check_value;
 use super::config::{
     EntryAsk, Kind, check_collisions, check_kind, check_room, lock, reach, set_now,
 };
-use super::{Accepted, Asker, Refusal};
+use super::{Accepted, Asker, Refusal, commit};
+use crate::App;
 use crate::clock::sql;
 use crate::variable::variable;
-use crate::{App, Error};
 
 impl App {
     /// Sets a variable. Setting it to the value it has changes nothing.
@@ -64,7 +64,7 @@ impl App {
             principal: asker.principal.name.clone(),
         };
         reach(&mut tx, &locked, &before, fact, asker, now).await?;
-        tx.commit().await.map_err(Error::from)?;
+        commit(tx).await?;
         Ok(Accepted { row: set, changed: true })
     }
 
@@ -114,7 +114,7 @@ impl App {
             principal: asker.principal.name.clone(),
         };
         reach(&mut tx, &locked, &before, fact, asker, now).await?;
-        tx.commit().await.map_err(Error::from)?;
+        commit(tx).await?;
         Ok(())
     }
 }

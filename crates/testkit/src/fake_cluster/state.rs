@@ -101,6 +101,20 @@ impl State {
         List { objects, version: self.version.to_string() }
     }
 
+    /// The same as it was at a version, as far as history goes back.
+    pub(super) fn list_at(&self, kind: Kind, version: u64) -> List {
+        let mut objects: BTreeMap<&ResourceKey, &Value> = self.of_kind(kind).collect();
+        let later = self.history.iter().rev().take_while(|change| change.version > version);
+        for change in later.filter(|change| change.key.kind == kind) {
+            match &change.before {
+                Some(before) => objects.insert(&change.key, before),
+                None => objects.remove(&change.key),
+            };
+        }
+        let ours = objects.into_values().filter(|object| is_ours(kind, object)).cloned().collect();
+        List { objects: ours, version: version.to_string() }
+    }
+
     pub(super) fn of_kind(&self, kind: Kind) -> impl Iterator<Item = (&ResourceKey, &Value)> {
         let first = ResourceKey { kind, namespace: String::new(), name: String::new() };
         self.objects

@@ -1,8 +1,11 @@
 //! Small files, live links, and no word that must not be in the repository.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use trueup_model::crash::POINTS;
 
 use crate::edges::root;
 
@@ -60,6 +63,20 @@ fn no_registry_and_no_machine_is_named() {
             assert!(!text.contains(word.as_str()), "{} names {word}", path.display());
         }
     }
+}
+
+#[test]
+fn every_crash_point_is_in_the_code_and_every_one_in_the_code_is_declared() {
+    let mut used = BTreeSet::new();
+    for path in files().iter().filter(|path| has_ending(path, &["rs"])) {
+        let text = fs::read_to_string(path).unwrap();
+        // Put together here so that this file does not use a point itself.
+        let call = ["crash::", "point(\""].concat();
+        let names = text.split(call.as_str()).skip(1).filter_map(|rest| rest.split('"').next());
+        used.extend(names.map(str::to_owned));
+    }
+    let declared: BTreeSet<String> = POINTS.into_iter().map(str::to_owned).collect();
+    assert_eq!(used, declared, "on the left what the code has, on the right what is declared");
 }
 
 #[test]

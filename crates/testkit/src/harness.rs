@@ -1,0 +1,21 @@
+//! The harness: learn what a workload does, plan every way in which that can go wrong, run each plan
+//! in virtual time, and judge the end.
+//!
+//! A [`workload`] is what people ask and what others do to the cluster. [`learn`] runs it with
+//! nothing going wrong. [`plan`] makes a plan for each fault at each place that was learned. [`run`]
+//! carries a plan out on a [`World`](run::World) whose cluster lies behind the [`layer`] that breaks
+//! things; [`oracle`] compares what came of it with what was learned. A plan is a small file, and a
+//! plan that fails is the way to see the failure again.
+
+pub mod executor_world;
+pub mod generate;
+pub mod journal;
+pub mod layer;
+pub mod learn;
+pub mod oracle;
+pub mod panics;
+pub mod plan;
+pub mod run;
+pub mod suite;
+pub mod watching;
+pub mod workload;

@@ -1,0 +1,189 @@
+//! Planning: every fault at every place that was learned, as far as it can make a difference.
+
+use trueup_model::key::Kind;
+
+use super::learn::Reference;
+use super::plan::{Action, Ends, Failure, Plan, Side, Trigger};
+
+/// So many events of one kind get a plan of each sort: the first ones and the last ones.
+const EVENTS: usize = 8;
+/// The same where a few must do.
+const FEW_EVENTS: usize = 2;
+/// So many lists and reads.
+const READS: usize = 4;
+
+/// How many plans a workload gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Depth {
+    /// Everything, the making of the project included: that is the same in every workload.
+    Whole,
+    /// Everything that concerns the service.
+    Full,
+    /// The faults that found most, at every write.
+    Few,
+}
+
+/// All plans for a workload.
+#[must_use]
+pub fn plans(reference: &Reference, depth: Depth) -> Vec<Plan> {
+    let mut plans = writes(reference, depth);
+    plans.extend(points(reference, depth == Depth::Whole));
+    plans.extend(events(reference, depth));
+    if depth != Depth::Few {
+        plans.extend(reads(reference));
+    }
+    plans
+}
+
+/// Around every write that had an effect.
+fn writes(reference: &Reference, depth: Depth) -> Vec<Plan> {
+    let name = reference.workload.name;
+    let last = reference.story.notes.calls.len();
+    let calls = reference.story.notes.calls.iter().enumerate();
+    calls
+        .filter(|(_, call)| call.effect.is_some())
+        .filter(|(_, call)| depth == Depth::Whole || !is_of_project(call.key.kind))
+        .flat_map(|(index, call)| {
+            let (number, title) = (index + 1, call.title());
+            let one = |then| Plan::one(name, Trigger::Write(number), then, title.clone());
+            let stale = Action::Stale(40);
+            let mut plans: Vec<Plan> = actions(call.key.kind, depth).into_iter().map(one).collect();
+            // The process that recovers dies at its first write, too.
+            if number < last && depth != Depth::Few {
+                let second = Action::Crash(Side::After);
+                plans.push(one(second.clone()).and(Trigger::Write(number + 1), second));
+            }
+            // A process starts again and is shown the past.
+            if index > 0 {
+                let before = Plan::one(name, Trigger::Write(number - 1), stale, title.clone());
+                plans.push(before.and(Trigger::Write(number), Action::Crash(Side::After)));
+            }
+            plans
+        })
+        .collect()
+}
+
+fn actions(kind: Kind, depth: Depth) -> Vec<Action> {
+    if depth == Depth::Few {
+        return vec![
+            Action::Crash(Side::After),
+            Action::Lose(Failure::Unanswered),
+            Action::Fail(Failure::Conflict, 5),
+            Action::ForeignEdit,
+            Action::Refuse(kind, 90),
+        ];
+    }
+    vec![
+        Action::Crash(Side::Before),
+        Action::Crash(Side::After),
+        Action::Lose(Failure::Unanswered),
+        Action::Lose(Failure::Server),
+        Action::Fail(Failure::Unreachable, 1),
+        Action::Fail(Failure::Server, 3),
+        Action::Fail(Failure::Conflict, 5),
+        Action::Fail(Failure::Throttled, 2),
+        Action::Fail(Failure::Refused, 2),
+        Action::Fail(Failure::Forbidden, 1),
+        Action::Hang(Side::Before),
+        Action::Hang(Side::After),
+        Action::ForeignEdit,
+        Action::ForeignDelete,
+        Action::Away(120),
+        Action::Flap(6),
+        Action::Refuse(kind, 90),
+        Action::Stale(40),
+    ]
+}
+
+/// A crash at every point that was reached.
+fn points(reference: &Reference, from_start: bool) -> Vec<Plan> {
+    let name = reference.workload.name;
+    let of_project = reference
+        .story
+        .notes
+        .calls
+        .iter()
+        .filter(|call| call.effect.is_some() && is_of_project(call.key.kind))
+        .count();
+    reference
+        .story
+        .notes
+        .points
+        .iter()
+        .flat_map(|(point, hits)| {
+            let first =
+                if from_start || !point.starts_with("executor.appl") { 0 } else { of_project };
+            (first..*hits).map(move |hit| {
+                let at = Trigger::Point((*point).to_owned(), hit + 1);
+                Plan::one(name, at, Action::Crash(Side::After), format!("{point}, hit {}", hit + 1))
+            })
+        })
+        .collect()
+}
+
+fn reads(reference: &Reference) -> Vec<Plan> {
+    let name = reference.workload.name;
+    let broken = || {
+        [
+            Action::Crash(Side::Before),
+            Action::Fail(Failure::Server, 2),
+            Action::Fail(Failure::Forbidden, 1),
+            Action::Hang(Side::Before),
+        ]
+    };
+    let gets = spread(reference.story.notes.gets, READS).into_iter().flat_map(|number| {
+        broken().map(|then| Plan::one(name, Trigger::Get(number), then, "a fresh read".to_owned()))
+    });
+    let lists = [Kind::Namespace, Kind::ConfigMap, Kind::Pod].into_iter().flat_map(|kind| {
+        let at = move || Trigger::List(kind, 1);
+        broken().map(move |then| Plan::one(name, at(), then, format!("the first list of {kind}")))
+    });
+    gets.chain(lists).collect()
+}
+
+fn events(reference: &Reference, depth: Depth) -> Vec<Plan> {
+    let name = reference.workload.name;
+    let mut plans = Vec::new();
+    for (kind, heard) in &reference.story.notes.events {
+        for number in spread(*heard, if depth == Depth::Few { FEW_EVENTS } else { EVENTS }) {
+            let about = format!("event {number} of {kind}");
+            let one = |then| Plan::one(name, Trigger::Event(*kind, number), then, about.clone());
+            let few = [
+                Action::Crash(Side::After),
+                Action::Drop(10),
+                Action::Silence(40, Ends::Expired),
+                Action::Stale(40),
+            ];
+            plans.extend(few.into_iter().map(one));
+            if depth != Depth::Few {
+                let more = [
+                    Action::Twice,
+                    Action::Drop(0),
+                    Action::Silence(40, Ends::Late),
+                    Action::Silence(25, Ends::Broken),
+                    Action::Away(40),
+                ];
+                plans.extend(more.into_iter().map(one));
+            }
+        }
+    }
+    plans
+}
+
+/// Up to `most` of the numbers from 1 to `last`: the first half of them and the last half.
+fn spread(last: usize, most: usize) -> Vec<usize> {
+    let half = most / 2;
+    (1..=last).filter(|number| *number <= half || *number + half > last).collect()
+}
+
+/// Kinds that only a project has.
+const fn is_of_project(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::Namespace
+            | Kind::ResourceQuota
+            | Kind::LimitRange
+            | Kind::NetworkPolicy
+            | Kind::ServiceAccount
+    )
+}

@@ -1,0 +1,124 @@
+//! Many plans side by side, and what is said about them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::learn::Reference;
+use super::oracle::judge;
+use super::plan::Plan;
+use super::run::Story;
+
+/// Where failing plans are put, so that they can be run again.
+pub const FAILED_IN: &str = "trueup-plans";
+
+/// What came of many plans.
+#[derive(Debug, Default)]
+pub struct Summary {
+    /// How many ran.
+    pub plans: usize,
+    /// How often each kind of fault was planned, and how often it happened.
+    pub faults: BTreeMap<&'static str, (usize, usize)>,
+    /// How many ran for each workload.
+    pub workloads: BTreeMap<String, usize>,
+    /// Writes that were sent in all of them.
+    pub writes: usize,
+    /// Processes that were started again.
+    pub restarts: usize,
+    /// Plans that failed, with what was wrong.
+    pub failed: Vec<(Plan, Vec<String>)>,
+}
+
+impl Summary {
+    /// Adds what came of one plan.
+    pub fn add(&mut self, plan: &Plan, story: &Story, wrong: Vec<String>) {
+        self.plans += 1;
+        *self.workloads.entry(plan.workload.clone()).or_default() += 1;
+        self.writes += story.notes.calls.len();
+        self.restarts += story.restarts;
+        for (fault, fired) in plan.faults.iter().zip(&story.fired) {
+            let (planned, happened) = self.faults.entry(fault.then.label()).or_default();
+            *planned += 1;
+            *happened += usize::from(*fired);
+        }
+        match (&plan.known, wrong.is_empty()) {
+            (None, false) => self.failed.push((plan.clone(), wrong)),
+            (Some(why), true) => {
+                let told = format!("it is known to fail ({why}) and does not: take `known` out");
+                self.failed.push((plan.clone(), vec![told]));
+            }
+            (None, true) | (Some(_), false) => {}
+        }
+    }
+
+    /// Puts failing plans where they can be run again; answers with what to say about them.
+    ///
+    /// # Panics
+    /// A plan cannot be written.
+    #[must_use]
+    pub fn report_failures(&self, command: &str) -> String {
+        let dir = std::env::temp_dir().join(FAILED_IN);
+        std::fs::create_dir_all(&dir).expect("a directory should be made");
+        let mut said = format!("{} of {} plans failed\n", self.failed.len(), self.plans);
+        for (number, (plan, wrong)) in self.failed.iter().enumerate() {
+            let path: PathBuf = dir.join(format!("{}-{number}.yaml", plan.workload));
+            std::fs::write(&path, plan.text()).expect("a plan should be written");
+            if number < 25 {
+                let first: Vec<&String> = wrong.iter().take(8).collect();
+                said.push_str(&format!(
+                    "\n--- {}\n{}wrong: {first:#?}\nagain: TRUEUP_PLAN={} {command}\n",
+                    path.display(),
+                    plan.text(),
+                    path.display()
+                ));
+            }
+        }
+        said
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { plans, writes, restarts, .. } = self;
+        writeln!(f, "{plans} plans, {writes} writes, {restarts} restarts after a crash")?;
+        for (fault, (planned, happened)) in &self.faults {
+            writeln!(f, "  {planned:>6} planned, {happened:>6} happened: {fault}")?;
+        }
+        for (workload, plans) in &self.workloads {
+            writeln!(f, "  {plans:>6} of {workload}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Runs plans on as many threads, each with the reference of its workload.
+///
+/// # Panics
+/// A plan names a workload that was not learned, or a thread panicked.
+#[must_use]
+pub fn run_all(
+    references: &BTreeMap<String, Reference>,
+    plans: &[Plan],
+    threads: usize,
+    carry_out: impl Fn(&Reference, &Plan) -> Story + Sync,
+) -> Summary {
+    let summary = Mutex::new(Summary::default());
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some(plan) = plans.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let reference = references
+                        .get(&plan.workload)
+                        .expect("a plan should name a workload that was learned");
+                    let story = carry_out(reference, plan);
+                    let wrong = judge(reference, plan, &story);
+                    summary.lock().expect("no thread should panic").add(plan, &story, wrong);
+                }
+            });
+        }
+    });
+    summary.into_inner().expect("no thread should panic")
+}

@@ -1,0 +1,212 @@
+//! Workloads: what people ask, and what others do to the cluster meanwhile.
+
+use serde_json::{Map, Value, json};
+use trueup_model::key::Kind;
+use trueup_model::spec::Spec;
+use trueup_model::template::Template;
+use trueup_rules::template::resolve;
+
+/// Steps, each of which begins when the one before is done and everything rests.
+#[derive(Debug, Clone)]
+pub struct Workload {
+    /// What plans call it.
+    pub name: &'static str,
+    /// What happens.
+    pub steps: Vec<Step>,
+}
+
+/// One thing that is asked, or done from outside.
+#[derive(Debug, Clone)]
+pub enum Step {
+    /// A service shall be this.
+    Declare(Shape),
+    /// It shall rest.
+    Pause,
+    /// It shall run again.
+    Resume,
+    /// It shall be gone.
+    Delete,
+    /// Somebody else deletes the service's objects of these kinds, all at once.
+    Lose(&'static [Kind]),
+    /// Somebody else edits the service's objects of this kind: this field, as a JSON pointer.
+    Edit(Kind, &'static str, Value),
+    /// Somebody else deletes the project's namespace.
+    LoseNamespace,
+}
+
+/// A template as it is shipped, and its parameters.
+#[derive(Debug, Clone)]
+pub struct Shape {
+    /// The template.
+    pub template: &'static str,
+    /// What is set.
+    pub parameters: Value,
+    /// What is laid over the spec that comes out: fields that no shipped template sets.
+    pub over: Value,
+}
+
+/// Every template that a workload names.
+pub const TEMPLATES: [(&str, &str); 5] = [
+    ("web", include_str!("../../../../templates/web.yaml")),
+    ("worker", include_str!("../../../../templates/worker.yaml")),
+    ("minecraft", include_str!("../../../../templates/minecraft.yaml")),
+    ("job", include_str!("../../../../templates/job.yaml")),
+    ("cron", include_str!("../../../../templates/cron.yaml")),
+];
+
+impl Shape {
+    /// What is set, as the door wants it.
+    #[must_use]
+    pub fn given(&self) -> Map<String, Value> {
+        self.parameters.as_object().cloned().unwrap_or_default()
+    }
+
+    /// The spec that comes of it.
+    #[must_use]
+    pub fn spec(&self) -> Spec {
+        let (_, text) = TEMPLATES
+            .into_iter()
+            .find(|(name, _)| *name == self.template)
+            .expect("a workload should name a template that is there");
+        let template: Template = serde_saphyr::from_str(text).expect("a template should be read");
+        let spec =
+            resolve(&template, &self.given()).expect("a workload's parameters should be right");
+        let mut spec = serde_json::to_value(spec).expect("a spec should become JSON");
+        for (name, value) in self.over.as_object().into_iter().flatten() {
+            spec[name] = value.clone();
+        }
+        serde_json::from_value(spec).expect("a workload's spec should be right")
+    }
+}
+
+fn shape(template: &'static str, parameters: Value) -> Step {
+    Step::Declare(Shape { template, parameters, over: json!({}) })
+}
+
+fn web(image: &str, replicas: u32) -> Step {
+    shape("web", json!({ "image": image, "replicas": replicas }))
+}
+
+fn game(difficulty: &str) -> Step {
+    shape("minecraft", json!({ "difficulty": difficulty, "world_gib": 1 }))
+}
+
+/// A web service with every optional field of a spec set.
+fn everything() -> Step {
+    Step::Declare(Shape {
+        template: "web",
+        parameters: json!({ "image": "web:1", "replicas": 2, "variables": { "A": "1", "B": "2" } }),
+        over: json!({
+            "command": ["/bin/web"], "args": ["--all"], "restart": 1,
+            "generated_secrets": ["APP_KEY", "EXTRA_KEY"],
+            "ports": [{ "name": "http", "port": 8080 }, { "name": "admin", "port": 9090 }],
+        }),
+    })
+}
+
+impl Workload {
+    /// The workload of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::all().into_iter().find(|workload| workload.name == name)
+    }
+
+    /// All that get plans.
+    #[must_use]
+    pub fn all() -> Vec<Self> {
+        let mut all = Self::lives();
+        all.extend(Self::storms());
+        let ways = Self::routes().into_iter().flat_map(|(_, ways)| ways);
+        all.extend(ways.filter(|way| matches!(way.name, "detour" | "everything-and-back")));
+        all
+    }
+
+    /// Create, update, delete.
+    fn lives() -> Vec<Self> {
+        let life = |name, mut steps: Vec<Step>| {
+            steps.push(Step::Delete);
+            Self { name, steps }
+        };
+        let job = |image| shape("job", json!({ "image": image }));
+        let cron = |image| shape("cron", json!({ "image": image, "schedule": "0 0 1 1 *" }));
+        let worker = |replicas| shape("worker", json!({ "image": "work:1", "replicas": replicas }));
+        vec![
+            life("web", vec![web("web:1", 2), web("web:2", 2)]),
+            life("worker", vec![worker(1), worker(3), worker(1)]),
+            life("game", vec![game("easy"), game("hard")]),
+            life("job", vec![job("job:1"), job("job:2")]),
+            life("cron", vec![cron("tick:1"), cron("tick:2")]),
+            life("pause-web", vec![web("web:1", 2), Step::Pause, Step::Resume]),
+            life("pause-game", vec![game("easy"), Step::Pause, Step::Resume]),
+            // Another template under the same name: the old workload goes, another comes.
+            life("becomes-stateful", vec![web("web:1", 1), game("easy")]),
+            life("becomes-stateless", vec![game("easy"), web("web:1", 1)]),
+        ]
+    }
+
+    /// Others delete and edit.
+    fn storms() -> Vec<Self> {
+        let image = |image: &str| json!(image);
+        let first = "/spec/template/spec/containers/0/image";
+        vec![
+            Self {
+                name: "storm-web",
+                steps: vec![
+                    web("web:1", 2),
+                    Step::Lose(&[Kind::Deployment]),
+                    Step::Edit(Kind::Deployment, first, image("evil:1")),
+                    Step::Lose(&[Kind::Service, Kind::Secret]),
+                    Step::Edit(Kind::Deployment, "/spec/replicas", json!(7)),
+                    Step::Delete,
+                ],
+            },
+            Self {
+                name: "storm-game",
+                steps: vec![
+                    game("easy"),
+                    Step::Lose(&[Kind::StatefulSet]),
+                    Step::Edit(Kind::Service, "/spec/selector", json!({ "app": "other" })),
+                    Step::Delete,
+                ],
+            },
+            Self {
+                name: "storm-anchor",
+                steps: vec![web("web:1", 1), Step::Lose(&[Kind::ConfigMap]), Step::Delete],
+            },
+            Self {
+                name: "storm-namespace",
+                steps: vec![web("web:1", 1), Step::LoseNamespace, Step::Delete],
+            },
+        ]
+    }
+
+    /// Ways that must lead to the same place: the first of each is the direct one.
+    #[must_use]
+    pub fn routes() -> Vec<(&'static str, Vec<Self>)> {
+        let way = |name, steps| Self { name, steps };
+        vec![
+            (
+                "there and back",
+                vec![
+                    way("direct", vec![web("web:1", 2)]),
+                    way("detour", vec![web("web:1", 2), web("web:2", 3), web("web:1", 2)]),
+                    way("rest", vec![web("web:1", 2), Step::Pause, Step::Resume]),
+                ],
+            ),
+            (
+                "everything set and taken back",
+                vec![
+                    way("plain", vec![web("web:1", 2)]),
+                    way("everything-and-back", vec![everything(), web("web:1", 2)]),
+                ],
+            ),
+            (
+                "a game's settings",
+                vec![
+                    way("hard-game", vec![game("hard")]),
+                    way("easy-then-hard-game", vec![game("easy"), game("hard")]),
+                ],
+            ),
+        ]
+    }
+}
