@@ -54,7 +54,7 @@ pub(crate) async fn domain_get(
     let rows = door.app.list_domains(caller.org, &project).await?.unwrap_or_default();
     let row = rows
         .into_iter()
-        .find(|row| row.service == found.service.id && row.host.as_str() == domain)
+        .find(|row| row.service == found.row.service.id && row.host.as_str() == domain)
         .ok_or_else(|| Failure::not_found("domain"))?;
     Ok(Json(shown(row)))
 }

@@ -12,7 +12,7 @@ use trueup_rules::domain::{MOST_DOMAINS, http_port};
 
 use super::config::invalid;
 use super::service::write_down;
-use super::{Accepted, Asker, Refusal};
+use super::{Accepted, Asker, Refusal, commit};
 use crate::clock::sql;
 use crate::domain::{SELECT, domain};
 use crate::mint::mint;
@@ -73,7 +73,7 @@ impl App {
         let fact = Fact::DomainAdded { host: wanted.host.to_string(), principal };
         accept(&mut tx, current, fact, asker, now).await?;
         let row = read(&mut tx, id).await?;
-        tx.commit().await.map_err(Error::from)?;
+        commit(tx).await?;
         Ok(Accepted { row, changed: true })
     }
 
@@ -106,7 +106,7 @@ impl App {
         let fact = Fact::DomainVerified { host: wanted.host.to_string(), verified, principal };
         accept(&mut tx, current, fact, asker, now).await?;
         let row = read(&mut tx, row.id).await?;
-        tx.commit().await.map_err(Error::from)?;
+        commit(tx).await?;
         Ok(Accepted { row, changed: true })
     }
 
@@ -132,7 +132,7 @@ impl App {
         let principal = asker.principal.name.clone();
         let fact = Fact::DomainRemoved { host: wanted.host.to_string(), principal };
         accept(&mut tx, current, fact, asker, now).await?;
-        tx.commit().await.map_err(Error::from)?;
+        commit(tx).await?;
         Ok(())
     }
 }

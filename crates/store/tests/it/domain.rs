@@ -16,7 +16,7 @@ fn host(text: &str) -> Host {
 }
 
 impl Stage {
-    async fn add(
+    pub(crate) async fn add(
         &self,
         org: OrgId,
         service: &str,
@@ -102,11 +102,14 @@ async fn a_host_belongs_to_one_service_that_speaks_http() {
     let stage = Stage::new().await;
     stage.declare("web", "nginx:1").await;
     stage.declare("next", "nginx:1").await;
-    let cache = Ask { template: "redis@1".parse().unwrap(), ..web("nginx:1") };
-    let cache = Ask { parameters: serde_json::Map::new(), ..cache };
-    stage.ask("cache", &cache, None, 1).await.unwrap();
+    let game = Ask {
+        template: "minecraft@1".parse().unwrap(),
+        plan: None,
+        parameters: serde_json::Map::new(),
+    };
+    stage.ask("game", &game, None, 1).await.unwrap();
     stage.add(stage.db.org, "web", HOST).await.unwrap();
-    for (service, field) in [("next", "host"), ("cache", "service")] {
+    for (service, field) in [("next", "host"), ("game", "service")] {
         match stage.add(stage.db.org, service, HOST).await {
             Err(Refusal::Refused(Refused::Invalid(breaches))) => {
                 assert_eq!(breaches[0].field, field, "{service}");
