@@ -37,6 +37,10 @@ pub struct PlanManifest {
     /// Three capital letters.
     #[schema(example = "EUR")]
     pub currency: String,
+    /// The class of nodes that its pods run on: those with the label `trueup.dev/node-class`. Any node
+    /// when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<String>,
     /// Whether it is no longer sold. Services that have it keep it.
     #[serde(default)]
     pub retired: bool,
@@ -55,6 +59,8 @@ pub struct Plan {
     pub memory_mib: u32,
     /// Whole GPUs for each pod.
     pub gpus: u32,
+    /// The class of nodes that its pods run on; any node when there is none.
+    pub nodes: Option<String>,
     /// The price of an hour of one pod.
     pub hourly: Amount,
     /// The price of a month of one pod.

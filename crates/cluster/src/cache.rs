@@ -10,6 +10,8 @@ use serde_json::Value;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::observation::Absent;
 use trueup_model::order::{Body, Order, Unit};
+use trueup_model::receipt::LostPod;
+use trueup_rules::lost::lost;
 use trueup_rules::names;
 use trueup_rules::plan::Observed;
 
@@ -30,7 +32,12 @@ pub(crate) struct Cache {
     missing: BTreeMap<Kind, Absent>,
     /// At which version each key was last seen to go: an answer that is older comes too late.
     graves: HashMap<ResourceKey, u64>,
+    /// Pods that went without anybody having seen their processes end, by service.
+    lost: HashMap<(String, String), Vec<LostPod>>,
 }
+
+/// More lost pods than this say no more than these.
+const LOST: usize = 32;
 
 /// More graves than this are more than any answer can be late for.
 const GRAVES: usize = 4096;
@@ -80,7 +87,14 @@ impl Cache {
             .objects
             .get(&namespace)
             .is_some_and(|object| !object["metadata"]["deletionTimestamp"].is_null());
-        Observed { objects, pods, missing: self.missing.clone(), project_ready, namespace_ending }
+        Observed {
+            objects,
+            pods,
+            missing: self.missing.clone(),
+            project_ready,
+            namespace_ending,
+            ..Observed::default()
+        }
     }
 
     /// What is known to stand at a key.
@@ -142,7 +156,31 @@ impl Cache {
             self.graves.retain(|_, end| *end >= recent);
         }
         self.graves.insert(key.clone(), at);
+        self.note_end(kind, object);
         self.forget(&key)
+    }
+
+    /// Remembers a pod whose processes were not seen to end before it went.
+    fn note_end(&mut self, kind: Kind, last: &Value) {
+        if let (Some(label), Some(pod)) = (pod_label(kind, last), lost(last)) {
+            let pods = self.lost.entry(label).or_default();
+            if pods.len() < LOST && pods.iter().all(|known| known.uid != pod.uid) {
+                pods.push(pod);
+            }
+        }
+    }
+
+    /// The pods of this order's unit whose processes were not seen to end.
+    pub(crate) fn lost_pods(&self, order: &Order) -> Vec<LostPod> {
+        pods_of(order).and_then(|label| self.lost.get(&label).cloned()).unwrap_or_default()
+    }
+
+    /// Forgets the pods of a unit that is gone for good.
+    pub(crate) fn retire(&mut self, order: &Order) {
+        if let Some(label) = pods_of(order) {
+            self.lost.remove(&label);
+            self.pod_owners.remove(&label);
+        }
     }
 
     /// A read found nothing under this key.
@@ -214,6 +252,11 @@ impl Cache {
             })
             .map(|(key, _)| key.clone())
             .collect();
+        for key in &vanished {
+            if let Some(last) = self.objects.get(key).map(Arc::clone) {
+                self.note_end(kind, &last);
+            }
+        }
         let mut touched: BTreeSet<Unit> =
             vanished.iter().filter_map(|key| self.forget(key)).collect();
         touched.extend(list.objects.into_iter().filter_map(|object| self.present(kind, object)));
@@ -244,6 +287,14 @@ impl Cache {
             Some(service) => service.parse().ok().map(Unit::Service),
             None => label(names::PROJECT_LABEL)?.parse().ok().map(Unit::Project),
         }
+    }
+}
+
+/// The namespace and name that an order's pods carry.
+fn pods_of(order: &Order) -> Option<(String, String)> {
+    match &order.body {
+        Body::Project => None,
+        Body::Service(body) => Some((order.namespace.clone(), body.object_name.clone())),
     }
 }
 

@@ -21,6 +21,7 @@ use trueup_model::{Clock, ProjectId};
 use trueup_rules::proof::ProofKey;
 
 use crate::doubt::Doubt;
+use crate::echo::{Echo, Echoes};
 use crate::fence::Fence;
 use crate::follow::{Follower, News};
 use crate::notice::{Notes, Notices};
@@ -50,6 +51,8 @@ pub struct Parts {
     pub clock: Arc<dyn Clock>,
     /// Who is named as observer in receipts.
     pub observer: String,
+    /// How long calls may take effect after nobody waits for them any more.
+    pub echo: Echo,
 }
 
 /// A running executor. It ends when this handle is dropped.
@@ -82,6 +85,8 @@ impl Executor {
         let (freshness_in, freshness) = watch::channel(Freshness::default());
         let (news_in, news) = mpsc::channel(1024);
         let shared = Arc::new(Shared {
+            echo: parts.echo.lasts,
+            echo_over: parts.echo.over(parts.clock.monotonic()),
             cluster: parts.cluster,
             cache: Arc::new(Mutex::default()),
             proofs: parts.proofs,
@@ -149,6 +154,7 @@ struct Slot {
     last: Option<Report>,
     waiters: Vec<oneshot::Sender<Outcome>>,
     tries: u32,
+    echoes: Echoes,
 }
 
 struct Work {
@@ -199,6 +205,10 @@ impl Work {
                         order.recorded.insert(key.clone(), uid.clone());
                     }
                 }
+                if slot.order.generation != order.generation {
+                    // What was read was read for another promise.
+                    slot.echoes.first = None;
+                }
                 slot.order = *order;
                 slot.waiters.push(passed);
                 slot.tries = 0;
@@ -212,6 +222,7 @@ impl Work {
                     last: None,
                     waiters: vec![passed],
                     tries: 0,
+                    echoes: Echoes::default(),
                 };
                 self.slots.insert(unit, slot);
             }
@@ -250,10 +261,10 @@ impl Work {
             let Some(slot) = self.slots.get(&unit).filter(|slot| !slot.running) else {
                 continue;
             };
-            let order = slot.order.clone();
+            let (order, echoes) = (slot.order.clone(), slot.echoes.clone());
             let project_ready = self.project_ready(order.project);
             let shared = Arc::clone(&self.shared);
-            let pass = passes.spawn(async move { shared.pass(order, project_ready).await });
+            let pass = passes.spawn(async move { shared.pass(order, project_ready, echoes).await });
             self.running.insert(pass.id(), unit);
             if let Some(slot) = self.slots.get_mut(&unit) {
                 slot.running = true;
@@ -278,12 +289,13 @@ impl Work {
 
     /// A pass has ended: report what is new, answer who waits, and see what comes next.
     async fn settle(&mut self, ended: Ended) {
-        let Ended { order, report } = ended;
+        let Ended { order, report, echoes, again_at } = ended;
         let unit = report.unit;
         let Some(slot) = self.slots.get_mut(&unit) else {
             return;
         };
         slot.running = false;
+        slot.echoes = echoes;
         let current = slot.order.generation == order.generation;
         if current {
             slot.order = order;
@@ -308,10 +320,11 @@ impl Work {
             }
         }
         if finished && slot.order.desired == DesiredState::Deleted {
+            self.shared.cache().retire(&slot.order);
             self.slots.remove(&unit);
             return;
         }
-        self.follow_up(unit, &outcome);
+        self.follow_up(unit, &outcome, again_at);
         if refused && outcome == Outcome::Converged {
             // Nothing will tell when we are let near it again.
             self.queue.push_later(unit, self.shared.clock.monotonic() + RETRY_MOST);
@@ -322,7 +335,7 @@ impl Work {
     }
 
     /// Another pass at once if something happened meanwhile, or later if this one did not end well.
-    fn follow_up(&mut self, unit: Unit, outcome: &Outcome) {
+    fn follow_up(&mut self, unit: Unit, outcome: &Outcome, again_at: Option<Duration>) {
         let now = self.shared.clock.monotonic();
         let Some(slot) = self.slots.get_mut(&unit) else {
             return;
@@ -345,7 +358,8 @@ impl Work {
             | Outcome::Failed { .. } => {
                 let pause = RETRY_LEAST * 2_u32.saturating_pow(slot.tries.min(6));
                 slot.tries = slot.tries.saturating_add(1);
-                self.queue.push_later(unit, now + pause.min(RETRY_MOST));
+                self.queue
+                    .push_later(unit, again_at.unwrap_or_else(|| now + pause.min(RETRY_MOST)));
             }
         }
     }
@@ -371,6 +385,7 @@ impl Work {
         if let Some((unit, slot)) = unit.and_then(|unit| Some((unit, self.slots.get_mut(&unit)?))) {
             slot.running = false;
             slot.waiters.clear();
+            slot.echoes.leave(self.shared.clock.monotonic());
             self.queue.push_later(unit, self.shared.clock.monotonic() + RETRY_MOST);
         }
     }

@@ -29,6 +29,7 @@ use trueup_model::key::{Kind, ResourceKey};
 use crate::verbs::{Answer, CallError, Cluster, Heard, List, Scope};
 use address::Address;
 use answer::{no_such_object, refusal};
+pub use call::DEADLINE;
 use call::{Content, Reply};
 
 /// The field manager of everything Trueup writes.
@@ -66,7 +67,7 @@ struct Limits {
     silence: Duration,
 }
 
-const LIMITS: Limits = Limits { deadline: call::DEADLINE, silence: watch::SILENCE };
+const LIMITS: Limits = Limits { deadline: DEADLINE, silence: watch::SILENCE };
 
 impl fmt::Debug for Kube {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

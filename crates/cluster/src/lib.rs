@@ -8,6 +8,7 @@ mod absence;
 mod cache;
 mod compact;
 mod doubt;
+mod echo;
 mod executor;
 mod fence;
 mod follow;
@@ -20,6 +21,7 @@ mod switch;
 mod throttle;
 pub mod verbs;
 
+pub use echo::Echo;
 pub use executor::{Executor, Parts};
 pub use fence::Fence;
 pub use notice::Notices;

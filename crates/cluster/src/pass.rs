@@ -5,12 +5,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use futures::future::join_all;
 use serde_json::{Value, json};
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::observation::Absent;
 use trueup_model::order::Order;
+use trueup_model::receipt::Receipt;
 use trueup_model::report::{Change, Outcome, Report};
 use trueup_model::service::DesiredState;
 use trueup_model::{Clock, crash};
@@ -18,9 +20,10 @@ use trueup_rules::observe::observe;
 use trueup_rules::plan::{Action, Observed, plan};
 use trueup_rules::proof::ProofKey;
 
-use crate::absence::{Verified, verify};
+use crate::absence::{Proof, prove};
 use crate::cache::Cache;
 use crate::doubt::Doubt;
+use crate::echo::Echoes;
 use crate::fence::Fence;
 use crate::refusal::{Refusals, unguarded};
 use crate::throttle::Throttle;
@@ -38,6 +41,10 @@ pub(crate) struct Shared {
     pub(crate) fence: Arc<Fence>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) observer: String,
+    /// How long a call may take effect after its answer was given up.
+    pub(crate) echo: Duration,
+    /// Until when calls of earlier epochs may take effect.
+    pub(crate) echo_over: Duration,
     pub(crate) doubt: Doubt,
     pub(crate) refusals: Refusals,
     pub(crate) throttle: Arc<Throttle>,
@@ -47,6 +54,19 @@ pub(crate) struct Shared {
 pub(crate) struct Ended {
     pub(crate) order: Order,
     pub(crate) report: Report,
+    pub(crate) echoes: Echoes,
+    /// When another pass makes sense, if that is known.
+    pub(crate) again_at: Option<Duration>,
+}
+
+/// What comes together on the way through a pass.
+struct Course {
+    changes: Vec<Change>,
+    receipt: Option<Receipt>,
+    echoes: Echoes,
+    again_at: Option<Duration>,
+    /// Kinds that the cluster did not take, and that can be done without.
+    refused: BTreeMap<Kind, Absent>,
 }
 
 impl Shared {
@@ -55,13 +75,21 @@ impl Shared {
     }
 
     /// Works on one order until there is nothing left to do now.
-    pub(crate) async fn pass(&self, mut order: Order, project_ready: bool) -> Ended {
-        let mut changes = Vec::new();
-        let mut receipt = None;
-        let mut refused = BTreeMap::new();
-        let outcome =
-            loop_rounds(self, &mut order, project_ready, &mut changes, &mut receipt, &mut refused)
-                .await;
+    pub(crate) async fn pass(
+        &self,
+        mut order: Order,
+        project_ready: bool,
+        echoes: Echoes,
+    ) -> Ended {
+        let mut course = Course {
+            changes: Vec::new(),
+            receipt: None,
+            echoes,
+            again_at: None,
+            refused: BTreeMap::new(),
+        };
+        let outcome = loop_rounds(self, &mut order, project_ready, &mut course).await;
+        let Course { changes, receipt, echoes, again_at, refused } = course;
         // The lock must be free again before `look` takes it.
         let complete = self.cache().is_complete();
         let observed = complete.then(|| {
@@ -81,12 +109,13 @@ impl Shared {
             changes,
             receipt,
         };
-        Ended { order, report }
+        Ended { order, report, echoes, again_at }
     }
 
     /// What is known of the order's unit now; its uids are kept in the order.
     fn look(&self, order: &mut Order, project_ready: bool) -> Observed {
-        let observed = self.cache().observed(order, project_ready);
+        let mut observed = self.cache().observed(order, project_ready);
+        observed.as_of = self.clock.now();
         for (key, object) in &observed.objects {
             let ours = trueup_rules::plan::ownership(order, key, object, &self.proofs);
             // What we took away ourselves stays forgotten while it goes; see `forget`.
@@ -209,9 +238,7 @@ async fn loop_rounds(
     shared: &Shared,
     order: &mut Order,
     project_ready: bool,
-    changes: &mut Vec<Change>,
-    receipt: &mut Option<trueup_model::receipt::Receipt>,
-    refused: &mut BTreeMap<Kind, Absent>,
+    course: &mut Course,
 ) -> Outcome {
     if !shared.cache().is_complete() {
         return Outcome::Deferred { why: "the cluster has not been seen whole yet".to_owned() };
@@ -219,7 +246,10 @@ async fn loop_rounds(
     shared.cache().forget_unwatched(order);
     for _round in 0..ROUNDS {
         let mut observed = shared.look(order, project_ready);
-        observed.missing.extend(refused.clone());
+        observed.missing.extend(course.refused.clone());
+        if order.desired == DesiredState::Deleted {
+            course.echoes.see(&observed);
+        }
         let plan = plan(order, &observed, &shared.proofs);
         let stopped = shared.doubt.weigh(order.unit, &plan.outcome);
         if plan.actions.is_empty() {
@@ -229,14 +259,17 @@ async fn loop_rounds(
             return outdated;
         }
         if plan.actions == [Action::VerifyAbsence] {
-            match prove(shared, order).await {
-                Ok(Some(proof)) => {
+            match prove(shared, order, &mut course.echoes).await {
+                Proof::Closed(receipt) => {
                     crash::point("executor.verified").await;
-                    *receipt = Some(proof);
+                    course.receipt = Some(*receipt);
                     return Outcome::Converged;
                 }
-                Ok(None) => continue,
-                Err(outcome) => return outcome,
+                Proof::Present => continue,
+                Proof::Open { outcome, at } => {
+                    course.again_at = at;
+                    return outcome;
+                }
             }
         }
         let acts = plan.actions.iter().map(|action| shared.act(order, action));
@@ -250,11 +283,14 @@ async fn loop_rounds(
             match answer {
                 Ok(change) => {
                     forget(order, change.as_ref());
-                    changes.extend(change);
+                    course.changes.extend(change);
                 }
                 Err(error) => match part_refused(action, &error) {
-                    Some((kind, why)) => _ = refused.insert(kind, why),
-                    None => errors.push((key(action), error)),
+                    Some((kind, why)) => _ = course.refused.insert(kind, why),
+                    None => {
+                        course.echoes.hear(&error, shared.clock.monotonic());
+                        errors.push((action, error));
+                    }
                 },
             }
         }
@@ -274,29 +310,6 @@ fn forget(order: &mut Order, change: Option<&Change>) {
         (change, order.desired)
     {
         order.recorded.insert(key.clone(), None);
-    }
-}
-
-/// Reads everything afresh: a proof, or nothing after the cache learned what is still there.
-async fn prove(
-    shared: &Shared,
-    order: &Order,
-) -> Result<Option<trueup_model::receipt::Receipt>, Outcome> {
-    let verified =
-        verify(&*shared.cluster, order, &shared.proofs, &*shared.clock, &shared.observer)
-            .await
-            .map_err(|error| failure(&error))?;
-    match verified {
-        Verified::Absent(receipt) => Ok(Some(receipt)),
-        Verified::Present(objects) => {
-            for (key, object) in objects {
-                shared.cache().present(key.kind, object);
-            }
-            Ok(None)
-        }
-        Verified::VolumeLeft(volume) => {
-            Err(Outcome::Waiting { on: format!("PersistentVolume/{volume} to be gone") })
-        }
     }
 }
 
@@ -336,24 +349,35 @@ fn key(action: &Action) -> &ResourceKey {
     }
 }
 
-/// What the errors of one round come to. That the cluster is away says more than what it refused.
-fn failures(errors: &[(&ResourceKey, CallError)]) -> Option<Outcome> {
-    let refused: Vec<String> = errors
-        .iter()
-        .filter_map(|(key, error)| match error {
-            CallError::Refused(words) => Some(format!("{key}: {words}")),
+/// What the errors of one round come to. That the cluster is away says more than what it refused; that
+/// it refuses a deletion needs a person: whoever runs the webhook or policy that keeps the object.
+fn failures(errors: &[(&Action, CallError)]) -> Option<Outcome> {
+    let refused = |deletes: bool| -> Vec<String> {
+        let told = errors.iter().filter_map(|(action, error)| match error {
+            CallError::Refused(words) if matches!(action, Action::Delete { .. }) == deletes => {
+                Some(format!("{}: {words}", key(action)))
+            }
             _ => None,
-        })
-        .collect();
+        });
+        told.collect()
+    };
+    let (kept, refused) = (refused(true), refused(false));
     let other = errors.iter().find(|(_, error)| !matches!(error, CallError::Refused(_)));
     match other {
         Some((_, error)) => Some(failure(error)),
+        None if !kept.is_empty() => Some(Outcome::Blocked {
+            why: format!(
+                "what shall go may not be deleted: {}; ask whoever runs what refuses it to allow \
+                 that, it is tried again by itself",
+                kept.join("; ")
+            ),
+        }),
         None if refused.is_empty() => None,
         None => Some(Outcome::Refused { why: refused.join("; ") }),
     }
 }
 
-fn failure(error: &CallError) -> Outcome {
+pub(crate) fn failure(error: &CallError) -> Outcome {
     let why = error.to_string();
     match error {
         CallError::Throttled { .. } => {

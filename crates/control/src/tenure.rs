@@ -8,7 +8,8 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use trueup_cluster::{Cluster, Executor, Fence, Notices, Parts};
+use trueup_cluster::kube::DEADLINE;
+use trueup_cluster::{Cluster, Echo, Executor, Fence, Notices, Parts};
 use trueup_model::cluster::Freshness;
 use trueup_model::{Clock, ClusterId, crash};
 use trueup_rules::envelope::Opener;
@@ -113,6 +114,7 @@ impl Tenure {
             fence: Arc::clone(fence),
             clock: Arc::clone(&self.clock),
             observer: format!("executor/{}", self.holder),
+            echo: Echo { lasts: Lease::TTL + DEADLINE, inherited: lease.epoch > 1 },
         };
         let observer = Observer { lease, name: parts.observer.clone(), before };
         let notices = Notices::kept();

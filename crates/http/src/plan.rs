@@ -84,6 +84,7 @@ fn read(path: &str, manifest: PlanManifest) -> Answer<plan::Plan> {
     };
     Ok(plan::Plan {
         name: name("name", path)?,
+        nodes: manifest.nodes.as_deref().map(|class| name("nodes", class)).transpose()?,
         summary: manifest.summary,
         resources: Resources {
             cpu_millis: manifest.cpu_millis,

@@ -145,6 +145,7 @@ pub(crate) fn plan(plan: &Plan) -> api_plan::Plan {
         cpu_millis: plan.resources.cpu_millis,
         memory_mib: plan.resources.memory_mib,
         gpus: plan.resources.gpus,
+        nodes: plan.nodes.as_ref().map(ToString::to_string),
         hourly: money(plan.hourly),
         monthly: money(cost::monthly(plan.hourly)),
         disk_gib_hourly: money(disk),

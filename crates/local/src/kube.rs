@@ -1,4 +1,5 @@
-//! The local Kubernetes: a real API server, etcd, controllers and scheduler, on simulated nodes.
+//! The local Kubernetes: a real API server, etcd, controllers and scheduler, on simulated nodes and,
+//! where the machine allows it, one [real](node) one.
 //!
 //! The programs are built once from Go sources that travel inside this crate ([`build`]), because a
 //! plain machine has no container engine and no place to pull them from. One supervisor program then
@@ -6,6 +7,7 @@
 
 mod build;
 mod error;
+pub mod node;
 mod sources;
 
 use std::fs::OpenOptions;
@@ -22,6 +24,7 @@ use crate::progress::Progress;
 use crate::supervise::{self, Process};
 pub use build::{Binaries, build, find_built};
 pub use error::Error;
+pub use node::NoNode;
 
 pub(crate) const PART: &str = "kubernetes";
 
@@ -44,6 +47,8 @@ pub struct Options {
     pub nodes: u32,
     /// True gives up safety against a crash of the machine for speed, in tests.
     pub fast: bool,
+    /// True adds a node whose pods really run, where this machine can have one.
+    pub real_node: bool,
 }
 
 /// A running cluster. Dropping it leaves the cluster running, for the next start to adopt.
@@ -61,6 +66,10 @@ struct Ready {
     server: String,
     pid: u32,
     version: String,
+    #[serde(default)]
+    real_node: bool,
+    #[serde(default)]
+    no_node: Option<String>,
 }
 
 impl LocalKube {
@@ -119,6 +128,15 @@ impl LocalKube {
         &self.ready.version
     }
 
+    /// Whether pods can really run here, or why they cannot although this machine seems able.
+    pub fn real_node(&self) -> Result<(), NoNode> {
+        match (self.ready.real_node, &self.ready.no_node) {
+            (true, _) => Ok(()),
+            (false, Some(why)) => Err(NoNode::Failed(why.clone())),
+            (false, None) => Err(node::missing().map_or(NoNode::Unasked, NoNode::Missing)),
+        }
+    }
+
     /// The pid of the supervisor.
     pub fn pid(&self) -> u32 {
         self.process.pid()
@@ -142,9 +160,23 @@ impl LocalKube {
     }
 }
 
-/// Ends what a killed trueup left running in this folder, if anything.
-pub async fn stop_left(dir: &Path) -> Result<bool, Error> {
-    supervise::stop_left(&dir.join(PID_FILE), &STOP).await.map_err(Error::from)
+/// Ends what a killed trueup left running in this folder, if anything. Containers outlive their
+/// supervisor when that is killed, too.
+pub async fn stop_left(cache: &Path, dir: &Path) -> Result<bool, Error> {
+    let stopped = supervise::stop_left(&dir.join(PID_FILE), &STOP).await?;
+    if let (true, Some(binaries)) = (dir.join("node").is_dir(), find_built(cache)) {
+        let mut clean = tokio::process::Command::new(&binaries.kube);
+        let cleaned = clean.arg("clean").arg("--dir").arg(dir).stdin(Stdio::null()).output().await;
+        match cleaned {
+            Ok(output) if output.status.success() => {}
+            Ok(output) => {
+                let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+                return Err(Error::Clean { said });
+            }
+            Err(error) => return Err(Error::Clean { said: error.to_string() }),
+        }
+    }
+    Ok(stopped)
 }
 
 /// The supervisor of this folder. Our pid file may be missing when trueup was killed right after the
@@ -187,6 +219,9 @@ fn command(binaries: &Binaries, options: &Options, dir: &Path) -> Result<Command
     command.arg("run").arg("--dir").arg(dir).arg("--nodes").arg(options.nodes.to_string());
     if options.fast {
         command.arg("--fast");
+    }
+    if options.real_node && node::missing().is_none() {
+        command.arg("--real-node");
     }
     // A file and not a pipe: the supervisor outlives us, and a closed pipe would end it.
     command.current_dir(dir).stdout(log).stderr(Stdio::null());

@@ -21,6 +21,9 @@ pub struct Plan {
     /// The price of a GiB of disk for an hour, in millionths of the same currency.
     #[serde(default)]
     pub disk_gib_hourly_micros: i64,
+    /// The class of nodes that its pods run on; any node when it says none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<Name>,
     /// Whether it is no longer sold. Services that have it keep it.
     #[serde(default)]
     pub retired: bool,

@@ -48,6 +48,9 @@ pub struct Spec {
     /// The plan that `resources` were taken from, and that is paid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Name>,
+    /// The class of nodes that the plan sells; any node when it says none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<Name>,
     /// Raised to replace every pod without changing anything else.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub restart: u32,

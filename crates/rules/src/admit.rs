@@ -152,6 +152,8 @@ pub fn admit(ask: &Ask, known: Known<'_>) -> Result<Admitted, Refused> {
         spec.resources = plan.resources.clone();
         spec.plan = Some(plan.name.clone());
     }
+    // Where pods run is sold, never asked for: whatever a template says, the plan decides.
+    spec.nodes = plan.and_then(|plan| plan.nodes.clone());
     spec.restart = current.map_or(0, |current| current.spec.restart);
     let promise = Promise {
         template: ask.template.clone(),

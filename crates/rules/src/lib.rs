@@ -20,6 +20,7 @@ pub mod facts;
 mod fixed;
 pub mod image;
 pub mod injector;
+pub mod lost;
 pub mod names;
 pub mod observe;
 mod owner;

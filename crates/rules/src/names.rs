@@ -36,6 +36,8 @@ pub const DIGEST_ANNOTATION: &str = "trueup.dev/digest";
 pub const CONFIG_ANNOTATION: &str = "trueup.dev/config";
 /// On pod templates: raised to replace every pod without changing anything else.
 pub const RESTART_ANNOTATION: &str = "trueup.dev/restart";
+/// On nodes, as a label and perhaps as a taint: which class they are of. Plans sell classes.
+pub const NODE_CLASS: &str = "trueup.dev/node-class";
 /// Keeps an anchor until its children have another owner or are gone.
 pub const ANCHOR_FINALIZER: &str = "trueup.dev/anchor";
 /// The account every pod of a project runs as.

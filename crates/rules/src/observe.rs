@@ -18,7 +18,7 @@ use crate::proof::ProofKey;
 use crate::render::{keys, workload_key};
 
 /// Nodes that `local/kube` seeds are called this: pods on them do not really run.
-const SIMULATED_NODE: &str = "simulated-";
+pub(crate) const SIMULATED_NODE: &str = "simulated-";
 
 /// What was seen of this order's unit.
 #[must_use]

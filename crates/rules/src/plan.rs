@@ -7,6 +7,7 @@
 mod active;
 mod anchors;
 mod deleted;
+mod holds;
 mod judge;
 mod ownership;
 
@@ -14,6 +15,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde_json::Value;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::observation::Absent;
@@ -24,6 +26,7 @@ use trueup_model::service::DesiredState;
 use crate::proof::ProofKey;
 use crate::render::shown;
 
+pub use holds::volume as volume_left;
 pub use ownership::{Ownership, ownership};
 
 /// What was seen of one unit.
@@ -37,6 +40,8 @@ pub struct Observed {
     pub missing: BTreeMap<Kind, Absent>,
     /// Whether the project's namespace and policies are all there. Always true for a project.
     pub project_ready: bool,
+    /// When this was seen.
+    pub as_of: Timestamp,
     /// Whether Kubernetes is taking the namespace down with all that is in it. There is no way back.
     pub namespace_ending: bool,
 }
@@ -121,6 +126,10 @@ impl Plan {
 
     fn wait(on: impl Into<String>) -> Self {
         Self { actions: Vec::new(), outcome: Outcome::Waiting { on: on.into() } }
+    }
+
+    const fn ends(outcome: Outcome) -> Self {
+        Self { actions: Vec::new(), outcome }
     }
 
     fn blocked(why: String) -> Self {

@@ -261,6 +261,15 @@ impl FakeCluster {
         self.shared.outside(|state| state.delete(key));
     }
 
+    /// The server behind this API group stops answering, or all answer again: while one does not, no
+    /// namespace ends, as with an APIService that points to nowhere.
+    pub fn break_api_service(&self, group: Option<&str>) {
+        self.shared.outside(|state| {
+            state.broken_group = group.map(str::to_owned);
+            state.revisit_namespaces();
+        });
+    }
+
     /// Every effective write through the six verbs, in order.
     #[must_use]
     pub fn journal(&self) -> Vec<Write> {

@@ -3,9 +3,11 @@
 //! Starting one takes seconds and building it takes minutes, so the first process that needs it
 //! does both and leaves it running; the next ones adopt it. Tests keep apart by namespace.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use trueup_local::kube::{LocalKube, Options, build};
+use rustix::process::Signal;
+use trueup_local::kube::{LocalKube, NoNode, Options, build};
+use trueup_local::supervise::Process;
 use trueup_local::{Progress, layout};
 
 /// Points tests at a cluster of the developer's own.
@@ -15,14 +17,62 @@ const NODES: u32 = 3;
 
 /// The administrator's kubeconfig of the shared API server, which serves when this returns.
 pub async fn shared() -> PathBuf {
-    if let Some(chosen) = std::env::var_os(OVERRIDE) {
-        return PathBuf::from(chosen);
+    match std::env::var_os(OVERRIDE) {
+        Some(chosen) => PathBuf::from(chosen),
+        None => started().await.kubeconfig().to_owned(),
     }
+}
+
+/// Whether the shared cluster has a node on which pods really run.
+pub async fn real_node() -> Result<(), NoNode> {
+    match std::env::var_os(OVERRIDE) {
+        Some(_) => Err(NoNode::Unasked),
+        None => started().await.real_node(),
+    }
+}
+
+/// Stops the kubelet of the real node, as if the node had hung, until this is dropped.
+pub fn pause_kubelet() -> Paused {
+    let dir = folder().canonicalize().expect("the shared cluster should be there");
+    let kubelet = kubelet_of(&dir).expect("the real node should have a kubelet");
+    kubelet.signal(Signal::STOP).expect("the kubelet should be ours to stop");
+    Paused { kubelet }
+}
+
+/// A kubelet that does nothing. It goes on when this is dropped, however a test ends.
+#[derive(Debug)]
+pub struct Paused {
+    kubelet: Process,
+}
+
+impl Drop for Paused {
+    fn drop(&mut self) {
+        // One that is gone meanwhile is started again by its supervisor.
+        let _gone = self.kubelet.signal(Signal::CONT);
+    }
+}
+
+async fn started() -> LocalKube {
     let (cache, progress) = (layout::cache_dir(), Progress::new());
     let binaries = build(&cache, &progress).await.expect("should be able to build Kubernetes");
-    let options = Options { dir: cache.join("test-kube"), nodes: NODES, fast: true };
-    let kube = LocalKube::adopt_or_start(&binaries, &options, &progress)
+    let options = Options { dir: folder(), nodes: NODES, fast: true, real_node: true };
+    LocalKube::adopt_or_start(&binaries, &options, &progress)
         .await
-        .expect("should be able to start the shared Kubernetes");
-    kube.kubeconfig().to_owned()
+        .expect("should be able to start the shared Kubernetes")
+}
+
+fn folder() -> PathBuf {
+    layout::cache_dir().join("test-kube")
+}
+
+/// The process that runs the kubelet of the cluster in this folder.
+fn kubelet_of(dir: &Path) -> Option<Process> {
+    let entries = std::fs::read_dir("/proc").ok()?;
+    entries.flatten().find_map(|entry| {
+        let works_here = std::fs::read_link(entry.path().join("cwd")).is_ok_and(|cwd| cwd == dir);
+        let program = std::fs::read_link(entry.path().join("exe")).ok()?;
+        let is_kubelet = program.file_name().is_some_and(|name| name == "trueup-kubelet");
+        let pid = entry.file_name().to_str()?.parse().ok()?;
+        (works_here && is_kubelet).then(|| Process::find(pid))?
+    })
 }

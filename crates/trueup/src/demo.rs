@@ -10,8 +10,13 @@ const DEMO: &str = include_str!("../../../demo/demo.yaml");
 /// The project that is meant where a command names none.
 pub(crate) const PROJECT: &str = "shop";
 
-/// Declares the demo's projects and services, if this org has no projects yet.
-pub(crate) async fn declare(client: &Client) -> anyhow::Result<()> {
+/// The plan of pods that really run, and the image that a real node has without any registry.
+const REAL_PLAN: &str = "real";
+const REAL_IMAGE: &str = "trueup.dev/local/sample:1";
+
+/// Declares the demo's projects and services, if this org has no projects yet. With a real node, what
+/// can really run does.
+pub(crate) async fn declare(client: &Client, real_node: bool) -> anyhow::Result<()> {
     if !client.project_list().await?.items.is_empty() {
         return Ok(());
     }
@@ -25,7 +30,10 @@ pub(crate) async fn declare(client: &Client) -> anyhow::Result<()> {
             Manifest::Project { name, body } => {
                 client.project_put(&name, &body).await?;
             }
-            Manifest::Service { name, body } => {
+            Manifest::Service { name, mut body } => {
+                if real_node && body.parameters.get("image").is_some_and(|it| it == REAL_IMAGE) {
+                    body.plan = Some(REAL_PLAN.to_owned());
+                }
                 let project = body.project.as_deref().unwrap_or(PROJECT);
                 client.service_put(project, &name, &body, &Terms::PLAIN).await?;
             }

@@ -20,7 +20,7 @@ use trueup_api::Client;
 use trueup_cluster::Switch;
 use trueup_control::{Measured, Metrics, Sealer, Sweep, Tenure};
 use trueup_http::{Door, Limits, LiveLogs, Streams};
-use trueup_local::Progress;
+use trueup_local::{Progress, kube};
 use trueup_model::Clock;
 use trueup_rules::envelope::Keyring;
 use trueup_store::{App, DbClock, Signals, Worker, bootstrap};
@@ -39,6 +39,15 @@ pub(crate) struct Options {
     pub(crate) cluster: Option<PathBuf>,
     /// Whether to declare the demo data.
     pub(crate) demo: bool,
+    /// Whether all pods of the local cluster are simulated, also where they could really run.
+    pub(crate) simulated: bool,
+}
+
+impl Options {
+    /// Whether there will be a node on which pods really run, as far as this machine can tell.
+    pub(crate) fn expects_real_node(&self) -> bool {
+        self.cluster.is_none() && !self.simulated && kube::node::missing().is_none()
+    }
 }
 
 /// Serves until `stop`; says through `ready` when requests are answered.
@@ -55,7 +64,7 @@ pub(crate) async fn run(
         format!("port {} is taken; choose another with --port, or stop what uses it", options.port)
     })?;
     let postgres = parts::start_postgres(install, progress).await?;
-    let system = System::build(install, postgres.admin_url()).await?;
+    let system = System::build(install, postgres.admin_url(), options).await?;
     let url = format!("http://{}", listener.local_addr()?);
 
     let stop_parts = CancellationToken::new();
@@ -96,14 +105,19 @@ struct System {
 
 impl System {
     /// Makes the database ready and opens it.
-    async fn build(install: &Install, admin_url: String) -> anyhow::Result<Self> {
+    async fn build(
+        install: &Install,
+        admin_url: String,
+        options: &Options,
+    ) -> anyhow::Result<Self> {
         let master_key = install.master_key()?;
         let urls = bootstrap(&admin_url, "trueup", &role_passwords(&master_key)).await?;
         let app = App::connect(&urls.app)?;
         let clock = Arc::new(DbClock::unanchored());
         clock.anchor(&app).await?;
         let keys = install.keyring(&master_key)?;
-        let seeded = seed::seed(install, &urls.owner, &keys, clock.now()).await?;
+        let real_node = options.expects_real_node();
+        let seeded = seed::seed(install, &urls.owner, &keys, real_node, clock.now()).await?;
         Ok(Self {
             app,
             worker: Worker::connect(&urls.worker)?,
@@ -179,7 +193,8 @@ impl System {
         let project = options.demo.then(|| demo::PROJECT.to_owned());
         let client = ClientFile { url, token, project, kubeconfig: options.cluster.clone() };
         if options.demo {
-            demo::declare(&Client::new(&client.url, client.token.reveal())?).await?;
+            let client = Client::new(&client.url, client.token.reveal())?;
+            demo::declare(&client, options.expects_real_node()).await?;
         }
         // Nobody listens any more only if the process is already on its way out.
         let _unheard = ready.send(client);

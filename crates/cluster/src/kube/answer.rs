@@ -86,7 +86,7 @@ pub(super) fn refusal(failure: &Status, kind: Kind, retry_after: Option<Duration
         429 => {
             CallError::Throttled { after: retry_after.or_else(|| asked(failure)).unwrap_or(PAUSE) }
         }
-        500 if undeclared_field(failure) => CallError::Refused(words),
+        500 if undeclared_field(failure) || webhook_away(failure) => CallError::Refused(words),
         500..=599 => CallError::Server(words),
         _ => CallError::Refused(words),
     }
@@ -115,6 +115,12 @@ fn undeclared_field(failure: &Status) -> bool {
     failure.message.contains("failed to create typed patch object")
 }
 
+/// A webhook that must be asked and does not answer: admission comes before the effect, so nothing was
+/// done, and the server itself is well.
+fn webhook_away(failure: &Status) -> bool {
+    failure.message.contains("failed calling webhook")
+}
+
 fn asked(failure: &Status) -> Option<Duration> {
     let seconds = failure.details.as_ref()?.retry_after_seconds;
     (seconds > 0).then(|| Duration::from_secs(u64::from(seconds)))
@@ -138,6 +144,8 @@ mod tests {
         let security = "pods \"a\" is forbidden: violates PodSecurity \"restricted:latest\"";
         let typed =
             "failed to create typed patch object (team/a): .spec.x: field not declared in schema";
+        let webhook = "Internal error occurred: failed calling webhook \"a.example.com\": failed to call webhook: Post \"https://a\": dial tcp: connection refused";
+        let denied = "admission webhook \"a.example.com\" denied the request: not today";
         let object = json!({ "name": "a", "kind": "configmaps" });
         let namespace = json!({ "name": "team", "kind": "namespaces" });
         let uid = json!({ "causes": [{ "field": "metadata.uid", "reason": "FieldValueInvalid" }] });
@@ -160,6 +168,8 @@ mod tests {
             (json!({ "code": 422, "reason": "Invalid", "details": uid }), "conflict"),
             (json!({ "code": 429, "message": "slow" }), "throttled"),
             (json!({ "code": 500, "message": typed }), "refused"),
+            (json!({ "code": 500, "message": webhook }), "refused"),
+            (json!({ "code": 403, "reason": "Forbidden", "message": denied }), "refused"),
             (json!({ "code": 500, "message": "etcdserver: request timed out" }), "server"),
             (json!({ "code": 503, "reason": "ServiceUnavailable" }), "server"),
             (json!({ "code": 504, "reason": "Timeout" }), "server"),

@@ -20,7 +20,7 @@ use super::answer::refusal;
 use crate::verbs::CallError;
 
 /// The longest a call takes.
-pub(super) const DEADLINE: Duration = Duration::from_secs(10);
+pub const DEADLINE: Duration = Duration::from_secs(10);
 /// The longest that making a connection takes: a dead address must not look like a lost answer.
 pub(super) const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 /// The time the server gets.

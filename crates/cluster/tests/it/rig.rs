@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use trueup_cluster::{Cluster, Executor, Fence, Parts};
+use trueup_cluster::{Cluster, Echo, Executor, Fence, Parts, Scope};
 use trueup_model::cluster::Routing;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::{Body, Order, SecretValue, ServiceBody, Unit};
@@ -24,6 +24,9 @@ use trueup_store::DbClock;
 
 /// Longer than any wait of a test that is right.
 pub(crate) const LONG: Duration = Duration::from_secs(180);
+
+/// How long a lost call echoes where the test is not about that.
+const ECHO: Duration = Duration::from_millis(20);
 
 pub(crate) struct Rig {
     pub(crate) cluster: Arc<dyn Cluster>,
@@ -40,27 +43,33 @@ static SERIAL: AtomicU64 = AtomicU64::new(1);
 impl Rig {
     /// An executor at work on this cluster.
     pub(crate) fn start(cluster: Arc<dyn Cluster>) -> Self {
-        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
-        Self::with_serial(cluster, serial)
+        Self::numbered(cluster, SERIAL.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// The same on a clock of the caller's, with calls that may echo for so long.
+    pub(crate) fn timed(cluster: Arc<dyn Cluster>, clock: Arc<dyn Clock>, echo: Echo) -> Self {
+        Self::with(cluster, SERIAL.fetch_add(1, Ordering::Relaxed), clock, echo)
     }
 
     /// The same with ids of the caller's choice, so that two runs can be compared.
     pub(crate) fn numbered(cluster: Arc<dyn Cluster>, serial: u64) -> Self {
-        Self::with_serial(cluster, serial)
+        let echo = Echo { lasts: ECHO, inherited: false };
+        Self::with(cluster, serial, Arc::new(DbClock::unanchored()), echo)
     }
 
     /// Stops, as a crash would, and starts anew on the same cluster with the same ids.
     pub(crate) fn restart(mut self) -> Self {
         self.tasks.abort_all();
-        Self::with_serial(Arc::clone(&self.cluster), self.serial)
-    }
-
-    fn with_serial(cluster: Arc<dyn Cluster>, serial: u64) -> Self {
-        Self::on_clock(cluster, serial, Arc::new(DbClock::unanchored()))
+        let echo = Echo { lasts: ECHO, inherited: true };
+        Self::with(Arc::clone(&self.cluster), self.serial, Arc::clone(&self.clock), echo)
     }
 
     /// The same with a clock of the caller's own.
     pub(crate) fn on_clock(cluster: Arc<dyn Cluster>, serial: u64, clock: Arc<dyn Clock>) -> Self {
+        Self::with(cluster, serial, clock, Echo { lasts: ECHO, inherited: false })
+    }
+
+    fn with(cluster: Arc<dyn Cluster>, serial: u64, clock: Arc<dyn Clock>, echo: Echo) -> Self {
         let fence = Arc::new(Fence::closed(Arc::clone(&clock)));
         fence.open(clock.monotonic(), Duration::from_secs(3600));
         let (reports_in, reports) = mpsc::channel(1024);
@@ -71,6 +80,7 @@ impl Rig {
             fence: Arc::clone(&fence),
             clock: Arc::clone(&clock),
             observer: "test".to_owned(),
+            echo,
         };
         let executor = Executor::start(parts, reports_in, &mut tasks);
         Self { cluster, fence, clock, reports, executor, tasks, serial }
@@ -176,6 +186,18 @@ impl Rig {
         self.order_until(self.service(1, spec), healthy).await
     }
 
+    /// The keys of a service's pods that were seen last, in name order.
+    pub(crate) async fn pods(&self, order: &Order) -> Vec<ResourceKey> {
+        let list = self.cluster.list(Kind::Pod, Scope::Ours).await.expect("pods should be listed");
+        let text =
+            |pod: &Value, name: &str| pod["metadata"][name].as_str().unwrap_or_default().to_owned();
+        list.objects
+            .iter()
+            .filter(|pod| text(pod, "namespace") == order.namespace)
+            .map(|pod| ResourceKey::new(Kind::Pod, &order.namespace, &text(pod, "name")))
+            .collect()
+    }
+
     /// What stands at this key now.
     pub(crate) async fn get(&self, key: &ResourceKey) -> Option<Value> {
         self.cluster.get(key).await.expect("the cluster should answer")
@@ -257,7 +279,8 @@ pub(crate) fn run(own: &Value) -> Spec {
     spec(&own)
 }
 
-fn spec(own: &Value) -> Spec {
+/// What a test says of a spec, over what all of them have.
+pub(crate) fn spec(own: &Value) -> Spec {
     let mut whole = json!({
         "image": "example:1", "ports": [{"name": "http", "port": 8080}],
         "variables": {"GREETING": "hello"}, "generated_secrets": ["KEY"],

@@ -14,7 +14,7 @@ use rustix::process::Pid;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::process::Command;
 
-use super::{Error, PART, sources};
+use super::{Error, PART, node, sources};
 use crate::files::{self, At, Lock};
 use crate::progress::Progress;
 
@@ -23,25 +23,36 @@ const MEASURE_EVERY: Duration = Duration::from_secs(3);
 /// The build runs for minutes next to a trueup that is already of use, and gives way to it.
 const NICENESS: i32 = 10;
 
-/// The programs of the local Kubernetes. They have to stay in one folder: one looks for the other.
+/// The programs of the local Kubernetes. They have to stay in one folder: one looks for the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Binaries {
     /// The control plane and its supervisor.
     pub kube: PathBuf,
-    /// The simulator of nodes.
-    pub kwok: PathBuf,
 }
 
-impl Binaries {
-    fn inside(folder: &Path) -> Self {
-        Self { kube: folder.join("trueup-kube"), kwok: folder.join("trueup-kwok") }
-    }
+/// A program: its name here, and the package that it is built from.
+type Program = (&'static str, &'static str);
+
+/// What every cluster needs. The supervisor comes last: where it is, the others are too.
+const ALWAYS: [Program; 2] =
+    [("trueup-kwok", "sigs.k8s.io/kwok/cmd/kwok"), ("trueup-kube", "./cmd/trueup-kube")];
+
+/// What a real node needs besides.
+const FOR_A_NODE: [Program; 2] =
+    [("trueup-sample", "./cmd/trueup-sample"), ("trueup-kubelet", "k8s.io/kubernetes/cmd/kubelet")];
+
+/// What this machine can make use of.
+fn programs() -> impl Iterator<Item = Program> {
+    let for_a_node: &[Program] = if node::missing().is_none() { &FOR_A_NODE } else { &[] };
+    for_a_node.iter().chain(&ALWAYS).copied()
 }
 
 /// The programs of an earlier build of the same sources.
 pub fn find_built(cache: &Path) -> Option<Binaries> {
-    let binaries = Binaries::inside(&home(cache).join("bin"));
-    (binaries.kube.is_file() && binaries.kwok.is_file()).then_some(binaries)
+    let folder = home(cache).join("bin");
+    programs()
+        .all(|(name, _)| folder.join(name).is_file())
+        .then(|| Binaries { kube: folder.join("trueup-kube") })
 }
 
 fn home(cache: &Path) -> PathBuf {
@@ -69,20 +80,20 @@ async fn build_under_lock(cache: &Path, progress: &Progress) -> Result<Binaries,
     }
 
     let home = home(cache);
-    let source = home.join("src");
-    let attempt = home.join("bin.new");
+    let (source, attempt, done) = (home.join("src"), home.join("bin.new"), home.join("bin"));
     files::remove_dir_if_there(&source)?;
     files::remove_dir_if_there(&attempt)?;
     files::make_dir(&attempt, 0o755)?;
+    files::make_dir(&done, 0o755)?;
     sources::write(&source)?;
 
     let cache_of_go = check_go(&source).await?;
-    let binaries = Binaries::inside(&attempt);
     let meter = Meter::new(cache_of_go, progress).await;
-    go_build(&source, &binaries.kwok, "sigs.k8s.io/kwok/cmd/kwok", &meter).await?;
-    go_build(&source, &binaries.kube, "./cmd/trueup-kube", &meter).await?;
-    let done = home.join("bin");
-    fs::rename(&attempt, &done).at("create", &done)?;
+    // One by one: what is there stays, also when the machine learned only later to have a real node.
+    for (name, package) in programs().filter(|(name, _)| !done.join(name).is_file()) {
+        go_build(&source, &attempt.join(name), package, &meter).await?;
+        fs::rename(attempt.join(name), done.join(name)).at("create", &done.join(name))?;
+    }
     find_built(cache)
         .ok_or_else(|| Error::Build { program: "trueup-kube", said: "no result".to_owned() })
 }

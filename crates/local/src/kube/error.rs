@@ -66,4 +66,10 @@ pub enum Error {
         /// The log.
         log: PathBuf,
     },
+    /// Containers of a real node are left.
+    #[error("the real node could not be cleaned up; stop its containers by hand: {said}")]
+    Clean {
+        /// What the supervisor said.
+        said: String,
+    },
 }

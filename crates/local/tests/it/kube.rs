@@ -12,7 +12,11 @@ use trueup_local::{Progress, layout};
 use crate::place;
 
 async fn start(binaries: &Binaries, dir: &Path) -> LocalKube {
-    let options = Options { dir: dir.to_owned(), nodes: 2, fast: true };
+    start_with(binaries, dir, false).await
+}
+
+async fn start_with(binaries: &Binaries, dir: &Path, real_node: bool) -> LocalKube {
+    let options = Options { dir: dir.to_owned(), nodes: 2, fast: true, real_node };
     LocalKube::adopt_or_start(binaries, &options, &Progress::new()).await.unwrap()
 }
 
@@ -78,4 +82,38 @@ async fn a_cluster_is_started_adopted_stopped_and_found_again() {
     assert_eq!(after_a_crash.server(), server);
     assert!(answers(&binaries, &dir));
     after_a_crash.stop().await.unwrap();
+}
+
+/// The network device of the cluster's real node, if it is there.
+fn has_bridge(dir: &Path) -> bool {
+    let chosen = fs::read_to_string(dir.join("node/network.json")).unwrap();
+    let chosen: serde_json::Value = serde_json::from_str(&chosen).unwrap();
+    Path::new("/sys/class/net").join(chosen["bridge"].as_str().unwrap()).exists()
+}
+
+#[tokio::test]
+async fn a_real_node_comes_and_goes_with_its_cluster() {
+    let cache = layout::cache_dir();
+    let binaries = kube::build(&cache, &Progress::new()).await.unwrap();
+    let folder = place::folder();
+    let dir = folder.path().join("kube").to_owned();
+
+    let first = start_with(&binaries, &dir, true).await;
+    if let Some(missing) = kube::node::missing() {
+        assert_eq!(first.real_node(), Err(kube::NoNode::Missing(missing)));
+        return first.stop().await.unwrap();
+    }
+    assert_eq!(first.real_node(), Ok(()));
+    assert_eq!(processes(&dir), 8, "as without it, and containerd and the kubelet");
+    assert!(has_bridge(&dir));
+    first.stop().await.unwrap();
+    assert_eq!((processes(&dir), has_bridge(&dir)), (0, false), "stop leaves nothing behind");
+
+    let again = start_with(&binaries, &dir, true).await;
+    assert_eq!(again.real_node(), Ok(()));
+    again.kill().await.unwrap();
+    until("components die with a killed supervisor", || processes(&dir) == 0).await;
+    assert!(has_bridge(&dir), "a kill cleans nothing up");
+    kube::stop_left(&cache, &dir).await.unwrap();
+    assert!(!has_bridge(&dir), "what a killed one left is cleaned up later");
 }

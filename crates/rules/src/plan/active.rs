@@ -6,7 +6,7 @@ use trueup_model::order::{Order, ServiceBody};
 
 use super::anchors::{self, living_ordinal, release_bare_anchors, release_old_anchors};
 use super::judge::{Verdict, judge};
-use super::{Action, Observed, Ownership, Plan, delete, ownership, terminating};
+use super::{Action, Observed, Ownership, Plan, delete, holds, ownership, terminating};
 use crate::proof::ProofKey;
 use crate::render::{self, Rendered};
 
@@ -171,7 +171,10 @@ fn write_stage(
         match judge(order, observed, proofs, rendered) {
             Verdict::Fine => {}
             Verdict::Act(action) => actions.push(*action),
-            Verdict::Wait => waits.push(format!("{} to finish terminating", rendered.key)),
+            Verdict::Wait => {
+                let live = observed.objects.get(&rendered.key).map(|live| &**live);
+                waits.push(holds::ending(&rendered.key, live));
+            }
             Verdict::Blocked(why) => return Some(Plan::blocked(why)),
         }
     }

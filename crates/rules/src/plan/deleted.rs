@@ -1,10 +1,14 @@
 //! Planning absence: workloads and their parts first, the anchor last, then proof.
 
+use std::sync::Arc;
+
+use serde_json::Value;
 use trueup_model::key::ResourceKey;
 use trueup_model::order::{Body, Order};
+use trueup_model::report::Outcome;
 
 use super::anchors::release;
-use super::{Action, Observed, Ownership, Plan, delete, ownership, terminating};
+use super::{Action, Observed, Ownership, Plan, delete, holds, ownership, terminating};
 use crate::names;
 use crate::proof::ProofKey;
 
@@ -23,14 +27,11 @@ pub(super) fn plan(order: &Order, observed: &Observed, proofs: &ProofKey) -> Pla
     if !going.is_empty() {
         return Plan::act(going);
     }
-    if let Some((key, _)) = children.first() {
-        return Plan::wait(format!("{key} to be gone"));
+    if let Some(plan) = held(&children, observed) {
+        return plan;
     }
     if !observed.pods.is_empty() {
-        return Plan::wait(match observed.pods.len() {
-            1 => "1 pod to be gone".to_owned(),
-            number => format!("{number} pods to be gone"),
-        });
+        return Plan::ends(holds::pods(observed.pods.iter().map(|pod| &**pod), observed.as_of));
     }
 
     let last: Vec<Action> = anchors
@@ -42,10 +43,15 @@ pub(super) fn plan(order: &Order, observed: &Observed, proofs: &ProofKey) -> Pla
     if !last.is_empty() {
         return Plan::act(last);
     }
-    if let Some((key, _)) = anchors.first() {
-        return Plan::wait(format!("{key} to be gone"));
-    }
-    Plan::act(vec![Action::VerifyAbsence])
+    held(&anchors, observed).unwrap_or_else(|| Plan::act(vec![Action::VerifyAbsence]))
+}
+
+/// What still holds the first of these that is held by somebody, or the first at all.
+fn held(left: &[(&ResourceKey, &Arc<Value>)], observed: &Observed) -> Option<Plan> {
+    let ends: Vec<Outcome> =
+        left.iter().map(|(key, object)| holds::going(key, object, observed.as_of)).collect();
+    let blocked = ends.iter().find(|outcome| matches!(outcome, Outcome::Blocked { .. }));
+    blocked.or_else(|| ends.first()).cloned().map(Plan::ends)
 }
 
 fn is_anchor(order: &Order, key: &ResourceKey) -> bool {

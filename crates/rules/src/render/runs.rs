@@ -78,12 +78,12 @@ pub(super) fn job_name(body: &ServiceBody) -> String {
     names::job(&body.object_name, &ask(&body.spec)[..DIGEST])
 }
 
-/// A digest of what a run does. How many runs there are and when, and what the size is called, is
-/// no part of it.
+/// A digest of what a run does. How many runs there are, when and where, and what the size is called,
+/// is no part of it.
 fn ask(spec: &Spec) -> String {
     let mut ask = serde_json::to_value(spec).expect("a spec should become JSON");
     if let Some(ask) = ask.as_object_mut() {
-        for name in ["replicas", "schedule", "plan"] {
+        for name in ["replicas", "schedule", "plan", "nodes"] {
             ask.remove(name);
         }
     }
@@ -151,7 +151,11 @@ mod tests {
     #[test]
     fn a_run_is_known_by_what_it_does() {
         let base = ask(&spec(&json!({})));
-        for same in [json!({"plan": "large"}), json!({"replicas": 2}), json!({"variables": {}})] {
+        for same in [
+            json!({"plan": "large", "nodes": "fast"}),
+            json!({"replicas": 2}),
+            json!({"variables": {}}),
+        ] {
             assert_eq!(ask(&spec(&same)), base, "{same}");
         }
         for other in [

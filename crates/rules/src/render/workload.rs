@@ -7,11 +7,12 @@ use k8s_openapi::api::core::v1::{
     Capabilities, ConfigMapEnvSource, Container, ContainerPort, EnvFromSource, HTTPGetAction,
     PersistentVolumeClaim, PodSecurityContext, PodSpec, PodTemplateSpec, Probe,
     ResourceRequirements, SeccompProfile, SecretEnvSource, SecurityContext, Service, ServicePort,
-    ServiceSpec, TCPSocketAction, VolumeMount,
+    ServiceSpec, TCPSocketAction, Toleration, VolumeMount,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use trueup_model::key::{Kind, ResourceKey};
+use trueup_model::name::Name;
 use trueup_model::order::{Order, ServiceBody};
 use trueup_model::service::DesiredState;
 use trueup_model::spec::{self, Protocol, Workload};
@@ -176,8 +177,24 @@ pub(super) fn pod_with(
                 ..PodSecurityContext::default()
             }),
             containers: vec![container(body)],
+            node_selector: body
+                .spec
+                .nodes
+                .as_ref()
+                .map(|class| BTreeMap::from([(names::NODE_CLASS.to_owned(), class.to_string())])),
+            tolerations: body.spec.nodes.as_ref().map(|class| vec![toleration(class)]),
             ..PodSpec::default()
         }),
+    }
+}
+
+/// Nodes of a class may turn other pods away by a taint of the same name.
+fn toleration(class: &Name) -> Toleration {
+    Toleration {
+        key: Some(names::NODE_CLASS.to_owned()),
+        operator: Some("Equal".to_owned()),
+        value: Some(class.to_string()),
+        ..Toleration::default()
     }
 }
 

@@ -144,6 +144,23 @@ fn resizing_takes_the_resources_of_the_plan() {
 }
 
 #[test]
+fn only_a_plan_says_on_which_nodes_pods_run() {
+    let (mut template, mut current) = web();
+    let fast = Plan { nodes: Some("fast".parse().unwrap()), ..plan("fast", 1000) };
+    let resize = |plan: &Plan, template: &Template, current: &Service| {
+        let action = Action::Resize { plan: plan.name.clone() };
+        let knowing =
+            Knowing { current, template: Some(template), plan: Some(plan), release: None };
+        promised(act(&action, knowing)).spec
+    };
+    current.spec = resize(&fast, &template, &current);
+    assert_eq!(current.spec.nodes, fast.nodes);
+    // Whatever the template says, and whatever was before, counts for nothing.
+    template.spec["nodes"] = json!("fast");
+    assert_eq!(resize(&plan("any", 1000), &template, &current).nodes, None);
+}
+
+#[test]
 fn rolling_back_promises_the_former_spec_without_resolving_it_again() {
     let (template, mut current) = web();
     let former = release_of(&current, 1);

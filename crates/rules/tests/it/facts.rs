@@ -6,7 +6,7 @@ use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::Unit;
 use trueup_model::principal::Role;
 use trueup_model::quota::Amounts;
-use trueup_model::receipt::{Absence, ProofLevel, Receipt};
+use trueup_model::receipt::{Absence, Reading, Receipt};
 use trueup_model::report::{Change, Outcome, Report};
 use trueup_model::service::DesiredState;
 use trueup_model::status::{Health, Inputs, Phase, Status};
@@ -207,13 +207,9 @@ fn an_end_is_told_by_its_proof() {
     now.desired = DesiredState::Deleted;
     now.absent = true;
     now.observation.applied = false;
-    let receipt = Receipt {
-        absent: vec![Absence { key: key(), uid: None }],
-        observer: "one".to_owned(),
-        began_at: at(1),
-        verified_at: at(2),
-        level: ProofLevel::ApiAbsence,
-    };
+    let absence = Absence { key: key(), uid: None, resource_version: None };
+    let reading = Reading { began_at: at(1), ended_at: at(2) };
+    let receipt = Receipt::of_absence(vec![absence], "one", vec![reading]);
     let gone = step(Outcome::Converged, false, &[]);
     let report = Report { receipt: Some(receipt), ..report(&gone) };
     let line = tell(&report, &now.previous, Some(&inputs(Phase::Running)), &project(&now, at(1)));

@@ -19,6 +19,7 @@ mod facts;
 mod forbidden;
 mod former;
 mod given;
+mod holds;
 mod hostile_text;
 mod manifests;
 mod observation;

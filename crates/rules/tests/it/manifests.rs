@@ -46,6 +46,24 @@ fn orders() -> Vec<Order> {
 }
 
 #[test]
+fn a_class_of_nodes_is_chosen_and_its_taint_is_borne() {
+    for order in orders() {
+        let Body::Service(body) = &order.body else { continue };
+        let mut sold = order.clone();
+        let nodes = Some("fast".parse().expect("a name"));
+        let spec = trueup_model::spec::Spec { nodes, ..body.spec.clone() };
+        sold.body =
+            Body::Service(Box::new(trueup_model::order::ServiceBody { spec, ..(**body).clone() }));
+        let pods: Vec<Value> =
+            objects(&sold).iter().filter_map(pod_template).map(|pod| pod["spec"].clone()).collect();
+        assert_eq!(pods.len(), 1, "{sold:?}");
+        assert_eq!(pods[0]["nodeSelector"], json!({"trueup.dev/node-class": "fast"}));
+        let borne = json!([{"key": "trueup.dev/node-class", "operator": "Equal", "value": "fast"}]);
+        assert_eq!(pods[0]["tolerations"], borne);
+    }
+}
+
+#[test]
 fn the_keys_are_known_before_anything_is_rendered() {
     for order in orders() {
         let mut rendered: Vec<_> = objects(&order).into_iter().map(|one| one.key).collect();

@@ -126,6 +126,7 @@ impl World {
             pods: self.server.pods.iter().cloned().map(Arc::new).collect(),
             missing: self.missing.clone(),
             project_ready: self.project_ready || matches!(self.order.body, Body::Project),
+            as_of: given::at(self.seconds),
             namespace_ending: self.server.namespace_ending,
         }
     }

@@ -12,7 +12,7 @@ use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::observation::{Observation, Sighting, WorkloadSeen};
 use trueup_model::order::Unit;
 use trueup_model::principal::Principal;
-use trueup_model::receipt::{Absence, ProofLevel, Receipt};
+use trueup_model::receipt::{Absence, Reading, Receipt};
 use trueup_model::report::{Outcome, Report};
 use trueup_rules::action::Action;
 use trueup_rules::admit::Ask;
@@ -247,15 +247,11 @@ pub(crate) fn gone(row: &ServiceRow, generation: i64) -> Report {
         applied: false,
         ..seen(row, generation, 0)
     };
+    let absence = Absence { key, uid: None, resource_version: None };
+    let reading = Reading { began_at: at(4), ended_at: at(5) };
     Report {
         observation: Some(nothing),
-        receipt: Some(Receipt {
-            absent: vec![Absence { key, uid: None }],
-            observer: "one".to_owned(),
-            began_at: at(4),
-            verified_at: at(5),
-            level: ProofLevel::ApiAbsence,
-        }),
+        receipt: Some(Receipt::of_absence(vec![absence], "one", vec![reading])),
         ..converged(row, generation)
     }
 }

@@ -5,7 +5,7 @@ use trueup_local::{kube, postgres};
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    kube::stop_left(&cache_dir().join("test-kube")).await?;
+    kube::stop_left(&cache_dir(), &cache_dir().join("test-kube")).await?;
     postgres::stop_left(&cache_dir().join("test-postgres")).await?;
     Ok(())
 }

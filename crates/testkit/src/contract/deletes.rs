@@ -1,6 +1,6 @@
 //! Delete, finalizers, owners, and the end of a namespace.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use trueup_cluster::CallError;
 use trueup_model::key::{Kind, ResourceKey};
 
@@ -38,6 +38,7 @@ pub(super) const CHECKS: &[(&str, Check)] = &[
     ("a_namespace_takes_its_content_with_it", |at| {
         Box::pin(a_namespace_takes_its_content_with_it(at))
     }),
+    ("a_held_namespace_says_what_holds_it", |at| Box::pin(a_held_namespace_says_what_holds_it(at))),
     ("a_dying_namespace_refuses_new_objects", |at| {
         Box::pin(a_dying_namespace_refuses_new_objects(at))
     }),
@@ -160,6 +161,28 @@ async fn a_dying_namespace_refuses_new_objects(at: &Place) {
     let outcome = at.cluster.apply(&late, &object).await;
     assert!(matches!(outcome, Err(CallError::Refused(_))), "{outcome:?}");
     at.until(&key, "dying", is_dying).await;
+    at.patch(&key, &json!({ "metadata": { "finalizers": null } })).await;
+    at.until_gone(&at.own_namespace()).await;
+}
+
+async fn a_held_namespace_says_what_holds_it(at: &Place) {
+    let key = held(at).await;
+    at.delete(&at.own_namespace()).await;
+    let says = |namespace: &Value, kind: &str, text: &str| {
+        let conditions = namespace["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        conditions.iter().any(|condition| {
+            condition["type"] == kind
+                && condition["status"] == "True"
+                && condition["message"].as_str().is_some_and(|message| message.contains(text))
+        })
+    };
+    let held = format!("{FINALIZER} in 1 resource instances");
+    at.until(&at.own_namespace(), "held by a finalizer", |namespace| {
+        says(namespace, "NamespaceFinalizersRemaining", &held)
+            && says(namespace, "NamespaceContentRemaining", "configmaps. has ")
+            && !says(namespace, "NamespaceDeletionDiscoveryFailure", "")
+    })
+    .await;
     at.patch(&key, &json!({ "metadata": { "finalizers": null } })).await;
     at.until_gone(&at.own_namespace()).await;
 }

@@ -25,6 +25,9 @@ pub(super) const CHECKS: &[(&str, Check)] = &[
     ("a_stateful_claim_is_bound_and_its_volume_goes_with_it", |at| {
         Box::pin(a_stateful_claim_is_bound_and_its_volume_goes_with_it(at))
     }),
+    ("a_retained_volume_outlives_its_claim", |at| {
+        Box::pin(a_retained_volume_outlives_its_claim(at))
+    }),
     ("a_claim_of_our_own_is_bound_and_held_while_in_use", |at| {
         Box::pin(a_claim_of_our_own_is_bound_and_held_while_in_use(at))
     }),
@@ -242,6 +245,27 @@ async fn a_stateful_claim_is_bound_and_its_volume_goes_with_it(at: &Place) {
     assert_eq!(claim["status"]["phase"], "Bound");
     at.delete(&claim_key).await;
     at.until_gone(&claim_key).await;
+    at.until_gone(&volume_key).await;
+}
+
+async fn a_retained_volume_outlives_its_claim(at: &Place) {
+    let claim_key = at.key(Kind::PersistentVolumeClaim, "disk");
+    let mut claim = labelled(&claim_key);
+    claim["spec"] = claim_spec();
+    at.apply(&claim_key, &claim).await;
+    let (key, mut object) = deployment(at, "web", 1);
+    object["spec"]["template"]["spec"]["volumes"] =
+        json!([{ "name": "disk", "persistentVolumeClaim": { "claimName": "disk" } }]);
+    at.apply(&key, &object).await;
+    let volume_key = bound(at, &claim_key).await;
+    at.patch(&volume_key, &json!({"spec": {"persistentVolumeReclaimPolicy": "Retain"}})).await;
+    at.delete(&key).await;
+    at.delete(&claim_key).await;
+    at.until_gone(&claim_key).await;
+    let released = |volume: &Value| volume["status"]["phase"] == "Released";
+    let volume = at.until(&volume_key, "released", released).await;
+    assert_eq!(volume["spec"]["claimRef"]["name"], "disk");
+    at.delete(&volume_key).await;
     at.until_gone(&volume_key).await;
 }
 

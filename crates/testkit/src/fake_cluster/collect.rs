@@ -1,5 +1,7 @@
 //! Garbage collection by owner, and the end of a namespace.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 use trueup_model::key::{Kind, ResourceKey};
 
@@ -58,10 +60,66 @@ pub(super) fn namespace(state: &mut State, change: &Change) {
         .filter(|kind| kind.is_namespaced())
         .flat_map(|kind| state.in_namespace(kind, name).map(|(key, _)| key.clone()))
         .collect();
-    if content.is_empty() {
-        state.edit(&key, |object| object["spec"]["finalizers"] = json!([]));
+    for key in &content {
+        state.delete(key);
     }
-    for key in content {
-        state.delete(&key);
+    let left: Vec<ResourceKey> =
+        content.into_iter().filter(|key| state.get(key).is_some()).collect();
+    let conditions = conditions(state, &left);
+    let ends = left.is_empty() && state.broken_group.is_none();
+    state.edit(&key, |object| {
+        object["status"]["conditions"] = conditions;
+        if ends {
+            object["spec"]["finalizers"] = json!([]);
+        }
+    });
+}
+
+/// What the namespace controller says while a namespace ends: an API group that does not answer keeps
+/// it for ever, and so does content that is held.
+fn conditions(state: &State, left: &[ResourceKey]) -> Value {
+    let broken = state.broken_group.as_ref().map(|group| {
+        format!(
+            "Discovery failed for some groups, 1 failing: unable to retrieve the complete list of \
+             server APIs: {group}: the server is currently unable to handle the request"
+        )
+    });
+    let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut held: BTreeMap<String, usize> = BTreeMap::new();
+    for key in left {
+        *kinds.entry(key.kind.plural()).or_default() += 1;
+        let finalizers = state.get(key).and_then(|object| object.pointer("/metadata/finalizers"));
+        for finalizer in finalizers.and_then(Value::as_array).into_iter().flatten() {
+            *held.entry(finalizer.as_str().unwrap_or_default().to_owned()).or_default() += 1;
+        }
     }
+    let kinds: Vec<String> = kinds
+        .iter()
+        .map(|(kind, count)| format!("{kind}. has {count} resource instances"))
+        .collect();
+    let held: Vec<String> =
+        held.iter().map(|(name, count)| format!("{name} in {count} resource instances")).collect();
+    let remaining =
+        (!kinds.is_empty()).then(|| format!("Some resources are remaining: {}", kinds.join(", ")));
+    let finalizers = (!held.is_empty()).then(|| {
+        format!("Some content in the namespace has finalizers remaining: {}", held.join(", "))
+    });
+    let table = [
+        ("NamespaceDeletionDiscoveryFailure", broken, "DiscoveryFailed", "ResourcesDiscovered"),
+        ("NamespaceContentRemaining", remaining, "SomeResourcesRemain", "ContentRemoved"),
+        (
+            "NamespaceFinalizersRemaining",
+            finalizers,
+            "SomeFinalizersRemain",
+            "ContentHasNoFinalizers",
+        ),
+    ];
+    table
+        .into_iter()
+        .map(|(name, failure, bad, good)| {
+            let (status, reason) = if failure.is_some() { ("True", bad) } else { ("False", good) };
+            json!({ "type": name, "status": status, "reason": reason,
+                    "message": failure.unwrap_or_default() })
+        })
+        .collect()
 }

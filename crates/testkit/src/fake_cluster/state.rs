@@ -77,6 +77,8 @@ pub(super) struct State {
     compacted: u64,
     incarnations: u64,
     counts: BTreeMap<ResourceKey, Count>,
+    /// An API group whose server does not answer.
+    pub(super) broken_group: Option<String>,
     /// What stands between a write and the store.
     pub(super) admission: Admission,
     /// Who writes now, if the server's record of field managers shall name them.
@@ -134,6 +136,18 @@ impl State {
             .range(first..)
             .take_while(move |(key, _)| key.kind == kind && key.namespace == namespace)
             .map(|(key, stored)| (key, &*stored.object))
+    }
+
+    /// Lets the controllers look at every namespace again.
+    pub(super) fn revisit_namespaces(&mut self) {
+        let keys: Vec<ResourceKey> =
+            self.of_kind(Kind::Namespace).map(|(key, _)| key.clone()).collect();
+        for key in keys {
+            if let Some(object) = self.objects.get(&key).map(|stored| Arc::clone(&stored.object)) {
+                let (version, before) = (self.version, Some(Arc::clone(&object)));
+                self.unseen.push_back(Change { version, key, before, object, gone: false });
+            }
+        }
     }
 
     pub(super) fn all(&self) -> impl Iterator<Item = (&ResourceKey, &Value)> {

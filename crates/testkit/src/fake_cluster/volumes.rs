@@ -28,9 +28,15 @@ pub(super) fn reconcile(state: &mut State, key: &ResourceKey) {
     }
 }
 
-/// The volume of a claim that is gone goes with it.
+/// The volume of a claim that is gone goes with it, unless its policy is to keep it.
 pub(super) fn release(state: &mut State, claim: &Value) {
-    state.delete(&volume_of(claim));
+    let key = volume_of(claim);
+    let Some(volume) = state.get(&key) else { return };
+    if volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain" {
+        state.edit(&key, |volume| volume["status"]["phase"] = "Released".into());
+    } else {
+        state.delete(&key);
+    }
 }
 
 fn bind(state: &mut State, key: &ResourceKey, claim: &Value) {

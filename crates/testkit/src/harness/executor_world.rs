@@ -10,7 +10,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use trueup_cluster::{Cluster, Executor, Fence, Parts};
+use trueup_cluster::{Cluster, Echo, Executor, Fence, Parts};
 use trueup_model::id::{Id, Noun};
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::observation::Run;
@@ -26,6 +26,9 @@ use super::layer::Layer;
 use super::run::World;
 use super::workload::{Shape, Step};
 use crate::fake_cluster::FakeCluster;
+
+/// Lease time and call deadline, as in production.
+const ECHO: Duration = Duration::from_secs(20);
 
 /// The world.
 #[derive(Debug)]
@@ -96,6 +99,8 @@ impl ExecutorWorld {
             fence,
             clock: Arc::clone(&self.clock),
             observer: "harness".to_owned(),
+            // Whoever starts with a service was there before.
+            echo: Echo { lasts: ECHO, inherited: self.service.is_some() },
         };
         let executor = Executor::start(parts, reports_in, &mut tasks);
         let _passed = executor.order(self.project.order.clone()).await;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rustix::process::Signal;
-use trueup_local::{kube, postgres, supervise};
+use trueup_local::{kube, layout, postgres, supervise};
 
 use super::context::Context;
 use super::failure::Exit;
@@ -26,7 +26,9 @@ pub(crate) async fn run(_args: &Args, context: &Context) -> anyhow::Result<Exit>
     if let Some(process) = trueup {
         context.ask("Trueup to stop", process.stop(&PATIENCE)).await?;
     }
-    stopped |= context.ask("Kubernetes to stop", kube::stop_left(&install.kube())).await?;
+    stopped |= context
+        .ask("Kubernetes to stop", kube::stop_left(&layout::cache_dir(), &install.kube()))
+        .await?;
     stopped |= context.ask("Postgres to stop", postgres::stop_left(&install.postgres())).await?;
     context.terminal.note(if stopped { "Trueup is down." } else { "Trueup was not up." })?;
     Ok(Exit::Ok)

@@ -10,20 +10,48 @@ pub(crate) fn lines(receipt: &Value) -> Vec<String> {
     let Ok(receipt) = serde_json::from_value::<Receipt>(receipt.clone()) else {
         return vec![receipt.to_string()];
     };
-    let level = match receipt.level {
-        ProofLevel::ApiAbsence => "API absence: the cluster has no object under any of these keys",
-    };
     let mut lines = vec![
         format!("verified at   {}", moment(receipt.verified_at)),
-        format!("proof level   {level}"),
+        format!("proof level   {}", level(receipt.level)),
         format!("observer      {}", clean(&receipt.observer)),
-        format!("absent        {}", count(receipt.absent.len(), "object")),
     ];
+    if let [first, .., last] = receipt.reads.as_slice() {
+        let (first, last) = (moment(first.began_at), moment(last.began_at));
+        lines.push(format!("read          at {first} and again at {last}"));
+    }
+    if let Some(force) = &receipt.force {
+        lines.push(format!("forced by     {}", clean(&force.principal)));
+        lines.push(format!("because       {}", clean(&force.reason)));
+    }
+    lines.extend(receipt.unconfirmed.iter().map(|pod| {
+        let (name, node) = (clean(&pod.name), clean(&pod.node));
+        format!("not confirmed pod {name}: its processes on node {node} were not seen to end")
+    }));
+    if !receipt.unproven.is_empty() {
+        lines.push(format!("not proven    {}", count(receipt.unproven.len(), "object")));
+        lines.extend(receipt.unproven.iter().map(|left| {
+            let (key, why) = (clean(&left.key.to_string()), clean(&left.why));
+            format!("  {key}  {}  {why}", clean(left.uid.as_deref().unwrap_or("never seen")))
+        }));
+    }
+    lines.push(format!("absent        {}", count(receipt.absent.len(), "object")));
     lines.extend(receipt.absent.iter().map(|absence| {
         let uid = absence.uid.as_deref().unwrap_or("never seen");
         format!("  {}  {}", clean(&absence.key.to_string()), clean(uid))
     }));
     lines
+}
+
+const fn level(level: ProofLevel) -> &'static str {
+    match level {
+        ProofLevel::ApiAbsence => "API absence: the cluster has no object under any of these keys",
+        ProofLevel::ProcessesUnconfirmed => {
+            "API absence only: some processes were not seen to end, see below"
+        }
+        ProofLevel::Forced => {
+            "forced: somebody ended the deletion before everything was proved gone"
+        }
+    }
 }
 
 #[cfg(test)]
@@ -54,5 +82,37 @@ mod tests {
             ]
         );
         assert_eq!(lines(&json!({ "new": 1 })), ["{\"new\":1}"]);
+    }
+
+    #[test]
+    fn what_was_not_proved_is_shown_with_its_reason() {
+        let receipt = json!({
+            "absent": [], "observer": "local", "began_at": "2026-01-01T00:00:00Z",
+            "verified_at": "2026-01-01T00:00:21Z", "level": "forced",
+            "reads": [
+                { "began_at": "2026-01-01T00:00:00Z", "ended_at": "2026-01-01T00:00:01Z" },
+                { "began_at": "2026-01-01T00:00:20Z", "ended_at": "2026-01-01T00:00:21Z" },
+            ],
+            "unproven": [{
+                "key": { "kind": "Secret", "namespace": "shop", "name": "web" }, "uid": "u-1",
+                "why": "it is still there",
+            }],
+            "unconfirmed": [{ "name": "web-0", "uid": "u-2", "node": "node-1" }],
+            "force": { "principal": "owner", "reason": "the node burnt" },
+        });
+        assert_eq!(
+            lines(&receipt)[1..],
+            [
+                "proof level   forced: somebody ended the deletion before everything was proved gone",
+                "observer      local",
+                "read          at 2026-01-01 00:00:00Z and again at 2026-01-01 00:00:20Z",
+                "forced by     owner",
+                "because       the node burnt",
+                "not confirmed pod web-0: its processes on node node-1 were not seen to end",
+                "not proven    1 object",
+                "  Secret/shop/web  u-1  it is still there",
+                "absent        0 objects",
+            ]
+        );
     }
 }

@@ -11,7 +11,7 @@ use super::table::{Cell, Table};
 
 pub(crate) fn plans(items: &[Plan]) -> Table {
     let mut table =
-        Table::new(&["NAME", "CPU", "MEMORY", "GPUS", "PER HOUR", "PER MONTH", "SUMMARY"]);
+        Table::new(&["NAME", "CPU", "MEMORY", "GPUS", "NODES", "PER HOUR", "PER MONTH", "SUMMARY"]);
     for plan in items {
         let paint = if plan.retired { Paint::Faint } else { Paint::Plain };
         let name =
@@ -21,6 +21,7 @@ pub(crate) fn plans(items: &[Plan]) -> Table {
             Cell::plain(&format!("{} m", plan.cpu_millis)),
             Cell::plain(&format!("{} MiB", plan.memory_mib)),
             Cell::plain(&plan.gpus.to_string()),
+            Cell::plain(plan.nodes.as_deref().unwrap_or("any")),
             Cell::plain(&plan.hourly.text),
             Cell::plain(&plan.monthly.text),
             Cell::new(Paint::Faint, &plan.summary),

@@ -32,9 +32,18 @@ pub(crate) struct Args {
     /// Use the cluster of this kubeconfig instead of a local one
     #[arg(long, value_name = "KUBECONFIG")]
     cluster: Option<PathBuf>,
+    /// The nodes of the local cluster: a real one, too, where this machine allows it, or only simulated ones
+    #[arg(long, value_enum, default_value_t = Nodes::Real)]
+    nodes: Nodes,
     /// Start without the demo's projects and services
     #[arg(long)]
     no_demo: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Nodes {
+    Real,
+    Simulated,
 }
 
 /// Starting is a matter of seconds; building Kubernetes goes on afterwards.
@@ -65,7 +74,12 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     arm_crash()?;
     let own = supervise::Process::find(std::process::id());
     supervise::record(&own.context("this process cannot be found in /proc")?, &install.pid_file())?;
-    let options = serve::Options { port: args.port, cluster: args.cluster, demo: !args.no_demo };
+    let options = serve::Options {
+        port: args.port,
+        cluster: args.cluster,
+        demo: !args.no_demo,
+        simulated: args.nodes == Nodes::Simulated,
+    };
     let progress = Progress::new();
     let stop = CancellationToken::new();
     let (ready_in, ready) = oneshot::channel::<ClientFile>();

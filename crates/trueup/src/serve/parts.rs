@@ -68,7 +68,7 @@ pub(super) async fn keep_cluster(
     loop {
         if !held.as_ref().is_some_and(LocalKube::is_alive) {
             held = tokio::select! {
-                started = start_kube(install, progress) => match started {
+                started = start_kube(install, options, progress) => match started {
                     Ok(kube) => {
                         connect(system, kube.kubeconfig()).await;
                         Some(kube)
@@ -92,14 +92,27 @@ pub(super) async fn keep_cluster(
     }
 }
 
-async fn start_kube(install: &Install, progress: &Progress) -> Result<LocalKube, kube::Error> {
+async fn start_kube(
+    install: &Install,
+    options: &Options,
+    progress: &Progress,
+) -> Result<LocalKube, kube::Error> {
     let cache = layout::cache_dir();
     let binaries = match kube::find_built(&cache) {
         Some(binaries) => binaries,
         None => kube::build(&cache, progress).await?,
     };
-    let options = kube::Options { dir: install.kube(), nodes: NODES, fast: false };
-    LocalKube::adopt_or_start(&binaries, &options, progress).await
+    let options = kube::Options {
+        dir: install.kube(),
+        nodes: NODES,
+        fast: false,
+        real_node: !options.simulated,
+    };
+    let kube = LocalKube::adopt_or_start(&binaries, &options, progress).await?;
+    if let Err(why) = kube.real_node() {
+        tracing::warn!(%why, "the local cluster has no real node; all of its pods are simulated");
+    }
+    Ok(kube)
 }
 
 async fn connect(system: &System, kubeconfig: &Path) {

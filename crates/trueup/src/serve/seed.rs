@@ -24,8 +24,9 @@ const TEMPLATES: [&str; 8] = [
     include_str!("../../../../templates/gpu-job.yaml"),
 ];
 
-/// Shipped plans.
+/// Shipped plans, and those that only a real node of this machine can keep.
 const PLANS: &str = include_str!("../../../../plans/plans.yaml");
+const REAL_PLANS: &str = include_str!("../../../../plans/local.yaml");
 
 /// The node ports that endpoints get: a part of what Kubernetes gives out unless told otherwise.
 const ENDPOINT_PORTS: RangeInclusive<u16> = 30_000..=30_999;
@@ -42,13 +43,14 @@ pub(super) async fn seed(
     install: &Install,
     owner_url: &str,
     keys: &Keyring,
+    real_node: bool,
     now: Timestamp,
 ) -> anyhow::Result<Seeded> {
     let setup = Setup::connect(owner_url).await?;
     for text in TEMPLATES {
         setup.ensure_template(&template(text)?).await?;
     }
-    for plan in plans()? {
+    for plan in plans(if real_node { &[PLANS, REAL_PLANS] } else { &[PLANS] })? {
         setup.ensure_plan(&plan).await?;
     }
     let cluster = setup.ensure_cluster("local", now).await?;
@@ -74,8 +76,12 @@ async fn seal_anew(setup: &Setup, keys: &Keyring) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn plans() -> anyhow::Result<Vec<Plan>> {
-    Ok(serde_saphyr::from_str(PLANS)?)
+fn plans(files: &[&str]) -> anyhow::Result<Vec<Plan>> {
+    let mut plans = Vec::new();
+    for text in files {
+        plans.extend(serde_saphyr::from_str::<Vec<Plan>>(text)?);
+    }
+    Ok(plans)
 }
 
 fn template(text: &str) -> anyhow::Result<Template> {
@@ -90,7 +96,8 @@ mod tests {
 
     #[test]
     fn every_shipped_template_has_a_plan_that_is_sold() {
-        let sold: Vec<_> = plans().unwrap().into_iter().map(|plan| plan.name).collect();
+        let sold: Vec<_> =
+            plans(&[PLANS, REAL_PLANS]).unwrap().into_iter().map(|plan| plan.name).collect();
         for text in TEMPLATES {
             let template = template(text).unwrap();
             let plan = template.plan.unwrap_or_else(|| panic!("{} has no plan", template.name));

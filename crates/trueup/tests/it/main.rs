@@ -23,6 +23,8 @@ mod log;
 #[cfg(test)]
 mod mistakes;
 #[cfg(test)]
+mod real_node;
+#[cfg(test)]
 mod restart;
 #[cfg(test)]
 mod story;

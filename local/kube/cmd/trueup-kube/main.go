@@ -20,8 +20,10 @@ import (
 
 const usage = `usage: trueup-kube COMMAND [flags]
 
-  run --dir DIR [--nodes N] [--fast]   run a local cluster whose state lives in DIR
+  run --dir DIR [--nodes N] [--fast] [--real-node]
+                                       run a local cluster whose state lives in DIR
   probe --dir DIR                      exit 0 when the cluster of DIR answers
+  clean --dir DIR                      end what the real node of a killed cluster left running
   etcd | kube-apiserver | kube-controller-manager | kube-scheduler [flags]
                                        one upstream component with its own flags
 `
@@ -38,6 +40,8 @@ func main() {
 		os.Exit(supervisor.RunCommand(os.Args[1:]))
 	case "probe":
 		os.Exit(supervisor.ProbeCommand(os.Args[1:]))
+	case "clean":
+		os.Exit(supervisor.CleanCommand(os.Args[1:]))
 	case "etcd":
 		etcdmain.Main(os.Args)
 	case "kube-apiserver":

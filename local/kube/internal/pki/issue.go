@@ -30,6 +30,8 @@ type leaf struct {
 	commonName     string
 	group          string
 	server, client bool
+	// addresses are where it serves besides loopback.
+	addresses []net.IP
 }
 
 func ensureAuthority(dir place.Dir, name, commonName string) (*authority, error) {
@@ -70,7 +72,7 @@ func ensureLeaf(dir place.Dir, name string, signer *authority, want leaf) error 
 	template.KeyUsage = x509.KeyUsageDigitalSignature
 	if want.server {
 		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
-		template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
+		template.IPAddresses = append([]net.IP{net.IPv4(127, 0, 0, 1)}, want.addresses...)
 		template.DNSNames = []string{"localhost"}
 	}
 	if want.client {

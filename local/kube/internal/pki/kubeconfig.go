@@ -17,15 +17,24 @@ const contextName = "trueup-local"
 // WriteKubeconfig writes the administrator's kubeconfig with everything embedded, so that the file
 // can be handed to any client on its own. An unchanged file is left alone: clients may watch it.
 func WriteKubeconfig(dir place.Dir, server string) error {
+	return writeKubeconfig(dir, server, Admin, dir.Kubeconfig())
+}
+
+// WriteKubeletKubeconfig writes what a real node's kubelet knows the API server by.
+func WriteKubeletKubeconfig(dir place.Dir, server string) error {
+	return writeKubeconfig(dir, server, Kubelet, dir.Node("kubeconfig"))
+}
+
+func writeKubeconfig(dir place.Dir, server, user, name string) error {
 	ca, err := os.ReadFile(Cert(dir, ClusterCA))
 	if err != nil {
 		return err
 	}
-	cert, err := os.ReadFile(Cert(dir, Admin))
+	cert, err := os.ReadFile(Cert(dir, user))
 	if err != nil {
 		return err
 	}
-	key, err := os.ReadFile(Key(dir, Admin))
+	key, err := os.ReadFile(Key(dir, user))
 	if err != nil {
 		return err
 	}
@@ -40,12 +49,12 @@ func WriteKubeconfig(dir place.Dir, server string) error {
 		return fmt.Errorf("cannot encode the kubeconfig: %w", err)
 	}
 
-	current, err := os.ReadFile(dir.Kubeconfig())
+	current, err := os.ReadFile(name)
 	if err == nil && bytes.Equal(current, content) {
 		return nil
 	}
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	return place.WriteFile(dir.Kubeconfig(), content, 0o600)
+	return place.WriteFile(name, content, 0o600)
 }

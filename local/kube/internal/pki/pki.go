@@ -7,6 +7,7 @@ package pki
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 
 	"trueup.dev/local/kube/internal/place"
@@ -14,13 +15,19 @@ import (
 
 // Names of the pairs; each is NAME.crt and NAME.key in the cluster's pki folder.
 const (
-	ClusterCA  = "ca"
-	APIServer  = "apiserver"
-	Admin      = "admin"
-	EtcdCA     = "etcd-ca"
-	Etcd       = "etcd"
-	EtcdClient = "etcd-client"
+	ClusterCA = "ca"
+	APIServer = "apiserver"
+	Admin     = "admin"
+	// KubeletClient is who the API server is to a kubelet; Kubelet is who a kubelet is to everybody.
+	KubeletClient = "kubelet-client"
+	Kubelet       = "kubelet"
+	EtcdCA        = "etcd-ca"
+	Etcd          = "etcd"
+	EtcdClient    = "etcd-client"
 )
+
+// KubeletClientUser is bound to the one role that it needs by `seed`.
+const KubeletClientUser = "kube-apiserver-kubelet-client"
 
 // ServiceAccountKey signs service account tokens; ServiceAccountPublic checks them.
 const (
@@ -50,6 +57,7 @@ func Ensure(dir place.Dir) error {
 	}{
 		{APIServer, clusterCA, leaf{commonName: "kube-apiserver", server: true}},
 		{Admin, clusterCA, leaf{commonName: "trueup-local-admin", group: "system:masters", client: true}},
+		{KubeletClient, clusterCA, leaf{commonName: KubeletClientUser, client: true}},
 		// etcd dials itself for its peer port, so its certificate is good for both directions.
 		{Etcd, etcdCA, leaf{commonName: "etcd", server: true, client: true}},
 		{EtcdClient, etcdCA, leaf{commonName: "kube-apiserver", client: true}},
@@ -60,6 +68,22 @@ func Ensure(dir place.Dir) error {
 		}
 	}
 	return ensureServiceAccountKeys(dir)
+}
+
+// EnsureKubelet makes the pair of a real node's kubelet, good for both directions: it serves on its
+// node's address and is known to the API server as that node.
+func EnsureKubelet(dir place.Dir, node string, address net.IP) error {
+	clusterCA, err := ensureAuthority(dir, ClusterCA, "trueup local cluster")
+	if err != nil {
+		return err
+	}
+	return ensureLeaf(dir, Kubelet, clusterCA, leaf{
+		commonName: "system:node:" + node,
+		group:      "system:nodes",
+		server:     true,
+		client:     true,
+		addresses:  []net.IP{address},
+	})
 }
 
 // complete says whether all files are there; with only some of them, a killed run left a half pair

@@ -41,6 +41,9 @@ func (d Dir) Etcd() string { return d.path("etcd") }
 // Stages is the file that tells KWOK how simulated nodes and pods behave.
 func (d Dir) Stages() string { return d.path("stages.yaml") }
 
+// Node is a file of the real node, if this cluster has one.
+func (d Dir) Node(parts ...string) string { return d.path(append([]string{"node"}, parts...)...) }
+
 // Log is the log file of a component.
 func (d Dir) Log(component string) string { return d.path("log", component+".log") }
 

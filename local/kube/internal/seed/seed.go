@@ -7,18 +7,22 @@ import (
 	"fmt"
 
 	core "k8s.io/api/core/v1"
+	rbac "k8s.io/api/rbac/v1"
 	storage "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"trueup.dev/local/kube/internal/pki"
 )
 
-// ClassLabel marks the nodes on which no container really runs; everything shown about their pods
-// must be called simulated.
+// ClassLabel keeps nodes apart on which no container really runs; everything shown about their pods
+// must be called simulated. The same key taints a real node: only pods that ask for it go there.
 const (
 	ClassLabel     = "trueup.dev/node-class"
 	ClassSimulated = "simulated"
+	ClassReal      = "real"
 )
 
 const (
@@ -39,6 +43,9 @@ const (
 func Apply(ctx context.Context, client kubernetes.Interface, nodes int) error {
 	if err := createStorageClass(ctx, client); err != nil {
 		return fmt.Errorf("cannot create the storage class %s: %w", storageClass, err)
+	}
+	if err := bindKubeletClient(ctx, client); err != nil {
+		return fmt.Errorf("cannot let the API server ask kubelets: %w", err)
 	}
 	for number := 1; number <= nodes; number++ {
 		if err := createNode(ctx, client, simulatedNode(fmt.Sprintf("simulated-%d", number))); err != nil {
@@ -75,6 +82,43 @@ func ForgetLeases(ctx context.Context, client kubernetes.Interface) error {
 		}
 	}
 	return nil
+}
+
+// ForgetNode removes a node that is not there any more, and so the pods that were on it.
+func ForgetNode(ctx context.Context, client kubernetes.Interface, name string) error {
+	err := client.CoreV1().Nodes().Delete(ctx, name, meta.DeleteOptions{})
+	if err != nil && !errors.IsNotFound(err) {
+		return fmt.Errorf("cannot remove the node %s: %w", name, err)
+	}
+	return nil
+}
+
+// NodeIsReady is nil when a node says that it is ready.
+func NodeIsReady(ctx context.Context, client kubernetes.Interface, name string) error {
+	node, err := client.CoreV1().Nodes().Get(ctx, name, meta.GetOptions{})
+	if err != nil {
+		return err
+	}
+	for _, condition := range node.Status.Conditions {
+		if condition.Type == core.NodeReady && condition.Status == core.ConditionTrue {
+			return nil
+		}
+	}
+	return fmt.Errorf("the node %s is not ready", name)
+}
+
+// bindKubeletClient lets the API server read the logs of a real node's pods.
+func bindKubeletClient(ctx context.Context, client kubernetes.Interface) error {
+	binding := &rbac.ClusterRoleBinding{
+		ObjectMeta: meta.ObjectMeta{Name: "trueup-kubelet-client"},
+		RoleRef:    rbac.RoleRef{APIGroup: rbac.GroupName, Kind: "ClusterRole", Name: "system:kubelet-api-admin"},
+		Subjects:   []rbac.Subject{{APIGroup: rbac.GroupName, Kind: rbac.UserKind, Name: pki.KubeletClientUser}},
+	}
+	_, err := client.RbacV1().ClusterRoleBindings().Create(ctx, binding, meta.CreateOptions{})
+	if errors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
 }
 
 func createStorageClass(ctx context.Context, client kubernetes.Interface) error {

@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"trueup.dev/local/kube/internal/node"
 	"trueup.dev/local/kube/internal/place"
 )
 
@@ -18,6 +19,7 @@ func RunCommand(args []string) int {
 	flags.StringVar(&options.dir, "dir", "", "folder that holds the whole state of the cluster")
 	flags.IntVar(&options.nodes, "nodes", 3, "number of simulated nodes")
 	flags.BoolVar(&options.fast, "fast", false, "do not wait for the disk: for clusters that may be lost")
+	flags.BoolVar(&options.realNode, "real-node", false, "add a node whose pods really run")
 	if status, ok := parse(flags, args, &options.dir); !ok {
 		return status
 	}
@@ -50,6 +52,35 @@ func ProbeCommand(args []string) int {
 		return 1
 	}
 	return 0
+}
+
+// CleanCommand is `trueup-kube clean`: it ends what a killed supervisor's real node left running.
+func CleanCommand(args []string) int {
+	var dir string
+	flags := flag.NewFlagSet("clean", flag.ContinueOnError)
+	flags.StringVar(&dir, "dir", "", "folder that holds the whole state of the cluster")
+	if status, ok := parse(flags, args, &dir); !ok {
+		return status
+	}
+	if err := clean(dir); err != nil {
+		fmt.Fprintln(os.Stderr, "trueup-kube:", err)
+		return 1
+	}
+	return 0
+}
+
+// clean takes the folder first: a cluster that runs keeps its node.
+func clean(root string) error {
+	dir, err := place.Make(root)
+	if err != nil {
+		return err
+	}
+	lock, err := dir.Acquire()
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	return node.Clean(dir)
 }
 
 func parse(flags *flag.FlagSet, args []string, dir *string) (int, bool) {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"trueup.dev/local/kube/internal/child"
+	"trueup.dev/local/kube/internal/node"
 	"trueup.dev/local/kube/internal/parts"
 	"trueup.dev/local/kube/internal/pki"
 	"trueup.dev/local/kube/internal/place"
@@ -24,6 +25,8 @@ type options struct {
 	dir   string
 	nodes int
 	fast  bool
+	// realNode asks for a node whose pods really run; without it all pods are simulated.
+	realNode bool
 }
 
 // readyFile tells other processes that the cluster serves, and where.
@@ -32,6 +35,9 @@ type readyFile struct {
 	Server     string `json:"server"`
 	PID        int    `json:"pid"`
 	Version    string `json:"version"`
+	// RealNode says whether pods can really run; NoNode, why they cannot although it was asked for.
+	RealNode bool   `json:"real_node"`
+	NoNode   string `json:"no_node,omitempty"`
 }
 
 // cluster is what runs, in the order in which it was started.
@@ -68,7 +74,7 @@ func run(ctx context.Context, options options, report *reporter) error {
 
 	cluster := &cluster{dir: dir, report: report}
 	defer cluster.stop()
-	if err := cluster.start(ctx, set, options.nodes); err != nil {
+	if err := cluster.start(ctx, set, options); err != nil {
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -101,7 +107,7 @@ func prepare(dir place.Dir, fast bool) (parts.Set, error) {
 	return set, place.WriteFile(dir.Stages(), all, 0o600)
 }
 
-func (c *cluster) start(ctx context.Context, set parts.Set, nodes int) error {
+func (c *cluster) start(ctx context.Context, set parts.Set, options options) error {
 	answers, err := etcdAnswers(set)
 	if err != nil {
 		return err
@@ -128,11 +134,22 @@ func (c *cluster) start(ctx context.Context, set parts.Set, nodes int) error {
 	c.launch(set.Simulator(), 2*time.Second)
 
 	c.report.say("seed", starting, "")
-	if err := seed.Apply(ctx, client, nodes); err != nil {
+	if err := seed.Apply(ctx, client, options.nodes); err != nil {
 		return err
 	}
 	c.report.say("seed", ready, "")
-	return c.announce(client, set)
+	var noNode error
+	if options.realNode {
+		noNode = c.startNode(ctx, set, client)
+	}
+	hasNode := options.realNode && noNode == nil
+	if !hasNode {
+		// Pods that wait for a node which never comes back would hide what is going on.
+		if err := seed.ForgetNode(ctx, client, node.Name); err != nil {
+			return err
+		}
+	}
+	return c.announce(client, set, hasNode, noNode)
 }
 
 func (c *cluster) launch(part parts.Part, grace time.Duration) {
@@ -151,17 +168,22 @@ func (c *cluster) await(ctx context.Context, name string, check func(context.Con
 	return nil
 }
 
-func (c *cluster) announce(client *kubernetes.Clientset, set parts.Set) error {
+func (c *cluster) announce(client *kubernetes.Clientset, set parts.Set, hasNode bool, noNode error) error {
 	version, err := client.Discovery().ServerVersion()
 	if err != nil {
 		return fmt.Errorf("the API server does not tell its version: %w", err)
 	}
-	content, err := json.Marshal(readyFile{
+	file := readyFile{
 		Kubeconfig: c.dir.Kubeconfig(),
 		Server:     set.Server(),
 		PID:        os.Getpid(),
 		Version:    version.GitVersion,
-	})
+		RealNode:   hasNode,
+	}
+	if noNode != nil {
+		file.NoNode = noNode.Error()
+	}
+	content, err := json.Marshal(file)
 	if err != nil {
 		return err
 	}
@@ -180,6 +202,9 @@ func (c *cluster) stop() {
 	}
 	servers := min(len(c.running), 2)
 	c.stopTogether(c.running[servers:])
+	if err := node.Clean(c.dir); err != nil {
+		c.report.say("node", failed, err.Error())
+	}
 	for index := servers - 1; index >= 0; index-- {
 		c.stopTogether(c.running[index : index+1])
 	}

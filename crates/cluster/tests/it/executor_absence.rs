@@ -1,0 +1,274 @@
+//! When a deletion may end: not while a call may still be under way, not while somebody holds a
+//! part of it, and never with more proved than was seen.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use serde_json::json;
+use trueup_cluster::{CallError, Echo};
+use trueup_model::Clock;
+use trueup_model::key::{Kind, ResourceKey};
+use trueup_model::order::Unit;
+use trueup_model::receipt::{ProofLevel, Receipt};
+use trueup_model::report::{Outcome, Report};
+use trueup_rules::names;
+use trueup_testkit::fake_cluster::{FakeCluster, Verb, When};
+use trueup_testkit::manual_clock::ManualClock;
+
+use crate::rig::{Rig, converged, game, healthy, key, web, with_receipt};
+
+/// Lease time and call deadline, as in production.
+const LASTS: Duration = Duration::from_secs(20);
+
+struct Stage {
+    fake: FakeCluster,
+    clock: ManualClock,
+    rig: Rig,
+}
+
+impl Stage {
+    fn new(inherited: bool) -> Self {
+        let (fake, clock) = (FakeCluster::new(), ManualClock::new());
+        let echo = Echo { lasts: LASTS, inherited };
+        let rig = Rig::timed(Arc::new(fake.clone()), Arc::new(clock.clone()), echo);
+        Self { fake, clock, rig }
+    }
+
+    /// Moves time on in small steps until such a report comes.
+    async fn until(&mut self, unit: Unit, wanted: impl Fn(&Report) -> bool) -> Report {
+        let Self { clock, rig, .. } = self;
+        let ticking = async {
+            loop {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                clock.advance(Duration::from_millis(250));
+            }
+        };
+        tokio::select! {
+            report = rig.until(unit, wanted) => report,
+            () = ticking => unreachable!("time goes on for ever"),
+        }
+    }
+
+    async fn receipt(&mut self, unit: Unit) -> Receipt {
+        let report = self.until(unit, with_receipt).await;
+        report.receipt.expect("a receipt should be there, as just asked for")
+    }
+
+    /// How the next pass with the order ends, at this very time.
+    async fn pass(&self, order: trueup_model::order::Order) -> Outcome {
+        let passed = self.rig.executor.order(order).await;
+        tokio::time::timeout(crate::rig::LONG, passed)
+            .await
+            .expect("a pass should end")
+            .expect("a pass should answer")
+    }
+}
+
+fn waits_for(text: &'static str) -> impl Fn(&Report) -> bool {
+    move |report| matches!(&report.outcome, Outcome::Waiting { on } if on.contains(text))
+}
+
+/// F33: the delete was carried out and its answer lost. What is absent now could still be made by a
+/// call that nobody waits for; only a read after lease time and deadline is the last word.
+#[tokio::test]
+async fn f33_a_lost_answer_is_closed_by_a_second_read_only() {
+    let errors = [CallError::Unanswered("lost".to_owned()), CallError::Server("500".to_owned())];
+    for error in errors {
+        let mut at = Stage::new(false);
+        at.rig.running(web(1)).await;
+        let gone = at.rig.gone(2, web(1));
+        at.fake.fail_next(Verb::Delete, error, When::After);
+        let _passed = at.rig.executor.order(gone.clone()).await;
+        let failed_at = at.clock.now();
+        at.until(gone.unit, waits_for("second read")).await;
+        let read_at = at.clock.now();
+        let receipt = at.receipt(gone.unit).await;
+        let [first, second] = receipt.reads.as_slice() else {
+            unreachable!("there should be two reads: {receipt:#?}")
+        };
+        assert!(first.began_at <= read_at, "{receipt:#?}");
+        let lasts = SignedDuration::try_from(LASTS).expect("a short time");
+        assert!(second.began_at.duration_since(failed_at) >= lasts, "{receipt:#?}");
+        assert_eq!(receipt.verified_at, second.ended_at);
+        let versions = receipt.absent.iter().filter(|absence| absence.resource_version.is_some());
+        assert_eq!(versions.count(), 5, "each object's last version is known: {receipt:#?}");
+    }
+}
+
+/// A call that nobody answered, or a former holder's, lands after the first read: it is found.
+#[tokio::test]
+async fn f33_what_a_late_call_makes_is_found_by_the_second_read() {
+    let mut at = Stage::new(true);
+    at.rig.running(web(1)).await;
+    let gone = at.rig.gone(2, web(1));
+    let config = key(&gone, Kind::ConfigMap, names::config);
+    let made = at.rig.get(&config).await.expect("should be there");
+    let _passed = at.rig.executor.order(gone.clone()).await;
+    at.until(gone.unit, waits_for("second read")).await;
+    at.fake.edit(&config, |object| {
+        *object = made.clone();
+        object["metadata"]["ownerReferences"] = json!([]);
+    });
+    let receipt = at.receipt(gone.unit).await;
+    assert_eq!(at.rig.get(&config).await, None);
+    let deletes = |write: &&trueup_testkit::fake_cluster::Write| {
+        write.verb == Verb::Delete && write.key == config
+    };
+    assert_eq!(at.fake.journal().iter().filter(deletes).count(), 2, "{receipt:#?}");
+}
+
+#[tokio::test]
+async fn a_new_epoch_closes_nothing_before_the_calls_of_the_last_one_are_over() {
+    let mut at = Stage::new(true);
+    at.rig.running(web(1)).await;
+    let gone = at.rig.gone(2, web(1));
+    let _passed = at.rig.executor.order(gone.clone()).await;
+    at.rig.until(gone.unit, waits_for("second read")).await;
+    at.clock.advance(LASTS - Duration::from_millis(1));
+    let early = at.pass(gone.clone()).await;
+    assert!(matches!(early, Outcome::Waiting { .. }), "{early:?}");
+    at.clock.advance(Duration::from_millis(1));
+    assert_eq!(at.pass(gone.clone()).await, Outcome::Converged);
+    let receipt = at.rig.until(gone.unit, with_receipt).await.receipt.expect("as asked for");
+    assert_eq!((receipt.reads.len(), receipt.level), (2, ProofLevel::ApiAbsence));
+}
+
+#[tokio::test]
+async fn without_doubt_one_read_is_enough() {
+    let mut at = Stage::new(false);
+    at.rig.running(game()).await;
+    let gone = at.rig.gone(2, game());
+    let report = at.rig.order_until(gone, with_receipt).await;
+    let receipt = report.receipt.expect("as asked for");
+    assert_eq!((receipt.reads.len(), receipt.level), (1, ProofLevel::ApiAbsence));
+}
+
+/// API absence is not process absence: the pod went while its container ran, and nobody saw it end.
+#[tokio::test]
+async fn a_pod_that_went_by_force_is_named_in_the_receipt() {
+    let mut at = Stage::new(false);
+    at.rig.running(web(2)).await;
+    let gone = at.rig.gone(2, web(2));
+    let pods: Vec<ResourceKey> = at.rig.pods(&gone).await;
+    at.fake.edit(&pods[0], |pod| pod["spec"]["nodeName"] = "node-1".into());
+    at.fake.edit(&pods[1], |pod| {
+        pod["spec"]["nodeName"] = "node-2".into();
+        pod["status"]["containerStatuses"][0]["state"] = json!({"terminated": {"exitCode": 0}});
+    });
+    let report = at.rig.order_until(gone, with_receipt).await;
+    let receipt = report.receipt.expect("as asked for");
+    assert_eq!(receipt.level, ProofLevel::ProcessesUnconfirmed);
+    let lost: Vec<_> = receipt.unconfirmed.iter().map(|pod| (&*pod.name, &*pod.node)).collect();
+    assert_eq!(lost, [(&*pods[0].name, "node-1")]);
+}
+
+/// F42: somebody else's finalizer. It is named at once, a person is asked to act when it lasts,
+/// other deletions go on, and when it is taken off the deletion ends by itself.
+#[tokio::test]
+async fn f42_a_foreign_finalizer_is_named_and_others_go_on() {
+    let mut at = Stage::new(false);
+    // The fake's own time, which deletions are stamped with, is ahead of this clock.
+    at.rig.running(web(1)).await;
+    let gone = at.rig.gone(2, web(1));
+    let config = key(&gone, Kind::ConfigMap, names::config);
+    at.fake.edit(&config, |object| {
+        object["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    });
+    let _passed = at.rig.executor.order(gone.clone()).await;
+    let report = at.rig.until(gone.unit, waits_for("example.com/hold")).await;
+    let Outcome::Waiting { on } = report.outcome else { unreachable!("as asked for") };
+    assert!(on.contains(&config.to_string()), "{on}");
+
+    at.clock.advance(Duration::from_secs(94_000_000));
+    at.rig.fence.open(at.clock.monotonic(), Duration::from_secs(3600));
+    let why = blocked(at.pass(gone.clone()).await);
+    assert!(why.contains("example.com/hold") && why.contains("take the finalizer off"), "{why}");
+
+    let mut other = Rig::start(Arc::new(at.fake.clone()));
+    other.running(web(1)).await;
+    other.order_until(other.gone(2, web(1)), with_receipt).await;
+
+    at.fake.edit(&config, |object| object["metadata"]["finalizers"] = json!([]));
+    at.rig.until(gone.unit, with_receipt).await;
+}
+
+#[tokio::test]
+async fn a_refusing_webhook_is_named() {
+    let mut at = Stage::new(false);
+    at.rig.running(web(1)).await;
+    let gone = at.rig.gone(2, web(1));
+    let words = "admission webhook \"keep.example.com\" denied the request: not today";
+    at.fake.fail_next(Verb::Delete, CallError::Refused(words.to_owned()), When::Before);
+    let why = blocked(at.pass(gone.clone()).await);
+    assert!(why.contains(words) && why.contains("tried again"), "{why}");
+    at.until(gone.unit, with_receipt).await;
+}
+
+#[tokio::test]
+async fn a_volume_that_is_kept_is_named_with_its_policy() {
+    let mut at = Stage::new(false);
+    at.rig.running(game()).await;
+    let gone = at.rig.gone(2, game());
+    let volumes = at.fake.objects(Kind::PersistentVolume);
+    let name = volumes[0]["metadata"]["name"].as_str().expect("a name").to_owned();
+    let volume = ResourceKey::new(Kind::PersistentVolume, "", &name);
+    at.fake.edit(&volume, |volume| {
+        volume["spec"]["persistentVolumeReclaimPolicy"] = "Retain".into();
+    });
+    let _passed = at.rig.executor.order(gone.clone()).await;
+    let stays = |report: &Report| matches!(&report.outcome, Outcome::Blocked { .. });
+    let why = blocked(at.rig.until(gone.unit, stays).await.outcome);
+    assert!(why.contains(&name) && why.contains("Retain"), "{why}");
+    at.fake.remove(&volume);
+    at.until(gone.unit, with_receipt).await;
+}
+
+/// F44: the namespace of this very name is still going. Nothing is adopted by its name: it is waited
+/// for, and then made anew.
+#[tokio::test]
+async fn f44_a_namespace_that_is_still_going_is_waited_for() {
+    let mut at = Stage::new(false);
+    let project = at.rig.project();
+    at.rig.order_until(project.clone(), converged).await;
+    let namespace = ResourceKey::new(Kind::Namespace, "", &project.namespace);
+    let held = ResourceKey::new(Kind::ConfigMap, &project.namespace, "held");
+    at.fake.edit(&held, |object| object["metadata"]["finalizers"] = json!(["example.com/hold"]));
+    let before = at.rig.get(&namespace).await.expect("should be there");
+    at.fake.remove(&namespace);
+    at.rig.until(project.unit, waits_for("terminating")).await;
+    let writes = at.fake.journal().len();
+    let again = at.pass(project.clone()).await;
+    assert!(matches!(again, Outcome::Waiting { .. }), "{again:?}");
+    assert_eq!(at.fake.journal().len(), writes, "nothing is written into what goes");
+    at.fake.edit(&held, |object| object["metadata"]["finalizers"] = json!([]));
+    at.until(project.unit, converged).await;
+    let after = at.rig.get(&namespace).await.expect("should be made anew");
+    assert_ne!(before["metadata"]["uid"], after["metadata"]["uid"]);
+    at.rig.order_until(at.rig.service(1, web(1)), healthy).await;
+}
+
+/// F43: an APIService that has nothing to do with us does not answer, so no namespace ends. What is
+/// waited for says so, services in it still go, and when it is mended all goes on by itself.
+#[tokio::test]
+async fn f43_a_broken_apiservice_is_named_and_services_still_go() {
+    let mut at = Stage::new(false);
+    at.rig.running(web(1)).await;
+    let project = at.rig.project();
+    let gone = at.rig.gone(2, web(1));
+    at.fake.break_api_service(Some("metrics.example.com/v1beta1"));
+    at.fake.remove(&ResourceKey::new(Kind::Namespace, "", &project.namespace));
+    at.rig.until(project.unit, waits_for("metrics.example.com/v1beta1")).await;
+    let _passed = at.rig.executor.order(gone.clone()).await;
+    let receipt = at.receipt(gone.unit).await;
+    assert_eq!(receipt.level, ProofLevel::ApiAbsence);
+    at.fake.break_api_service(None);
+    at.until(project.unit, converged).await;
+}
+
+fn blocked(outcome: Outcome) -> String {
+    match outcome {
+        Outcome::Blocked { why } => why,
+        other => unreachable!("should be blocked, is {other:?}"),
+    }
+}

@@ -1,0 +1,174 @@
+//! What only a node can show that really runs its pods: they serve, log, crash, starve and vanish.
+//!
+//! One test, because the last part of it stops the node that the others are on.
+
+use std::sync::Arc;
+
+use futures::future::join_all;
+use futures::{FutureExt, StreamExt};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use trueup_cluster::Cluster;
+use trueup_cluster::kube::Kube;
+use trueup_model::key::{Kind, ResourceKey};
+use trueup_model::observation::{Cause, Ended, PodSeen};
+use trueup_model::report::Report;
+use trueup_model::spec::Spec;
+use trueup_testkit::real_kube::{self, Paused};
+
+use crate::rig::{Rig, converged, healthy, run, spec, with_receipt};
+
+/// The image that every real node has.
+const SAMPLE: &str = "trueup.dev/local/sample:1";
+
+/// A service of the sample on the real node.
+fn sample(own: &Value) -> Spec {
+    let mut whole = json!({
+        "workload": "deployment", "replicas": 1, "image": SAMPLE, "nodes": "real",
+        "generated_secrets": [], "probe": {"http": {"path": "/"}},
+    });
+    for (name, value) in own.as_object().into_iter().flatten() {
+        whole[name] = value.clone();
+    }
+    spec(&whole)
+}
+
+fn pods(report: &Report) -> &[PodSeen] {
+    report.observation.as_ref().map_or(&[], |seen| &seen.pods)
+}
+
+fn troubled(report: &Report, causes: &[Cause]) -> bool {
+    pods(report)
+        .iter()
+        .any(|pod| pod.problem.as_ref().is_some_and(|problem| causes.contains(&problem.cause)))
+}
+
+#[tokio::test]
+async fn pods_on_a_real_node_are_what_they_seem() {
+    let kubeconfig = real_kube::shared().await;
+    let kube = Arc::new(Kube::from_kubeconfig(&kubeconfig).expect("should be a kubeconfig"));
+    let cluster: Arc<dyn Cluster> = Arc::<Kube>::clone(&kube);
+    let rig = || Rig::start(Arc::clone(&cluster));
+    if let Err(why) = real_kube::real_node().await {
+        println!("no real node here ({why}); what asks for one must say that it waits for it");
+        return waits_for_a_node(rig()).await;
+    }
+    let checks = [
+        serves_and_logs(rig(), &kube).boxed(),
+        crashes(rig()).boxed(),
+        starves(rig()).boxed(),
+        is_unwell(rig()).boxed(),
+        lacks_its_image(rig()).boxed(),
+        does_its_work(rig()).boxed(),
+    ];
+    join_all(checks).await;
+    loses_its_node(rig()).await;
+}
+
+/// Takes the service away, and proves it: what crashes and starves would go on doing so.
+async fn end(mut rig: Rig) {
+    let order = rig.gone(9, sample(&json!({})));
+    rig.order_until(order, with_receipt).await;
+}
+
+async fn waits_for_a_node(mut rig: Rig) {
+    rig.order_until(rig.project(), converged).await;
+    let order = rig.service(1, sample(&json!({})));
+    rig.order_until(order, |report| troubled(report, &[Cause::Unschedulable])).await;
+    end(rig).await;
+}
+
+async fn serves_and_logs(mut rig: Rig, kube: &Kube) {
+    let report = rig.running(sample(&json!({"variables": {"GREETING": "welcome"}}))).await;
+    let pod = &pods(&report)[0];
+    assert!(!pod.simulated, "a pod on a real node should not be called simulated");
+
+    let namespace = rig.project().namespace;
+    let key = ResourceKey::new(Kind::Pod, &namespace, &pod.name);
+    let found = rig.get(&key).await.expect("the pod should be there");
+    let address = found["status"]["podIP"].as_str().expect("a ready pod should have an address");
+    let answer = get(address, "/here").await;
+    assert!(answer.ends_with(&format!("welcome from {}\n", pod.name)), "{answer}");
+
+    let log = kube.log(&namespace, &pod.name, 10, false).await.expect("its log should be there");
+    let lines: Vec<String> = log.map(|line| line.expect("a line")).collect().await;
+    assert_eq!(lines, ["serving on port 8080", "GET \"/here\""]);
+    end(rig).await;
+}
+
+/// What the sample answers.
+async fn get(address: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect((address, 8080)).await.expect("the pod should listen");
+    let request = format!("GET {path} HTTP/1.0\r\nHost: sample\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.expect("the pod should read");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.expect("the pod should answer");
+    answer
+}
+
+async fn crashes(mut rig: Rig) {
+    rig.order_until(rig.project(), converged).await;
+    let order = rig.service(1, sample(&json!({"args": ["crash"]})));
+    rig.order_until(order, |report| troubled(report, &[Cause::CrashLoop])).await;
+    // From there a good generation brings it back.
+    let mended = rig.service(2, sample(&json!({})));
+    rig.order_until(mended, healthy).await;
+    end(rig).await;
+}
+
+async fn starves(mut rig: Rig) {
+    rig.order_until(rig.project(), converged).await;
+    let order = rig.service(1, sample(&json!({"args": ["eat"]})));
+    let namespace = order.namespace.clone();
+    let report = rig.order_until(order, |report| troubled(report, &[Cause::CrashLoop])).await;
+    let killed = real_pod(&rig, &namespace, &pods(&report)[0].name).await;
+    let last = &killed["status"]["containerStatuses"][0]["lastState"]["terminated"]["reason"];
+    assert_eq!(last, "OOMKilled", "its limit of memory should be a real one");
+    end(rig).await;
+}
+
+async fn real_pod(rig: &Rig, namespace: &str, name: &str) -> Value {
+    let key = ResourceKey::new(Kind::Pod, namespace, name);
+    rig.get(&key).await.expect("the pod should be there")
+}
+
+async fn is_unwell(mut rig: Rig) {
+    rig.order_until(rig.project(), converged).await;
+    let order = rig.service(1, sample(&json!({"variables": {"UNWELL": "yes"}})));
+    let started = |report: &Report| converged(report) && !pods(report).is_empty();
+    let report = rig.order_until(order, started).await;
+    let name = pods(&report)[0].name.clone();
+    let namespace = rig.project().namespace;
+    let key = ResourceKey::new(Kind::Pod, &namespace, &name);
+    rig.get_until(&key, |pod| pod.is_some_and(|pod| pod["status"]["phase"] == "Running")).await;
+    assert!(!pods(&report)[0].ready, "a pod that fails its check should not count as ready");
+    end(rig).await;
+}
+
+async fn lacks_its_image(mut rig: Rig) {
+    rig.order_until(rig.project(), converged).await;
+    let order = rig.service(1, sample(&json!({"image": "registry.invalid/nothing:1"})));
+    rig.order_until(order, |report| troubled(report, &[Cause::ImagePull])).await;
+    end(rig).await;
+}
+
+async fn does_its_work(mut rig: Rig) {
+    rig.order_until(rig.project(), converged).await;
+    let job = json!({"workload": "job", "image": SAMPLE, "nodes": "real", "args": ["work"]});
+    let order = rig.service(1, run(&job));
+    let done = |report: &Report| pods(report).iter().any(|pod| pod.ended == Some(Ended::Well));
+    rig.order_until(order, done).await;
+}
+
+/// The kubelet falls silent: after a while the cluster says so, and when it is back all is well.
+async fn loses_its_node(mut rig: Rig) {
+    let report = rig.running(sample(&json!({}))).await;
+    let unit = report.unit;
+    let paused: Paused = real_kube::pause_kubelet();
+    let unready = |report: &Report| pods(report).iter().any(|pod| !pod.ready);
+    rig.until(unit, unready).await;
+    drop(paused);
+    rig.until(unit, healthy).await;
+    end(rig).await;
+}

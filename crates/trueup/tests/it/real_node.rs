@@ -1,0 +1,53 @@
+//! The demo on a real node: its web service really serves, and its log is the program's own.
+
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use trueup_cluster::{Cluster, Scope};
+use trueup_local::kube::node;
+use trueup_model::key::Kind;
+
+use crate::install::{Install, SOON, shared};
+use crate::wait::eventually;
+
+#[tokio::test]
+async fn the_demo_really_serves_where_the_machine_allows_it_and_says_so_elsewhere() {
+    let install = shared().await;
+    install
+        .trueup(&["watch", "storefront", "--until", "healthy", "--timeout", "120s"])
+        .await
+        .well();
+    let shown = install.trueup(&["get", "services", "storefront", "-o", "json"]).await.well();
+    let simulated = &shown.json()[0]["status"]["simulated"];
+    if let Some(missing) = node::missing() {
+        println!("no real node here: {missing}");
+        assert_eq!(simulated, &Value::Bool(true), "{shown:#?}");
+        return;
+    }
+    assert_eq!(simulated, &Value::Bool(false), "{shown:#?}");
+
+    let address = eventually("a pod of the demo to have an address", SOON, || async {
+        address_of(&install).await
+    })
+    .await;
+    let mut stream = TcpStream::connect((address.as_str(), 8080)).await.unwrap();
+    stream.write_all(b"GET /cart HTTP/1.0\r\n\r\n").await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.contains("welcome from storefront-"), "{answer}");
+
+    let log = install.trueup(&["logs", "storefront"]).await.well();
+    assert!(log.out.contains("serving on port 8080"), "{log:#?}");
+    assert!(log.out.contains("GET \"/cart\""), "{log:#?}");
+}
+
+/// Where one of the demo's pods listens.
+async fn address_of(install: &Install) -> Option<String> {
+    let pods = install.kube().list(Kind::Pod, Scope::Ours).await.ok()?;
+    pods.objects.iter().find_map(|pod| {
+        let name = pod["metadata"]["name"].as_str()?;
+        let ready = pod["status"]["phase"] == "Running";
+        let address = pod["status"]["podIP"].as_str()?;
+        (name.starts_with("storefront-") && ready).then(|| address.to_owned())
+    })
+}

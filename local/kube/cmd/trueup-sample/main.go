@@ -1,0 +1,109 @@
+// Command trueup-sample is the program inside the sample images of a local cluster: a small web
+// server that is what it seems, and a few ways to go wrong that tests want to see for real.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const usage = `usage: sample [COMMAND]
+
+  serve          serve HTTP on $PORT (8080) with $GREETING until told to stop; without a command, too;
+                 with $UNWELL, every answer is an error
+  crash          say so and exit with status 3
+  eat            take memory until the kernel ends it
+  work           say so and exit with status 0
+  pause          wait until told to stop
+`
+
+func main() {
+	command := "serve"
+	if len(os.Args) > 1 {
+		command = os.Args[1]
+	}
+	switch command {
+	case "serve":
+		exit(serve())
+	case "crash":
+		exit(errors.New("crashing, as asked"))
+	case "eat":
+		eat()
+	case "work":
+		fmt.Println("the work is done")
+	case "pause":
+		<-stopped().Done()
+	default:
+		fmt.Fprint(os.Stderr, usage)
+		os.Exit(2)
+	}
+}
+
+func exit(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "sample:", err)
+		os.Exit(3)
+	}
+}
+
+// stopped ends with the first signal. As the first process of a container it would get none of them
+// without asking.
+func stopped() context.Context {
+	ctx, _ := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	return ctx
+}
+
+func serve() error {
+	port := os.Getenv("PORT")
+	if port == "" {
+		port = "8080"
+	}
+	host, _ := os.Hostname()
+	greeting := os.Getenv("GREETING")
+	if greeting == "" {
+		greeting = "hello"
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/", func(response http.ResponseWriter, request *http.Request) {
+		if os.Getenv("UNWELL") != "" {
+			response.WriteHeader(http.StatusServiceUnavailable)
+		}
+		// Health checks are not worth a line each. Quoted, so that a path cannot write lines of its own.
+		if !strings.HasPrefix(request.UserAgent(), "kube-probe/") {
+			fmt.Printf("%s %q\n", request.Method, request.URL.Path)
+		}
+		fmt.Fprintf(response, "%s from %s\n", greeting, host)
+	})
+	server := &http.Server{Addr: ":" + port, Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	ctx := stopped()
+	go func() {
+		<-ctx.Done()
+		_ = server.Shutdown(context.Background())
+	}()
+	fmt.Println("serving on port", port)
+	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	fmt.Println("stopped in order")
+	return nil
+}
+
+func eat() {
+	fmt.Println("eating memory, as asked")
+	var kept [][]byte
+	for {
+		block := make([]byte, 1<<20)
+		for index := range block {
+			block[index] = 1
+		}
+		kept = append(kept, block)
+		_ = kept
+	}
+}

@@ -1,0 +1,188 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const cgroupMount = "/sys/fs/cgroup"
+
+// cgroupRoots are the places of one cgroup: one for each controller where the machine has the old
+// hierarchy, one in all where it has the new one.
+func cgroupRoots(name string) ([]string, error) {
+	if _, err := os.Stat(filepath.Join(cgroupMount, "cgroup.controllers")); err == nil {
+		return []string{filepath.Join(cgroupMount, name)}, nil
+	}
+	controllers, err := os.ReadDir(cgroupMount)
+	if err != nil {
+		return nil, fmt.Errorf("this machine has no cgroups: %w", err)
+	}
+	var roots []string
+	for _, controller := range controllers {
+		info, err := os.Stat(filepath.Join(cgroupMount, controller.Name(), "cgroup.procs"))
+		if err == nil && !info.IsDir() {
+			roots = append(roots, filepath.Join(cgroupMount, controller.Name(), name))
+		}
+	}
+	return roots, nil
+}
+
+// makeCgroups makes a cgroup of our own for the pods: two kubelets on one machine would end each
+// other's pods in a common one.
+func makeCgroups(name string) error {
+	roots, err := cgroupRoots(name)
+	if err != nil {
+		return err
+	}
+	for _, root := range roots {
+		if err := os.MkdirAll(root, 0o755); err != nil {
+			return err
+		}
+		if filepath.Base(filepath.Dir(root)) == "cpuset" {
+			if err := inheritCpuset(root); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// inheritCpuset: a new cpuset of the old hierarchy has no processors and no memory until told.
+func inheritCpuset(root string) error {
+	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
+		content, err := os.ReadFile(filepath.Join(filepath.Dir(root), file))
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(root, file), content, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func removeCgroups(name string) error {
+	roots, err := cgroupRoots(name)
+	if err != nil {
+		return nil
+	}
+	var failed error
+	for _, root := range roots {
+		var folders []string
+		_ = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+			if err == nil && entry.IsDir() {
+				folders = append(folders, path)
+			}
+			return nil
+		})
+		// The innermost first: a cgroup with children cannot go.
+		slices.Reverse(folders)
+		for _, folder := range folders {
+			if err := syscall.Rmdir(folder); err != nil && !errors.Is(err, syscall.ENOENT) {
+				failed = fmt.Errorf("cannot remove the cgroup %s: %w", folder, err)
+			}
+		}
+	}
+	return failed
+}
+
+// endProcesses kills what runs in the node's cgroup, and the shims that speak to its containerd, until
+// nothing of it is left.
+func endProcesses(cgroup, runFolder string) error {
+	deadline := time.Now().Add(5 * time.Second)
+	for {
+		left := append(processesIn(cgroup), shimsOf(runFolder)...)
+		if len(left) == 0 {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("processes of the real node are still there: %v", left)
+		}
+		for _, pid := range left {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+func processesIn(cgroup string) []int {
+	roots, err := cgroupRoots(cgroup)
+	if err != nil {
+		return nil
+	}
+	var pids []int
+	for _, root := range roots {
+		_ = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+			if err == nil && entry.Name() == "cgroup.procs" {
+				content, _ := os.ReadFile(path)
+				for _, line := range strings.Fields(string(content)) {
+					if pid, err := strconv.Atoi(line); err == nil && pid > 0 {
+						pids = append(pids, pid)
+					}
+				}
+			}
+			return nil
+		})
+	}
+	slices.Sort(pids)
+	return slices.Compact(pids)
+}
+
+// shimsOf finds containerd's shims, which outlive it, by the socket that each carries in its arguments.
+func shimsOf(runFolder string) []int {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	var pids []int
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		content, err := os.ReadFile(filepath.Join("/proc", entry.Name(), "cmdline"))
+		if err != nil {
+			continue
+		}
+		args := strings.Split(string(content), "\x00")
+		if strings.Contains(args[0], "containerd-shim") && slices.ContainsFunc(args, func(arg string) bool {
+			return strings.HasPrefix(arg, runFolder+"/")
+		}) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// unmountBelow takes away the mounts of containers and volumes, the innermost first.
+func unmountBelow(folders ...string) error {
+	content, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return err
+	}
+	var mounts []string
+	for _, line := range strings.Split(string(content), "\n") {
+		fields := strings.Fields(line)
+		if len(fields) > 4 && slices.ContainsFunc(folders, func(folder string) bool {
+			return strings.HasPrefix(fields[4], folder+"/")
+		}) {
+			mounts = append(mounts, fields[4])
+		}
+	}
+	slices.Reverse(mounts)
+	var failed error
+	for _, mount := range mounts {
+		if err := syscall.Unmount(mount, syscall.MNT_DETACH); err != nil && !errors.Is(err, syscall.EINVAL) {
+			failed = fmt.Errorf("cannot unmount %s: %w", mount, err)
+		}
+	}
+	return failed
+}
