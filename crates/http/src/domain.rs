@@ -9,7 +9,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use trueup_api::Problem;
 use trueup_api::domain::{Domain, DomainBody, DomainList, DomainProof, DomainVerification};
-use trueup_model::domain::{self, Host, Tls};
+use trueup_model::domain::{self, Host, ParseHostError, Tls};
 use trueup_model::principal::Permission;
 use trueup_rules::admit::Breach;
 use trueup_store::door::{Accepted, DomainAsk};
@@ -76,7 +76,8 @@ pub(crate) async fn domain_put(
     Body(body): Body<DomainBody>,
 ) -> Answer<Response> {
     caller.must(Permission::ManageServices)?;
-    let host = host(&domain)?;
+    let host = host(&door, &caller, (&project, &service), &domain).await?;
+    let host = host.map_err(|error| refused("host", error.to_string()))?;
     let tls = body.tls.as_deref().map(tls).transpose()?.unwrap_or_default();
     let wanted = DomainAsk { project: &project, service: &service, host: &host };
     let now = door.clock.now();
@@ -102,7 +103,8 @@ pub(crate) async fn domain_verify(
     Body(body): Body<DomainVerification>,
 ) -> Answer<Response> {
     caller.must(Permission::ManagePlatform)?;
-    let host = known(&domain)?;
+    let host = host(&door, &caller, (&project, &service), &domain).await?;
+    let host = host.map_err(|_| Failure::not_found("domain"))?;
     let wanted = DomainAsk { project: &project, service: &service, host: &host };
     let (asker, now) = (caller.asker(), door.clock.now());
     let proved = door.app.verify_domain(caller.org, &wanted, body.verified, &asker, now).await?;
@@ -122,7 +124,8 @@ pub(crate) async fn domain_delete(
     Path((project, service, domain)): Path<(String, String, String)>,
 ) -> Answer<StatusCode> {
     caller.must(Permission::ManageServices)?;
-    let host = known(&domain)?;
+    let host = host(&door, &caller, (&project, &service), &domain).await?;
+    let host = host.map_err(|_| Failure::not_found("domain"))?;
     let wanted = DomainAsk { project: &project, service: &service, host: &host };
     door.app.remove_domain(caller.org, &wanted, &caller.asker(), door.clock.now()).await?;
     recorded(&door);
@@ -137,13 +140,16 @@ fn accepted(door: &Door, accepted: Accepted<domain::Domain>) -> Response {
     (status, Json(shown(accepted.row))).into_response()
 }
 
-fn host(text: &str) -> Answer<Host> {
-    text.parse().map_err(|error: domain::ParseHostError| refused("host", error.to_string()))
-}
-
-/// What no host can be called is no domain of anybody's.
-fn known(text: &str) -> Answer<Host> {
-    text.parse().map_err(|_| Failure::not_found("domain"))
+/// Reads a host after its service was found: a stranger learns nothing from how one is written.
+async fn host(
+    door: &Door,
+    caller: &Caller,
+    (project, service): (&str, &str),
+    text: &str,
+) -> Answer<Result<Host, ParseHostError>> {
+    let found = door.app.find_service(caller.org, project, service).await?;
+    found.ok_or_else(|| Failure::not_found("service"))?;
+    Ok(text.parse())
 }
 
 fn tls(text: &str) -> Answer<Tls> {

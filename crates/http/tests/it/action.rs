@@ -47,10 +47,13 @@ async fn each_action_is_accepted_once_and_then_is_so() {
         .iter()
         .map(|r| r["action"].as_str().unwrap())
         .collect();
-    assert_eq!(actions, ["rollback", "resize", "scale", "restart", "resume", "pause", "declare"]);
+    let before = ["rollback", "resize", "scale", "restart", "resume", "pause", "declare"];
+    assert_eq!((actions[0], &actions[1..]), ("autoscale", &before[..]));
     let now = front.get(WEB).send().await.json();
     assert_eq!((&now["plan"], &now["replicas"]), (&json!("small"), &json!(1)));
-    assert_eq!(now["monthly"]["text"], "4.38 EUR");
+    assert_eq!(now["monthly"]["text"], "17.52 EUR", "the most it can cost");
+    let bounds = json!({"min": 2, "max": 4, "cpu_percent": 70});
+    assert_eq!(now["autoscale"], bounds);
 }
 
 #[tokio::test]
@@ -99,7 +102,8 @@ async fn a_preview_says_what_would_happen_and_nothing_does() {
     assert_eq!(preview["monthly_after"]["text"], "39.42 EUR");
     assert_eq!(preview["quota"]["used"]["cpu_millis"], 2000);
     let objects = preview["objects"].as_array().unwrap();
-    assert_eq!(objects.len(), 1, "{objects:?}");
+    assert_eq!(objects.len(), 2, "{objects:?}");
+    assert_eq!(objects[1]["kind"], "PodDisruptionBudget");
     assert_eq!(
         (&objects[0]["kind"], &objects[0]["verb"]),
         (&json!("Deployment"), &json!("update"))
