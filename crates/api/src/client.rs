@@ -8,8 +8,10 @@ mod domain;
 mod endpoint;
 mod error;
 mod event;
+mod freeze;
 mod log;
 mod path;
+mod rehearsal;
 mod secret;
 mod service;
 mod sse;
@@ -17,8 +19,11 @@ mod template;
 mod transition;
 mod variable;
 mod volume;
+mod wake;
 mod watch;
+mod why;
 
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use reqwest::header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderValue};
@@ -29,11 +34,14 @@ use serde::de::DeserializeOwned;
 pub use access::RawAnswer;
 pub use error::ClientError;
 pub use log::{LogQuery, Logs};
+pub use rehearsal::Rehearsal;
 pub use service::{ServiceQuery, Terms};
+pub use wake::WakeQuery;
 pub use watch::Watch;
 
 use self::error::refusal;
 use self::path::segment;
+use self::rehearsal::Seen;
 use crate::cluster::ClusterList;
 use crate::plan::{Plan, PlanList, PlanManifest};
 use crate::preview::Preview;
@@ -55,6 +63,8 @@ pub struct Client {
     http: reqwest::Client,
     base: String,
     headers: HeaderMap,
+    /// Where to leave previews, if that is all it asks for.
+    seen: Option<Seen>,
 }
 
 /// What became of a service's declaration or deletion.
@@ -101,7 +111,7 @@ impl Client {
         let http = builder
             .build()
             .map_err(|source| ClientError::Unreachable { url: base.clone(), source })?;
-        Ok(Self { http, base, headers })
+        Ok(Self { http, base, headers, seen: None })
     }
 
     /// The same client, speaking for this org. Only operators need it: a token has its org.
@@ -142,19 +152,6 @@ impl Client {
         let path = format!("/v1/projects/{}", segment(name)?);
         let (status, project) = self.put(&path, manifest).await?;
         Ok(AcceptedProject { project, changed: is_change(status) })
-    }
-
-    /// What declaring a project would make.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub async fn project_put_preview(
-        &self,
-        name: &str,
-        manifest: &ProjectManifest,
-    ) -> Result<Preview, ClientError> {
-        let path = format!("/v1/projects/{}", segment(name)?);
-        self.preview(Method::PUT, &path, manifest).await
     }
 
     /// One project, by name or id.
@@ -233,8 +230,13 @@ impl Client {
     }
 
     fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        let mut url = self.url(path);
+        if self.seen.is_some() && method != Method::GET {
+            url.push(if path.contains('?') { '&' } else { '?' });
+            url.push_str(DRY_RUN);
+        }
         self.http
-            .request(method, self.url(path))
+            .request(method, url)
             .headers(self.headers.clone())
             .header(ACCEPT, "application/json, application/problem+json")
             .timeout(REQUEST)
@@ -257,7 +259,8 @@ impl Client {
     }
 
     async fn remove(&self, path: &str) -> Result<(), ClientError> {
-        self.send(self.request(Method::DELETE, path), path).await.map(drop)
+        let response = self.send(self.request(Method::DELETE, path), path).await?;
+        if is_preview(&response) { self.body(response, path).await } else { Ok(()) }
     }
 
     /// Sends, and turns every answer that is no success into an error.
@@ -278,12 +281,20 @@ impl Client {
         response: Response,
         path: &str,
     ) -> Result<T, ClientError> {
-        let url = self.url(path);
+        let (url, previewed) = (self.url(path), is_preview(&response));
         let bytes = response
             .bytes()
             .await
             .map_err(|source| ClientError::Unreachable { url: url.clone(), source })?;
-        serde_json::from_slice(&bytes).map_err(|error| {
+        let read = match (&self.seen, previewed) {
+            (Some(seen), true) => serde_json::from_slice(&bytes).and_then(|preview: Preview| {
+                let result = preview.result.clone().unwrap_or_default();
+                *seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(preview);
+                serde_json::from_value(result)
+            }),
+            (Some(_), false) | (None, _) => serde_json::from_slice(&bytes),
+        };
+        read.map_err(|error| {
             ClientError::Protocol(format!(
                 "the answer from {url} cannot be read ({error}). Check that the address is \
                  Trueup's and that client and server have the same version"
@@ -314,13 +325,21 @@ fn is_change(status: StatusCode) -> bool {
     matches!(status, StatusCode::ACCEPTED | StatusCode::CREATED)
 }
 
-/// Whether the address is this machine's loopback.
+/// What asks for a preview.
+const DRY_RUN: &str = "dry_run=true";
+
+/// Whether this answers a request for a preview.
+fn is_preview(response: &Response) -> bool {
+    response.url().query().is_some_and(|query| query.split('&').any(|one| one == DRY_RUN))
+}
+
 /// The HTTP library comes without cryptography of its own and panics where none is installed.
 fn install_cryptography() {
     // An error means that somebody installed one before: good as well.
     let _installed = rustls::crypto::ring::default_provider().install_default();
 }
 
+/// Whether the address is this machine's loopback.
 fn is_here(url: &Url) -> bool {
     url.host_str().is_some_and(|host| {
         host == "localhost"

@@ -4,6 +4,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::freeze::Freeze;
+
 /// A cluster as it is shown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Cluster {
@@ -23,6 +25,9 @@ pub struct Cluster {
     /// When it was registered.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
+    /// Whether it is frozen by itself, and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frozen: Option<Freeze>,
     /// How many projects of the org are in it. Only in the answer for one cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub projects: Option<i64>,

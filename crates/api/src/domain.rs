@@ -37,8 +37,9 @@ pub struct Domain {
     pub tls: String,
     /// `unverified`, `opening` or `open`, as far as the cluster was seen.
     pub state: String,
-    /// What DNS says when the host is the org's.
-    pub proof: DomainProof,
+    /// What DNS says when the host is the org's; not in a preview, because its text is not known yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proof: Option<DomainProof>,
     /// When it was proved to be the org's, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]

@@ -8,6 +8,7 @@ pub mod cluster;
 pub mod domain;
 pub mod endpoint;
 pub mod event;
+pub mod freeze;
 pub mod log;
 pub mod org;
 pub mod plan;
@@ -23,6 +24,8 @@ pub mod token;
 pub mod transition;
 pub mod variable;
 pub mod volume;
+pub mod wake;
+pub mod why;
 
 pub use client::Client;
 pub use problem::{Code, FieldError, Problem};

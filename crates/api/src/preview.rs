@@ -7,11 +7,31 @@ use utoipa::ToSchema;
 use crate::plan::Amount;
 use crate::quota::Quota;
 
-/// What a change would do.
+/// What a write would do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Preview {
-    /// Whether there would be a new generation.
+    /// Whether anything would be recorded.
     pub changed: bool,
+    /// What the write would answer; absent where that has no body. Ids of new things in it are
+    /// examples, and no secret is ever in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub result: Option<Value>,
+    /// The services and projects that would have a new generation, in name order.
+    pub units: Vec<PreviewUnit>,
+    /// The org's quota, with this write counted; absent where no service or project changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota: Option<Quota>,
+}
+
+/// What would become of one service or project.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PreviewUnit {
+    /// `service` or `project`.
+    pub kind: String,
+    /// `shop`, or `shop/web`.
+    #[schema(example = "shop/web")]
+    pub name: String,
     /// The generation it would have.
     pub generation: i64,
     /// What would be promised: `active`, `paused` or `deleted`.
@@ -26,8 +46,16 @@ pub struct Preview {
     /// What a month would cost; absent without a plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub monthly_after: Option<Amount>,
-    /// The org's quota, with this change counted.
-    pub quota: Quota,
+}
+
+/// What a write answers with 200: the thing itself, or with `?dry_run=true` the preview.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(untagged)]
+pub enum OrPreview<T> {
+    /// The thing as it is now.
+    Done(T),
+    /// What the write would do.
+    Preview(Box<Preview>),
 }
 
 /// What would happen to one object.

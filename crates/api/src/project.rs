@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::preview::Preview;
+use crate::service::ServiceStatus;
 
 /// The body that declares a project, and its document in a manifest file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -31,6 +31,10 @@ pub struct Project {
     pub namespace: String,
     /// Raised by every accepted change.
     pub generation: i64,
+    /// `settled`, `pending` or `diverged`: whether the status is the end of the story.
+    pub reconciliation: String,
+    /// What was observed of its namespace and policies.
+    pub status: ServiceStatus,
 }
 
 /// A list of projects.
@@ -38,14 +42,4 @@ pub struct Project {
 pub struct ProjectList {
     /// In name order.
     pub items: Vec<Project>,
-}
-
-/// What declaring a project answers: the project, or with `?dry_run=true` the preview.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(untagged)]
-pub enum ProjectOrPreview {
-    /// It was so already.
-    Project(Project),
-    /// What the declaration would make.
-    Preview(Box<Preview>),
 }

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
+use crate::freeze::Freeze;
 use crate::plan::Amount;
-use crate::preview::Preview;
 
 /// The body that declares a service, and its document in a manifest file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -89,6 +89,9 @@ pub struct Service {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub receipt: Option<Value>,
+    /// What forbids to act on it, where something does: it is observed, and changes wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frozen: Option<Freeze>,
     /// Where to watch it become true.
     pub watch: String,
 }
@@ -132,6 +135,15 @@ pub struct ServiceCondition {
     pub reason: String,
     /// What it means and what to do.
     pub message: String,
+    /// The cause outside of Trueup, where there is one: `image_missing`, `out_of_memory` …
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
+    /// The object that shows it, such as `Pod/web-0`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub object: Option<String>,
+    /// The uid of that object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<String>,
 }
 
 /// One object that was seen in the cluster.
@@ -211,13 +223,3 @@ pub struct RollbackBody {
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({}))]
 pub struct NoBody {}
-
-/// What a write of a service answers: the service, or with `?dry_run=true` the preview.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(untagged)]
-pub enum ServiceOrPreview {
-    /// Nothing was to be changed: the service as it is.
-    Service(Box<Service>),
-    /// What the change would do.
-    Preview(Box<Preview>),
-}

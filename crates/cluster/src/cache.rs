@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 use trueup_model::key::{Kind, ResourceKey};
@@ -26,16 +27,22 @@ pub(crate) struct Cache {
     /// Which unit the pods with this namespace and name belong to.
     pod_owners: HashMap<(String, String), Unit>,
     listed: BTreeSet<Kind>,
+    /// Nodes may not be looked at: then what is said of their pods must do.
+    blind: bool,
     /// How far the watch of each kind has come.
     heard: BTreeMap<Kind, u64>,
     /// Kinds that the cluster takes no objects of. Nothing waits for them.
     missing: BTreeMap<Kind, Absent>,
+    /// When each object of a kind that is not watched was last read or written.
+    read: HashMap<ResourceKey, Duration>,
     /// At which version each key was last seen to go: an answer that is older comes too late.
     graves: HashMap<ResourceKey, u64>,
     /// Pods that went without anybody having seen their processes end, by service.
     lost: HashMap<(String, String), Vec<LostPod>>,
 }
 
+/// How long a read of what no watch tells of is believed.
+const READ_AGAIN: Duration = Duration::from_secs(30);
 /// More lost pods than this say no more than these.
 const LOST: usize = 32;
 
@@ -45,9 +52,9 @@ const GRAVES: usize = 4096;
 impl Cache {
     /// Whether every kind was listed at least once: before that, absence means nothing.
     pub(crate) fn is_complete(&self) -> bool {
-        Kind::WATCHED
-            .iter()
-            .all(|kind| self.listed.contains(kind) || self.missing.contains_key(kind))
+        let nodes = self.listed.contains(&Kind::Node) || self.blind;
+        let known = |kind: &Kind| self.listed.contains(kind) || self.missing.contains_key(kind);
+        nodes && Kind::WATCHED.iter().all(known)
     }
 
     /// The cluster takes no objects of this kind now; answers whether that is news. What was known of
@@ -56,6 +63,11 @@ impl Cache {
         self.listed.remove(&kind);
         self.objects.retain(|key, _| key.kind != kind);
         self.missing.insert(kind, why) != Some(why)
+    }
+
+    /// Nodes cannot be seen with the rights there are, so nobody waits for them.
+    pub(crate) const fn give_up_on_nodes(&mut self) {
+        self.blind = true;
     }
 
     /// Learns which pods belong to an order's unit.
@@ -87,14 +99,56 @@ impl Cache {
             .objects
             .get(&namespace)
             .is_some_and(|object| !object["metadata"]["deletionTimestamp"].is_null());
+        let nodes = pods
+            .iter()
+            .filter_map(|pod: &Arc<Value>| {
+                let name = pod["spec"]["nodeName"].as_str()?;
+                let node = self.objects.get(&ResourceKey::new(Kind::Node, "", name))?;
+                Some((name.to_owned(), Arc::clone(node)))
+            })
+            .collect();
+        let nodes = self.listed.contains(&Kind::Node).then_some(nodes);
         Observed {
             objects,
             pods,
+            nodes,
             missing: self.missing.clone(),
             project_ready,
             namespace_ending,
             ..Observed::default()
         }
+    }
+
+    /// The order's keys that no watch tells of and that were not read for a while.
+    pub(crate) fn unread(&self, order: &Order, now: Duration) -> Vec<ResourceKey> {
+        let goes = |key: &ResourceKey| {
+            self.get(key).is_some_and(|it| !it["metadata"]["deletionTimestamp"].is_null())
+        };
+        let is_old = |key: &&ResourceKey| {
+            goes(key) || self.read.get(*key).is_none_or(|read| now >= *read + READ_AGAIN)
+        };
+        let unwatched = order.recorded.keys().filter(|key| Kind::READ.contains(&key.kind));
+        unwatched.filter(is_old).cloned().collect()
+    }
+
+    /// Everything that no watch tells of and that stands here.
+    pub(crate) fn unwatched(&self) -> Vec<ResourceKey> {
+        self.objects.keys().filter(|key| Kind::READ.contains(&key.kind)).cloned().collect()
+    }
+
+    /// Takes note that a key that no watch tells of was read now.
+    pub(crate) fn was_read(&mut self, key: &ResourceKey, now: Duration) {
+        self.read.insert(key.clone(), now);
+    }
+
+    /// What no watch tells of is read again for this order.
+    pub(crate) fn read_again(&mut self, order: &Order) {
+        self.read.retain(|key, _| !order.recorded.contains_key(key));
+    }
+
+    /// After a break, whatever was read before it is read again.
+    pub(crate) fn read_all_again(&mut self) {
+        self.read.clear();
     }
 
     /// What is known to stand at a key.

@@ -42,6 +42,10 @@ pub(crate) fn compact(kind: Kind, object: &mut Value) {
     if kind == Kind::Pod {
         pod(object);
     }
+    // What a node has fetched and attached is often longer than the rest of it.
+    if let Some(status) = object.get_mut("status").filter(|_| kind == Kind::Node) {
+        drop_from(status, &["images", "volumesAttached", "volumesInUse"]);
+    }
 }
 
 fn pod(object: &mut Value) {

@@ -6,11 +6,13 @@
 mod queue;
 
 use std::collections::{BTreeSet, HashMap};
+use std::mem;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{self, JoinSet};
+use tracing::Instrument;
 use trueup_model::cluster::Freshness;
 use trueup_model::key::Kind;
 use trueup_model::observation::Absent;
@@ -19,13 +21,15 @@ use trueup_model::report::{Outcome, Report};
 use trueup_model::service::DesiredState;
 use trueup_model::{Clock, ProjectId};
 use trueup_rules::proof::ProofKey;
+use trueup_rules::turn::backoff;
 
+use crate::brake::Brake;
 use crate::doubt::Doubt;
 use crate::echo::{Echo, Echoes};
 use crate::fence::Fence;
 use crate::follow::{Follower, News};
 use crate::notice::{Notes, Notices};
-use crate::pass::{Ended, Shared};
+use crate::pass::{Ended, Given, Shared};
 use crate::refusal::Refusals;
 use crate::resync::Resync;
 use crate::throttle::Throttle;
@@ -59,13 +63,24 @@ pub struct Parts {
 #[derive(Debug)]
 pub struct Executor {
     commands: mpsc::Sender<Command>,
+    brake: Brake,
     freshness: watch::Receiver<Freshness>,
 }
 
 #[derive(Debug)]
 struct Command {
     order: Box<Order>,
+    why: Why,
     passed: oneshot::Sender<Outcome>,
+}
+
+/// Why an order is handed over.
+#[derive(Debug, Clone, Default)]
+pub struct Why {
+    /// Whether its objects are to be read afresh, whatever was heard of them.
+    pub fresh: bool,
+    /// The trace of the request that it comes from, for the log.
+    pub trace: Option<String>,
 }
 
 impl Executor {
@@ -84,6 +99,7 @@ impl Executor {
         let (commands, orders) = mpsc::channel(256);
         let (freshness_in, freshness) = watch::channel(Freshness::default());
         let (news_in, news) = mpsc::channel(1024);
+        let brake = Brake::default();
         let shared = Arc::new(Shared {
             echo: parts.echo.lasts,
             echo_over: parts.echo.over(parts.clock.monotonic()),
@@ -91,6 +107,7 @@ impl Executor {
             cache: Arc::new(Mutex::default()),
             proofs: parts.proofs,
             fence: parts.fence,
+            brake: brake.clone(),
             clock: parts.clock,
             observer: parts.observer,
             doubt: Doubt::default(),
@@ -127,14 +144,25 @@ impl Executor {
             running: HashMap::new(),
         };
         tasks.spawn(work.run(orders, news));
-        Self { commands, freshness }
+        Self { commands, brake, freshness }
+    }
+
+    /// Stops every act while it is on.
+    #[must_use]
+    pub const fn brake(&self) -> &Brake {
+        &self.brake
     }
 
     /// Hands over an order; the answer comes when the first pass with it has ended.
     pub async fn order(&self, order: Order) -> oneshot::Receiver<Outcome> {
+        self.order_because(order, Why::default()).await
+    }
+
+    /// The same, with the reason.
+    pub async fn order_because(&self, order: Order, why: Why) -> oneshot::Receiver<Outcome> {
         let (passed, answer) = oneshot::channel();
         // A closed channel drops `passed`, which the receiver sees: nothing is lost silently.
-        let _gone = self.commands.send(Command { order: Box::new(order), passed }).await;
+        let _gone = self.commands.send(Command { order: Box::new(order), why, passed }).await;
         answer
     }
 
@@ -148,6 +176,8 @@ impl Executor {
 /// What is held about one unit.
 struct Slot {
     order: Order,
+    /// Why it was handed over: what is to be read afresh is so once.
+    why: Why,
     running: bool,
     again: bool,
     /// The last thing that was reported, to say nothing twice.
@@ -169,6 +199,7 @@ struct Work {
 impl Work {
     async fn run(mut self, mut orders: mpsc::Receiver<Command>, mut news: mpsc::Receiver<News>) {
         let mut passes: JoinSet<Ended> = JoinSet::new();
+        let mut brake = self.shared.brake.changes();
         loop {
             self.start_passes(&mut passes);
             let clock = Arc::clone(&self.shared.clock);
@@ -179,12 +210,13 @@ impl Work {
                     None => return,
                 },
                 Some(news) = news.recv() => self.hear(news),
+                Ok(()) = brake.changed() => self.look_at_everything(),
                 Some(ended) = passes.join_next_with_id() => match ended {
                     Ok((id, ended)) => {
                         self.running.remove(&id);
                         self.settle(ended).await;
                     }
-                    Err(error) => self.lost(&error),
+                    Err(error) => self.lost(&error).await,
                 },
                 () = clock.sleep(due.unwrap_or(RETRY_MOST)), if due.is_some() => {
                     self.queue.release_due(clock.monotonic());
@@ -194,7 +226,7 @@ impl Work {
     }
 
     fn take(&mut self, command: Command) {
-        let Command { mut order, passed } = command;
+        let Command { mut order, why, passed } = command;
         let unit = order.unit;
         self.shared.cache().expect_pods(&order);
         match self.slots.get_mut(&unit) {
@@ -210,6 +242,7 @@ impl Work {
                     slot.echoes.first = None;
                 }
                 slot.order = *order;
+                slot.why = Why { fresh: slot.why.fresh || why.fresh, ..why };
                 slot.waiters.push(passed);
                 slot.tries = 0;
                 slot.again = slot.running;
@@ -217,6 +250,7 @@ impl Work {
             None => {
                 let slot = Slot {
                     order: *order,
+                    why,
                     running: false,
                     again: false,
                     last: None,
@@ -236,9 +270,21 @@ impl Work {
             News::Touched(units) => units.into_iter().collect(),
             // Before every kind was listed a pass could only be deferred again.
             News::Returned if !self.shared.cache().is_complete() => Vec::new(),
-            News::Returned => self.slots.keys().copied().collect(),
+            News::Returned => {
+                self.shared.cache().read_all_again();
+                return self.look_at_everything();
+            }
         };
         for unit in touched {
+            self.touch(unit);
+        }
+    }
+
+    /// The cluster returned, or was frozen or let go: what failed before has earned no longer pause.
+    fn look_at_everything(&mut self) {
+        self.slots.values_mut().for_each(|slot| slot.tries = 0);
+        let all: Vec<Unit> = self.slots.keys().copied().collect();
+        for unit in all {
             self.touch(unit);
         }
     }
@@ -258,13 +304,18 @@ impl Work {
         let throttle = Arc::clone(&self.shared.throttle);
         while passes.len() < throttle.width(self.shared.clock.monotonic()) {
             let Some(unit) = self.queue.pop(throttle.is_narrow()) else { return };
-            let Some(slot) = self.slots.get(&unit).filter(|slot| !slot.running) else {
+            let Some(slot) = self.slots.get_mut(&unit).filter(|slot| !slot.running) else {
                 continue;
             };
             let (order, echoes) = (slot.order.clone(), slot.echoes.clone());
+            let fresh = mem::take(&mut slot.why.fresh);
+            let trace = slot.why.trace.clone().unwrap_or_default();
+            let span = tracing::info_span!("pass", %unit, generation = order.generation, trace);
             let project_ready = self.project_ready(order.project);
             let shared = Arc::clone(&self.shared);
-            let pass = passes.spawn(async move { shared.pass(order, project_ready, echoes).await });
+            let given = Given { project_ready, fresh };
+            let pass = async move { shared.pass(order, given, echoes).await };
+            let pass = passes.spawn(pass.instrument(span));
             self.running.insert(pass.id(), unit);
             if let Some(slot) = self.slots.get_mut(&unit) {
                 slot.running = true;
@@ -352,14 +403,15 @@ impl Work {
             Outcome::Waiting { .. }
             | Outcome::Deferred { .. }
             | Outcome::Locked { .. }
+            | Outcome::Held { .. }
+            | Outcome::Broken { .. }
             | Outcome::Blocked { .. }
             | Outcome::Outdated { .. }
             | Outcome::Refused { .. }
             | Outcome::Failed { .. } => {
-                let pause = RETRY_LEAST * 2_u32.saturating_pow(slot.tries.min(6));
+                let pause = backoff(RETRY_LEAST, RETRY_MOST, slot.tries, unit);
                 slot.tries = slot.tries.saturating_add(1);
-                self.queue
-                    .push_later(unit, again_at.unwrap_or_else(|| now + pause.min(RETRY_MOST)));
+                self.queue.push_later(unit, again_at.unwrap_or_else(|| now + pause));
             }
         }
     }
@@ -378,16 +430,43 @@ impl Work {
         }
     }
 
-    /// A pass panicked: a defect. Others go on; whoever waits for this one sees the channel close.
-    fn lost(&mut self, error: &task::JoinError) {
+    /// A pass panicked: a defect. Others go on; whoever waits for this one is told, and people see it.
+    async fn lost(&mut self, error: &task::JoinError) {
         let unit = self.running.remove(&error.id());
         tracing::error!(unit = ?unit, %error, "a pass ended by a panic; this is a defect in Trueup");
-        if let Some((unit, slot)) = unit.and_then(|unit| Some((unit, self.slots.get_mut(&unit)?))) {
-            slot.running = false;
-            slot.waiters.clear();
-            slot.echoes.leave(self.shared.clock.monotonic());
-            self.queue.push_later(unit, self.shared.clock.monotonic() + RETRY_MOST);
+        let Some((unit, slot)) = unit.and_then(|unit| Some((unit, self.slots.get_mut(&unit)?)))
+        else {
+            return;
+        };
+        slot.running = false;
+        slot.echoes.leave(self.shared.clock.monotonic());
+        let report = broken(&slot.order);
+        for waiter in slot.waiters.drain(..) {
+            // Whoever asked may have stopped waiting.
+            let _unheard = waiter.send(report.outcome.clone());
         }
+        let news = slot.last.as_ref().is_none_or(|last| is_news(last, &report));
+        slot.last = Some(report.clone());
+        self.queue.push_later(unit, self.shared.clock.monotonic() + RETRY_MOST);
+        if news {
+            // Nobody listens any more only when everything ends.
+            let _ended = self.reports.send(report).await;
+        }
+    }
+}
+
+/// What is known after a pass that panicked: nothing new.
+fn broken(order: &Order) -> Report {
+    let why = "a defect in Trueup ended the work on it; what runs is left as it is, and operators see it \
+               with `trueup wakes --state dead`";
+    Report {
+        unit: order.unit,
+        org: order.org,
+        generation: order.generation,
+        observation: None,
+        outcome: Outcome::Broken { why: why.to_owned() },
+        changes: Vec::new(),
+        receipt: None,
     }
 }
 

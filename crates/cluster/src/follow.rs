@@ -70,6 +70,9 @@ impl Follower {
                 None => return,
                 Some(CallError::Expired) => {}
                 Some(error) => {
+                    if self.kind == Kind::Node && matches!(error, CallError::Forbidden(_)) {
+                        self.cache().give_up_on_nodes();
+                    }
                     tracing::debug!(kind = %self.kind, error = %error, "the watch broke; listing again");
                     let now = self.clock.monotonic();
                     self.throttle.heed(&error, now);

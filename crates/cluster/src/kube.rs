@@ -11,6 +11,8 @@ mod address;
 mod answer;
 mod call;
 mod log;
+mod provision;
+pub mod rbac;
 #[cfg(test)]
 mod stub;
 mod watch;
@@ -25,6 +27,7 @@ use http::{Method, StatusCode};
 use kube::config::{Kubeconfig, KubeconfigError};
 use serde_json::{Value, json};
 use trueup_model::key::{Kind, ResourceKey};
+use trueup_rules::names;
 
 use crate::verbs::{Answer, CallError, Cluster, Heard, List, Scope};
 use address::Address;
@@ -46,6 +49,9 @@ pub enum ConnectError {
     /// Its certificates, keys or proxy cannot be used.
     #[error("no client can be made from the kubeconfig: {0}")]
     Client(#[from] kube::Error),
+    /// The cluster gave no token for one of Trueup's accounts.
+    #[error("the cluster gave no token for Trueup's accounts; check that it serves TokenRequest")]
+    NoToken,
     /// The client needs an async runtime around it from the start.
     #[error("a cluster client can only be made inside an async runtime")]
     NoRuntime,
@@ -54,7 +60,10 @@ pub enum ConnectError {
 /// One real cluster.
 #[derive(Clone)]
 pub struct Kube {
+    /// Reads one by one, and writes.
     client: kube::Client,
+    /// Lists and watches.
+    watcher: kube::Client,
     limits: Limits,
 }
 
@@ -76,21 +85,34 @@ impl fmt::Debug for Kube {
 }
 
 impl Kube {
-    /// The cluster of this kubeconfig's current context. Nothing is sent yet.
+    /// The cluster of this kubeconfig: with the contexts `trueup-watcher` and `trueup-writer` if it has
+    /// both, else with its current one for everything. Nothing is sent yet.
     pub fn from_kubeconfig(path: &Path) -> Result<Self, ConnectError> {
         if tokio::runtime::Handle::try_current().is_err() {
             return Err(ConnectError::NoRuntime);
         }
-        let mut config = kube::Config::try_from(Kubeconfig::read_from(path)?)?;
-        config.default_retry = false;
-        config.connect_timeout = Some(call::CONNECT_LIMIT);
-        Ok(Self::new(kube::Client::try_from(config)?))
+        let kubeconfig = Kubeconfig::read_from(path)?;
+        let has = |name: &str| kubeconfig.contexts.iter().any(|context| context.name == name);
+        if !(has(names::WATCHER) && has(names::WRITER)) {
+            return Ok(Self::new(client_of(kubeconfig)?));
+        }
+        let of = |name: &str| {
+            let current_context = Some(name.to_owned());
+            client_of(Kubeconfig { current_context, ..kubeconfig.clone() })
+        };
+        Ok(Self::split(of(names::WATCHER)?, of(names::WRITER)?))
+    }
+
+    /// A cluster behind two clients: one lists and watches, the other reads one by one and writes.
+    #[must_use]
+    pub const fn split(watcher: kube::Client, writer: kube::Client) -> Self {
+        Self { client: writer, watcher, limits: LIMITS }
     }
 
     /// A cluster behind a client of the caller's own, whose retries should be off.
     #[must_use]
-    pub const fn new(client: kube::Client) -> Self {
-        Self { client, limits: LIMITS }
+    pub fn new(client: kube::Client) -> Self {
+        Self::split(client.clone(), client)
     }
 
     async fn list_all(
@@ -120,7 +142,9 @@ impl Kube {
             if !next.is_empty() {
                 address = address.with("continue", &next);
             }
-            let reply = self.ask(Method::GET, address, content).await?;
+            // The watcher has no right to any secret.
+            let client = if Kind::READ.contains(&kind) { &self.client } else { &self.watcher };
+            let reply = self.ask_as(client, Method::GET, address, content).await?;
             let mut page = reply.into_object(kind)?;
             objects.extend(answer::take_items(&mut page, kind));
             next = answer::text(&page, "/metadata/continue");
@@ -138,7 +162,22 @@ impl Kube {
         if reply.status == StatusCode::NOT_FOUND && no_such_object(&reply.failure(), key) {
             return Ok(None);
         }
-        object_of(reply, key.kind).map(Some)
+        match object_of(reply, key.kind) {
+            // Where a project has no namespace any more, nobody lets us read its secrets, and none
+            // can be there.
+            Err(CallError::Forbidden(_))
+                if Kind::READ.contains(&key.kind) && self.has_no_namespace(key).await? =>
+            {
+                Ok(None)
+            }
+            answer => answer.map(Some),
+        }
+    }
+
+    async fn has_no_namespace(&self, key: &ResourceKey) -> Result<bool, CallError> {
+        let namespace = ResourceKey::new(Kind::Namespace, "", &key.namespace);
+        let reply = self.ask(Method::GET, Address::one(&namespace)?, Content::Nothing).await?;
+        Ok(reply.status == StatusCode::NOT_FOUND && no_such_object(&reply.failure(), &namespace))
     }
 
     async fn delete_one(
@@ -175,6 +214,14 @@ impl Kube {
     }
 }
 
+/// A client for the current context. Its own retries are off.
+fn client_of(kubeconfig: Kubeconfig) -> Result<kube::Client, ConnectError> {
+    let mut config = kube::Config::try_from(kubeconfig)?;
+    config.default_retry = false;
+    config.connect_timeout = Some(call::CONNECT_LIMIT);
+    Ok(kube::Client::try_from(config)?)
+}
+
 /// The object an answer consists of.
 fn object_of(reply: Reply, kind: Kind) -> Result<Value, CallError> {
     let mut object = reply.into_object(kind)?;
@@ -196,7 +243,7 @@ impl Cluster for Kube {
     }
 
     fn watch(&self, kind: Kind, from: String) -> BoxStream<'static, Result<Heard, CallError>> {
-        watch::stream(self.client.clone(), self.limits, kind, &from)
+        watch::stream(self.watcher.clone(), self.limits, kind, &from)
     }
 
     fn apply<'a>(&'a self, key: &'a ResourceKey, object: &'a Value) -> Answer<'a, Value> {

@@ -5,6 +5,7 @@
 //! [`Executor`] is the seam above: orders in, reports out.
 
 mod absence;
+mod brake;
 mod cache;
 mod compact;
 mod doubt;
@@ -21,8 +22,9 @@ mod switch;
 mod throttle;
 pub mod verbs;
 
+pub use brake::Brake;
 pub use echo::Echo;
-pub use executor::{Executor, Parts};
+pub use executor::{Executor, Parts, Why};
 pub use fence::Fence;
 pub use notice::Notices;
 pub use switch::Switch;

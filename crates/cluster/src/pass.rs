@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use serde_json::{Value, json};
+use trueup_model::freeze::Freeze;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::observation::Absent;
 use trueup_model::order::Order;
@@ -21,16 +22,20 @@ use trueup_rules::plan::{Action, Observed, plan};
 use trueup_rules::proof::ProofKey;
 
 use crate::absence::{Proof, prove};
+use crate::brake::Brake;
 use crate::cache::Cache;
 use crate::doubt::Doubt;
 use crate::echo::Echoes;
 use crate::fence::Fence;
-use crate::refusal::{Refusals, unguarded};
+use crate::refusal::Refusals;
 use crate::throttle::Throttle;
 use crate::verbs::{CallError, Cluster};
 
 /// More rounds than any plan needs; a plan that never ends is a defect, not a hot loop.
 const ROUNDS: usize = 12;
+
+/// How many keys are read side by side where all of them are.
+const AT_ONCE: usize = 8;
 
 /// What every pass of one executor shares.
 #[derive(Debug)]
@@ -39,6 +44,7 @@ pub(crate) struct Shared {
     pub(crate) cache: Arc<Mutex<Cache>>,
     pub(crate) proofs: ProofKey,
     pub(crate) fence: Arc<Fence>,
+    pub(crate) brake: Brake,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) observer: String,
     /// How long a call may take effect after its answer was given up.
@@ -48,6 +54,15 @@ pub(crate) struct Shared {
     pub(crate) doubt: Doubt,
     pub(crate) refusals: Refusals,
     pub(crate) throttle: Arc<Throttle>,
+}
+
+/// What a pass is told beside its order.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Given {
+    /// Whether the project's namespace and policies are all there.
+    pub(crate) project_ready: bool,
+    /// Whether to read every key from the cluster itself first.
+    pub(crate) fresh: bool,
 }
 
 /// What a pass leaves: the order with the uids it learned, and its report.
@@ -75,12 +90,8 @@ impl Shared {
     }
 
     /// Works on one order until there is nothing left to do now.
-    pub(crate) async fn pass(
-        &self,
-        mut order: Order,
-        project_ready: bool,
-        echoes: Echoes,
-    ) -> Ended {
+    pub(crate) async fn pass(&self, mut order: Order, given: Given, echoes: Echoes) -> Ended {
+        let Given { project_ready, fresh } = given;
         let mut course = Course {
             changes: Vec::new(),
             receipt: None,
@@ -88,7 +99,11 @@ impl Shared {
             again_at: None,
             refused: BTreeMap::new(),
         };
-        let outcome = loop_rounds(self, &mut order, project_ready, &mut course).await;
+        let read = if fresh { self.read_afresh(&order).await } else { Ok(()) };
+        let outcome = match read {
+            Ok(()) => loop_rounds(self, &mut order, project_ready, &mut course).await,
+            Err(error) => failure(&error),
+        };
         let Course { changes, receipt, echoes, again_at, refused } = course;
         // The lock must be free again before `look` takes it.
         let complete = self.cache().is_complete();
@@ -110,6 +125,46 @@ impl Shared {
             receipt,
         };
         Ended { order, report, echoes, again_at }
+    }
+
+    /// What forbids to act on this order now.
+    fn frozen(&self, order: &Order) -> Option<Freeze> {
+        self.brake.now().or_else(|| order.freeze.clone())
+    }
+
+    /// Reads every key of an order from the cluster itself, whatever was heard of it.
+    async fn read_afresh(&self, order: &Order) -> Result<(), CallError> {
+        let keys: Vec<&ResourceKey> = order.recorded.keys().collect();
+        for some in keys.chunks(AT_ONCE) {
+            for answer in join_all(some.iter().map(|key| self.is_taken(key))).await {
+                match answer {
+                    // What may not be read yet is told by the pass itself.
+                    Ok(_) | Err(CallError::Forbidden(_)) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what no watch tells of. Before its project is ready nobody may, and nothing is there.
+    async fn read_unwatched(&self, order: &Order, project_ready: bool) -> Result<(), Outcome> {
+        let now = self.clock.monotonic();
+        let ready = project_ready || order.desired == DesiredState::Deleted;
+        let unread = self.cache().unread(order, now);
+        for key in unread.iter().filter(|_| ready) {
+            match self.is_taken(key).await {
+                Ok(_) => self.cache().was_read(key, now),
+                // A project's RoleBinding takes a moment to count.
+                Err(CallError::Forbidden(_)) => {
+                    return Err(Outcome::Waiting {
+                        on: "the right to read its secrets".to_owned(),
+                    });
+                }
+                Err(error) => return Err(failure(&error)),
+            }
+        }
+        Ok(())
     }
 
     /// What is known of the order's unit now; its uids are kept in the order.
@@ -162,7 +217,7 @@ impl Shared {
                     return Ok(None);
                 }
                 let (live, now) = (self.cache().get(key), self.clock.monotonic());
-                self.refusals.check(key, &unguarded(patch), live.as_deref(), now)?;
+                self.refusals.check(key, patch, live.as_deref(), now)?;
                 let stored = self.cluster.patch(key, patch).await?;
                 self.refusals.note_prune(key, patch, &stored);
                 self.cache().present(key.kind, stored);
@@ -178,6 +233,10 @@ impl Shared {
                 self.cluster.delete(key, uid, version).await?;
                 crash::point("executor.deleted").await;
                 self.cache().terminating(key, uid);
+                if Kind::READ.contains(&key.kind) {
+                    // No watch will say that it is gone.
+                    self.is_taken(key).await?;
+                }
                 Ok(Some(Change::Removed { key: key.clone() }))
             }
             Action::ReleaseAnchor { key, uid, version, finalizers } => {
@@ -244,6 +303,10 @@ async fn loop_rounds(
         return Outcome::Deferred { why: "the cluster has not been seen whole yet".to_owned() };
     }
     shared.cache().forget_unwatched(order);
+    if let Err(outcome) = shared.read_unwatched(order, project_ready).await {
+        return outcome;
+    }
+    let mut meddled = false;
     for _round in 0..ROUNDS {
         let mut observed = shared.look(order, project_ready);
         observed.missing.extend(course.refused.clone());
@@ -252,6 +315,15 @@ async fn loop_rounds(
         }
         let plan = plan(order, &observed, &shared.proofs);
         let stopped = shared.doubt.weigh(order.unit, &plan.outcome);
+        if plan.actions.is_empty() && !meddled && course.changes.iter().any(is_foreign_act) {
+            // Whoever changed what watches tell of may have changed what they do not tell of.
+            meddled = true;
+            shared.cache().read_again(order);
+            if let Err(outcome) = shared.read_unwatched(order, project_ready).await {
+                return outcome;
+            }
+            continue;
+        }
         if plan.actions.is_empty() {
             return plan.outcome;
         }
@@ -271,6 +343,9 @@ async fn loop_rounds(
                     return outcome;
                 }
             }
+        }
+        if let Some(freeze) = shared.frozen(order) {
+            return held(&freeze, &plan.actions);
         }
         let acts = plan.actions.iter().map(|action| shared.act(order, action));
         let mut errors = Vec::new();
@@ -325,9 +400,22 @@ fn part_refused(action: &Action, error: &CallError) -> Option<(Kind, Absent)> {
     error.absent().filter(|_| kind.is_optional()).map(|why| (kind, why))
 }
 
+/// What a frozen unit waits with: everything that there is to do.
+fn held(freeze: &Freeze, actions: &[Action]) -> Outcome {
+    let waits = actions.first().map_or_else(String::new, |first| format!("; {} waits", key(first)));
+    let others = actions.len().saturating_sub(1);
+    let more = if others > 0 { format!(", and {others} more") } else { String::new() };
+    Outcome::Held { why: format!("{freeze}{waits}{more}") }
+}
+
 /// Whether a write makes something that nobody has seen there.
 const fn is_new(change: &Change) -> bool {
     matches!(change, Change::Created { .. } | Change::DeletedExternally { .. })
+}
+
+/// Whether somebody else had a hand in it.
+const fn is_foreign_act(change: &Change) -> bool {
+    matches!(change, Change::DeletedExternally { .. } | Change::ModifiedExternally { .. })
 }
 
 /// The executor's own guard: whatever a plan says, a key outside of the order is never touched.

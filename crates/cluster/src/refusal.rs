@@ -50,7 +50,7 @@ impl Refusals {
         now: Duration,
     ) -> Result<(), CallError> {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(known) = seen.get(key).filter(|known| known.offered == *object) else {
+        let Some(known) = seen.get(key).filter(|known| known.offered == content(object)) else {
             return Ok(());
         };
         let still = match &known.why {
@@ -69,6 +69,8 @@ impl Refusals {
         now: Duration,
     ) -> Result<Value, CallError> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        // A version in what is offered is a guard, and no content.
+        let object = &content(object);
         let (words, why) = match &answer {
             Err(CallError::Refused(words)) => {
                 let times = match seen.get(key).filter(|known| known.offered == *object) {
@@ -99,17 +101,12 @@ impl Refusals {
         let words = "what is taken out of it is put back at once; find the admission webhook that does \
                      so, and let it leave Trueup's objects alone";
         let refusal = Refusal {
-            offered: unguarded(patch),
+            offered: content(patch),
             words: words.to_owned(),
             why: Why::Changed { stored: content(stored) },
         };
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), refusal);
     }
-}
-
-/// A patch without the version it was judged by.
-pub(crate) fn unguarded(patch: &Value) -> Value {
-    content(patch)
 }
 
 fn changed(field: &str) -> String {

@@ -48,6 +48,9 @@ impl Resync {
                     tracing::debug!(%kind, %error, "the cache could not be compared");
                 }
             }
+            if let Err(error) = self.read_unwatched().await {
+                tracing::debug!(%error, "what no watch tells of could not be read");
+            }
         }
     }
 
@@ -73,6 +76,20 @@ impl Resync {
         }
         // Nobody listens any more: the loop sees that by itself.
         let _ended = self.news.send(News::Touched(touched)).await;
+        Ok(())
+    }
+
+    /// Reads again, one by one, what may not be listed.
+    async fn read_unwatched(&self) -> Result<(), CallError> {
+        let keys = self.cache().unwatched();
+        for key in keys {
+            let before = self.cache().get(&key);
+            let touched = self.read(&key).await?;
+            if self.cache().get(&key).as_deref() != before.as_deref() {
+                // Nobody listens any more: the loop sees that by itself.
+                let _ended = self.news.send(News::Touched(touched.into_iter().collect())).await;
+            }
+        }
         Ok(())
     }
 

@@ -1,7 +1,8 @@
 //! The driver: turns wakes into orders and ends a wake when its order's first pass has ended.
 //!
 //! From then on the executor holds the order and repairs by itself, so the wake has done its work
-//! whatever the pass's outcome was. Only a pass that broke is woken again.
+//! whatever the pass's outcome was. Only a pass that met a defect, or an order whose secrets are
+//! locked, is woken again: the first a few times, the second for as long as it takes.
 
 use std::mem;
 use std::sync::Arc;
@@ -11,22 +12,26 @@ use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use tokio::sync::mpsc;
-use trueup_cluster::Executor;
+use trueup_cluster::{Executor, Why};
 use trueup_model::order::{Body, Order, Unit};
 use trueup_model::report::{Outcome, Report};
 use trueup_model::wake::Claimed;
 use trueup_model::{Clock, crash};
 use trueup_rules::envelope::Opener;
 use trueup_rules::secret;
+use trueup_rules::turn::backoff;
 use trueup_store::{Error, Lease, Signals, Worker};
 
 use crate::metrics::Metrics;
 
-/// How many wakes are claimed at once, and how many may be under way.
-const BATCH: i64 = 64;
+/// How many wakes are claimed at once, and how many of one cluster may be under way.
+const BATCH: usize = 64;
 const UNDER_WAY: usize = 256;
+/// How often the lanes are counted.
+const MEASURE: Duration = Duration::from_secs(5);
 /// The safety net for a signal that got lost.
 const POLL: Duration = Duration::from_secs(1);
+const RETRY_LEAST: Duration = Duration::from_secs(1);
 const RETRY_MOST: Duration = Duration::from_secs(30);
 
 pub(crate) struct Driver {
@@ -42,14 +47,30 @@ pub(crate) struct Driver {
     pub(crate) reports: mpsc::Sender<Report>,
 }
 
-/// Ends with the wake, and whether its order was passed.
-type UnderWay = FuturesUnordered<BoxFuture<'static, (Claimed, bool)>>;
+/// What became of a wake's order.
+enum Passed {
+    /// Its first pass has ended, however.
+    Ended(Outcome),
+    /// It never began: a secret is locked.
+    Locked,
+    /// A defect ended it.
+    Broken(String),
+    /// The executor is gone. The wake stays claimed, and the next holder of the lease takes it.
+    Lost,
+}
+
+type UnderWay = FuturesUnordered<BoxFuture<'static, (Claimed, Passed)>>;
 
 impl Driver {
     /// Drives until the lease is over.
     pub(crate) async fn run(self) {
         let mut under_way = UnderWay::new();
+        let mut measured = Duration::ZERO;
         loop {
+            if self.clock.monotonic() >= measured {
+                self.measure().await;
+                measured = self.clock.monotonic() + MEASURE;
+            }
             let claimed = match self.claim(&mut under_way).await {
                 Ok(claimed) => claimed,
                 Err(Error::Fenced) => return,
@@ -64,17 +85,19 @@ impl Driver {
             tokio::select! {
                 Some((wake, passed)) = under_way.next() => self.end(&wake, passed).await,
                 () = self.signals.woken() => {}
-                () = self.clock.sleep(POLL) => self.measure().await,
+                () = self.clock.sleep(POLL) => {}
             }
         }
     }
 
     /// Claims a batch and hands its orders over; answers whether there was any.
     async fn claim(&self, under_way: &mut UnderWay) -> Result<bool, Error> {
-        if under_way.len() >= UNDER_WAY {
+        let free = UNDER_WAY.saturating_sub(under_way.len()).min(BATCH);
+        if free == 0 {
             return Ok(false);
         }
-        let orders = self.worker.claim_orders(self.lease, BATCH, self.clock.now()).await?;
+        let limit = i64::try_from(free).unwrap_or(0);
+        let orders = self.worker.claim_orders(self.lease, limit, self.clock.now()).await?;
         if orders.is_empty() {
             return Ok(false);
         }
@@ -87,15 +110,20 @@ impl Driver {
                 Err(locked) => {
                     // The executor keeps the order it has: what runs goes on running.
                     let _ended = self.reports.send(*locked).await;
-                    under_way.push(Box::pin(async move { (wake, false) }));
+                    under_way.push(Box::pin(async move { (wake, Passed::Locked) }));
                     continue;
                 }
             };
-            let passed = self.executor.order(order).await;
+            let why = Why { fresh: wake.fresh, trace: wake.trace.clone() };
+            let passed = self.executor.order_because(order, why).await;
             crash::point("driver.ordered").await;
             let (clock, metrics) = (Arc::clone(&self.clock), self.metrics.clone());
             under_way.push(Box::pin(async move {
-                let passed = passed.await.is_ok();
+                let passed = match passed.await {
+                    Ok(Outcome::Broken { why }) => Passed::Broken(why),
+                    Ok(outcome) => Passed::Ended(outcome),
+                    Err(_) => Passed::Lost,
+                };
                 let took = clock.monotonic().saturating_sub(began);
                 metrics.reconcile_seconds.observe(took.as_secs_f64());
                 (wake, passed)
@@ -133,16 +161,28 @@ impl Driver {
         Ok(order)
     }
 
-    async fn end(&self, wake: &Claimed, passed: bool) {
+    async fn end(&self, wake: &Claimed, passed: Passed) {
         crash::point("driver.passed").await;
         let now = self.clock.now();
-        let ended = if passed {
-            self.worker.finish_wake(wake, now).await
-        } else {
-            let tries = u32::try_from(wake.attempts).unwrap_or(0).min(6);
-            let after = (Duration::from_secs(1) * 2_u32.pow(tries)).min(RETRY_MOST);
-            let why = "its pass broke or its secrets are locked; see the log";
-            self.worker.retry_wake(wake, after, why, now).await
+        let ended = match passed {
+            Passed::Ended(outcome) if wake.fresh => {
+                let told = self.worker.finish_check(wake, &outcome, now).await;
+                self.signals.event();
+                told
+            }
+            Passed::Ended(_) => self.worker.finish_wake(wake, now).await,
+            Passed::Locked => {
+                let tries = u32::try_from(wake.attempts).unwrap_or(0);
+                let after = backoff(RETRY_LEAST, RETRY_MOST, tries, wake.unit);
+                self.worker.retry_wake(wake, after, "its secrets are locked", now).await
+            }
+            Passed::Broken(why) => self.worker.poison_wake(wake, &why, now).await.map(|dead| {
+                if dead {
+                    tracing::error!(unit = %wake.unit, "a wake is dead: it met a defect too often; look \
+                        for its panic in this log, and requeue it with `trueup wakes requeue` once mended");
+                }
+            }),
+            Passed::Lost => Ok(()),
         };
         if let Err(error) = ended {
             // It stays claimed; the next holder of the lease, or this one after its restart, requeues it.
@@ -152,9 +192,9 @@ impl Driver {
     }
 
     async fn measure(&self) {
-        if let Ok((queued, running)) = self.worker.count_wakes().await {
-            self.metrics.wakes_queued.set(queued);
-            self.metrics.wakes_running.set(running);
+        match self.worker.lane_loads(self.lease.cluster).await {
+            Ok(loads) => self.metrics.wakes(&loads, self.clock.now()),
+            Err(error) => tracing::debug!(%error, "wakes cannot be counted now"),
         }
     }
 }

@@ -2,12 +2,15 @@
 
 use std::sync::atomic::AtomicU64;
 
+use jiff::Timestamp;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
+use trueup_model::wake::{Lane, WakeState};
+use trueup_store::LaneLoad;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct Call {
@@ -25,6 +28,17 @@ pub(crate) struct Verb {
     pub(crate) verb: &'static str,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct Waiting {
+    pub(crate) lane: &'static str,
+    pub(crate) state: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct InLane {
+    pub(crate) lane: &'static str,
+}
+
 /// The loops' counters. Labels are closed sets: never an id, never a message.
 #[derive(Debug, Clone)]
 pub struct Metrics {
@@ -32,8 +46,8 @@ pub struct Metrics {
     pub(crate) call_seconds: Family<Verb, Histogram>,
     pub(crate) reports: Family<Ended, Counter>,
     pub(crate) reconcile_seconds: Histogram,
-    pub(crate) wakes_queued: Gauge,
-    pub(crate) wakes_running: Gauge,
+    pub(crate) wakes: Family<Waiting, Gauge>,
+    pub(crate) wake_age_seconds: Family<InLane, Gauge<f64, AtomicU64>>,
     pub(crate) unsealed_events: Gauge,
     pub(crate) seal_lag_seconds: Gauge<f64, AtomicU64>,
     pub(crate) lease_held: Gauge,
@@ -48,8 +62,8 @@ impl Metrics {
             call_seconds: Family::new_with_constructor(seconds),
             reports: Family::default(),
             reconcile_seconds: seconds(),
-            wakes_queued: Gauge::default(),
-            wakes_running: Gauge::default(),
+            wakes: Family::default(),
+            wake_age_seconds: Family::default(),
             unsealed_events: Gauge::default(),
             seal_lag_seconds: Gauge::default(),
             lease_held: Gauge::default(),
@@ -71,11 +85,15 @@ impl Metrics {
             "From an order to the end of its first pass",
             m.reconcile_seconds.clone(),
         );
-        registry.register("trueup_wakes_queued", "Wakes that wait", m.wakes_queued.clone());
         registry.register(
-            "trueup_wakes_running",
-            "Wakes that are worked on",
-            m.wakes_running.clone(),
+            "trueup_wakes",
+            "Wakes by lane and state: queued, running or dead",
+            m.wakes.clone(),
+        );
+        registry.register(
+            "trueup_wake_age_seconds",
+            "For how long the oldest wake of a lane has been due",
+            m.wake_age_seconds.clone(),
         );
         registry.register(
             "trueup_unsealed_events",
@@ -93,5 +111,25 @@ impl Metrics {
             m.lease_held.clone(),
         );
         metrics
+    }
+    /// Notes how much waits in each lane, and for how long.
+    pub(crate) fn wakes(&self, loads: &[LaneLoad], now: Timestamp) {
+        for lane in Lane::ALL {
+            let load = loads.iter().find(|load| load.lane == lane);
+            let count = |of: fn(&LaneLoad) -> i64| load.map_or(0, of);
+            let states = [
+                (WakeState::Queued, count(|load| load.queued)),
+                (WakeState::Running, count(|load| load.running)),
+                (WakeState::Dead, count(|load| load.dead)),
+            ];
+            let lane = lane.as_str();
+            for (state, count) in states {
+                let of = Waiting { lane, state: state.as_str() };
+                self.wakes.get_or_create(&of).set(count);
+            }
+            let oldest = load.and_then(|load| load.oldest_due);
+            let age = oldest.map_or(0.0, |due| now.duration_since(due).as_secs_f64().max(0.0));
+            self.wake_age_seconds.get_or_create(&InLane { lane }).set(age);
+        }
     }
 }

@@ -56,10 +56,32 @@ impl Settle {
                     }
                 }
                 Err(Error::Fenced) => return,
+                Err(error) if error.is_defect() => self.settle_apart(&mut waiting).await,
                 Err(error) => {
                     tracing::warn!(%error, reports = waiting.len(), "reports cannot be settled now");
                     self.clock.sleep(AWAY).await;
                 }
+            }
+        }
+    }
+
+    /// Settles each report alone, to find the one that cannot be: its unit is left for an operator, and
+    /// the others go on.
+    async fn settle_apart(&self, waiting: &mut BTreeMap<Unit, Report>) {
+        while let Some((unit, report)) = waiting.pop_first() {
+            let settled = self
+                .worker
+                .settle(self.lease, std::slice::from_ref(&report), self.clock.now())
+                .await;
+            let Err(error) = settled else { continue };
+            if !error.is_defect() {
+                waiting.insert(unit, report);
+                return;
+            }
+            tracing::error!(%unit, %error, "a report cannot be settled; this is a defect in Trueup");
+            let why = "what is stored of its status cannot be worked with; see the log";
+            if let Err(error) = self.worker.bury_unit(unit, why, self.clock.now()).await {
+                tracing::warn!(%unit, %error, "nobody could be told of it");
             }
         }
     }

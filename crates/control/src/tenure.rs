@@ -4,6 +4,7 @@
 //! lives inside, so that nothing outlives the right to do so.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -11,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use trueup_cluster::kube::DEADLINE;
 use trueup_cluster::{Cluster, Echo, Executor, Fence, Notices, Parts};
 use trueup_model::cluster::Freshness;
+use trueup_model::freeze::Freeze;
 use trueup_model::{Clock, ClusterId, crash};
 use trueup_rules::envelope::Opener;
 use trueup_rules::proof::ProofKey;
@@ -20,6 +22,9 @@ use crate::driver::Driver;
 use crate::metrics::Metrics;
 use crate::recorder::Recorder;
 use crate::settle::Settle;
+
+/// How often the switches are looked at when nobody says that one was turned.
+const FREEZE_POLL: Duration = Duration::from_secs(1);
 
 /// What it takes to work on a cluster.
 #[derive(Debug, Clone)]
@@ -44,12 +49,21 @@ pub struct Tenure {
     pub opener: Opener,
 }
 
+/// What a tenure begins with.
+struct Begun {
+    lease: Lease,
+    fence: Arc<Fence>,
+    freeze: Option<Freeze>,
+    /// When each kind was last heard by the holder before.
+    before: Freshness,
+}
+
 impl Tenure {
     /// Works on the cluster whenever the lease can be had, until it is told to stop.
     pub async fn run(self, stop: CancellationToken) {
         while !stop.is_cancelled() {
             match self.acquire().await {
-                Ok(Some((lease, fence))) => self.hold(lease, fence, &stop).await,
+                Ok(Some(begun)) => self.hold(begun, &stop).await,
                 Ok(None) => {
                     tracing::debug!(cluster = %self.cluster_id, "another process holds the lease")
                 }
@@ -62,7 +76,7 @@ impl Tenure {
         }
     }
 
-    async fn acquire(&self) -> Result<Option<(Lease, Arc<Fence>)>, Error> {
+    async fn acquire(&self) -> Result<Option<Begun>, Error> {
         let asked_at = self.clock.monotonic();
         let now = self.clock.now();
         let lease = self.worker.acquire_lease(self.cluster_id, &self.holder, now).await?;
@@ -73,20 +87,24 @@ impl Tenure {
         // A new executor knows nothing: it is told everything once.
         let woken = self.worker.wake_all(self.cluster_id, now).await?;
         tracing::info!(cluster = %self.cluster_id, epoch = lease.epoch, woken, "working on the cluster");
-        Ok(Some((lease, fence)))
+        // Before the first order: what is frozen is not touched, not even once.
+        let freeze = self.worker.find_freeze(self.cluster_id).await?;
+        // Read before this observer is heard itself: a gap begins where the last one ended.
+        let before = self.worker.freshness(self.cluster_id).await.unwrap_or_default();
+        Ok(Some(Begun { lease, fence, freeze, before }))
     }
 
     /// Runs the loops until the lease is lost or the process stops.
-    async fn hold(&self, lease: Lease, fence: Arc<Fence>, stop: &CancellationToken) {
+    async fn hold(&self, begun: Begun, stop: &CancellationToken) {
+        let (lease, fence) = (begun.lease, Arc::clone(&begun.fence));
         self.metrics.lease_held.set(1);
         let mut loops = JoinSet::new();
-        // Read before this observer is heard itself: a gap begins where the last one ended.
-        let before = self.worker.freshness(self.cluster_id).await.unwrap_or_default();
-        let executor = self.start(lease, before, &fence, &mut loops);
+        let executor = self.start(&begun, &mut loops);
         let why = tokio::select! {
             () = stop.cancelled() => "told to stop",
             () = self.keep(lease, &fence) => "the lease was lost",
             () = self.note_freshness(&executor) => "the executor ended",
+            () = self.heed_freezes(&executor) => "nobody can freeze it any more",
             _ = loops.join_next() => "a loop ended; all of them start again",
         };
         tracing::info!(cluster = %self.cluster_id, epoch = lease.epoch, why, "leaving the cluster");
@@ -100,25 +118,22 @@ impl Tenure {
     }
 
     /// Starts the executor, the driver, the settle loop and the recorder.
-    fn start(
-        &self,
-        lease: Lease,
-        before: Freshness,
-        fence: &Arc<Fence>,
-        loops: &mut JoinSet<()>,
-    ) -> Arc<Executor> {
+    fn start(&self, begun: &Begun, loops: &mut JoinSet<()>) -> Arc<Executor> {
+        let lease = begun.lease;
         let (reports_in, reports) = mpsc::channel(4096);
         let parts = Parts {
             cluster: Arc::clone(&self.cluster),
             proofs: ProofKey::new(&self.master_key, self.cluster_id),
-            fence: Arc::clone(fence),
+            fence: Arc::clone(&begun.fence),
             clock: Arc::clone(&self.clock),
             observer: format!("executor/{}", self.holder),
             echo: Echo { lasts: Lease::TTL + DEADLINE, inherited: lease.epoch > 1 },
         };
+        let before = begun.before.clone();
         let observer = Observer { lease, name: parts.observer.clone(), before };
         let notices = Notices::kept();
         let executor = Arc::new(Executor::start_noting(parts, reports_in.clone(), &notices, loops));
+        executor.brake().set(begun.freeze.clone());
         let recorder = Recorder {
             worker: self.worker.clone(),
             clock: Arc::clone(&self.clock),
@@ -162,6 +177,23 @@ impl Tenure {
                     fence.close();
                     tracing::warn!(%error, "the lease could not be renewed; no writes until it is");
                 }
+            }
+        }
+    }
+
+    /// Keeps the executor's brake as the switches of the cluster and the platform are: at once when
+    /// somebody says so, and once a second in case that was not heard.
+    async fn heed_freezes(&self, executor: &Executor) {
+        let mut freezes = self.signals.freezes();
+        loop {
+            tokio::select! {
+                told = freezes.changed() => if told.is_err() { return },
+                () = self.clock.sleep(FREEZE_POLL) => {}
+            }
+            match self.worker.find_freeze(self.cluster_id).await {
+                Ok(freeze) => executor.brake().set(freeze),
+                // The switches stay as they were; without the database the fence closes anyway.
+                Err(error) => tracing::debug!(%error, "the switches cannot be read now"),
             }
         }
     }

@@ -20,7 +20,7 @@ use prometheus_client::registry::Registry;
 use sqlx::{AssertSqlSafe, PgPool};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
-use trueup_http::{Door, NoLogs, Streams, router};
+use trueup_http::{Door, Doubts, NoLogs, Streams, router};
 use trueup_model::Clock;
 use trueup_model::principal::Role;
 use trueup_rules::envelope::Keyring;
@@ -78,6 +78,7 @@ async fn door(db: &TestDb) -> anyhow::Result<Router> {
         registry: Arc::new(Registry::default()),
         stop: CancellationToken::new(),
         streams: Streams::default(),
+        doubts: Doubts::default(),
         logs: Arc::new(NoLogs),
     }))
 }
@@ -86,7 +87,9 @@ async fn door(db: &TestDb) -> anyhow::Result<Router> {
 async fn fill(owner: &PgPool, db: &TestDb) -> anyhow::Result<()> {
     let (org, cluster) = (db.org.uuid(), db.cluster.uuid());
     let statements = [
-        format!("update clusters set heard_at = now() + interval '1 hour' where id = '{cluster}'"),
+        format!("update clusters set heard_at = now() + interval '1 hour',
+                 watches = jsonb_build_object('Pod', now() + interval '1 hour', 'Deployment', now() + interval '1 hour')
+             where id = '{cluster}'"),
         "update quotas set services_limit = 10000000, cpu_millis_limit = 1e12, memory_mib_limit = 1e12"
             .to_owned(),
         format!(

@@ -1,17 +1,12 @@
 //! Actions on a service: each is one POST, accepted or refused like any other change.
 
-use axum::extract::State;
-use axum::http::HeaderMap;
 use axum::response::Response;
 use trueup_api::Problem;
-use trueup_api::service::{
-    AutoscaleBody, NoBody, ResizeBody, RollbackBody, ScaleBody, Service, ServiceOrPreview,
-};
+use trueup_api::preview::OrPreview;
+use trueup_api::service::{AutoscaleBody, NoBody, ResizeBody, RollbackBody, ScaleBody, Service};
 use trueup_rules::action::Action;
 
-use crate::Door;
-use crate::address::{Path, Query};
-use crate::caller::Caller;
+use crate::address::Path;
 use crate::change::{Change, DryRun, Target};
 use crate::keyed::Keyed;
 use crate::problem::Answer;
@@ -21,36 +16,30 @@ use crate::project::name;
 #[utoipa::path(post, path = "/v1/projects/{project}/services/{service}/pause",
     operation_id = "service_pause", tag = "services",
     params(Target, DryRun), request_body = NoBody,
-    responses((status = 200, description = "it rests already, or a preview", body = ServiceOrPreview),
+    responses((status = 200, description = "it rests already, or a preview", body = OrPreview<Service>),
               (status = 202, description = "accepted", body = Service),
               (status = "4XX", body = Problem)))]
 pub(crate) async fn service_pause(
-    State(door): State<Door>,
-    caller: Caller,
+    change: Change,
     Path(target): Path<Target>,
-    Query(dry): Query<DryRun>,
-    headers: HeaderMap,
     Keyed { body: NoBody {}, repeat }: Keyed<NoBody>,
 ) -> Answer<Response> {
-    Change { door, caller, dry, headers, repeat }.act(&target, &Action::Pause).await
+    change.act(&target, &Action::Pause, repeat).await
 }
 
 /// Lets a paused service's pods run again.
 #[utoipa::path(post, path = "/v1/projects/{project}/services/{service}/resume",
     operation_id = "service_resume", tag = "services",
     params(Target, DryRun), request_body = NoBody,
-    responses((status = 200, description = "it runs already, or a preview", body = ServiceOrPreview),
+    responses((status = 200, description = "it runs already, or a preview", body = OrPreview<Service>),
               (status = 202, description = "accepted", body = Service),
               (status = "4XX", body = Problem)))]
 pub(crate) async fn service_resume(
-    State(door): State<Door>,
-    caller: Caller,
+    change: Change,
     Path(target): Path<Target>,
-    Query(dry): Query<DryRun>,
-    headers: HeaderMap,
     Keyed { body: NoBody {}, repeat }: Keyed<NoBody>,
 ) -> Answer<Response> {
-    Change { door, caller, dry, headers, repeat }.act(&target, &Action::Resume).await
+    change.act(&target, &Action::Resume, repeat).await
 }
 
 /// Replaces every pod of a service, a few at a time. Send an `Idempotency-Key`: without one, a request
@@ -58,90 +47,75 @@ pub(crate) async fn service_resume(
 #[utoipa::path(post, path = "/v1/projects/{project}/services/{service}/restart",
     operation_id = "service_restart", tag = "services",
     params(Target, DryRun), request_body = NoBody,
-    responses((status = 200, description = "a repeat, or a preview", body = ServiceOrPreview),
+    responses((status = 200, description = "a repeat, or a preview", body = OrPreview<Service>),
               (status = 202, description = "accepted", body = Service),
               (status = "4XX", body = Problem)))]
 pub(crate) async fn service_restart(
-    State(door): State<Door>,
-    caller: Caller,
+    change: Change,
     Path(target): Path<Target>,
-    Query(dry): Query<DryRun>,
-    headers: HeaderMap,
     Keyed { body: NoBody {}, repeat }: Keyed<NoBody>,
 ) -> Answer<Response> {
-    Change { door, caller, dry, headers, repeat }.act(&target, &Action::Restart).await
+    change.act(&target, &Action::Restart, repeat).await
 }
 
 /// Changes how many pods a service has. Where their number followed the load, it no longer does.
 #[utoipa::path(post, path = "/v1/projects/{project}/services/{service}/scale",
     operation_id = "service_scale", tag = "services",
     params(Target, DryRun), request_body = ScaleBody,
-    responses((status = 200, description = "it has so many already, or a preview", body = ServiceOrPreview),
+    responses((status = 200, description = "it has so many already, or a preview", body = OrPreview<Service>),
               (status = 202, description = "accepted", body = Service),
               (status = "4XX", body = Problem)))]
 pub(crate) async fn service_scale(
-    State(door): State<Door>,
-    caller: Caller,
+    change: Change,
     Path(target): Path<Target>,
-    Query(dry): Query<DryRun>,
-    headers: HeaderMap,
     Keyed { body: ScaleBody { replicas }, repeat }: Keyed<ScaleBody>,
 ) -> Answer<Response> {
-    Change { door, caller, dry, headers, repeat }.act(&target, &Action::Scale { replicas }).await
+    change.act(&target, &Action::Scale { replicas }, repeat).await
 }
 
 /// Lets the number of a service's pods follow the load, within bounds.
 #[utoipa::path(post, path = "/v1/projects/{project}/services/{service}/autoscale",
     operation_id = "service_autoscale", tag = "services",
     params(Target, DryRun), request_body = AutoscaleBody,
-    responses((status = 200, description = "it does so already, or a preview", body = ServiceOrPreview),
+    responses((status = 200, description = "it does so already, or a preview", body = OrPreview<Service>),
               (status = 202, description = "accepted", body = Service),
               (status = "4XX", body = Problem)))]
 pub(crate) async fn service_autoscale(
-    State(door): State<Door>,
-    caller: Caller,
+    change: Change,
     Path(target): Path<Target>,
-    Query(dry): Query<DryRun>,
-    headers: HeaderMap,
     Keyed { body: AutoscaleBody { min, max, cpu_percent }, repeat }: Keyed<AutoscaleBody>,
 ) -> Answer<Response> {
     let action = Action::Autoscale { min, max, cpu_percent };
-    Change { door, caller, dry, headers, repeat }.act(&target, &action).await
+    change.act(&target, &action, repeat).await
 }
 
 /// Changes the size of a service's pods.
 #[utoipa::path(post, path = "/v1/projects/{project}/services/{service}/resize",
     operation_id = "service_resize", tag = "services",
     params(Target, DryRun), request_body = ResizeBody,
-    responses((status = 200, description = "it has this plan already, or a preview", body = ServiceOrPreview),
+    responses((status = 200, description = "it has this plan already, or a preview", body = OrPreview<Service>),
               (status = 202, description = "accepted", body = Service),
               (status = "4XX", body = Problem)))]
 pub(crate) async fn service_resize(
-    State(door): State<Door>,
-    caller: Caller,
+    change: Change,
     Path(target): Path<Target>,
-    Query(dry): Query<DryRun>,
-    headers: HeaderMap,
     Keyed { body: ResizeBody { plan }, repeat }: Keyed<ResizeBody>,
 ) -> Answer<Response> {
     let action = Action::Resize { plan: name("plan", &plan)? };
-    Change { door, caller, dry, headers, repeat }.act(&target, &action).await
+    change.act(&target, &action, repeat).await
 }
 
 /// Promises again what a former generation promised, as a new generation.
 #[utoipa::path(post, path = "/v1/projects/{project}/services/{service}/rollback",
     operation_id = "service_rollback", tag = "services",
     params(Target, DryRun), request_body = RollbackBody,
-    responses((status = 200, description = "nothing differs, or a preview", body = ServiceOrPreview),
+    responses((status = 200, description = "nothing differs, or a preview", body = OrPreview<Service>),
               (status = 202, description = "accepted", body = Service),
               (status = "4XX", body = Problem)))]
 pub(crate) async fn service_rollback(
-    State(door): State<Door>,
-    caller: Caller,
+    change: Change,
     Path(target): Path<Target>,
-    Query(dry): Query<DryRun>,
-    headers: HeaderMap,
     Keyed { body: RollbackBody { to }, repeat }: Keyed<RollbackBody>,
 ) -> Answer<Response> {
-    Change { door, caller, dry, headers, repeat }.act(&target, &Action::Rollback { to }).await
+    change.act(&target, &Action::Rollback { to }, repeat).await
 }

@@ -1,38 +1,45 @@
 //! Answers with their headers: what was accepted, where to watch it, and how to ask again.
 
-use axum::Json;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderMap, HeaderValue, header};
+use jiff::Timestamp;
 use trueup_api::Code;
-use trueup_model::cluster::is_stale;
+use trueup_rules::freshness::{evidence, objects};
 use trueup_store::ServiceRow;
 
 use crate::Door;
 use crate::problem::{Answer, Failure};
-use crate::view;
 
-/// 202 for a change that must become true, 200 for one that already is.
-pub(crate) fn accepted(door: &Door, row: &ServiceRow, changed: bool) -> Response {
-    let service = view::service(row, door.clock.now());
-    let location = format!("/v1/projects/{}/services/{}", service.project, service.id);
-    let status = if changed { StatusCode::ACCEPTED } else { StatusCode::OK };
-    let mut response = (status, Json(service)).into_response();
-    let headers = response.headers_mut();
-    if let Ok(location) = HeaderValue::from_str(&location) {
+/// Says where a service is, and which version of it this is.
+pub(crate) fn locate(headers: &mut HeaderMap, door: &Door, row: &ServiceRow) {
+    let (project, id) = (&row.project_name, row.service.id);
+    if let Ok(location) = HeaderValue::from_str(&format!("/v1/projects/{project}/services/{id}")) {
         headers.insert(header::LOCATION, location);
     }
     tag(headers, door, row);
-    response
 }
 
 /// Adds the entity tag: generation, projection, freshness.
 pub(crate) fn tag(headers: &mut HeaderMap, door: &Door, row: &ServiceRow) {
-    let fresh = u8::from(!is_stale(row.cluster_heard_at, door.clock.now()));
-    let tag = format!("\"g{}.p{}.f{fresh}\"", row.service.generation, row.projection);
+    let fresh = freshness(row, door.clock.now());
+    // A freeze is seen at once, before anything is projected anew.
+    let frozen = if row.frozen.is_some() { ".z" } else { "" };
+    let tag = format!("\"g{}.p{}.f{fresh}{frozen}\"", row.service.generation, row.projection);
     if let Ok(tag) = HeaderValue::from_str(&tag) {
         headers.insert(header::ETAG, tag);
     }
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+}
+
+/// 1 where every watch is fresh that the answer leans on, 2 where only its health is, else 0.
+fn freshness(row: &ServiceRow, now: Timestamp) -> u8 {
+    let spec = &row.service.spec;
+    let health = row.watches.silent(&evidence(spec), now).is_empty();
+    let objects = row.watches.silent(&objects(spec), now).is_empty();
+    match (health, objects) {
+        (true, true) => 1,
+        (true, false) => 2,
+        (false, _) => 0,
+    }
 }
 
 /// The generation a caller insists on, out of an entity tag of ours.

@@ -83,7 +83,7 @@ impl FromRequestParts<Door> for Scope {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, door: &Door) -> Result<Self, Failure> {
-        let (principal, token) = authenticate(&parts.headers, door).await?;
+        let (principal, token) = authenticate(parts, door).await?;
         let org = match principal.org {
             Some(org) => org,
             None => named_org(&parts.headers, door).await?.unwrap_or(PLATFORM),
@@ -93,45 +93,40 @@ impl FromRequestParts<Door> for Scope {
     }
 }
 
-/// An operator, for what is the same for every org.
-#[derive(Debug)]
-pub(crate) struct Operator(pub(crate) Caller);
-
 /// An operator who only looks.
 #[derive(Debug)]
 pub(crate) struct Onlooker;
-
-impl FromRequestParts<Door> for Operator {
-    type Rejection = Failure;
-
-    async fn from_request_parts(parts: &mut Parts, door: &Door) -> Result<Self, Failure> {
-        operates(parts, door, Permission::ManagePlatform).await.map(Self)
-    }
-}
 
 impl FromRequestParts<Door> for Onlooker {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, door: &Door) -> Result<Self, Failure> {
-        operates(parts, door, Permission::Read).await.map(|_| Self)
+        let Scope(caller) = Scope::from_request_parts(parts, door).await?;
+        let principal = &caller.principal;
+        if principal.role == Role::Operator && access::allows(principal, PLATFORM, Permission::Read)
+        {
+            Ok(Self)
+        } else {
+            Err(Failure::new(Code::Forbidden, "this is for operators of the platform"))
+        }
     }
 }
 
-/// The caller, if this is an operator's token and has the permission.
-async fn operates(parts: &mut Parts, door: &Door, wanted: Permission) -> Answer<Caller> {
-    let Scope(caller) = Scope::from_request_parts(parts, door).await?;
-    let principal = &caller.principal;
-    if principal.role == Role::Operator && access::allows(principal, PLATFORM, wanted) {
-        Ok(caller)
-    } else {
-        Err(Failure::new(Code::Forbidden, "this is for operators of the platform"))
-    }
-}
-
-async fn authenticate(headers: &HeaderMap, door: &Door) -> Answer<(Principal, String)> {
-    let token = bearer(headers).ok_or_else(unauthenticated)?;
+async fn authenticate(parts: &Parts, door: &Door) -> Answer<(Principal, String)> {
+    let token = bearer(&parts.headers).ok_or_else(unauthenticated)?;
+    let place = lane::knock(parts, token).await?;
     let principal = door.app.authenticate(token, door.clock.now()).await?;
-    Ok((principal.ok_or_else(unauthenticated)?, token.to_owned()))
+    drop(place);
+    match principal {
+        Some(principal) => {
+            lane::remember(parts, token);
+            Ok((principal, token.to_owned()))
+        }
+        None => {
+            lane::forget(parts, token);
+            Err(unauthenticated())
+        }
+    }
 }
 
 fn unauthenticated() -> Failure {

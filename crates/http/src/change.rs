@@ -1,18 +1,28 @@
-//! A change of a service on its way through the door: previewed, or accepted and answered.
+//! A write on its way through the door: who asks, on which terms, and what is answered.
+//!
+//! With `?dry_run=true` the very same write is rehearsed: it is decided in a transaction that is
+//! rolled back, and the answer is 200 with what would happen. Handlers do not know the difference.
 
 use axum::Json;
-use axum::http::HeaderMap;
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use serde::Deserialize;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use trueup_api::Code;
+use trueup_model::OrgId;
+use trueup_model::org::PLATFORM;
 use trueup_model::principal::Permission;
 use trueup_rules::action::Action;
-use trueup_store::Repeat;
 use trueup_store::door::{Asker, ServiceAsk, ServiceChange};
+use trueup_store::{App, Rehearsal, Repeat};
 
-use crate::answer::{accepted, if_generation};
-use crate::caller::Caller;
-use crate::problem::Answer;
-use crate::{Door, preview};
+use crate::address::Query;
+use crate::answer::{if_generation, locate};
+use crate::caller::{Caller, Scope};
+use crate::problem::{Answer, Failure};
+use crate::{Door, preview, view};
 
 /// Which service.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
@@ -34,38 +44,161 @@ pub(crate) struct DryRun {
     pub(crate) dry_run: bool,
 }
 
-/// Everything that comes with a change.
+/// Everything that comes with a write in an org.
+#[derive(Debug)]
 pub(crate) struct Change {
     pub(crate) door: Door,
-    pub(crate) caller: Caller,
-    pub(crate) dry: DryRun,
     pub(crate) headers: HeaderMap,
-    pub(crate) repeat: Option<Repeat>,
+    caller: Caller,
+    rehearsal: Option<Rehearsal>,
+}
+
+/// A write that may be about the platform itself: an operator may name no org.
+#[derive(Debug)]
+pub(crate) struct PlatformChange(pub(crate) Change);
+
+impl FromRequestParts<Door> for Change {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, door: &Door) -> Result<Self, Failure> {
+        let caller = Caller::from_request_parts(parts, door).await?;
+        if caller.org == PLATFORM {
+            let detail = "the platform's own org holds no projects, services or quota; name a tenant's \
+                          org with the header `Trueup-Org`";
+            return Err(Failure::new(Code::BadRequest, detail));
+        }
+        Self::begin(caller, parts, door).await
+    }
+}
+
+impl FromRequestParts<Door> for PlatformChange {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, door: &Door) -> Result<Self, Failure> {
+        let Scope(caller) = Scope::from_request_parts(parts, door).await?;
+        Change::begin(caller, parts, door).await.map(Self)
+    }
 }
 
 impl Change {
-    /// Does this with a service.
-    pub(crate) async fn act(self, target: &Target, action: &Action) -> Answer<Response> {
-        self.make(&target.project, ServiceChange::Act(&target.service, action)).await
+    async fn begin(caller: Caller, parts: &mut Parts, door: &Door) -> Answer<Self> {
+        let Query(DryRun { dry_run }) = Query::from_request_parts(parts, door).await?;
+        let rehearsal = dry_run.then(|| door.app.rehearse());
+        Ok(Self { door: door.clone(), headers: parts.headers.clone(), caller, rehearsal })
     }
 
-    /// Brings a change to the door.
-    pub(crate) async fn make(self, project: &str, change: ServiceChange<'_>) -> Answer<Response> {
-        let Self { door, caller, dry, headers, repeat } = self;
-        caller.must(Permission::ManageServices)?;
-        let wanted = ServiceAsk { project, change, if_generation: if_generation(&headers)? };
-        let now = door.clock.now();
-        if dry.dry_run {
-            let previewed = door.app.preview_service(caller.org, &wanted, now).await?;
-            return Ok(Json(preview::service(previewed)).into_response());
+    /// Refuses what the caller's role does not allow.
+    pub(crate) fn must(&self, permission: Permission) -> Answer<()> {
+        self.caller.must(permission)
+    }
+
+    pub(crate) const fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
+    pub(crate) const fn org(&self) -> OrgId {
+        self.caller.org
+    }
+
+    pub(crate) fn asker(&self) -> Asker<'_> {
+        self.caller.asker()
+    }
+
+    /// Whoever asks, with what makes the request known again.
+    pub(crate) fn asker_again(&self, repeat: Option<Repeat>) -> Asker<'_> {
+        Asker { repeat, ..self.asker() }
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.door.clock.now()
+    }
+
+    /// The door to write through.
+    pub(crate) const fn app(&self) -> &App {
+        match &self.rehearsal {
+            Some(rehearsal) => rehearsal.app(),
+            None => &self.door.app,
         }
-        let asker = Asker { repeat, ..caller.asker() };
-        let answer = door.app.accept_service(caller.org, &wanted, &asker, now).await?;
-        if answer.changed {
+    }
+
+    /// Whether nothing of it will stay.
+    pub(crate) const fn is_dry(&self) -> bool {
+        self.rehearsal.is_some()
+    }
+
+    /// Does this with a service.
+    pub(crate) async fn act(
+        self,
+        target: &Target,
+        action: &Action,
+        repeat: Option<Repeat>,
+    ) -> Answer<Response> {
+        let change = ServiceChange::Act(&target.service, action);
+        self.service(&target.project, change, repeat).await
+    }
+
+    /// Brings a change of a service to the door.
+    pub(crate) async fn service(
+        self,
+        project: &str,
+        change: ServiceChange<'_>,
+        repeat: Option<Repeat>,
+    ) -> Answer<Response> {
+        self.must(Permission::ManageServices)?;
+        let wanted = ServiceAsk { project, change, if_generation: if_generation(&self.headers)? };
+        let (org, asker, now) = (self.org(), self.asker_again(repeat), self.now());
+        let answer = self.app().accept_service(org, &wanted, &asker, now).await?;
+        let (door, dry) = (self.door.clone(), self.is_dry());
+        let mut response = self.accepted(answer.changed, &view::service(&answer.row, now))?;
+        if !dry {
+            locate(response.headers_mut(), &door, &answer.row);
+        }
+        Ok(response)
+    }
+
+    /// 202 for what must become true, 200 for what is so already.
+    pub(crate) fn accepted<T: Serialize>(self, changed: bool, shown: &T) -> Answer<Response> {
+        let status = if changed { StatusCode::ACCEPTED } else { StatusCode::OK };
+        let door = self.door.clone();
+        if changed && !self.is_dry() {
             // It is durable: wake the loops.
             door.signals.wake();
-            door.signals.event();
         }
-        Ok(accepted(&door, &answer.row, answer.changed))
+        self.answer(status, changed, shown)
+    }
+
+    /// 202 for something that must become gone.
+    pub(crate) fn removed(self) -> Answer<Response> {
+        let dry = self.is_dry();
+        let response = self.accepted(true, &())?;
+        Ok(if dry { response } else { response.status().into_response() })
+    }
+
+    /// 201 for what is new, 200 for what was there.
+    pub(crate) fn created<T: Serialize>(self, new: bool, shown: &T) -> Answer<Response> {
+        let status = if new { StatusCode::CREATED } else { StatusCode::OK };
+        self.answer(status, new, shown)
+    }
+
+    /// 200: it is true at once.
+    pub(crate) fn done<T: Serialize>(self, changed: bool, shown: &T) -> Answer<Response> {
+        self.answer(StatusCode::OK, changed, shown)
+    }
+
+    fn answer<T: Serialize>(
+        self,
+        status: StatusCode,
+        changed: bool,
+        shown: &T,
+    ) -> Answer<Response> {
+        if let Some(rehearsal) = self.rehearsal {
+            let shown = serde_json::to_value(shown).unwrap_or_default();
+            let preview = preview::of(rehearsal.seen(), changed, shown);
+            return Ok(Json(preview).into_response());
+        }
+        if changed {
+            self.door.signals.event();
+        }
+        Ok((status, Json(shown)).into_response())
     }
 }

@@ -2,17 +2,19 @@
 
 use axum::Json;
 use axum::extract::State;
+use axum::response::Response;
 use trueup_api::Problem;
 use trueup_api::cluster::{Cluster, ClusterGateway, ClusterList, ClusterRouting};
+use trueup_api::preview::OrPreview;
 use trueup_model::cluster::{GatewayRef, Routing};
 use trueup_model::principal::Permission;
 use trueup_rules::admit::Breach;
 
 use crate::address::Path;
 use crate::body::Body;
-use crate::caller::Caller;
+use crate::caller::{Caller, Scope};
+use crate::change::{DryRun, PlatformChange};
 use crate::problem::{Answer, Failure};
-use crate::variable::recorded;
 use crate::{Door, view};
 
 /// Lists the clusters and whether they can be reached.
@@ -50,7 +52,7 @@ pub(crate) async fn cluster_get(
     responses((status = 200, body = ClusterRouting), (status = "4XX", body = Problem)))]
 pub(crate) async fn cluster_routing_get(
     State(door): State<Door>,
-    caller: Caller,
+    Scope(caller): Scope,
     Path(cluster): Path<String>,
 ) -> Answer<Json<ClusterRouting>> {
     caller.must(Permission::ManagePlatform)?;
@@ -61,23 +63,22 @@ pub(crate) async fn cluster_routing_get(
 
 /// Says how host names come into a cluster. For operators; each service has it with its next order.
 #[utoipa::path(put, path = "/v1/clusters/{cluster}/routing", operation_id = "cluster_routing_put",
-    tag = "clusters", params(("cluster" = String, Path, description = "name or id")),
+    tag = "clusters", params(("cluster" = String, Path, description = "name or id"), DryRun),
     request_body = ClusterRouting,
-    responses((status = 200, body = ClusterRouting), (status = "4XX", body = Problem)))]
+    responses((status = 200, description = "it is so, or a preview", body = OrPreview<ClusterRouting>),
+              (status = "4XX", body = Problem)))]
 pub(crate) async fn cluster_routing_put(
-    State(door): State<Door>,
-    caller: Caller,
+    PlatformChange(change): PlatformChange,
     Path(cluster): Path<String>,
     Body(body): Body<ClusterRouting>,
-) -> Answer<Json<ClusterRouting>> {
-    caller.must(Permission::ManagePlatform)?;
+) -> Answer<Response> {
+    change.must(Permission::ManagePlatform)?;
     let routing = read(body)?;
-    let found = door.app.find_cluster(caller.org, &cluster).await?;
+    let found = change.door.app.find_cluster(change.org(), &cluster).await?;
     let (row, _) = found.ok_or_else(|| Failure::not_found("cluster"))?;
-    if door.app.put_routing(&row, &routing, &caller.asker(), door.clock.now()).await? {
-        recorded(&door);
-    }
-    Ok(Json(shown(routing)))
+    let (asker, now) = (change.asker(), change.now());
+    let changed = change.app().put_routing(&row, &routing, &asker, now).await?;
+    change.done(changed, &shown(routing))
 }
 
 /// Names of objects, as the cluster has them.

@@ -5,21 +5,22 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use trueup_api::Problem;
 use trueup_api::domain::{Domain, DomainBody, DomainList, DomainProof, DomainVerification};
+use trueup_api::preview::{OrPreview, Preview};
 use trueup_model::domain::{self, Host, ParseHostError, Tls};
 use trueup_model::principal::Permission;
 use trueup_rules::admit::Breach;
-use trueup_store::door::{Accepted, DomainAsk};
+use trueup_store::door::DomainAsk;
 
 use crate::Door;
 use crate::address::Path;
+use crate::answer::if_generation;
 use crate::body::Body;
 use crate::caller::Caller;
+use crate::change::{Change, DryRun};
 use crate::problem::{Answer, Failure};
-use crate::variable::recorded;
 
 /// Lists the domains of a project's services.
 #[utoipa::path(get, path = "/v1/projects/{project}/domains", operation_id = "domain_list",
@@ -64,25 +65,29 @@ pub(crate) async fn domain_get(
     operation_id = "domain_put", tag = "domains",
     params(("project" = String, Path, description = "name or id"),
            ("service" = String, Path, description = "name or id"),
-           ("domain" = String, Path, description = "host name")),
+           ("domain" = String, Path, description = "host name"), DryRun),
     request_body = DomainBody,
-    responses((status = 200, description = "unchanged", body = Domain),
+    responses((status = 200, description = "unchanged, or a preview", body = OrPreview<Domain>),
               (status = 202, description = "accepted", body = Domain),
               (status = "4XX", body = Problem)))]
 pub(crate) async fn domain_put(
-    State(door): State<Door>,
-    caller: Caller,
+    change: Change,
     Path((project, service, domain)): Path<(String, String, String)>,
     Body(body): Body<DomainBody>,
 ) -> Answer<Response> {
-    caller.must(Permission::ManageServices)?;
-    let host = host(&door, &caller, (&project, &service), &domain).await?;
+    change.must(Permission::ManageServices)?;
+    let host = host(&change, (&project, &service), &domain).await?;
     let host = host.map_err(|error| refused("host", error.to_string()))?;
     let tls = body.tls.as_deref().map(tls).transpose()?.unwrap_or_default();
-    let wanted = DomainAsk { project: &project, service: &service, host: &host };
-    let now = door.clock.now();
-    let added = door.app.add_domain(caller.org, &wanted, tls, &caller.asker(), now).await?;
-    Ok(accepted(&door, added))
+    let wanted = wanted(&change, (&project, &service), &host)?;
+    let (org, asker, now) = (change.org(), change.asker(), change.now());
+    let added = change.app().add_domain(org, &wanted, tls, &asker, now).await?;
+    let mut row = shown(added.row);
+    if change.is_dry() && added.changed {
+        // The id of what is only rehearsed proves nothing later.
+        row.proof = None;
+    }
+    change.accepted(added.changed, &row)
 }
 
 /// Says whether a host is proved to be the org's. For operators, after they looked into DNS or at a
@@ -91,24 +96,23 @@ pub(crate) async fn domain_put(
     operation_id = "domain_verify", tag = "domains",
     params(("project" = String, Path, description = "name or id"),
            ("service" = String, Path, description = "name or id"),
-           ("domain" = String, Path, description = "host name")),
+           ("domain" = String, Path, description = "host name"), DryRun),
     request_body = DomainVerification,
-    responses((status = 200, description = "unchanged", body = Domain),
+    responses((status = 200, description = "unchanged, or a preview", body = OrPreview<Domain>),
               (status = 202, description = "accepted", body = Domain),
               (status = "4XX", body = Problem)))]
 pub(crate) async fn domain_verify(
-    State(door): State<Door>,
-    caller: Caller,
+    change: Change,
     Path((project, service, domain)): Path<(String, String, String)>,
     Body(body): Body<DomainVerification>,
 ) -> Answer<Response> {
-    caller.must(Permission::ManagePlatform)?;
-    let host = host(&door, &caller, (&project, &service), &domain).await?;
+    change.must(Permission::ManagePlatform)?;
+    let host = host(&change, (&project, &service), &domain).await?;
     let host = host.map_err(|_| Failure::not_found("domain"))?;
-    let wanted = DomainAsk { project: &project, service: &service, host: &host };
-    let (asker, now) = (caller.asker(), door.clock.now());
-    let proved = door.app.verify_domain(caller.org, &wanted, body.verified, &asker, now).await?;
-    Ok(accepted(&door, proved))
+    let wanted = wanted(&change, (&project, &service), &host)?;
+    let (org, asker, now) = (change.org(), change.asker(), change.now());
+    let proved = change.app().verify_domain(org, &wanted, body.verified, &asker, now).await?;
+    change.accepted(proved.changed, &shown(proved.row))
 }
 
 /// Asks for a host to lead to a service no more.
@@ -116,38 +120,39 @@ pub(crate) async fn domain_verify(
     operation_id = "domain_delete", tag = "domains",
     params(("project" = String, Path, description = "name or id"),
            ("service" = String, Path, description = "name or id"),
-           ("domain" = String, Path, description = "host name")),
-    responses((status = 202, description = "accepted"), (status = "4XX", body = Problem)))]
+           ("domain" = String, Path, description = "host name"), DryRun),
+    responses((status = 200, description = "a preview", body = Preview),
+              (status = 202, description = "accepted"), (status = "4XX", body = Problem)))]
 pub(crate) async fn domain_delete(
-    State(door): State<Door>,
-    caller: Caller,
+    change: Change,
     Path((project, service, domain)): Path<(String, String, String)>,
-) -> Answer<StatusCode> {
-    caller.must(Permission::ManageServices)?;
-    let host = host(&door, &caller, (&project, &service), &domain).await?;
+) -> Answer<Response> {
+    change.must(Permission::ManageServices)?;
+    let host = host(&change, (&project, &service), &domain).await?;
     let host = host.map_err(|_| Failure::not_found("domain"))?;
-    let wanted = DomainAsk { project: &project, service: &service, host: &host };
-    door.app.remove_domain(caller.org, &wanted, &caller.asker(), door.clock.now()).await?;
-    recorded(&door);
-    Ok(StatusCode::ACCEPTED)
+    let wanted = wanted(&change, (&project, &service), &host)?;
+    let (org, asker, now) = (change.org(), change.asker(), change.now());
+    change.app().remove_domain(org, &wanted, &asker, now).await?;
+    change.removed()
 }
 
-fn accepted(door: &Door, accepted: Accepted<domain::Domain>) -> Response {
-    if accepted.changed {
-        recorded(door);
-    }
-    let status = if accepted.changed { StatusCode::ACCEPTED } else { StatusCode::OK };
-    (status, Json(shown(accepted.row))).into_response()
+/// A domain has no version of its own: `If-Match` speaks of its service's generation.
+fn wanted<'a>(
+    change: &Change,
+    (project, service): (&'a str, &'a str),
+    host: &'a Host,
+) -> Answer<DomainAsk<'a>> {
+    let if_generation = if_generation(&change.headers)?;
+    Ok(DomainAsk { project, service, host, if_generation })
 }
 
 /// Reads a host after its service was found: a stranger learns nothing from how one is written.
 async fn host(
-    door: &Door,
-    caller: &Caller,
+    change: &Change,
     (project, service): (&str, &str),
     text: &str,
 ) -> Answer<Result<Host, ParseHostError>> {
-    let found = door.app.find_service(caller.org, project, service).await?;
+    let found = change.door.app.find_service(change.org(), project, service).await?;
     found.ok_or_else(|| Failure::not_found("service"))?;
     Ok(text.parse())
 }
@@ -163,7 +168,7 @@ fn refused(field: &str, message: String) -> Failure {
 fn shown(domain: domain::Domain) -> Domain {
     Domain {
         id: domain.id.to_string(),
-        proof: DomainProof { name: domain.host.challenge(), value: domain.id.to_string() },
+        proof: Some(DomainProof { name: domain.host.challenge(), value: domain.id.to_string() }),
         host: domain.host.to_string(),
         service: domain.service_name,
         tls: domain.tls.as_str().to_owned(),

@@ -2,11 +2,12 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use trueup_api::Problem;
 use trueup_api::endpoint::{Endpoint, EndpointBody, EndpointList};
+use trueup_api::preview::{OrPreview, Preview};
 use trueup_model::endpoint;
+use trueup_model::name::Name;
 use trueup_model::principal::Permission;
 use trueup_model::spec::Protocol;
 use trueup_rules::admit::Breach;
@@ -14,11 +15,12 @@ use trueup_store::door::{EndpointAsk, EndpointTarget};
 
 use crate::Door;
 use crate::address::Path;
+use crate::answer::if_generation;
 use crate::body::Body;
 use crate::caller::Caller;
+use crate::change::{Change, DryRun};
 use crate::problem::{Answer, Failure};
 use crate::project::name;
-use crate::variable::recorded;
 
 /// Lists the endpoints of a project's services.
 #[utoipa::path(get, path = "/v1/projects/{project}/endpoints", operation_id = "endpoint_list",
@@ -40,29 +42,24 @@ pub(crate) async fn endpoint_list(
     operation_id = "endpoint_put", tag = "endpoints",
     params(("project" = String, Path, description = "name or id"),
            ("service" = String, Path, description = "name or id"),
-           ("endpoint" = String, Path, description = "name")),
+           ("endpoint" = String, Path, description = "name"), DryRun),
     request_body = EndpointBody,
-    responses((status = 200, description = "unchanged", body = Endpoint),
+    responses((status = 200, description = "unchanged, or a preview", body = OrPreview<Endpoint>),
               (status = 202, description = "accepted", body = Endpoint),
               (status = "4XX", body = Problem)))]
 pub(crate) async fn endpoint_put(
-    State(door): State<Door>,
-    caller: Caller,
+    change: Change,
     Path((project, service, endpoint)): Path<(String, String, String)>,
     Body(body): Body<EndpointBody>,
 ) -> Answer<Response> {
-    caller.must(Permission::ManageServices)?;
+    change.must(Permission::ManageServices)?;
     let name = name("name", &endpoint)?;
     let protocol = body.protocol.as_deref().map(protocol).transpose()?;
-    let wanted = EndpointAsk { project: &project, service: &service, name: &name };
+    let wanted = wanted(&change, (&project, &service, &name))?;
     let target = EndpointTarget { port: &body.port, protocol };
-    let (asker, now) = (caller.asker(), door.clock.now());
-    let open = door.app.open_endpoint(caller.org, &wanted, &target, &asker, now).await?;
-    if open.changed {
-        recorded(&door);
-    }
-    let status = if open.changed { StatusCode::ACCEPTED } else { StatusCode::OK };
-    Ok((status, Json(shown(open.row))).into_response())
+    let (org, asker, now) = (change.org(), change.asker(), change.now());
+    let open = change.app().open_endpoint(org, &wanted, &target, &asker, now).await?;
+    change.accepted(open.changed, &shown(open.row))
 }
 
 /// Asks for an endpoint to be gone. Its port is free again when the cluster is seen without it.
@@ -70,19 +67,28 @@ pub(crate) async fn endpoint_put(
     operation_id = "endpoint_delete", tag = "endpoints",
     params(("project" = String, Path, description = "name or id"),
            ("service" = String, Path, description = "name or id"),
-           ("endpoint" = String, Path, description = "name")),
-    responses((status = 202, description = "accepted"), (status = "4XX", body = Problem)))]
+           ("endpoint" = String, Path, description = "name"), DryRun),
+    responses((status = 200, description = "a preview", body = Preview),
+              (status = 202, description = "accepted"), (status = "4XX", body = Problem)))]
 pub(crate) async fn endpoint_delete(
-    State(door): State<Door>,
-    caller: Caller,
+    change: Change,
     Path((project, service, endpoint)): Path<(String, String, String)>,
-) -> Answer<StatusCode> {
-    caller.must(Permission::ManageServices)?;
+) -> Answer<Response> {
+    change.must(Permission::ManageServices)?;
     let name = name("name", &endpoint)?;
-    let wanted = EndpointAsk { project: &project, service: &service, name: &name };
-    door.app.close_endpoint(caller.org, &wanted, &caller.asker(), door.clock.now()).await?;
-    recorded(&door);
-    Ok(StatusCode::ACCEPTED)
+    let wanted = wanted(&change, (&project, &service, &name))?;
+    let (org, asker, now) = (change.org(), change.asker(), change.now());
+    change.app().close_endpoint(org, &wanted, &asker, now).await?;
+    change.removed()
+}
+
+/// An endpoint has no version of its own: `If-Match` speaks of its service's generation.
+fn wanted<'a>(
+    change: &Change,
+    (project, service, name): (&'a str, &'a str, &'a Name),
+) -> Answer<EndpointAsk<'a>> {
+    let if_generation = if_generation(&change.headers)?;
+    Ok(EndpointAsk { project, service, name, if_generation })
 }
 
 fn protocol(text: &str) -> Answer<Protocol> {

@@ -13,8 +13,11 @@ mod cluster;
 mod cursor;
 mod deadline;
 mod domain;
+mod doubt;
 mod endpoint;
+mod entry;
 mod event;
+mod freeze;
 mod keyed;
 mod lane;
 mod leak;
@@ -42,6 +45,8 @@ mod transition;
 mod variable;
 mod view;
 mod volume;
+mod wake;
+mod why;
 
 use std::sync::Arc;
 
@@ -54,6 +59,7 @@ use trueup_model::Clock;
 use trueup_rules::envelope::Sealer;
 use trueup_store::{App, Signals};
 
+pub use doubt::Doubts;
 pub use log::{Lines, LiveLogs, LogSource, NoLogs};
 pub use openapi::document;
 pub use serve::{Limits, serve};
@@ -81,6 +87,8 @@ pub struct Door {
     pub logs: Arc<dyn LiveLogs>,
     /// How many streams are open.
     pub streams: Streams,
+    /// What readers doubted lately.
+    pub doubts: Doubts,
 }
 
 /// Every route, behind everything that each request passes.

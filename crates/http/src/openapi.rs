@@ -5,8 +5,8 @@ use utoipa::OpenApi;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 
 use crate::{
-    action, cluster, domain, endpoint, event, log, org, plan, project, quota, release, secret,
-    service, stream, template, token, transition, variable, volume,
+    action, cluster, domain, endpoint, event, freeze, log, org, plan, project, quota, release,
+    secret, service, stream, template, token, transition, variable, volume, wake, why,
 };
 
 #[derive(OpenApi)]
@@ -22,7 +22,8 @@ use crate::{
         secret::service_secret_list, secret::service_secret_put, secret::service_secret_delete,
         action::service_pause, action::service_resume, action::service_restart,
         action::service_scale, action::service_autoscale, action::service_resize, action::service_rollback,
-        release::release_list, transition::transition_list, log::service_logs,
+        release::release_list, transition::transition_list, why::service_why, why::projection_check,
+        log::service_logs,
         plan::plan_list, plan::plan_put, quota::quota_get, quota::quota_put,
         stream::service_watch, stream::event_watch, event::event_list, template::template_list, cluster::cluster_list,
         token::whoami, token::token_list, token::token_create, token::token_revoke,
@@ -30,6 +31,10 @@ use crate::{
         template::template_versions, template::template_get, template::template_publish,
         template::template_deprecate,
         cluster::cluster_get, cluster::cluster_routing_get, cluster::cluster_routing_put, volume::volume_list,
+        freeze::service_freeze, freeze::service_unfreeze, freeze::service_reconcile,
+        freeze::cluster_freeze, freeze::cluster_unfreeze,
+        freeze::platform_get, freeze::platform_freeze, freeze::platform_unfreeze,
+        wake::wake_list, wake::wake_requeue,
         endpoint::endpoint_list, endpoint::endpoint_put, endpoint::endpoint_delete,
         domain::domain_list, domain::domain_get, domain::domain_put, domain::domain_verify, domain::domain_delete,
     ),

@@ -2,19 +2,20 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::response::Response;
 use trueup_api::Problem;
 use trueup_api::org::{NewOrg, Org, OrgList, OrgRequest};
+use trueup_api::preview::OrPreview;
 use trueup_model::org::PLATFORM;
 use trueup_model::principal::Permission;
-use trueup_store::door::Asker;
 
 use crate::address::Path;
 use crate::caller::Scope;
+use crate::change::{DryRun, PlatformChange};
 use crate::keyed::Keyed;
 use crate::problem::{Answer, Failure};
 use crate::project::name;
-use crate::token::made;
+use crate::token::new_token;
 use crate::{Door, view};
 
 /// Lists every org; for operators.
@@ -31,22 +32,20 @@ pub(crate) async fn org_list(
 
 /// Makes an org with a token for its first owner, shown this once; for operators.
 #[utoipa::path(post, path = "/v1/orgs", operation_id = "org_create", tag = "orgs",
-    request_body = OrgRequest,
-    responses((status = 200, description = "a repeat; the secret was shown before", body = NewOrg),
+    params(DryRun), request_body = OrgRequest,
+    responses((status = 200, description = "a repeat, whose secret was shown before; or a preview",
+               body = OrPreview<NewOrg>),
               (status = 201, body = NewOrg), (status = "4XX", body = Problem)))]
 pub(crate) async fn org_create(
-    State(door): State<Door>,
-    Scope(caller): Scope,
+    PlatformChange(change): PlatformChange,
     Keyed { body: wanted, repeat }: Keyed<OrgRequest>,
-) -> Answer<(StatusCode, Json<NewOrg>)> {
-    caller.must(Permission::ManagePlatform)?;
+) -> Answer<Response> {
+    change.must(Permission::ManagePlatform)?;
     let name = name("name", &wanted.name)?;
-    let now = door.clock.now();
-    let asker = Asker { repeat, ..caller.asker() };
-    let (org, owner) = door.app.create_org(&name, &asker, now).await?;
-    door.signals.event();
-    let answer = NewOrg { org: view::org(&org), owner: view::new_token(&owner) };
-    Ok((made(&owner), Json(answer)))
+    let (asker, now) = (change.asker_again(repeat), change.now());
+    let (org, owner) = change.app().create_org(&name, &asker, now).await?;
+    let answer = NewOrg { org: view::org(&org), owner: new_token(&change, &owner) };
+    change.created(owner.text.is_some(), &answer)
 }
 
 /// Shows one org: any to an operator, and to everybody else their own.

@@ -2,10 +2,10 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use trueup_api::Problem;
 use trueup_api::plan::{Plan, PlanList, PlanManifest};
+use trueup_api::preview::OrPreview;
 use trueup_model::money::{Currency, Money, ParseCurrencyError};
 use trueup_model::plan;
 use trueup_model::principal::Permission;
@@ -14,7 +14,8 @@ use trueup_rules::admit::Breach;
 
 use crate::address::Path;
 use crate::body::Body;
-use crate::caller::{Caller, Operator};
+use crate::caller::Caller;
+use crate::change::{DryRun, PlatformChange};
 use crate::problem::{Answer, Failure};
 use crate::project::{matches_path, name};
 use crate::{Door, view};
@@ -30,26 +31,23 @@ pub(crate) async fn plan_list(State(door): State<Door>, caller: Caller) -> Answe
 
 /// Sells a plan, or sells it otherwise from now on. For operators of the platform.
 #[utoipa::path(put, path = "/v1/plans/{plan}", operation_id = "plan_put", tag = "plans",
-    params(("plan" = String, Path, description = "name")),
+    params(("plan" = String, Path, description = "name"), DryRun),
     request_body = PlanManifest,
-    responses((status = 200, description = "it is sold like this", body = Plan),
+    responses((status = 200, description = "it is sold like this, or a preview",
+               body = OrPreview<Plan>),
               (status = 201, description = "it is new or other than before", body = Plan),
               (status = "4XX", body = Problem)))]
 pub(crate) async fn plan_put(
-    State(door): State<Door>,
-    Operator(caller): Operator,
+    PlatformChange(change): PlatformChange,
     Path(plan): Path<String>,
     Body(manifest): Body<PlanManifest>,
 ) -> Answer<Response> {
+    change.must(Permission::ManagePlatform)?;
     matches_path("kind", manifest.kind.as_deref(), "Plan")?;
     matches_path("name", manifest.name.as_deref(), &plan)?;
     let plan = read(&plan, manifest)?;
-    let changed = door.app.put_plan(&plan, &caller.asker(), door.clock.now()).await?;
-    if changed {
-        door.signals.event();
-    }
-    let status = if changed { StatusCode::CREATED } else { StatusCode::OK };
-    Ok((status, Json(view::plan(&plan))).into_response())
+    let changed = change.app().put_plan(&plan, &change.asker(), change.now()).await?;
+    change.created(changed, &view::plan(&plan))
 }
 
 /// A pod that has more than this is a mistake in a manifest, not a plan.

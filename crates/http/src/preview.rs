@@ -1,70 +1,62 @@
-//! From what the door would do to what a preview shows.
+//! From what was rehearsed to what a preview shows.
 
-use trueup_api::preview::{Preview, PreviewField, PreviewObject};
-use trueup_model::order::Order;
+use serde_json::Value;
+use trueup_api::plan::Amount;
+use trueup_api::preview::{Preview, PreviewField, PreviewObject, PreviewUnit};
+use trueup_model::order::{Body, Order};
 use trueup_model::plan::Plan;
-use trueup_model::quota::Quota;
-use trueup_model::service::Service;
 use trueup_rules::cost;
-use trueup_rules::preview::{ObjectChange, changes, replaces_pods};
-use trueup_store::ProjectRow;
-use trueup_store::door::{Accepted, Previewed};
+use trueup_rules::preview::{FieldChange, ObjectChange, changes, replaces_pods};
+use trueup_store::{Rehearsed, RehearsedUnit};
 
 use crate::view;
 
-pub(crate) fn service(previewed: Previewed) -> Preview {
-    let Previewed { before, after, namespace, plans: [plan_before, plan_after], quota } = previewed;
-    let monthly = |service: &Service, plan: Option<&Plan>| {
-        let hourly = cost::hourly(&service.spec, service.desired, plan?);
-        Some(view::money(cost::monthly(hourly)))
-    };
-    let monthly_before = before.as_ref().and_then(|before| monthly(before, plan_before.as_ref()));
-    let monthly_after = monthly(&after, plan_after.as_ref());
-    let changed = before.as_ref() != Some(&after);
-    let (generation, desired) = (after.generation, view::word(&after.desired));
-    let order = |service| Order::of_service(service, namespace.clone());
-    let (before, after) = (before.map(order), order(after));
+pub(crate) fn of(rehearsed: Rehearsed, changed: bool, result: Value) -> Preview {
+    let Rehearsed { units, quota } = rehearsed;
     Preview {
         changed,
-        generation,
-        desired,
-        objects: changes(before.as_ref(), &after).into_iter().map(object).collect(),
-        replaces_pods: replaces_pods(before.as_ref(), &after),
-        monthly_before,
-        monthly_after,
-        quota: view::quota(&quota),
+        result: Some(result).filter(|result| !result.is_null()),
+        units: units.iter().map(unit).collect(),
+        quota: quota.as_ref().map(view::quota),
     }
 }
 
-pub(crate) fn project(accepted: &Accepted<ProjectRow>, quota: &Quota) -> Preview {
-    let order = Order::of_project(&accepted.row.project);
-    let before = (!accepted.changed).then_some(&order);
-    Preview {
-        changed: accepted.changed,
-        generation: order.generation,
-        desired: view::word(&order.desired),
-        objects: changes(before, &order).into_iter().map(object).collect(),
-        replaces_pods: false,
-        monthly_before: None,
-        monthly_after: None,
-        quota: view::quota(quota),
+fn unit(unit: &RehearsedUnit) -> PreviewUnit {
+    let RehearsedUnit { name, before, after, plans: [plan_before, plan_after] } = unit;
+    let before = before.as_ref();
+    PreviewUnit {
+        kind: after.unit.kind().to_owned(),
+        name: name.clone(),
+        generation: after.generation,
+        desired: view::word(&after.desired),
+        objects: changes(before, after).into_iter().map(object).collect(),
+        replaces_pods: replaces_pods(before, after),
+        monthly_before: before.and_then(|before| monthly(before, plan_before.as_ref())),
+        monthly_after: monthly(after, plan_after.as_ref()),
+    }
+}
+
+fn monthly(order: &Order, plan: Option<&Plan>) -> Option<Amount> {
+    match &order.body {
+        Body::Service(body) => {
+            let hourly = cost::hourly(&body.spec, order.desired, plan?);
+            Some(view::money(cost::monthly(hourly)))
+        }
+        Body::Project => None,
     }
 }
 
 fn object(change: ObjectChange) -> PreviewObject {
+    let field = |field: FieldChange| PreviewField {
+        path: field.path,
+        before: field.before,
+        after: field.after,
+    };
     PreviewObject {
         kind: change.key.kind.to_string(),
         namespace: change.key.namespace,
         name: change.key.name,
         verb: view::word(&change.verb),
-        fields: change
-            .fields
-            .into_iter()
-            .map(|field| PreviewField {
-                path: field.path,
-                before: field.before,
-                after: field.after,
-            })
-            .collect(),
+        fields: change.fields.into_iter().map(field).collect(),
     }
 }

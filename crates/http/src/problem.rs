@@ -72,6 +72,18 @@ impl From<Error> for Failure {
                 tracing::warn!(error = %source, "the database cannot be reached");
                 Self::new(Code::DatabaseAway, "nothing was recorded; try again in a few seconds")
             }
+            Error::Doubtful(source) => {
+                tracing::warn!(error = %source, "a change was not answered by the database");
+                Self::new(
+                    Code::DatabaseAway,
+                    "it is not known whether this was recorded; send it again with the same \
+                     Idempotency-Key, or look before you do",
+                )
+            }
+            Error::Overtaken => Self::new(
+                Code::PreconditionFailed,
+                "somebody else changed it at the same moment; ask again",
+            ),
             error @ (Error::Fenced
             | Error::Corrupt { .. }
             | Error::Database(_)
@@ -106,6 +118,14 @@ impl From<Refusal> for Failure {
             Refusal::Changed { current } => Self::new(
                 Code::PreconditionFailed,
                 format!("its generation is {current} now; read it again and decide anew"),
+            ),
+            Refusal::OtherVersion { current: 0 } => Self::new(
+                Code::PreconditionFailed,
+                "it is not set now; list what is set and decide anew",
+            ),
+            Refusal::OtherVersion { current } => Self::new(
+                Code::PreconditionFailed,
+                format!("its version is {current} now; read it again and decide anew"),
             ),
             Refusal::KeyReused => Self::new(
                 Code::KeyReused,

@@ -2,20 +2,20 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
-use trueup_api::project::{Project, ProjectList, ProjectManifest, ProjectOrPreview};
+use axum::response::Response;
+use trueup_api::preview::OrPreview;
+use trueup_api::project::{Project, ProjectList, ProjectManifest};
 use trueup_api::{Code, Problem};
 use trueup_model::name::Name;
 use trueup_model::principal::Permission;
 use trueup_rules::admit::Breach;
 
-use crate::address::{Path, Query};
+use crate::address::Path;
 use crate::body::Body;
 use crate::caller::Caller;
-use crate::change::DryRun;
+use crate::change::{Change, DryRun};
 use crate::problem::{Answer, Failure};
-use crate::{Door, preview, view};
+use crate::{Door, view};
 
 /// Lists the projects of the org.
 #[utoipa::path(get, path = "/v1/projects", operation_id = "project_list", tag = "projects",
@@ -26,7 +26,8 @@ pub(crate) async fn project_list(
 ) -> Answer<Json<ProjectList>> {
     caller.must(Permission::Read)?;
     let rows = door.app.list_projects(caller.org).await?;
-    Ok(Json(ProjectList { items: rows.iter().map(view::project).collect() }))
+    let now = door.clock.now();
+    Ok(Json(ProjectList { items: rows.iter().map(|row| view::project(row, now)).collect() }))
 }
 
 /// Shows one project.
@@ -41,40 +42,28 @@ pub(crate) async fn project_get(
     caller.must(Permission::Read)?;
     let row = door.app.find_project(caller.org, &project).await?;
     let row = row.ok_or_else(|| Failure::not_found("project"))?;
-    Ok(Json(view::project(&row)))
+    Ok(Json(view::project(&row, door.clock.now())))
 }
 
 /// Declares a project.
 #[utoipa::path(put, path = "/v1/projects/{project}", operation_id = "project_put", tag = "projects",
     params(("project" = String, Path, description = "name"), DryRun),
     request_body = ProjectManifest,
-    responses((status = 200, description = "unchanged, or a preview", body = ProjectOrPreview),
+    responses((status = 200, description = "unchanged, or a preview", body = OrPreview<Project>),
               (status = 202, description = "accepted", body = Project),
               (status = "4XX", body = Problem)))]
 pub(crate) async fn project_put(
-    State(door): State<Door>,
-    caller: Caller,
+    change: Change,
     Path(project): Path<String>,
-    Query(dry): Query<DryRun>,
     Body(manifest): Body<ProjectManifest>,
 ) -> Answer<Response> {
-    caller.must(Permission::ManageProjects)?;
+    change.must(Permission::ManageProjects)?;
     matches_path("name", manifest.name.as_deref(), &project)?;
     matches_path("kind", manifest.kind.as_deref(), "Project")?;
     let name = name("name", &project)?;
-    if dry.dry_run {
-        let now = door.clock.now();
-        let (accepted, quota) = door.app.preview_project(caller.org, &name, now).await?;
-        return Ok(Json(preview::project(&accepted, &quota)).into_response());
-    }
-    let accepted =
-        door.app.accept_project(caller.org, &name, &caller.asker(), door.clock.now()).await?;
-    if accepted.changed {
-        door.signals.wake();
-        door.signals.event();
-    }
-    let status = if accepted.changed { StatusCode::ACCEPTED } else { StatusCode::OK };
-    Ok((status, Json(view::project(&accepted.row))).into_response())
+    let (org, asker, now) = (change.org(), change.asker(), change.now());
+    let accepted = change.app().accept_project(org, &name, &asker, now).await?;
+    change.accepted(accepted.changed, &view::project(&accepted.row, now))
 }
 
 /// What a manifest says and what the path says must be the same thing.

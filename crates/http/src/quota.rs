@@ -2,7 +2,9 @@
 
 use axum::Json;
 use axum::extract::State;
+use axum::response::Response;
 use trueup_api::Problem;
+use trueup_api::preview::OrPreview;
 use trueup_api::quota::{Amounts, Quota};
 use trueup_model::principal::Permission;
 use trueup_model::quota;
@@ -10,6 +12,7 @@ use trueup_rules::admit::Breach;
 
 use crate::body::Body;
 use crate::caller::Caller;
+use crate::change::{Change, DryRun};
 use crate::problem::{Answer, Failure};
 use crate::{Door, view};
 
@@ -24,14 +27,11 @@ pub(crate) async fn quota_get(State(door): State<Door>, caller: Caller) -> Answe
 /// Sets the most an org may have; what it has already stays. For operators, who name the org with
 /// `Trueup-Org`.
 #[utoipa::path(put, path = "/v1/quota", operation_id = "quota_put", tag = "quotas",
-    request_body = Amounts,
-    responses((status = 200, body = Quota), (status = "4XX", body = Problem)))]
-pub(crate) async fn quota_put(
-    State(door): State<Door>,
-    caller: Caller,
-    Body(limit): Body<Amounts>,
-) -> Answer<Json<Quota>> {
-    caller.must(Permission::ManagePlatform)?;
+    params(DryRun), request_body = Amounts,
+    responses((status = 200, description = "it is set, or a preview", body = OrPreview<Quota>),
+              (status = "4XX", body = Problem)))]
+pub(crate) async fn quota_put(change: Change, Body(limit): Body<Amounts>) -> Answer<Response> {
+    change.must(Permission::ManagePlatform)?;
     let limit = quota::Amounts {
         services: limit.services,
         cpu_millis: limit.cpu_millis,
@@ -47,10 +47,7 @@ pub(crate) async fn quota_put(
     if !negative.is_empty() {
         return Err(Failure::invalid(negative));
     }
-    let now = door.clock.now();
-    let (quota, changed) = door.app.put_quota(caller.org, limit, &caller.asker(), now).await?;
-    if changed {
-        door.signals.event();
-    }
-    Ok(Json(view::quota(&quota)))
+    let (org, asker, now) = (change.org(), change.asker(), change.now());
+    let (quota, changed) = change.app().put_quota(org, limit, &asker, now).await?;
+    change.done(changed, &view::quota(&quota))
 }

@@ -98,7 +98,7 @@ fn render_operation(out: &mut String, path: &str, method: &str, operation: &Valu
     }
     let body = &operation["requestBody"]["content"]["application/json"]["schema"];
     if !body.is_null() {
-        out.push_str(&format!("<tr><td>body</td><td></td><td>{}</td></tr>", kind(body)));
+        out.push_str(&format!("<tr><td>body</td><td>{}</td><td></td></tr>", kind(body)));
     }
     for (status, response) in operation["responses"].as_object().into_iter().flatten() {
         let content = response["content"].as_object().into_iter().flatten().next();
@@ -118,6 +118,10 @@ fn render_schema(out: &mut String, name: &str, schema: &Value) {
         escape(name),
         text(&schema["description"]),
     ));
+    for choice in schema["oneOf"].as_array().into_iter().flatten() {
+        let (what, words) = (kind(choice), text(&choice["description"]));
+        out.push_str(&format!("<tr><td>either</td><td>{what}</td><td>{words}</td></tr>"));
+    }
     let required = schema["required"].as_array();
     for (field, property) in schema["properties"].as_object().into_iter().flatten() {
         let needed = required.is_some_and(|all| all.iter().any(|one| one == field.as_str()));
@@ -137,10 +141,18 @@ fn render_schema(out: &mut String, name: &str, schema: &Value) {
     out.push_str("</section>");
 }
 
+fn link(schema: &str) -> String {
+    format!("<a href=\"#schema-{0}\">{0}</a>", escape(schema))
+}
+
 /// What a value is, with a link where it has a schema of its own.
 fn kind(schema: &Value) -> String {
     if let Some(name) = schema["$ref"].as_str().and_then(|path| path.rsplit('/').next()) {
-        return format!("<a href=\"#schema-{0}\">{0}</a>", escape(name));
+        // A write answers with the thing or with a preview of it.
+        return match name.strip_prefix("OrPreview_") {
+            Some(thing) => format!("{} or {}", link(thing), link("Preview")),
+            None => link(name),
+        };
     }
     if let Some(choices) = schema["oneOf"].as_array().or_else(|| schema["anyOf"].as_array()) {
         let told: Vec<String> = choices.iter().map(kind).filter(|kind| kind != "null").collect();
@@ -157,8 +169,18 @@ fn kind(schema: &Value) -> String {
     }
 }
 
+/// A text, with what stands between backticks as code.
 fn text(value: &Value) -> String {
-    escape(value.as_str().unwrap_or_default())
+    let escaped = escape(value.as_str().unwrap_or_default());
+    let parts: Vec<&str> = escaped.split('`').collect();
+    // An even number of backticks makes an odd number of parts; anything else stays as it is.
+    if parts.len().is_multiple_of(2) {
+        return escaped;
+    }
+    let code = |(index, part): (usize, &str)| {
+        if index % 2 == 1 { format!("<code>{part}</code>") } else { part.to_owned() }
+    };
+    parts.into_iter().enumerate().map(code).collect()
 }
 
 fn escape(text: &str) -> String {
@@ -192,6 +214,14 @@ mod tests {
         for link in page.split("href=\"#").skip(1).filter_map(|rest| rest.split('"').next()) {
             assert!(page.contains(&format!("id=\"{link}\"")), "{link} leads nowhere");
         }
+    }
+
+    #[test]
+    fn what_stands_between_backticks_is_code() {
+        assert_eq!(text(&json!("`a` or `<b>`")), "<code>a</code> or <code>&lt;b&gt;</code>");
+        assert_eq!(text(&json!("a ` alone")), "a ` alone");
+        let choice = json!({"$ref": "#/components/schemas/OrPreview_Plan"});
+        assert!(kind(&choice).contains("#schema-Plan") && kind(&choice).contains(" or "));
     }
 
     #[test]

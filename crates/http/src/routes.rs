@@ -4,9 +4,9 @@ use axum::routing::{delete, get, post, put};
 use axum::{Json, Router};
 
 use crate::{
-    Door, action, cluster, document, domain, endpoint, event, log, operations, org, plan, project,
-    quota, reference, release, secret, service, stream, template, token, transition, variable,
-    volume,
+    Door, action, cluster, document, domain, endpoint, event, freeze, log, operations, org, plan,
+    project, quota, reference, release, secret, service, stream, template, token, transition,
+    variable, volume, wake, why,
 };
 
 /// What is meant for everybody, and for whoever runs Trueup.
@@ -55,6 +55,7 @@ pub(crate) fn services() -> Router<Door> {
         .route(&one("/logs"), get(log::service_logs))
         .route(&one("/releases"), get(release::release_list))
         .route(&one("/transitions"), get(transition::transition_list))
+        .route(&one("/why"), get(why::service_why))
         .route(&one("/pause"), post(action::service_pause))
         .route(&one("/resume"), post(action::service_resume))
         .route(&one("/restart"), post(action::service_restart))
@@ -62,6 +63,9 @@ pub(crate) fn services() -> Router<Door> {
         .route(&one("/autoscale"), post(action::service_autoscale))
         .route(&one("/resize"), post(action::service_resize))
         .route(&one("/rollback"), post(action::service_rollback))
+        .route(&one("/freeze"), post(freeze::service_freeze))
+        .route(&one("/unfreeze"), post(freeze::service_unfreeze))
+        .route(&one("/reconcile"), post(freeze::service_reconcile))
         .route(&one("/variables"), get(variable::service_variable_list))
         .route(
             &one("/variables/{variable}"),
@@ -96,18 +100,26 @@ pub(crate) fn platform() -> Router<Door> {
         .route("/v1/plans", get(plan::plan_list))
         .route("/v1/plans/{plan}", put(plan::plan_put))
         .route("/v1/quota", get(quota::quota_get).put(quota::quota_put))
+        .route("/v1/wakes", get(wake::wake_list))
+        .route("/v1/wakes/{wake}/requeue", post(wake::wake_requeue))
         .route("/v1/clusters", get(cluster::cluster_list))
         .route("/v1/clusters/{cluster}", get(cluster::cluster_get))
         .route(
             "/v1/clusters/{cluster}/routing",
             get(cluster::cluster_routing_get).put(cluster::cluster_routing_put),
         )
+        .route("/v1/clusters/{cluster}/freeze", post(freeze::cluster_freeze))
+        .route("/v1/clusters/{cluster}/unfreeze", post(freeze::cluster_unfreeze))
+        .route("/v1/platform", get(freeze::platform_get))
+        .route("/v1/platform/freeze", post(freeze::platform_freeze))
+        .route("/v1/platform/unfreeze", post(freeze::platform_unfreeze))
 }
 
 /// Who may do what, and what was done.
 pub(crate) fn people() -> Router<Door> {
     Router::new()
         .route("/v1/events", get(event::event_list))
+        .route("/v1/projections/check", get(why::projection_check))
         .route("/v1/events/watch", get(stream::event_watch))
         .route("/v1/whoami", get(token::whoami))
         .route("/v1/tokens", get(token::token_list).post(token::token_create))

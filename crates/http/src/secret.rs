@@ -4,21 +4,22 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use trueup_api::Problem;
+use trueup_api::preview::Preview;
 use trueup_api::secret::{Secret, SecretBody, SecretList};
 use trueup_model::order::SecretValue;
 use trueup_model::principal::Permission;
 use trueup_model::secret;
-use trueup_store::door::{EntryAsk, SecretAsk};
+use trueup_store::door::{EntryKind, SecretAsk};
 
 use crate::Door;
 use crate::address::Path;
 use crate::body::Body;
 use crate::caller::Caller;
+use crate::change::{Change, DryRun};
+use crate::entry::{self, Entry, Wanted, no_such};
 use crate::problem::Answer;
-use crate::variable::{Wanted, no_such, recorded, variable_name};
 
 /// Lists the secrets that all services of a project share.
 #[utoipa::path(get, path = "/v1/projects/{project}/secrets", operation_id = "secret_list",
@@ -50,17 +51,17 @@ pub(crate) async fn service_secret_list(
 #[utoipa::path(put, path = "/v1/projects/{project}/secrets/{secret}", operation_id = "secret_put",
     tag = "secrets",
     params(("project" = String, Path, description = "name or id"),
-           ("secret" = String, Path, description = "as containers call it")),
+           ("secret" = String, Path, description = "as containers call it"), DryRun),
     request_body = SecretBody,
-    responses((status = 202, description = "accepted", body = Secret),
+    responses((status = 200, description = "a preview", body = Preview),
+              (status = 202, description = "accepted", body = Secret),
               (status = "4XX", body = Problem)))]
 pub(crate) async fn secret_put(
-    State(door): State<Door>,
-    caller: Caller,
-    Path((project, name)): Path<(String, String)>,
+    change: Change,
+    Path(of): Path<Entry>,
     Body(body): Body<SecretBody>,
 ) -> Answer<Response> {
-    set(&door, &caller, (&project, None, &name), body).await
+    set(change, of, body).await
 }
 
 /// Sets a secret for one service, which gets a new generation.
@@ -68,31 +69,28 @@ pub(crate) async fn secret_put(
     operation_id = "service_secret_put", tag = "secrets",
     params(("project" = String, Path, description = "name or id"),
            ("service" = String, Path, description = "name or id"),
-           ("secret" = String, Path, description = "as containers call it")),
+           ("secret" = String, Path, description = "as containers call it"), DryRun),
     request_body = SecretBody,
-    responses((status = 202, description = "accepted", body = Secret),
+    responses((status = 200, description = "a preview", body = Preview),
+              (status = 202, description = "accepted", body = Secret),
               (status = "4XX", body = Problem)))]
 pub(crate) async fn service_secret_put(
-    State(door): State<Door>,
-    caller: Caller,
-    Path((project, service, name)): Path<(String, String, String)>,
+    change: Change,
+    Path(of): Path<Entry>,
     Body(body): Body<SecretBody>,
 ) -> Answer<Response> {
-    set(&door, &caller, (&project, Some(&service), &name), body).await
+    set(change, of, body).await
 }
 
 /// Takes a project's secret away.
 #[utoipa::path(delete, path = "/v1/projects/{project}/secrets/{secret}",
     operation_id = "secret_delete", tag = "secrets",
     params(("project" = String, Path, description = "name or id"),
-           ("secret" = String, Path, description = "as containers call it")),
-    responses((status = 202, description = "accepted"), (status = "4XX", body = Problem)))]
-pub(crate) async fn secret_delete(
-    State(door): State<Door>,
-    caller: Caller,
-    Path((project, name)): Path<(String, String)>,
-) -> Answer<StatusCode> {
-    remove(&door, &caller, (&project, None, &name)).await
+           ("secret" = String, Path, description = "as containers call it"), DryRun),
+    responses((status = 200, description = "a preview", body = Preview),
+              (status = 202, description = "accepted"), (status = "4XX", body = Problem)))]
+pub(crate) async fn secret_delete(change: Change, Path(of): Path<Entry>) -> Answer<Response> {
+    entry::remove(change, EntryKind::Secret, of).await
 }
 
 /// Takes a service's secret away.
@@ -100,14 +98,14 @@ pub(crate) async fn secret_delete(
     operation_id = "service_secret_delete", tag = "secrets",
     params(("project" = String, Path, description = "name or id"),
            ("service" = String, Path, description = "name or id"),
-           ("secret" = String, Path, description = "as containers call it")),
-    responses((status = 202, description = "accepted"), (status = "4XX", body = Problem)))]
+           ("secret" = String, Path, description = "as containers call it"), DryRun),
+    responses((status = 200, description = "a preview", body = Preview),
+              (status = 202, description = "accepted"), (status = "4XX", body = Problem)))]
 pub(crate) async fn service_secret_delete(
-    State(door): State<Door>,
-    caller: Caller,
-    Path((project, service, name)): Path<(String, String, String)>,
-) -> Answer<StatusCode> {
-    remove(&door, &caller, (&project, Some(&service), &name)).await
+    change: Change,
+    Path(of): Path<Entry>,
+) -> Answer<Response> {
+    entry::remove(change, EntryKind::Secret, of).await
 }
 
 async fn list(
@@ -122,34 +120,13 @@ async fn list(
     Ok(Json(SecretList { items: rows.into_iter().map(shown).collect() }))
 }
 
-async fn set(
-    door: &Door,
-    caller: &Caller,
-    (project, service, name): Wanted<'_>,
-    body: SecretBody,
-) -> Answer<Response> {
-    caller.must(Permission::ManageSecrets)?;
-    let name = variable_name(name)?;
+async fn set(change: Change, of: Entry, body: SecretBody) -> Answer<Response> {
+    let wanted = Wanted::read(&change, of)?;
     let value = SecretValue::new(body.value.into_inner());
-    let entry = EntryAsk { project, service, name: &name };
-    let wanted = SecretAsk { entry, value: &value, sealer: &door.sealer };
-    let (asker, now) = (caller.asker(), door.clock.now());
-    let set = door.app.set_secret(caller.org, &wanted, &asker, now).await?;
-    recorded(door);
-    Ok((StatusCode::ACCEPTED, Json(shown(set.row))).into_response())
-}
-
-async fn remove(
-    door: &Door,
-    caller: &Caller,
-    (project, service, name): Wanted<'_>,
-) -> Answer<StatusCode> {
-    caller.must(Permission::ManageSecrets)?;
-    let name = variable_name(name)?;
-    let wanted = EntryAsk { project, service, name: &name };
-    door.app.delete_secret(caller.org, &wanted, &caller.asker(), door.clock.now()).await?;
-    recorded(door);
-    Ok(StatusCode::ACCEPTED)
+    let sealed = SecretAsk { entry: wanted.ask(), value: &value, sealer: &change.door.sealer };
+    let (org, asker, now) = (change.org(), change.asker(), change.now());
+    let set = change.app().set_secret(org, &sealed, &asker, now).await?;
+    entry::set(change, set.changed, set.row.version, &shown(set.row))
 }
 
 fn shown(secret: secret::Secret) -> Secret {

@@ -5,7 +5,8 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
-use trueup_api::service::{Service, ServiceList, ServiceManifest, ServiceOrPreview};
+use trueup_api::preview::OrPreview;
+use trueup_api::service::{Service, ServiceList, ServiceManifest};
 use trueup_api::{Code, Problem};
 use trueup_model::principal::Permission;
 use trueup_model::service::DesiredState;
@@ -13,6 +14,8 @@ use trueup_model::status::{Health, Phase};
 use trueup_model::template::ParseTemplateRefError;
 use trueup_rules::action::Action;
 use trueup_rules::admit::{Ask, Breach};
+use trueup_rules::freshness;
+use trueup_rules::status::reconciliation;
 use trueup_store::ServiceFilter;
 use trueup_store::door::ServiceChange;
 
@@ -20,6 +23,7 @@ use crate::address::{Path, Query};
 use crate::answer::{is_unchanged, tag};
 use crate::caller::Caller;
 use crate::change::{Change, DryRun, Target};
+use crate::doubt::doubt;
 use crate::keyed::Keyed;
 use crate::problem::{Answer, Failure};
 use crate::project::{matches_path, name};
@@ -126,7 +130,12 @@ pub(crate) async fn service_get(
     if is_unchanged(&headers, &answer) {
         return Ok((StatusCode::NOT_MODIFIED, answer).into_response());
     }
-    Ok((answer, Json(view::detail(&detail, door.clock.now()))).into_response())
+    let now = door.clock.now();
+    let row = &detail.row;
+    let unheard = row.watches.silent(&freshness::objects(&row.service.spec), now);
+    let settled = reconciliation(&row.status, row.service.generation, !unheard.is_empty());
+    doubt(&door, row, settled).await;
+    Ok((answer, Json(view::detail(&detail, now))).into_response())
 }
 
 /// Declares a service: 202 when there is something to make true, 200 when it already is promised.
@@ -135,26 +144,22 @@ pub(crate) async fn service_get(
     params(("project" = String, Path, description = "name or id"),
            ("service" = String, Path, description = "name"), DryRun),
     request_body = ServiceManifest,
-    responses((status = 200, description = "unchanged, or a preview", body = ServiceOrPreview),
+    responses((status = 200, description = "unchanged, or a preview", body = OrPreview<Service>),
               (status = 202, description = "accepted", body = Service),
               (status = "4XX", body = Problem)))]
 pub(crate) async fn service_put(
-    State(door): State<Door>,
-    caller: Caller,
+    change: Change,
     Path(target): Path<Target>,
-    Query(dry): Query<DryRun>,
-    headers: HeaderMap,
     Keyed { body: manifest, repeat }: Keyed<ServiceManifest>,
 ) -> Answer<Response> {
-    caller.must(Permission::ManageServices)?;
+    change.must(Permission::ManageServices)?;
     let Target { project, service } = target;
     matches_path("kind", manifest.kind.as_deref(), "Service")?;
     matches_path("name", manifest.name.as_deref(), &service)?;
     matches_path("project", manifest.project.as_deref(), &project)?;
     let service = name("name", &service)?;
     let ask = ask(manifest)?;
-    let change = ServiceChange::Declare(&service, &ask);
-    Change { door, caller, dry, headers, repeat }.make(&project, change).await
+    change.service(&project, ServiceChange::Declare(&service, &ask), repeat).await
 }
 
 /// What a manifest asks for, or every part of it that cannot be read.
@@ -171,15 +176,9 @@ fn ask(manifest: ServiceManifest) -> Answer<Ask> {
     operation_id = "service_delete", tag = "services",
     params(Target, DryRun),
     responses((status = 200, description = "already being deleted, or a preview",
-               body = ServiceOrPreview),
+               body = OrPreview<Service>),
               (status = 202, description = "accepted", body = Service),
               (status = "4XX", body = Problem)))]
-pub(crate) async fn service_delete(
-    State(door): State<Door>,
-    caller: Caller,
-    Path(target): Path<Target>,
-    Query(dry): Query<DryRun>,
-    headers: HeaderMap,
-) -> Answer<Response> {
-    Change { door, caller, dry, headers, repeat: None }.act(&target, &Action::Delete).await
+pub(crate) async fn service_delete(change: Change, Path(target): Path<Target>) -> Answer<Response> {
+    change.act(&target, &Action::Delete, None).await
 }

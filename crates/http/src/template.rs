@@ -2,18 +2,19 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderValue, header};
+use axum::response::Response;
 use trueup_api::Problem;
+use trueup_api::preview::{OrPreview, Preview};
 use trueup_api::template::{Template, TemplateDeprecation, TemplateList, TemplateManifest};
 use trueup_model::principal::Permission;
 use trueup_model::template::{self as model, TemplateRef};
 use trueup_rules::admit::Breach;
-use trueup_store::door::Asker;
 
 use crate::address::Path;
 use crate::body::Body;
 use crate::caller::Scope;
+use crate::change::{DryRun, PlatformChange};
 use crate::keyed::Keyed;
 use crate::problem::{Answer, Failure};
 use crate::project::{matches_path, name};
@@ -66,23 +67,22 @@ pub(crate) async fn template_get(
 
 /// Publishes the next version of a template. A published version never changes.
 #[utoipa::path(post, path = "/v1/templates", operation_id = "template_publish", tag = "templates",
-    request_body = TemplateManifest,
-    responses((status = 201, description = "published", body = Template),
+    params(DryRun), request_body = TemplateManifest,
+    responses((status = 200, description = "a preview", body = Preview),
+              (status = 201, description = "published", body = Template),
               (status = "4XX", body = Problem)))]
 pub(crate) async fn template_publish(
-    State(door): State<Door>,
-    Scope(caller): Scope,
+    PlatformChange(change): PlatformChange,
     Keyed { body: manifest, repeat }: Keyed<TemplateManifest>,
 ) -> Answer<Response> {
-    caller.must(Permission::ManagePlatform)?;
+    change.must(Permission::ManagePlatform)?;
     let template = read(manifest)?;
-    let asker = Asker { repeat, ..caller.asker() };
-    door.app.publish_template(&template, &asker, door.clock.now()).await?;
-    door.signals.event();
+    let (asker, now) = (change.asker_again(repeat), change.now());
+    change.app().publish_template(&template, &asker, now).await?;
     let location = format!("/v1/templates/{}/versions/{}", template.name, template.version);
-    let mut response =
-        (StatusCode::CREATED, Json(view::template_detail(&template))).into_response();
-    if let Ok(location) = HeaderValue::from_str(&location) {
+    let dry = change.is_dry();
+    let mut response = change.created(true, &view::template_detail(&template))?;
+    if let (false, Ok(location)) = (dry, HeaderValue::from_str(&location)) {
         response.headers_mut().insert(header::LOCATION, location);
     }
     Ok(response)
@@ -91,26 +91,25 @@ pub(crate) async fn template_publish(
 /// Says that a version takes no new services; those it has go on.
 #[utoipa::path(post, path = "/v1/templates/{template}/versions/{version}/deprecate",
     operation_id = "template_deprecate", tag = "templates",
-    params(("template" = String, Path, description = "name"), ("version" = u32, Path)),
+    params(("template" = String, Path, description = "name"), ("version" = u32, Path), DryRun),
     request_body = TemplateDeprecation,
-    responses((status = 200, body = Template), (status = "4XX", body = Problem)))]
+    responses((status = 200, description = "deprecated, or a preview", body = OrPreview<Template>),
+              (status = "4XX", body = Problem)))]
 pub(crate) async fn template_deprecate(
-    State(door): State<Door>,
-    Scope(caller): Scope,
+    PlatformChange(change): PlatformChange,
     Path((template, version)): Path<(String, String)>,
     Body(deprecation): Body<TemplateDeprecation>,
-) -> Answer<Json<Template>> {
-    caller.must(Permission::ManagePlatform)?;
+) -> Answer<Response> {
+    change.must(Permission::ManagePlatform)?;
     let wanted = reference(&template, &version)?;
     let instead = deprecation.instead;
     if !(1..=300).contains(&instead.chars().count()) || instead.contains(char::is_control) {
         let message = "must be a sentence of at most 300 characters, such as `use web@2`";
         return Err(invalid("instead", message));
     }
-    let now = door.clock.now();
-    let template = door.app.deprecate_template(&wanted, &instead, &caller.asker(), now).await?;
-    door.signals.event();
-    Ok(Json(view::template_detail(&template)))
+    let (asker, now) = (change.asker(), change.now());
+    let template = change.app().deprecate_template(&wanted, &instead, &asker, now).await?;
+    change.done(true, &view::template_detail(&template))
 }
 
 /// What a path names. A version that is none names nothing.

@@ -2,8 +2,9 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::response::Response;
 use jiff::{SignedDuration, Timestamp};
+use trueup_api::preview::OrPreview;
 use trueup_api::token::{NewToken, Token, TokenList, TokenRequest, Whoami, WhoamiOrg};
 use trueup_api::{Code, Problem};
 use trueup_model::org::PLATFORM;
@@ -12,10 +13,10 @@ use trueup_model::token::{Mint, check_name};
 use trueup_rules::access::granted;
 use trueup_rules::admit::Breach;
 use trueup_store::Minted;
-use trueup_store::door::Asker;
 
 use crate::address::Path;
 use crate::caller::{Caller, Scope};
+use crate::change::{Change, DryRun, PlatformChange};
 use crate::keyed::Keyed;
 use crate::problem::{Answer, Failure};
 use crate::{Door, view};
@@ -55,43 +56,44 @@ pub(crate) async fn token_list(
 
 /// Makes a token and shows its secret this once. It never has more than the one that makes it.
 #[utoipa::path(post, path = "/v1/tokens", operation_id = "token_create", tag = "tokens",
-    request_body = TokenRequest,
-    responses((status = 200, description = "a repeat; the secret was shown before", body = NewToken),
+    params(DryRun), request_body = TokenRequest,
+    responses((status = 200, description = "a repeat, whose secret was shown before; or a preview",
+               body = OrPreview<NewToken>),
               (status = 201, body = NewToken), (status = "4XX", body = Problem)))]
 pub(crate) async fn token_create(
-    State(door): State<Door>,
-    Scope(caller): Scope,
+    PlatformChange(change): PlatformChange,
     Keyed { body: wanted, repeat }: Keyed<TokenRequest>,
-) -> Answer<(StatusCode, Json<NewToken>)> {
-    caller.must(Permission::ManageTokens)?;
-    let now = door.clock.now();
+) -> Answer<Response> {
+    change.must(Permission::ManageTokens)?;
+    let now = change.now();
     let wanted = read(wanted, now)?;
-    belongs(&caller, wanted.role)?;
-    let asker = Asker { repeat, ..caller.asker() };
-    let minted = door.app.create_token(caller.org, &wanted, &asker, now).await?;
-    door.signals.event();
-    Ok((made(&minted), Json(view::new_token(&minted))))
+    belongs(change.caller(), wanted.role)?;
+    let minted =
+        change.app().create_token(change.org(), &wanted, &change.asker_again(repeat), now).await?;
+    let shown = new_token(&change, &minted);
+    change.created(minted.text.is_some(), &shown)
 }
 
 /// Revokes a token at once, by name or id. Streams that it opened end, too.
 #[utoipa::path(delete, path = "/v1/tokens/{token}", operation_id = "token_revoke", tag = "tokens",
-    params(("token" = String, Path, description = "name or id")),
-    responses((status = 200, body = Token), (status = "4XX", body = Problem)))]
+    params(("token" = String, Path, description = "name or id"), DryRun),
+    responses((status = 200, description = "it is revoked, or a preview", body = OrPreview<Token>),
+              (status = "4XX", body = Problem)))]
 pub(crate) async fn token_revoke(
-    State(door): State<Door>,
-    Scope(caller): Scope,
+    PlatformChange(change): PlatformChange,
     Path(token): Path<String>,
-) -> Answer<Json<Token>> {
-    caller.must(Permission::ManageTokens)?;
-    let now = door.clock.now();
-    let row = door.app.revoke_token(caller.org, &token, &caller.asker(), now).await?;
-    door.signals.event();
-    Ok(Json(view::token(&row)))
+) -> Answer<Response> {
+    change.must(Permission::ManageTokens)?;
+    let (org, asker, now) = (change.org(), change.asker(), change.now());
+    let row = change.app().revoke_token(org, &token, &asker, now).await?;
+    change.done(true, &view::token(&row))
 }
 
-/// 201 for what is new, 200 for what a former request with the same key made.
-pub(crate) const fn made(minted: &Minted) -> StatusCode {
-    if minted.text.is_some() { StatusCode::CREATED } else { StatusCode::OK }
+/// A new token with its secret, shown this once. One that is only rehearsed opens nothing, so its
+/// secret is not shown at all.
+pub(crate) fn new_token(change: &Change, minted: &Minted) -> NewToken {
+    let shown = view::new_token(minted);
+    if change.is_dry() { NewToken { secret: None, ..shown } } else { shown }
 }
 
 /// An operator's token belongs to no org and every other one to one: an operator says which.

@@ -2,20 +2,21 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use trueup_api::Problem;
+use trueup_api::preview::{OrPreview, Preview};
 use trueup_api::variable::{Variable, VariableBody, VariableList};
 use trueup_model::principal::Permission;
-use trueup_model::variable::{self, VariableName};
-use trueup_rules::admit::Breach;
-use trueup_store::door::EntryAsk;
+use trueup_model::variable;
+use trueup_store::door::EntryKind;
 
 use crate::Door;
 use crate::address::Path;
 use crate::body::Body;
 use crate::caller::Caller;
-use crate::problem::{Answer, Failure};
+use crate::change::{Change, DryRun};
+use crate::entry::{self, Entry, Wanted, no_such};
+use crate::problem::Answer;
 
 /// Lists the variables that all services of a project share.
 #[utoipa::path(get, path = "/v1/projects/{project}/variables", operation_id = "variable_list",
@@ -47,18 +48,17 @@ pub(crate) async fn service_variable_list(
 #[utoipa::path(put, path = "/v1/projects/{project}/variables/{variable}", operation_id = "variable_put",
     tag = "variables",
     params(("project" = String, Path, description = "name or id"),
-           ("variable" = String, Path, description = "as containers call it")),
+           ("variable" = String, Path, description = "as containers call it"), DryRun),
     request_body = VariableBody,
-    responses((status = 200, description = "unchanged", body = Variable),
+    responses((status = 200, description = "unchanged, or a preview", body = OrPreview<Variable>),
               (status = 202, description = "accepted", body = Variable),
               (status = "4XX", body = Problem)))]
 pub(crate) async fn variable_put(
-    State(door): State<Door>,
-    caller: Caller,
-    Path((project, name)): Path<(String, String)>,
+    change: Change,
+    Path(of): Path<Entry>,
     Body(body): Body<VariableBody>,
 ) -> Answer<Response> {
-    set(&door, &caller, (&project, None, &name), &body).await
+    set(change, of, body).await
 }
 
 /// Sets a variable for one service, which gets a new generation.
@@ -66,32 +66,28 @@ pub(crate) async fn variable_put(
     operation_id = "service_variable_put", tag = "variables",
     params(("project" = String, Path, description = "name or id"),
            ("service" = String, Path, description = "name or id"),
-           ("variable" = String, Path, description = "as containers call it")),
+           ("variable" = String, Path, description = "as containers call it"), DryRun),
     request_body = VariableBody,
-    responses((status = 200, description = "unchanged", body = Variable),
+    responses((status = 200, description = "unchanged, or a preview", body = OrPreview<Variable>),
               (status = 202, description = "accepted", body = Variable),
               (status = "4XX", body = Problem)))]
 pub(crate) async fn service_variable_put(
-    State(door): State<Door>,
-    caller: Caller,
-    Path((project, service, name)): Path<(String, String, String)>,
+    change: Change,
+    Path(of): Path<Entry>,
     Body(body): Body<VariableBody>,
 ) -> Answer<Response> {
-    set(&door, &caller, (&project, Some(&service), &name), &body).await
+    set(change, of, body).await
 }
 
 /// Takes a project's variable away.
 #[utoipa::path(delete, path = "/v1/projects/{project}/variables/{variable}",
     operation_id = "variable_delete", tag = "variables",
     params(("project" = String, Path, description = "name or id"),
-           ("variable" = String, Path, description = "as containers call it")),
-    responses((status = 202, description = "accepted"), (status = "4XX", body = Problem)))]
-pub(crate) async fn variable_delete(
-    State(door): State<Door>,
-    caller: Caller,
-    Path((project, name)): Path<(String, String)>,
-) -> Answer<StatusCode> {
-    remove(&door, &caller, (&project, None, &name)).await
+           ("variable" = String, Path, description = "as containers call it"), DryRun),
+    responses((status = 200, description = "a preview", body = Preview),
+              (status = 202, description = "accepted"), (status = "4XX", body = Problem)))]
+pub(crate) async fn variable_delete(change: Change, Path(of): Path<Entry>) -> Answer<Response> {
+    entry::remove(change, EntryKind::Variable, of).await
 }
 
 /// Takes a service's variable away.
@@ -99,18 +95,15 @@ pub(crate) async fn variable_delete(
     operation_id = "service_variable_delete", tag = "variables",
     params(("project" = String, Path, description = "name or id"),
            ("service" = String, Path, description = "name or id"),
-           ("variable" = String, Path, description = "as containers call it")),
-    responses((status = 202, description = "accepted"), (status = "4XX", body = Problem)))]
+           ("variable" = String, Path, description = "as containers call it"), DryRun),
+    responses((status = 200, description = "a preview", body = Preview),
+              (status = 202, description = "accepted"), (status = "4XX", body = Problem)))]
 pub(crate) async fn service_variable_delete(
-    State(door): State<Door>,
-    caller: Caller,
-    Path((project, service, name)): Path<(String, String, String)>,
-) -> Answer<StatusCode> {
-    remove(&door, &caller, (&project, Some(&service), &name)).await
+    change: Change,
+    Path(of): Path<Entry>,
+) -> Answer<Response> {
+    entry::remove(change, EntryKind::Variable, of).await
 }
-
-/// A project, a service unless all are meant, and a name.
-pub(crate) type Wanted<'a> = (&'a str, Option<&'a str>, &'a str);
 
 async fn list(
     door: &Door,
@@ -124,51 +117,11 @@ async fn list(
     Ok(Json(VariableList { items: rows.into_iter().map(shown).collect() }))
 }
 
-async fn set(
-    door: &Door,
-    caller: &Caller,
-    (project, service, name): Wanted<'_>,
-    body: &VariableBody,
-) -> Answer<Response> {
-    caller.must(Permission::ManageSecrets)?;
-    let name = variable_name(name)?;
-    let wanted = EntryAsk { project, service, name: &name };
-    let (asker, now) = (caller.asker(), door.clock.now());
-    let set = door.app.set_variable(caller.org, &wanted, &body.value, &asker, now).await?;
-    if set.changed {
-        recorded(door);
-    }
-    let status = if set.changed { StatusCode::ACCEPTED } else { StatusCode::OK };
-    Ok((status, Json(shown(set.row))).into_response())
-}
-
-async fn remove(
-    door: &Door,
-    caller: &Caller,
-    (project, service, name): Wanted<'_>,
-) -> Answer<StatusCode> {
-    caller.must(Permission::ManageSecrets)?;
-    let name = variable_name(name)?;
-    let wanted = EntryAsk { project, service, name: &name };
-    door.app.delete_variable(caller.org, &wanted, &caller.asker(), door.clock.now()).await?;
-    recorded(door);
-    Ok(StatusCode::ACCEPTED)
-}
-
-pub(crate) fn no_such(service: Option<&str>) -> Failure {
-    Failure::not_found(if service.is_some() { "service" } else { "project" })
-}
-
-pub(crate) fn variable_name(text: &str) -> Answer<VariableName> {
-    text.parse().map_err(|error: variable::VariableNameError| {
-        Failure::invalid(vec![Breach { field: "name".to_owned(), message: error.to_string() }])
-    })
-}
-
-/// A change is durable: wake the loops.
-pub(crate) fn recorded(door: &Door) {
-    door.signals.wake();
-    door.signals.event();
+async fn set(change: Change, of: Entry, body: VariableBody) -> Answer<Response> {
+    let wanted = Wanted::read(&change, of)?;
+    let (org, asker, now) = (change.org(), change.asker(), change.now());
+    let set = change.app().set_variable(org, &wanted.ask(), &body.value, &asker, now).await?;
+    entry::set(change, set.changed, set.row.version, &shown(set.row))
 }
 
 fn shown(variable: variable::Variable) -> Variable {

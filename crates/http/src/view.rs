@@ -9,14 +9,17 @@ use trueup_api::{
 };
 use trueup_model::cluster::{Reachability, is_stale};
 use trueup_model::event::{wire_source, wire_type};
+use trueup_model::key::Kind;
 use trueup_model::money::Money;
 use trueup_model::org::Org;
 use trueup_model::plan::Plan;
 use trueup_model::quota::{Amounts, Quota};
 use trueup_model::release::Release;
+use trueup_model::status::{Condition, Status};
 use trueup_model::template::Template;
 use trueup_rules::access::granted;
 use trueup_rules::cost;
+use trueup_rules::freshness;
 use trueup_rules::status::{aged, reconciliation};
 use trueup_rules::template::schema;
 use trueup_store::{
@@ -31,20 +34,25 @@ pub(crate) fn word<T: serde::Serialize>(value: &T) -> String {
     }
 }
 
-pub(crate) fn project(row: &ProjectRow) -> project::Project {
+pub(crate) fn project(row: &ProjectRow, now: Timestamp) -> project::Project {
+    let silent = row.watches.silent(&freshness::PROJECT, now);
+    let settled = reconciliation(&row.status, row.project.generation, !silent.is_empty());
     project::Project {
         id: row.project.id.to_string(),
         name: row.project.name.to_string(),
         cluster: row.cluster_name.clone(),
         namespace: row.project.namespace.clone(),
         generation: row.project.generation,
+        reconciliation: word(&settled),
+        status: status(row.status.clone(), &silent),
     }
 }
 
 pub(crate) fn service(row: &ServiceRow, now: Timestamp) -> service::Service {
     let promise = &row.service;
-    let stale = is_stale(row.cluster_heard_at, now);
-    let reconciliation = reconciliation(&row.status, promise.generation, stale);
+    let silent = row.watches.silent(&freshness::evidence(&promise.spec), now);
+    let unheard = row.watches.silent(&freshness::objects(&promise.spec), now);
+    let settled = reconciliation(&row.status, promise.generation, !unheard.is_empty());
     service::Service {
         id: promise.id.to_string(),
         name: promise.name.to_string(),
@@ -69,30 +77,24 @@ pub(crate) fn service(row: &ServiceRow, now: Timestamp) -> service::Service {
         cluster: row.cluster_name.clone(),
         namespace: row.namespace.clone(),
         object_name: promise.object_name.clone(),
-        reconciliation: word(&reconciliation),
-        status: status(row, stale),
+        reconciliation: word(&settled),
+        status: status(row.status.clone(), &silent),
         objects: Vec::new(),
         receipt: None,
+        frozen: row.frozen.as_ref().map(crate::freeze::view),
         watch: format!("/v1/projects/{}/services/{}/watch", row.project_name, promise.id),
     }
 }
 
-fn status(row: &ServiceRow, stale: bool) -> service::ServiceStatus {
-    let (status, last_known) = aged(row.status.clone(), stale);
+fn status(status: Status, silent: &[Kind]) -> service::ServiceStatus {
+    let (status, last_known) = aged(status, silent);
     service::ServiceStatus {
         phase: word(&status.phase),
         since: status.since,
         health: word(&status.health),
         last_known_health: last_known.map(|health| word(&health)),
         applied_generation: status.applied_generation,
-        conditions: status
-            .conditions
-            .into_iter()
-            .map(|condition| service::ServiceCondition {
-                reason: word(&condition.reason),
-                message: condition.message,
-            })
-            .collect(),
+        conditions: status.conditions.into_iter().map(condition).collect(),
         observed_at: status.evidence.as_ref().map(|evidence| evidence.observed_at),
         uid: status.evidence.as_ref().and_then(|evidence| evidence.uid.clone()),
         resource_version: status
@@ -100,6 +102,17 @@ fn status(row: &ServiceRow, stale: bool) -> service::ServiceStatus {
             .as_ref()
             .and_then(|evidence| evidence.resource_version.clone()),
         simulated: status.evidence.is_some_and(|evidence| evidence.simulated),
+    }
+}
+
+fn condition(condition: Condition) -> service::ServiceCondition {
+    let seen = condition.cause;
+    service::ServiceCondition {
+        reason: word(&condition.reason),
+        message: condition.message,
+        cause: seen.as_ref().map(|seen| word(&seen.cause)),
+        object: seen.as_ref().map(|seen| seen.object.clone()),
+        uid: seen.and_then(|seen| seen.uid),
     }
 }
 
@@ -181,6 +194,7 @@ pub(crate) fn cluster(row: &ClusterRow, now: Timestamp) -> cluster::Cluster {
         heard_at: row.heard_at,
         note: row.note.clone(),
         created_at: row.created_at,
+        frozen: row.frozen.as_ref().map(crate::freeze::view),
         projects: None,
         services: None,
     }

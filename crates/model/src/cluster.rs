@@ -56,6 +56,20 @@ pub struct Freshness {
 pub const STALE_AFTER_SECONDS: i64 = 45;
 
 impl Freshness {
+    /// Every kind that is followed, heard at one time.
+    #[must_use]
+    pub fn all_at(heard: Timestamp) -> Self {
+        let kinds = Kind::WATCHED.into_iter().chain(Kind::BESIDE);
+        Self { heard: kinds.map(|kind| (kind, heard)).collect() }
+    }
+
+    /// Those of the kinds that have been silent for too long, or were never heard.
+    #[must_use]
+    pub fn silent(&self, kinds: &[Kind], now: Timestamp) -> Vec<Kind> {
+        let is_silent = |kind: &&Kind| is_stale(self.heard.get(*kind).copied(), now);
+        kinds.iter().filter(is_silent).copied().collect()
+    }
+
     /// The oldest last contact over all watched kinds, or nothing while one was never heard.
     #[must_use]
     pub fn oldest(&self) -> Option<Timestamp> {
@@ -84,6 +98,17 @@ mod tests {
         assert!(!is_stale(Some(at(0)), at(STALE_AFTER_SECONDS)));
         assert!(is_stale(Some(at(0)), at(STALE_AFTER_SECONDS + 1)));
         assert!(!is_stale(Some(at(9)), at(0)), "a clock that went back proves no silence");
+    }
+
+    #[test]
+    fn a_silent_kind_is_not_hidden_by_others_that_are_heard() {
+        let mut freshness = Freshness::all_at(at(100));
+        let kinds = [Kind::Pod, Kind::ConfigMap];
+        assert!(freshness.silent(&kinds, at(100)).is_empty());
+        freshness.heard.insert(Kind::Pod, at(100 - STALE_AFTER_SECONDS - 1));
+        assert_eq!(freshness.silent(&kinds, at(100)), [Kind::Pod]);
+        freshness.heard.remove(&Kind::ConfigMap);
+        assert_eq!(freshness.silent(&kinds, at(100)), kinds);
     }
 
     #[test]

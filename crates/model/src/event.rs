@@ -163,6 +163,49 @@ pub enum Fact {
         /// How many keys were proved absent.
         keys: usize,
     },
+    /// What had met a defect too often gets new tries.
+    WakeRequeued {
+        /// Who asked.
+        principal: String,
+    },
+    /// Somebody asked for everything to be looked at afresh.
+    ReconcileRequested {
+        /// Who asked.
+        principal: String,
+    },
+    /// What somebody asked to be looked at afresh was looked at.
+    ReconcileChecked {
+        /// How that ended: `converged`, `waiting`, `held` …
+        outcome: String,
+    },
+    /// A service is observed and no longer touched.
+    ServiceFrozen {
+        /// Why.
+        reason: String,
+        /// Who asked.
+        principal: String,
+    },
+    /// A service is worked on again.
+    ServiceUnfrozen {
+        /// Who asked.
+        principal: String,
+    },
+    /// A cluster, or the whole platform, is observed and no longer touched.
+    PlatformFrozen {
+        /// Which cluster; none means all of them.
+        cluster: Option<String>,
+        /// Why.
+        reason: String,
+        /// Who asked.
+        principal: String,
+    },
+    /// A cluster, or the whole platform, is worked on again.
+    PlatformUnfrozen {
+        /// Which cluster; none means all of them.
+        cluster: Option<String>,
+        /// Who asked.
+        principal: String,
+    },
     /// An org was made.
     OrgCreated {
         /// What it is called.
@@ -332,6 +375,13 @@ impl Fact {
             Self::DriftReverted { .. } => "DriftReverted",
             Self::ServicePhaseChanged { .. } => "ServicePhaseChanged",
             Self::AbsenceVerified { .. } => "AbsenceVerified",
+            Self::WakeRequeued { .. } => "WakeRequeued",
+            Self::ReconcileRequested { .. } => "ReconcileRequested",
+            Self::ReconcileChecked { .. } => "ReconcileChecked",
+            Self::ServiceFrozen { .. } => "ServiceFrozen",
+            Self::ServiceUnfrozen { .. } => "ServiceUnfrozen",
+            Self::PlatformFrozen { .. } => "PlatformFrozen",
+            Self::PlatformUnfrozen { .. } => "PlatformUnfrozen",
             Self::OrgCreated { .. } => "OrgCreated",
             Self::TokenCreated { .. } => "TokenCreated",
             Self::TokenRevoked { .. } => "TokenRevoked",

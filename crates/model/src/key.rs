@@ -18,6 +18,8 @@ pub enum Kind {
     NetworkPolicy,
     /// The account pods run as, without a token.
     ServiceAccount,
+    /// Who may read and write the secrets of a project.
+    RoleBinding,
     /// Plain variables, and the anchor.
     ConfigMap,
     /// Secret variables.
@@ -57,12 +59,13 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::Namespace,
         Self::ResourceQuota,
         Self::LimitRange,
         Self::NetworkPolicy,
         Self::ServiceAccount,
+        Self::RoleBinding,
         Self::ConfigMap,
         Self::Secret,
         Self::PersistentVolumeClaim,
@@ -89,8 +92,8 @@ impl Kind {
         Self::LimitRange,
         Self::NetworkPolicy,
         Self::ServiceAccount,
+        Self::RoleBinding,
         Self::ConfigMap,
-        Self::Secret,
         Self::PersistentVolumeClaim,
         Self::Deployment,
         Self::StatefulSet,
@@ -106,6 +109,10 @@ impl Kind {
         Self::Pod,
     ];
 
+    /// The kinds that are never watched, because whoever may do that in a whole
+    /// cluster may read every secret in it: read one by one, where a project lets us.
+    pub const READ: [Self; 1] = [Self::Secret];
+
     /// The kinds that are followed beside those: what pods stand on. No plan waits for them.
     pub const BESIDE: [Self; 2] = [Self::PersistentVolume, Self::Node];
 
@@ -118,6 +125,7 @@ impl Kind {
             Self::LimitRange => "LimitRange",
             Self::NetworkPolicy => "NetworkPolicy",
             Self::ServiceAccount => "ServiceAccount",
+            Self::RoleBinding => "RoleBinding",
             Self::ConfigMap => "ConfigMap",
             Self::Secret => "Secret",
             Self::PersistentVolumeClaim => "PersistentVolumeClaim",
@@ -145,6 +153,7 @@ impl Kind {
             Self::Deployment | Self::StatefulSet => "apps",
             Self::CronJob | Self::Job => "batch",
             Self::NetworkPolicy | Self::Ingress => "networking.k8s.io",
+            Self::RoleBinding => "rbac.authorization.k8s.io",
             Self::PodDisruptionBudget => "policy",
             Self::HorizontalPodAutoscaler => "autoscaling",
             Self::HttpRoute => "gateway.networking.k8s.io",
@@ -171,6 +180,7 @@ impl Kind {
             Self::Deployment | Self::StatefulSet => "apps/v1",
             Self::CronJob | Self::Job => "batch/v1",
             Self::NetworkPolicy | Self::Ingress => "networking.k8s.io/v1",
+            Self::RoleBinding => "rbac.authorization.k8s.io/v1",
             Self::PodDisruptionBudget => "policy/v1",
             Self::HorizontalPodAutoscaler => "autoscaling/v2",
             Self::HttpRoute => "gateway.networking.k8s.io/v1",
@@ -199,6 +209,7 @@ impl Kind {
             Self::LimitRange => "limitranges",
             Self::NetworkPolicy => "networkpolicies",
             Self::ServiceAccount => "serviceaccounts",
+            Self::RoleBinding => "rolebindings",
             Self::ConfigMap => "configmaps",
             Self::Secret => "secrets",
             Self::PersistentVolumeClaim => "persistentvolumeclaims",
@@ -246,6 +257,7 @@ impl Kind {
             | Self::LimitRange
             | Self::NetworkPolicy
             | Self::ServiceAccount
+            | Self::RoleBinding
             | Self::ConfigMap
             | Self::Secret
             | Self::PersistentVolumeClaim

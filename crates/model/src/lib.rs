@@ -9,6 +9,7 @@ pub mod crash;
 pub mod domain;
 pub mod endpoint;
 pub mod event;
+pub mod freeze;
 pub mod id;
 pub mod key;
 pub mod money;
@@ -33,6 +34,7 @@ pub mod transition;
 pub mod variable;
 pub mod volume;
 pub mod wake;
+pub mod why;
 
 pub use clock::Clock;
 pub use id::{ClusterId, EventId, OrgId, ProjectId, ReleaseId, ServiceId, TokenId};

@@ -1,9 +1,13 @@
 //! What reality reported about one unit: the compact evidence that a projection is computed from.
 
+mod cause;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::key::{Kind, ResourceKey};
+
+pub use cause::Cause;
 
 /// Everything seen of one unit at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -120,6 +124,9 @@ pub struct WorkloadSeen {
     /// How its runs stand, where it is a cron or a job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runs: Option<Runs>,
+    /// Why it cannot make its pods, or takes too long, when it says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stuck: Option<PodProblem>,
 }
 
 /// How the runs of a cron or a job stand.
@@ -176,64 +183,13 @@ pub enum Ended {
     Badly,
 }
 
-/// A cause outside of Trueup that keeps a pod from running.
+/// A cause outside of Trueup that keeps pods from running.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PodProblem {
     /// Which.
     pub cause: Cause,
     /// What Kubernetes says about it.
     pub detail: String,
-}
-
-/// The causes Trueup can name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Cause {
-    /// The image cannot be had.
-    ImagePull,
-    /// The container starts and stops again and again.
-    CrashLoop,
-    /// No node has room.
-    Unschedulable,
-    /// Its disk is not there yet.
-    VolumePending,
-    /// The container could not be configured or created.
-    ContainerConfig,
-    /// The program of a run ended with an error.
-    Exited,
-}
-
-impl Cause {
-    /// Whether this passes by itself as a rule: worth saying, but nothing is broken.
-    #[must_use]
-    pub const fn is_passing(self) -> bool {
-        match self {
-            // A run is tried again; when it is not, the run itself says that it failed.
-            Self::VolumePending | Self::Exited => true,
-            Self::ImagePull | Self::CrashLoop | Self::Unschedulable | Self::ContainerConfig => {
-                false
-            }
-        }
-    }
-
-    /// One sentence that says what to do.
-    #[must_use]
-    pub const fn advice(self) -> &'static str {
-        match self {
-            Self::ImagePull => {
-                "check the image's name and tag, and that the cluster can reach its registry"
-            }
-            Self::CrashLoop => {
-                "read the container's log: it starts and exits; fix the program or its variables"
-            }
-            Self::Unschedulable => "choose a smaller size, or ask the operator to add nodes",
-            Self::VolumePending => {
-                "its disk is being made; if this lasts, ask the operator about the storage class"
-            }
-            Self::ContainerConfig => "check variables and secrets that the container refers to",
-            Self::Exited => "read the run's log, then fix the program, its arguments or variables",
-        }
-    }
 }
 
 #[cfg(test)]

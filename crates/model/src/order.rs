@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::cluster::Routing;
 use crate::domain::Route;
 use crate::endpoint::OpenPort;
+use crate::freeze::Freeze;
 use crate::id::{OrgId, ProjectId, ServiceId};
 use crate::key::ResourceKey;
 use crate::project::Project;
@@ -91,6 +92,8 @@ pub struct Order {
     pub desired: DesiredState,
     /// What shall be there.
     pub body: Body,
+    /// What forbids to act on it: then it is only observed.
+    pub freeze: Option<Freeze>,
     /// Every key ever recorded for this unit, with the uid last seen under it.
     pub recorded: BTreeMap<ResourceKey, Option<String>>,
 }
@@ -107,6 +110,7 @@ impl Order {
             generation: project.generation,
             desired: DesiredState::Active,
             body: Body::Project,
+            freeze: None,
             recorded: BTreeMap::new(),
         }
     }
@@ -131,6 +135,7 @@ impl Order {
                 sealed: BTreeMap::new(),
                 secrets: BTreeMap::new(),
             })),
+            freeze: None,
             recorded: BTreeMap::new(),
         }
     }

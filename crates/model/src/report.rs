@@ -48,6 +48,16 @@ pub enum Outcome {
         /// Which key is missing or wrong, and what to do.
         why: String,
     },
+    /// There is something to do, and a freeze forbids it.
+    Held {
+        /// Who froze what and why, and what waits.
+        why: String,
+    },
+    /// Trueup itself has a defect with this unit. Nothing is known of what it did last.
+    Broken {
+        /// What happened and what to do.
+        why: String,
+    },
     /// Going on would be wrong; a person has to act.
     Blocked {
         /// What blocks, and what would unblock it.
@@ -81,6 +91,8 @@ impl Outcome {
             Self::Waiting { .. } => "waiting",
             Self::Deferred { .. } => "deferred",
             Self::Locked { .. } => "locked",
+            Self::Held { .. } => "held",
+            Self::Broken { .. } => "broken",
             Self::Blocked { .. } => "blocked",
             Self::Outdated { .. } => "outdated",
             Self::Refused { .. } => "refused",

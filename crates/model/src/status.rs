@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::id::ClusterId;
-use crate::observation::Observation;
+use crate::observation::{Cause, Observation};
 use crate::report::Outcome;
 use crate::service::DesiredState;
 
@@ -99,6 +99,21 @@ pub struct Condition {
     pub reason: Reason,
     /// What it means here and what to do.
     pub message: String,
+    /// The cause outside of Trueup, where there is one, and who says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<CauseSeen>,
+}
+
+/// A cause and the object that shows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CauseSeen {
+    /// Which.
+    pub cause: Cause,
+    /// What shows it: `Pod/web-0`, `Deployment/web`.
+    pub object: String,
+    /// Which incarnation of that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<String>,
 }
 
 /// Reasons for a condition.
@@ -111,6 +126,10 @@ pub enum Reason {
     ClusterUnreachable,
     /// A secret it needs cannot be opened.
     SecretsLocked,
+    /// A freeze forbids what there is to do.
+    Frozen,
+    /// Trueup itself has a defect here.
+    Defect,
     /// A person has to act.
     Blocked,
     /// The database is older than what the cluster was told: it was restored, or lost its end.

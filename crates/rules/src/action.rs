@@ -158,6 +158,24 @@ pub fn act(action: &Action, knowing: Knowing<'_>) -> Result<Admitted, Refused> {
     Ok(Admitted::unless_same(next, Some(current)))
 }
 
+/// What is kept beside the spec, and changed by these actions: no release holds it.
+const BESIDE: [&str; 2] = ["configure", "endpoint"];
+
+/// Whether a rollback that names no generation undoes the last change: it goes to the last spec that
+/// differs, and must not reach behind a change that no spec holds.
+///
+/// # Errors
+/// The last change was of variables, secrets or endpoints.
+pub fn undoes(last: Option<&str>) -> Result<(), Refused> {
+    if last.is_none_or(|action| !BESIDE.contains(&action)) {
+        return Ok(());
+    }
+    let message = "is needed: the last change was of variables, secrets or endpoints, which a rollback \
+                   leaves alone. Set them back, or name the generation whose spec is meant; `trueup get \
+                   releases` lists them";
+    Err(Refused::at("to", message))
+}
+
 /// The former promise as it was resolved then; whether it rests and was restarted stays as it is.
 fn rolled_back(
     to: Option<i64>,

@@ -130,9 +130,11 @@ fn own_act(change: &Change) -> Option<Fact> {
 /// before had come to its end, could not be begun, or was about another generation.
 fn is_begun(report: &Report, last: Option<&Inputs>) -> bool {
     let works = match report.outcome {
-        Outcome::Converged | Outcome::Deferred { .. } | Outcome::Locked { .. } => {
-            !report.changes.is_empty()
-        }
+        Outcome::Converged
+        | Outcome::Deferred { .. }
+        | Outcome::Locked { .. }
+        | Outcome::Held { .. }
+        | Outcome::Broken { .. } => !report.changes.is_empty(),
         Outcome::Waiting { .. }
         | Outcome::Blocked { .. }
         | Outcome::Outdated { .. }
@@ -144,7 +146,11 @@ fn is_begun(report: &Report, last: Option<&Inputs>) -> bool {
             last.observation.generation != report.generation
                 || matches!(
                     last.outcome,
-                    Outcome::Converged | Outcome::Deferred { .. } | Outcome::Locked { .. }
+                    Outcome::Converged
+                        | Outcome::Deferred { .. }
+                        | Outcome::Locked { .. }
+                        | Outcome::Held { .. }
+                        | Outcome::Broken { .. }
                 )
         })
 }
@@ -165,12 +171,17 @@ fn ending(
             (carried && (newly || outcome_changed || !report.changes.is_empty()))
                 .then_some(Fact::ReconcileSucceeded {})
         }
-        Outcome::Failed { why } | Outcome::Refused { why } | Outcome::Outdated { why }
+        Outcome::Failed { why }
+        | Outcome::Refused { why }
+        | Outcome::Outdated { why }
+        | Outcome::Broken { why }
             if outcome_changed =>
         {
             Some(Fact::ReconcileFailed { why: why.clone() })
         }
-        Outcome::Deferred { why } | Outcome::Locked { why } if outcome_changed => {
+        Outcome::Deferred { why } | Outcome::Locked { why } | Outcome::Held { why }
+            if outcome_changed =>
+        {
             Some(Fact::ReconcileDeferred { why: why.clone() })
         }
         Outcome::Failed { .. }
@@ -178,6 +189,8 @@ fn ending(
         | Outcome::Outdated { .. }
         | Outcome::Deferred { .. }
         | Outcome::Locked { .. }
+        | Outcome::Held { .. }
+        | Outcome::Broken { .. }
         | Outcome::Waiting { .. }
         | Outcome::Blocked { .. } => None,
     }

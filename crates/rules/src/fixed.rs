@@ -37,6 +37,7 @@ const fn fields(kind: Kind) -> &'static [(&'static str, &'static str)] {
             &[("spec.accessModes", "/spec/accessModes"), ("spec.volumeMode", "/spec/volumeMode")]
         }
         Kind::Secret => &[("type", "/type")],
+        Kind::RoleBinding => &[("roleRef", "/roleRef")],
         Kind::Namespace
         | Kind::ResourceQuota
         | Kind::LimitRange

@@ -18,6 +18,7 @@ pub mod domain;
 pub mod envelope;
 pub mod facts;
 mod fixed;
+pub mod freshness;
 pub mod image;
 pub mod injector;
 pub mod lost;
@@ -36,7 +37,9 @@ pub mod spec;
 pub mod status;
 pub mod template;
 pub mod transition;
+pub mod turn;
 pub mod variable;
+pub mod why;
 
 /// Raised whenever a projection computed from the same inputs could come out differently.
-pub const RULES_VERSION: i32 = 2;
+pub const RULES_VERSION: i32 = 3;

@@ -7,7 +7,8 @@
 use serde_json::Value;
 use trueup_model::receipt::LostPod;
 
-use crate::observe::SIMULATED_NODE;
+/// Nodes that `local/kube` seeds are called this. A pod that is gone has only its node's name.
+const SIMULATED_NODE: &str = "simulated-";
 
 /// The pod, if it went in this state and its processes may still run.
 #[must_use]

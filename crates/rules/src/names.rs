@@ -21,9 +21,7 @@ pub const TEMPLATE_LABEL: &str = "trueup.dev/template-version";
 pub const GENERATION_LABEL: &str = "trueup.dev/generation";
 /// The only label on pods and in selectors: it never changes, so pods are never rolled for it.
 pub const POD_LABEL: &str = "trueup.dev/name";
-/// On nodes: whether containers really run there; see [`SIMULATED`].
-pub const NODE_CLASS_LABEL: &str = "trueup.dev/node-class";
-/// The value of [`NODE_CLASS_LABEL`] on nodes where nothing really runs.
+/// The value of [`NODE_CLASS`] on nodes where nothing really runs.
 pub const SIMULATED: &str = "simulated";
 /// How a cluster with NVIDIA's device plugin spells a GPU.
 pub const GPU_RESOURCE: &str = "nvidia.com/gpu";
@@ -42,6 +40,15 @@ pub const NODE_CLASS: &str = "trueup.dev/node-class";
 pub const ANCHOR_FINALIZER: &str = "trueup.dev/anchor";
 /// The account every pod of a project runs as.
 pub const SERVICE_ACCOUNT: &str = "trueup-workload";
+
+/// The namespace of Trueup's own accounts in a cluster.
+pub const SYSTEM_NAMESPACE: &str = "trueup-system";
+/// The account that lists and watches.
+pub const WATCHER: &str = "trueup-watcher";
+/// The account that reads one by one and writes.
+pub const WRITER: &str = "trueup-writer";
+/// The role over secrets; it counts only where a project's RoleBinding gives it to the writer.
+pub const SECRETS_ROLE: &str = "trueup-secrets";
 
 const TAIL: usize = 8;
 

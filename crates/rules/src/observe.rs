@@ -1,5 +1,7 @@
 //! From Kubernetes' own words to evidence: the only place that reads a workload's status.
 
+mod pod;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -7,7 +9,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::observation::{
-    Cause, Ended, Missing, Observation, PodProblem, PodSeen, Run, Runs, Sighting, WorkloadSeen,
+    Cause, Missing, Observation, PodProblem, PodSeen, Run, Runs, Sighting, WorkloadSeen,
 };
 use trueup_model::order::{Body, Order};
 use trueup_model::service::DesiredState;
@@ -16,9 +18,7 @@ use trueup_model::spec::Workload;
 use crate::plan::{Observed, Ownership, ownership};
 use crate::proof::ProofKey;
 use crate::render::{keys, workload_key};
-
-/// Nodes that `local/kube` seeds are called this: pods on them do not really run.
-pub(crate) const SIMULATED_NODE: &str = "simulated-";
+use pod::pod_seen;
 
 /// What was seen of this order's unit.
 #[must_use]
@@ -39,7 +39,15 @@ pub fn observe(
         Body::Project => None,
         Body::Service(body) => Some((workload_key(order, body), body.spec.workload)),
     };
-    let mut pods: Vec<PodSeen> = observed.pods.iter().map(|pod| pod_seen(pod)).collect();
+    let mut pods: Vec<PodSeen> = observed
+        .pods
+        .iter()
+        .map(|pod| {
+            let name = pod["spec"]["nodeName"].as_str().unwrap_or_default();
+            let node = observed.nodes.as_ref().map(|nodes| nodes.get(name).map(|node| &**node));
+            pod_seen(pod, node)
+        })
+        .collect();
     pods.sort_by(|a, b| a.name.cmp(&b.name));
     Observation {
         generation: order.generation,
@@ -116,13 +124,8 @@ fn last_run_by_the_clock(status: &Value) -> Run {
 
 /// How a Job's one run stands.
 fn only_run(job: &Value) -> Run {
-    let condition = |name: &str| {
-        job["status"]["conditions"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .find(|condition| condition["type"] == name && condition["status"] == "True")
-    };
+    let condition =
+        |name: &str| condition(&job["status"], name).filter(|one| one["status"] == "True");
     if condition("Complete").is_some() {
         return Run::Succeeded;
     }
@@ -142,80 +145,32 @@ fn serving(object: &Value) -> WorkloadSeen {
         ready: count(&status["readyReplicas"]),
         current: status["observedGeneration"].as_i64() >= object["metadata"]["generation"].as_i64(),
         runs: None,
+        stuck: stuck(object),
     }
 }
 
-fn pod_seen(pod: &Value) -> PodSeen {
-    let condition = |name: &str| {
-        pod["status"]["conditions"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .find(|condition| condition["type"] == name)
-    };
-    PodSeen {
-        name: text(&pod["metadata"]["name"]),
-        uid: text(&pod["metadata"]["uid"]),
-        ready: condition("Ready").is_some_and(|ready| ready["status"] == "True"),
-        ended: match pod["status"]["phase"].as_str() {
-            Some("Succeeded") => Some(Ended::Well),
-            Some("Failed") => Some(Ended::Badly),
-            Some(_) | None => None,
-        },
-        problem: failed_run(pod).or_else(|| container_problem(pod)).or_else(|| {
-            condition("PodScheduled")
-                .filter(|scheduled| scheduled["reason"] == "Unschedulable")
-                .map(|scheduled| unscheduled(&scheduled["message"]))
-        }),
-        simulated: pod["spec"]["nodeName"]
-            .as_str()
-            .is_some_and(|node| node.starts_with(SIMULATED_NODE)),
+/// Why a workload cannot make its pods, or takes too long for it. Only a Deployment says so: of a set
+/// and of a job Kubernetes tells it in passing, as an event, and keeps nothing.
+fn stuck(object: &Value) -> Option<PodProblem> {
+    let status = &object["status"];
+    if let Some(refused) = condition(status, "ReplicaFailure").filter(|one| one["status"] == "True")
+    {
+        let message = text(&refused["message"]);
+        let over = message.contains("exceeded quota");
+        let cause = if over { Cause::QuotaExceeded } else { Cause::NotAdmitted };
+        return Some(pod::problem(cause, format!("pods cannot be made: {message}")));
     }
+    let late = condition(status, "Progressing").filter(|one| one["status"] == "False")?;
+    (late["reason"] == "ProgressDeadlineExceeded")
+        .then(|| pod::problem(Cause::SlowStart, text(&late["message"])))
 }
 
-/// A pod that ended with an error and is not started again.
-fn failed_run(pod: &Value) -> Option<PodProblem> {
-    if pod["status"]["phase"] != "Failed" {
-        return None;
-    }
-    let code = pod["status"]["containerStatuses"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .find_map(|container| container["state"]["terminated"]["exitCode"].as_i64());
-    let detail = match (code, pod["status"]["message"].as_str()) {
-        (_, Some(message)) => message.to_owned(),
-        (Some(code), None) => format!("its program ended with exit code {code}"),
-        (None, None) => text(&pod["status"]["reason"]),
-    };
-    Some(PodProblem { cause: Cause::Exited, detail })
+fn condition<'a>(status: &'a Value, name: &str) -> Option<&'a Value> {
+    each(&status["conditions"]).find(|condition| condition["type"] == name)
 }
 
-/// The scheduler holds a pod back until its claims are bound, and says so under the same reason as
-/// when no node has room.
-fn unscheduled(message: &Value) -> PodProblem {
-    let waits = message
-        .as_str()
-        .is_some_and(|said| said.contains("unbound") && said.contains("PersistentVolumeClaim"));
-    problem(if waits { Cause::VolumePending } else { Cause::Unschedulable }, message)
-}
-
-fn container_problem(pod: &Value) -> Option<PodProblem> {
-    let waiting = |status: &Value| {
-        let waiting = &status["state"]["waiting"];
-        let cause = match waiting["reason"].as_str()? {
-            "ImagePullBackOff" | "ErrImagePull" | "InvalidImageName" => Cause::ImagePull,
-            "CrashLoopBackOff" => Cause::CrashLoop,
-            "CreateContainerConfigError" | "CreateContainerError" => Cause::ContainerConfig,
-            _ => return None,
-        };
-        Some(problem(cause, &waiting["message"]))
-    };
-    pod["status"]["containerStatuses"].as_array()?.iter().find_map(waiting)
-}
-
-fn problem(cause: Cause, detail: &Value) -> PodProblem {
-    PodProblem { cause, detail: text(detail) }
+fn each(list: &Value) -> impl Iterator<Item = &Value> {
+    list.as_array().into_iter().flatten()
 }
 
 fn text(value: &Value) -> String {

@@ -38,6 +38,9 @@ pub struct Observed {
     pub pods: Vec<Arc<Value>>,
     /// Kinds that the cluster takes no objects of.
     pub missing: BTreeMap<Kind, Absent>,
+    /// The nodes that they are on, by name; one that is missing is gone. Nothing where nodes may not
+    /// be looked at.
+    pub nodes: Option<BTreeMap<String, Arc<Value>>>,
     /// Whether the project's namespace and policies are all there. Always true for a project.
     pub project_ready: bool,
     /// When this was seen.

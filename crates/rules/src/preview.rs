@@ -1,7 +1,7 @@
 //! What a change would do, before anybody does it: which objects come, go or differ, and where.
 //!
 //! Both sides are rendered by the same code that will be applied, from what is recorded. Metadata is
-//! left out, because it is ours alone and changes with every generation; secrets are shown by name.
+//! left out, because it is ours alone and changes with every generation; secrets are shown by name and version.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,6 +10,7 @@ use serde_json::Value;
 use trueup_model::id::ClusterId;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::{Body, Order, SecretValue, ServiceBody};
+use trueup_model::secret::SealedSecret;
 use trueup_model::service::DesiredState;
 
 use crate::proof::ProofKey;
@@ -58,13 +59,17 @@ pub fn changes(before: Option<&Order>, after: &Order) -> Vec<ObjectChange> {
     keys.into_iter().filter_map(|key| change(key, old.get(key), new.get(key))).collect()
 }
 
+/// Where a workload says what its pods are; a CronJob says it of the Jobs that it makes.
+const PODS: [&str; 2] = ["/spec/jobTemplate/spec/template", "/spec/template"];
+
 /// Whether every pod would be replaced.
 #[must_use]
 pub fn replaces_pods(before: Option<&Order>, after: &Order) -> bool {
     let pods = |order: &Order| match (&order.body, order.desired) {
         (Body::Service(body), DesiredState::Active) => {
-            let workload = render::service_workload(order, body, &owner(), &proofs());
-            Some(workload.object["spec"]["template"].clone())
+            let body = with_hidden_secrets(body);
+            let workload = render::service_workload(order, &body, &owner(), &proofs());
+            PODS.iter().find_map(|path| workload.object.pointer(path).cloned())
         }
         (Body::Service(_) | Body::Project, _) => None,
     };
@@ -108,26 +113,40 @@ fn objects(order: &Order) -> BTreeMap<ResourceKey, Value> {
             if let Some(fields) = object.as_object_mut() {
                 fields.remove("metadata");
                 if rendered.key.kind == Kind::Secret {
-                    hide(fields);
+                    hide(fields, &order.body);
                 }
             }
-            if let Some(template) = object.pointer_mut("/spec/template/metadata/annotations") {
-                template.take();
+            for path in PODS {
+                let annotations = format!("{path}/metadata/annotations");
+                object.pointer_mut(&annotations).map(Value::take);
             }
             (rendered.key, object)
         })
         .collect()
 }
 
+/// A secret stands for its version: another value is another version, and none is ever opened here.
 fn with_hidden_secrets(body: &ServiceBody) -> ServiceBody {
-    let names = body.spec.generated_secrets.iter();
-    let secrets = names.map(|name| (name.clone(), SecretValue::new(String::new()))).collect();
-    ServiceBody { secrets, ..body.clone() }
+    let generated = body.spec.generated_secrets.iter().map(|name| (name.clone(), String::new()));
+    let brought = body.sealed.iter().map(|(name, sealed)| (name.clone(), version(sealed)));
+    let secrets = generated.chain(brought).map(|(name, text)| (name, SecretValue::new(text)));
+    ServiceBody { secrets: secrets.collect(), sealed: BTreeMap::new(), ..body.clone() }
 }
 
-fn hide(secret: &mut serde_json::Map<String, Value>) {
-    for value in secret.get_mut("data").and_then(Value::as_object_mut).into_iter().flatten() {
-        *value.1 = Value::String("(hidden)".to_owned());
+fn version(sealed: &SealedSecret) -> String {
+    let whose = if sealed.place.scope.service.is_some() { "service" } else { "project" };
+    format!("(hidden, version {} of the {whose})", sealed.place.version)
+}
+
+fn hide(secret: &mut serde_json::Map<String, Value>, body: &Body) {
+    let sealed = match body {
+        Body::Service(body) => Some(&body.sealed),
+        Body::Project => None,
+    };
+    for (name, value) in secret.get_mut("data").and_then(Value::as_object_mut).into_iter().flatten()
+    {
+        let brought = sealed.and_then(|sealed| sealed.get(name)).map(version);
+        *value = Value::String(brought.unwrap_or_else(|| "(hidden)".to_owned()));
     }
 }
 

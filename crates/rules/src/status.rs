@@ -2,11 +2,13 @@
 
 use jiff::Timestamp;
 use trueup_model::key::Kind;
-use trueup_model::observation::{Cause, Observation, PodProblem, PodSeen, Run, Runs, WorkloadSeen};
+use trueup_model::observation::{
+    Cause, Observation, PodProblem, PodSeen, Run, Runs, Sighting, WorkloadSeen,
+};
 use trueup_model::report::Outcome;
 use trueup_model::service::DesiredState;
 use trueup_model::status::{
-    Condition, Evidence, Health, Inputs, Phase, Reason, Reconciliation, Status,
+    CauseSeen, Condition, Evidence, Health, Inputs, Phase, Reason, Reconciliation, Status,
 };
 
 /// The status that these inputs prove at this time.
@@ -49,23 +51,29 @@ pub fn reconciliation(status: &Status, generation: i64, stale: bool) -> Reconcil
 /// Nothing was compared with the cluster: that reality differs would be a guess.
 fn unheard(status: &Status) -> bool {
     status.conditions.iter().any(|condition| {
-        matches!(condition.reason, Reason::ClusterUnreachable | Reason::SecretsLocked)
+        matches!(
+            condition.reason,
+            Reason::ClusterUnreachable | Reason::SecretsLocked | Reason::Defect
+        )
     })
 }
 
-/// What a status says when its evidence is too old: Unknown, with the last known value beside it.
+/// What a status says when the watches of these kinds, which it leans on, are silent: Unknown, with the last known value beside it.
 #[must_use]
-pub fn aged(status: Status, stale: bool) -> (Status, Option<Health>) {
+pub fn aged(status: Status, silent: &[Kind]) -> (Status, Option<Health>) {
     let settled_for_good = status.phase == Phase::Deleted;
-    if !stale || settled_for_good || status.evidence.is_none() {
+    if silent.is_empty() || settled_for_good || status.evidence.is_none() {
         return (status, None);
     }
     let last_known = Some(status.health).filter(|health| *health != Health::Unknown);
     let mut conditions = status.conditions;
     conditions.push(Condition {
         reason: Reason::Stale,
-        message: "the cluster has not been heard for a while; this is what was seen last"
-            .to_owned(),
+        message: format!(
+            "nothing was heard of {} for a while; this is what was seen last",
+            silent.iter().map(|kind| kind.as_str()).collect::<Vec<_>>().join(" and ")
+        ),
+        cause: None,
     });
     (Status { health: Health::Unknown, conditions, ..status }, last_known)
 }
@@ -164,11 +172,12 @@ fn underway(inputs: &Inputs, applied: Option<i64>) -> Phase {
 }
 
 fn health(inputs: &Inputs, phase: Phase) -> Health {
-    if matches!(inputs.outcome, Outcome::Deferred { .. }) || phase == Phase::Accepted {
+    if matches!(inputs.outcome, Outcome::Deferred { .. } | Outcome::Broken { .. })
+        || phase == Phase::Accepted
+    {
         return Health::Unknown;
     }
-    let pods_in_trouble =
-        troubles(&inputs.observation).any(|(_, problem)| !problem.cause.is_passing());
+    let pods_in_trouble = is_troubled(&inputs.observation);
     if let (Phase::Running | Phase::Completed, Some(runs)) = (phase, runs(&inputs.observation)) {
         return run_health(runs, pods_in_trouble);
     }
@@ -215,16 +224,23 @@ fn conditions(inputs: &Inputs) -> Vec<Condition> {
         Outcome::Waiting { on } => Some((Reason::Waiting, format!("waiting for {on}"))),
         Outcome::Deferred { why } => Some((Reason::ClusterUnreachable, why.clone())),
         Outcome::Locked { why } => Some((Reason::SecretsLocked, why.clone())),
+        Outcome::Held { why } => Some((Reason::Frozen, why.clone())),
+        Outcome::Broken { why } => Some((Reason::Defect, why.clone())),
         Outcome::Blocked { why } => Some((Reason::Blocked, why.clone())),
         Outcome::Outdated { why } => Some((Reason::DatabaseOlder, why.clone())),
         Outcome::Refused { why } => Some((Reason::Refused, why.clone())),
         Outcome::Failed { why } => Some((Reason::ClusterError, why.clone())),
     };
+    let from_outcome =
+        from_outcome.map(|(reason, message)| Condition { reason, message, cause: None });
     let mut conditions: Vec<Condition> = from_outcome
         .into_iter()
         .chain(run_condition(inputs).or_else(|| pod_condition(&inputs.observation)))
-        .chain(inputs.observation.missing.iter().map(|it| (Reason::PartMissing, it.sentence())))
-        .map(|(reason, message)| Condition { reason, message })
+        .chain(inputs.observation.missing.iter().map(|it| Condition {
+            reason: Reason::PartMissing,
+            message: it.sentence(),
+            cause: None,
+        }))
         .collect();
     conditions.sort_by_key(|condition| condition.reason);
     conditions
@@ -244,33 +260,74 @@ fn troubles(seen: &Observation) -> impl Iterator<Item = (&PodSeen, &PodProblem)>
         .filter_map(|pod| Some((pod, pod.problem.as_ref()?)))
 }
 
-fn trouble(seen: &Observation) -> Option<String> {
-    let (pod, problem) = troubles(seen).next()?;
-    let said = if problem.detail.is_empty() { "no detail given" } else { &problem.detail };
-    Some(format!("pod {}: {said}; {}", pod.name, problem.cause.advice()))
+/// Why the workload itself gets no further.
+fn stuck(seen: &Observation) -> Option<&PodProblem> {
+    seen.workload.as_ref()?.stuck.as_ref()
+}
+
+/// Whether something is wrong that does not pass by itself.
+fn is_troubled(seen: &Observation) -> bool {
+    let lasting = |problem: &PodProblem| !problem.cause.is_passing();
+    troubles(seen).any(|(_, problem)| lasting(problem)) || stuck(seen).is_some_and(lasting)
+}
+
+/// The trouble that matters most: that pods are not made at all, then what lasts, then the rest. A
+/// start that takes too long has its reason in a pod, if any pod says one.
+fn trouble(seen: &Observation) -> Option<(String, CauseSeen)> {
+    let worst = troubles(seen).min_by_key(|(_, problem)| problem.cause.is_passing());
+    let more = troubles(seen).count().saturating_sub(1);
+    let of_pod = worst.map(|(pod, problem)| {
+        let others = if more > 0 { format!(" (and {more} more)") } else { String::new() };
+        let message =
+            format!("pod {}{others}: {}; {}", pod.name, words(problem), problem.cause.advice());
+        let object = format!("{}/{}", Kind::Pod, pod.name);
+        (message, CauseSeen { cause: problem.cause, object, uid: Some(pod.uid.clone()) })
+    });
+    let Some(stuck) = stuck(seen) else { return of_pod };
+    match of_pod {
+        Some((message, culprit)) if stuck.cause == Cause::SlowStart => {
+            Some((format!("{}; {message}", words(stuck)), culprit))
+        }
+        Some(_) | None => {
+            let workload = workload(seen);
+            let object = workload.map(|seen| format!("{}/{}", seen.key.kind, seen.key.name));
+            let culprit = CauseSeen {
+                cause: stuck.cause,
+                object: object.unwrap_or_default(),
+                uid: workload.map(|seen| seen.uid.clone()),
+            };
+            Some((format!("{}; {}", words(stuck), stuck.cause.advice()), culprit))
+        }
+    }
+}
+
+fn words(problem: &PodProblem) -> &str {
+    if problem.detail.is_empty() { "no detail given" } else { &problem.detail }
 }
 
 /// That the last run failed, or that a pause waits for one to end.
-fn run_condition(inputs: &Inputs) -> Option<(Reason, String)> {
+fn run_condition(inputs: &Inputs) -> Option<Condition> {
     let runs = runs(&inputs.observation)?;
     match (&runs.last, inputs.desired) {
         (Run::Failed { why }, DesiredState::Active) => {
             let why = if why.is_empty() { "the run failed" } else { why };
-            let advice = || Cause::Exited.advice().to_owned();
-            let more = trouble(&inputs.observation).unwrap_or_else(advice);
-            Some((Reason::RunFailed, format!("{why}; {more}")))
+            let (more, cause) = trouble(&inputs.observation).unzip();
+            let more = more.unwrap_or_else(|| Cause::Exited.advice().to_owned());
+            Some(Condition { reason: Reason::RunFailed, message: format!("{why}; {more}"), cause })
         }
         (Run::Active, DesiredState::Paused) => {
-            Some((Reason::Waiting, "waiting for the run that is under way to end".to_owned()))
+            let message = "waiting for the run that is under way to end".to_owned();
+            Some(Condition { reason: Reason::Waiting, message, cause: None })
         }
         (Run::Waiting | Run::Active | Run::Succeeded | Run::Failed { .. }, _) => None,
     }
 }
 
-/// The first trouble of any pod, or how many are still missing.
-fn pod_condition(observation: &Observation) -> Option<(Reason, String)> {
-    if let Some(message) = trouble(observation) {
-        return Some((Reason::PodsNotReady, message));
+/// The worst trouble there is, or how many pods are still missing.
+fn pod_condition(observation: &Observation) -> Option<Condition> {
+    let reason = Reason::PodsNotReady;
+    if let Some((message, cause)) = trouble(observation) {
+        return Some(Condition { reason, message, cause: Some(cause) });
     }
     let workload = observation.workload.as_ref().filter(|workload| workload.runs.is_none())?;
     (observation.applied && !is_complete(observation)).then(|| {
@@ -283,17 +340,20 @@ fn pod_condition(observation: &Observation) -> Option<(Reason, String)> {
         } else {
             format!("{} of {} pods are ready", workload.ready, workload.wanted)
         };
-        (Reason::PodsNotReady, message)
+        Condition { reason, message, cause: None }
     })
 }
 
-fn evidence(inputs: &Inputs) -> Evidence {
-    let workload = inputs
-        .observation
-        .objects
+/// The workload that was seen; the one that stays, where one goes and one comes.
+fn workload(seen: &Observation) -> Option<&Sighting> {
+    seen.objects
         .iter()
         .filter(|seen| seen.key.kind.is_workload())
-        .min_by_key(|seen| seen.terminating);
+        .min_by_key(|seen| seen.terminating)
+}
+
+fn evidence(inputs: &Inputs) -> Evidence {
+    let workload = workload(&inputs.observation);
     Evidence {
         cluster: inputs.cluster,
         uid: workload.map(|seen| seen.uid.clone()),

@@ -2,7 +2,9 @@
 -- about others; a host leads somewhere only once it is proved to be the org's, and then it is one org's.
 
 alter table clusters add column routing jsonb not null default '{}';
-create policy app_routing on clusters for update to trueup_app using (true) with check (true);
+create policy app_routing on clusters for update to trueup_app
+    using (trueup_org() = '00000000-0000-0000-0000-000000000000')
+    with check (trueup_org() = '00000000-0000-0000-0000-000000000000');
 grant update (routing) on clusters to trueup_app;
 
 create table domains (

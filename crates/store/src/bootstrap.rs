@@ -5,7 +5,7 @@ use std::str::FromStr;
 use sha2::{Digest, Sha256};
 use sqlx::migrate::{Migration, MigrationType, Migrator};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{Connection, PgConnection, SqlSafeStr};
+use sqlx::{Connection, PgConnection, PgPool, SqlSafeStr};
 
 use crate::{Error, backfill};
 
@@ -17,7 +17,9 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (4, "access", include_str!("../migrations/0004_access.sql")),
     (5, "templates", include_str!("../migrations/0005_templates.sql")),
     (6, "secrets", include_str!("../migrations/0006_secrets.sql")),
+    (7, "search", include_str!("../migrations/0007_search.sql")),
     (8, "domains", include_str!("../migrations/0008_domains.sql")),
+    (10, "driver", include_str!("../migrations/0010_driver.sql")),
     (12, "transitions", include_str!("../migrations/0012_transitions.sql")),
 ];
 
@@ -79,12 +81,37 @@ pub async fn bootstrap(
         admin.clone().username("trueup_owner").password(&passwords.owner).database(database);
     let pool = PgPoolOptions::new().max_connections(1).connect_with(owner).await?;
     migrator().run(&pool).await.map_err(Error::Migrate)?;
+    index_names(&pool).await?;
     backfill::hash_seals(&pool).await?;
     backfill::restamp_queue(&pool).await?;
     pool.close().await;
     connection.close().await?;
 
     Urls::new(admin_url, database, passwords)
+}
+
+/// Makes searching by a part of a name fast, where the server has what it takes.
+///
+/// A server without these extensions finds the same, only slower, so that is not in the way
+/// ([`crate::Setup::has_name_index`] tells). They come with Postgres' own packages, and the owner of
+/// a database may add them.
+async fn index_names(pool: &PgPool) -> Result<(), Error> {
+    const INDEX: &str = "set client_min_messages = warning;
+        create extension if not exists pg_trgm;
+        create extension if not exists btree_gin;
+        create index if not exists services_name_search on services
+            using gin (org_id, name gin_trgm_ops) with (fastupdate = off) where deleted_at is null;
+        reset client_min_messages";
+    let made = sqlx::raw_sql(INDEX).execute(pool).await;
+    let lacking = |error: &sqlx::Error| {
+        let code = error.as_database_error().and_then(|said| said.code());
+        // Not installed, or not allowed.
+        code.is_some_and(|code| matches!(&*code, "0A000" | "58P01" | "42501"))
+    };
+    match made {
+        Err(error) if !lacking(&error) => Err(error.into()),
+        Err(_) | Ok(_) => Ok(()),
+    }
 }
 
 impl Urls {

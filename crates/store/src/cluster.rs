@@ -2,17 +2,20 @@
 
 use jiff::Timestamp;
 use serde_json::Value;
+use sqlx::postgres::PgRow;
 use sqlx::types::Json;
+use sqlx::{AssertSqlSafe, Row};
 use trueup_model::cluster::{Freshness, Routing};
 use trueup_model::event::Fact;
+use trueup_model::freeze::{Freeze, FreezeScope};
 use trueup_model::id::{ClusterId, OrgId};
 use trueup_model::name::Name;
 use trueup_model::org::PLATFORM;
-use uuid::Uuid;
 
 use crate::clock::sql;
 use crate::door::Asker;
-use crate::row::{json, read_json};
+use crate::freeze::freeze;
+use crate::row::{freshness, json, read_json};
 use crate::{App, Error, Worker, event};
 
 /// A cluster and when it was last heard of.
@@ -28,6 +31,8 @@ pub struct ClusterRow {
     pub heard_at: Option<Timestamp>,
     /// When it was registered.
     pub created_at: Timestamp,
+    /// What forbids to act on it alone.
+    pub frozen: Option<Freeze>,
 }
 
 /// What an org has in a cluster.
@@ -39,16 +44,20 @@ pub struct ClusterHolds {
     pub services: i64,
 }
 
-type Columns = (Uuid, String, Option<String>, Option<jiff_sqlx::Timestamp>, jiff_sqlx::Timestamp);
+/// The columns of a cluster that everybody may see.
+const COLUMNS: &str = "id, name, note, heard_at, created_at, frozen_at as cluster_frozen_at,
+                       frozen_by as cluster_frozen_by, frozen_why as cluster_frozen_why";
 
-fn row((id, name, note, heard_at, created_at): Columns) -> ClusterRow {
-    ClusterRow {
-        id: ClusterId::from_uuid(id),
-        name,
-        note,
+fn row(found: &PgRow) -> Result<ClusterRow, Error> {
+    let heard_at: Option<jiff_sqlx::Timestamp> = found.try_get("heard_at")?;
+    Ok(ClusterRow {
+        id: ClusterId::from_uuid(found.try_get("id")?),
+        name: found.try_get("name")?,
+        note: found.try_get("note")?,
         heard_at: heard_at.map(jiff_sqlx::Timestamp::to_jiff),
-        created_at: created_at.to_jiff(),
-    }
+        created_at: found.try_get::<jiff_sqlx::Timestamp, _>("created_at")?.to_jiff(),
+        frozen: freeze(found, FreezeScope::Cluster)?,
+    })
 }
 
 impl App {
@@ -57,12 +66,9 @@ impl App {
     /// # Errors
     /// The database cannot be reached.
     pub async fn list_clusters(&self) -> Result<Vec<ClusterRow>, Error> {
-        let rows: Vec<Columns> = sqlx::query_as(
-            "select id, name, note, heard_at, created_at from clusters order by name",
-        )
-        .fetch_all(self.pool())
-        .await?;
-        Ok(rows.into_iter().map(row).collect())
+        let statement = format!("select {COLUMNS} from clusters order by name");
+        let rows = sqlx::query(AssertSqlSafe(statement)).fetch_all(self.pool()).await?;
+        rows.iter().map(row).collect()
     }
 
     /// A cluster by name or id, and what the org has in it.
@@ -78,14 +84,13 @@ impl App {
         // What cannot be a name names nothing; Postgres would not even take every such text.
         let name = wanted.parse::<Name>().ok();
         let mut tx = self.begin(org).await?;
-        let found: Option<Columns> = sqlx::query_as(
-            "select id, name, note, heard_at, created_at from clusters where name = $1 or id = $2",
-        )
-        .bind(name.as_ref().map(Name::as_str))
-        .bind(id)
-        .fetch_optional(&mut *tx)
-        .await?;
-        let Some(cluster) = found.map(row) else {
+        let statement = format!("select {COLUMNS} from clusters where name = $1 or id = $2");
+        let found = sqlx::query(AssertSqlSafe(statement))
+            .bind(name.as_ref().map(Name::as_str))
+            .bind(id)
+            .fetch_optional(&mut *tx)
+            .await?;
+        let Some(cluster) = found.as_ref().map(row).transpose()? else {
             return Ok(None);
         };
         let (projects, services): (i64, i64) = sqlx::query_as(
@@ -142,7 +147,7 @@ impl App {
             };
             event::record_of_org(&mut tx, PLATFORM, fact, asker, now).await?;
         }
-        tx.commit().await?;
+        self.end(tx).await?;
         Ok(changed)
     }
 }
@@ -171,7 +176,7 @@ impl Worker {
                 .bind(cluster.uuid())
                 .fetch_one(self.pool())
                 .await?;
-        Ok(Freshness { heard: read_json("watches", watches)? })
+        freshness(watches)
     }
 
     /// Records when each kind was last heard of. The cluster as a whole is as fresh as the quietest
@@ -191,16 +196,11 @@ impl Worker {
         Ok(())
     }
 
-    /// Records when a cluster was last heard of: one row per cluster, never one per object.
+    /// Records that every kind of a cluster was heard of.
     ///
     /// # Errors
     /// The database cannot be reached.
     pub async fn heard_cluster(&self, cluster: ClusterId, at: Timestamp) -> Result<(), Error> {
-        sqlx::query("update clusters set heard_at = greatest(heard_at, $2) where id = $1")
-            .bind(cluster.uuid())
-            .bind(sql(at))
-            .execute(self.pool())
-            .await?;
-        Ok(())
+        self.heard_kinds(cluster, &Freshness::all_at(at)).await
     }
 }

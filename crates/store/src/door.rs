@@ -6,12 +6,12 @@
 mod config;
 mod domain;
 mod endpoint;
+mod entry;
 mod project;
 mod secret;
 mod service;
 mod variable;
 
-use trueup_model::crash;
 use trueup_model::principal::Principal;
 use trueup_model::quota::{Amounts, Quota};
 use trueup_rules::access::MintRefused;
@@ -23,19 +23,11 @@ use crate::Error;
 pub use config::EntryAsk;
 pub use domain::DomainAsk;
 pub use endpoint::{EndpointAsk, EndpointTarget};
+pub use entry::EntryKind;
 pub use secret::SecretAsk;
-pub use service::{Previewed, ServiceAsk, ServiceChange};
+pub use service::{ServiceAsk, ServiceChange};
 
-use crate::pool::Tx;
 use crate::repeat::Repeat;
-
-/// Makes a change durable. From here on it is promised, whether or not its asker ever hears so.
-async fn commit(tx: Tx) -> Result<(), Error> {
-    crash::point("door.recorded").await;
-    tx.commit().await?;
-    crash::point("door.accepted").await;
-    Ok(())
-}
 
 /// Who asks, and on which trace.
 #[derive(Debug, Clone)]
@@ -84,6 +76,12 @@ pub enum Refusal {
     #[error("its generation is {current} now")]
     Changed {
         /// The generation it has.
+        current: i64,
+    },
+    /// A variable or secret changed since the caller read it.
+    #[error("its version is {current} now")]
+    OtherVersion {
+        /// The version it has; 0 where it is not set.
         current: i64,
     },
     /// The key of this request was used for another one.

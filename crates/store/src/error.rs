@@ -6,6 +6,9 @@ pub enum Error {
     /// Postgres cannot be reached or went away: nothing is known to be done, try again later.
     #[error("the database cannot be reached")]
     Away(#[source] sqlx::Error),
+    /// Postgres went away while a change was being committed: it may be recorded or not.
+    #[error("the database went away before it said whether the change is recorded")]
+    Doubtful(#[source] sqlx::Error),
     /// This holder's lease is over: another one works on the cluster now.
     #[error("the lease on this cluster is over")]
     Fenced,
@@ -18,6 +21,9 @@ pub enum Error {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// Somebody else changed it while it was looked at: trying again helps.
+    #[error("somebody else changed it at the same moment")]
+    Overtaken,
     /// Anything else the database says.
     #[error("the database refused a statement")]
     Database(#[source] sqlx::Error),
@@ -41,10 +47,45 @@ impl Error {
         error.code().is_some_and(|code| matches!(&*code, "22021" | "22P05"))
     }
 
+    /// Whether this is a defect in Trueup or in a row, rather than trouble of the database: trying
+    /// again would end the same way.
+    #[must_use]
+    pub fn is_defect(&self) -> bool {
+        match self {
+            Self::Away(_)
+            | Self::Doubtful(_)
+            | Self::Fenced
+            | Self::Overtaken
+            | Self::Migrate(_) => false,
+            Self::Corrupt { .. } => true,
+            // Class 22: the data. Class 23: a constraint. Class 42: the statement.
+            Self::Database(sqlx::Error::Database(said)) => {
+                said.code().is_some_and(|code| matches!(code.get(..2), Some("22" | "23" | "42")))
+            }
+            Self::Database(_) => true,
+        }
+    }
+
+    /// What it says, with its source: for operators, and never with values in it.
+    pub(crate) fn told(&self) -> String {
+        match self {
+            Self::Corrupt { what, source } => format!("a stored {what} cannot be read: {source}"),
+            Self::Away(_)
+            | Self::Doubtful(_)
+            | Self::Fenced
+            | Self::Overtaken
+            | Self::Database(_)
+            | Self::Migrate(_) => self.to_string(),
+        }
+    }
+
     /// Whether somebody else was at the same thing at the same moment, so that trying again helps:
     /// a name that was taken meanwhile, a deadlock, a serialization failure.
     pub(crate) fn is_race(&self) -> bool {
         const TAKEN: [&str; 2] = ["services_name_key", "projects_name_key"];
+        if matches!(self, Self::Overtaken) {
+            return true;
+        }
         let Self::Database(sqlx::Error::Database(error)) = self else { return false };
         error.constraint().is_some_and(|constraint| TAKEN.contains(&constraint))
             || error.code().is_some_and(|code| matches!(&*code, "40001" | "40P01"))

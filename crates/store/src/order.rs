@@ -4,10 +4,12 @@
 //! is written to a cluster: whatever a crash leaves behind, its key is known.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use jiff::Timestamp;
 use sqlx::Row;
 use trueup_model::crash;
+use trueup_model::freeze::FreezeScope;
 use trueup_model::id::{OrgId, ProjectId};
 use trueup_model::key::ResourceKey;
 use trueup_model::order::{Body, Order, Unit};
@@ -20,6 +22,7 @@ use uuid::Uuid;
 use crate::clock::sql;
 use crate::domain::routes;
 use crate::endpoint::open_ports;
+use crate::freeze::freeze;
 use crate::lease::{Lease, fence};
 use crate::pool::Tx;
 use crate::row::{read, unit, unit_uuid};
@@ -27,9 +30,10 @@ use crate::variable::entries;
 use crate::{Error, Worker, service, wake};
 
 impl Worker {
-    /// Claims wakes that are due and answers with their orders, keys recorded.
+    /// Claims wakes that are due, fairly by lane and org, and answers with their orders, keys recorded.
     ///
-    /// An order's secrets are still sealed, and generated ones missing: both are for the driver.
+    /// An order's secrets are still sealed, and generated ones missing: both are for the driver. A unit
+    /// whose rows cannot be worked with holds nobody else up: the defect is counted against its wake.
     ///
     /// # Errors
     /// The database cannot be reached, or the lease is over.
@@ -39,36 +43,121 @@ impl Worker {
         limit: i64,
         now: Timestamp,
     ) -> Result<Vec<(Claimed, Order)>, Error> {
+        match self.claim_together(lease, limit, now).await {
+            Err(error) if error.is_defect() => self.claim_apart(lease, limit, now).await,
+            claimed => claimed,
+        }
+    }
+
+    /// All of a batch in one transaction.
+    async fn claim_together(
+        &self,
+        lease: Lease,
+        limit: i64,
+        now: Timestamp,
+    ) -> Result<Vec<(Claimed, Order)>, Error> {
         let mut tx = self.begin().await?;
-        fence(&mut tx, lease).await?;
-        let claimed = wake::claim(&mut tx, lease.cluster, limit, now).await?;
+        let claimed = self.claim(&mut tx, lease, limit, now).await?;
         if claimed.is_empty() {
             return Ok(Vec::new());
         }
-        let mut orders = bodies(&mut tx, &claimed).await?;
-        // After the services: an order may carry newer entries than its generation, and then the
-        // next one is on its way. Older ones would be reported as if they were new.
-        lay_entries(&mut tx, &mut orders).await?;
-        load_recorded(&mut tx, &mut orders).await?;
-        record_keys(&mut tx, lease, &mut orders, now).await?;
+        let orders = match orders(&mut tx, lease, claimed, now).await {
+            Ok(orders) => orders,
+            Err(error) => {
+                // At once: what is claimed here is locked until then, and a claim skips what is locked.
+                tx.rollback().await?;
+                return Err(error);
+            }
+        };
         crash::point("driver.claiming").await;
         tx.commit().await?;
-        Ok(claimed
-            .into_iter()
-            .filter_map(|wake| {
-                let order = orders.remove(&wake.unit)?;
-                Some((wake, order))
-            })
-            .collect())
+        Ok(orders)
+    }
+
+    /// Each unit in a transaction of its own, to find the one that cannot be worked with.
+    async fn claim_apart(
+        &self,
+        lease: Lease,
+        limit: i64,
+        now: Timestamp,
+    ) -> Result<Vec<(Claimed, Order)>, Error> {
+        let mut tx = self.begin().await?;
+        let claimed = self.claim(&mut tx, lease, limit, now).await?;
+        tx.commit().await?;
+        let mut all = Vec::new();
+        for wake in claimed {
+            let mut tx = self.begin().await?;
+            fence(&mut tx, lease).await?;
+            match orders(&mut tx, lease, vec![wake.clone()], now).await {
+                Ok(orders) => {
+                    tx.commit().await?;
+                    all.extend(orders);
+                }
+                Err(error) if error.is_defect() => {
+                    tx.rollback().await?;
+                    self.poison_wake(&wake, &error.told(), now).await?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(all)
+    }
+
+    async fn claim(
+        &self,
+        tx: &mut Tx,
+        lease: Lease,
+        limit: i64,
+        now: Timestamp,
+    ) -> Result<Vec<Claimed>, Error> {
+        fence(tx, lease).await?;
+        let limit = usize::try_from(limit).unwrap_or(0);
+        let mut turns = self.turns(lease.cluster);
+        let claimed = wake::claim(tx, lease.cluster, &mut turns, limit, now).await?;
+        self.note_turns(lease.cluster, turns);
+        Ok(claimed)
     }
 }
 
-async fn bodies(tx: &mut Tx, claimed: &[Claimed]) -> Result<BTreeMap<Unit, Order>, Error> {
+/// The orders of claimed wakes, in their order. What there is not any more needs none: its wake ends.
+async fn orders(
+    tx: &mut Tx,
+    lease: Lease,
+    claimed: Vec<Claimed>,
+    now: Timestamp,
+) -> Result<Vec<(Claimed, Order)>, Error> {
     let ids: Vec<Uuid> = claimed.iter().map(|wake| unit_uuid(wake.unit)).collect();
+    let mut orders = load(tx, &ids).await?;
+    record_keys(tx, lease, &mut orders, now).await?;
+    let (there, gone): (Vec<_>, Vec<_>) =
+        claimed.into_iter().partition(|wake| orders.contains_key(&wake.unit));
+    for wake in gone {
+        wake::drop_claimed(tx, &wake).await?;
+    }
+    Ok(there
+        .into_iter()
+        .filter_map(|wake| {
+            let order = orders.remove(&wake.unit)?;
+            Some((wake, order))
+        })
+        .collect())
+}
+
+/// What is ordered for these projects and services now, with every key ever recorded for them.
+pub(crate) async fn load(tx: &mut Tx, ids: &[Uuid]) -> Result<BTreeMap<Unit, Order>, Error> {
+    let mut orders = bodies(tx, ids).await?;
+    // After the services: an order may carry newer entries than its generation, and then the
+    // next one is on its way. Older ones would be reported as if they were new.
+    lay_entries(tx, &mut orders).await?;
+    load_recorded(tx, &mut orders).await?;
+    Ok(orders)
+}
+
+async fn bodies(tx: &mut Tx, ids: &[Uuid]) -> Result<BTreeMap<Unit, Order>, Error> {
     let mut orders = BTreeMap::new();
     let projects: Vec<(Uuid, Uuid, String, i64)> =
         sqlx::query_as("select id, org_id, namespace, generation from projects where id = any($1)")
-            .bind(&ids)
+            .bind(ids)
             .fetch_all(&mut **tx)
             .await?;
     for (id, org, namespace, generation) in projects {
@@ -81,6 +170,7 @@ async fn bodies(tx: &mut Tx, claimed: &[Claimed]) -> Result<BTreeMap<Unit, Order
             generation,
             desired: DesiredState::Active,
             body: Body::Project,
+            freeze: None,
             recorded: BTreeMap::new(),
         };
         orders.insert(order.unit, order);
@@ -89,12 +179,13 @@ async fn bodies(tx: &mut Tx, claimed: &[Claimed]) -> Result<BTreeMap<Unit, Order
         "select s.*, p.namespace from services s join projects p on p.id = s.project_id
          where s.id = any($1)",
     )
-    .bind(&ids)
+    .bind(ids)
     .fetch_all(&mut **tx)
     .await?;
     for row in &services {
         let service = service::service(row)?;
         let order = Order::of_service(service, row.try_get("namespace")?);
+        let order = Order { freeze: freeze(row, FreezeScope::Service)?, ..order };
         orders.insert(order.unit, order);
     }
     Ok(orders)
@@ -156,7 +247,7 @@ async fn record_keys(
 ) -> Result<(), Error> {
     let mut new: Vec<(ResourceKey, Unit, OrgId, i64)> = Vec::new();
     for order in orders.values_mut().filter(|order| order.desired != DesiredState::Deleted) {
-        for key in render::keys(order) {
+        for key in keys(order)? {
             if !order.recorded.contains_key(&key) {
                 new.push((key.clone(), order.unit, order.org, order.generation));
                 order.recorded.insert(key, None);
@@ -186,4 +277,14 @@ async fn record_keys(
     .execute(&mut **tx)
     .await?;
     Ok(())
+}
+
+/// The keys of what an order asks for. A spec that makes rendering panic is a defect of one unit, and
+/// must not take the loop of all of them down.
+fn keys(order: &Order) -> Result<Vec<ResourceKey>, Error> {
+    #[derive(Debug, thiserror::Error)]
+    #[error("rendering it ended by a panic; the log says where")]
+    struct Panicked;
+    catch_unwind(AssertUnwindSafe(|| render::keys(order).into_iter().collect()))
+        .map_err(|_| Error::corrupt("spec", Panicked))
 }

@@ -102,7 +102,7 @@ impl App {
         let owner = insert(&mut tx, id, owner, asker, now).await?;
         enter(&mut tx, PLATFORM).await?;
         repeat::record(&mut tx, asker, &format!("{id} {}", owner.row.id), now).await?;
-        tx.commit().await.map_err(Error::from)?;
+        self.end(tx).await?;
         Ok((Org { id, name: name.to_string(), created_at: now }, owner))
     }
 }

@@ -60,7 +60,7 @@ impl App {
             };
             event::record_of_org(&mut tx, PLATFORM, fact, asker, now).await?;
         }
-        tx.commit().await?;
+        self.end(tx).await?;
         Ok(changed)
     }
 }

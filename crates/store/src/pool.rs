@@ -1,13 +1,17 @@
 //! The two ways into the database: as the app for one org, or as a worker.
 
+use std::collections::BTreeMap;
 use std::str::FromStr;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{Postgres, Transaction};
-use trueup_model::OrgId;
+use trueup_model::{ClusterId, OrgId, crash};
+use trueup_rules::turn::Turns;
 
 use crate::Error;
+use crate::rehearsal::{self, Seen};
 
 /// How long a request waits for a connection before it is answered that the database is away.
 const ACQUIRE: Duration = Duration::from_secs(3);
@@ -16,12 +20,16 @@ const ACQUIRE: Duration = Duration::from_secs(3);
 #[derive(Debug, Clone)]
 pub struct App {
     pool: PgPool,
+    /// Where to leave what a write would do, if it is only rehearsed.
+    rehearsal: Option<Seen>,
 }
 
 /// Serves the loops.
 #[derive(Debug, Clone)]
 pub struct Worker {
     pool: PgPool,
+    /// Whose turn it is in each cluster.
+    turns: Arc<Mutex<BTreeMap<ClusterId, Turns>>>,
 }
 
 /// A transaction of this room; it never leaves it.
@@ -50,14 +58,40 @@ impl App {
     /// # Errors
     /// The URL cannot be read.
     pub fn connect_within(url: &str, wait: Duration) -> Result<Self, Error> {
-        Ok(Self { pool: pool(url, "trueup-app", 16, wait)? })
+        Ok(Self { pool: pool(url, "trueup-app", 16, wait)?, rehearsal: None })
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is where transactions begin")]
     pub(crate) async fn begin(&self, org: OrgId) -> Result<Tx, Error> {
         let mut tx = self.pool.begin().await?;
         enter(&mut tx, org).await?;
+        if self.rehearsal.is_some() {
+            rehearsal::begin(&mut tx).await?;
+        }
         Ok(tx)
+    }
+
+    /// Ends a write: makes it durable, or undoes it where it is only rehearsed. From here on it is
+    /// promised, whether or not its asker ever hears so.
+    pub(crate) async fn end(&self, tx: Tx) -> Result<(), Error> {
+        match &self.rehearsal {
+            None => {
+                crash::point("door.recorded").await;
+                tx.commit().await.map_err(|error| match Error::from(error) {
+                    // The connection is gone, and with it the only answer there would have been.
+                    Error::Away(source) => Error::Doubtful(source),
+                    error => error,
+                })?;
+                crash::point("door.accepted").await;
+                Ok(())
+            }
+            Some(seen) => rehearsal::end(tx, seen).await,
+        }
+    }
+
+    /// The same app, ending its writes as a rehearsal.
+    pub(crate) fn rehearsing(&self, seen: Seen) -> Self {
+        Self { pool: self.pool.clone(), rehearsal: Some(seen) }
     }
 
     /// For the few questions that come before any org is known.
@@ -89,7 +123,16 @@ impl Worker {
     /// # Errors
     /// The URL cannot be read.
     pub fn connect_within(url: &str, wait: Duration) -> Result<Self, Error> {
-        Ok(Self { pool: pool(url, "trueup-worker", 12, wait)? })
+        Ok(Self { pool: pool(url, "trueup-worker", 12, wait)?, turns: Arc::default() })
+    }
+
+    pub(crate) fn turns(&self, cluster: ClusterId) -> Turns {
+        let turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        turns.get(&cluster).cloned().unwrap_or_default()
+    }
+
+    pub(crate) fn note_turns(&self, cluster: ClusterId, now: Turns) {
+        self.turns.lock().unwrap_or_else(PoisonError::into_inner).insert(cluster, now);
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is where transactions begin")]

@@ -51,7 +51,7 @@ impl App {
         .execute(&mut *tx)
         .await?;
         let quota = load(&mut tx).await?;
-        tx.commit().await?;
+        self.end(tx).await?;
         Ok((quota, changed))
     }
 }

@@ -64,6 +64,17 @@ pub(crate) async fn rollback_target(
     row.as_ref().map(release).transpose()
 }
 
+/// What made the current generation.
+pub(crate) async fn last_action(tx: &mut Tx, current: &Service) -> Result<Option<String>, Error> {
+    let action =
+        sqlx::query_scalar("select action from releases where service_id = $1 and generation = $2")
+            .bind(current.id.uuid())
+            .bind(current.generation)
+            .fetch_optional(&mut **tx)
+            .await?;
+    Ok(action)
+}
+
 pub(crate) async fn insert(
     tx: &mut Tx,
     service: &Service,

@@ -1,9 +1,13 @@
 //! Small conversions between rows and nouns, shared by every file that reads them.
 
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use sqlx::types::Json;
+use trueup_model::cluster::Freshness;
 use trueup_model::id::{OrgId, ProjectId, ServiceId};
 use trueup_model::order::Unit;
 use uuid::Uuid;
@@ -36,6 +40,14 @@ pub(crate) fn read_json<T: DeserializeOwned>(
     json: Json<Value>,
 ) -> Result<T, Error> {
     serde_json::from_value(json.0).map_err(|source| Error::corrupt(what, source))
+}
+
+/// When each kind was last heard. A kind that a newer version follows is not known here and says
+/// nothing.
+pub(crate) fn freshness(watches: Json<Value>) -> Result<Freshness, Error> {
+    let heard: BTreeMap<String, Timestamp> = read_json("watches", watches)?;
+    let known = |(kind, at): (String, Timestamp)| Some((kind.parse().ok()?, at));
+    Ok(Freshness { heard: heard.into_iter().filter_map(known).collect() })
 }
 
 pub(crate) fn json<T: Serialize>(value: &T) -> Json<Value> {

@@ -2,11 +2,12 @@
 
 mod page;
 
-use jiff::Timestamp;
 use serde_json::Value;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 use sqlx::types::Json;
+use trueup_model::cluster::Freshness;
+use trueup_model::freeze::{Freeze, FreezeScope};
 use trueup_model::id::{ClusterId, OrgId, ProjectId, ServiceId};
 use trueup_model::key::ResourceKey;
 use trueup_model::name::Name;
@@ -18,8 +19,9 @@ use trueup_model::status::Status;
 use trueup_model::template::TemplateRef;
 use uuid::Uuid;
 
+use crate::freeze::freeze;
 use crate::pool::Tx;
-use crate::row::{read, read_json};
+use crate::row::{freshness, read, read_json};
 use crate::{App, Error};
 
 pub use page::{ServiceFilter, ServicePosition};
@@ -35,14 +37,16 @@ pub struct ServiceRow {
     pub namespace: String,
     /// What its cluster is called.
     pub cluster_name: String,
-    /// When its cluster was last heard of.
-    pub cluster_heard_at: Option<Timestamp>,
+    /// When each kind of its cluster was last heard of.
+    pub watches: Freshness,
     /// What was projected last.
     pub status: Status,
     /// How often that changed.
     pub projection: i64,
     /// The plan it has, with its price now.
     pub plan: Option<Plan>,
+    /// What forbids to act on it: the widest switch that is on.
+    pub frozen: Option<Freeze>,
 }
 
 /// A service with everything known of it.
@@ -60,9 +64,13 @@ pub struct ServiceDetail {
 /// a service could be shown as deleting beside the proof that it is gone.
 const SELECT: &str = "select s.id, s.org_id, s.project_id, s.name, s.cluster_id, s.object_name,
         s.template_name, s.template_version, s.parameters, s.spec, s.desired, s.generation, s.accepted_at, s.created_at,
-        p.name as project_name, p.namespace, c.name as cluster_name, c.heard_at, t.status, t.projection,
-        r.receipt, n.body as plan
+        p.name as project_name, p.namespace, c.name as cluster_name, c.watches, t.status, t.projection,
+        r.receipt, n.body as plan, s.frozen_at, s.frozen_by, s.frozen_why,
+        c.frozen_at as cluster_frozen_at, c.frozen_by as cluster_frozen_by,
+        c.frozen_why as cluster_frozen_why, o.frozen_at as platform_frozen_at,
+        o.frozen_by as platform_frozen_by, o.frozen_why as platform_frozen_why
      from services s
+     cross join platform o
      join projects p on p.id = s.project_id
      join clusters c on c.id = s.cluster_id
      join statuses t on t.unit_kind = 'service' and t.unit_id = s.id
@@ -148,7 +156,7 @@ async fn fetch(tx: &mut Tx, project: &str, wanted: &str) -> Result<Option<PgRow>
     Ok(row)
 }
 
-async fn resources(
+pub(crate) async fn resources(
     tx: &mut Tx,
     service: ServiceId,
 ) -> Result<Vec<(ResourceKey, Option<String>)>, Error> {
@@ -189,16 +197,24 @@ pub(crate) fn service(row: &PgRow) -> Result<Service, Error> {
     })
 }
 
+fn frozen(row: &PgRow) -> Result<Option<Freeze>, Error> {
+    for scope in [FreezeScope::Platform, FreezeScope::Cluster, FreezeScope::Service] {
+        if let Some(found) = freeze(row, scope)? {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
+}
+
 fn service_row(row: &PgRow) -> Result<ServiceRow, Error> {
     Ok(ServiceRow {
         service: service(row)?,
         project_name: row.try_get("project_name")?,
         namespace: row.try_get("namespace")?,
         cluster_name: row.try_get("cluster_name")?,
-        cluster_heard_at: row
-            .try_get::<Option<jiff_sqlx::Timestamp>, _>("heard_at")?
-            .map(jiff_sqlx::Timestamp::to_jiff),
+        watches: freshness(row.try_get("watches")?)?,
         status: read_json("status", row.try_get("status")?)?,
+        frozen: frozen(row)?,
         projection: row.try_get("projection")?,
         plan: row
             .try_get::<Option<Json<Value>>, _>("plan")?

@@ -87,6 +87,7 @@ impl Worker {
         endpoint::release(&mut tx, &carried(&settled), now).await?;
         let events = events(&mut tx, told, now).await?;
         event::record(&mut tx, &events).await?;
+        try_broken_again(&mut tx, lease, &settled, now).await?;
         crash::point("settle.settling").await;
         tx.commit().await?;
         Ok(settled.len())
@@ -213,7 +214,37 @@ async fn ask_for_next_anchors(
     .fetch_all(&mut **tx)
     .await?;
     for (unit, org) in unknown.iter().filter_map(|key| wanted.get(key)) {
-        wake::request(tx, *unit, *org, lease.cluster, Lane::UserChange, now).await?;
+        let again = wake::Request {
+            unit: *unit,
+            org: *org,
+            cluster: lease.cluster,
+            lane: Lane::Repair,
+            trace: None,
+            fresh: false,
+        };
+        wake::request(tx, &again, now).await?;
+    }
+    Ok(())
+}
+
+/// Wakes what a defect ended, so that its tries are counted and an operator finds it.
+async fn try_broken_again(
+    tx: &mut Tx,
+    lease: Lease,
+    settled: &[(&Report, DesiredState, bool)],
+    now: Timestamp,
+) -> Result<(), Error> {
+    let broken = |report: &&Report| matches!(report.outcome, Outcome::Broken { .. });
+    for report in settled.iter().map(|(report, ..)| *report).filter(broken) {
+        let again = wake::Request {
+            unit: report.unit,
+            org: report.org,
+            cluster: lease.cluster,
+            lane: Lane::Repair,
+            trace: None,
+            fresh: false,
+        };
+        wake::request(tx, &again, now).await?;
     }
     Ok(())
 }

@@ -1,21 +1,25 @@
 //! First things: the orgs, tokens, clusters and templates that a fresh install starts with.
 
 use jiff::Timestamp;
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 use sqlx::PgPool;
 use sqlx::postgres::PgPoolOptions;
+use sqlx::types::Json;
 use trueup_model::id::{ClusterId, OrgId};
 use trueup_model::org::PLATFORM;
 use trueup_model::plan::Plan;
 use trueup_model::principal::Role;
 use trueup_model::template::Template;
 use trueup_model::token::id_in;
+use trueup_rules::admit::Breach;
+use trueup_rules::template::follows;
 use uuid::Uuid;
 
 use crate::Error;
 use crate::clock::sql;
 use crate::mint::mint;
-use crate::row::json;
+use crate::row::{json, read_json};
 
 /// What is stored of a token: enough to know it again, not enough to use it.
 #[must_use]
@@ -58,6 +62,18 @@ impl Setup {
         .fetch_one(&self.pool)
         .await?;
         Ok(OrgId::from_uuid(id))
+    }
+
+    /// Whether services are searched by name with an index; see `bootstrap`.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn has_name_index(&self) -> Result<bool, Error> {
+        let (there,): (bool,) =
+            sqlx::query_as("select to_regclass('public.services_name_search') is not null")
+                .fetch_one(&self.pool)
+                .await?;
+        Ok(there)
     }
 
     /// The cluster with this name, made if there is none.
@@ -134,20 +150,66 @@ impl Setup {
         Ok(())
     }
 
-    /// Publishes a template version. A published version never changes.
+    /// Makes sure that a shipped template is published. A published version never changes: where a
+    /// former release of Trueup shipped another body, this one becomes the next version.
     ///
     /// # Errors
     /// The database cannot be reached.
-    pub async fn ensure_template(&self, template: &Template) -> Result<(), Error> {
+    pub async fn ensure_template(&self, shipped: &Template) -> Result<Shipped, Error> {
+        let rows: Vec<(i32, Json<Value>)> =
+            sqlx::query_as("select version, body from templates where name = $1 order by version")
+                .bind(shipped.name.as_str())
+                .fetch_all(&self.pool)
+                .await?;
+        let mut last = None;
+        for (_, body) in rows {
+            let known: Template = read_json("template", body)?;
+            if *shipped == (Template { version: shipped.version, ..known.clone() }) {
+                return Ok(Shipped::Known);
+            }
+            last = Some(known);
+        }
+        let (next, outcome) = match last {
+            None => (shipped.clone(), Shipped::New),
+            Some(last) => {
+                let breaches = follows(&last, shipped);
+                if !breaches.is_empty() {
+                    return Ok(Shipped::CannotFollow { version: last.version, breaches });
+                }
+                let version = last.version.saturating_add(1);
+                (Template { version, ..shipped.clone() }, Shipped::Next { version })
+            }
+        };
         sqlx::query(
             "insert into templates (name, version, body) values ($1, $2, $3)
              on conflict (name, version) do nothing",
         )
-        .bind(template.name.as_str())
-        .bind(i32::try_from(template.version).unwrap_or(i32::MAX))
-        .bind(json(template))
+        .bind(next.name.as_str())
+        .bind(i32::try_from(next.version).unwrap_or(i32::MAX))
+        .bind(json(&next))
         .execute(&self.pool)
         .await?;
-        Ok(())
+        Ok(outcome)
     }
+}
+
+/// What became of a shipped template.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Shipped {
+    /// It was not there and is now.
+    New,
+    /// It is there as it is shipped.
+    Known,
+    /// It was there with another body; this one is its next version.
+    Next {
+        /// Which.
+        version: u32,
+    },
+    /// It was there with another body that this one cannot follow; nothing was published.
+    CannotFollow {
+        /// The last version there is.
+        version: u32,
+        /// Why not.
+        breaches: Vec<Breach>,
+    },
 }

@@ -10,11 +10,17 @@ pub struct Signals {
     wakes: Arc<Notify>,
     events: Arc<Notify>,
     seals: watch::Sender<u64>,
+    freezes: watch::Sender<u64>,
 }
 
 impl Default for Signals {
     fn default() -> Self {
-        Self { wakes: Arc::default(), events: Arc::default(), seals: watch::Sender::new(0) }
+        Self {
+            wakes: Arc::default(),
+            events: Arc::default(),
+            seals: watch::Sender::new(0),
+            freezes: watch::Sender::new(0),
+        }
     }
 }
 
@@ -32,6 +38,17 @@ impl Signals {
     /// Events were sealed and can be read.
     pub fn sealed(&self) {
         self.seals.send_modify(|count| *count = count.wrapping_add(1));
+    }
+
+    /// A cluster or the platform was frozen or let go.
+    pub fn freeze(&self) {
+        self.freezes.send_modify(|count| *count = count.wrapping_add(1));
+    }
+
+    /// Changes whenever a cluster or the platform was frozen or let go.
+    #[must_use]
+    pub fn freezes(&self) -> watch::Receiver<u64> {
+        self.freezes.subscribe()
     }
 
     /// Completes once a wake was recorded since the last call.

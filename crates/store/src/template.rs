@@ -105,7 +105,7 @@ impl App {
             let fact = Fact::TemplatePublished { template: reference.clone(), principal };
             event::record_of_org(&mut tx, PLATFORM, fact, asker, now).await?;
             repeat::record(&mut tx, asker, &reference.to_string(), now).await?;
-            tx.commit().await?;
+            self.end(tx).await?;
             return Ok(());
         }
         let next = self.next_version(&template.name).await?;
@@ -148,7 +148,7 @@ impl App {
             principal: asker.principal.name.clone(),
         };
         event::record_of_org(&mut tx, PLATFORM, fact, asker, now).await?;
-        tx.commit().await?;
+        self.end(tx).await?;
         Ok(deprecated)
     }
 

@@ -140,7 +140,7 @@ impl App {
         let wanted = may_mint(asker.principal, wanted.clone(), now).map_err(Refusal::Mint)?;
         let minted = insert(&mut tx, org, wanted, asker, now).await?;
         repeat::record(&mut tx, asker, &minted.row.id.to_string(), now).await?;
-        tx.commit().await.map_err(Error::from)?;
+        self.end(tx).await?;
         Ok(minted)
     }
 
@@ -185,7 +185,7 @@ impl App {
             principal: asker.principal.name.clone(),
         };
         event::record_of_org(&mut tx, org, fact, asker, now).await?;
-        tx.commit().await.map_err(Error::from)?;
+        self.end(tx).await?;
         Ok(target.clone())
     }
 }

@@ -54,9 +54,11 @@ impl Worker {
         for one in noticed {
             batch.note(one, &observer.before);
         }
+        // One row of ids for both, so that they are read in the order in which they were noticed.
+        let ids = ids(batch.len(), now);
         let (news, gaps) = (batch.news, batch.gaps);
-        append(&mut tx, observer, &news, now).await?;
-        append_gaps(&mut tx, observer, &gaps, now).await?;
+        append(&mut tx, observer, &news, &ids).await?;
+        append_gaps(&mut tx, observer, &gaps, &ids).await?;
         series::store(&mut tx, observer.lease.cluster, &batch.heads, &batch.changed).await?;
         tx.commit().await?;
         Ok(news.len())
@@ -84,12 +86,11 @@ async fn append(
     tx: &mut Tx,
     observer: &Observer,
     news: &[New],
-    now: Timestamp,
+    ids: &[TransitionId],
 ) -> Result<(), Error> {
     if news.is_empty() {
         return Ok(());
     }
-    let ids = ids(news.len(), now);
     let detail: Vec<(String, Option<String>, Json<serde_json::Value>)> =
         news.iter().map(|new| series::columns(&new.what)).collect();
     sqlx::query(
@@ -108,7 +109,7 @@ async fn append(
     .bind(observer.lease.cluster.uuid())
     .bind(&observer.name)
     .bind(observer.lease.epoch)
-    .bind(ids.iter().map(|id| id.uuid()).collect::<Vec<_>>())
+    .bind(news.iter().map(|new| ids[new.place].uuid()).collect::<Vec<_>>())
     .bind(news.iter().map(|new| new.owner.org.uuid()).collect::<Vec<_>>())
     .bind(news.iter().map(|new| new.owner.service.map(ServiceId::uuid)).collect::<Vec<_>>())
     .bind(news.iter().map(|new| new.kind.as_str()).collect::<Vec<_>>())
@@ -131,7 +132,7 @@ async fn append_gaps(
     tx: &mut Tx,
     observer: &Observer,
     gaps: &[Gap],
-    now: Timestamp,
+    ids: &[TransitionId],
 ) -> Result<(), Error> {
     if gaps.is_empty() {
         return Ok(());
@@ -146,7 +147,7 @@ async fn append_gaps(
     .bind(observer.lease.cluster.uuid())
     .bind(&observer.name)
     .bind(observer.lease.epoch)
-    .bind(ids(gaps.len(), now).iter().map(|id| id.uuid()).collect::<Vec<_>>())
+    .bind(gaps.iter().map(|gap| ids[gap.place].uuid()).collect::<Vec<_>>())
     .bind(gaps.iter().map(|gap| gap.kind.as_str()).collect::<Vec<_>>())
     .bind(gaps.iter().map(|gap| gap.from.map(sql)).collect::<Vec<_>>())
     .bind(gaps.iter().map(|gap| sql(gap.until)).collect::<Vec<_>>())

@@ -4,71 +4,87 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use trueup_model::event::{Fact, NewEvent, Source};
 use trueup_model::id::{ClusterId, OrgId};
 use trueup_model::order::Unit;
-use trueup_model::wake::{Claimed, Lane};
-use uuid::Uuid;
+use trueup_model::report::Outcome;
+use trueup_model::wake::{Claimed, Lane, POISON_TRIES};
+use trueup_rules::turn::backoff;
 
 use crate::clock::sql;
+use crate::door::Asker;
+use crate::mint::mint;
 use crate::pool::Tx;
-use crate::row::{unit, unit_uuid};
-use crate::{Error, Worker};
+use crate::row::unit_uuid;
+use crate::{Error, Worker, event};
+
+mod claim;
+mod look;
+
+pub(crate) use claim::claim;
+pub use look::{LaneLoad, WakeFilter};
+
+/// Between the tries of what met a defect: doubled each time, up to the second value.
+const POISON_LEAST: Duration = Duration::from_secs(1);
+const POISON_MOST: Duration = Duration::from_secs(30);
+
+/// A request that a unit be looked at.
+pub(crate) struct Request {
+    pub(crate) unit: Unit,
+    pub(crate) org: OrgId,
+    pub(crate) cluster: ClusterId,
+    pub(crate) lane: Lane,
+    /// The trace of whoever asks.
+    pub(crate) trace: Option<String>,
+    /// Whether the cluster is to be read afresh.
+    pub(crate) fresh: bool,
+}
+
+impl Request {
+    /// Because somebody asked for something.
+    pub(crate) fn by(
+        asker: &Asker<'_>,
+        unit: Unit,
+        org: OrgId,
+        cluster: ClusterId,
+        lane: Lane,
+    ) -> Self {
+        Self { unit, org, cluster, lane, trace: asker.trace.clone(), fresh: false }
+    }
+}
 
 /// Asks for a unit to be looked at, in the transaction of the reason.
-pub(crate) async fn request(
-    tx: &mut Tx,
-    of: Unit,
-    org: OrgId,
-    cluster: ClusterId,
-    lane: Lane,
-    now: Timestamp,
-) -> Result<(), Error> {
+///
+/// What somebody asks for begins anew: it waits for no retry, and lives again if it was dead. What is
+/// only looked at again takes nobody's place and gives no new tries.
+pub(crate) async fn request(tx: &mut Tx, wanted: &Request, now: Timestamp) -> Result<(), Error> {
     sqlx::query(
-        "insert into wakes as w (unit_kind, unit_id, org_id, cluster_id, lane, due_at)
-         values ($1, $2, $3, $4, $5, $6)
+        "insert into wakes as w (unit_kind, unit_id, org_id, cluster_id, lane, due_at, trace, fresh)
+         values ($1, $2, $3, $4, $5, $6, $7, $8)
          on conflict (unit_kind, unit_id) do update set
-             requested_seq = w.requested_seq + 1, lane = $5, attempts = 0,
-             due_at = least(w.due_at, $6),
-             state = case when w.state = 'running' then 'running' else 'queued' end",
+             requested_seq = w.requested_seq + 1,
+             lane = case when $9 or w.state = 'running' then $5
+                         when w.lane in ('user_change', 'delete') then w.lane
+                         when w.lane = 'repair' then w.lane else $5 end,
+             attempts = case when $9 then 0 else w.attempts end,
+             poison = case when $9 then 0 else w.poison end,
+             due_at = case when $9 or w.attempts = 0 then least(w.due_at, $6) else w.due_at end,
+             state = case when w.state = 'running' then 'running' else 'queued' end,
+             died_at = null, trace = coalesce($7, w.trace), fresh = w.fresh or $8
+         where $9 or w.state <> 'dead'",
     )
-    .bind(of.kind())
-    .bind(unit_uuid(of))
-    .bind(org.uuid())
-    .bind(cluster.uuid())
-    .bind(lane.as_str())
+    .bind(wanted.unit.kind())
+    .bind(unit_uuid(wanted.unit))
+    .bind(wanted.org.uuid())
+    .bind(wanted.cluster.uuid())
+    .bind(wanted.lane.as_str())
     .bind(sql(now))
+    .bind(&wanted.trace)
+    .bind(wanted.fresh)
+    .bind(wanted.lane.is_asked())
     .execute(&mut **tx)
     .await?;
     Ok(())
-}
-
-pub(crate) async fn claim(
-    tx: &mut Tx,
-    cluster: ClusterId,
-    limit: i64,
-    now: Timestamp,
-) -> Result<Vec<Claimed>, Error> {
-    let rows: Vec<(String, Uuid, Uuid, i64, i32)> = sqlx::query_as(
-        "update wakes w set state = 'running', claimed_seq = requested_seq
-         from (select unit_kind, unit_id from wakes
-               where cluster_id = $1 and state = 'queued' and due_at <= $2
-               order by due_at limit $3 for update skip locked) due
-         where w.unit_kind = due.unit_kind and w.unit_id = due.unit_id
-         returning w.unit_kind, w.unit_id, w.org_id, w.requested_seq, w.attempts",
-    )
-    .bind(cluster.uuid())
-    .bind(sql(now))
-    .bind(limit)
-    .fetch_all(&mut **tx)
-    .await?;
-    let claimed = |(kind, id, org, seq, attempts): (String, Uuid, Uuid, i64, i32)| Claimed {
-        unit: unit(&kind, id),
-        org: OrgId::from_uuid(org),
-        cluster,
-        seq,
-        attempts,
-    };
-    Ok(rows.into_iter().map(claimed).collect())
 }
 
 impl Worker {
@@ -79,11 +95,11 @@ impl Worker {
     pub async fn wake_all(&self, cluster: ClusterId, now: Timestamp) -> Result<u64, Error> {
         let woken = sqlx::query(
             "insert into wakes (unit_kind, unit_id, org_id, cluster_id, lane, due_at)
-             select 'project', id, org_id, cluster_id, 'user_change', $2::timestamptz
+             select 'project', id, org_id, cluster_id, 'repair', $2::timestamptz
                  from projects where cluster_id = $1
              union all
              select 'service', id, org_id, cluster_id,
-                    case when desired = 'deleted' then 'delete' else 'user_change' end, $2
+                    case when desired = 'deleted' then 'delete' else 'repair' end, $2
                  from services where cluster_id = $1 and deleted_at is null
              on conflict (unit_kind, unit_id) do nothing",
         )
@@ -101,6 +117,29 @@ impl Worker {
     /// # Errors
     /// The database cannot be reached.
     pub async fn finish_wake(&self, wake: &Claimed, now: Timestamp) -> Result<(), Error> {
+        self.finish(wake, None, now).await
+    }
+
+    /// The same for one that asked to be looked at afresh: how that ended is told.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn finish_check(
+        &self,
+        wake: &Claimed,
+        outcome: &Outcome,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        self.finish(wake, Some(outcome), now).await
+    }
+
+    async fn finish(
+        &self,
+        wake: &Claimed,
+        checked: Option<&Outcome>,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let mut tx = self.begin().await?;
         let done = sqlx::query(
             "delete from wakes
              where unit_kind = $1 and unit_id = $2 and requested_seq = $3 and claimed_seq = $3",
@@ -108,8 +147,23 @@ impl Worker {
         .bind(wake.unit.kind())
         .bind(unit_uuid(wake.unit))
         .bind(wake.seq)
-        .execute(self.pool())
+        .execute(&mut *tx)
         .await?;
+        if let (Some(outcome), Some(_)) = (checked, wake.trace.as_ref()) {
+            let told = NewEvent {
+                id: mint(now),
+                org: wake.org,
+                source: Source::Reconciler,
+                unit: wake.unit,
+                generation: look::generation(&mut tx, wake.unit).await?,
+                at: now,
+                fact: Fact::ReconcileChecked { outcome: outcome.label().to_owned() },
+                trace: wake.trace.clone(),
+                cause: None,
+            };
+            event::record(&mut tx, &[told]).await?;
+        }
+        tx.commit().await?;
         if done.rows_affected() == 0 {
             self.requeue(wake, now, None).await?;
         }
@@ -131,6 +185,23 @@ impl Worker {
         self.requeue(wake, now.checked_add(after).unwrap_or(now), Some(why)).await
     }
 
+    /// Puts a wake back that met a defect, or leaves it for an operator once it has had its tries;
+    /// answers whether it did.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn poison_wake(
+        &self,
+        wake: &Claimed,
+        why: &str,
+        now: Timestamp,
+    ) -> Result<bool, Error> {
+        let mut tx = self.begin().await?;
+        let dead = poison(&mut tx, wake, why, now).await?;
+        tx.commit().await?;
+        Ok(dead)
+    }
+
     async fn requeue(
         &self,
         wake: &Claimed,
@@ -139,7 +210,8 @@ impl Worker {
     ) -> Result<(), Error> {
         sqlx::query(
             "update wakes set state = 'queued', claimed_seq = null, due_at = $3, last_error = $4,
-                    attempts = case when $4::text is null then 0 else attempts + 1 end
+                    attempts = case when $4::text is null then 0 else attempts + 1 end,
+                    poison = case when $4::text is null then 0 else poison end
              where unit_kind = $1 and unit_id = $2 and claimed_seq = $5",
         )
         .bind(wake.unit.kind())
@@ -151,16 +223,45 @@ impl Worker {
         .await?;
         Ok(())
     }
+}
 
-    /// How many wakes wait, and how many are being worked on.
-    ///
-    /// # Errors
-    /// The database cannot be reached.
-    pub async fn count_wakes(&self) -> Result<(i64, i64), Error> {
-        Ok(sqlx::query_as(
-            "select count(*) filter (where state = 'queued'), count(*) filter (where state = 'running') from wakes",
-        )
-        .fetch_one(self.pool())
-        .await?)
-    }
+/// Counts a defect against a claimed wake. A newer request keeps it alive: that may be the cure.
+pub(crate) async fn poison(
+    tx: &mut Tx,
+    wake: &Claimed,
+    why: &str,
+    now: Timestamp,
+) -> Result<bool, Error> {
+    let tries = u32::try_from(wake.poison).unwrap_or(0);
+    let pause = backoff(POISON_LEAST, POISON_MOST, tries, wake.unit);
+    let pause = SignedDuration::try_from(pause).unwrap_or(SignedDuration::ZERO);
+    let state: Option<(String,)> = sqlx::query_as(
+        "update wakes set claimed_seq = null, last_error = $4, attempts = attempts + 1,
+                poison = poison + 1,
+                state = case when poison + 1 >= $6 and requested_seq = $3 then 'dead' else 'queued' end,
+                died_at = case when poison + 1 >= $6 and requested_seq = $3 then $7::timestamptz end,
+                due_at = case when requested_seq = $3 then $5 else $7 end
+         where unit_kind = $1 and unit_id = $2 and claimed_seq = $3 returning state",
+    )
+    .bind(wake.unit.kind())
+    .bind(unit_uuid(wake.unit))
+    .bind(wake.seq)
+    .bind(why)
+    .bind(sql(now.checked_add(pause).unwrap_or(now)))
+    .bind(POISON_TRIES)
+    .bind(sql(now))
+    .fetch_optional(&mut **tx)
+    .await?;
+    Ok(state.is_some_and(|(state,)| state == "dead"))
+}
+
+/// Ends a wake whose unit is not there any more.
+pub(crate) async fn drop_claimed(tx: &mut Tx, wake: &Claimed) -> Result<(), Error> {
+    sqlx::query("delete from wakes where unit_kind = $1 and unit_id = $2 and claimed_seq = $3")
+        .bind(wake.unit.kind())
+        .bind(unit_uuid(wake.unit))
+        .bind(wake.seq)
+        .execute(&mut **tx)
+        .await?;
+    Ok(())
 }

@@ -9,6 +9,7 @@ pub mod contract;
 pub mod fake_cluster;
 pub mod harness;
 pub mod manual_clock;
+pub mod pg_proxy;
 pub mod real_kube;
 pub mod test_db;
 pub mod virtual_clock;

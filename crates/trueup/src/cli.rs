@@ -34,6 +34,7 @@ mod event_line;
 mod events;
 mod explain;
 mod follow;
+mod freeze;
 mod get;
 mod history;
 mod local;
@@ -44,6 +45,7 @@ mod place;
 mod plan;
 mod preview;
 mod receipt;
+mod rehearse;
 mod run;
 mod secret_command;
 mod selling;
@@ -59,7 +61,9 @@ mod up;
 mod variable;
 mod version;
 mod volume;
+mod wakes;
 mod watch;
+mod why;
 
 use std::process::ExitCode;
 
@@ -101,6 +105,7 @@ enum Command {
     Get(get::Args),
     Describe(describe::Args),
     History(history::Args),
+    Why(why::Args),
     Watch(watch::Args),
     Logs(logs::Args),
     Pause(act::PauseArgs),
@@ -109,6 +114,9 @@ enum Command {
     Scale(act::ScaleArgs),
     Resize(act::ResizeArgs),
     Rollback(act::RollbackArgs),
+    Reconcile(freeze::ReconcileArgs),
+    Freeze(freeze::FreezeArgs),
+    Unfreeze(freeze::UnfreezeArgs),
     Run(run::Args),
     Delete(delete::Args),
     Events(events::Args),
@@ -121,6 +129,7 @@ enum Command {
     Whoami(token::WhoamiArgs),
     Token(token::Args),
     Org(org::Args),
+    Wakes(wakes::Args),
     Context(context_command::Args),
 
     Env(env::Args),
@@ -164,8 +173,12 @@ async fn run(command: Command, context: &Context) -> anyhow::Result<ExitCode> {
         Command::Get(args) => Box::pin(get::run(args, context)).await?,
         Command::Describe(args) => Box::pin(describe::run(args, context)).await?,
         Command::History(args) => Box::pin(history::run(args, context)).await?,
+        Command::Why(args) => Box::pin(why::run(args, context)).await?,
         Command::Watch(args) => Box::pin(watch::run(args, context)).await?,
         Command::Logs(args) => Box::pin(logs::run(args, context)).await?,
+        Command::Reconcile(args) => Box::pin(freeze::reconcile(args, context)).await?,
+        Command::Freeze(args) => Box::pin(freeze::freeze(args, context)).await?,
+        Command::Unfreeze(args) => Box::pin(freeze::unfreeze(args, context)).await?,
         Command::Run(args) => Box::pin(run::run(args, context)).await?,
         Command::Delete(args) => Box::pin(delete::run(args, context)).await?,
         Command::Events(args) => Box::pin(events::run(args, context)).await?,
@@ -173,6 +186,7 @@ async fn run(command: Command, context: &Context) -> anyhow::Result<ExitCode> {
         Command::Api(args) => Box::pin(api::run(args, context)).await?,
         Command::Whoami(args) => Box::pin(token::whoami(&args, context)).await?,
         Command::Token(args) => Box::pin(token::run(args, context)).await?,
+        Command::Wakes(args) => Box::pin(wakes::run(args, context)).await?,
         Command::Org(args) => Box::pin(org::run(args, context)).await?,
         Command::Context(args) => Box::pin(context_command::run(args, context)).await?,
         Command::Env(args) => env::run(&args, context)?,

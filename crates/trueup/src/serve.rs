@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use trueup_api::Client;
 use trueup_cluster::Switch;
 use trueup_control::{Measured, Metrics, Sealer, Sweep, Tenure};
-use trueup_http::{Door, Limits, LiveLogs, Streams};
+use trueup_http::{Door, Doubts, Limits, LiveLogs, Streams};
 use trueup_local::{Progress, kube};
 use trueup_model::Clock;
 use trueup_rules::envelope::Keyring;
@@ -151,6 +151,7 @@ impl System {
             registry: Arc::new(registry),
             stop: stop.clone(),
             streams: Streams::default(),
+            doubts: Doubts::default(),
             logs: self.logs(),
         };
         let router = trueup_http::router(door);

@@ -6,7 +6,6 @@ use serde::Serialize;
 
 use super::path::{query, segment};
 use super::{Accepted, Client, ClientError, is_change};
-use crate::preview::Preview;
 use crate::release::ReleaseList;
 use crate::service::{
     AutoscaleBody, NoBody, ResizeBody, RollbackBody, ScaleBody, Service, ServiceList,
@@ -103,19 +102,6 @@ impl Client {
         self.change(Method::PUT, &path, manifest, terms).await
     }
 
-    /// What a declaration would do.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub async fn service_put_preview(
-        &self,
-        project: &str,
-        name: &str,
-        manifest: &ServiceManifest,
-    ) -> Result<Preview, ClientError> {
-        self.preview(Method::PUT, &service_path(project, name)?, manifest).await
-    }
-
     /// One service with its objects and, once it is gone, its receipt.
     ///
     /// # Errors
@@ -140,18 +126,6 @@ impl Client {
     ) -> Result<Accepted, ClientError> {
         let path = service_path(project, name_or_id)?;
         self.change(Method::DELETE, &path, &NoBody {}, terms).await
-    }
-
-    /// What a deletion would do.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub async fn service_delete_preview(
-        &self,
-        project: &str,
-        name_or_id: &str,
-    ) -> Result<Preview, ClientError> {
-        self.preview(Method::DELETE, &service_path(project, name_or_id)?, &NoBody {}).await
     }
 
     /// Stops a service's pods and keeps everything else.
@@ -249,21 +223,6 @@ impl Client {
         self.act(project, name_or_id, "rollback", body, terms).await
     }
 
-    /// What an action (`pause`, `scale` …) would do.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub async fn service_action_preview<B: Serialize + Sync>(
-        &self,
-        project: &str,
-        name_or_id: &str,
-        action: &str,
-        body: &B,
-    ) -> Result<Preview, ClientError> {
-        let path = format!("{}/{}", service_path(project, name_or_id)?, segment(action)?);
-        self.preview(Method::POST, &path, body).await
-    }
-
     /// What was promised under each generation, newest first.
     ///
     /// # Errors
@@ -310,17 +269,6 @@ impl Client {
         let response = self.send(request, path).await?;
         let status: StatusCode = response.status();
         Ok(Accepted { service: self.body(response, path).await?, changed: is_change(status) })
-    }
-
-    pub(super) async fn preview<B: Serialize + Sync>(
-        &self,
-        method: Method,
-        path: &str,
-        body: &B,
-    ) -> Result<Preview, ClientError> {
-        let path = query(path, &[("dry_run", Some("true"))]);
-        let response = self.send(self.request(method, &path).json(body), &path).await?;
-        self.body(response, &path).await
     }
 }
 

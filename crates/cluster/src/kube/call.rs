@@ -105,10 +105,21 @@ impl Kube {
         address: Address,
         content: Content<'_>,
     ) -> Result<Reply, CallError> {
+        self.ask_as(&self.client, method, address, content).await
+    }
+
+    /// The same with this credential.
+    pub(super) async fn ask_as(
+        &self,
+        client: &kube::Client,
+        method: Method,
+        address: Address,
+        content: Content<'_>,
+    ) -> Result<Reply, CallError> {
         let address = address.with("timeout", SERVER_LIMIT);
         let request = request(method, &address, content)?;
         let exchange = async {
-            let response = self.client.send(request.map(Body::from)).await?;
+            let response = client.send(request.map(Body::from)).await?;
             let status = response.status();
             let retry_after = response
                 .headers()

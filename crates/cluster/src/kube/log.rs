@@ -35,7 +35,7 @@ impl Kube {
             .with("tailLines", &tail.to_string())
             .with("follow", &follow.to_string());
         let request = request(Method::GET, &address, Content::Nothing)?;
-        match tokio::time::timeout(DEADLINE, self.client.request_stream(request)).await {
+        match tokio::time::timeout(DEADLINE, self.watcher.request_stream(request)).await {
             Err(_) => Err(late(DEADLINE)),
             Ok(Err(error)) => Err(failed(&error, Kind::Pod)),
             Ok(Ok(body)) => Ok(lines(Box::pin(body)).boxed()),

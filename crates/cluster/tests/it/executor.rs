@@ -37,7 +37,7 @@ fn checks() -> Vec<(&'static str, Check)> {
     ]
 }
 
-async fn failures(cluster: Arc<dyn Cluster>) -> Vec<&'static str> {
+pub(crate) async fn failures(cluster: Arc<dyn Cluster>) -> Vec<&'static str> {
     let all = checks().into_iter().chain(crate::executor_runs::checks());
     let all = all.chain(crate::executor_scale::checks()).chain(crate::executor_hosts::checks());
     let runs = all.map(|(sentence, check)| {

@@ -97,7 +97,7 @@ async fn a_kind_that_is_forbidden_keeps_a_deletion_from_its_proof() {
 /// A kind that pods stand on is not something to do without.
 #[tokio::test]
 async fn without_an_essential_kind_nothing_is_written() {
-    let (cluster, rig) = without(Kind::Secret, Closed::Forbidden);
+    let (cluster, rig) = without(Kind::ConfigMap, Closed::Forbidden);
     let passed = rig.executor.order(rig.project()).await.await.expect("an outcome should come");
     assert!(matches!(passed, trueup_model::report::Outcome::Deferred { .. }), "{passed:?}");
     assert_eq!(cluster.journal(), []);

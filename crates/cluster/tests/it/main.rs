@@ -1,6 +1,7 @@
 //! Clusters from outside: one contract, two implementations; one executor on either.
 
 mod anchors;
+mod causes;
 mod contract_fake;
 mod contract_real;
 mod definitions;
@@ -15,6 +16,7 @@ mod executor_scale;
 mod fake_controls;
 mod faults;
 mod plans;
+mod rbac;
 mod real_node;
 mod resync;
 mod rig;

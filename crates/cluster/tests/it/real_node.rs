@@ -75,7 +75,10 @@ async fn end(mut rig: Rig) {
 async fn waits_for_a_node(mut rig: Rig) {
     rig.order_until(rig.project(), converged).await;
     let order = rig.service(1, sample(&json!({})));
-    rig.order_until(order, |report| troubled(report, &[Cause::Unschedulable])).await;
+    let causes = [Cause::NoSuchNode, Cause::Tainted, Cause::Unschedulable];
+    let wanted = move |report: &Report| troubled(report, &causes);
+    let (unit, _passed) = (order.unit, rig.executor.order(order).await);
+    rig.until(unit, wanted).await;
     end(rig).await;
 }
 
@@ -121,7 +124,7 @@ async fn starves(mut rig: Rig) {
     rig.order_until(rig.project(), converged).await;
     let order = rig.service(1, sample(&json!({"args": ["eat"]})));
     let namespace = order.namespace.clone();
-    let report = rig.order_until(order, |report| troubled(report, &[Cause::CrashLoop])).await;
+    let report = rig.order_until(order, |report| troubled(report, &[Cause::OutOfMemory])).await;
     let killed = real_pod(&rig, &namespace, &pods(&report)[0].name).await;
     let last = &killed["status"]["containerStatuses"][0]["lastState"]["terminated"]["reason"];
     assert_eq!(last, "OOMKilled", "its limit of memory should be a real one");
@@ -149,7 +152,8 @@ async fn is_unwell(mut rig: Rig) {
 async fn lacks_its_image(mut rig: Rig) {
     rig.order_until(rig.project(), converged).await;
     let order = rig.service(1, sample(&json!({"image": "registry.invalid/nothing:1"})));
-    rig.order_until(order, |report| troubled(report, &[Cause::ImagePull])).await;
+    rig.order_until(order, |report| troubled(report, &[Cause::ImagePull, Cause::ImageMissing]))
+        .await;
     end(rig).await;
 }
 

@@ -110,6 +110,7 @@ impl Rig {
             generation: 1,
             desired: DesiredState::Active,
             body: Body::Project,
+            freeze: None,
             recorded: BTreeMap::new(),
         })
     }

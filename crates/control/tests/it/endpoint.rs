@@ -11,7 +11,8 @@ impl Rig {
         let owner = self.db.owner();
         let asker = Asker::new(&owner, None);
         let name: Name = endpoint.parse().expect("a test's name should be valid");
-        let wanted = EndpointAsk { project: "shop", service: "web", name: &name };
+        let wanted =
+            EndpointAsk { project: "shop", service: "web", name: &name, if_generation: None };
         let target = EndpointTarget { port: "http", protocol: None };
         let (app, now) = (&self.db.app, self.clock.now());
         let open = app.open_endpoint(self.db.org, &wanted, &target, &asker, now).await;
@@ -23,7 +24,8 @@ impl Rig {
         let owner = self.db.owner();
         let asker = Asker::new(&owner, None);
         let name: Name = endpoint.parse().expect("a test's name should be valid");
-        let wanted = EndpointAsk { project: "shop", service: "web", name: &name };
+        let wanted =
+            EndpointAsk { project: "shop", service: "web", name: &name, if_generation: None };
         let closed =
             self.db.app.close_endpoint(self.db.org, &wanted, &asker, self.clock.now()).await;
         closed.expect("an endpoint should be closed");

@@ -3,6 +3,8 @@
 mod anchor;
 mod crash_points;
 mod endpoint;
+mod freeze;
+mod poison;
 mod recorder;
 mod rig;
 mod sealer;

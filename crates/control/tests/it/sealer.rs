@@ -58,7 +58,8 @@ async fn a_long_foreign_transaction_stalls_sealing_and_raises_the_alarm_and_noth
         rig.declare("web", &format!("web:{number}")).await;
     }
     until(&registry, &clock, "trueup_seal_lag_seconds", |lag| lag > 10.0).await;
-    assert!((metric(&registry, "trueup_unsealed_events") - 3.0).abs() < f64::EPSILON);
+    // A round that looked before the last of them was declared may have told the lag.
+    until(&registry, &clock, "trueup_unsealed_events", |count| (count - 3.0).abs() < 0.5).await;
     rig.declare("web", "web:4").await;
     assert_eq!(rig.get("web").await.row.service.generation, 4);
     rig.db.app.ping().await.expect("the database should answer");

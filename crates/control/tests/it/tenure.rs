@@ -6,9 +6,13 @@ use std::time::Duration;
 
 use trueup_model::key::Kind;
 use trueup_model::order::Unit;
-use trueup_store::{EventQuery, Lease};
-use trueup_testkit::fake_cluster::Then;
+use trueup_model::org::PLATFORM;
+use trueup_model::status::{Health, Reason};
+use trueup_model::wake::{Wake, WakeState};
+use trueup_store::door::Asker;
+use trueup_store::{EventQuery, Lease, ServiceDetail, WakeFilter};
 
+use crate::poison::Poisoned;
 use crate::rig::{Rig, deleted};
 
 #[tokio::test]
@@ -108,7 +112,7 @@ async fn a_cluster_that_is_away_defers_without_an_error_and_is_caught_up_with() 
         async move { app.list_events(org, &all()).await.unwrap() }
     };
     let waited = rig.until("web", |detail| !detail.row.status.conditions.is_empty()).await;
-    assert_eq!(waited.row.status.health, trueup_model::status::Health::Unknown);
+    assert_eq!(waited.row.status.health, Health::Unknown);
     assert!(waited.row.status.evidence.is_none(), "nothing was seen, so nothing is shown as seen");
     rig.fake.set_reachable(true);
     rig.until_running("web").await;
@@ -120,14 +124,10 @@ async fn a_cluster_that_is_away_defers_without_an_error_and_is_caught_up_with() 
 #[tokio::test]
 async fn one_poisoned_service_does_not_stop_the_others() {
     let mut rig = Rig::new().await;
-    let poisoned = Arc::new(AtomicBool::new(true));
-    let switch = Arc::clone(&poisoned);
-    rig.fake.on_write(move |_, write| {
-        let poison = switch.load(Ordering::SeqCst) && write.key.name.starts_with("bad-");
-        assert!(!poison, "a defect that only this object meets");
-        Then::Answer
-    });
-    rig.start("one");
+    let mended = Arc::new(AtomicBool::new(false));
+    let poisoned =
+        Poisoned { inside: rig.fake.clone(), prefix: "bad-", mended: Arc::clone(&mended) };
+    rig.start_on("one", Arc::new(poisoned));
     rig.declare_project().await;
     rig.declare("bad", "web:1").await;
     for service in ["a", "b"] {
@@ -136,10 +136,19 @@ async fn one_poisoned_service_does_not_stop_the_others() {
     for service in ["a", "b"] {
         rig.until_running(service).await;
     }
-    // The wakes of the others end a moment after what they did is seen.
-    rig.until_wakes(1).await;
-    poisoned.store(false, Ordering::SeqCst);
+    let seen = rig.until("bad", |detail| has(detail, Reason::Defect)).await;
+    assert_eq!(seen.row.status.health, Health::Unknown);
+    // After a few tries it is left alone, and an operator finds it.
+    let dead = rig.until_dead().await;
+    assert_eq!(dead.len(), 1, "{dead:?}");
+    mended.store(true, Ordering::SeqCst);
+    let owner = rig.db.owner();
+    let asker = Asker::new(&owner, None);
+    let now = rig.clock.now();
+    rig.db.app.requeue_wake(PLATFORM, dead[0].unit, &asker, now).await.unwrap();
+    rig.signals.wake();
     rig.until_running("bad").await;
+    rig.until_wakes(0).await;
 }
 
 #[tokio::test]
@@ -167,7 +176,27 @@ fn all() -> EventQuery {
     EventQuery { limit: 1000, ..EventQuery::default() }
 }
 
+fn has(detail: &ServiceDetail, reason: Reason) -> bool {
+    detail.row.status.conditions.iter().any(|condition| condition.reason == reason)
+}
+
 impl Rig {
+    /// Waits until something was given up.
+    async fn until_dead(&self) -> Vec<Wake> {
+        let filter = WakeFilter { state: Some(WakeState::Dead), ..WakeFilter::default() };
+        let found = tokio::time::timeout(Duration::from_secs(120), async {
+            loop {
+                let dead = self.db.app.list_wakes(PLATFORM, filter, 10).await;
+                let dead = dead.expect("wakes should be listed");
+                if !dead.is_empty() {
+                    return dead;
+                }
+                self.clock.sleep(Duration::from_millis(20)).await;
+            }
+        });
+        found.await.expect("its wake should be given up")
+    }
+
     async fn fake_key(&self, service: &str, kind: Kind) -> trueup_model::key::ResourceKey {
         let detail = self.get(service).await;
         let found = detail.resources.into_iter().find(|(key, _)| key.kind == kind);

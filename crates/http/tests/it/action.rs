@@ -52,8 +52,7 @@ async fn each_action_is_accepted_once_and_then_is_so() {
     let now = front.get(WEB).send().await.json();
     assert_eq!((&now["plan"], &now["replicas"]), (&json!("small"), &json!(1)));
     assert_eq!(now["monthly"]["text"], "17.52 EUR", "the most it can cost");
-    let bounds = json!({"min": 2, "max": 4, "cpu_percent": 70});
-    assert_eq!(now["autoscale"], bounds);
+    assert_eq!(now["autoscale"], json!({"min": 2, "max": 4, "cpu_percent": 70}));
 }
 
 #[tokio::test]
@@ -87,6 +86,22 @@ async fn a_generation_that_is_insisted_on_must_be_the_current_one() {
 }
 
 #[tokio::test]
+async fn a_rollback_does_not_reach_behind_a_change_that_no_spec_holds() {
+    let front = Front::with_web().await;
+    front.declare("nginx:2").await;
+    let set = front.put(&format!("{WEB}/variables/A")).json(&json!({"value": "1"})).send().await;
+    assert_eq!(set.status, StatusCode::ACCEPTED);
+    let back = |body: Value| front.post(&act("rollback")).json(&body).send();
+    let refused = back(json!({})).await.must_be(422, "TU1201");
+    let said = refused["errors"][0]["message"].as_str().unwrap();
+    assert!(said.contains("variables, secrets or endpoints"), "{said}");
+    let named = back(json!({"to": 1})).await;
+    assert_eq!((named.status, &named.json()["generation"]), (StatusCode::ACCEPTED, &json!(4)));
+    // The last change is a rollback now, and can be undone.
+    assert_eq!(back(json!({})).await.status, StatusCode::ACCEPTED);
+}
+
+#[tokio::test]
 async fn a_preview_says_what_would_happen_and_nothing_does() {
     let front = Front::with_web().await;
     let before = front.rows().await;
@@ -96,12 +111,15 @@ async fn a_preview_says_what_would_happen_and_nothing_does() {
     let reply = ask.send().await;
     assert_eq!(reply.status, StatusCode::OK, "{}", reply.text());
     let preview = reply.json();
-    assert_eq!((&preview["changed"], &preview["generation"]), (&json!(true), &json!(2)));
-    assert_eq!(preview["replaces_pods"], true);
-    assert_eq!(preview["monthly_before"]["text"], "4.38 EUR");
-    assert_eq!(preview["monthly_after"]["text"], "39.42 EUR");
+    let unit = &preview["units"][0];
+    assert_eq!((&unit["kind"], &unit["name"]), (&json!("service"), &json!("shop/web")));
+    assert_eq!((&preview["changed"], &unit["generation"]), (&json!(true), &json!(2)));
+    assert_eq!(unit["replaces_pods"], true);
+    assert_eq!(unit["monthly_before"]["text"], "4.38 EUR");
+    assert_eq!(unit["monthly_after"]["text"], "39.42 EUR");
     assert_eq!(preview["quota"]["used"]["cpu_millis"], 2000);
-    let objects = preview["objects"].as_array().unwrap();
+    assert_eq!(preview["result"]["generation"], 2);
+    let objects = unit["objects"].as_array().unwrap();
     assert_eq!(objects.len(), 2, "{objects:?}");
     assert_eq!(objects[1]["kind"], "PodDisruptionBudget");
     assert_eq!(
@@ -120,7 +138,13 @@ async fn a_preview_says_what_would_happen_and_nothing_does() {
         assert_eq!(front.post(&path).send().await.json()["changed"], true, "{path}");
     }
     let gone = front.delete(&format!("{WEB}?dry_run=true")).send().await.json();
-    assert!(gone["objects"].as_array().unwrap().iter().all(|object| object["verb"] == "delete"));
+    assert!(
+        gone["units"][0]["objects"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|object| object["verb"] == "delete")
+    );
     let same = front.put(&format!("{WEB}?dry_run=true")).json(&web("nginx:1")).send().await;
     assert_eq!(same.json()["changed"], false);
     front.put(&format!("{WEB}?dry_run=true")).json(&web("")).send().await.must_be(422, "TU1201");
@@ -136,11 +160,11 @@ async fn a_preview_of_a_project_names_what_guards_it() {
     let before = front.rows().await;
     let preview = front.put("/v1/projects/blog?dry_run=true").send().await.json();
     assert_eq!(preview["changed"], true);
-    let objects = preview["objects"].as_array().unwrap();
+    let objects = preview["units"][0]["objects"].as_array().unwrap();
     assert!(objects.iter().all(|object| object["verb"] == "create"), "{objects:?}");
     assert!(objects.iter().any(|object| object["kind"] == "NetworkPolicy"), "{objects:?}");
     let same = front.put("/v1/projects/shop?dry_run=true").send().await.json();
-    assert_eq!((&same["changed"], &same["objects"]), (&json!(false), &json!([])));
+    assert_eq!((&same["changed"], &same["units"]), (&json!(false), &json!([])));
     assert_eq!(front.rows().await, before);
 }
 
@@ -149,14 +173,14 @@ async fn a_preview_never_shows_a_secret() {
     let front = Front::new().await;
     let reply = front.put(&format!("{WEB}?dry_run=true")).json(&web("nginx:1")).send().await;
     let preview = reply.json();
-    let kinds: Vec<&str> = preview["objects"]
+    let kinds: Vec<&str> = preview["units"][0]["objects"]
         .as_array()
         .unwrap()
         .iter()
         .map(|o| o["kind"].as_str().unwrap())
         .collect();
     assert!(kinds.contains(&"Secret"), "{kinds:?}");
-    assert!(!reply.text().contains("data"), "{}", reply.text());
+    assert!(!preview["units"].to_string().contains("data"), "{}", reply.text());
 }
 
 #[tokio::test]

@@ -203,4 +203,19 @@ async fn an_operator_names_an_org_that_there_is() {
     assert_eq!(front.stored(None).await, before);
 }
 
+/// The platform's own org is for facts and operators' tokens: nothing is promised there.
+#[tokio::test]
+async fn an_operator_declares_nothing_in_the_platforms_own_org() {
+    let (front, things) = stage().await;
+    let before = front.stored(None).await;
+    let writes = |one: &&Operation| one.method != Method::GET && !one.recipe.orgless;
+    for operation in operations().iter().filter(writes) {
+        let ask = operation.ask(&front, OPERATOR, &operation.address(&things)).without(ORG);
+        ask.header("trueup-org", "trueup").send().await.must_be(400, "TU1103");
+    }
+    assert_eq!(front.stored(None).await, before);
+    let events = front.get("/v1/events").token(OPERATOR).header("trueup-org", "trueup");
+    assert_eq!(events.send().await.status, StatusCode::OK, "its facts can be read");
+}
+
 const ORG: header::HeaderName = header::HeaderName::from_static("trueup-org");

@@ -52,3 +52,26 @@ async fn what_is_no_host_is_refused() {
     }
     front.get(LIST).token(STRANGER).send().await.must_be(404, "TU1003");
 }
+
+#[tokio::test]
+async fn a_preview_shows_what_a_proved_host_makes_and_proves_nothing() {
+    let front = Front::with_web().await;
+    let shown = front.put(&format!("{}?dry_run=true", path(HOST))).json(&json!({})).send().await;
+    let shown = shown.json();
+    assert_eq!((&shown["changed"], &shown["result"]["host"]), (&json!(true), &json!(HOST)));
+    assert_eq!(shown["result"].get("proof"), None, "the text is not known yet: {shown}");
+    assert_eq!(front.get(LIST).send().await.json(), json!({"items": []}));
+
+    let service = front.get(WEB).send().await;
+    let add = |tag: &str| front.put(&path(HOST)).header("if-match", tag).json(&json!({})).send();
+    add("\"g9\"").await.must_be(412, "TU1301");
+    assert_eq!(add(service.header("etag").unwrap()).await.status, StatusCode::ACCEPTED);
+    let verify = format!("{}/verification?dry_run=true", path(HOST));
+    let say = front.put(&verify).token(OPERATOR).header("trueup-org", "acme");
+    let shown = say.json(&json!({"verified": true})).send().await.json();
+    let objects = shown["units"][0]["objects"].as_array().unwrap();
+    let made: Vec<_> = objects.iter().map(|one| (&one["verb"], &one["kind"])).collect();
+    let create = json!("create");
+    assert_eq!(made, [(&create, &json!("NetworkPolicy")), (&create, &json!("Ingress"))]);
+    assert_eq!(front.get(&path(HOST)).send().await.json()["state"], "unverified");
+}

@@ -14,7 +14,7 @@ use sqlx::postgres::PgPoolOptions;
 use sqlx::{AssertSqlSafe, PgPool};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
-use trueup_http::{Door, NoLogs, Streams, router};
+use trueup_http::{Door, Doubts, NoLogs, Streams, router};
 use trueup_model::principal::Role;
 use trueup_model::{Clock, OrgId};
 use trueup_rules::envelope::Keyring;
@@ -51,6 +51,7 @@ pub(crate) fn door(app: App, clock: &ManualClock) -> Door {
         registry: Arc::new(Registry::default()),
         stop: CancellationToken::new(),
         streams: Streams::default(),
+        doubts: Doubts::default(),
         logs: Arc::new(NoLogs),
     }
 }

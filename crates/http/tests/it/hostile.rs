@@ -302,6 +302,48 @@ async fn s50_the_flood_of_one_org_does_not_drown_another() {
     assert_eq!(ask("/v1/projects", OWNER).await.status, 200);
 }
 
+/// S50: a flood of tokens that nobody has takes a few connections and never the last.
+#[tokio::test]
+async fn s50_a_flood_without_credentials_leaves_room_for_callers_who_have_them() {
+    let front = Front::with_web().await;
+    let router = router(front.door.clone());
+    let ask = |token: &str| {
+        let ask = Ask::new(router.clone(), Method::GET, "/v1/projects").token(token);
+        async move { ask.send().await }
+    };
+    assert_eq!(ask(OWNER).await.status, 200, "from now on this token is known");
+    // Whoever looks a token up has to wait until this is over.
+    let mut lock = sqlx::PgConnection::connect(&front.db.urls.owner).await.unwrap();
+    let begin = "begin; lock table tokens in access exclusive mode";
+    sqlx::raw_sql(begin).execute(&mut lock).await.unwrap();
+    let mut flood = JoinSet::new();
+    for number in 0..400 {
+        flood.spawn(ask(&format!("nobody-{number}")));
+    }
+    let refused =
+        tokio::time::timeout(PATIENCE, flood.join_next()).await.unwrap().unwrap().unwrap();
+    refused.must_be(429, "TU1007");
+    // Without a lane of their own they would hold every connection that there is.
+    front.door.app.ping().await.expect("a connection should be free");
+    let mut known = JoinSet::new();
+    known.spawn(ask(OWNER));
+    sqlx::raw_sql("rollback").execute(&mut lock).await.unwrap();
+    assert_eq!(
+        tokio::time::timeout(PATIENCE, known.join_next()).await.unwrap().unwrap().unwrap().status,
+        200
+    );
+    let (mut strangers, mut busy) = (0, 1);
+    while let Some(reply) = flood.join_next().await {
+        match reply.unwrap().status.as_u16() {
+            401 => strangers += 1,
+            429 => busy += 1,
+            other => panic!("{other}"),
+        }
+    }
+    assert_eq!(strangers + busy, 400);
+    assert!(strangers >= 256, "{strangers}");
+}
+
 /// S40: a canary for every secret that passes through the door.
 #[tokio::test]
 async fn s40_secrets_are_in_no_log_no_event_no_error_and_no_metric() {
@@ -358,10 +400,10 @@ async fn s40_secrets_are_in_no_log_no_event_no_error_and_no_metric() {
 
 /// Everything that was logged.
 #[derive(Debug, Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl Log {
-    fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.0.lock().unwrap()).into_owned()
     }
 }

@@ -9,6 +9,8 @@ mod away;
 mod coverage;
 #[cfg(test)]
 mod domain;
+#[cfg(test)]
+mod dry;
 mod endpoint;
 #[cfg(test)]
 mod event;

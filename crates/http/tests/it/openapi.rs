@@ -58,6 +58,7 @@ fn each_operation_has_a_method_of_the_same_name_in_the_client() {
         .collect();
     assert_eq!(described.len(), operations.len(), "an operationId should name one operation");
     let methods = methods![
+        cluster_freeze,
         cluster_get,
         cluster_routing_get,
         cluster_routing_put,
@@ -67,6 +68,15 @@ fn each_operation_has_a_method_of_the_same_name_in_the_client() {
         domain_list,
         domain_put,
         domain_verify,
+        cluster_unfreeze,
+        platform_freeze,
+        platform_get,
+        platform_unfreeze,
+        service_freeze,
+        service_reconcile,
+        service_unfreeze,
+        wake_list,
+        wake_requeue,
         endpoint_delete,
         endpoint_list,
         endpoint_put,
@@ -84,6 +94,8 @@ fn each_operation_has_a_method_of_the_same_name_in_the_client() {
         quota_put,
         release_list,
         transition_list,
+        service_why,
+        projection_check,
         secret_delete,
         secret_list,
         secret_put,
@@ -160,8 +172,8 @@ macro_rules! bodies {
 #[test]
 fn each_body_has_an_example_that_the_door_would_read() {
     use trueup_api::{
-        cluster, domain, endpoint, org, plan, project, quota, secret, service, template, token,
-        variable,
+        cluster, domain, endpoint, freeze, org, plan, project, quota, secret, service, template,
+        token, variable,
     };
     let document = document();
     for (place, operation) in operations(&document) {
@@ -179,6 +191,7 @@ fn each_body_has_an_example_that_the_door_would_read() {
             plan::PlanManifest,
             project::ProjectManifest,
             quota::Amounts,
+            freeze::FreezeBody,
             service::AutoscaleBody,
             service::NoBody,
             service::ResizeBody,

@@ -70,6 +70,8 @@ pub(crate) const RECIPES: &[Recipe] = &[
     reads("service_logs"),
     reads("release_list"),
     reads("transition_list"),
+    reads("service_why"),
+    reads("projection_check"),
     reads("plan_list"),
     changes("plan_put", Role::Operator).with(plan).orgless(),
     reads("quota_get"),
@@ -83,6 +85,16 @@ pub(crate) const RECIPES: &[Recipe] = &[
     changes("template_deprecate", Role::Operator)
         .with(|| json!({"instead": "use web@2"}))
         .orgless(),
+    changes("service_freeze", Role::Developer).with(|| json!({"reason": "we look into it"})),
+    changes("service_unfreeze", Role::Developer).with(|| json!({})),
+    changes("service_reconcile", Role::Developer).with(|| json!({})),
+    changes("cluster_freeze", Role::Operator).with(|| json!({"reason": "an outage"})).orgless(),
+    changes("cluster_unfreeze", Role::Operator).with(|| json!({})).orgless(),
+    changes("platform_get", Role::Operator).orgless(),
+    changes("platform_freeze", Role::Operator).with(|| json!({"reason": "an outage"})).orgless(),
+    changes("platform_unfreeze", Role::Operator).with(|| json!({})).orgless(),
+    changes("wake_list", Role::Operator).orgless(),
+    changes("wake_requeue", Role::Operator).with(|| json!({})).orgless(),
     reads("cluster_list"),
     reads("cluster_get"),
     changes("cluster_routing_get", Role::Operator).orgless(),
@@ -180,13 +192,15 @@ async fn things(front: &Front) -> Vec<Thing> {
     let id = |reply: Value| reply["id"].as_str().unwrap().to_owned();
     let spare = json!({"name": "spare", "role": "viewer"});
     let project = front.get("/v1/projects/shop").send().await.json();
-    let service = front.get(WEB).send().await.json();
+    let wake = id(front.get(WEB).send().await.json());
     let token = front.post("/v1/tokens").json(&spare).send().await.json();
     let org = front.get("/v1/orgs/acme").send().await.json();
     let cluster = front.get("/v1/clusters/test").send().await.json();
     [
         ("project", "shop", id(project)),
-        ("service", "web", id(service)),
+        // A wake has the id of what it is about, and no name.
+        ("wake", &wake, wake.clone()),
+        ("service", "web", wake.clone()),
         ("token", "spare", id(token)),
         ("org", "acme", id(org)),
         ("cluster", "test", id(cluster)),

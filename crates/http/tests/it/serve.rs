@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 use trueup_http::{Limits, router, serve};
 
 use crate::front::{Front, OWNER, PATIENCE, WEB};
+use crate::hostile::Log;
 
 /// A server of this front with these limits.
 struct Server {
@@ -171,4 +172,51 @@ async fn waits_for_lock(front: &Front) {
         }
     });
     waited.await.expect("the request should reach the database");
+}
+
+/// S40: values that people bring, over a real socket, with everything logged that a served process
+/// logs when somebody looks for a fault.
+#[tokio::test]
+async fn s40_what_is_planted_over_a_socket_is_in_no_log() {
+    let log = Log::default();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::DEBUG)
+        .with_writer({
+            let log = log.clone();
+            move || log.clone()
+        })
+        .finish();
+    let _guard = tracing::subscriber::set_default(subscriber);
+    // While there is only one subscriber, a line that another test's thread reaches first is switched
+    // off for all threads.
+    let _second = tracing::Dispatch::new(tracing_subscriber::registry());
+    let front = Front::with_web().await;
+    let server = Server::start(&front, Limits::default()).await;
+    let put = |path: &str, token: &str, body: &str| {
+        format!(
+            "PUT {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\nauthorization: Bearer {token}\r\n\
+             idempotency-key: key\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        )
+    };
+    let secret = format!("{WEB}/secrets/PASSWORD");
+    let mut told = String::new();
+    for (path, token, body, status) in [
+        (secret.as_str(), OWNER, r#"{"value": "canary-1"}"#, 202),
+        (&format!("{secret}?dry_run=true"), OWNER, r#"{"value": "canary-2"}"#, 200),
+        (&secret, OWNER, r#"{"value": "canary-3", "more": "canary-4"}"#, 400),
+        (&secret, OWNER, r#"{"value": ["canary-5"]}"#, 400),
+        (&secret, OWNER, r#"{"value": "canary-6"#, 400),
+        (&secret, "canary-7", r#"{"value": "canary-8"}"#, 401),
+        (&format!("{WEB}/variables/PLAIN"), OWNER, r#"{"value": "canary-9", "x": 1}"#, 400),
+    ] {
+        let said = server.say(&put(path, token, body)).await;
+        assert!(said.starts_with(&format!("HTTP/1.1 {status}")), "{body}: {said}");
+        told += &said;
+    }
+    let log = log.text();
+    assert!(log.contains("insert into secrets"), "statements should be logged: {}", log.len());
+    for (what, text) in [("the log", &log), ("an answer", &told)] {
+        assert!(!text.contains("canary"), "{what} holds what was planted: {text}");
+    }
 }

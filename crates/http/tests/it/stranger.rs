@@ -1,9 +1,14 @@
 //! Another tenant's things answer exactly as things that do not exist.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use axum::http::Method;
 use serde_json::json;
+use tracing::field::{Field, Visit};
+use tracing_subscriber::layer::{self, Layer, SubscriberExt};
 
 use crate::front::{Front, OWNER, Reply, STRANGER, WEB, web};
+use crate::recipe::{NO_NAME, PUBLIC, operations, stage};
 
 const NO_PROJECT: &str = "prj_01h455vb4pex5vsknk084sn02q";
 const NO_SERVICE: &str = "svc_01h455vb4pex5vsknk084sn02q";
@@ -122,4 +127,74 @@ async fn s15_the_same_names_in_two_orgs_do_not_meet() {
     }
     assert_eq!(front.delete("/v1/tokens/ci").token(STRANGER).send().await.status, 200);
     assert!(front.get("/v1/tokens").send().await.text().contains("\"ci\""));
+}
+
+/// S09: the same statements, so that no clock tells the two apart.
+#[tokio::test]
+async fn s09_what_is_another_tenants_costs_the_same_statements_as_what_is_nobodys() {
+    let log = Statements::default();
+    let subscriber = tracing_subscriber::registry().with(log.clone());
+    let _guard = tracing::subscriber::set_default(subscriber);
+    // While there is only one subscriber, a line that another test's thread reaches first is switched
+    // off for all threads.
+    let _second = tracing::Dispatch::new(tracing_subscriber::registry());
+    let (front, things) = stage().await;
+    // The first use of a token within the hour is written down.
+    assert_eq!(front.get("/v1/projects").token(STRANGER).send().await.status, 200);
+    let mut compared = 0;
+    for operation in operations() {
+        let recipe = operation.recipe;
+        if recipe.declares || PUBLIC.contains(&recipe.operation) || !operation.names_something() {
+            continue;
+        }
+        let told = async |path: String| {
+            log.take();
+            operation.ask(&front, STRANGER, &path).send().await;
+            log.take()
+        };
+        let ids = operation.at(&things, |thing| thing.id.clone());
+        let no_ids = operation.at(&things, |thing| thing.no_id.clone());
+        let no_names = operation.at(&things, |_| NO_NAME.to_owned());
+        for (theirs, nobodys) in [(operation.address(&things), no_names), (ids, no_ids)] {
+            let (theirs, nobodys) = (told(theirs).await, told(nobodys).await);
+            assert!(!theirs.is_empty(), "a caller is looked up: {}", operation.path);
+            assert_eq!(theirs, nobodys, "{} {}", operation.method, operation.path);
+            compared += 1;
+        }
+    }
+    assert!(compared > 40, "{compared}");
+}
+
+/// The statements that were sent to Postgres.
+#[derive(Debug, Clone, Default)]
+struct Statements(Arc<Mutex<Vec<String>>>);
+
+impl Statements {
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl<S: tracing::Subscriber> Layer<S> for Statements {
+    fn on_event(&self, event: &tracing::Event<'_>, _: layer::Context<'_, S>) {
+        if event.metadata().target() == "sqlx::query" {
+            let mut summary = Summary::default();
+            event.record(&mut summary);
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).push(summary.0);
+        }
+    }
+}
+
+/// The beginning of a statement.
+#[derive(Default)]
+struct Summary(String);
+
+impl Visit for Summary {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        if field.name() == "summary" {
+            value.clone_into(&mut self.0);
+        }
+    }
+
+    fn record_debug(&mut self, _: &Field, _: &dyn std::fmt::Debug) {}
 }

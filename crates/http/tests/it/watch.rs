@@ -186,3 +186,39 @@ async fn sealing_that_waits_for_somebody_stops_nothing_else() {
     front.seal().await;
     assert_eq!(reader.next().await.unwrap().id, "3");
 }
+
+/// S17: what happens in one org goes to the watchers of that org alone, asked again for each event that
+/// is sent, whatever a watcher asked for when it began.
+#[tokio::test]
+async fn s17_facts_of_services_and_projects_reach_their_own_org_only() {
+    let front = Front::with_web().await;
+    front.seal().await;
+    let service = front.get(WEB).send().await.json();
+    let project = front.get("/v1/projects/shop").send().await.json();
+    let of = |subject: &Value| format!("{WATCH}?subject={}", subject["id"].as_str().unwrap());
+    let open = |path: String, token| Reader::open(front.get(&path).token(token));
+    let mut ours = open(WATCH.to_owned(), VIEWER).await;
+    let mut all = open(WATCH.to_owned(), STRANGER).await;
+    let mut of_service = open(of(&service), STRANGER).await;
+    let mut of_project = open(of(&project), STRANGER).await;
+
+    // A fact of the project, facts of the service, and one that a worker records.
+    let shared = front.put("/v1/projects/shop/variables/A").json(&json!({"value": "1"}));
+    assert_eq!(shared.send().await.status, StatusCode::ACCEPTED);
+    front.declare("nginx:2").await;
+    front.seal().await;
+    let told = ours.take(3).await;
+    let subjects: BTreeSet<&str> =
+        told.iter().map(|frame| frame.data["subject"].as_str().unwrap()).collect();
+    let expected = [&service, &project].map(|one| one["id"].as_str().unwrap());
+    assert_eq!(subjects, BTreeSet::from(expected));
+
+    // The stranger's first event is its own.
+    assert_eq!(front.put("/v1/projects/own").token(STRANGER).send().await.status, 202);
+    front.seal().await;
+    let own = all.next().await.unwrap();
+    assert!(!expected.contains(&own.data["subject"].as_str().unwrap()), "{own:?}");
+    assert_eq!(own.id, "1", "nothing came before it");
+    front.door.stop.cancel();
+    assert_eq!((of_service.next().await, of_project.next().await), (None, None));
+}

@@ -25,6 +25,7 @@ pub(super) const fn of(kind: Kind) -> Fields {
     match kind {
         Kind::Namespace => NAMESPACE,
         Kind::ResourceQuota => QUOTA,
+        Kind::RoleBinding => &[("subjects", Rule::Exact)],
         Kind::LimitRange => &[("spec", Rule::Exact)],
         Kind::NetworkPolicy => &[("spec", Rule::Exact)],
         Kind::ConfigMap | Kind::Secret => &[("data", Rule::Exact), ("binaryData", Rule::Unsaid)],

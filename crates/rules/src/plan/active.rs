@@ -111,6 +111,7 @@ const fn may_go(kind: Kind) -> bool {
         | Kind::ResourceQuota
         | Kind::LimitRange
         | Kind::ServiceAccount
+        | Kind::RoleBinding
         | Kind::ConfigMap
         | Kind::Secret
         | Kind::PersistentVolumeClaim

@@ -10,6 +10,7 @@ use k8s_openapi::api::networking::v1::{
     NetworkPolicy, NetworkPolicyEgressRule, NetworkPolicyIngressRule, NetworkPolicyPeer,
     NetworkPolicyPort, NetworkPolicySpec,
 };
+use k8s_openapi::api::rbac::v1::{RoleBinding, RoleRef, Subject};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use trueup_model::key::{Kind, ResourceKey};
@@ -35,6 +36,7 @@ pub(super) fn keys(order: &Order) -> BTreeSet<ResourceKey> {
         at(Kind::NetworkPolicy, DENY),
         at(Kind::NetworkPolicy, OPENINGS),
         at(Kind::ServiceAccount, names::SERVICE_ACCOUNT),
+        at(Kind::RoleBinding, names::SECRETS_ROLE),
     ])
 }
 
@@ -46,6 +48,7 @@ pub(super) fn objects(order: &Order, proofs: &ProofKey) -> Vec<Rendered> {
         policy(order, proofs, DENY, deny()),
         policy(order, proofs, OPENINGS, openings(order)),
         account(order, proofs),
+        secrets(order, proofs),
     ]
 }
 
@@ -145,6 +148,26 @@ fn by_label(key: &str, value: &str) -> LabelSelector {
         match_labels: Some(BTreeMap::from([(key.to_owned(), value.to_owned())])),
         ..LabelSelector::default()
     }
+}
+
+/// Lets the writer at the secrets of this namespace. It has no right to any other.
+fn secrets(order: &Order, proofs: &ProofKey) -> Rendered {
+    let (key, metadata) = at(order, proofs, Kind::RoleBinding, names::SECRETS_ROLE);
+    let binding = RoleBinding {
+        metadata,
+        role_ref: RoleRef {
+            api_group: Some("rbac.authorization.k8s.io".to_owned()),
+            kind: "ClusterRole".to_owned(),
+            name: names::SECRETS_ROLE.to_owned(),
+        },
+        subjects: Some(vec![Subject {
+            kind: "ServiceAccount".to_owned(),
+            name: names::WRITER.to_owned(),
+            namespace: Some(names::SYSTEM_NAMESPACE.to_owned()),
+            ..Subject::default()
+        }]),
+    };
+    finish(key, &binding)
 }
 
 fn account(order: &Order, proofs: &ProofKey) -> Rendered {

@@ -3,7 +3,7 @@
 //!
 //! Kinds that do not come with every cluster are typed here by the few fields we say.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::networking::v1::{
     HTTPIngressPath, HTTPIngressRuleValue, Ingress, IngressBackend, IngressRule,
@@ -17,7 +17,7 @@ use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::{Order, ServiceBody};
 use trueup_model::spec::Port;
 
-use super::{Rendered, child_metadata, finish, opening};
+use super::{Rendered, child_metadata, finish, metadata, opening};
 use crate::domain::http_port;
 use crate::names;
 use crate::proof::ProofKey;
@@ -31,7 +31,11 @@ pub(super) fn keys(order: &Order, body: &ServiceBody) -> BTreeSet<ResourceKey> {
     for (route, _) in led(body) {
         let name = names::domain(&body.object_name, route.id);
         keys.insert(at(way(body), &name));
-        keys.extend(issuer(body, route).map(|_| at(Kind::Certificate, &name)));
+        if issuer(body, route).is_some() {
+            keys.insert(at(Kind::Certificate, &name));
+            // Nobody but us takes it away again: it holds a private key.
+            keys.insert(secret_key(order, body, route));
+        }
     }
     keys
 }
@@ -69,7 +73,8 @@ pub(super) fn objects(
         .flat_map(|(route, port)| {
             let certificate = issuer(body, route).map(|issuer| {
                 let (key, metadata) = at(Kind::Certificate, route);
-                finish(key, &certificate(body, route, issuer, metadata))
+                let kept = kept(order, &secret_key(order, body, route), proofs);
+                finish(key, &certificate(route, issuer, kept, metadata))
             });
             let (key, metadata) = at(way(body), route);
             let way = match &body.routing.gateway {
@@ -212,10 +217,40 @@ fn http_route(
     Foreign::new(Kind::HttpRoute, metadata, spec)
 }
 
+/// Where the certificate of a host and its private key are kept.
+fn secret_key(order: &Order, body: &ServiceBody, route: &Route) -> ResourceKey {
+    let name = names::domain_secret(&body.object_name, route.id);
+    ResourceKey::new(Kind::Secret, &order.namespace, &name)
+}
+
+/// The Secret that cert-manager makes carries our labels and our proof, so that it goes with the service
+/// and is looked for when absence is proved.
+fn kept(order: &Order, key: &ResourceKey, proofs: &ProofKey) -> Kept {
+    let ObjectMeta { labels, annotations, .. } =
+        metadata(order, key, proofs.object(order.unit, key));
+    let template = SecretTemplate {
+        labels: labels.unwrap_or_default(),
+        annotations: annotations.unwrap_or_default(),
+    };
+    Kept { name: key.name.clone(), template }
+}
+
+struct Kept {
+    name: String,
+    template: SecretTemplate,
+}
+
+#[derive(Serialize)]
+struct SecretTemplate {
+    labels: BTreeMap<String, String>,
+    annotations: BTreeMap<String, String>,
+}
+
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct CertificateSpec {
     secret_name: String,
+    secret_template: SecretTemplate,
     dns_names: Vec<String>,
     issuer_ref: Issuer,
 }
@@ -228,13 +263,14 @@ struct Issuer {
 }
 
 fn certificate(
-    body: &ServiceBody,
     route: &Route,
     issuer: &str,
+    kept: Kept,
     metadata: ObjectMeta,
 ) -> Foreign<CertificateSpec> {
     let spec = CertificateSpec {
-        secret_name: names::domain_secret(&body.object_name, route.id),
+        secret_name: kept.name,
+        secret_template: kept.template,
         dns_names: vec![route.host.to_string()],
         issuer_ref: Issuer {
             group: Kind::Certificate.group(),

@@ -14,7 +14,7 @@ use crate::quantity::amount;
 
 /// The labels that say what kind of machine a node is.
 const CLASS: [&str; 5] = [
-    names::NODE_CLASS_LABEL,
+    names::NODE_CLASS,
     "node.kubernetes.io/instance-type",
     "topology.kubernetes.io/zone",
     "kubernetes.io/arch",

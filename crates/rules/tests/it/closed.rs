@@ -117,6 +117,11 @@ fn inside() -> Vec<(&'static str, Kind, String, Value)> {
         cron("/containers/-", miner()),
         cron("/containers/0/env/-", json!({"name": "A", "value": "b"})),
         project(Kind::NetworkPolicy, "/spec/ingress", json!([{}])),
+        project(
+            Kind::RoleBinding,
+            "/subjects/-",
+            json!({"kind": "User", "name": "somebody", "apiGroup": "rbac.authorization.k8s.io"}),
+        ),
         project(Kind::ResourceQuota, "/spec/hard/count~1pods", json!("1")),
         project(Kind::ResourceQuota, "/spec/scopes", json!(["BestEffort"])),
         project(Kind::LimitRange, "/spec/limits/0/max", json!({"cpu": "9"})),
@@ -233,7 +238,7 @@ fn every_closed_place_is_put_right_and_named() {
         let first = named.split('/').next().unwrap_or_default();
         assert!(field.starts_with(first), "{place} was called {field}");
         world.reconcile();
-        for part in ["spec", "data", "binaryData"] {
+        for part in ["spec", "data", "binaryData", "subjects"] {
             assert_eq!(world.server.objects[&key][part], before[part], "{kind} {place}");
         }
     }

@@ -4,10 +4,11 @@ use serde_json::{Value, json};
 use trueup_model::cluster::{GatewayRef, Routing};
 use trueup_model::domain::{Route, Tls};
 use trueup_model::id::DomainId;
-use trueup_model::key::Kind;
+use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::observation::Absent;
 use trueup_model::order::{Body, Order};
 use trueup_model::report::Outcome;
+use trueup_model::service::DesiredState;
 use trueup_model::spec::{Port, Protocol};
 use trueup_rules::render::Rendered;
 use uuid::Uuid;
@@ -159,6 +160,27 @@ fn hosts_that_are_not_wanted_any_more_go_with_all_they_had() {
     let left = kinds(&world);
     assert!(!gone.iter().any(|kind| left.contains(kind)), "{left:?}");
     assert!(!left.contains(&Kind::NetworkPolicy), "{left:?}");
+}
+
+/// cert-manager makes it as the certificate says, and never takes it away.
+#[test]
+fn the_secret_of_a_certificate_goes_with_the_service() {
+    let mut world = running(with_issuer());
+    let spec = made(&world.order, Kind::Certificate).remove(0);
+    let template = &spec["secretTemplate"];
+    let name = spec["secretName"].as_str().expect("a name");
+    let key = ResourceKey::new(Kind::Secret, &world.order.namespace, name);
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": name, "namespace": key.namespace, "labels": template["labels"],
+                     "annotations": template["annotations"]},
+    });
+    world.server.apply(&key, &secret);
+    assert_eq!(world.reconcile().outcome, Outcome::Converged);
+    assert!(world.server.objects.contains_key(&key), "what is in use stays");
+    world.desire(DesiredState::Deleted);
+    world.reconcile();
+    assert!(!world.server.objects.contains_key(&key));
 }
 
 #[test]

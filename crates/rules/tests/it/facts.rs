@@ -274,6 +274,30 @@ fn after(fact: &Fact) -> Option<Fact> {
         | Fact::VariableDeleted { .. }
         | Fact::SecretSet { .. }
         | Fact::SecretDeleted { .. } => return after_selling(fact),
+        Fact::WakeRequeued { .. }
+        | Fact::ReconcileRequested { .. }
+        | Fact::ReconcileChecked { .. }
+        | Fact::ServiceFrozen { .. }
+        | Fact::ServiceUnfrozen { .. }
+        | Fact::PlatformFrozen { .. }
+        | Fact::PlatformUnfrozen { .. } => return after_controls(fact),
+    })
+}
+
+/// The facts about what operators and users hold and let go.
+fn after_controls(fact: &Fact) -> Option<Fact> {
+    let (principal, reason) = ("owner".to_owned(), "we look into it".to_owned());
+    let cluster = Some("local".to_owned());
+    Some(match fact {
+        Fact::WakeRequeued { .. } => Fact::ReconcileRequested { principal },
+        Fact::ReconcileRequested { .. } => {
+            Fact::ReconcileChecked { outcome: "converged".to_owned() }
+        }
+        Fact::ReconcileChecked { .. } => Fact::ServiceFrozen { reason, principal },
+        Fact::ServiceFrozen { .. } => Fact::ServiceUnfrozen { principal },
+        Fact::ServiceUnfrozen { .. } => Fact::PlatformFrozen { cluster, reason, principal },
+        Fact::PlatformFrozen { .. } => Fact::PlatformUnfrozen { cluster: None, principal },
+        _ => return None,
     })
 }
 
@@ -301,6 +325,7 @@ fn after_selling(fact: &Fact) -> Option<Fact> {
         Fact::VariableSet { .. } => Fact::VariableDeleted { name, version: 2, principal },
         Fact::VariableDeleted { .. } => Fact::SecretSet { name, version: 1, principal },
         Fact::SecretSet { .. } => Fact::SecretDeleted { name, version: 2, principal },
+        Fact::SecretDeleted { .. } => Fact::WakeRequeued { principal },
         _ => return None,
     })
 }

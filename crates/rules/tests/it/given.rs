@@ -107,6 +107,7 @@ pub(crate) fn order(promised: &Service) -> Order {
         generation: promised.generation,
         desired: promised.desired,
         body: Body::Service(Box::new(body)),
+        freeze: None,
         recorded: BTreeMap::new(),
     };
     recorded(order)
@@ -122,6 +123,7 @@ pub(crate) fn project_order() -> Order {
         generation: 1,
         desired: DesiredState::Active,
         body: Body::Project,
+        freeze: None,
         recorded: BTreeMap::new(),
     })
 }

@@ -5,6 +5,8 @@
 
 mod actions;
 mod admission;
+#[cfg(test)]
+mod causes;
 mod chain;
 mod closed;
 mod conditions;
@@ -35,4 +37,6 @@ mod server;
 mod tell;
 #[cfg(test)]
 mod transitions;
+#[cfg(test)]
+mod why;
 mod world;

@@ -62,56 +62,25 @@ fn a_workload_counts_only_what_its_controller_has_seen() {
         status["observedGeneration"] = generation;
         with_status(status)
     };
-    let expected =
-        WorkloadSeen { wanted: 2, existing: 3, updated: 2, ready: 1, current: true, runs: None };
+    let expected = WorkloadSeen {
+        wanted: 2,
+        existing: 3,
+        updated: 2,
+        ready: 1,
+        current: true,
+        ..WorkloadSeen::default()
+    };
     assert_eq!(seen(json!(7)), expected);
     assert_eq!(seen(json!(6)), WorkloadSeen { current: false, ..expected });
-    let silent =
-        WorkloadSeen { wanted: 2, existing: 0, updated: 0, ready: 0, current: false, runs: None };
+    let silent = WorkloadSeen {
+        wanted: 2,
+        existing: 0,
+        updated: 0,
+        ready: 0,
+        current: false,
+        ..WorkloadSeen::default()
+    };
     assert_eq!(with_status(json!({})), silent, "no word at all");
-}
-
-#[test]
-fn each_trouble_of_a_pod_has_its_cause() {
-    let table = [
-        ("ImagePullBackOff", Some(Cause::ImagePull)),
-        ("ErrImagePull", Some(Cause::ImagePull)),
-        ("InvalidImageName", Some(Cause::ImagePull)),
-        ("CrashLoopBackOff", Some(Cause::CrashLoop)),
-        ("CreateContainerConfigError", Some(Cause::ContainerConfig)),
-        ("CreateContainerError", Some(Cause::ContainerConfig)),
-        ("ContainerCreating", None),
-        ("PodInitializing", None),
-    ];
-    for (reason, cause) in table {
-        let seen = pod(json!({
-            "metadata": {"name": "p", "uid": "u"},
-            "status": {"containerStatuses": [
-                {"state": {"running": {}}},
-                {"state": {"waiting": {"reason": reason, "message": "what it says"}}},
-            ]},
-        }));
-        assert_eq!(seen.problem.as_ref().map(|problem| problem.cause), cause, "{reason}");
-        if let Some(problem) = seen.problem {
-            assert_eq!(problem.detail, "what it says");
-        }
-        assert!(!seen.ready);
-    }
-}
-
-#[test]
-fn a_pod_without_a_node_says_why() {
-    let seen = pod(json!({
-        "metadata": {"name": "p", "uid": "u"},
-        "status": {"conditions": [
-            {"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
-             "message": "0/3 nodes are available: 3 Insufficient memory."},
-        ]},
-    }));
-    let problem = seen.problem.unwrap();
-    assert_eq!(problem.cause, Cause::Unschedulable);
-    assert!(problem.detail.contains("Insufficient memory"));
-    assert!(!seen.simulated);
 }
 
 #[test]
@@ -124,20 +93,4 @@ fn a_pod_that_waits_for_its_disk_is_not_one_without_room() {
         ]},
     }));
     assert_eq!(seen.problem.unwrap().cause, Cause::VolumePending);
-}
-
-#[test]
-fn the_local_clusters_nodes_are_known_to_be_simulated() {
-    let seed = format!("{}/../../local/kube/internal/seed/seed.go", env!("CARGO_MANIFEST_DIR"));
-    let seed = std::fs::read_to_string(seed).unwrap();
-    let (_, rest) = seed.split_once("simulatedNode(fmt.Sprintf(\"").unwrap();
-    let (pattern, _) = rest.split_once('"').unwrap();
-    let on = |node: &str| {
-        pod(json!({"metadata": {"name": "p"}, "spec": {"nodeName": node}, "status": {}})).simulated
-    };
-    assert!(on(&pattern.replace("%d", "1")), "{pattern} as local/kube names its nodes");
-    for real in ["node-1", "ip-10-0-0-7.example.org", "not-simulated-1"] {
-        assert!(!on(real), "{real}");
-    }
-    assert!(!pod(json!({"metadata": {"name": "p"}})).simulated, "no node yet");
 }

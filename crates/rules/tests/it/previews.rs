@@ -79,6 +79,17 @@ fn more_pods_replace_none_and_a_restart_replaces_all() {
 }
 
 #[test]
+fn a_schedule_says_it_of_the_pods_its_jobs_make() {
+    let cron = |image: &str, schedule: &str| {
+        let parameters = json!({"image": image, "schedule": schedule});
+        order(&given::promised(&given::template("cron"), parameters))
+    };
+    let before = cron("tidy:1", "0 3 * * *");
+    assert!(replaces_pods(Some(&before), &cron("tidy:2", "0 3 * * *")));
+    assert!(!replaces_pods(Some(&before), &cron("tidy:1", "0 4 * * *")));
+}
+
+#[test]
 fn a_pause_stops_pods_and_a_deletion_removes_everything() {
     let runs = web(json!({"image": "shop:1", "replicas": 2}));
     let rests = Service { desired: DesiredState::Paused, ..runs.clone() };

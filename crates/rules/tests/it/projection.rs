@@ -42,7 +42,14 @@ pub(crate) fn inputs(previous: Phase) -> Inputs {
 
 /// So many pods of those that are wanted are ready, all of the newest revision.
 pub(crate) fn pods(ready: u32, wanted: u32) -> WorkloadSeen {
-    WorkloadSeen { wanted, existing: wanted, updated: wanted, ready, current: true, runs: None }
+    WorkloadSeen {
+        wanted,
+        existing: wanted,
+        updated: wanted,
+        ready,
+        current: true,
+        ..WorkloadSeen::default()
+    }
 }
 
 pub(crate) fn troubled(cause: Cause, detail: &str) -> PodSeen {

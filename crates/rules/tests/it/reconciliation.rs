@@ -1,5 +1,6 @@
 //! Whether what is shown is the end of the story, and what age does to it.
 
+use trueup_model::key::Kind;
 use trueup_model::report::Outcome;
 use trueup_model::status::{Condition, Health, Phase, Reason, Reconciliation, Status};
 use trueup_rules::status::{aged, project, reconciliation};
@@ -13,7 +14,7 @@ fn status(phase: Phase) -> Status {
 }
 
 fn with_condition(reason: Reason) -> Status {
-    let condition = Condition { reason, message: "why".to_owned() };
+    let condition = Condition { reason, message: "why".to_owned(), cause: None };
     Status { conditions: vec![condition], ..status(Phase::Running) }
 }
 
@@ -61,7 +62,7 @@ fn a_difference_is_divergence_only_when_it_was_seen() {
 #[test]
 fn fresh_evidence_is_shown_as_it_is() {
     let fresh = status(Phase::Running);
-    assert_eq!(aged(fresh.clone(), false), (fresh, None));
+    assert_eq!(aged(fresh.clone(), &[]), (fresh, None));
 }
 
 #[test]
@@ -71,7 +72,7 @@ fn old_evidence_is_unknown_with_the_last_value_beside_it() {
     for (old, last) in
         [(status(Phase::Running), Health::Healthy), (project(&failing, at(9)), Health::Progressing)]
     {
-        let (shown, beside) = aged(old.clone(), true);
+        let (shown, beside) = aged(old.clone(), &[Kind::Pod]);
         assert_eq!(shown.health, Health::Unknown);
         assert_eq!(beside, Some(last));
         assert_eq!(
@@ -86,12 +87,16 @@ fn old_evidence_is_unknown_with_the_last_value_beside_it() {
 fn age_invents_nothing() {
     let mut unheard = inputs(Phase::Running);
     unheard.outcome = Outcome::Deferred { why: "away".to_owned() };
-    let (shown, beside) = aged(project(&unheard, at(9)), true);
+    let (shown, beside) = aged(project(&unheard, at(9)), &[Kind::Pod]);
     assert_eq!((shown.health, beside), (Health::Unknown, None), "Unknown is no last known value");
 
     let never_seen = Status::accepted(at(0));
-    assert_eq!(aged(never_seen.clone(), true), (never_seen, None));
+    assert_eq!(aged(never_seen.clone(), &[Kind::Pod]), (never_seen, None));
 
     let gone = status(Phase::Deleted);
-    assert_eq!(aged(gone.clone(), true), (gone, None), "absence was proved once and for all");
+    assert_eq!(
+        aged(gone.clone(), &[Kind::Pod]),
+        (gone, None),
+        "absence was proved once and for all"
+    );
 }

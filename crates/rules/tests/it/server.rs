@@ -14,6 +14,8 @@ pub(crate) struct Server {
     pub(crate) pods: Vec<Value>,
     /// Whether the namespace is being taken down.
     pub(crate) namespace_ending: bool,
+    /// Nodes by name; none where nobody may look at them.
+    pub(crate) nodes: BTreeMap<String, Value>,
     /// What our field manager applied last, so that what it no longer says is taken away.
     applied: BTreeMap<ResourceKey, Value>,
     version: u64,

@@ -54,6 +54,8 @@ fn outcome(pass: &Pass) -> String {
         Outcome::Waiting { on } => format!("waiting for {on}"),
         Outcome::Deferred { why } => format!("put off, {why}"),
         Outcome::Locked { why } => format!("locked, {why}"),
+        Outcome::Held { why } => format!("held, {why}"),
+        Outcome::Broken { why } => format!("broken, {why}"),
         Outcome::Blocked { why } => format!("blocked, {why}"),
         Outcome::Outdated { why } => format!("stopped, {why}"),
         Outcome::Refused { why } => format!("refused, {why}"),

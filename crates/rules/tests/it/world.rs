@@ -125,6 +125,10 @@ impl World {
             objects,
             pods: self.server.pods.iter().cloned().map(Arc::new).collect(),
             missing: self.missing.clone(),
+            nodes: (!self.server.nodes.is_empty()).then(|| {
+                let nodes = self.server.nodes.iter();
+                nodes.map(|(name, node)| (name.clone(), Arc::new(node.clone()))).collect()
+            }),
             project_ready: self.project_ready || matches!(self.order.body, Body::Project),
             as_of: given::at(self.seconds),
             namespace_ending: self.server.namespace_ending,

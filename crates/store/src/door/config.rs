@@ -17,6 +17,7 @@ use trueup_rules::variable::{
     Entries, MOST_ENTRIES, MOST_SERVICES, MOST_TOGETHER, collisions, merge, sizes,
 };
 
+use super::entry::EntryKind;
 use super::service::write_down;
 use super::{Asker, Refusal};
 use crate::mint::mint;
@@ -34,6 +35,8 @@ pub struct EntryAsk<'a> {
     pub service: Option<&'a str>,
     /// Its name.
     pub name: &'a VariableName,
+    /// The version the caller has seen, if it insists on it; 0 for one that is not set.
+    pub if_version: Option<i64>,
 }
 
 /// A scope whose entries nobody else changes until the transaction ends.
@@ -139,7 +142,8 @@ pub(super) async fn reach(
     // What is promised takes no more of the quota than before; wakes come last, as everywhere.
     for service in &changed {
         let (unit, cluster) = (Unit::Service(service.id), service.cluster);
-        wake::request(tx, unit, service.org, cluster, Lane::UserChange, now).await?;
+        let wanted = wake::Request::by(asker, unit, service.org, cluster, Lane::UserChange);
+        wake::request(tx, &wanted, now).await?;
     }
     Ok(reached.len())
 }
@@ -247,24 +251,17 @@ pub(super) fn check_kind(
     entries: &AllEntries,
     of: &Locked,
     name: &VariableName,
-    kind: Kind,
+    kind: EntryKind,
 ) -> Result<(), Refusal> {
     let Some(own) = entries.get(&(of.scope.project, of.scope.service)) else {
         return Ok(());
     };
     let (taken, is) = match kind {
-        Kind::Variable => (own.secrets.contains_key(name), "secret"),
-        Kind::Secret => (own.variables.contains_key(name), "variable"),
+        EntryKind::Variable => (own.secrets.contains_key(name), "secret"),
+        EntryKind::Secret => (own.variables.contains_key(name), "variable"),
     };
     if taken {
         return Err(invalid("name", format!("is a {is} here already; delete that first")));
     }
     Ok(())
-}
-
-/// What is being set.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Kind {
-    Variable,
-    Secret,
 }

@@ -11,8 +11,8 @@ use trueup_rules::admit::Refused;
 use trueup_rules::domain::{MOST_DOMAINS, http_port};
 
 use super::config::invalid;
-use super::service::write_down;
-use super::{Accepted, Asker, Refusal, commit};
+use super::service::{check_generation, write_down};
+use super::{Accepted, Asker, Refusal};
 use crate::clock::sql;
 use crate::domain::{SELECT, domain};
 use crate::mint::mint;
@@ -29,6 +29,8 @@ pub struct DomainAsk<'a> {
     pub service: &'a str,
     /// Its host.
     pub host: &'a Host,
+    /// The generation of the service that the caller saw.
+    pub if_generation: Option<i64>,
 }
 
 impl App {
@@ -73,7 +75,7 @@ impl App {
         let fact = Fact::DomainAdded { host: wanted.host.to_string(), principal };
         accept(&mut tx, current, fact, asker, now).await?;
         let row = read(&mut tx, id).await?;
-        commit(tx).await?;
+        self.end(tx).await?;
         Ok(Accepted { row, changed: true })
     }
 
@@ -106,7 +108,7 @@ impl App {
         let fact = Fact::DomainVerified { host: wanted.host.to_string(), verified, principal };
         accept(&mut tx, current, fact, asker, now).await?;
         let row = read(&mut tx, row.id).await?;
-        commit(tx).await?;
+        self.end(tx).await?;
         Ok(Accepted { row, changed: true })
     }
 
@@ -132,7 +134,7 @@ impl App {
         let principal = asker.principal.name.clone();
         let fact = Fact::DomainRemoved { host: wanted.host.to_string(), principal };
         accept(&mut tx, current, fact, asker, now).await?;
-        commit(tx).await?;
+        self.end(tx).await?;
         Ok(())
     }
 }
@@ -155,6 +157,7 @@ async fn lock(tx: &mut Tx, wanted: &DomainAsk<'_>) -> Result<Service, Refusal> {
         .fetch_one(&mut **tx)
         .await?;
     let current = service(&row)?;
+    check_generation(Some(&current), wanted.if_generation)?;
     if current.desired == DesiredState::Deleted {
         return Err(Refusal::Refused(Refused::BeingDeleted));
     }
@@ -243,5 +246,6 @@ async fn accept(
     };
     event::record(tx, &[told]).await?;
     let unit = Unit::Service(next.id);
-    Ok(wake::request(tx, unit, next.org, next.cluster, Lane::UserChange, now).await?)
+    let wanted = wake::Request::by(asker, unit, next.org, next.cluster, Lane::UserChange);
+    Ok(wake::request(tx, &wanted, now).await?)
 }

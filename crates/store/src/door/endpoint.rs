@@ -14,8 +14,8 @@ use trueup_rules::render::MOST_ENDPOINTS;
 use uuid::Uuid;
 
 use super::config::invalid;
-use super::service::write_down;
-use super::{Accepted, Asker, Refusal, commit};
+use super::service::{check_generation, write_down};
+use super::{Accepted, Asker, Refusal};
 use crate::clock::sql;
 use crate::endpoint::{SELECT, endpoint};
 use crate::mint::mint;
@@ -32,6 +32,8 @@ pub struct EndpointAsk<'a> {
     pub service: &'a str,
     /// Its name.
     pub name: &'a Name,
+    /// The generation of the service that the caller has seen, if it insists on it.
+    pub if_generation: Option<i64>,
 }
 
 /// Where an endpoint shall lead.
@@ -91,7 +93,7 @@ impl App {
             principal: asker.principal.name.clone(),
         };
         tell(&mut tx, &next, fact, asker, now).await?;
-        commit(tx).await?;
+        self.end(tx).await?;
         Ok(Accepted { row, changed: true })
     }
 
@@ -124,7 +126,7 @@ impl App {
             principal: asker.principal.name.clone(),
         };
         tell(&mut tx, &next, fact, asker, now).await?;
-        commit(tx).await?;
+        self.end(tx).await?;
         Ok(())
     }
 }
@@ -142,6 +144,7 @@ async fn lock(tx: &mut Tx, wanted: &EndpointAsk<'_>) -> Result<Service, Refusal>
         .fetch_one(&mut **tx)
         .await?;
     let current = service(&row)?;
+    check_generation(Some(&current), wanted.if_generation)?;
     if current.desired == DesiredState::Deleted {
         return Err(Refusal::Refused(Refused::BeingDeleted));
     }
@@ -278,5 +281,6 @@ async fn tell(
     event::record(tx, &[told]).await?;
     // What is promised takes no more of the quota than before; the wake comes last, as everywhere.
     let (unit, cluster) = (Unit::Service(service.id), service.cluster);
-    wake::request(tx, unit, service.org, cluster, Lane::UserChange, now).await
+    let wanted = wake::Request::by(asker, unit, service.org, cluster, Lane::UserChange);
+    wake::request(tx, &wanted, now).await
 }

@@ -5,17 +5,16 @@ use trueup_model::event::{Fact, NewEvent, Source};
 use trueup_model::id::{OrgId, ProjectId};
 use trueup_model::name::Name;
 use trueup_model::order::Unit;
-use trueup_model::quota::Quota;
 use trueup_model::wake::Lane;
 use trueup_rules::names;
 use uuid::Uuid;
 
-use super::{Accepted, Asker, Refusal, commit};
+use super::{Accepted, Asker, Refusal};
 use crate::clock::sql;
 use crate::mint::mint;
 use crate::pool::Tx;
 use crate::project::{ProjectRow, find};
-use crate::{App, Error, event, quota, status, wake};
+use crate::{App, event, status, wake};
 
 impl App {
     /// Declares a project. Declaring it again changes nothing.
@@ -46,27 +45,12 @@ impl App {
             };
             status::accept(&mut tx, unit, org, now).await?;
             event::record(&mut tx, &[queued]).await?;
-            wake::request(&mut tx, unit, org, row.project.cluster, Lane::UserChange, now).await?;
+            let (cluster, lane) = (row.project.cluster, Lane::UserChange);
+            let wanted = wake::Request::by(asker, unit, org, cluster, lane);
+            wake::request(&mut tx, &wanted, now).await?;
         }
-        commit(tx).await?;
+        self.end(tx).await?;
         Ok(Accepted { row, changed })
-    }
-
-    /// What declaring a project would make, decided as it would be decided now and not recorded.
-    ///
-    /// # Errors
-    /// [`Refusal`] says why it would be refused.
-    pub async fn preview_project(
-        &self,
-        org: OrgId,
-        name: &Name,
-        now: Timestamp,
-    ) -> Result<(Accepted<ProjectRow>, Quota), Refusal> {
-        let mut tx = self.begin(org).await?;
-        let accepted = make(&mut tx, org, name, now).await?;
-        let quota = quota::load(&mut tx).await?;
-        tx.rollback().await.map_err(Error::from)?;
-        Ok((accepted, quota))
     }
 }
 

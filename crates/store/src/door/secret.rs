@@ -1,4 +1,4 @@
-//! Setting secrets and taking them away. A value is sealed before any statement sees it.
+//! Setting secrets. A value is sealed before any statement sees it.
 
 use jiff::Timestamp;
 use trueup_model::event::Fact;
@@ -9,10 +9,9 @@ use trueup_rules::admit::Refused;
 use trueup_rules::envelope::Sealer;
 use trueup_rules::variable::check_value;
 
-use super::config::{
-    EntryAsk, Kind, Locked, check_collisions, check_kind, check_room, lock, reach, set_now,
-};
-use super::{Accepted, Asker, Refusal, commit};
+use super::config::{EntryAsk, Locked, lock, reach};
+use super::entry::{EntryKind, check};
+use super::{Accepted, Asker, Refusal};
 use crate::App;
 use crate::clock::sql;
 use crate::mint::{entropy, fresh_key};
@@ -47,10 +46,7 @@ impl App {
         let entry = &wanted.entry;
         let mut tx = self.begin(org).await?;
         let locked = lock(&mut tx, entry).await?;
-        let before = set_now(&mut tx, &locked).await?;
-        check_kind(&before, &locked, entry.name, Kind::Secret)?;
-        check_room(&before, &locked, entry.name)?;
-        check_collisions(&mut tx, &locked, entry.name).await?;
+        let before = check(&mut tx, &locked, entry, EntryKind::Secret).await?;
         let set = store(&mut tx, &locked, wanted, asker, now).await?;
         let fact = Fact::SecretSet {
             name: set.name.to_string(),
@@ -58,47 +54,8 @@ impl App {
             principal: asker.principal.name.clone(),
         };
         reach(&mut tx, &locked, &before, fact, asker, now).await?;
-        commit(tx).await?;
+        self.end(tx).await?;
         Ok(Accepted { row: set, changed: true })
-    }
-
-    /// Takes a secret away: its sealed value is gone with this transaction.
-    ///
-    /// # Errors
-    /// [`Refusal`] says why not.
-    pub async fn delete_secret(
-        &self,
-        org: OrgId,
-        wanted: &EntryAsk<'_>,
-        asker: &Asker<'_>,
-        now: Timestamp,
-    ) -> Result<(), Refusal> {
-        let mut tx = self.begin(org).await?;
-        let locked = lock(&mut tx, wanted).await?;
-        let before = set_now(&mut tx, &locked).await?;
-        let gone: Option<(i64,)> = sqlx::query_as(
-            "update secrets set nonce = null, sealed = null, version = version + 1, set_by = $4,
-                    set_at = $5
-             where project_id = $1 and service_id is not distinct from $2 and name = $3
-               and sealed is not null
-             returning version",
-        )
-        .bind(locked.scope.project.uuid())
-        .bind(locked.scope.service.map(ServiceId::uuid))
-        .bind(wanted.name.as_str())
-        .bind(&asker.principal.name)
-        .bind(sql(now))
-        .fetch_optional(&mut *tx)
-        .await?;
-        let (version,) = gone.ok_or(Refusal::NotFound("secret"))?;
-        let fact = Fact::SecretDeleted {
-            name: wanted.name.to_string(),
-            version,
-            principal: asker.principal.name.clone(),
-        };
-        reach(&mut tx, &locked, &before, fact, asker, now).await?;
-        commit(tx).await?;
-        Ok(())
     }
 }
 

@@ -7,9 +7,8 @@ use trueup_model::event::{Fact, NewEvent, Source};
 use trueup_model::id::{OrgId, ServiceId};
 use trueup_model::name::Name;
 use trueup_model::order::Unit;
-use trueup_model::plan::Plan;
 use trueup_model::project::Project;
-use trueup_model::quota::{Amounts, Quota};
+use trueup_model::quota::Amounts;
 use trueup_model::service::{DesiredState, Service};
 use trueup_model::wake::Lane;
 use trueup_rules::action::{self, Action, Knowing, act};
@@ -17,13 +16,16 @@ use trueup_rules::admit::{Admitted, Ask, Known, Promise, admit, wanted_plan};
 use trueup_rules::names;
 
 use super::config::check_promise;
-use super::{Accepted, Asker, Refusal, commit};
+use super::{Accepted, Asker, Refusal};
 use crate::clock::sql;
 use crate::mint::mint;
 use crate::pool::Tx;
 use crate::row::json;
 use crate::service::{ServiceRow, find, service};
 use crate::{App, Error, event, plan, project, quota, release, repeat, status, template, wake};
+
+/// How often a whole transaction is run again that lost a race.
+const RACES: u32 = 10;
 
 /// What somebody asks of a service.
 #[derive(Debug, Clone)]
@@ -74,29 +76,11 @@ impl ServiceChange<'_> {
     }
 }
 
-/// What a change would do. Nothing of it is recorded.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Previewed {
-    /// What is promised now.
-    pub before: Option<Service>,
-    /// What would be promised.
-    pub after: Service,
-    /// The project's namespace.
-    pub namespace: String,
-    /// The plan of the promise now and of the one to come.
-    pub plans: [Option<Plan>; 2],
-    /// The quota, with this change counted.
-    pub quota: Quota,
-}
-
 /// A decision that is not recorded yet.
 struct Decided {
-    before: Option<Service>,
     /// The next generation, or what is promised already.
     after: Service,
     changed: bool,
-    project: Project,
-    plan: Option<Plan>,
 }
 
 impl App {
@@ -112,11 +96,13 @@ impl App {
         asker: &Asker<'_>,
         now: Timestamp,
     ) -> Result<Accepted<ServiceRow>, Refusal> {
+        let mut tries = RACES;
         loop {
             match self.try_accept_service(org, wanted, asker, now).await {
-                // Somebody else did the same at the same time: now it is found. Whoever asks has a
-                // deadline, which ends this in any case.
-                Err(Refusal::Store(error)) if error.is_race() => {}
+                // Somebody else did the same at the same time: now it is found, or the locks are free.
+                Err(Refusal::Store(error)) if error.is_race() && tries > 0 => {
+                    tries = tries.saturating_sub(1);
+                }
                 answer => return answer,
             }
         }
@@ -143,36 +129,10 @@ impl App {
         let row = found(&mut tx, wanted.project, &id.to_string()).await?;
         // Last, because everybody in the org wants the quota's row.
         if decided.changed {
-            hold_and_wake(&mut tx, &decided.after, now).await?;
+            hold_and_wake(&mut tx, &decided.after, asker, now).await?;
         }
-        commit(tx).await?;
+        self.end(tx).await?;
         Ok(Accepted { row, changed: decided.changed })
-    }
-
-    /// What a change would do, decided as it would be decided now and not recorded.
-    ///
-    /// # Errors
-    /// [`Refusal`] says why it would be refused.
-    pub async fn preview_service(
-        &self,
-        org: OrgId,
-        wanted: &ServiceAsk<'_>,
-        now: Timestamp,
-    ) -> Result<Previewed, Refusal> {
-        let mut tx = self.begin(org).await?;
-        let Decided { before, after, changed, project, plan } =
-            decide(&mut tx, wanted, now).await?;
-        let former = before.as_ref().and_then(|before| before.spec.plan.as_ref());
-        let former = plan::find(&mut tx, former).await?;
-        if changed {
-            if before.is_none() {
-                upsert(&mut tx, &after).await?;
-            }
-            hold(&mut tx, &after).await?;
-        }
-        let quota = quota::load(&mut tx).await?;
-        tx.rollback().await.map_err(Error::from)?;
-        Ok(Previewed { before, after, namespace: project.namespace, plans: [former, plan], quota })
     }
 }
 
@@ -180,7 +140,7 @@ impl App {
 async fn decide(tx: &mut Tx, wanted: &ServiceAsk<'_>, now: Timestamp) -> Result<Decided, Refusal> {
     let project = project::find(tx, wanted.project).await?.ok_or(Refusal::NotFound("project"))?;
     let project = project.project;
-    let (before, admitted, plan) = match wanted.change {
+    let (before, admitted) = match wanted.change {
         ServiceChange::Declare(name, ask) => {
             let current = lock(tx, &project, name.as_str()).await?;
             check_generation(current.as_ref(), wanted.if_generation)?;
@@ -192,13 +152,13 @@ async fn decide(tx: &mut Tx, wanted: &ServiceAsk<'_>, now: Timestamp) -> Result<
                 current: current.as_ref(),
             };
             let admitted = admit(ask, known).map_err(Refusal::Refused)?;
-            (current, admitted, plan)
+            (current, admitted)
         }
         ServiceChange::Act(service, action) => {
             let current = lock_found(tx, wanted.project, service).await?;
             check_generation(Some(&current), wanted.if_generation)?;
-            let (admitted, plan) = decide_action(tx, action, &current).await?;
-            (Some(current), admitted, plan)
+            let admitted = decide_action(tx, action, &current).await?;
+            (Some(current), admitted)
         }
     };
     let (after, changed) = match (admitted, &before, &wanted.change) {
@@ -213,16 +173,22 @@ async fn decide(tx: &mut Tx, wanted: &ServiceAsk<'_>, now: Timestamp) -> Result<
     if changed && after.desired != DesiredState::Deleted {
         check_promise(tx, &after).await?;
     }
-    Ok(Decided { before, after, changed, project, plan })
+    Ok(Decided { after, changed })
 }
 
 async fn decide_action(
     tx: &mut Tx,
     action: &Action,
     current: &Service,
-) -> Result<(Admitted, Option<Plan>), Refusal> {
+) -> Result<Admitted, Refusal> {
     let release = match action {
-        Action::Rollback { to } => release::rollback_target(tx, current, *to).await?,
+        Action::Rollback { to } => {
+            if to.is_none() {
+                let last = release::last_action(tx, current).await?;
+                action::undoes(last.as_deref()).map_err(Refusal::Refused)?;
+            }
+            release::rollback_target(tx, current, *to).await?
+        }
         Action::Pause
         | Action::Resume
         | Action::Restart
@@ -247,8 +213,7 @@ async fn decide_action(
         plan: plan.as_ref(),
         release: release.as_ref(),
     };
-    let admitted = act(action, knowing).map_err(Refusal::Refused)?;
-    Ok((admitted, plan))
+    act(action, knowing).map_err(Refusal::Refused)
 }
 
 async fn found(tx: &mut Tx, project: &str, wanted: &str) -> Result<ServiceRow, Refusal> {
@@ -276,7 +241,10 @@ async fn lock_found(tx: &mut Tx, project: &str, wanted: &str) -> Result<Service,
     Ok(service(&locked)?)
 }
 
-fn check_generation(current: Option<&Service>, wanted: Option<i64>) -> Result<(), Refusal> {
+pub(super) fn check_generation(
+    current: Option<&Service>,
+    wanted: Option<i64>,
+) -> Result<(), Refusal> {
     let current = current.map_or(0, |service| service.generation);
     match wanted {
         Some(wanted) if wanted != current => Err(Refusal::Changed { current }),
@@ -348,14 +316,20 @@ pub(crate) async fn write_down(
     Ok(())
 }
 
-async fn hold_and_wake(tx: &mut Tx, service: &Service, now: Timestamp) -> Result<(), Refusal> {
+async fn hold_and_wake(
+    tx: &mut Tx,
+    service: &Service,
+    asker: &Asker<'_>,
+    now: Timestamp,
+) -> Result<(), Refusal> {
     hold(tx, service).await?;
     let lane = match service.desired {
         DesiredState::Active | DesiredState::Paused => Lane::UserChange,
         DesiredState::Deleted => Lane::Delete,
     };
     let unit = Unit::Service(service.id);
-    wake::request(tx, unit, service.org, service.cluster, lane, now).await?;
+    let wanted = wake::Request::by(asker, unit, service.org, service.cluster, lane);
+    wake::request(tx, &wanted, now).await?;
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! Setting variables and taking them away.
+//! Setting variables.
 
 use jiff::Timestamp;
 use trueup_model::event::Fact;
@@ -7,10 +7,9 @@ use trueup_model::variable::Variable;
 use trueup_rules::admit::Refused;
 use trueup_rules::variable::check_value;
 
-use super::config::{
-    EntryAsk, Kind, check_collisions, check_kind, check_room, lock, reach, set_now,
-};
-use super::{Accepted, Asker, Refusal, commit};
+use super::config::{EntryAsk, lock, reach};
+use super::entry::{EntryKind, check};
+use super::{Accepted, Asker, Refusal};
 use crate::App;
 use crate::clock::sql;
 use crate::variable::variable;
@@ -31,10 +30,7 @@ impl App {
         check_value(value).map_err(|breach| Refusal::Refused(Refused::Invalid(vec![breach])))?;
         let mut tx = self.begin(org).await?;
         let locked = lock(&mut tx, wanted).await?;
-        let before = set_now(&mut tx, &locked).await?;
-        check_kind(&before, &locked, wanted.name, Kind::Variable)?;
-        check_room(&before, &locked, wanted.name)?;
-        check_collisions(&mut tx, &locked, wanted.name).await?;
+        let before = check(&mut tx, &locked, wanted, EntryKind::Variable).await?;
         let row = sqlx::query(
             "insert into variables as v
                  (org_id, project_id, service_id, name, value, version, set_by, set_at)
@@ -64,7 +60,7 @@ impl App {
             principal: asker.principal.name.clone(),
         };
         reach(&mut tx, &locked, &before, fact, asker, now).await?;
-        commit(tx).await?;
+        self.end(tx).await?;
         Ok(Accepted { row: set, changed: true })
     }
 
@@ -78,43 +74,5 @@ impl App {
         // Somebody took it away in between: the caller may ask again.
         let row = found.ok_or(Refusal::NotFound("variable"))?;
         Ok(Accepted { row, changed: false })
-    }
-
-    /// Takes a variable away.
-    ///
-    /// # Errors
-    /// [`Refusal`] says why not.
-    pub async fn delete_variable(
-        &self,
-        org: OrgId,
-        wanted: &EntryAsk<'_>,
-        asker: &Asker<'_>,
-        now: Timestamp,
-    ) -> Result<(), Refusal> {
-        let mut tx = self.begin(org).await?;
-        let locked = lock(&mut tx, wanted).await?;
-        let before = set_now(&mut tx, &locked).await?;
-        let gone: Option<(i64,)> = sqlx::query_as(
-            "update variables set value = null, version = version + 1, set_by = $4, set_at = $5
-             where project_id = $1 and service_id is not distinct from $2 and name = $3
-               and value is not null
-             returning version",
-        )
-        .bind(locked.scope.project.uuid())
-        .bind(locked.scope.service.map(ServiceId::uuid))
-        .bind(wanted.name.as_str())
-        .bind(&asker.principal.name)
-        .bind(sql(now))
-        .fetch_optional(&mut *tx)
-        .await?;
-        let (version,) = gone.ok_or(Refusal::NotFound("variable"))?;
-        let fact = Fact::VariableDeleted {
-            name: wanted.name.to_string(),
-            version,
-            principal: asker.principal.name.clone(),
-        };
-        reach(&mut tx, &locked, &before, fact, asker, now).await?;
-        commit(tx).await?;
-        Ok(())
     }
 }

@@ -10,10 +10,21 @@ use trueup_model::id::{OrgId, ProjectId, ServiceId};
 use trueup_model::name::Name;
 use trueup_model::service::DesiredState;
 use trueup_model::status::{Health, Phase};
+use uuid::Uuid;
 
 use super::{SELECT, ServiceRow, service_row};
 use crate::clock::sql;
+use crate::pool::Tx;
 use crate::{App, Error};
+
+/// When the quietest of the watches was heard that a service's health leans on: the same kinds as
+/// `rules::freshness::evidence`.
+const HEARD: &str = "least(
+    coalesce((c.watches ->> 'Pod')::timestamptz, '-infinity'),
+    coalesce((c.watches ->> case s.spec ->> 'workload' when 'deployment' then 'Deployment'
+        when 'stateful_set' then 'StatefulSet' when 'cron_job' then 'CronJob' else 'Job' end)::timestamptz, '-infinity'),
+    case when s.spec ->> 'volume' is null then 'infinity'::timestamptz
+         else coalesce((c.watches ->> 'PersistentVolumeClaim')::timestamptz, '-infinity') end)";
 
 /// Which services are wanted.
 #[derive(Debug, Clone, Default)]
@@ -57,9 +68,22 @@ impl App {
         now: Timestamp,
     ) -> Result<Vec<ServiceRow>, Error> {
         let mut tx = self.begin(org).await?;
+        let named = match &filter.search {
+            Some(search) => found_by_name(&mut tx, search).await?,
+            None => None,
+        };
         let mut query = QueryBuilder::<Postgres>::new(SELECT);
         query.push(" where s.org_id = trueup_org() and s.deleted_at is null");
         restrict(&mut query, filter, now);
+        match (named, &filter.search) {
+            (Some(few), _) => {
+                query.push(" and s.id = any(").push_bind(few).push(")");
+            }
+            (None, Some(search)) => {
+                query.push(" and position(").push_bind(search.clone()).push(" in s.name) > 0");
+            }
+            (None, None) => {}
+        }
         if let Some(ServicePosition { name, id }) = after {
             query.push(" and (s.name, s.id) > (").push_bind(name.clone());
             query.push(", ").push_bind(id.uuid()).push(")");
@@ -87,14 +111,29 @@ fn restrict(query: &mut QueryBuilder<Postgres>, filter: &ServiceFilter, now: Tim
         query.push(" and t.phase = ").push_bind(phase.as_str());
     }
     if let Some(health) = filter.health {
-        // What was seen of a cluster that is silent now is shown as unknown, whatever it was.
+        // What was seen by a watch that is silent now is shown as unknown, whatever it was.
         let silence = SignedDuration::from_secs(STALE_AFTER_SECONDS);
         let fresh_since = now.checked_sub(silence).unwrap_or(Timestamp::MIN);
         let join = if health == Health::Unknown { " or (" } else { " and not (" };
         query.push(" and (t.health = ").push_bind(health.as_str()).push(join);
-        query.push("coalesce(c.heard_at, '-infinity') < ").push_bind(sql(fresh_since)).push("))");
+        query.push(HEARD).push(" < ").push_bind(sql(fresh_since)).push("))");
     }
-    if let Some(search) = &filter.search {
-        query.push(" and position(").push_bind(search.clone()).push(" in s.name) > 0");
+}
+
+/// Letters that the index goes by: a shorter text has none.
+const TRIGRAM: usize = 3;
+/// With more than so many, a page is full before long when all names are gone through in order.
+const FEW: i32 = 1000;
+
+/// The services whose name holds this text, by the index, if they are few.
+async fn found_by_name(tx: &mut Tx, search: &str) -> Result<Option<Vec<Uuid>>, Error> {
+    if search.chars().count() < TRIGRAM {
+        return Ok(None);
     }
+    let found: Vec<Uuid> = sqlx::query_scalar("select * from search_services($1, $2)")
+        .bind(search)
+        .bind(FEW.saturating_add(1))
+        .fetch_all(&mut **tx)
+        .await?;
+    Ok(usize::try_from(FEW).is_ok_and(|few| found.len() <= few).then_some(found))
 }

@@ -39,6 +39,8 @@ pub(super) struct Owner {
 /// A transition about to be appended.
 #[derive(Debug)]
 pub(super) struct New {
+    /// Its place in the batch.
+    pub(super) place: usize,
     pub(super) owner: Owner,
     pub(super) kind: Kind,
     pub(super) uid: String,
@@ -54,6 +56,8 @@ pub(super) struct New {
 /// A time in which nobody watched a kind.
 #[derive(Debug)]
 pub(super) struct Gap {
+    /// Its place in the batch.
+    pub(super) place: usize,
     pub(super) kind: Kind,
     pub(super) from: Option<Timestamp>,
     pub(super) until: Timestamp,
@@ -78,6 +82,11 @@ impl Batch {
         Self { heads, owners, changed: BTreeSet::new(), news: Vec::new(), gaps: Vec::new() }
     }
 
+    /// How many rows it comes to so far.
+    pub(super) fn len(&self) -> usize {
+        self.news.len().saturating_add(self.gaps.len())
+    }
+
     pub(super) fn note(&mut self, noticed: &Noticed, before: &Freshness) {
         match noticed {
             Noticed::Present { sight, seen_at } => self.present(sight, *seen_at),
@@ -87,7 +96,8 @@ impl Batch {
             Noticed::Listed { kind, uids, resource_version, since, seen_at } => {
                 // The first list of this observer ends what the last one left open.
                 let from = since.or_else(|| before.heard.get(kind).copied());
-                self.gaps.push(Gap { kind: *kind, from, until: *seen_at });
+                let place = self.len();
+                self.gaps.push(Gap { place, kind: *kind, from, until: *seen_at });
                 let vanished: Vec<(String, Timestamp)> = self
                     .heads
                     .iter()
@@ -111,7 +121,9 @@ impl Batch {
         if known.is_some_and(|head| head.level == sight.level) {
             return;
         }
-        self.news.extend(steps.into_iter().map(|step| New {
+        let first = self.len();
+        self.news.extend(steps.into_iter().zip(first..).map(|(step, place)| New {
+            place,
             owner,
             kind: sight.kind,
             uid: sight.uid.clone(),
@@ -139,6 +151,7 @@ impl Batch {
         let Some(head) = self.heads.remove(uid) else { return };
         self.changed.insert(uid.to_owned());
         self.news.push(New {
+            place: self.len(),
             owner: head.owner,
             kind: head.kind,
             uid: uid.to_owned(),

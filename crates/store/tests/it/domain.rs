@@ -23,19 +23,21 @@ impl Stage {
         text: &str,
     ) -> Result<Accepted<Domain>, Refusal> {
         let host = host(text);
-        let wanted = DomainAsk { project: PROJECT, service, host: &host };
+        let wanted = DomainAsk { project: PROJECT, service, host: &host, if_generation: None };
         self.db.app.add_domain(org, &wanted, Tls::Auto, &self.asker(), at(3)).await
     }
 
     async fn verify(&self, org: OrgId, verified: bool) -> Result<Accepted<Domain>, Refusal> {
         let host = host(HOST);
-        let wanted = DomainAsk { project: PROJECT, service: "web", host: &host };
+        let wanted =
+            DomainAsk { project: PROJECT, service: "web", host: &host, if_generation: None };
         self.db.app.verify_domain(org, &wanted, verified, &self.asker(), at(4)).await
     }
 
     async fn remove(&self, org: OrgId) -> Result<(), Refusal> {
         let host = host(HOST);
-        let wanted = DomainAsk { project: PROJECT, service: "web", host: &host };
+        let wanted =
+            DomainAsk { project: PROJECT, service: "web", host: &host, if_generation: None };
         self.db.app.remove_domain(org, &wanted, &self.asker(), at(5)).await
     }
 

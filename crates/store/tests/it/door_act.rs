@@ -1,9 +1,11 @@
 //! Actions at the door: what each records, and that a rollback promises what was promised.
 
 use serde_json::json;
+use trueup_model::order::{Body, Order};
 use trueup_model::service::DesiredState;
 use trueup_rules::action::Action;
 use trueup_rules::admit::Refused;
+use trueup_store::Rehearsed;
 use trueup_store::door::{Refusal, ServiceAsk};
 use trueup_testkit::test_db::name;
 
@@ -86,30 +88,44 @@ async fn a_plan_decides_the_resources_and_a_resize_changes_them() {
     assert!(matches!(unknown, Err(Refusal::Refused(Refused::Invalid(_)))), "{unknown:?}");
 }
 
+fn replicas(order: &Order) -> u32 {
+    match &order.body {
+        Body::Service(body) => body.spec.replicas,
+        Body::Project => panic!("it should be a service"),
+    }
+}
+
 #[tokio::test]
 async fn a_preview_decides_like_the_door_and_records_nothing() {
     let stage = Stage::new().await;
     stage.declare("web", "shop:1").await;
     let before = stage.rows().await;
     let used: i64 = stage.one("select services_used from quotas limit 1").await;
-    let app = &stage.db.app;
+    let (org, asker) = (stage.db.org, stage.asker());
 
     let (new, ask) = (name("api"), web("api:1"));
     let made = ServiceAsk::declare(PROJECT, &new, &ask);
-    let made = app.preview_service(stage.db.org, &made, at(3)).await.unwrap();
-    assert_eq!((made.before, made.after.generation), (None, 1));
-    assert_eq!(made.quota.used.services, 2, "with this one counted");
+    let rehearsal = stage.db.app.rehearse();
+    rehearsal.app().accept_service(org, &made, &asker, at(3)).await.unwrap();
+    let seen = rehearsal.seen();
+    assert_eq!((&seen.units[0].before, seen.units[0].after.generation), (&None, 1));
+    assert_eq!(seen.quota.unwrap().used.services, 2, "with this one counted");
 
     let scaled = Action::Scale { replicas: 4 };
     let scaled = ServiceAsk::act(PROJECT, "web", &scaled);
-    let scaled = app.preview_service(stage.db.org, &scaled, at(3)).await.unwrap();
-    assert_eq!(scaled.after.spec.replicas, 4);
-    assert_eq!(scaled.before.map(|before| before.spec.replicas), Some(1));
-    assert_eq!(scaled.quota.used.cpu_millis, 1000);
+    let rehearsal = stage.db.app.rehearse();
+    rehearsal.app().accept_service(org, &scaled, &asker, at(3)).await.unwrap();
+    let seen = rehearsal.seen();
+    assert_eq!(replicas(&seen.units[0].after), 4);
+    assert_eq!(seen.units[0].before.as_ref().map(replicas), Some(1));
+    assert_eq!(seen.units[0].name, "shop/web");
+    assert_eq!(seen.quota.unwrap().used.cpu_millis, 1000);
 
     let wrong = ServiceAsk::act(PROJECT, "nobody", &Action::Pause);
-    let wrong = app.preview_service(stage.db.org, &wrong, at(3)).await;
+    let rehearsal = stage.db.app.rehearse();
+    let wrong = rehearsal.app().accept_service(org, &wrong, &asker, at(3)).await;
     assert!(matches!(wrong, Err(Refusal::NotFound("service"))), "{wrong:?}");
+    assert_eq!(rehearsal.seen(), Rehearsed::default());
 
     assert_eq!(stage.grown(&before).await, []);
     let still: i64 = stage.one("select services_used from quotas limit 1").await;

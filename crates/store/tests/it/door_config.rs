@@ -8,7 +8,7 @@ use trueup_model::variable::{Variable, VariableName};
 use trueup_rules::admit::{Ask, Refused};
 use trueup_rules::envelope::{Keyring, Sealer};
 use trueup_rules::variable::{MOST_ENTRIES, MOST_VALUE};
-use trueup_store::door::{Accepted, EntryAsk, Refusal, SecretAsk};
+use trueup_store::door::{Accepted, EntryAsk, EntryKind, Refusal, SecretAsk};
 
 use crate::stage::{PROJECT, Stage, at, gone, web};
 
@@ -24,7 +24,7 @@ impl Stage {
         value: &str,
     ) -> Result<Accepted<Variable>, Refusal> {
         let name: VariableName = name.parse().unwrap();
-        let wanted = EntryAsk { project: PROJECT, service, name: &name };
+        let wanted = EntryAsk { project: PROJECT, service, name: &name, if_version: None };
         self.db.app.set_variable(self.db.org, &wanted, value, &self.asker(), at(3)).await
     }
 
@@ -35,7 +35,7 @@ impl Stage {
         value: &str,
     ) -> Result<Accepted<Secret>, Refusal> {
         let name: VariableName = name.parse().unwrap();
-        let entry = EntryAsk { project: PROJECT, service, name: &name };
+        let entry = EntryAsk { project: PROJECT, service, name: &name, if_version: None };
         let value = SecretValue::new(value.to_owned());
         let wanted = SecretAsk { entry, value: &value, sealer: &sealer() };
         self.db.app.set_secret(self.db.org, &wanted, &self.asker(), at(3)).await
@@ -43,8 +43,11 @@ impl Stage {
 
     async fn delete_variable(&self, service: Option<&str>, name: &str) -> Result<(), Refusal> {
         let name: VariableName = name.parse().unwrap();
-        let wanted = EntryAsk { project: PROJECT, service, name: &name };
-        self.db.app.delete_variable(self.db.org, &wanted, &self.asker(), at(3)).await
+        let wanted = EntryAsk { project: PROJECT, service, name: &name, if_version: None };
+        self.db
+            .app
+            .delete_entry(self.db.org, EntryKind::Variable, &wanted, &self.asker(), at(3))
+            .await
     }
 
     pub(crate) async fn delete_secret(
@@ -53,8 +56,11 @@ impl Stage {
         name: &str,
     ) -> Result<(), Refusal> {
         let name: VariableName = name.parse().unwrap();
-        let wanted = EntryAsk { project: PROJECT, service, name: &name };
-        self.db.app.delete_secret(self.db.org, &wanted, &self.asker(), at(3)).await
+        let wanted = EntryAsk { project: PROJECT, service, name: &name, if_version: None };
+        self.db
+            .app
+            .delete_entry(self.db.org, EntryKind::Secret, &wanted, &self.asker(), at(3))
+            .await
     }
 
     /// The generations of the living services, by name.

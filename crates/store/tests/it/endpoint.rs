@@ -21,14 +21,14 @@ impl Stage {
         endpoint: &str,
     ) -> Result<Accepted<Endpoint>, Refusal> {
         let name = name(endpoint);
-        let wanted = EndpointAsk { project: PROJECT, service, name: &name };
+        let wanted = EndpointAsk { project: PROJECT, service, name: &name, if_generation: None };
         let target = EndpointTarget { port: "http", protocol: None };
         self.db.app.open_endpoint(org, &wanted, &target, &self.asker(), at(3)).await
     }
 
     async fn close(&self, service: &str, endpoint: &str) -> Result<(), Refusal> {
         let name = name(endpoint);
-        let wanted = EndpointAsk { project: PROJECT, service, name: &name };
+        let wanted = EndpointAsk { project: PROJECT, service, name: &name, if_generation: None };
         self.db.app.close_endpoint(self.db.org, &wanted, &self.asker(), at(4)).await
     }
 
@@ -137,7 +137,8 @@ async fn an_endpoint_leads_to_a_port_that_the_service_has() {
     stage.ask("game", &game, None, 1).await.unwrap();
     let before = stage.rows().await;
     let endpoint = name("one");
-    let wanted = EndpointAsk { project: PROJECT, service: "game", name: &endpoint };
+    let wanted =
+        EndpointAsk { project: PROJECT, service: "game", name: &endpoint, if_generation: None };
     let wrong = [("http", None, "port"), ("game", Some(Protocol::Udp), "protocol")];
     for (port, protocol, field) in wrong {
         let target = EndpointTarget { port, protocol };

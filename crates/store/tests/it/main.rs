@@ -22,9 +22,13 @@ mod endpoint;
 #[cfg(test)]
 mod event;
 #[cfg(test)]
+mod lane;
+#[cfg(test)]
 mod lease;
 #[cfg(test)]
 mod order;
+#[cfg(test)]
+mod outage;
 #[cfg(test)]
 mod page;
 #[cfg(test)]

@@ -56,8 +56,7 @@ async fn each_filter_means_what_it_says() {
     stage.act("web-two", &Action::Resize { plan: name("large") }).await.unwrap();
     let lease = stage.lease().await;
     stage.db.worker.settle(lease, &[converged(&web, 1)], at(3)).await.unwrap();
-    let heard = "update clusters set heard_at = to_timestamp(1800000009)";
-    sqlx::query(heard).execute(&stage.owner).await.unwrap();
+    stage.db.worker.heard_cluster(stage.db.cluster, at(9)).await.unwrap();
 
     let all = ServiceFilter::default;
     let table = [
@@ -79,12 +78,30 @@ async fn each_filter_means_what_it_says() {
     for (filter, expected) in table {
         assert_eq!(stage.names(&filter).await, expected, "{filter:?}");
     }
-    let silent = "update clusters set heard_at = to_timestamp(1800000009 - 46)";
-    sqlx::query(silent).execute(&stage.owner).await.unwrap();
+    stage.db.worker.heard_cluster(stage.db.cluster, at(9 - 46)).await.unwrap();
     let healthy = ServiceFilter { health: Some(Health::Healthy), ..all() };
     assert_eq!(
         stage.names(&healthy).await,
         Vec::<String>::new(),
         "nothing is shown as healthy now"
     );
+}
+
+#[tokio::test]
+async fn a_search_finds_the_same_by_the_index_and_without_it() {
+    let stage = Stage::new().await;
+    for service in ["web", "web-two", "api", "a"] {
+        stage.declare(service, "shop:1").await;
+    }
+    for (text, found) in [
+        ("web", vec!["web", "web-two"]),
+        ("eb-", vec!["web-two"]),
+        ("we", vec!["web", "web-two"]),
+        ("a", vec!["a", "api"]),
+        ("b_t", vec![]),
+        ("%eb", vec![]),
+    ] {
+        let search = ServiceFilter { search: Some(text.to_owned()), ..ServiceFilter::default() };
+        assert_eq!(stage.names(&search).await, found, "{text}");
+    }
 }

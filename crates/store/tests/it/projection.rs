@@ -1,33 +1,23 @@
 //! Projections can be rebuilt: the stored inputs and time give the stored status, byte for byte.
 
-use serde_json::Value;
-use sqlx::types::Json;
+use trueup_model::cluster::Freshness;
+use trueup_model::key::Kind;
 use trueup_model::report::{Outcome, Report};
-use trueup_model::status::{Inputs, Status};
-use trueup_rules::{RULES_VERSION, status};
+use trueup_model::status::Health;
+use trueup_store::{ServiceFilter, Verdict};
 
 use crate::stage::{Stage, at, converged, gone, seen};
 
 impl Stage {
-    /// Computes every stored status again and compares.
+    /// Computes every stored status again and compares; answers how many were the same.
     async fn assert_rebuildable(&self) -> usize {
-        let rows: Vec<(Json<Value>, Json<Value>, jiff_sqlx::Timestamp, i32)> = sqlx::query_as(
-            "select status, inputs, as_of, rules_version from statuses where inputs is not null",
-        )
-        .fetch_all(&self.owner)
-        .await
-        .unwrap();
-        for (stored, inputs, as_of, version) in &rows {
-            assert_eq!(*version, RULES_VERSION);
-            let inputs: Inputs = serde_json::from_value(inputs.0.clone()).unwrap();
-            let rebuilt: Status = status::project(&inputs, as_of.to_jiff());
-            let rebuilt = serde_json::to_value(&rebuilt).unwrap();
-            assert_eq!(
-                serde_json::to_string(&rebuilt).unwrap(),
-                serde_json::to_string(&stored.0).unwrap()
-            );
-        }
-        rows.len()
+        let rebuilt = self.db.app.rebuild_projections(self.db.org, None, 1000).await.unwrap();
+        let different: Vec<_> = rebuilt
+            .iter()
+            .filter(|one| !matches!(one.verdict, Verdict::Same | Verdict::Unobserved))
+            .collect();
+        assert!(different.is_empty(), "{different:#?}");
+        rebuilt.iter().filter(|one| one.verdict == Verdict::Same).count()
     }
 }
 
@@ -63,4 +53,54 @@ async fn every_status_of_a_life_can_be_computed_again_from_what_is_stored() {
     assert_eq!(stage.assert_rebuildable().await, 1);
     worker.settle(lease, &[gone(&row, 2)], at(31)).await.unwrap();
     assert_eq!(stage.assert_rebuildable().await, 1);
+}
+
+#[tokio::test]
+async fn a_status_that_was_changed_by_hand_is_found() {
+    let stage = Stage::new().await;
+    let lease = stage.lease().await;
+    let row = stage.declare("web", "nginx:1").await.row;
+    stage.db.worker.settle(lease, &[converged(&row, 1)], at(10)).await.unwrap();
+    assert_eq!(stage.assert_rebuildable().await, 1);
+    let forge = "update statuses set status = jsonb_set(status, '{health}', '\"error\"') where unit_kind = 'service'";
+    sqlx::query(forge).execute(&stage.owner).await.unwrap();
+    let rebuilt = stage.db.app.rebuild_projections(stage.db.org, None, 1000).await.unwrap();
+    let found = rebuilt.iter().find_map(|one| match &one.verdict {
+        Verdict::Different { stored, rebuilt } => {
+            Some((stored["health"].clone(), rebuilt["health"].clone()))
+        }
+        Verdict::Same | Verdict::Older(_) | Verdict::Unobserved => None,
+    });
+    assert_eq!(found, Some(("error".into(), "healthy".into())));
+    // What older rules said is not judged by newer ones.
+    sqlx::query("update statuses set rules_version = 1").execute(&stage.owner).await.unwrap();
+    let rebuilt = stage.db.app.rebuild_projections(stage.db.org, None, 1000).await.unwrap();
+    assert!(rebuilt.iter().any(|one| one.verdict == Verdict::Older(1)));
+}
+
+/// A silent watch of pods is not hidden by others that are heard.
+#[tokio::test]
+async fn freshness_belongs_to_the_watch_of_each_kind() {
+    let stage = Stage::new().await;
+    let lease = stage.lease().await;
+    let row = stage.declare("web", "nginx:1").await.row;
+    stage.db.worker.settle(lease, &[converged(&row, 1)], at(10)).await.unwrap();
+    let healthy = ServiceFilter { health: Some(Health::Healthy), ..ServiceFilter::default() };
+    let shown = async |seconds: i64| {
+        let app = &stage.db.app;
+        app.list_services(stage.db.org, &healthy, None, 10, at(seconds)).await.unwrap().len()
+    };
+    assert_eq!(shown(10).await, 0, "nothing was ever heard");
+    stage.db.worker.heard_cluster(stage.db.cluster, at(10)).await.unwrap();
+    assert_eq!(shown(20).await, 1);
+    let mut heard = Freshness::all_at(at(100));
+    heard.heard.insert(Kind::Pod, at(10));
+    stage.db.worker.heard_kinds(stage.db.cluster, &heard).await.unwrap();
+    assert_eq!(shown(100).await, 0, "of pods nothing was heard for too long");
+    heard.heard.insert(Kind::Pod, at(99));
+    heard.heard.insert(Kind::PersistentVolumeClaim, at(10));
+    stage.db.worker.heard_kinds(stage.db.cluster, &heard).await.unwrap();
+    assert_eq!(shown(100).await, 1, "it has no disk");
+    let silent = stage.find("web").await.unwrap().watches.silent(&Kind::WATCHED, at(100));
+    assert_eq!(silent, [Kind::PersistentVolumeClaim]);
 }

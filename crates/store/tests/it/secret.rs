@@ -127,7 +127,7 @@ async fn a_value_of_another_org_does_not_open_here() {
 
 pub(crate) async fn set_for(stage: &Stage, org: OrgId, value: &str) -> Result<(), Refusal> {
     let name: VariableName = "KEY".parse().unwrap();
-    let entry = EntryAsk { project: PROJECT, service: None, name: &name };
+    let entry = EntryAsk { project: PROJECT, service: None, name: &name, if_version: None };
     let value = SecretValue::new(value.to_owned());
     let wanted = SecretAsk { entry, value: &value, sealer: &sealer() };
     stage.db.app.set_secret(org, &wanted, &stage.asker(), at(3)).await.map(drop)
@@ -135,7 +135,7 @@ pub(crate) async fn set_for(stage: &Stage, org: OrgId, value: &str) -> Result<()
 
 pub(crate) async fn set_variable_for(stage: &Stage, org: OrgId) {
     let name: VariableName = "PLAIN".parse().unwrap();
-    let wanted = EntryAsk { project: PROJECT, service: None, name: &name };
+    let wanted = EntryAsk { project: PROJECT, service: None, name: &name, if_version: None };
     stage.db.app.set_variable(org, &wanted, "a", &stage.asker(), at(3)).await.unwrap();
 }
 
@@ -148,7 +148,7 @@ async fn with_the_wrong_key_nothing_opens_and_nothing_is_sealed() {
     let before = stage.rows().await;
     let name: VariableName = "MORE".parse().unwrap();
     let value = SecretValue::new(CANARY.to_owned());
-    let entry = EntryAsk { project: PROJECT, service: None, name: &name };
+    let entry = EntryAsk { project: PROJECT, service: None, name: &name, if_version: None };
     let wanted = SecretAsk { entry, value: &value, sealer: &wrong.sealer() };
     let refused = stage.db.app.set_secret(stage.db.org, &wanted, &stage.asker(), at(3)).await;
     assert!(matches!(refused, Err(Refusal::Unsealable(_))), "{refused:?}");

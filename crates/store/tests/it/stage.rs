@@ -218,6 +218,7 @@ pub(crate) fn seen(row: &ServiceRow, generation: i64, ready: u32) -> Observation
             ready,
             current: true,
             runs: None,
+            stuck: None,
         }),
         pods: Vec::new(),
         missing: Vec::new(),

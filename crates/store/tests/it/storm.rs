@@ -40,7 +40,7 @@ async fn write(stage: &Stage, org: OrgId, number: usize) {
     loop {
         match stage.db.app.accept_service(org, &wanted, &stage.asker(), at(1)).await {
             Ok(_) => return,
-            Err(Refusal::Store(Error::Away(_))) => {}
+            Err(Refusal::Store(Error::Away(_) | Error::Doubtful(_))) => {}
             Err(other) => panic!("{other:?}"),
         }
     }

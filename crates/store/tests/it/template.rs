@@ -2,7 +2,11 @@
 
 use sqlx::PgPool;
 use sqlx::postgres::PgPoolOptions;
+use trueup_model::template::Template;
+use trueup_store::Shipped;
 use trueup_testkit::test_db::TestDb;
+
+use crate::stage::Stage;
 
 async fn app(db: &TestDb) -> PgPool {
     PgPoolOptions::new().max_connections(1).connect(&db.urls.app).await.unwrap()
@@ -61,4 +65,29 @@ async fn what_is_published_has_no_way_to_change() {
         let outcome = sqlx::query(sqlx::AssertSqlSafe(statement)).execute(&pool).await;
         assert!(outcome.is_err(), "{statement}: {outcome:?}");
     }
+}
+
+/// An older install holds what an older release shipped.
+#[tokio::test]
+async fn a_shipped_template_whose_body_changed_becomes_the_next_version() {
+    let stage = Stage::new().await;
+    let setup = &stage.db.setup;
+    let web = "web@1".parse().unwrap();
+    let shipped = stage.db.app.find_template(&web).await.unwrap().unwrap();
+    assert_eq!(setup.ensure_template(&shipped).await.unwrap(), Shipped::Known);
+
+    let newer = Template { summary: "Better.".to_owned(), ..shipped.clone() };
+    assert_eq!(setup.ensure_template(&newer).await.unwrap(), Shipped::Next { version: 2 });
+    assert_eq!(setup.ensure_template(&newer).await.unwrap(), Shipped::Known, "at the next start");
+    let versions = stage.db.app.list_template_versions("web").await.unwrap();
+    let told: Vec<(u32, &str)> =
+        versions.iter().map(|one| (one.version, one.summary.as_str())).collect();
+    assert_eq!(told, [(1, shipped.summary.as_str()), (2, "Better.")]);
+    assert_eq!(setup.ensure_template(&shipped).await.unwrap(), Shipped::Known, "an older release");
+
+    let mut other = newer.clone();
+    other.spec["workload"] = serde_json::json!("stateful_set");
+    let refused = setup.ensure_template(&other).await.unwrap();
+    assert!(matches!(refused, Shipped::CannotFollow { version: 2, .. }), "{refused:?}");
+    assert_eq!(stage.db.app.list_template_versions("web").await.unwrap().len(), 2);
 }

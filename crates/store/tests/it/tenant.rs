@@ -251,3 +251,69 @@ async fn an_operator_finds_an_org_by_name_or_id_and_by_nothing_else() {
         assert_eq!(app.find_org(wanted).await.unwrap(), None, "{wanted:?}");
     }
 }
+
+/// The search looks over the wall, so it must ask for the org itself, whatever it is asked for.
+#[tokio::test]
+async fn s14_a_search_by_name_finds_nothing_of_another_org() {
+    let (stage, ours, theirs) = two_orgs().await;
+    let mut app = app(&stage).await;
+    let hits = "select count(*) from search_services('web', 1000)";
+    assert_eq!(count(&mut app, hits).await, 0, "without an org there is nothing");
+    for org in [ours, theirs] {
+        enter(&mut app, org).await;
+        assert_eq!(count(&mut app, hits).await, 1, "each has one, and sees that one");
+        let foreign = format!(
+            "select count(*) from search_services('web', 1000) id
+             where not exists (select from services s where s.id = id and s.org_id = '{}')",
+            org.uuid()
+        );
+        assert_eq!(count(&mut app, &foreign).await, 0);
+        for text in ["%", "_", "w_b", "we%", "\\", "\\%", "''", "web'' or true --"] {
+            let wild = format!("select count(*) from search_services('{text}', 1000)");
+            assert_eq!(count(&mut app, &wild).await, 0, "{text} is a text and no pattern");
+        }
+        // What is gone is not found, and a limit is one.
+        let gone = "select count(*) from search_services('old', 1000)";
+        assert_eq!(count(&mut app, gone).await, 0);
+        let none = "select count(*) from search_services('web', 0)";
+        assert_eq!(count(&mut app, none).await, 0);
+        run(&mut app, "rollback").await.unwrap();
+    }
+}
+
+/// The index is there and fits the question; without it a search of many names reads all of them.
+#[tokio::test]
+async fn a_search_by_name_has_an_index_that_the_owner_can_make() {
+    let stage = Stage::new().await;
+    let index: String =
+        stage.one("select indexdef from pg_indexes where indexname = 'services_name_search'").await;
+    assert!(index.contains("gin (org_id, name gin_trgm_ops)"), "{index}");
+    let many = format!(
+        "insert into services (id, org_id, project_id, name, cluster_id, object_name, template_name,
+             template_version, parameters, spec, desired, generation, accepted_at, created_at)
+         select gen_random_uuid(), p.org_id, p.id, 'name-' || md5(n::text), p.cluster_id, 'x' || n,
+                'web', 1, '{{}}', '{{}}', 'active', 1, now(), now()
+         from projects p, generate_series(1, 5000) n where p.org_id = '{}'",
+        stage.db.org.uuid()
+    );
+    for statement in [many.as_str(), "analyze services"] {
+        sqlx::raw_sql(AssertSqlSafe(statement.to_owned())).execute(&stage.owner).await.unwrap();
+    }
+    // So few rows are read as fast by any way; at 100,000 this is the only one that is fast.
+    let mut owner = PgConnection::connect(&stage.db.urls.owner).await.unwrap();
+    let only =
+        "set enable_seqscan = off; set enable_indexscan = off; set enable_indexonlyscan = off";
+    run(&mut owner, only).await.unwrap();
+    let org = format!("set trueup.org = '{}'", stage.db.org.uuid());
+    run(&mut owner, &org).await.unwrap();
+    let plan: Vec<String> = sqlx::query_scalar(
+        "explain select s.id from services s
+         where s.org_id = trueup_org() and s.deleted_at is null and s.name like '%c4ca4238a%'",
+    )
+    .fetch_all(&mut owner)
+    .await
+    .unwrap();
+    let plan = plan.join("\n");
+    assert!(plan.contains("Bitmap Index Scan on services_name_search"), "{plan}");
+    assert!(plan.contains("~~ '%c4ca4238a%'"), "{plan}");
+}

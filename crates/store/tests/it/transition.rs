@@ -131,7 +131,7 @@ async fn what_vanished_unseen_is_gone_with_the_time_in_which_it_went() {
     let history = stage.history("web").await;
     assert_eq!(
         history[3..],
-        ["9 Pod web-b gone", "20 Pod web-a gone after 10", "20 Pod  unobserved after 10"],
+        ["9 Pod web-b gone", "20 Pod  unobserved after 10", "20 Pod web-a gone after 10"],
         "{history:#?}"
     );
     let heads: i64 = stage.one("select count(*) from transition_heads").await;

@@ -110,7 +110,7 @@ async fn a_dead_wake_lives_again_when_it_is_asked_for() {
     let stage = Stage::new().await;
     let lease = stage.lease().await;
     stage.declare("web", "nginx:1").await;
-    let kill = "update wakes set state = 'dead'";
+    let kill = "update wakes set state = 'dead', died_at = now()";
     sqlx::raw_sql(kill).execute(&stage.owner).await.unwrap();
     assert_eq!(stage.claim(lease, 10, 9).await, []);
     let row = stage.declare("web", "nginx:2").await.row;

@@ -71,7 +71,12 @@ async fn each_policy_for_tenants_asks_for_the_org() {
                         and p.with_check = '(org_id = trueup_org())')",
         )
         .await;
-    assert!(loose.is_empty(), "{loose:?}");
+    assert_eq!(loose, ["wakes.app_platform"]);
+    // What operators look after in every org, in the platform's name: they see it and no more.
+    let platform: String = stage
+        .one("select cmd || ' ' || qual from pg_policies where policyname = 'app_platform'")
+        .await;
+    assert_eq!(platform, "SELECT (trueup_org() = '00000000-0000-0000-0000-000000000000'::uuid)");
     let for_everybody: Vec<String> = stage
         .all("select tablename || '.' || policyname from pg_policies where 'public' = any(roles)")
         .await;
@@ -87,7 +92,7 @@ async fn each_policy_for_tenants_asks_for_the_org() {
              order by 1",
         )
         .await;
-    assert_eq!(shared, ["clusters", "orgs", "plans", "templates", "watch_gaps"]);
+    assert_eq!(shared, ["clusters", "orgs", "plans", "platform", "templates", "watch_gaps"]);
 }
 
 #[tokio::test]
@@ -146,6 +151,7 @@ async fn only_these_functions_look_over_the_walls_and_only_for_the_app() {
             format!("give_quota {path} f f"),
             // Makes partitions for the loops, which own nothing.
             format!("make_transition_partitions {path} f t"),
+            format!("search_services {path} t f"),
             format!("take_port {path} t f"),
         ]
     );

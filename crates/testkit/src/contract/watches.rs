@@ -68,7 +68,7 @@ async fn a_watch_from_a_list_misses_nothing(at: &Place) {
     let made = at.apply(&key, &object).await;
     let changed = at.patch(&key, &json!({ "data": { "a": "2" } })).await;
     // Opened late on purpose: what happened before must come too.
-    let mut watch = Listener::open(at, from);
+    let mut watch = Listener::open(at, Kind::ConfigMap, from);
     assert_eq!(watch.next(at).await, Heard::Present(made));
     assert_eq!(watch.next(at).await, Heard::Present(changed.clone()));
     at.delete(&key).await;
@@ -81,7 +81,7 @@ async fn a_watch_tells_when_an_object_loses_our_label(at: &Place) {
     let (key, object) = at.config("one", &json!({}));
     at.apply(&key, &object).await;
     let from = at.cluster.list(Kind::ConfigMap, Scope::Ours).await.expect("should list").version;
-    let mut watch = Listener::open(at, from);
+    let mut watch = Listener::open(at, Kind::ConfigMap, from);
     at.patch(&key, &json!({ "metadata": { "labels": null } })).await;
     assert!(matches!(watch.next(at).await, Heard::Gone(_)));
     let back = at.apply(&key, &object).await;
@@ -93,7 +93,7 @@ async fn a_watch_tells_that_an_object_is_held_and_then_gone(at: &Place) {
     object["metadata"]["finalizers"] = json!(["trueup.dev/contract"]);
     at.apply(&key, &object).await;
     let from = at.cluster.list(Kind::ConfigMap, Scope::Ours).await.expect("should list").version;
-    let mut watch = Listener::open(at, from);
+    let mut watch = Listener::open(at, Kind::ConfigMap, from);
     at.delete(&key).await;
     let Heard::Present(dying) = watch.next(at).await else { unreachable!("should be held") };
     assert!(super::place::is_dying(&dying));
@@ -117,24 +117,36 @@ async fn a_watch_ends_and_can_be_resumed(at: &Place) {
     let position = tokio::time::timeout(PATIENCE, drained).await.expect("should end by itself");
     let key = at.key(Kind::Secret, "one");
     let made = at.apply(&key, &super::place::labelled(&key)).await;
-    let mut watch = Listener { stream: at.cluster.watch(Kind::Secret, position) };
+    let mut watch = Listener::open(at, Kind::Secret, position);
     assert_eq!(watch.next(at).await, Heard::Present(made));
 }
 
-/// A watch that hears only what happens in one namespace, because checks run side by side.
+/// A watch that hears only what happens in one namespace, because checks run side by side. On a busy
+/// machine it may come to its end before a check does; it goes on where it was.
 struct Listener {
+    kind: Kind,
+    position: String,
     stream: stream::BoxStream<'static, Result<Heard, CallError>>,
 }
 
 impl Listener {
-    fn open(at: &Place, from: String) -> Self {
-        Self { stream: at.cluster.watch(Kind::ConfigMap, from) }
+    fn open(at: &Place, kind: Kind, from: String) -> Self {
+        Self { kind, position: from.clone(), stream: at.cluster.watch(kind, from) }
     }
 
     async fn next(&mut self, at: &Place) -> Heard {
         let heard = async {
             loop {
-                match self.stream.next().await.expect("should not end yet").expect("should watch") {
+                let Some(heard) = self.stream.next().await else {
+                    self.stream = at.cluster.watch(self.kind, self.position.clone());
+                    continue;
+                };
+                let heard = heard.expect("should watch");
+                self.position = match &heard {
+                    Heard::Bookmark(version) => version.clone(),
+                    Heard::Present(object) | Heard::Gone(object) => text(object, "resourceVersion"),
+                };
+                match heard {
                     Heard::Present(object) | Heard::Gone(object)
                         if text(&object, "namespace") != at.namespace => {}
                     Heard::Bookmark(_) => {}

@@ -47,6 +47,7 @@ fn look(state: &mut State, change: &Change) {
         | Kind::LimitRange
         | Kind::NetworkPolicy
         | Kind::ServiceAccount
+        | Kind::RoleBinding
         | Kind::ConfigMap
         | Kind::Secret
         | Kind::CronJob

@@ -90,6 +90,9 @@ pub(super) fn change(key: &ResourceKey, before: &Value, after: &Value) -> Result
                 "Forbidden: spec is immutable after creation except resources.requests",
             ))
         }
+        Kind::RoleBinding if moved("/roleRef") => {
+            Err(refused(key, "roleRef", "Invalid value: cannot change roleRef"))
+        }
         Kind::Secret if moved("/type") => {
             Err(refused(key, "type", "Invalid value: field is immutable"))
         }
@@ -236,7 +239,7 @@ const fn known_fields(kind: Kind) -> (&'static [&'static str], &'static [&'stati
         | Kind::Pod
         | Kind::PersistentVolume
         | Kind::Node => (WITH_SPEC, &[]),
-        Kind::ServiceAccount | Kind::Secret => (&[], &[]),
+        Kind::ServiceAccount | Kind::RoleBinding | Kind::Secret => (&[], &[]),
     }
 }
 

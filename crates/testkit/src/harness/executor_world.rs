@@ -70,6 +70,7 @@ impl ExecutorWorld {
             generation: 1,
             desired: DesiredState::Active,
             body: Body::Project,
+            freeze: None,
             recorded: BTreeMap::new(),
         };
         let mut world = Self {
@@ -356,6 +357,7 @@ fn first(project: &Order, spec: Spec) -> Order {
             secrets: secrets(&spec),
             spec,
         })),
+        freeze: None,
         recorded: BTreeMap::new(),
         ..project.clone()
     })

@@ -1,4 +1,5 @@
 //! The house rules that no compiler checks.
 
 mod edges;
+mod faults;
 mod tidy;

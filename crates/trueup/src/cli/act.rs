@@ -3,15 +3,15 @@
 
 use std::time::Duration;
 
+use trueup_api::Client;
 use trueup_api::client::{Accepted, ClientError, Terms};
-use trueup_api::preview::Preview;
-use trueup_api::service::{AutoscaleBody, NoBody, ResizeBody, RollbackBody, ScaleBody, Service};
+use trueup_api::service::{AutoscaleBody, ResizeBody, RollbackBody, ScaleBody, Service};
 
-use super::context::{Connection, Context};
+use super::context::Context;
 use super::failure::Exit;
 use super::follow::{Ended, Goal, follow, too_late};
 use super::human::duration;
-use super::preview;
+use super::rehearse::DryRun;
 use super::target::resolve;
 use super::until::Until;
 
@@ -20,11 +20,10 @@ use super::until::Until;
 pub(crate) struct Common {
     /// NAME, PROJECT/NAME or svc_…
     name: String,
-    /// Say what would happen and do nothing
-    #[arg(long, conflicts_with = "wait")]
-    dry_run: bool,
+    #[command(flatten)]
+    dry: DryRun,
     /// Wait until it is true
-    #[arg(long)]
+    #[arg(long, conflicts_with = "dry_run")]
     wait: bool,
     /// How long to wait for that
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration)]
@@ -134,11 +133,11 @@ impl Deed {
 
     async fn send(
         &self,
-        connection: &Connection,
+        client: &Client,
         service: &Service,
         terms: &Terms,
     ) -> Result<Accepted, ClientError> {
-        let (client, project, id) = (&connection.client, &service.project, &service.id);
+        let (project, id) = (&service.project, &service.id);
         match self {
             Self::Pause => client.service_pause(project, id, terms).await,
             Self::Resume => client.service_resume(project, id, terms).await,
@@ -147,27 +146,6 @@ impl Deed {
             Self::Autoscale(body) => client.service_autoscale(project, id, body, terms).await,
             Self::Resize(body) => client.service_resize(project, id, body, terms).await,
             Self::Rollback(body) => client.service_rollback(project, id, body, terms).await,
-        }
-    }
-
-    async fn preview(
-        &self,
-        connection: &Connection,
-        service: &Service,
-    ) -> Result<Preview, ClientError> {
-        let (client, project, id) = (&connection.client, &service.project, &service.id);
-        match self {
-            Self::Pause | Self::Resume | Self::Restart => {
-                client.service_action_preview(project, id, self.word(), &NoBody {}).await
-            }
-            Self::Scale(body) => client.service_action_preview(project, id, "scale", body).await,
-            Self::Autoscale(body) => {
-                client.service_action_preview(project, id, "autoscale", body).await
-            }
-            Self::Resize(body) => client.service_action_preview(project, id, "resize", body).await,
-            Self::Rollback(body) => {
-                client.service_action_preview(project, id, "rollback", body).await
-            }
         }
     }
 }
@@ -209,12 +187,13 @@ async fn run(common: &Common, deed: &Deed, context: &Context) -> anyhow::Result<
     let reading = resolve(&common.name, context, &connection);
     let service = context.ask("reading the service", reading).await?;
     let name = format!("{}/{}", service.project, service.name);
-    if common.dry_run {
-        let preview = context.ask("previewing", deed.preview(&connection, &service)).await?;
-        return preview::show(&format!("service/{name}"), &preview, context);
-    }
+    let writing = common.dry.begin(&connection.client);
     let terms = Terms { if_generation: None, key: common.idempotency_key.clone() };
-    let accepted = context.ask("asking for it", deed.send(&connection, &service, &terms)).await?;
+    let sending = deed.send(writing.client(), &service, &terms);
+    let accepted = context.ask("asking for it", sending).await?;
+    if writing.previewed(&format!("service/{name}"), context)? {
+        return Ok(Exit::Ok);
+    }
     let service = accepted.service;
     if !context.output.is_for_programs() {
         let outcome = if accepted.changed { "accepted" } else { "unchanged" };

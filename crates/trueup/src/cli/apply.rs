@@ -14,6 +14,8 @@ use super::failure::{Exit, Failure, explain};
 use super::follow::{Ended, Goal, follow, too_late};
 use super::human::duration;
 use super::manifest::{Manifest, Place, read_all};
+use super::plan;
+use super::rehearse::DryRun;
 use super::style::Paint;
 use super::until::Until;
 
@@ -23,8 +25,10 @@ pub(crate) struct Args {
     /// YAML files with one or many documents; `-` is stdin
     #[arg(short = 'f', long = "file", value_name = "FILE", required = true, num_args = 1..)]
     files: Vec<String>,
+    #[command(flatten)]
+    dry: DryRun,
     /// Wait until every service in them is healthy
-    #[arg(long)]
+    #[arg(long, conflicts_with = "dry_run")]
     wait: bool,
     /// How long to wait for each
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration)]
@@ -47,6 +51,9 @@ struct Outcome {
 }
 
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    if args.dry.is_dry() {
+        return plan::run(plan::Args { files: args.files }, context).await;
+    }
     let documents = read_all(&args.files);
     let connection = context.connect()?;
     let mut outcomes = Vec::new();

@@ -1,4 +1,4 @@
-//! `trueup audit`: whether the event log is what it was.
+//! `trueup audit`: whether the event log is what it was, and whether statuses are what they follow from.
 //!
 //! Every hash is computed again here, from what the API shows and with nothing of the server's: who
 //! changes the log behind it, in the database or on the way, changes what is computed.
@@ -8,6 +8,7 @@ use std::str::FromStr;
 use serde::Serialize;
 use trueup_api::Client;
 use trueup_api::event::{CloudEvent, EventFilter, EventPage};
+use trueup_api::why::ProjectionCheck;
 use trueup_rules::chain::{Break, Content, Hash, Walk};
 
 use super::context::Context;
@@ -28,6 +29,8 @@ pub(crate) struct Args {
 enum Command {
     /// Compute every hash of the event log again
     Verify(Verify),
+    /// Compute every status again from what is stored, and compare
+    Rebuild,
 }
 
 #[derive(Debug, clap::Args)]
@@ -75,7 +78,51 @@ struct Summary {
 }
 
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
-    let Command::Verify(Verify { expect }) = args.command;
+    match args.command {
+        Command::Verify(Verify { expect }) => verify(expect, context).await,
+        Command::Rebuild => rebuild(context).await,
+    }
+}
+
+/// Asks for every status to be computed again, page after page.
+async fn rebuild(context: &Context) -> anyhow::Result<Exit> {
+    let client = context.connect()?.client;
+    let ask = async {
+        let mut all = client.projection_check(None).await?;
+        while let Some(after) = all.next.take() {
+            let page = client.projection_check(Some(&after)).await?;
+            all.checked += page.checked;
+            all.same += page.same;
+            all.older += page.older;
+            all.unobserved += page.unobserved;
+            all.different.extend(page.different);
+            all.next = page.next;
+        }
+        anyhow::Ok(all)
+    };
+    let all: ProjectionCheck = context.ask("computing the statuses again", ask).await?;
+    if !context.output.print(context.terminal, &all)? {
+        context.terminal.line(&format!(
+            "{} statuses: {} the same, {} of older rules, {} not observed yet, {} different",
+            all.checked,
+            all.same,
+            all.older,
+            all.unobserved,
+            all.different.len()
+        ))?;
+    }
+    match all.different.first() {
+        None => Ok(Exit::Ok),
+        Some(first) => {
+            let what = format!("{} is not what its inputs say", first.unit);
+            Err(Failure::new(Exit::Failed, what)
+                .hint("see both with `trueup audit rebuild -o json`, and report it as a defect")
+                .into())
+        }
+    }
+}
+
+async fn verify(expect: Vec<Noted>, context: &Context) -> anyhow::Result<Exit> {
     let connection = context.connect()?;
     let mut audit = Audit { walk: None, expect };
     let progress = Progress::new(context.terminal, "reading the events");

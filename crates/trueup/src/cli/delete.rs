@@ -9,25 +9,24 @@ use super::context::{Connection, Context};
 use super::failure::{Exit, Failure};
 use super::follow::{Ended, Goal, follow, too_late};
 use super::human::duration;
+use super::receipt;
+use super::rehearse::DryRun;
 use super::target::resolve;
 use super::until::Until;
-use super::{preview, receipt};
 
 /// Delete a service and everything it made
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// NAME, PROJECT/NAME or svc_…
     name: String,
     /// Wait until nothing of it is left, and print the receipt
-    #[arg(long)]
+    #[arg(long, conflicts_with = "dry_run")]
     wait: bool,
     /// How long to wait for that
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration)]
     timeout: Duration,
-    /// Say what would happen and do nothing
-    #[arg(long, conflicts_with = "wait")]
-    dry_run: bool,
+    #[command(flatten)]
+    dry: DryRun,
     /// Do not ask
     #[arg(short, long)]
     yes: bool,
@@ -38,12 +37,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let reading = resolve(&args.name, context, &connection);
     let service = context.ask("reading the service", reading).await?;
     let name = format!("{}/{}", service.project, service.name);
-    if args.dry_run {
-        let asking = connection.client.service_delete_preview(&service.project, &service.id);
-        let preview = context.ask("previewing", asking).await?;
-        return preview::show(&format!("service/{name}"), &preview, context);
-    }
-    if !args.yes && service.desired != "deleted" {
+    if !args.yes && !args.dry.is_dry() && service.desired != "deleted" {
         let question = format!(
             "Delete {name} and everything it made in cluster {}, with its data?",
             service.cluster
@@ -55,8 +49,12 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         }
     }
     // By id: the name may be given to another service in the meantime.
-    let deleting = connection.client.service_delete(&service.project, &service.id, &Terms::PLAIN);
+    let writing = args.dry.begin(&connection.client);
+    let deleting = writing.client().service_delete(&service.project, &service.id, &Terms::PLAIN);
     let accepted = context.ask("asking for the deletion", deleting).await?;
+    if writing.previewed(&format!("service/{name}"), context)? {
+        return Ok(Exit::Ok);
+    }
     let service = accepted.service;
     if !context.output.is_for_programs() {
         let outcome = if accepted.changed { "accepted" } else { "was accepted before" };

@@ -59,6 +59,10 @@ fn page(service: &Service, events: &[CloudEvent], now: Timestamp, style: Style) 
     field("desired", clean(&service.desired));
     field("generation", generation(service, now));
     field("reconciliation", clean(&service.reconciliation));
+    if let Some(freeze) = &service.frozen {
+        let what = format!("{} by {}: {}", freeze.scope, freeze.by, freeze.reason);
+        field("frozen", style.paint(Paint::Busy, &clean(&what)));
+    }
     let status = &service.status;
     let since = format!("since {} ({} ago)", moment(status.since), age(now, status.since));
     field(
@@ -166,6 +170,9 @@ mod tests {
         one.status.conditions.push(ServiceCondition {
             reason: "pods_not_ready".to_owned(),
             message: "1 of 2 pods is ready; look at the image".to_owned(),
+            cause: None,
+            object: None,
+            uid: None,
         });
         one.objects.push(ServiceObject {
             kind: "Deployment".to_owned(),

@@ -8,6 +8,7 @@ use super::failure::Exit;
 use super::get::show;
 use super::human::age;
 use super::place::place;
+use super::rehearse::DryRun;
 use super::style::Paint;
 use super::table::{Cell, Table};
 use super::target::resolve;
@@ -31,6 +32,8 @@ enum Command {
         /// Ask for no certificate
         #[arg(long)]
         no_tls: bool,
+        #[command(flatten)]
+        dry: DryRun,
     },
     /// Lead a host to a service no more
     Remove {
@@ -39,6 +42,8 @@ enum Command {
         /// The service: NAME, PROJECT/NAME or svc_…
         #[arg(short, long, value_name = "NAME")]
         service: String,
+        #[command(flatten)]
+        dry: DryRun,
     },
     /// Say that a host is proved to be the org's; for operators
     Verify {
@@ -50,6 +55,8 @@ enum Command {
         /// Take it back instead, to move the host to another org
         #[arg(long)]
         withdraw: bool,
+        #[command(flatten)]
+        dry: DryRun,
     },
     /// List the domains of the project, or of one service
     List {
@@ -61,26 +68,37 @@ enum Command {
 
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let connection = context.connect()?;
-    let client = &connection.client;
     match args.command {
-        Command::Add { host, service, no_tls } => {
+        Command::Add { host, service, no_tls, dry } => {
+            let writing = dry.begin(&connection.client);
             let found = context.ask("the service", resolve(&service, context, &connection)).await?;
             let body = DomainBody { tls: no_tls.then(|| "off".to_owned()) };
-            let adding = client.domain_put(&found.project, &found.name, &host, &body);
+            let adding = writing.client().domain_put(&found.project, &found.name, &host, &body);
             let domain = context.ask("adding the domain", adding).await?;
+            if writing.previewed(&format!("domain/{host}"), context)? {
+                return Ok(Exit::Ok);
+            }
             tell(&domain, context)
         }
-        Command::Verify { host, service, withdraw } => {
+        Command::Verify { host, service, withdraw, dry } => {
+            let writing = dry.begin(&connection.client);
             let found = context.ask("the service", resolve(&service, context, &connection)).await?;
             let body = DomainVerification { verified: !withdraw };
-            let proving = client.domain_verify(&found.project, &found.name, &host, &body);
+            let proving = writing.client().domain_verify(&found.project, &found.name, &host, &body);
             let domain = context.ask("proving the domain", proving).await?;
+            if writing.previewed(&format!("domain/{host}"), context)? {
+                return Ok(Exit::Ok);
+            }
             tell(&domain, context)
         }
-        Command::Remove { host, service } => {
+        Command::Remove { host, service, dry } => {
+            let writing = dry.begin(&connection.client);
             let found = context.ask("the service", resolve(&service, context, &connection)).await?;
-            let removing = client.domain_delete(&found.project, &found.name, &host);
+            let removing = writing.client().domain_delete(&found.project, &found.name, &host);
             context.ask("removing the domain", removing).await?;
+            if writing.previewed(&format!("domain/{host}"), context)? {
+                return Ok(Exit::Ok);
+            }
             context.terminal.line(&format!("domain/{host} removed"))?;
             Ok(Exit::Ok)
         }
@@ -94,8 +112,8 @@ fn tell(domain: &Domain, context: &Context) -> anyhow::Result<Exit> {
         return Ok(Exit::Ok);
     }
     context.terminal.line(&format!("domain/{} {}", domain.host, domain.state))?;
-    if domain.state == "unverified" {
-        let (name, value) = (&domain.proof.name, &domain.proof.value);
+    if let ("unverified", Some(proof)) = (domain.state.as_str(), &domain.proof) {
+        let (name, value) = (&proof.name, &proof.value);
         context.terminal.line(&format!(
             "publish the TXT record {name} with the text {value}, then ask the operator to verify it"
         ))?;

@@ -8,6 +8,7 @@ use super::failure::Exit;
 use super::get::show;
 use super::human::age;
 use super::place::place;
+use super::rehearse::DryRun;
 use super::style::Paint;
 use super::table::{Cell, Table};
 use super::target::resolve;
@@ -31,6 +32,8 @@ enum Command {
         /// The port of the service, by name
         #[arg(long, value_name = "NAME")]
         port: String,
+        #[command(flatten)]
+        dry: DryRun,
     },
     /// Close an endpoint
     Close {
@@ -39,6 +42,8 @@ enum Command {
         /// The service: NAME, PROJECT/NAME or svc_…
         #[arg(short, long, value_name = "NAME")]
         service: String,
+        #[command(flatten)]
+        dry: DryRun,
     },
     /// List the endpoints of the project, or of one service
     List {
@@ -50,13 +55,16 @@ enum Command {
 
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let connection = context.connect()?;
-    let client = &connection.client;
     match args.command {
-        Command::Open { name, service, port } => {
+        Command::Open { name, service, port, dry } => {
+            let writing = dry.begin(&connection.client);
             let found = context.ask("the service", resolve(&service, context, &connection)).await?;
             let body = EndpointBody { port, protocol: None };
-            let opening = client.endpoint_put(&found.project, &found.name, &name, &body);
+            let opening = writing.client().endpoint_put(&found.project, &found.name, &name, &body);
             let endpoint = context.ask("opening the endpoint", opening).await?;
+            if writing.previewed(&format!("endpoint/{name}"), context)? {
+                return Ok(Exit::Ok);
+            }
             if !context.output.print(context.terminal, &endpoint)? {
                 context.terminal.line(&format!(
                     "endpoint/{} {}, port {} of cluster {}",
@@ -65,10 +73,14 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
             }
             Ok(Exit::Ok)
         }
-        Command::Close { name, service } => {
+        Command::Close { name, service, dry } => {
+            let writing = dry.begin(&connection.client);
             let found = context.ask("the service", resolve(&service, context, &connection)).await?;
-            let closing = client.endpoint_delete(&found.project, &found.name, &name);
+            let closing = writing.client().endpoint_delete(&found.project, &found.name, &name);
             context.ask("closing the endpoint", closing).await?;
+            if writing.previewed(&format!("endpoint/{name}"), context)? {
+                return Ok(Exit::Ok);
+            }
             context.terminal.line(&format!("endpoint/{name} closing"))?;
             Ok(Exit::Ok)
         }

@@ -63,6 +63,14 @@ fn words(event: &CloudEvent) -> (Paint, String, String) {
                 format!("{} proved to be gone", count(keys, "object")),
             )
         }
+        "WakeRequeued" => (Paint::Busy, "requeued", by(data)),
+        "ReconcileRequested" => (Paint::Busy, "reconcile asked for", by(data)),
+        "ReconcileChecked" => {
+            let outcome = text(data, "outcome").unwrap_or("unknown").to_owned();
+            (Paint::Good, "looked at afresh", outcome)
+        }
+        "ServiceFrozen" | "PlatformFrozen" => (Paint::Strong, "frozen", frozen(data)),
+        "ServiceUnfrozen" | "PlatformUnfrozen" => (Paint::Strong, "unfrozen", frozen(data)),
         "OrgCreated" => (Paint::Strong, "org made", asked(data)),
         "TokenCreated" => {
             let role = text(data, "role").unwrap_or("unknown role");
@@ -135,6 +143,17 @@ fn port(data: &Value) -> String {
     let number = data.get("node_port").and_then(Value::as_u64).unwrap_or(0);
     let by = text(data, "principal").unwrap_or("somebody");
     format!("{}, port {number}, asked by {by}", text(data, "name").unwrap_or("?"))
+}
+
+fn by(data: &Value) -> String {
+    format!("asked by {}", text(data, "principal").unwrap_or("somebody"))
+}
+
+/// What is meant, why, and by whom.
+fn frozen(data: &Value) -> String {
+    let cluster = text(data, "cluster").map(|cluster| format!("cluster {cluster}, "));
+    let reason = text(data, "reason").map(|reason| format!("{reason}, "));
+    format!("{}{}{}", cluster.unwrap_or_default(), reason.unwrap_or_default(), by(data))
 }
 
 /// Which, and by whom.

@@ -230,6 +230,9 @@ mod tests {
         one.status.conditions.push(ServiceCondition {
             reason: "pods_not_ready".to_owned(),
             message: "the image cannot be pulled".to_owned(),
+            cause: None,
+            object: None,
+            uid: None,
         });
         let goal = Goal {
             until: Some(Until::Healthy),

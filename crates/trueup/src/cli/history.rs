@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_history_reads_as_sentences() {
-        let pod = "2026-01-02 03:04:05Z  pod web-1                                   ";
+        let pod = "2026-01-02 03:04:05Z  pod web-1                                     ";
         let memory = 64 * 1024 * 1024;
         for (what, detail, end) in [
             ("appeared", json!({}), "made"),

@@ -6,6 +6,7 @@ use super::clock;
 use super::context::Context;
 use super::failure::Exit;
 use super::human::age;
+use super::rehearse::DryRun;
 use super::table::{Cell, Table};
 
 /// Make and list orgs; for operators
@@ -21,6 +22,8 @@ enum Command {
     Create {
         /// What to call it
         name: String,
+        #[command(flatten)]
+        dry: DryRun,
     },
     /// List every org
     List,
@@ -35,9 +38,12 @@ enum Command {
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let client = context.connect()?.client;
     match args.command {
-        Command::Create { name } => {
-            let wanted = OrgRequest { name };
-            let made = context.ask("making the org", client.org_create(&wanted)).await?;
+        Command::Create { name, dry } => {
+            let (writing, wanted) = (dry.begin(&client), OrgRequest { name });
+            let made = context.ask("making the org", writing.client().org_create(&wanted)).await?;
+            if writing.previewed(&format!("org/{}", wanted.name), context)? {
+                return Ok(Exit::Ok);
+            }
             if !context.output.print(context.terminal, &made)? {
                 let Org { name, id, .. } = &made.org;
                 let said =

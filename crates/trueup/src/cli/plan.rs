@@ -1,6 +1,7 @@
 //! `trueup plan`: what `apply` would do with manifest files. Nothing is recorded.
 
 use serde::Serialize;
+use trueup_api::client::Terms;
 use trueup_api::preview::Preview;
 
 use super::context::{Connection, Context};
@@ -13,7 +14,7 @@ use super::preview;
 pub(crate) struct Args {
     /// YAML files with one or many documents; `-` is stdin
     #[arg(short = 'f', long = "file", value_name = "FILE", required = true, num_args = 1..)]
-    files: Vec<String>,
+    pub(crate) files: Vec<String>,
 }
 
 /// What would become of one document.
@@ -24,8 +25,6 @@ struct Planned {
     subject: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     preview: Option<Preview>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    note: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
 }
@@ -48,13 +47,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
                 let (_, message, hint) = explain(&error);
                 context.terminal.error(&format!("{place}: {message}"), hint.as_deref())?;
                 let error = Some(message);
-                planned.push(Planned {
-                    document: place,
-                    subject: None,
-                    preview: None,
-                    note: None,
-                    error,
-                });
+                planned.push(Planned { document: place, subject: None, preview: None, error });
             }
         }
     }
@@ -73,24 +66,26 @@ async fn ask(
     context: &Context,
     connection: &Connection,
 ) -> anyhow::Result<Planned> {
-    let client = &connection.client;
-    let (subject, preview, note) = match manifest {
-        Manifest::Plan { name, .. } => {
-            (format!("plan/{name}"), None, Some("it would be sold like this"))
+    let rehearsal = connection.client.rehearse();
+    let client = rehearsal.client();
+    let subject = match manifest {
+        Manifest::Plan { name, body } => {
+            context.ask("planning", client.plan_put(&name, &body)).await?;
+            format!("plan/{name}")
         }
         Manifest::Project { name, body } => {
-            let preview = context.ask("planning", client.project_put_preview(&name, &body)).await?;
-            (format!("project/{name}"), Some(preview), None)
+            context.ask("planning", client.project_put(&name, &body)).await?;
+            format!("project/{name}")
         }
         Manifest::Service { name, body } => {
             let project = context.project_of(body.project.as_ref(), connection)?;
-            let preview =
-                context.ask("planning", client.service_put_preview(&project, &name, &body)).await?;
-            (format!("service/{project}/{name}"), Some(preview), None)
+            let declaring = client.service_put(&project, &name, &body, &Terms::PLAIN);
+            context.ask("planning", declaring).await?;
+            format!("service/{project}/{name}")
         }
     };
     let document = place.to_owned();
-    Ok(Planned { document, subject: Some(subject), preview, note, error: None })
+    Ok(Planned { document, subject: Some(subject), preview: rehearsal.seen(), error: None })
 }
 
 fn say(planned: &Planned, context: &Context) -> anyhow::Result<()> {
@@ -98,12 +93,9 @@ fn say(planned: &Planned, context: &Context) -> anyhow::Result<()> {
         return Ok(());
     }
     let subject = planned.subject.as_deref().unwrap_or_default();
-    let style = context.terminal.style();
-    let lines = match (&planned.preview, planned.note) {
-        (Some(preview), _) => preview::lines(subject, preview, style),
-        (None, Some(note)) => vec![format!("{subject}: {note}")],
-        (None, None) => Vec::new(),
-    };
-    context.terminal.line(&lines.join("\n"))?;
+    if let Some(preview) = &planned.preview {
+        let lines = preview::lines(subject, preview, context.terminal.style());
+        context.terminal.line(&lines.join("\n"))?;
+    }
     Ok(())
 }

@@ -1,19 +1,19 @@
 //! A preview as people read it: one line for each object, one for each field, then cost and quota.
 
 use serde_json::Value;
-use trueup_api::preview::{Preview, PreviewField, PreviewObject};
+use trueup_api::preview::{Preview, PreviewField, PreviewObject, PreviewUnit};
+use trueup_api::quota::Quota;
 
 use super::context::Context;
-use super::failure::Exit;
 use super::human::{clean, count};
 use super::style::{Paint, Style};
 
-/// Prints what a change would do.
-pub(crate) fn show(subject: &str, preview: &Preview, context: &Context) -> anyhow::Result<Exit> {
+/// Prints what a write would do.
+pub(crate) fn show(subject: &str, preview: &Preview, context: &Context) -> anyhow::Result<()> {
     if !context.output.print(context.terminal, preview)? {
         context.terminal.line(&lines(subject, preview, context.terminal.style()).join("\n"))?;
     }
-    Ok(Exit::Ok)
+    Ok(())
 }
 
 /// The whole preview.
@@ -21,14 +21,37 @@ pub(crate) fn lines(subject: &str, preview: &Preview, style: Style) -> Vec<Strin
     if !preview.changed {
         return vec![format!("{subject}: nothing would change")];
     }
-    let pods = if preview.replaces_pods { ", every pod is replaced" } else { "" };
-    let mut lines = vec![format!("{subject}: generation {}{pods}", preview.generation)];
-    lines.extend(preview.objects.iter().flat_map(|object| object_lines(object, style)));
-    if preview.objects.is_empty() {
+    let mut lines = match preview.units.as_slice() {
+        [only] if heading(only) == subject => Vec::new(),
+        units => vec![format!("{subject}: would be recorded, {}", reach(units.len()))],
+    };
+    for unit in &preview.units {
+        lines.extend(unit_lines(unit, style));
+    }
+    lines.extend(preview.quota.as_ref().map(|quota| format!("  {}", room(quota))));
+    lines
+}
+
+fn reach(units: usize) -> String {
+    match units {
+        0 => "and no service changes".to_owned(),
+        1 => "and 1 service changes".to_owned(),
+        many => format!("and {many} services change"),
+    }
+}
+
+fn heading(unit: &PreviewUnit) -> String {
+    format!("{}/{}", clean(&unit.kind), clean(&unit.name))
+}
+
+fn unit_lines(unit: &PreviewUnit, style: Style) -> Vec<String> {
+    let pods = if unit.replaces_pods { ", every pod is replaced" } else { "" };
+    let mut lines = vec![format!("{}: generation {}{pods}", heading(unit), unit.generation)];
+    lines.extend(unit.objects.iter().flat_map(|object| object_lines(object, style)));
+    if unit.objects.is_empty() {
         lines.push("  no object differs".to_owned());
     }
-    lines.extend(cost(preview).map(|cost| format!("  {cost}")));
-    lines.push(format!("  {}", room(preview)));
+    lines.extend(cost(unit).map(|cost| format!("  {cost}")));
     lines
 }
 
@@ -53,17 +76,17 @@ fn field_line(field: &PreviewField) -> String {
     format!("{}: {} → {}", clean(&field.path), said(&field.before), said(&field.after))
 }
 
-fn cost(preview: &Preview) -> Option<String> {
-    let after = preview.monthly_after.as_ref()?;
-    Some(match &preview.monthly_before {
+fn cost(unit: &PreviewUnit) -> Option<String> {
+    let after = unit.monthly_after.as_ref()?;
+    Some(match &unit.monthly_before {
         Some(before) if before == after => format!("{} a month, as now", after.text),
         Some(before) => format!("{} a month instead of {}", after.text, before.text),
         None => format!("{} a month", after.text),
     })
 }
 
-fn room(preview: &Preview) -> String {
-    let left = &preview.quota.left;
+fn room(quota: &Quota) -> String {
+    let left = &quota.left;
     format!(
         "left then: {}, {} m CPU, {} MiB memory, {} GiB disk, {}",
         count(usize::try_from(left.services).unwrap_or(0), "service"),
@@ -80,33 +103,50 @@ mod tests {
 
     use super::*;
 
+    fn shown(subject: &str, preview: Value) -> String {
+        let preview: Preview = serde_json::from_value(preview).unwrap();
+        lines(subject, &preview, Style::new(false)).join("\n")
+    }
+
     #[test]
     fn a_preview_names_objects_fields_cost_and_room() {
-        let preview: Preview = serde_json::from_value(json!({
-            "changed": true, "generation": 4, "desired": "active", "replaces_pods": true,
-            "objects": [
+        let preview = json!({
+            "changed": true,
+            "units": [{"kind": "service", "name": "shop/web", "generation": 4, "desired": "active",
+                "replaces_pods": true, "objects": [
                 {"kind": "Deployment", "namespace": "shop-1", "name": "web-1", "verb": "update",
                  "fields": [{"path": "spec.replicas", "before": 2, "after": 3},
                             {"path": "spec.x", "after": "\u{1b}[31m"}]},
                 {"kind": "Service", "namespace": "shop-1", "name": "web-1", "verb": "create"},
             ],
             "monthly_before": {"micros": 1, "currency": "EUR", "text": "8.76 EUR"},
-            "monthly_after": {"micros": 2, "currency": "EUR", "text": "13.14 EUR"},
+            "monthly_after": {"micros": 2, "currency": "EUR", "text": "13.14 EUR"}}],
             "quota": {"limit": {"services": 9, "cpu_millis": 9, "memory_mib": 9, "storage_gib": 9, "gpus": 9},
                       "used": {"services": 8, "cpu_millis": 8, "memory_mib": 8, "storage_gib": 8, "gpus": 8},
                       "left": {"services": 1, "cpu_millis": 1, "memory_mib": 1, "storage_gib": 1, "gpus": 1}},
-        }))
-        .unwrap();
-        assert_eq!(
-            lines("service/web", &preview, Style::new(false)).join("\n"),
-            "\
-service/web: generation 4, every pod is replaced
+        });
+        let of_the_service = "\
+service/shop/web: generation 4, every pod is replaced
   ~ Deployment web-1
       spec.replicas: 2 → 3
       spec.x: (none) → \" [31m\"
   + Service web-1
   13.14 EUR a month instead of 8.76 EUR
-  left then: 1 service, 1 m CPU, 1 MiB memory, 1 GiB disk, 1 GPU"
+  left then: 1 service, 1 m CPU, 1 MiB memory, 1 GiB disk, 1 GPU";
+        assert_eq!(shown("service/shop/web", preview.clone()), of_the_service);
+        assert_eq!(
+            shown("variable/A", preview),
+            format!("variable/A: would be recorded, and 1 service changes\n{of_the_service}")
         );
+    }
+
+    #[test]
+    fn what_reaches_no_service_says_so() {
+        let preview = |changed: bool| json!({"changed": changed, "units": []});
+        assert_eq!(
+            shown("token/ci", preview(true)),
+            "token/ci: would be recorded, and no service changes"
+        );
+        assert_eq!(shown("token/ci", preview(false)), "token/ci: nothing would change");
     }
 }

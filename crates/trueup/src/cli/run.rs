@@ -15,6 +15,7 @@ use super::failure::{Exit, Failure};
 use super::follow::{Ended, Goal, follow, too_late};
 use super::human::duration;
 use super::logs;
+use super::rehearse::DryRun;
 use super::target::resolve;
 use super::until::Until;
 
@@ -40,6 +41,8 @@ pub(crate) struct Args {
     /// Keep the run's service also when it ended well
     #[arg(long)]
     keep: bool,
+    #[command(flatten)]
+    dry: DryRun,
 }
 
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
@@ -49,8 +52,12 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let manifest = manifest(&args, &service, &connection).await?;
     let name = name(&service.name, clock::now());
     let client = &connection.client;
-    let declaring = client.service_put(&service.project, &name, &manifest, &Terms::PLAIN);
+    let writing = args.dry.begin(client);
+    let declaring = writing.client().service_put(&service.project, &name, &manifest, &Terms::PLAIN);
     let run = context.ask("declaring the run", declaring).await?.service;
+    if writing.previewed(&format!("service/{}/{name}", service.project), context)? {
+        return Ok(Exit::Ok);
+    }
     context.terminal.note(&format!("service/{name} is the run"))?;
 
     let until = Some(Until::Phase("completed".to_owned()));

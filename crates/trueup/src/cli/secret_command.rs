@@ -14,6 +14,7 @@ use super::failure::{Exit, Failure};
 use super::get::show;
 use super::human::age;
 use super::place::{Of, place};
+use super::rehearse::DryRun;
 use super::table::{Cell, Table};
 use crate::install::Install;
 
@@ -35,6 +36,8 @@ enum Command {
         from_file: Option<PathBuf>,
         #[command(flatten)]
         of: Of,
+        #[command(flatten)]
+        dry: DryRun,
     },
     /// List secrets, without their values
     List {
@@ -47,6 +50,8 @@ enum Command {
         name: String,
         #[command(flatten)]
         of: Of,
+        #[command(flatten)]
+        dry: DryRun,
     },
     /// Make a new key for this machine's Trueup; its next start seals every org's key with it
     Rotate,
@@ -54,12 +59,15 @@ enum Command {
 
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     match args.command {
-        Command::Set { name, from_file, of } => {
+        Command::Set { name, from_file, of, dry } => {
             let connection = context.connect()?;
-            set(&name, from_file.as_deref(), &of, context, &connection).await
+            let body = SecretBody { value: value(from_file.as_deref())? };
+            set(&name, &body, &of, dry, context, &connection).await
         }
         Command::List { of } => list(of.service.as_deref(), context, &context.connect()?).await,
-        Command::Delete { name, of } => delete(&name, &of, context, &context.connect()?).await,
+        Command::Delete { name, of, dry } => {
+            delete(&name, &of, dry, context, &context.connect()?).await
+        }
         Command::Rotate => rotate(context),
     }
 }
@@ -89,21 +97,25 @@ fn value(from_file: Option<&Path>) -> anyhow::Result<SecretText> {
 
 async fn set(
     name: &str,
-    from_file: Option<&Path>,
+    body: &SecretBody,
     of: &Of,
+    dry: DryRun,
     context: &Context,
     connection: &Connection,
 ) -> anyhow::Result<Exit> {
-    let body = SecretBody { value: value(from_file)? };
     let place = place(of.service.as_deref(), context, connection).await?;
-    let client = &connection.client;
+    let writing = dry.begin(&connection.client);
+    let client = writing.client();
     let setting = async {
         match &place.service {
-            Some(service) => client.service_secret_put(&place.project, service, name, &body).await,
-            None => client.secret_put(&place.project, name, &body).await,
+            Some(service) => client.service_secret_put(&place.project, service, name, body).await,
+            None => client.secret_put(&place.project, name, body).await,
         }
     };
     let secret = context.ask("setting the secret", setting).await?;
+    if writing.previewed(&format!("secret/{name}"), context)? {
+        return Ok(Exit::Ok);
+    }
     if !context.output.print(context.terminal, &secret)? {
         let line = format!("secret/{} version {}", secret.name, secret.version);
         context.terminal.line(&format!("{line}, {}", place.words()))?;
@@ -151,11 +163,13 @@ pub(crate) async fn list(
 async fn delete(
     name: &str,
     of: &Of,
+    dry: DryRun,
     context: &Context,
     connection: &Connection,
 ) -> anyhow::Result<Exit> {
     let place = place(of.service.as_deref(), context, connection).await?;
-    let client = &connection.client;
+    let writing = dry.begin(&connection.client);
+    let client = writing.client();
     let deleting = async {
         match &place.service {
             Some(service) => client.service_secret_delete(&place.project, service, name).await,
@@ -163,6 +177,9 @@ async fn delete(
         }
     };
     context.ask("deleting the secret", deleting).await?;
+    if writing.previewed(&format!("secret/{name}"), context)? {
+        return Ok(Exit::Ok);
+    }
     context.terminal.line(&format!("secret/{name} deleted, {}", place.words()))?;
     Ok(Exit::Ok)
 }

@@ -8,6 +8,7 @@ use super::context::Context;
 use super::failure::{Exit, Failure};
 use super::get::templates;
 use super::output::Output;
+use super::rehearse::DryRun;
 
 /// List templates, publish a version or deprecate one
 #[derive(Debug, clap::Args)]
@@ -30,6 +31,8 @@ enum Command {
         /// A YAML file with one template; `-` is stdin
         #[arg(short = 'f', long = "file", value_name = "FILE")]
         file: String,
+        #[command(flatten)]
+        dry: DryRun,
     },
     /// Say that a version takes no new services, for operators
     Deprecate {
@@ -38,6 +41,8 @@ enum Command {
         /// What to use instead, in one sentence
         #[arg(long, value_name = "TEXT")]
         instead: String,
+        #[command(flatten)]
+        dry: DryRun,
     },
 }
 
@@ -45,8 +50,8 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     match args.command {
         Command::List => list(context).await,
         Command::Get { name } => get(&name, context).await,
-        Command::Publish { file } => publish(&file, context).await,
-        Command::Deprecate { name, instead } => deprecate(&name, instead, context).await,
+        Command::Publish { file, dry } => publish(&file, dry, context).await,
+        Command::Deprecate { name, instead, dry } => deprecate(&name, instead, dry, context).await,
     }
 }
 
@@ -82,11 +87,15 @@ async fn get(name: &str, context: &Context) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-async fn publish(file: &str, context: &Context) -> anyhow::Result<Exit> {
+async fn publish(file: &str, dry: DryRun, context: &Context) -> anyhow::Result<Exit> {
     let manifest = read(file)?;
     let connection = context.connect()?;
-    let sending = connection.client.template_publish(&manifest);
+    let writing = dry.begin(&connection.client);
+    let sending = writing.client().template_publish(&manifest);
     let template = context.ask("publishing the template", sending).await?;
+    if writing.previewed(&format!("template/{}", template.name), context)? {
+        return Ok(Exit::Ok);
+    }
     if !context.output.print(context.terminal, &template)? {
         context.terminal.line(&format!("template/{} published", template.name))?;
         let hint = format!("see what it takes: trueup explain {}", template.name);
@@ -98,13 +107,18 @@ async fn publish(file: &str, context: &Context) -> anyhow::Result<Exit> {
 async fn deprecate(
     version: &TemplateRef,
     instead: String,
+    dry: DryRun,
     context: &Context,
 ) -> anyhow::Result<Exit> {
     let connection = context.connect()?;
     let body = TemplateDeprecation { instead };
+    let writing = dry.begin(&connection.client);
     let sending =
-        connection.client.template_deprecate(version.name.as_str(), version.version, &body);
+        writing.client().template_deprecate(version.name.as_str(), version.version, &body);
     let template = context.ask("deprecating the template", sending).await?;
+    if writing.previewed(&format!("template/{version}"), context)? {
+        return Ok(Exit::Ok);
+    }
     if !context.output.print(context.terminal, &template)? {
         context.terminal.line(&format!(
             "template/{} deprecated: no new services; those it has go on",

@@ -7,6 +7,7 @@ use super::clock;
 use super::context::Context;
 use super::failure::Exit;
 use super::human::{age, moment};
+use super::rehearse::DryRun;
 use super::style::Paint;
 use super::table::{Cell, Table};
 
@@ -32,6 +33,8 @@ enum Command {
         /// In how many days it ends; never when left out
         #[arg(long, value_name = "DAYS")]
         expires_in_days: Option<u32>,
+        #[command(flatten)]
+        dry: DryRun,
     },
     /// List the tokens of the org; nobody ever sees their secrets again
     List,
@@ -40,6 +43,8 @@ enum Command {
         /// Its name, or its id (tok_…)
         #[arg(value_name = "TOKEN")]
         which: String,
+        #[command(flatten)]
+        dry: DryRun,
     },
 }
 
@@ -50,11 +55,16 @@ pub(crate) struct WhoamiArgs {}
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let client = context.connect()?.client;
     match args.command {
-        Command::Create { name, role, permissions, expires_in_days } => {
+        Command::Create { name, role, permissions, expires_in_days, dry } => {
+            let writing = dry.begin(&client);
             let permissions = (!permissions.is_empty()).then_some(permissions);
             let wanted =
                 TokenRequest { name, role, permissions, expires_in_days, expires_at: None };
-            let made = context.ask("making the token", client.token_create(&wanted)).await?;
+            let making = writing.client().token_create(&wanted);
+            let made = context.ask("making the token", making).await?;
+            if writing.previewed(&format!("token/{}", wanted.name), context)? {
+                return Ok(Exit::Ok);
+            }
             if !context.output.print(context.terminal, &made)? {
                 let Token { name, role, id, .. } = &made.token;
                 context
@@ -70,8 +80,13 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
                 context.terminal.line(&table.render(context.terminal.style()))?;
             }
         }
-        Command::Revoke { which } => {
-            let gone = context.ask("revoking the token", client.token_revoke(&which)).await?;
+        Command::Revoke { which, dry } => {
+            let writing = dry.begin(&client);
+            let revoking = writing.client().token_revoke(&which);
+            let gone = context.ask("revoking the token", revoking).await?;
+            if writing.previewed(&format!("token/{which}"), context)? {
+                return Ok(Exit::Ok);
+            }
             if !context.output.print(context.terminal, &gone)? {
                 context
                     .terminal

@@ -1,5 +1,6 @@
 //! `trueup variable`: what containers read, beside what the manifest says.
 
+use trueup_api::Client;
 use trueup_api::variable::{Variable, VariableBody, VariableList};
 
 use super::clock;
@@ -8,6 +9,7 @@ use super::failure::{Exit, Failure};
 use super::get::show;
 use super::human::age;
 use super::place::{Of, Place, place};
+use super::rehearse::DryRun;
 use super::table::{Cell, Table};
 
 /// Set, list and delete variables of a project or of one service
@@ -26,6 +28,8 @@ enum Command {
         pairs: Vec<String>,
         #[command(flatten)]
         of: Of,
+        #[command(flatten)]
+        dry: DryRun,
     },
     /// List variables with their values
     List {
@@ -38,15 +42,17 @@ enum Command {
         name: String,
         #[command(flatten)]
         of: Of,
+        #[command(flatten)]
+        dry: DryRun,
     },
 }
 
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let connection = context.connect()?;
     match args.command {
-        Command::Set { pairs, of } => set(&pairs, &of, context, &connection).await,
+        Command::Set { pairs, of, dry } => set(&pairs, &of, dry, context, &connection).await,
         Command::List { of } => list(of.service.as_deref(), context, &connection).await,
-        Command::Delete { name, of } => delete(&name, &of, context, &connection).await,
+        Command::Delete { name, of, dry } => delete(&name, &of, dry, context, &connection).await,
     }
 }
 
@@ -60,16 +66,21 @@ fn pair(text: &str) -> Result<(&str, &str), Failure> {
 async fn set(
     pairs: &[String],
     of: &Of,
+    dry: DryRun,
     context: &Context,
     connection: &Connection,
 ) -> anyhow::Result<Exit> {
     let pairs = pairs.iter().map(|text| pair(text)).collect::<Result<Vec<_>, _>>()?;
     let place = place(of.service.as_deref(), context, connection).await?;
-    let mut done = Vec::new();
+    let (writing, mut done) = (dry.begin(&connection.client), Vec::new());
     for (name, value) in pairs {
         let body = VariableBody { value: value.to_owned() };
-        let setting = put(&place, name, &body, connection);
+        let setting = put(&place, name, &body, writing.client());
         done.push(context.ask("setting the variable", setting).await?);
+        writing.previewed(&format!("variable/{name}"), context)?;
+    }
+    if dry.is_dry() {
+        return Ok(Exit::Ok);
     }
     let list = VariableList { items: done };
     if !context.output.print(context.terminal, &list)? {
@@ -85,9 +96,8 @@ async fn put(
     place: &Place,
     name: &str,
     body: &VariableBody,
-    connection: &Connection,
+    client: &Client,
 ) -> anyhow::Result<Variable> {
-    let client = &connection.client;
     Ok(match &place.service {
         Some(service) => client.service_variable_put(&place.project, service, name, body).await?,
         None => client.variable_put(&place.project, name, body).await?,
@@ -144,11 +154,13 @@ fn short(value: &str) -> String {
 async fn delete(
     name: &str,
     of: &Of,
+    dry: DryRun,
     context: &Context,
     connection: &Connection,
 ) -> anyhow::Result<Exit> {
     let place = place(of.service.as_deref(), context, connection).await?;
-    let client = &connection.client;
+    let writing = dry.begin(&connection.client);
+    let client = writing.client();
     let deleting = async {
         match &place.service {
             Some(service) => client.service_variable_delete(&place.project, service, name).await,
@@ -156,6 +168,9 @@ async fn delete(
         }
     };
     context.ask("deleting the variable", deleting).await?;
+    if writing.previewed(&format!("variable/{name}"), context)? {
+        return Ok(Exit::Ok);
+    }
     context.terminal.line(&format!("variable/{name} deleted, {}", place.words()))?;
     Ok(Exit::Ok)
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
-use trueup_cluster::kube::Kube;
+use trueup_cluster::kube::{ConnectError, Kube};
 use trueup_local::kube::{self, LocalKube};
 use trueup_local::postgres::{self, Postgres};
 use trueup_local::{Progress, layout};
@@ -18,6 +18,8 @@ use crate::install::Install;
 const LOOK: Duration = Duration::from_secs(1);
 /// How many simulated nodes the local cluster has.
 const NODES: u32 = 3;
+/// How often a cluster that has just started is asked for accounts.
+const TRIES: u32 = 20;
 
 pub(super) async fn start_postgres(
     install: &Install,
@@ -61,7 +63,8 @@ pub(super) async fn keep_cluster(
     stop: &CancellationToken,
 ) -> Option<LocalKube> {
     if let Some(kubeconfig) = &options.cluster {
-        connect(system, kubeconfig).await;
+        // Somebody else's cluster: its operator decides which rights Trueup gets there.
+        connect(system, Kube::from_kubeconfig(kubeconfig)).await;
         return None;
     }
     let mut held = None;
@@ -70,7 +73,7 @@ pub(super) async fn keep_cluster(
             held = tokio::select! {
                 started = start_kube(install, options, progress) => match started {
                     Ok(kube) => {
-                        connect(system, kube.kubeconfig()).await;
+                        connect(system, provision(kube.kubeconfig()).await).await;
                         Some(kube)
                     }
                     Err(error) => {
@@ -115,8 +118,21 @@ async fn start_kube(
     Ok(kube)
 }
 
-async fn connect(system: &System, kubeconfig: &Path) {
-    match Kube::from_kubeconfig(kubeconfig) {
+/// Trueup's own accounts in the local cluster. It has only just started to serve, so a few tries are
+/// made.
+async fn provision(kubeconfig: &Path) -> Result<Kube, ConnectError> {
+    for _ in 1..TRIES {
+        match Kube::provision(kubeconfig).await {
+            Ok(kube) => return Ok(kube),
+            Err(error) => tracing::debug!(%error, "the cluster does not make accounts yet"),
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    Kube::provision(kubeconfig).await
+}
+
+async fn connect(system: &System, kube: Result<Kube, ConnectError>) {
+    match kube {
         Ok(kube) => {
             let kube = Arc::new(kube);
             system.logs.connect(Arc::clone(&kube));

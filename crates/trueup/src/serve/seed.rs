@@ -8,7 +8,7 @@ use trueup_model::plan::Plan;
 use trueup_model::principal::Role;
 use trueup_model::template::Template;
 use trueup_rules::envelope::Keyring;
-use trueup_store::Setup;
+use trueup_store::{Setup, Shipped};
 
 use crate::install::Install;
 
@@ -47,8 +47,14 @@ pub(super) async fn seed(
     now: Timestamp,
 ) -> anyhow::Result<Seeded> {
     let setup = Setup::connect(owner_url).await?;
+    if !setup.has_name_index().await? {
+        tracing::warn!(
+            "searching services by name will be slow: install the Postgres extensions pg_trgm and \
+             btree_gin (postgresql-contrib), or let the role trueup_owner create them, and start again"
+        );
+    }
     for text in TEMPLATES {
-        setup.ensure_template(&template(text)?).await?;
+        ship(&setup, &template(text)?).await?;
     }
     for plan in plans(if real_node { &[PLANS, REAL_PLANS] } else { &[PLANS] })? {
         setup.ensure_plan(&plan).await?;
@@ -61,6 +67,31 @@ pub(super) async fn seed(
     setup.ensure_token(&install.operator_token()?, "operator", Role::Operator, None, now).await?;
     seal_anew(&setup, keys).await?;
     Ok(Seeded { cluster, owner_token })
+}
+
+/// Publishes a shipped template where it is new, and says so where an older install has another body.
+async fn ship(setup: &Setup, template: &Template) -> anyhow::Result<()> {
+    let name = &template.name;
+    match setup.ensure_template(template).await? {
+        Shipped::New | Shipped::Known => {}
+        Shipped::Next { version } => {
+            tracing::warn!(
+                template = %name, version,
+                "this release ships another body of a template; it is published as the next version, and \
+                 services stay with theirs until somebody changes them"
+            );
+        }
+        Shipped::CannotFollow { version, breaches } => {
+            let why: Vec<String> =
+                breaches.into_iter().map(|one| format!("{} {}", one.field, one.message)).collect();
+            tracing::error!(
+                template = %name, version, why = why.join("; "),
+                "this release ships a body of a template that its last version cannot become; it is not \
+                 published. Publish it under another name with `trueup template publish`"
+            );
+        }
+    }
+    Ok(())
 }
 
 /// Seals the orgs' keys with the newest key of this install, where an older one still does.

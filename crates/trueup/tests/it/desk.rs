@@ -20,7 +20,7 @@ use trueup_api::Client;
 use trueup_api::client::Terms;
 use trueup_api::project::ProjectManifest;
 use trueup_control::{Metrics, Sealer};
-use trueup_http::{Door, Limits, NoLogs, Streams, router, serve};
+use trueup_http::{Door, Doubts, Limits, NoLogs, Streams, router, serve};
 use trueup_model::Clock;
 use trueup_model::principal::Role;
 use trueup_rules::envelope::Keyring;
@@ -91,6 +91,7 @@ impl Desk {
             registry: Arc::new(Registry::default()),
             stop: self.stop.clone(),
             streams: Streams::default(),
+            doubts: Doubts::default(),
             logs: Arc::new(NoLogs),
         };
         let stop = self.stop.clone();

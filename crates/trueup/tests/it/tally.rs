@@ -47,7 +47,7 @@ impl Tally {
     pub(crate) async fn start(kube: Kube) -> Self {
         let seen: Arc<Mutex<Seen>> = Arc::default();
         let mut watches = JoinSet::new();
-        for kind in Kind::WATCHED {
+        for kind in Kind::WATCHED.into_iter().chain(Kind::READ) {
             let from = kube.list(kind, Scope::Ours).await.unwrap().version;
             watches.spawn(follow(kube.clone(), kind, from, Arc::clone(&seen)));
         }
@@ -82,7 +82,7 @@ impl Tally {
 
     async fn there(&self, namespace: &str) -> BTreeSet<Incarnation> {
         let mut there = BTreeSet::new();
-        for kind in Kind::WATCHED {
+        for kind in Kind::WATCHED.into_iter().chain(Kind::READ) {
             let list = self.kube.list(kind, Scope::Ours).await.unwrap();
             there.extend(list.objects.iter().map(|object| incarnation(kind, object)));
         }

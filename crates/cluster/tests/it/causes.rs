@@ -1,0 +1,140 @@
+//! Causes outside of Trueup, made on a real API server: by its own scheduler and controllers, and by
+//! statuses as a kubelet would write them, because simulated nodes run nothing that could fail.
+
+use std::sync::Arc;
+
+use http::Request;
+use serde_json::{Value, json};
+use trueup_cluster::Cluster;
+use trueup_cluster::kube::Kube;
+use trueup_model::key::{Kind, ResourceKey};
+use trueup_model::observation::{Cause, Observation};
+use trueup_model::report::Report;
+use trueup_testkit::fake_cluster::FakeCluster;
+use trueup_testkit::real_kube;
+
+use crate::rig::{Rig, converged, key, web};
+
+/// The cause that is shown by any pod, or by the workload.
+fn causes(seen: &Observation) -> Vec<Cause> {
+    let stuck = seen.workload.as_ref().and_then(|workload| workload.stuck.as_ref());
+    let pods = seen.pods.iter().filter_map(|pod| pod.problem.as_ref());
+    pods.chain(stuck).map(|problem| problem.cause).collect()
+}
+
+fn shows(report: &Report, cause: Cause) -> bool {
+    report.observation.as_ref().is_some_and(|seen| causes(seen).contains(&cause))
+}
+
+async fn real() -> (Arc<dyn Cluster>, kube::Client) {
+    let path = real_kube::shared().await;
+    let kubeconfig = kube::config::Kubeconfig::read_from(&path).expect("should be a kubeconfig");
+    let config = kube::Config::try_from(kubeconfig).expect("should be a kubeconfig");
+    let client = kube::Client::try_from(config).expect("should be a client");
+    (Arc::new(Kube::from_kubeconfig(&path).expect("should be a kubeconfig")), client)
+}
+
+#[tokio::test]
+async fn a_real_scheduler_says_what_is_short() {
+    let (cluster, _) = real().await;
+    for (cause, change) in [
+        (Cause::NoCpu, json!({ "cpu_millis": 900_000, "memory_mib": 64 })),
+        (Cause::NoGpu, json!({ "cpu_millis": 10, "memory_mib": 64, "gpus": 99 })),
+    ] {
+        let mut rig = Rig::start(Arc::clone(&cluster));
+        let mut spec = web(1);
+        spec.resources = serde_json::from_value(change).expect("should be resources");
+        rig.order_until(rig.project(), converged).await;
+        let order = rig.service(1, spec);
+        let unit = order.unit;
+        let _passed = rig.executor.order(order).await;
+        rig.until(unit, |report| shows(report, cause)).await;
+    }
+}
+
+/// F35: the cluster takes the Deployment, and its quota refuses the pods.
+#[tokio::test]
+async fn f35_a_real_quota_that_refuses_pods_is_named() {
+    let (cluster, client) = real().await;
+    let mut rig = Rig::start(cluster);
+    rig.order_until(rig.project(), converged).await;
+    let order = rig.service(1, web(3));
+    let quota = json!({ "apiVersion": "v1", "kind": "ResourceQuota", "metadata": { "name": "tight" },
+        "spec": { "hard": { "pods": "1" } } });
+    let path = format!("/api/v1/namespaces/{}/resourcequotas", order.namespace);
+    let request = Request::post(path).header("content-type", "application/json");
+    let request = request.body(quota.to_string().into_bytes()).expect("should be a request");
+    let _made: Value = client.request(request).await.expect("should make a quota");
+    let unit = order.unit;
+    let _passed = rig.executor.order(order).await;
+    let report = rig.until(unit, |report| shows(report, Cause::QuotaExceeded)).await;
+    let workload = report.observation.and_then(|seen| seen.workload).expect("should be seen");
+    let detail = workload.stuck.expect("should be stuck").detail;
+    assert!(detail.contains("exceeded quota: tight"), "{detail}");
+}
+
+#[tokio::test]
+async fn what_a_kubelet_says_of_containers_is_read_from_a_real_server() {
+    let (cluster, client) = real().await;
+    let mut rig = Rig::start(cluster);
+    let report = rig.running(web(1)).await;
+    let order = rig.service(1, web(1));
+    let pod = report.observation.expect("should be seen").pods.remove(0).name;
+    let now = "2026-01-01T00:00:00Z";
+    let crash = |code: i64, reason: &str| {
+        json!({ "ready": false, "restartCount": 4,
+            "state": { "waiting": { "reason": "CrashLoopBackOff", "message": "back-off 40s" } },
+            "lastState": { "terminated": { "exitCode": code, "reason": reason, "startedAt": now, "finishedAt": now } } })
+    };
+    let waits = |reason: &str, message: &str| json!({ "ready": false, "restartCount": 0, "state": { "waiting": { "reason": reason, "message": message } } });
+    let container = rig.get(&ResourceKey::new(Kind::Pod, &order.namespace, &pod)).await;
+    let container = container.expect("should be there")["spec"]["containers"][0].clone();
+    for (cause, mut status) in [
+        (Cause::ImageMissing, waits("ImagePullBackOff", "example:1: not found")),
+        (Cause::ContainerConfig, waits("CreateContainerConfigError", "secret \"a\" not found")),
+        (Cause::CrashLoop, crash(1, "Error")),
+        (Cause::OutOfMemory, crash(137, "OOMKilled")),
+    ] {
+        status["name"] = container["name"].clone();
+        status["image"] = container["image"].clone();
+        status["imageID"] = json!("");
+        let ready = json!({ "type": "Ready", "status": "False", "lastTransitionTime": now });
+        let patch = json!({ "status": { "conditions": [ready], "containerStatuses": [status] } });
+        let path = format!("/api/v1/namespaces/{}/pods/{pod}/status", order.namespace);
+        let request =
+            Request::patch(path).header("content-type", "application/strategic-merge-patch+json");
+        let request = request.body(patch.to_string().into_bytes()).expect("should be a request");
+        let _patched: Value = client.request(request).await.expect("should patch the status");
+        let report = rig.until(order.unit, |report| shows(report, cause)).await;
+        let seen = report.observation.expect("should be seen").pods.remove(0);
+        let detail = seen.problem.map(|problem| problem.detail).unwrap_or_default();
+        assert!(detail.starts_with("container "), "{detail}");
+        assert!(seen.simulated, "its node says by its label that nothing really runs there");
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_is_lost_is_named_by_its_pods_and_forgotten_when_it_is_back() {
+    let fake = FakeCluster::new();
+    let mut rig = Rig::start(Arc::new(fake.clone()));
+    rig.running(web(2)).await;
+    let order = rig.service(1, web(2));
+    let node = fake.objects(Kind::Node).remove(0);
+    let node =
+        ResourceKey::new(Kind::Node, "", node["metadata"]["name"].as_str().unwrap_or_default());
+    let set = |ready: &'static str| {
+        fake.edit(&node, |node| node["status"]["conditions"][0]["status"] = ready.into());
+    };
+    set("Unknown");
+    let report = rig.until(order.unit, |report| shows(report, Cause::NodeLost)).await;
+    let seen = report.observation.expect("should be seen");
+    assert_eq!(causes(&seen).len(), 2, "both pods are on it");
+    set("True");
+    let well =
+        |report: &Report| report.observation.as_ref().is_some_and(|seen| causes(seen).is_empty());
+    rig.until(order.unit, well).await;
+    fake.remove(&node);
+    rig.until(order.unit, |report| shows(report, Cause::NodeLost)).await;
+    let deployment = key(&order, Kind::Deployment, str::to_owned);
+    assert!(rig.get(&deployment).await.is_some());
+}

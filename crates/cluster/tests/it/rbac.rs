@@ -1,0 +1,224 @@
+//! The two accounts: what they may do is written down, and everything works with them (S29).
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use http::Request;
+use serde_json::{Value, json};
+use trueup_cluster::kube::{Kube, rbac};
+use trueup_rules::names;
+use trueup_testkit::real_kube;
+
+const UPDATE: &str = "TRUEUP_UPDATE";
+
+/// Compares with what is checked in, or writes it.
+fn is_checked_in(path: &Path, text: &str) {
+    if std::env::var_os(UPDATE).is_some() {
+        std::fs::write(path, text).expect("it should be written");
+    }
+    let stored = std::fs::read_to_string(path).unwrap_or_default();
+    let (name, how) = (path.display(), format!("{UPDATE}=1 cargo test -p trueup-cluster rbac"));
+    assert_eq!(stored, text, "{name} is not up to date; run {how}");
+}
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+#[test]
+fn the_file_for_operators_is_what_the_code_says() {
+    is_checked_in(&root().join("deploy/rbac.yaml"), &rbac::manifest());
+}
+
+/// Every rule of every role, with the role's name.
+fn rules() -> Vec<(String, Value)> {
+    rbac::objects()
+        .iter()
+        .filter(|object| object["kind"] == "ClusterRole")
+        .flat_map(|role| {
+            let name = role["metadata"]["name"].as_str().expect("a name").to_owned();
+            let rules = role["rules"].as_array().expect("rules").clone();
+            rules.into_iter().map(move |rule| (name.clone(), rule))
+        })
+        .collect()
+}
+
+#[test]
+fn s29_no_role_has_more_than_it_needs() {
+    let never = [
+        "*",
+        "nodes/proxy",
+        "pods/exec",
+        "pods/attach",
+        "pods/portforward",
+        "serviceaccounts/token",
+        "certificatesigningrequests",
+        "certificatesigningrequests/approval",
+        "mutatingwebhookconfigurations",
+        "validatingwebhookconfigurations",
+        "roles",
+        "clusterrolebindings",
+        "escalate",
+        "impersonate",
+        "approve",
+        "deletecollection",
+    ];
+    let has = |rule: &Value, list: &str, word: &str| {
+        rule[list].as_array().is_some_and(|words| words.iter().any(|it| it == word))
+    };
+    for (role, rule) in rules() {
+        for word in never {
+            for list in ["apiGroups", "resources", "verbs"] {
+                assert!(!has(&rule, list, word), "{role} has {word}: {rule}");
+            }
+        }
+        let lists = has(&rule, "verbs", "list") || has(&rule, "verbs", "watch");
+        let writes =
+            ["create", "patch", "delete", "update"].iter().any(|it| has(&rule, "verbs", it));
+        assert!(
+            !(lists && writes) || role == names::SECRETS_ROLE,
+            "{role} lists and writes: {rule}"
+        );
+        assert!(!(has(&rule, "verbs", "watch") && role == names::SECRETS_ROLE), "{rule}");
+        assert_eq!(
+            has(&rule, "resources", "secrets"),
+            role == names::SECRETS_ROLE,
+            "{role}: {rule}"
+        );
+        if has(&rule, "verbs", "bind") {
+            assert_eq!(rule["resourceNames"], json!([names::SECRETS_ROLE]), "{rule}");
+        }
+        if writes {
+            assert!(role != names::WATCHER, "{role} writes: {rule}");
+            for kind in ["persistentvolumes", "nodes", "pods"] {
+                assert!(!has(&rule, "resources", kind), "{role} writes {kind}");
+            }
+        }
+    }
+    let bound = |object: &&Value| object["kind"] == "ClusterRoleBinding";
+    for binding in rbac::objects().iter().filter(bound) {
+        assert_ne!(binding["roleRef"]["name"], names::SECRETS_ROLE, "secrets go by project only");
+    }
+}
+
+/// A client of one account, as an operator's kubeconfig would have it.
+async fn account(name: &str) -> kube::Client {
+    let kubeconfig = real_kube::shared().await;
+    let mut config = kube::config::Kubeconfig::read_from(&kubeconfig).expect("a kubeconfig");
+    let of_config = |config: &kube::config::Kubeconfig| {
+        let config = kube::Config::try_from(config.clone()).expect("a kubeconfig");
+        kube::Client::try_from(config).expect("a client")
+    };
+    let admin = of_config(&config);
+    let path =
+        format!("/api/v1/namespaces/{}/serviceaccounts/{name}/token", names::SYSTEM_NAMESPACE);
+    let asked =
+        json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {} });
+    let answer = post(&admin, &path, &asked).await;
+    let token = json!({ "token": answer["status"]["token"] });
+    for known in &mut config.auth_infos {
+        known.auth_info = serde_json::from_value(token.clone()).ok();
+    }
+    of_config(&config)
+}
+
+async fn post(client: &kube::Client, path: &str, body: &Value) -> Value {
+    let request = Request::post(path)
+        .header("content-type", "application/json")
+        .body(body.to_string().into_bytes())
+        .expect("a request");
+    client.request(request).await.expect("it should answer")
+}
+
+/// What the server says that an account may do, one right on a line.
+async fn rights(client: &kube::Client) -> Vec<String> {
+    let asked = json!({ "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview",
+                        "spec": { "namespace": "default" } });
+    let path = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews";
+    let answer = post(client, path, &asked).await;
+    let words = |value: &Value| {
+        let mut words: Vec<&str> =
+            value.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        words.sort_unstable();
+        words.join(",")
+    };
+    let mut lines = Vec::new();
+    for rule in answer["status"]["resourceRules"].as_array().expect("rules") {
+        for resource in rule["resources"].as_array().into_iter().flatten() {
+            let named = words(&rule["resourceNames"]);
+            let named = if named.is_empty() { String::new() } else { format!(" named {named}") };
+            let (group, verbs) = (words(&rule["apiGroups"]), words(&rule["verbs"]));
+            let resource = resource.as_str().unwrap_or_default();
+            let of = if group.is_empty() { String::new() } else { format!(".{group}") };
+            lines.push(format!("{resource}{of}{named}: {verbs}"));
+        }
+    }
+    lines.sort();
+    lines.dedup();
+    lines
+}
+
+async fn may(client: &kube::Client, verb: &str, group: &str, resource: &str) -> bool {
+    let (resource, part) = resource.split_once('/').unwrap_or((resource, ""));
+    let attributes =
+        json!({ "verb": verb, "group": group, "resource": resource, "subresource": part });
+    let asked = json!({ "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+                        "spec": { "resourceAttributes": attributes } });
+    let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+    post(client, path, &asked).await["status"]["allowed"] == true
+}
+
+#[tokio::test]
+async fn s29_what_each_account_may_do_is_what_is_checked_in() {
+    let kubeconfig = real_kube::shared().await;
+    Kube::provision(&kubeconfig).await.expect("an administrator should make the accounts");
+    let mut text = String::new();
+    for name in [names::WATCHER, names::WRITER] {
+        let lines = rights(&account(name).await).await;
+        text.push_str(&format!("{name}\n  {}\n\n", lines.join("\n  ")));
+    }
+    is_checked_in(&root().join("crates/cluster/tests/it/golden/rbac.txt"), &text);
+}
+
+#[tokio::test]
+async fn s29_the_server_itself_says_no_to_everything_dangerous() {
+    let kubeconfig = real_kube::shared().await;
+    Kube::provision(&kubeconfig).await.expect("an administrator should make the accounts");
+    for name in [names::WATCHER, names::WRITER] {
+        let client = account(name).await;
+        for (verb, group, resource) in [
+            ("list", "", "secrets"),
+            ("watch", "", "secrets"),
+            ("get", "", "secrets"),
+            ("create", "", "secrets"),
+            ("get", "", "nodes/proxy"),
+            ("create", "", "pods/exec"),
+            ("create", "", "pods"),
+            ("create", "", "serviceaccounts/token"),
+            ("create", "", "persistentvolumes"),
+            ("impersonate", "", "users"),
+            ("escalate", "rbac.authorization.k8s.io", "clusterroles"),
+            ("bind", "rbac.authorization.k8s.io", "clusterroles"),
+            ("create", "rbac.authorization.k8s.io", "clusterrolebindings"),
+            ("update", "certificates.k8s.io", "certificatesigningrequests/approval"),
+            ("create", "admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
+            ("*", "*", "*"),
+        ] {
+            assert!(!may(&client, verb, group, resource).await, "{name} may {verb} {resource}");
+        }
+    }
+    let (watcher, writer) = (account(names::WATCHER).await, account(names::WRITER).await);
+    assert!(may(&watcher, "watch", "apps", "deployments").await);
+    assert!(!may(&watcher, "patch", "apps", "deployments").await);
+    assert!(may(&writer, "patch", "apps", "deployments").await);
+    assert!(!may(&writer, "list", "apps", "deployments").await);
+}
+
+#[tokio::test]
+async fn s29_every_behaviour_of_the_executor_holds_with_the_two_accounts() {
+    let kubeconfig = real_kube::shared().await;
+    let kube =
+        Kube::provision(&kubeconfig).await.expect("an administrator should make the accounts");
+    let failures = crate::executor::failures(Arc::new(kube)).await;
+    assert!(failures.is_empty(), "{failures:#?}");
+}

@@ -1,0 +1,89 @@
+//! What the routes of variables and of secrets have in common: they are twins but for their values.
+
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::Response;
+use serde::{Deserialize, Serialize};
+use trueup_api::Code;
+use trueup_model::principal::Permission;
+use trueup_model::variable::{VariableName, VariableNameError};
+use trueup_rules::admit::Breach;
+use trueup_store::door::{EntryAsk, EntryKind};
+
+use crate::change::Change;
+use crate::problem::{Answer, Failure};
+
+/// Which variable or secret: of a project, or of one service.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Entry {
+    project: String,
+    service: Option<String>,
+    #[serde(alias = "variable", alias = "secret")]
+    name: String,
+}
+
+/// What a caller who may set values asks for.
+pub(crate) struct Wanted {
+    of: Entry,
+    name: VariableName,
+    if_version: Option<i64>,
+}
+
+impl Wanted {
+    /// Reads what is asked for, of a caller who may.
+    pub(crate) fn read(change: &Change, of: Entry) -> Answer<Self> {
+        change.must(Permission::ManageSecrets)?;
+        let name = of.name.parse().map_err(|error: VariableNameError| {
+            Failure::invalid(vec![Breach { field: "name".to_owned(), message: error.to_string() }])
+        })?;
+        Ok(Self { of, name, if_version: if_version(&change.headers)? })
+    }
+
+    pub(crate) fn ask(&self) -> EntryAsk<'_> {
+        EntryAsk {
+            project: &self.of.project,
+            service: self.of.service.as_deref(),
+            name: &self.name,
+            if_version: self.if_version,
+        }
+    }
+}
+
+/// Answers with what is set now, and with its version as the entity tag.
+pub(crate) fn set<T: Serialize>(
+    change: Change,
+    changed: bool,
+    version: i64,
+    shown: &T,
+) -> Answer<Response> {
+    let dry = change.is_dry();
+    let mut response = change.accepted(changed, shown)?;
+    if let (false, Ok(tag)) = (dry, HeaderValue::from_str(&format!("\"v{version}\""))) {
+        response.headers_mut().insert(header::ETAG, tag);
+    }
+    Ok(response)
+}
+
+/// Takes one away.
+pub(crate) async fn remove(change: Change, kind: EntryKind, of: Entry) -> Answer<Response> {
+    let wanted = Wanted::read(&change, of)?;
+    let (org, asker, now) = (change.org(), change.asker(), change.now());
+    change.app().delete_entry(org, kind, &wanted.ask(), &asker, now).await?;
+    change.removed()
+}
+
+/// The version a caller insists on, out of an entity tag of ours.
+fn if_version(headers: &HeaderMap) -> Answer<Option<i64>> {
+    let Some(value) = headers.get(header::IF_MATCH) else { return Ok(None) };
+    let version =
+        value.to_str().ok().and_then(|tag| tag.trim_matches('"').strip_prefix('v')?.parse().ok());
+    version.map(Some).ok_or_else(|| {
+        let detail = "`If-Match` takes a version as an ETag, such as \"v3\"; \"v0\" means that it \
+                      is not set yet";
+        Failure::new(Code::BadRequest, detail)
+    })
+}
+
+/// What is not there where a list is asked for.
+pub(crate) fn no_such(service: Option<&str>) -> Failure {
+    Failure::not_found(if service.is_some() { "service" } else { "project" })
+}

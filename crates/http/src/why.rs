@@ -1,0 +1,102 @@
+//! Why a service is as it is, and whether what is shown can be computed again.
+
+use axum::Json;
+use axum::extract::State;
+use serde::Deserialize;
+use trueup_api::why::{ProjectionCheck, ProjectionDifference, Why, WhyLink};
+use trueup_api::{Code, Problem};
+use trueup_model::id::{ProjectId, ServiceId};
+use trueup_model::order::Unit;
+use trueup_model::principal::Permission;
+use trueup_rules::why::explain;
+use trueup_store::Verdict;
+
+use crate::address::{Path, Query};
+use crate::caller::Caller;
+use crate::change::Target;
+use crate::problem::{Answer, Failure};
+use crate::view::word;
+use crate::{Door, cursor};
+
+/// Explains a service: who asked, what was ordered and applied, what was seen, what is waited for
+/// and what would unblock it.
+#[utoipa::path(get, path = "/v1/projects/{project}/services/{service}/why",
+    operation_id = "service_why", tag = "services", params(Target),
+    responses((status = 200, body = Why), (status = "4XX", body = Problem)))]
+pub(crate) async fn service_why(
+    State(door): State<Door>,
+    caller: Caller,
+    Path(Target { project, service }): Path<Target>,
+) -> Answer<Json<Why>> {
+    caller.must(Permission::Read)?;
+    let now = door.clock.now();
+    let found = door.app.find_service(caller.org, &project, &service).await?;
+    let id = found.ok_or_else(|| Failure::not_found("service"))?.row.service.id.to_string();
+    let facts = door.app.find_why(caller.org, (&project, &id), now).await?;
+    let facts = facts.ok_or_else(|| Failure::not_found("service"))?;
+    let why = explain(&facts);
+    let links = why.links.into_iter().map(|link| WhyLink {
+        step: word(&link.step),
+        text: link.text,
+        at: link.at,
+        proof: link.proof,
+    });
+    Ok(Json(Why { service: id, answer: why.answer, links: links.collect(), unblock: why.unblock }))
+}
+
+/// Which statuses to check.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Page {
+    /// Only those after this one: the `next` of the page before.
+    after: Option<String>,
+    /// At most this many, up to 1000; 100 where nothing is said.
+    limit: Option<i64>,
+}
+
+/// Computes the org's statuses again from what is stored and compares them, byte for byte. Nothing is
+/// changed.
+#[utoipa::path(get, path = "/v1/projections/check", operation_id = "projection_check",
+    tag = "events", params(Page),
+    responses((status = 200, body = ProjectionCheck), (status = "4XX", body = Problem)))]
+pub(crate) async fn projection_check(
+    State(door): State<Door>,
+    caller: Caller,
+    Query(page): Query<Page>,
+) -> Answer<Json<ProjectionCheck>> {
+    caller.must(Permission::Read)?;
+    let limit = cursor::limit(page.limit)?;
+    let after = page.after.as_deref().map(place).transpose()?;
+    let rebuilt = door.app.rebuild_projections(caller.org, after, limit).await?;
+    let full = usize::try_from(limit).is_ok_and(|limit| rebuilt.len() == limit);
+    let mut check = ProjectionCheck {
+        checked: 0,
+        same: 0,
+        older: 0,
+        unobserved: 0,
+        different: Vec::new(),
+        next: rebuilt.last().filter(|_| full).map(|last| last.unit.to_string()),
+    };
+    for one in rebuilt {
+        check.checked += 1;
+        match one.verdict {
+            Verdict::Same => check.same += 1,
+            Verdict::Older(_) => check.older += 1,
+            Verdict::Unobserved => check.unobserved += 1,
+            Verdict::Different { stored, rebuilt } => {
+                let unit = one.unit.to_string();
+                check.different.push(ProjectionDifference { unit, stored, rebuilt });
+            }
+        }
+    }
+    Ok(Json(check))
+}
+
+fn place(text: &str) -> Answer<Unit> {
+    let service = text.parse::<ServiceId>().map(Unit::Service).ok();
+    let project = || text.parse::<ProjectId>().map(Unit::Project).ok();
+    service.or_else(project).ok_or_else(|| {
+        Failure::new(Code::BadRequest, "`after` takes the `next` of a page as it was given")
+    })
+}

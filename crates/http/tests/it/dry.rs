@@ -1,0 +1,187 @@
+//! Writes that are only previewed: every one can be, tells what it would do, and leaves nothing.
+
+use axum::http::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use crate::front::{Front, OPERATOR, OWNER, Reply, WEB};
+use crate::recipe::{operations, stage};
+use trueup_model::principal::Role;
+
+/// Those whose recipes find everything as they would leave it.
+const UNCHANGED: [&str; 7] = [
+    "project_put",
+    "service_resume",
+    "endpoint_put",
+    "service_unfreeze",
+    "cluster_unfreeze",
+    "platform_unfreeze",
+    "wake_requeue",
+];
+
+#[tokio::test]
+async fn every_write_can_be_previewed_and_then_records_nothing() {
+    let (front, things) = stage().await;
+    let before = front.stored(None).await;
+    let mut written = 0;
+    for operation in operations().iter().filter(|one| one.method != Method::GET) {
+        let name = operation.recipe.operation;
+        assert!(operation.queries.contains(&"dry_run".to_owned()), "{name} documents no dry_run");
+        let token = if operation.recipe.least == Role::Operator { OPERATOR } else { OWNER };
+        let path = format!("{}?dry_run=true", operation.address(&things));
+        let reply = operation.ask(&front, token, &path).send().await;
+        assert_eq!(reply.status, StatusCode::OK, "{name}: {}", reply.text());
+        assert_eq!(reply.header("etag"), None, "{name}: there is nothing to tag");
+        let preview = reply.json();
+        assert_eq!(preview["changed"], json!(!UNCHANGED.contains(&name)), "{name}: {preview}");
+        assert!(preview["units"].is_array(), "{name}: {preview}");
+        assert_eq!(front.stored(None).await, before, "{name} left something behind");
+        written += 1;
+    }
+    assert!(written > 20, "the document lists the writes: {written}");
+    // And each of them is a write: without the parameter something stays.
+    let real = front.put(&format!("{WEB}/variables/PLAIN")).json(&json!({"value": "new"}));
+    assert_eq!(real.send().await.status, StatusCode::ACCEPTED);
+    assert_ne!(front.stored(None).await, before);
+}
+
+fn unit<'a>(preview: &'a Value, name: &str) -> &'a Value {
+    let units = preview["units"].as_array().unwrap();
+    units.iter().find(|unit| unit["name"] == name).unwrap_or_else(|| panic!("{name}: {preview}"))
+}
+
+fn field<'a>(unit: &'a Value, kind: &str, path: &str) -> &'a Value {
+    let objects = unit["objects"].as_array().unwrap();
+    let object = objects.iter().find(|object| object["kind"] == kind).expect("the kind should be");
+    let fields = object["fields"].as_array().unwrap();
+    fields.iter().find(|field| field["path"] == path).unwrap_or_else(|| panic!("{path}: {object}"))
+}
+
+async fn preview(front: &Front, path: &str, body: &Value) -> (Reply, Value) {
+    let reply = front.put(&format!("{path}?dry_run=true")).json(body).send().await;
+    assert_eq!(reply.status, StatusCode::OK, "{}", reply.text());
+    let preview = reply.json();
+    (reply, preview)
+}
+
+#[tokio::test]
+async fn a_variable_of_a_project_shows_every_service_it_changes() {
+    let front = Front::with_web().await;
+    let api = front.put("/v1/projects/shop/services/api").json(&crate::front::web("api:1"));
+    assert_eq!(api.send().await.status, StatusCode::ACCEPTED);
+    let own = front.put(&format!("{WEB}/variables/REGION")).json(&json!({"value": "own"}));
+    assert_eq!(own.send().await.status, StatusCode::ACCEPTED);
+
+    let body = json!({"value": "north"});
+    let (_, shown) = preview(&front, "/v1/projects/shop/variables/REGION", &body).await;
+    assert_eq!(shown["units"].as_array().unwrap().len(), 1, "web has its own: {shown}");
+    let api = unit(&shown, "shop/api");
+    assert_eq!((&api["generation"], &api["replaces_pods"]), (&json!(2), &json!(true)));
+    assert_eq!(field(api, "ConfigMap", "data.REGION")["after"], "north");
+    assert_eq!(api["monthly_before"], api["monthly_after"]);
+    assert_eq!(shown["result"]["version"], 1);
+    assert_eq!(shown["quota"]["used"]["services"], 2);
+
+    let gone = front.delete(&format!("{WEB}/variables/REGION?dry_run=true")).send().await.json();
+    assert_eq!(field(unit(&gone, "shop/web"), "ConfigMap", "data.REGION")["before"], "own");
+    assert_eq!(gone.get("result"), None);
+}
+
+#[tokio::test]
+async fn a_secret_is_previewed_by_its_version_and_never_by_its_value() {
+    let front = Front::with_web().await;
+    let path = format!("{WEB}/secrets/PASSWORD");
+    let (made, shown) = preview(&front, &path, &json!({"value": "canary-1"})).await;
+    let after = &field(unit(&shown, "shop/web"), "Secret", "data.PASSWORD")["after"];
+    assert_eq!(after, "(hidden, version 1 of the service)");
+    let set = front.put(&path).json(&json!({"value": "canary-2"})).send().await;
+    assert_eq!((set.status, set.header("etag")), (StatusCode::ACCEPTED, Some("\"v1\"")));
+    let (changed, shown) = preview(&front, &path, &json!({"value": "canary-3"})).await;
+    let web = unit(&shown, "shop/web");
+    assert_eq!(
+        field(web, "Secret", "data.PASSWORD"),
+        &json!({"path": "data.PASSWORD", "before": "(hidden, version 1 of the service)",
+                "after": "(hidden, version 2 of the service)"})
+    );
+    assert_eq!(web["replaces_pods"], true, "pods read it when they start");
+    for reply in [made, changed] {
+        assert!(!reply.text().contains("canary"), "{}", reply.text());
+    }
+}
+
+#[tokio::test]
+async fn an_endpoint_shows_the_object_that_opens_its_port() {
+    let front = Front::with_web().await;
+    let path = format!("{WEB}/endpoints/public");
+    let (_, shown) = preview(&front, &path, &json!({"port": "http"})).await;
+    let objects = unit(&shown, "shop/web")["objects"].clone();
+    let objects = objects.as_array().unwrap();
+    let made: Vec<&Value> = objects.iter().map(|object| &object["kind"]).collect();
+    assert_eq!(made, ["NetworkPolicy", "Service"]);
+    assert!(objects.iter().all(|object| object["verb"] == "create"), "{objects:?}");
+    assert_eq!(shown["result"]["state"], "opening");
+    let open = front.put(&path).json(&json!({"port": "http"})).send().await;
+    assert_eq!(open.json()["node_port"], shown["result"]["node_port"], "it was not taken");
+    let gone = front.delete(&format!("{path}?dry_run=true")).send().await.json();
+    assert_eq!(unit(&gone, "shop/web")["objects"][0]["verb"], "delete");
+    // What else changes is shown beside it, and it itself is no change.
+    let (_, other) = preview(&front, WEB, &crate::front::web("nginx:2")).await;
+    assert_eq!(unit(&other, "shop/web")["objects"].as_array().unwrap().len(), 1, "{other}");
+}
+
+#[tokio::test]
+async fn a_rehearsed_token_opens_nothing_and_is_not_shown() {
+    let front = Front::new().await;
+    let body = json!({"name": "ci", "role": "viewer"});
+    let reply = front.post("/v1/tokens?dry_run=true").json(&body).send().await;
+    let shown = reply.json();
+    assert_eq!((&shown["changed"], &shown["result"]["name"]), (&json!(true), &json!("ci")));
+    assert_eq!(shown["result"].get("secret"), None, "{shown}");
+    let org = front.post("/v1/orgs?dry_run=true").token(OPERATOR).json(&json!({"name": "fresh"}));
+    let shown = org.send().await.json();
+    assert_eq!(shown["result"]["owner"].get("secret"), None, "{shown}");
+    assert_eq!(shown.get("quota"), None, "nobody's services change");
+    // A refusal is the same as without.
+    let much = json!({"name": "ci", "role": "operator"});
+    front.post("/v1/tokens?dry_run=true").json(&much).send().await.must_be(403, "TU1002");
+}
+
+#[tokio::test]
+async fn a_request_with_a_key_that_was_only_rehearsed_is_still_to_be_done() {
+    let front = Front::with_web().await;
+    let restart = |query: &str| {
+        let path = format!("{WEB}/restart{query}");
+        front.post(&path).header("idempotency-key", "once").json(&json!({})).send()
+    };
+    assert_eq!(restart("?dry_run=true").await.json()["changed"], true);
+    assert_eq!(restart("").await.status, StatusCode::ACCEPTED);
+    let again = restart("?dry_run=true").await.json();
+    assert_eq!((&again["changed"], &again["units"]), (&json!(false), &json!([])));
+}
+
+#[tokio::test]
+async fn a_value_is_set_only_if_it_is_what_the_caller_saw() {
+    let front = Front::with_web().await;
+    for (kind, of) in [("variables", "/v1/projects/shop"), ("secrets", WEB)] {
+        let path = format!("{of}/{kind}/PLACE");
+        let set = |tag: &str, value: &str| {
+            front.put(&path).header("if-match", tag).json(&json!({"value": value})).send()
+        };
+        set("\"v1\"", "a").await.must_be(412, "TU1301");
+        assert_eq!(set("\"v0\"", "a").await.status, StatusCode::ACCEPTED, "it was not set");
+        set("\"v0\"", "b").await.must_be(412, "TU1301");
+        let second = set("\"v1\"", "b").await;
+        assert_eq!(second.header("etag"), Some("\"v2\""));
+        set("\"g1\"", "c").await.must_be(400, "TU1103");
+        let gone = |tag: &str| front.delete(&path).header("if-match", tag).send();
+        gone("\"v1\"").await.must_be(412, "TU1301");
+        assert_eq!(gone("\"v2\"").await.status, StatusCode::ACCEPTED);
+        assert_eq!(set("\"v0\"", "d").await.header("etag"), Some("\"v4\""), "versions go on");
+    }
+    let endpoint = format!("{WEB}/endpoints/public");
+    let open = |tag: &str| {
+        front.put(&endpoint).header("if-match", tag).json(&json!({"port": "http"})).send()
+    };
+    open("\"g1\"").await.must_be(412, "TU1301");
+    let service = front.get(WEB).send().await;
+    assert_eq!(open(service.header("etag").unwrap()).await.status, StatusCode::ACCEPTED);
+}

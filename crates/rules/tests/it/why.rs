@@ -1,0 +1,110 @@
+//! Why a service is as it is, told for each way that it can be.
+
+use std::collections::BTreeMap;
+
+use trueup_model::key::Kind;
+use trueup_model::observation::Cause;
+use trueup_model::report::Outcome;
+use trueup_model::service::DesiredState;
+use trueup_model::status::{Inputs, Phase, Status};
+use trueup_model::why::{Asked, EventSeen, Facts, WakeSeen};
+use trueup_rules::status::project;
+use trueup_rules::why::explain;
+use uuid::Uuid;
+
+use crate::given::at;
+use crate::projection::{away, inputs, newer, pods, seen, stuck, troubled};
+
+fn facts(inputs: Inputs) -> Facts {
+    let status = project(&inputs, at(9));
+    let event = |number: u128, kind: &str| EventSeen {
+        id: trueup_model::EventId::from_uuid(Uuid::from_u128(number)),
+        kind: kind.to_owned(),
+        at: at(2),
+    };
+    let objects =
+        inputs.observation.objects.iter().map(|one| (one.key.clone(), Some(one.uid.clone())));
+    Facts {
+        desired: inputs.desired,
+        generation: inputs.generation,
+        cluster: "local".to_owned(),
+        asked: Asked {
+            release: trueup_model::id::ReleaseId::from_uuid(Uuid::from_u128(1)),
+            action: "declare".to_owned(),
+            principal: "owner".to_owned(),
+            at: at(1),
+        },
+        wake: None,
+        events: vec![event(2, "ServiceQueued"), event(3, "ReconcileStarted")],
+        objects: objects.collect(),
+        status,
+        inputs: Some(inputs),
+        silent: Vec::new(),
+    }
+}
+
+fn told(facts: &Facts) -> String {
+    let why = explain(facts);
+    let mut text = format!("{}\n", why.answer);
+    for link in why.links {
+        let step = serde_json::to_value(link.step).unwrap();
+        let at = link.at.map(|at| format!(" at {at}")).unwrap_or_default();
+        let step = step.as_str().unwrap_or_default();
+        text.push_str(&format!("  {step}: {}{at} {:?}\n", link.text, link.proof));
+    }
+    text.push_str(&format!("  unblock: {:?}\n", why.unblock));
+    text
+}
+
+#[test]
+fn each_state_has_its_chain() {
+    let mut cases: BTreeMap<&str, Facts> = BTreeMap::new();
+    cases.insert("1 healthy", facts(inputs(Phase::Running)));
+    let mut broken = inputs(Phase::Creating);
+    seen(&mut broken, pods(0, 2));
+    broken.observation.pods.push(troubled(Cause::ImageMissing, "container app: not found"));
+    cases.insert("2 no image", facts(broken));
+    let mut blocked = inputs(Phase::Running);
+    newer(&mut blocked);
+    blocked.outcome = stuck();
+    cases.insert("3 blocked", facts(blocked));
+    let mut unreachable = inputs(Phase::Running);
+    unreachable.outcome = away();
+    cases.insert("4 away", facts(unreachable));
+    cases.insert("5 silent", Facts { silent: vec![Kind::Pod], ..facts(inputs(Phase::Running)) });
+    let wake = WakeSeen {
+        state: "queued".to_owned(),
+        due_at: at(3),
+        attempts: 2,
+        error: Some("a pass broke".to_owned()),
+    };
+    let queued = Facts {
+        inputs: None,
+        events: Vec::new(),
+        objects: Vec::new(),
+        status: Status::accepted(at(1)),
+        wake: Some(wake),
+        ..facts(inputs(Phase::Accepted))
+    };
+    cases.insert("6 only recorded", queued);
+    let mut gone = inputs(Phase::Deleting);
+    gone.desired = DesiredState::Deleted;
+    gone.absent = true;
+    gone.outcome = Outcome::Converged;
+    cases.insert("7 gone", facts(gone));
+    let text: String =
+        cases.iter().map(|(name, facts)| format!("{name}: {}", told(facts))).collect();
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn who_is_not_healthy_always_has_something_that_would_unblock_it() {
+    for cause in Cause::ALL {
+        let mut given = inputs(Phase::Creating);
+        seen(&mut given, pods(0, 2));
+        given.observation.pods.push(troubled(cause, "so it says"));
+        let why = explain(&facts(given));
+        assert_eq!(why.unblock.as_deref(), Some(cause.advice()));
+        assert!(why.answer.contains("so it says"), "{}", why.answer);
+    }
+}

@@ -1,0 +1,141 @@
+//! Variables and secrets are twins: what is asked before either is set, and taking either away.
+
+use jiff::Timestamp;
+use trueup_model::event::Fact;
+use trueup_model::id::{OrgId, ServiceId};
+
+use super::config::{
+    EntryAsk, Locked, check_collisions, check_kind, check_room, lock, reach, set_now,
+};
+use super::{Asker, Refusal};
+use crate::App;
+use crate::clock::sql;
+use crate::pool::Tx;
+use crate::variable::AllEntries;
+
+/// What is being set or taken away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EntryKind {
+    /// A variable.
+    Variable,
+    /// A secret.
+    Secret,
+}
+
+impl EntryKind {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Variable => "variable",
+            Self::Secret => "secret",
+        }
+    }
+
+    /// Takes a value away and leaves its version behind: the next one is a later one.
+    const fn deletion(self) -> &'static str {
+        match self {
+            Self::Variable => {
+                "update variables set value = null, version = version + 1, set_by = $4, set_at = $5
+                 where project_id = $1 and service_id is not distinct from $2 and name = $3
+                   and value is not null
+                 returning version"
+            }
+            Self::Secret => {
+                "update secrets set nonce = null, sealed = null, version = version + 1,
+                                    set_by = $4, set_at = $5
+                 where project_id = $1 and service_id is not distinct from $2 and name = $3
+                   and sealed is not null
+                 returning version"
+            }
+        }
+    }
+
+    const fn version(self) -> &'static str {
+        match self {
+            Self::Variable => {
+                "select version from variables
+                 where project_id = $1 and service_id is not distinct from $2 and name = $3
+                   and value is not null"
+            }
+            Self::Secret => {
+                "select version from secrets
+                 where project_id = $1 and service_id is not distinct from $2 and name = $3
+                   and sealed is not null"
+            }
+        }
+    }
+
+    const fn deleted(self, name: String, version: i64, principal: String) -> Fact {
+        match self {
+            Self::Variable => Fact::VariableDeleted { name, version, principal },
+            Self::Secret => Fact::SecretDeleted { name, version, principal },
+        }
+    }
+}
+
+impl App {
+    /// Takes a variable or a secret away; a secret's sealed value is gone with this transaction.
+    ///
+    /// # Errors
+    /// [`Refusal`] says why not.
+    pub async fn delete_entry(
+        &self,
+        org: OrgId,
+        kind: EntryKind,
+        wanted: &EntryAsk<'_>,
+        asker: &Asker<'_>,
+        now: Timestamp,
+    ) -> Result<(), Refusal> {
+        let mut tx = self.begin(org).await?;
+        let locked = lock(&mut tx, wanted).await?;
+        check_version(&mut tx, &locked, wanted, kind).await?;
+        let before = set_now(&mut tx, &locked).await?;
+        let gone: Option<(i64,)> = sqlx::query_as(kind.deletion())
+            .bind(locked.scope.project.uuid())
+            .bind(locked.scope.service.map(ServiceId::uuid))
+            .bind(wanted.name.as_str())
+            .bind(&asker.principal.name)
+            .bind(sql(now))
+            .fetch_optional(&mut *tx)
+            .await?;
+        let (version,) = gone.ok_or(Refusal::NotFound(kind.word()))?;
+        let principal = asker.principal.name.clone();
+        let fact = kind.deleted(wanted.name.to_string(), version, principal);
+        reach(&mut tx, &locked, &before, fact, asker, now).await?;
+        self.end(tx).await?;
+        Ok(())
+    }
+}
+
+/// Everything that is asked before an entry is set: its version, its kind, room and collisions.
+/// Answers with what is set now.
+pub(super) async fn check(
+    tx: &mut Tx,
+    of: &Locked,
+    wanted: &EntryAsk<'_>,
+    kind: EntryKind,
+) -> Result<AllEntries, Refusal> {
+    check_version(tx, of, wanted, kind).await?;
+    let before = set_now(tx, of).await?;
+    check_kind(&before, of, wanted.name, kind)?;
+    check_room(&before, of, wanted.name)?;
+    check_collisions(tx, of, wanted.name).await?;
+    Ok(before)
+}
+
+/// Refuses what somebody else changed since the caller read it.
+async fn check_version(
+    tx: &mut Tx,
+    of: &Locked,
+    wanted: &EntryAsk<'_>,
+    kind: EntryKind,
+) -> Result<(), Refusal> {
+    let Some(seen) = wanted.if_version else { return Ok(()) };
+    let current: Option<(i64,)> = sqlx::query_as(kind.version())
+        .bind(of.scope.project.uuid())
+        .bind(of.scope.service.map(ServiceId::uuid))
+        .bind(wanted.name.as_str())
+        .fetch_optional(&mut **tx)
+        .await?;
+    let current = current.map_or(0, |(version,)| version);
+    if current == seen { Ok(()) } else { Err(Refusal::OtherVersion { current }) }
+}

@@ -1,0 +1,100 @@
+//! What is stored about why a service is as it is.
+
+use jiff::Timestamp;
+use serde_json::Value;
+use sqlx::types::Json;
+use trueup_model::id::{EventId, OrgId, ReleaseId};
+use trueup_model::why::{Asked, EventSeen, Facts, WakeSeen};
+use trueup_rules::freshness;
+use uuid::Uuid;
+
+use crate::pool::Tx;
+use crate::row::read_json;
+use crate::service::{ServiceRow, find, resources};
+use crate::{App, Error};
+
+/// Events of one generation that are looked at.
+const EVENTS: i64 = 200;
+
+impl App {
+    /// Everything an explanation is made of; none where there is no such service.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn find_why(
+        &self,
+        org: OrgId,
+        (project, service): (&str, &str),
+        now: Timestamp,
+    ) -> Result<Option<Facts>, Error> {
+        let mut tx = self.begin(org).await?;
+        let Some(row) = find(&mut tx, project, service).await? else { return Ok(None) };
+        let id = row.service.id;
+        let (inputs,): (Option<Json<Value>>,) = sqlx::query_as(
+            "select inputs from statuses where unit_kind = 'service' and unit_id = $1",
+        )
+        .bind(id.uuid())
+        .fetch_one(&mut *tx)
+        .await?;
+        Ok(Some(Facts {
+            desired: row.service.desired,
+            generation: row.service.generation,
+            cluster: row.cluster_name.clone(),
+            asked: asked(&mut tx, &row).await?,
+            wake: wake(&mut tx, &row).await?,
+            events: events(&mut tx, &row).await?,
+            objects: resources(&mut tx, id).await?,
+            inputs: inputs.map(|inputs| read_json("inputs", inputs)).transpose()?,
+            silent: row.watches.silent(&freshness::evidence(&row.service.spec), now),
+            status: row.status,
+        }))
+    }
+}
+
+async fn asked(tx: &mut Tx, row: &ServiceRow) -> Result<Asked, Error> {
+    let (release, action, principal, at): (Uuid, String, String, jiff_sqlx::Timestamp) =
+        sqlx::query_as(
+            "select id, action, principal, accepted_at from releases
+             where service_id = $1 and generation = $2",
+        )
+        .bind(row.service.id.uuid())
+        .bind(row.service.generation)
+        .fetch_one(&mut **tx)
+        .await?;
+    Ok(Asked { release: ReleaseId::from_uuid(release), action, principal, at: at.to_jiff() })
+}
+
+async fn wake(tx: &mut Tx, row: &ServiceRow) -> Result<Option<WakeSeen>, Error> {
+    let wake: Option<(String, jiff_sqlx::Timestamp, i32, Option<String>)> = sqlx::query_as(
+        "select state, due_at, attempts, last_error from wakes
+         where unit_kind = 'service' and unit_id = $1",
+    )
+    .bind(row.service.id.uuid())
+    .fetch_optional(&mut **tx)
+    .await?;
+    Ok(wake.map(|(state, due_at, attempts, error)| WakeSeen {
+        state,
+        due_at: due_at.to_jiff(),
+        attempts,
+        error,
+    }))
+}
+
+async fn events(tx: &mut Tx, row: &ServiceRow) -> Result<Vec<EventSeen>, Error> {
+    let rows: Vec<(Uuid, String, jiff_sqlx::Timestamp)> = sqlx::query_as(
+        "select e.id, e.type, e.at from event_seals s join events e on e.id = s.event_id
+         where s.org_id = trueup_org() and s.unit_id = $1 and s.generation = $2
+         order by s.position limit $3",
+    )
+    .bind(row.service.id.uuid())
+    .bind(row.service.generation)
+    .bind(EVENTS)
+    .fetch_all(&mut **tx)
+    .await?;
+    let seen = |(id, kind, at): (Uuid, String, jiff_sqlx::Timestamp)| EventSeen {
+        id: EventId::from_uuid(id),
+        kind,
+        at: at.to_jiff(),
+    };
+    Ok(rows.into_iter().map(seen).collect())
+}

@@ -1,0 +1,77 @@
+//! Connections that break at the worst moment: what was acknowledged is there, and nothing is twice.
+
+use std::time::Duration;
+
+use trueup_model::id::ClusterId;
+use trueup_rules::action::Action;
+use trueup_store::door::{Accepted, Asker, Refusal, ServiceAsk};
+use trueup_store::{App, Error, Repeat, ServiceRow, Worker};
+use trueup_testkit::pg_proxy::{Mode, PgProxy};
+
+use crate::stage::{PROJECT, Stage, at};
+
+/// Longer than any wait of a test that is right.
+const LONG: Duration = Duration::from_secs(60);
+
+async fn restart(stage: &Stage, app: &App, key: &str) -> Result<Accepted<ServiceRow>, Refusal> {
+    let repeat = Some(Repeat::new("POST /restart".to_owned(), key.to_owned(), b"{}"));
+    let asker = Asker { repeat, ..stage.asker() };
+    let wanted = ServiceAsk::act(PROJECT, "web", &Action::Restart);
+    app.accept_service(stage.db.org, &wanted, &asker, at(2)).await
+}
+
+#[tokio::test]
+async fn f14_a_commit_whose_reply_is_lost_is_known_by_its_key_and_not_done_twice() {
+    let stage = Stage::new().await;
+    stage.declare("web", "shop:1").await;
+    let proxy = PgProxy::start(&stage.db.urls.app).await;
+    let app = App::connect_within(&proxy.url(&stage.db.urls.app), LONG).unwrap();
+    app.ping().await.unwrap();
+
+    proxy.set(Mode::LoseCommit);
+    let lost = restart(&stage, &app, "k1").await;
+    let doubtful = matches!(lost, Err(Refusal::Store(Error::Doubtful(_))));
+    assert!(doubtful, "nobody may say that it was done, or that it was not: {lost:?}");
+    assert_eq!(proxy.lost_commits(), 1, "the reply should have been lost");
+    assert_eq!(stage.find("web").await.unwrap().service.spec.restart, 1, "it was done");
+
+    let again = restart(&stage, &app, "k1").await.unwrap();
+    assert!(!again.changed);
+    assert_eq!(again.row.service.spec.restart, 1);
+    assert_eq!(again.row.service.generation, 2);
+}
+
+#[tokio::test]
+async fn f14_a_lease_whose_commit_is_lost_can_be_taken_again_with_a_higher_epoch() {
+    let stage = Stage::new().await;
+    let proxy = PgProxy::start(&stage.db.urls.worker).await;
+    let worker = Worker::connect_within(&proxy.url(&stage.db.urls.worker), LONG).unwrap();
+    let cluster: ClusterId = stage.db.cluster;
+    proxy.set(Mode::LoseCommit);
+    let lost = worker.acquire_lease(cluster, "one", at(1)).await;
+    assert!(lost.is_err(), "{lost:?}");
+    let lease = worker.acquire_lease(cluster, "one", at(1)).await.unwrap().unwrap();
+    assert_eq!(lease.epoch, 2, "the first one counts, whoever heard of it");
+}
+
+#[tokio::test]
+async fn f13_a_database_that_cuts_every_connection_is_an_error_and_then_serves_again() {
+    let stage = Stage::new().await;
+    stage.declare("web", "shop:1").await;
+    let proxy = PgProxy::start(&stage.db.urls.app).await;
+    let app = App::connect_within(&proxy.url(&stage.db.urls.app), Duration::from_secs(2)).unwrap();
+    app.ping().await.unwrap();
+    proxy.set(Mode::Cut);
+    assert!(restart(&stage, &app, "k1").await.is_err());
+    assert_eq!(stage.find("web").await.unwrap().service.generation, 1, "nothing was recorded");
+    proxy.set(Mode::Delay(Duration::from_millis(20)));
+    // A connection that died in the pool may be found out only now.
+    let mut answer = restart(&stage, &app, "k1").await;
+    for _ in 0..20 {
+        if answer.is_ok() {
+            break;
+        }
+        answer = restart(&stage, &app, "k1").await;
+    }
+    assert!(answer.unwrap().changed);
+}

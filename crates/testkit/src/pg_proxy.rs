@@ -1,0 +1,175 @@
+//! A byte proxy before Postgres: passes, delays, swallows, cuts, and loses the reply to a COMMIT.
+//!
+//! It looks into nothing but the one word it waits for. What a COMMIT did when its reply is lost
+//! cannot be known from the connection; who asked must find out by other means.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// What becomes of the bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// They pass.
+    Pass,
+    /// Every answer comes so much later.
+    Delay(Duration),
+    /// Nothing comes through, and nobody is told.
+    Blackhole,
+    /// Every connection is closed, and every new one, too.
+    Cut,
+    /// The next COMMIT is carried out, and its reply lost with the connection. Then they pass.
+    LoseCommit,
+}
+
+/// The end of a COMMIT as a simple query.
+const COMMIT: &[u8] = b"COMMIT\0";
+
+/// A proxy at work. It ends when this is dropped.
+#[derive(Debug)]
+pub struct PgProxy {
+    port: u16,
+    server: u16,
+    shared: Arc<Shared>,
+    _tasks: JoinSet<()>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    mode: watch::Sender<Mode>,
+    lost: AtomicUsize,
+}
+
+impl PgProxy {
+    /// A proxy before the server of this URL.
+    ///
+    /// # Panics
+    /// The URL has no port, or no port can be had here.
+    pub async fn start(url: &str) -> Self {
+        let server = port_of(url).expect("a test's URL should have a port");
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port should be free");
+        let port = listener.local_addr().expect("a listener should have an address").port();
+        let mode = watch::Sender::new(Mode::Pass);
+        let shared = Arc::new(Shared { mode, lost: AtomicUsize::new(0) });
+        let mut tasks = JoinSet::new();
+        tasks.spawn(accept(listener, server, Arc::clone(&shared)));
+        Self { port, server, shared, _tasks: tasks }
+    }
+
+    /// The same URL through this proxy.
+    #[must_use]
+    pub fn url(&self, url: &str) -> String {
+        url.replacen(&format!(":{}/", self.server), &format!(":{}/", self.port), 1)
+    }
+
+    /// What becomes of the bytes from now on.
+    pub fn set(&self, mode: Mode) {
+        self.shared.mode.send_replace(mode);
+    }
+
+    /// How many replies to a COMMIT were lost.
+    #[must_use]
+    pub fn lost_commits(&self) -> usize {
+        self.shared.lost.load(Ordering::SeqCst)
+    }
+}
+
+fn port_of(url: &str) -> Option<u16> {
+    let (_, place) = url.rsplit_once('@')?;
+    place.split('/').next()?.rsplit_once(':')?.1.parse().ok()
+}
+
+async fn accept(listener: TcpListener, server: u16, shared: Arc<Shared>) {
+    let mut connections = JoinSet::new();
+    while let Ok((client, _)) = listener.accept().await {
+        if *shared.mode.borrow() == Mode::Cut {
+            continue;
+        }
+        let shared = Arc::clone(&shared);
+        connections.spawn(async move {
+            // Whichever side ends first takes the other with it: both are dropped here.
+            let _ended = serve(client, server, &shared).await;
+        });
+        while connections.try_join_next().is_some() {}
+    }
+}
+
+async fn serve(client: TcpStream, server: u16, shared: &Shared) -> io::Result<()> {
+    let server = TcpStream::connect(("127.0.0.1", server)).await?;
+    let (mut from_client, mut to_client) = client.into_split();
+    let (mut from_server, mut to_server) = server.into_split();
+    // Whether the next answer is the one to be lost.
+    let losing = AtomicUsize::new(0);
+    let mut mode = shared.mode.subscribe();
+    let cut = async {
+        // The sender lives as long as the proxy.
+        let _gone = mode.wait_for(|mode| *mode == Mode::Cut).await;
+    };
+    tokio::select! {
+        ended = ask(&mut from_client, &mut to_server, shared, &losing) => ended,
+        ended = answer(&mut from_server, &mut to_client, shared, &losing) => ended,
+        () = cut => Ok(()),
+    }
+}
+
+async fn ask(
+    from: &mut OwnedReadHalf,
+    to: &mut OwnedWriteHalf,
+    shared: &Shared,
+    losing: &AtomicUsize,
+) -> io::Result<()> {
+    let mut bytes = vec![0; 64 * 1024];
+    loop {
+        let count = from.read(&mut bytes).await?;
+        if count == 0 {
+            return Ok(());
+        }
+        through(shared).await;
+        let is_commit = bytes[..count].windows(COMMIT.len()).any(|word| word == COMMIT);
+        if is_commit && *shared.mode.borrow() == Mode::LoseCommit {
+            losing.store(1, Ordering::SeqCst);
+        }
+        to.write_all(&bytes[..count]).await?;
+    }
+}
+
+async fn answer(
+    from: &mut OwnedReadHalf,
+    to: &mut OwnedWriteHalf,
+    shared: &Shared,
+    losing: &AtomicUsize,
+) -> io::Result<()> {
+    let mut bytes = vec![0; 64 * 1024];
+    loop {
+        let count = from.read(&mut bytes).await?;
+        if count == 0 {
+            return Ok(());
+        }
+        if losing.load(Ordering::SeqCst) == 1 {
+            // It is carried out: this was the answer.
+            shared.lost.fetch_add(1, Ordering::SeqCst);
+            shared.mode.send_replace(Mode::Pass);
+            return Ok(());
+        }
+        through(shared).await;
+        let mode = *shared.mode.borrow();
+        if let Mode::Delay(time) = mode {
+            tokio::time::sleep(time).await;
+        }
+        to.write_all(&bytes[..count]).await?;
+    }
+}
+
+/// Waits while nothing comes through.
+async fn through(shared: &Shared) {
+    let mut mode = shared.mode.subscribe();
+    // The sender lives as long as the proxy.
+    let _gone = mode.wait_for(|mode| *mode != Mode::Blackhole).await;
+}
