@@ -29,7 +29,7 @@ fn without(kind: Kind, how: Closed) -> (FakeCluster, Rig) {
 }
 
 #[tokio::test]
-async fn a_kind_that_is_not_served_is_missing_alone() {
+async fn f39_a_kind_that_is_not_served_is_missing_alone() {
     for (how, why) in [
         (Closed::Unserved, Absent::Unserved),
         (Closed::Forbidden, Absent::Forbidden),
@@ -53,7 +53,7 @@ async fn what_a_service_does_not_need_is_not_missed() {
 }
 
 #[tokio::test]
-async fn a_kind_that_comes_later_is_used_without_a_restart() {
+async fn f39_a_kind_that_comes_later_is_used_without_a_restart() {
     let (cluster, mut rig) = without(Kind::HorizontalPodAutoscaler, Closed::Unserved);
     let order = rig.service(1, elastic(IMAGE, 2, 5));
     rig.running(elastic(IMAGE, 2, 5)).await;
@@ -77,7 +77,7 @@ async fn a_kind_that_went_away_keeps_no_deletion_from_its_proof() {
 
 /// What we may not look at may still be there.
 #[tokio::test]
-async fn a_kind_that_is_forbidden_keeps_a_deletion_from_its_proof() {
+async fn f39_a_kind_that_is_forbidden_keeps_a_deletion_from_its_proof() {
     let cluster = FakeCluster::new();
     let mut rig = Rig::start(Arc::new(cluster.clone()));
     rig.running(elastic(IMAGE, 2, 5)).await;
@@ -96,7 +96,7 @@ async fn a_kind_that_is_forbidden_keeps_a_deletion_from_its_proof() {
 
 /// A kind that pods stand on is not something to do without.
 #[tokio::test]
-async fn without_an_essential_kind_nothing_is_written() {
+async fn f39_without_an_essential_kind_nothing_is_written() {
     let (cluster, rig) = without(Kind::ConfigMap, Closed::Forbidden);
     let passed = rig.executor.order(rig.project()).await.await.expect("an outcome should come");
     assert!(matches!(passed, trueup_model::report::Outcome::Deferred { .. }), "{passed:?}");
