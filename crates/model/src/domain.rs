@@ -68,7 +68,7 @@ impl FromStr for Host {
         let within = |suffix: &&str| {
             text.strip_suffix(*suffix).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
         };
-        if RESERVED.iter().any(|suffix| within(&suffix)) {
+        if RESERVED.iter().any(within) {
             return Err(ParseHostError(
                 "must not end with a name that is reserved, such as .local",
             ));

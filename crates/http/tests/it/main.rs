@@ -11,6 +11,7 @@ mod coverage;
 mod domain;
 #[cfg(test)]
 mod dry;
+#[cfg(test)]
 mod endpoint;
 #[cfg(test)]
 mod event;

@@ -17,8 +17,10 @@ use crate::given;
 use crate::manifests::objects;
 use crate::world::World;
 
+const NONE: [Value; 0] = [];
+
 fn route(host: &str, tls: Tls) -> Route {
-    let id = DomainId::from_uuid(Uuid::from_u128(host.len() as u128));
+    let id = DomainId::from_uuid(Uuid::from_u128(u128::try_from(host.len()).expect("a length")));
     Route { id, host: host.parse().expect("a host"), tls }
 }
 
@@ -70,8 +72,8 @@ fn without_a_word_of_the_operator_a_host_is_an_ingress() {
             {"path": "/", "pathType": "Prefix", "backend": backend}]}}]})
     };
     assert_eq!(made(&order, Kind::Ingress), [rule("www.example.org"), rule("plain.example.org")]);
-    assert_eq!(made(&order, Kind::Certificate), [] as [Value; 0]);
-    assert_eq!(made(&order, Kind::HttpRoute), [] as [Value; 0]);
+    assert_eq!(made(&order, Kind::Certificate), NONE);
+    assert_eq!(made(&order, Kind::HttpRoute), NONE);
 }
 
 #[test]
@@ -98,8 +100,8 @@ fn behind_a_gateway_a_host_is_a_route_and_certificates_are_the_gateways_matter()
     assert_eq!(routes[0]["hostnames"], json!(["www.example.org"]));
     assert_eq!(routes[0]["parentRefs"][0]["name"], "public");
     assert_eq!(routes[0]["rules"][0]["backendRefs"][0]["port"], 8080);
-    assert_eq!(made(&order, Kind::Ingress), [] as [Value; 0]);
-    assert_eq!(made(&order, Kind::Certificate), [] as [Value; 0]);
+    assert_eq!(made(&order, Kind::Ingress), NONE);
+    assert_eq!(made(&order, Kind::Certificate), NONE);
 }
 
 #[test]
@@ -120,7 +122,7 @@ fn metrics_are_read_from_the_port_that_is_called_so() {
     let monitors = made(&order(Routing::default()), Kind::ServiceMonitor);
     assert_eq!(monitors[0]["endpoints"], json!([{"port": "metrics"}]));
     let plain = given::order(&given::promised(&given::template("web"), json!({"image": "a:1"})));
-    assert_eq!(made(&plain, Kind::ServiceMonitor), [] as [Value; 0]);
+    assert_eq!(made(&plain, Kind::ServiceMonitor), NONE);
 }
 
 #[test]
@@ -129,7 +131,7 @@ fn what_does_not_listen_for_http_has_no_host() {
     if let Body::Service(body) = &mut order.body {
         body.routes = vec![route("www.example.org", Tls::Auto)];
     }
-    assert_eq!(made(&order, Kind::Ingress), [] as [Value; 0]);
+    assert_eq!(made(&order, Kind::Ingress), NONE);
 }
 
 /// A service with hosts, all of it made.

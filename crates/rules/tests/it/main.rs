@@ -12,6 +12,7 @@ mod closed;
 mod conditions;
 #[cfg(test)]
 mod domains;
+#[cfg(test)]
 mod endpoints;
 #[cfg(test)]
 mod entries;

@@ -10,6 +10,7 @@ use trueup_testkit::test_db::name;
 use crate::stage::{PROJECT, Stage, at, gone, web};
 
 const HOST: &str = "www.example.org";
+const NONE: [String; 0] = [];
 
 fn host(text: &str) -> Host {
     text.parse().unwrap()
@@ -65,14 +66,14 @@ async fn a_host_leads_somewhere_once_it_is_proved() {
     let added = stage.add(org, "web", HOST).await.unwrap();
     assert_eq!((added.changed, added.row.state), (true, DomainState::Unverified));
     assert!(!stage.add(org, "web", HOST).await.unwrap().changed, "run twice");
-    assert_eq!(stage.routes().await, [] as [String; 0]);
+    assert_eq!(stage.routes().await, NONE);
     let proved = stage.verify(org, true).await.unwrap();
     assert_eq!((proved.changed, proved.row.state), (true, DomainState::Opening));
     assert!(!stage.verify(org, true).await.unwrap().changed, "run twice");
     assert_eq!(stage.routes().await, [HOST]);
     stage.remove(org).await.unwrap();
     assert!(matches!(stage.remove(org).await, Err(Refusal::NotFound("domain"))));
-    assert_eq!(stage.routes().await, [] as [String; 0]);
+    assert_eq!(stage.routes().await, NONE);
     let told = stage.events_of(row.service.id.uuid()).await;
     for kind in ["DomainAdded", "DomainVerified", "DomainRemoved"] {
         assert_eq!(told.iter().filter(|one| *one == kind).count(), 1, "{kind}");
@@ -96,7 +97,7 @@ async fn one_org_has_a_host_and_another_cannot_tell() {
     assert_eq!(stage.verify(ours, false).await.unwrap().row.state, DomainState::Unverified);
     assert_eq!(stage.verify(theirs, true).await.unwrap().row.state, DomainState::Opening);
     assert!(matches!(stage.verify(ours, true).await, Err(Refusal::NameTaken(_))));
-    assert_eq!(stage.routes().await, [] as [String; 0]);
+    assert_eq!(stage.routes().await, NONE);
 }
 
 #[tokio::test]

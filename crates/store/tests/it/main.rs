@@ -18,6 +18,7 @@ mod door_declare;
 mod door_delete;
 #[cfg(test)]
 mod door_refuse;
+#[cfg(test)]
 mod endpoint;
 #[cfg(test)]
 mod event;

@@ -33,7 +33,7 @@ async fn is_kept(at: &Place, kind: Kind, spec: Value) {
     );
     assert_eq!((&made["spec"], &made["metadata"]["generation"]), (&spec, &json!(1)));
     assert_eq!(at.apply(&key, &object).await, made, "the same again is no change");
-    assert_eq!(at.listed(kind).await, [made.clone()]);
+    assert_eq!(at.listed(kind).await, std::slice::from_ref(&made));
     // The generation follows the spec, and what we stop saying goes.
     object["metadata"]["labels"]["extra"] = "yes".into();
     assert_eq!(at.apply(&key, &object).await["metadata"]["generation"], 1);

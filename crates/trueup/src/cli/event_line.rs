@@ -56,12 +56,8 @@ fn words(event: &CloudEvent) -> (Paint, String, String) {
         "ServicePhaseChanged" => return phase(data),
         "AbsenceVerified" => {
             let keys = data.get("keys").and_then(Value::as_u64).unwrap_or(0);
-            let keys = usize::try_from(keys).unwrap_or(usize::MAX);
-            (
-                Paint::Good,
-                "absence verified",
-                format!("{} proved to be gone", count(keys, "object")),
-            )
+            let keys = count(usize::try_from(keys).unwrap_or(usize::MAX), "object");
+            (Paint::Good, "absence verified", format!("{keys} proved to be gone"))
         }
         "WakeRequeued" => (Paint::Busy, "requeued", by(data)),
         "ReconcileRequested" => (Paint::Busy, "reconcile asked for", by(data)),
@@ -97,10 +93,10 @@ fn words(event: &CloudEvent) -> (Paint, String, String) {
         "EndpointOpened" => (Paint::Strong, "endpoint opened", port(data)),
         "EndpointClosed" => (Paint::Strong, "endpoint closed", port(data)),
         "DomainAdded" => (Paint::Strong, "domain added", host(data)),
-        "DomainVerified" if data["verified"] == false => {
-            (Paint::Busy, "domain not verified any more", host(data))
+        "DomainVerified" => {
+            let (paint, what) = proved(data);
+            (paint, what, host(data))
         }
-        "DomainVerified" => (Paint::Good, "domain verified", host(data)),
         "DomainRemoved" => (Paint::Strong, "domain removed", host(data)),
         "VariableSet" => (Paint::Strong, "variable set", entry(data)),
         "VariableDeleted" => (Paint::Strong, "variable deleted", entry(data)),
@@ -109,6 +105,14 @@ fn words(event: &CloudEvent) -> (Paint, String, String) {
         other => return (Paint::Plain, other.to_owned(), data.to_string()),
     };
     (paint, what.to_owned(), detail)
+}
+
+fn proved(data: &Value) -> (Paint, &'static str) {
+    if data["verified"] == false {
+        (Paint::Busy, "domain not verified any more")
+    } else {
+        (Paint::Good, "domain verified")
+    }
 }
 
 fn phase(data: &Value) -> (Paint, String, String) {
