@@ -9,6 +9,7 @@
 mod driver;
 mod measured;
 mod metrics;
+mod overdue;
 mod recorder;
 mod sealer;
 mod settle;

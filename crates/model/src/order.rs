@@ -12,6 +12,7 @@ use crate::freeze::Freeze;
 use crate::id::{OrgId, ProjectId, ServiceId};
 use crate::key::ResourceKey;
 use crate::project::Project;
+use crate::receipt::Force;
 use crate::secret::SealedSecret;
 use crate::service::{DesiredState, Service};
 use crate::spec::Spec;
@@ -96,6 +97,17 @@ pub struct Order {
     pub freeze: Option<Freeze>,
     /// Every key ever recorded for this unit, with the uid last seen under it.
     pub recorded: BTreeMap<ResourceKey, Option<String>>,
+    /// What it may take away or leave behind beyond that.
+    pub warrant: Warrant,
+}
+
+/// The authority for what cannot be undone.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Warrant {
+    /// Since which generation a living unit does not want an object any more: no other is pruned.
+    pub unwanted: BTreeMap<ResourceKey, i64>,
+    /// Somebody ended the deletion: nothing more is deleted, and what is left is only named.
+    pub force: Option<Force>,
 }
 
 impl Order {
@@ -112,6 +124,7 @@ impl Order {
             body: Body::Project,
             freeze: None,
             recorded: BTreeMap::new(),
+            warrant: Warrant::default(),
         }
     }
 
@@ -137,6 +150,7 @@ impl Order {
             })),
             freeze: None,
             recorded: BTreeMap::new(),
+            warrant: Warrant::default(),
         }
     }
 }

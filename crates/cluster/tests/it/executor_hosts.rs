@@ -63,7 +63,8 @@ async fn comes_and_goes(mut rig: Rig) {
     rig.executor.order(order.clone()).await.await.expect("a pass should end");
     let again = rig.get(&ingress).await.expect("the Ingress should be there");
     assert_eq!(again["metadata"]["generation"], first["metadata"]["generation"]);
-    rig.order_until(rig.service(3, web(1)), quiet).await;
+    let without = Rig::after(&order, rig.service(3, web(1)));
+    rig.order_until(without, quiet).await;
     for key in [&ingress, &certificate] {
         rig.get_until(key, |found| found.is_none()).await;
     }
@@ -75,7 +76,8 @@ async fn moves(mut rig: Rig) {
     let order = with_host(&rig, 2, with_issuer());
     rig.order_until(order.clone(), quiet).await;
     let gateway = GatewayRef { namespace: "infra".to_owned(), name: "public".to_owned() };
-    let moved = with_host(&rig, 3, Routing { gateway: Some(gateway), ..with_issuer() });
+    let routing = Routing { gateway: Some(gateway), ..with_issuer() };
+    let moved = Rig::after(&order, with_host(&rig, 3, routing));
     rig.order_until(moved.clone(), quiet).await;
     let route = rig.get(&at(&moved, Kind::HttpRoute)).await.expect("the route should be there");
     assert_eq!(route["spec"]["parentRefs"][0]["name"], "public");

@@ -59,6 +59,7 @@ fn words(event: &CloudEvent) -> (Paint, String, String) {
             let keys = count(usize::try_from(keys).unwrap_or(usize::MAX), "object");
             (Paint::Good, "absence verified", format!("{keys} proved to be gone"))
         }
+        "ServiceDeleteForced" => (Paint::Bad, "deletion forced", forced(data)),
         "WakeRequeued" => (Paint::Busy, "requeued", by(data)),
         "ReconcileRequested" => (Paint::Busy, "reconcile asked for", by(data)),
         "ReconcileChecked" => {
@@ -113,6 +114,14 @@ fn proved(data: &Value) -> (Paint, &'static str) {
     } else {
         (Paint::Good, "domain verified")
     }
+}
+
+/// Who gave up the proof, why, and of how much.
+fn forced(data: &Value) -> String {
+    let left = data.get("unproven").and_then(Value::as_u64).unwrap_or(0);
+    let left = count(usize::try_from(left).unwrap_or(usize::MAX), "object");
+    let reason = text(data, "reason").unwrap_or_default();
+    format!("{left} not proved gone: {reason}, {}", asked(data))
 }
 
 fn phase(data: &Value) -> (Paint, String, String) {
@@ -234,6 +243,11 @@ mod tests {
                 "AbsenceVerified",
                 json!({"keys": 6}),
                 "absence verified    6 objects proved to be gone",
+            ),
+            (
+                "ServiceDeleteForced",
+                json!({"principal": "owner", "reason": "the node burnt", "unproven": 2}),
+                "deletion forced     2 objects not proved gone: the node burnt, asked by owner",
             ),
             (
                 "SecretSet",
