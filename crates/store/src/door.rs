@@ -7,6 +7,7 @@ mod config;
 mod endpoint;
 mod entry;
 mod project;
+mod race;
 mod secret;
 mod service;
 mod variable;
