@@ -8,6 +8,7 @@ mod domain;
 mod endpoint;
 mod entry;
 mod project;
+mod race;
 mod secret;
 mod service;
 mod variable;

@@ -37,6 +37,8 @@ mod projection;
 #[cfg(test)]
 mod quota;
 #[cfg(test)]
+mod race;
+#[cfg(test)]
 mod receipt;
 #[cfg(test)]
 mod repeat;
