@@ -6,6 +6,7 @@
 pub mod clock;
 pub mod cluster;
 pub mod crash;
+pub mod domain;
 pub mod endpoint;
 pub mod event;
 pub mod freeze;
@@ -16,6 +17,7 @@ pub mod name;
 pub mod observation;
 pub mod order;
 pub mod org;
+pub mod ownership;
 pub mod plan;
 pub mod principal;
 pub mod project;

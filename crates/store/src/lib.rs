@@ -8,6 +8,7 @@ mod backfill;
 mod bootstrap;
 mod clock;
 mod cluster;
+mod domain;
 pub mod door;
 mod endpoint;
 mod error;

@@ -8,7 +8,10 @@ mod away;
 #[cfg(test)]
 mod coverage;
 #[cfg(test)]
+mod domain;
+#[cfg(test)]
 mod dry;
+#[cfg(test)]
 mod endpoint;
 #[cfg(test)]
 mod event;
@@ -24,6 +27,8 @@ mod log;
 mod mint;
 #[cfg(test)]
 mod openapi;
+#[cfg(test)]
+mod ownership;
 #[cfg(test)]
 mod problem;
 mod project;

@@ -11,6 +11,8 @@ mod chain;
 mod closed;
 mod conditions;
 #[cfg(test)]
+mod domains;
+#[cfg(test)]
 mod endpoints;
 #[cfg(test)]
 mod entries;
@@ -22,6 +24,8 @@ mod former;
 mod given;
 mod holds;
 mod hostile_text;
+#[cfg(test)]
+mod machines;
 mod manifests;
 mod observation;
 mod previews;

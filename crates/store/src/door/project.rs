@@ -12,7 +12,8 @@ use trueup_rules::admit::Refused;
 use trueup_rules::names;
 use uuid::Uuid;
 
-use super::service::{RACES, hold_and_wake, write_down};
+use super::race::again;
+use super::service::{hold_and_wake, write_down};
 use super::{Accepted, Asker, Refusal};
 use crate::clock::sql;
 use crate::mint::mint;
@@ -57,16 +58,7 @@ impl App {
         asker: &Asker<'_>,
         now: Timestamp,
     ) -> Result<Accepted<ProjectRow>, Refusal> {
-        let mut tries = RACES;
-        loop {
-            match self.try_delete_project(org, wanted, asker, now).await {
-                // Somebody changed one of its services at the same time: now the locks are free.
-                Err(Refusal::Store(error)) if error.is_race() && tries > 0 => {
-                    tries = tries.saturating_sub(1);
-                }
-                answer => return answer,
-            }
-        }
+        again(|| self.try_delete_project(org, wanted, asker, now)).await
     }
 
     async fn try_delete_project(

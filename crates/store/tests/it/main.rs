@@ -5,6 +5,8 @@
 #[cfg(test)]
 mod chain;
 #[cfg(test)]
+mod domain;
+#[cfg(test)]
 mod door_act;
 #[cfg(test)]
 mod door_change;
@@ -35,6 +37,8 @@ mod project;
 mod projection;
 #[cfg(test)]
 mod quota;
+#[cfg(test)]
+mod race;
 #[cfg(test)]
 mod receipt;
 #[cfg(test)]

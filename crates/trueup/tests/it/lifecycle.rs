@@ -125,7 +125,7 @@ async fn a_project_ends_with_its_services_and_its_name_is_free_at_once() {
         }
         assert_eq!(install.kube().get(&key).await.unwrap(), None, "round {round}");
     }
-    install.trueup(&["get", "project", "brief"]).await.complains(3, &["no project"]);
+    install.trueup(&["get", "project", "brief"]).await.complains(3, &["no such project"]);
 }
 
 #[tokio::test]
