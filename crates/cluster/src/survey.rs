@@ -8,11 +8,24 @@ use trueup_rules::plan::Action;
 use trueup_rules::survey::kept_by;
 
 use crate::echo::Echoes;
-use crate::pass::{Shared, failure};
+use crate::pass::{Shared, failure, held};
+
+/// What keeps a plan from being carried out now: a freeze, or what is in a namespace that shall go.
+pub(crate) async fn kept_back(
+    shared: &Shared,
+    order: &Order,
+    actions: &[Action],
+    echoes: &mut Echoes,
+) -> Option<Outcome> {
+    match shared.frozen(order) {
+        Some(freeze) => Some(held(&freeze, actions)),
+        None => kept(shared, order, actions, echoes).await,
+    }
+}
 
 /// What keeps these actions from being carried out, if one of them would take a namespace away. That
 /// nothing does is remembered for the receipt.
-pub(crate) async fn kept(
+async fn kept(
     shared: &Shared,
     order: &Order,
     actions: &[Action],

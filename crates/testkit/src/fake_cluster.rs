@@ -447,6 +447,7 @@ impl Cluster for FakeCluster {
     }
 
     fn contents<'a>(&'a self, namespace: &'a str) -> Answer<'a, Contents> {
-        self.shared.call(Verb::List, |state| Ok((contents::of(state, namespace), None))).boxed()
+        let look = |state: &mut State| Ok((contents::of(state, namespace), None));
+        self.shared.call(Verb::List, Kind::Namespace, look).boxed()
     }
 }

@@ -31,6 +31,7 @@ mod openapi;
 mod ownership;
 #[cfg(test)]
 mod problem;
+#[cfg(test)]
 mod project;
 #[cfg(test)]
 mod recipe;

@@ -24,7 +24,8 @@ fn item(kind: &str, name: &str, uid: &str) -> Item {
 /// The project's own objects and what Kubernetes puts into every namespace.
 fn usual(order: &Order) -> Vec<Item> {
     let own = order.recorded.iter().filter(|(key, _)| key.kind != Kind::Namespace);
-    let own = own.map(|(key, uid)| item(key.kind.as_str(), &key.name, uid.as_deref().unwrap()));
+    let own = own
+        .map(|(key, uid)| item(key.kind.as_str(), &key.name, uid.as_deref().unwrap_or_default()));
     let made = [
         item("ConfigMap", "kube-root-ca.crt", "k-1"),
         item("ServiceAccount", "default", "k-2"),
@@ -42,7 +43,7 @@ fn with(order: &Order, more: Vec<Item>) -> Option<Outcome> {
 fn blocked(outcome: Option<Outcome>) -> String {
     match outcome {
         Some(Outcome::Blocked { why }) => why,
-        other => panic!("should be blocked: {other:?}"),
+        other => unreachable!("should be blocked: {other:?}"),
     }
 }
 

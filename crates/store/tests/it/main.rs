@@ -34,6 +34,7 @@ mod outage;
 mod page;
 #[cfg(test)]
 mod project;
+#[cfg(test)]
 mod projection;
 #[cfg(test)]
 mod quota;
