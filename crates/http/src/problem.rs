@@ -80,6 +80,13 @@ impl From<Error> for Failure {
                      Idempotency-Key, or look before you do",
                 )
             }
+            Error::Silent => {
+                tracing::warn!("the database does not answer");
+                Self::new(
+                    Code::DatabaseAway,
+                    "it is not known whether this was recorded; look before you send it again",
+                )
+            }
             Error::Overtaken => Self::new(
                 Code::PreconditionFailed,
                 "somebody else changed it at the same moment; ask again",
