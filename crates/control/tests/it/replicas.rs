@@ -140,7 +140,8 @@ async fn created(rig: &Rig) -> BTreeMap<String, usize> {
         ..EventQuery::default()
     };
     let mut told = BTreeMap::new();
-    for event in rig.db.app.list_events(rig.db.org, &query).await.unwrap() {
+    let events = rig.db.app.list_events(rig.db.org, &query).await;
+    for event in events.expect("events should be listed") {
         *told.entry(format!("{:?} {}", event.unit, event.body)).or_default() += 1;
     }
     told

@@ -82,8 +82,8 @@ async fn ask(clients: [Client; 2], first: usize, accepted: Arc<Mutex<Accepted>>)
     for turn in first.. {
         pace.tick().await;
         let name = format!("web-{}", turn % SERVICES);
-        // Each change of a service differs from the one before.
-        let replicas = 1 + turn / SERVICES % 2;
+        // Each change of a service differs from the one before, and none makes or takes an object.
+        let replicas = 2 + turn / SERVICES % 2;
         for attempt in turn.. {
             if let Some(generation) = put(&clients[attempt % 2], &name, replicas).await {
                 accepted.lock().unwrap().entry(name).or_default().insert(generation);

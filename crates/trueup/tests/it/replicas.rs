@@ -65,7 +65,7 @@ async fn outlive_a_pause(
     pair.taken_over_by(other).await;
     let client = pair.client(other);
     for (name, generations) in &mut accepted {
-        let parameters = json!({ "image": "web:1", "replicas": 3 });
+        let parameters = json!({ "image": "web:1", "replicas": 4 });
         let manifest = json!({ "template": "web@1", "parameters": parameters });
         let manifest = serde_json::from_value(manifest).unwrap();
         let put = client.service_put(PROJECT, name, &manifest, &Terms::PLAIN).await.unwrap();
