@@ -218,6 +218,19 @@ pub struct RollbackBody {
     pub to: Option<i64>,
 }
 
+/// Why a deletion shall end without proof, and of which generation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"reason": "the node burnt and will not come back", "generation": 4}))]
+pub struct ForceDeleteBody {
+    /// In a sentence, for the receipt and the event log.
+    #[schema(example = "the node burnt and will not come back")]
+    pub reason: String,
+    /// The generation that was read: another one is refused.
+    #[schema(example = 4)]
+    pub generation: i64,
+}
+
 /// For actions that need no more words.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

@@ -17,7 +17,7 @@ use crate::pass::{Shared, failure};
 use crate::verbs::{CallError, Cluster, Scope};
 
 /// How many reads run side by side.
-const WIDTH: usize = 8;
+pub(crate) const WIDTH: usize = 8;
 
 /// What a try to prove absence came to.
 pub(crate) enum Proof {
@@ -112,17 +112,17 @@ async fn read(shared: &Shared, order: &Order) -> Result<Found, CallError> {
     if !ours.is_empty() {
         return Ok(Found::Objects(ours));
     }
-    let left = left_volume(cluster, order, &foreign).await?;
+    let left = left_volumes(cluster, order, &foreign).await?.into_iter().next();
     Ok(left.map_or(Found::Nothing, Found::Volume))
 }
 
-/// The first volume that still belongs to one of our claims: by the claim's uid, or by its key,
-/// which finds the disk of an incarnation that was replaced.
-async fn left_volume(
+/// The volumes that still belong to one of our claims: by the claim's uid, or by its key, which finds
+/// the disk of an incarnation that was replaced. Not those behind somebody else's claim.
+pub(crate) async fn left_volumes(
     cluster: &dyn Cluster,
     order: &Order,
     foreign: &[(ResourceKey, Value)],
-) -> Result<Option<Value>, CallError> {
+) -> Result<Vec<Value>, CallError> {
     let claims: Vec<(&ResourceKey, Option<&str>)> = order
         .recorded
         .iter()
@@ -130,11 +130,11 @@ async fn left_volume(
         .map(|(key, uid)| (key, uid.as_deref()))
         .collect();
     if claims.is_empty() {
-        return Ok(None);
+        return Ok(Vec::new());
     }
     let theirs = |uid: &Value| foreign.iter().any(|(_, object)| object["metadata"]["uid"] == *uid);
     let volumes = cluster.list(Kind::PersistentVolume, Scope::All).await?;
-    Ok(volumes.objects.into_iter().find(|volume| {
+    let is_ours = |volume: &Value| {
         let of = &volume["spec"]["claimRef"];
         claims.iter().any(|(key, uid)| {
             let same_uid = uid.is_some_and(|uid| of["uid"] == uid);
@@ -142,5 +142,6 @@ async fn left_volume(
                 of["namespace"] == key.namespace.as_str() && of["name"] == key.name.as_str();
             same_uid || (same_key && !theirs(&of["uid"]))
         })
-    }))
+    };
+    Ok(volumes.objects.into_iter().filter(is_ours).collect())
 }

@@ -13,6 +13,7 @@ mod echo;
 mod executor;
 mod fence;
 mod follow;
+mod force;
 pub mod kube;
 mod notice;
 mod pass;

@@ -25,6 +25,7 @@ use crate::cache::Cache;
 use crate::doubt::Doubt;
 use crate::echo::Echoes;
 use crate::fence::Fence;
+use crate::force::end_by_force;
 use crate::refusal::Refusals;
 use crate::throttle::Throttle;
 use crate::verbs::{CallError, Cluster};
@@ -87,12 +88,15 @@ impl Shared {
 
     /// Works on one order until there is nothing left to do now.
     pub(crate) async fn pass(&self, mut order: Order, given: Given, echoes: Echoes) -> Ended {
-        let Given { project_ready, fresh } = given;
+        let project_ready = given.project_ready;
         let mut course = Course { changes: Vec::new(), receipt: None, echoes, again_at: None };
-        let read = if fresh { self.read_afresh(&order).await } else { Ok(()) };
-        let outcome = match read {
-            Ok(()) => loop_rounds(self, &mut order, project_ready, &mut course).await,
-            Err(error) => failure(&error),
+        let outcome = match order.warrant.force.clone() {
+            Some(force) => {
+                let receipt = end_by_force(self, &order, &course.echoes, &force).await;
+                course.receipt = Some(receipt);
+                Outcome::Converged
+            }
+            None => self.work(&mut order, given, &mut course).await,
         };
         let Course { changes, receipt, echoes, again_at } = course;
         // The lock must be free again before `look` takes it.
@@ -111,6 +115,15 @@ impl Shared {
             receipt,
         };
         Ended { order, report, echoes, again_at }
+    }
+
+    /// The pass itself, as long as nobody ended it.
+    async fn work(&self, order: &mut Order, given: Given, course: &mut Course) -> Outcome {
+        let read = if given.fresh { self.read_afresh(order).await } else { Ok(()) };
+        match read {
+            Ok(()) => loop_rounds(self, order, given.project_ready, course).await,
+            Err(error) => failure(&error),
+        }
     }
 
     /// What forbids to act on this order now.

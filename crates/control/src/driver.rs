@@ -230,5 +230,6 @@ impl Driver {
             Ok(loads) => self.metrics.wakes(&loads, self.clock.now()),
             Err(error) => tracing::debug!(%error, "wakes cannot be counted now"),
         }
+        self.metrics.watches(&self.executor.freshness().borrow(), self.clock.now());
     }
 }

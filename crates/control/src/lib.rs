@@ -11,6 +11,7 @@ mod bell;
 mod driver;
 mod measured;
 mod metrics;
+mod overdue;
 mod recorder;
 mod sealer;
 mod settle;

@@ -9,7 +9,7 @@ use trueup_cluster::{CallError, Cluster, Heard, List, Scope};
 use trueup_model::Clock;
 use trueup_model::key::{Kind, ResourceKey};
 
-use crate::metrics::{Call, Metrics, Verb};
+use crate::metrics::{Call, Metrics, OfKind, Verb};
 
 /// Counts and times each call.
 #[derive(Debug)]
@@ -58,6 +58,7 @@ impl Cluster for Measured {
 
     fn watch(&self, kind: Kind, from: String) -> BoxStream<'static, Result<Heard, CallError>> {
         self.count("watch", None);
+        self.metrics.watch_starts.get_or_create(&OfKind { kind: kind.as_str() }).inc();
         self.inside.watch(kind, from)
     }
 

@@ -9,6 +9,9 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
+use trueup_model::cluster::Freshness;
+use trueup_model::key::Kind;
+use trueup_model::report::Change;
 use trueup_model::wake::{Lane, WakeState};
 use trueup_store::LaneLoad;
 
@@ -39,6 +42,16 @@ pub(crate) struct InLane {
     pub(crate) lane: &'static str,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct OfClass {
+    pub(crate) class: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct OfKind {
+    pub(crate) kind: &'static str,
+}
+
 /// The loops' counters. Labels are closed sets: never an id, never a message.
 #[derive(Debug, Clone)]
 pub struct Metrics {
@@ -51,6 +64,10 @@ pub struct Metrics {
     pub(crate) unsealed_events: Gauge,
     pub(crate) seal_lag_seconds: Gauge<f64, AtomicU64>,
     pub(crate) lease_held: Gauge,
+    pub(crate) drift: Family<OfClass, Counter>,
+    pub(crate) watch_starts: Family<OfKind, Counter>,
+    pub(crate) watch_age_seconds: Family<OfKind, Gauge<f64, AtomicU64>>,
+    pub(crate) silent_kinds: Gauge,
 }
 
 impl Metrics {
@@ -67,7 +84,12 @@ impl Metrics {
             unsealed_events: Gauge::default(),
             seal_lag_seconds: Gauge::default(),
             lease_held: Gauge::default(),
+            drift: Family::default(),
+            watch_starts: Family::default(),
+            watch_age_seconds: Family::default(),
+            silent_kinds: Gauge::default(),
         };
+        metrics.register_sights(registry);
         let m = &metrics;
         registry.register(
             "trueup_cluster_calls",
@@ -112,6 +134,55 @@ impl Metrics {
         );
         metrics
     }
+
+    /// What is seen of the cluster, and what others did there.
+    fn register_sights(&self, registry: &mut Registry) {
+        registry.register(
+            "trueup_drift",
+            "What others did to owned objects, by class: deleted or modified",
+            self.drift.clone(),
+        );
+        registry.register(
+            "trueup_watch_starts",
+            "How often a watch was begun, by kind",
+            self.watch_starts.clone(),
+        );
+        registry.register(
+            "trueup_watch_age_seconds",
+            "How long ago a kind was last heard of",
+            self.watch_age_seconds.clone(),
+        );
+        registry.register(
+            "trueup_silent_kinds",
+            "Kinds that were not heard of for so long that statuses which lean on them are unknown",
+            self.silent_kinds.clone(),
+        );
+    }
+
+    /// Notes what of a report others did.
+    pub(crate) fn drift(&self, changes: &[Change]) {
+        for change in changes {
+            let class = match change {
+                Change::DeletedExternally { .. } => "deleted",
+                Change::ModifiedExternally { .. } => "modified",
+                Change::Created { .. } | Change::Updated { .. } | Change::Removed { .. } => {
+                    continue;
+                }
+            };
+            self.drift.get_or_create(&OfClass { class }).inc();
+        }
+    }
+
+    /// Notes how long ago each kind was heard of.
+    pub(crate) fn watches(&self, freshness: &Freshness, now: Timestamp) {
+        for (kind, heard) in &freshness.heard {
+            let age = now.duration_since(*heard).as_secs_f64().max(0.0);
+            self.watch_age_seconds.get_or_create(&OfKind { kind: kind.as_str() }).set(age);
+        }
+        let silent = freshness.silent(&Kind::WATCHED, now).len();
+        self.silent_kinds.set(i64::try_from(silent).unwrap_or(i64::MAX));
+    }
+
     /// Notes how much waits in each lane, and for how long.
     pub(crate) fn wakes(&self, loads: &[LaneLoad], now: Timestamp) {
         for lane in Lane::ALL {
@@ -131,5 +202,90 @@ impl Metrics {
             let age = oldest.map_or(0.0, |due| now.duration_since(due).as_secs_f64().max(0.0));
             self.wake_age_seconds.get_or_create(&InLane { lane }).set(age);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use prometheus_client::encoding::text::encode;
+    use trueup_model::key::ResourceKey;
+
+    use super::*;
+
+    const ALERTS: &str = include_str!("../../../deploy/alerts.yaml");
+
+    /// The names of Trueup's metrics in a text, without what Prometheus adds to them.
+    fn names(text: &str) -> BTreeSet<String> {
+        text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
+            .filter(|word| word.starts_with("trueup_"))
+            .map(|word| {
+                let suffixes = ["_total", "_bucket", "_count", "_sum"];
+                suffixes.iter().find_map(|it| word.strip_suffix(it)).unwrap_or(word).to_owned()
+            })
+            .collect()
+    }
+
+    fn told(registry: &Registry) -> String {
+        let mut text = String::new();
+        encode(&mut text, registry).unwrap();
+        text
+    }
+
+    #[test]
+    fn every_metric_that_an_alert_names_is_counted() {
+        let mut registry = Registry::default();
+        let metrics = Metrics::register(&mut registry);
+        // A family has no name before something of it was counted.
+        metrics.wakes(&[], Timestamp::UNIX_EPOCH);
+        metrics.watches(&Freshness::all_at(Timestamp::UNIX_EPOCH), Timestamp::UNIX_EPOCH);
+        let key = ResourceKey::new(Kind::ConfigMap, "shop", "web");
+        metrics.drift(&[Change::DeletedExternally { key }]);
+        metrics.calls.get_or_create(&Call { verb: "get", outcome: "ok" }).inc();
+        metrics.call_seconds.get_or_create(&Verb { verb: "get" }).observe(0.1);
+        metrics.reports.get_or_create(&Ended { outcome: "failed" }).inc();
+        let unknown: Vec<String> =
+            names(ALERTS).difference(&names(&told(&registry))).cloned().collect();
+        assert!(unknown.is_empty(), "nobody counts {unknown:?}");
+    }
+
+    #[test]
+    fn every_alert_says_what_it_means_and_what_to_do() {
+        let alerts: Vec<&str> = ALERTS.split("- alert: ").skip(1).collect();
+        assert!(alerts.len() >= 8, "{}", alerts.len());
+        for alert in alerts {
+            for part in ["expr: ", "severity: ", "summary: ", "description: "] {
+                assert_eq!(alert.matches(part).count(), 1, "{part} of {alert}");
+            }
+        }
+    }
+
+    #[test]
+    fn only_what_others_did_is_drift() {
+        let mut registry = Registry::default();
+        let metrics = Metrics::register(&mut registry);
+        let key = ResourceKey::new(Kind::ConfigMap, "shop", "web");
+        metrics.drift(&[
+            Change::Created { key: key.clone() },
+            Change::DeletedExternally { key: key.clone() },
+            Change::ModifiedExternally { key, field: "data".to_owned(), by: None },
+        ]);
+        let text = told(&registry);
+        assert!(text.contains("trueup_drift_total{class=\"deleted\"} 1"), "{text}");
+        assert!(text.contains("trueup_drift_total{class=\"modified\"} 1"), "{text}");
+    }
+
+    #[test]
+    fn a_kind_that_is_not_heard_of_is_silent() {
+        let mut registry = Registry::default();
+        let metrics = Metrics::register(&mut registry);
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let mut freshness = Freshness::all_at(at(1_000));
+        freshness.heard.insert(Kind::Pod, at(900));
+        metrics.watches(&freshness, at(1_001));
+        let text = told(&registry);
+        assert!(text.contains("trueup_silent_kinds 1\n"), "{text}");
+        assert!(text.contains("trueup_watch_age_seconds{kind=\"Pod\"} 101.0"), "{text}");
     }
 }

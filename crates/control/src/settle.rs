@@ -123,6 +123,7 @@ impl Settle {
     fn add(&self, waiting: &mut BTreeMap<Unit, Report>, report: Report) {
         let outcome = report.outcome.label();
         self.metrics.reports.get_or_create(&Ended { outcome }).inc();
+        self.metrics.drift(&report.changes);
         match waiting.remove(&report.unit) {
             Some(earlier) => waiting.insert(report.unit, merge(earlier, report)),
             None => waiting.insert(report.unit, report),

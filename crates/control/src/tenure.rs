@@ -20,6 +20,7 @@ use trueup_store::{Error, Lease, Observer, Signals, Worker};
 
 use crate::driver::Driver;
 use crate::metrics::Metrics;
+use crate::overdue::Overdue;
 use crate::recorder::Recorder;
 use crate::settle::Settle;
 use crate::within::{within, within_time};
@@ -164,6 +165,12 @@ impl Tenure {
             opener: self.opener.clone(),
             reports: reports_in,
         };
+        let overdue = Overdue {
+            worker: self.worker.clone(),
+            clock: Arc::clone(&self.clock),
+            cluster: self.cluster_id,
+        };
+        loops.spawn(overdue.run());
         loops.spawn(settle.run(reports));
         loops.spawn(driver.run());
         executor

@@ -3,7 +3,10 @@
 use axum::response::Response;
 use trueup_api::Problem;
 use trueup_api::preview::OrPreview;
-use trueup_api::service::{AutoscaleBody, NoBody, ResizeBody, RollbackBody, ScaleBody, Service};
+use trueup_api::service::{
+    AutoscaleBody, ForceDeleteBody, NoBody, ResizeBody, RollbackBody, ScaleBody, Service,
+};
+use trueup_model::principal::Permission;
 use trueup_rules::action::Action;
 
 use crate::address::Path;
@@ -118,4 +121,23 @@ pub(crate) async fn service_rollback(
     Keyed { body: RollbackBody { to }, repeat }: Keyed<RollbackBody>,
 ) -> Answer<Response> {
     change.act(&target, &Action::Rollback { to }, repeat).await
+}
+
+/// Ends a deletion that cannot be proved: the name and the quota are free again, and the receipt says
+/// what was not proved, who ended it and why. What is left in the cluster is not deleted.
+#[utoipa::path(post, path = "/v1/projects/{project}/services/{service}/force-delete",
+    operation_id = "service_force_delete", tag = "services",
+    params(Target, DryRun), request_body = ForceDeleteBody,
+    responses((status = 200, description = "it is gone already, or a preview", body = OrPreview<Service>),
+              (status = 202, description = "accepted", body = Service),
+              (status = "4XX", body = Problem)))]
+pub(crate) async fn service_force_delete(
+    change: Change,
+    Path(target): Path<Target>,
+    Keyed { body: ForceDeleteBody { reason, generation }, repeat }: Keyed<ForceDeleteBody>,
+) -> Answer<Response> {
+    // Not for everybody who may delete: afterwards nobody proves that nothing is left.
+    change.must(Permission::ManageProjects)?;
+    let action = Action::ForceDelete { reason };
+    change.act_at(&target, &action, generation, repeat).await
 }

@@ -83,12 +83,14 @@ impl FromRequestParts<Door> for Scope {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, door: &Door) -> Result<Self, Failure> {
-        let (principal, token) = authenticate(parts, door).await?;
+        let token = bearer(&parts.headers).ok_or_else(unauthenticated)?.to_owned();
+        let knock = lane::knock(parts, &token).await?;
+        let principal = authenticate(parts, door, &token).await?;
         let org = match principal.org {
             Some(org) => org,
             None => named_org(&parts.headers, door).await?.unwrap_or(PLATFORM),
         };
-        lane::enter(parts, org).await?;
+        lane::enter(parts, org, knock).await?;
         Ok(Self(Caller { principal, org, token }))
     }
 }
@@ -112,21 +114,13 @@ impl FromRequestParts<Door> for Onlooker {
     }
 }
 
-async fn authenticate(parts: &Parts, door: &Door) -> Answer<(Principal, String)> {
-    let token = bearer(&parts.headers).ok_or_else(unauthenticated)?;
-    let place = lane::knock(parts, token).await?;
+async fn authenticate(parts: &Parts, door: &Door, token: &str) -> Answer<Principal> {
     let principal = door.app.authenticate(token, door.clock.now()).await?;
-    drop(place);
-    match principal {
-        Some(principal) => {
-            lane::remember(parts, token);
-            Ok((principal, token.to_owned()))
-        }
-        None => {
-            lane::forget(parts, token);
-            Err(unauthenticated())
-        }
+    match &principal {
+        Some(good) => lane::remember(parts, token, good.org.unwrap_or(PLATFORM)),
+        None => lane::forget(parts, token),
     }
+    principal.ok_or_else(unauthenticated)
 }
 
 fn unauthenticated() -> Failure {

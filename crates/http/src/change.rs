@@ -137,6 +137,20 @@ impl Change {
         self.service(&target.project, change, repeat).await
     }
 
+    /// The same, only if the service has the generation that the body names.
+    pub(crate) async fn act_at(
+        self,
+        target: &Target,
+        action: &Action,
+        generation: i64,
+        repeat: Option<Repeat>,
+    ) -> Answer<Response> {
+        let change = ServiceChange::Act(&target.service, action);
+        let wanted =
+            ServiceAsk { project: &target.project, change, if_generation: Some(generation) };
+        self.ask_service(wanted, repeat).await
+    }
+
     /// Brings a change of a service to the door.
     pub(crate) async fn service(
         self,
@@ -144,8 +158,12 @@ impl Change {
         change: ServiceChange<'_>,
         repeat: Option<Repeat>,
     ) -> Answer<Response> {
+        let if_generation = if_generation(&self.headers)?;
+        self.ask_service(ServiceAsk { project, change, if_generation }, repeat).await
+    }
+
+    async fn ask_service(self, wanted: ServiceAsk<'_>, repeat: Option<Repeat>) -> Answer<Response> {
         self.must(Permission::ManageServices)?;
-        let wanted = ServiceAsk { project, change, if_generation: if_generation(&self.headers)? };
         let (org, asker, now) = (self.org(), self.asker_again(repeat), self.now());
         let answer = self.app().accept_service(org, &wanted, &asker, now).await?;
         let (door, dry) = (self.door.clone(), self.is_dry());

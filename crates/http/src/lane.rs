@@ -1,13 +1,14 @@
 //! A lane for each org: nobody's flood takes the connections that everybody needs.
 //!
-//! Whoever is not known yet has a lane, too, a small one for all of them together: looking up a token
-//! takes a connection, and a flood of tokens that nobody has must not take the last. A token that was
-//! good before needs no place there; whether it still is, is asked each time all the same.
+//! Looking up a token takes a connection, too. A token that was good before is looked up from a place
+//! in the lane of its org; whether it still is good is asked each time all the same. Whoever is not
+//! known yet has a small lane together with all others like that, so that a flood of tokens that
+//! nobody has does not take the last connection.
 //!
 //! So many requests of an org are worked on at once; more of them wait in order, and what is more
 //! than that is refused at once. A stream leaves its lane with its first byte.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::extract::{Request, State};
@@ -31,6 +32,10 @@ const STRANGERS: usize = 4;
 /// As many tokens as are remembered to have been good. Beyond that, all of them are forgotten.
 const REMEMBERED: usize = 10_000;
 
+const BUSY_ORG: &str = "this org has too many requests under way; wait for some of them";
+const BUSY_STRANGERS: &str =
+    "too many requests with tokens that are not known here are under way; wait a second";
+
 /// The lanes of one process.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Lanes(Arc<Shared>);
@@ -39,8 +44,8 @@ pub(crate) struct Lanes(Arc<Shared>);
 struct Shared {
     orgs: Mutex<BTreeMap<OrgId, Lane>>,
     strangers: Lane,
-    /// Digests of tokens that were good.
-    known: Mutex<BTreeSet<Vec<u8>>>,
+    /// Digests of tokens that were good, with the org of each.
+    known: Mutex<BTreeMap<Vec<u8>, OrgId>>,
 }
 
 impl Default for Shared {
@@ -79,7 +84,7 @@ impl Lanes {
         lanes.entry(org).or_insert_with(|| Lane::new(AT_WORK, WAITING)).clone()
     }
 
-    fn known(&self) -> MutexGuard<'_, BTreeSet<Vec<u8>>> {
+    fn known(&self) -> MutexGuard<'_, BTreeMap<Vec<u8>, OrgId>> {
         self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -100,33 +105,48 @@ pub(crate) async fn kept(State(lanes): State<Lanes>, mut request: Request, next:
     response
 }
 
-/// Waits for a place in the org's lane.
-pub(crate) async fn enter(parts: &Parts, org: OrgId) -> Answer<()> {
+/// A place to look a token up from.
+#[derive(Debug)]
+pub(crate) struct Knock {
+    /// Whose lane it is in; strangers have no org.
+    org: Option<OrgId>,
+    permit: Option<OwnedSemaphorePermit>,
+}
+
+/// Waits for a place to look this token up from.
+pub(crate) async fn knock(parts: &Parts, token: &str) -> Answer<Knock> {
+    let Some(place) = parts.extensions.get::<Place>() else {
+        return Ok(Knock { org: None, permit: None });
+    };
+    let org = place.lanes.known().get(&token_hash(token)).copied();
+    let permit = match org {
+        Some(org) => place.lanes.of(org).place(BUSY_ORG).await?,
+        None => place.lanes.0.strangers.clone().place(BUSY_STRANGERS).await?,
+    };
+    Ok(Knock { org, permit })
+}
+
+/// Goes on in the org's lane: in the same place if that is where the token was looked up from.
+pub(crate) async fn enter(parts: &Parts, org: OrgId, knock: Knock) -> Answer<()> {
     let Some(place) = parts.extensions.get::<Place>() else { return Ok(()) };
-    let busy = "this org has too many requests under way; wait for some of them";
-    let held = place.lanes.of(org).place(busy).await?;
+    let held = if knock.org == Some(org) {
+        knock.permit
+    } else {
+        drop(knock);
+        place.lanes.of(org).place(BUSY_ORG).await?
+    };
     *place.held.lock().unwrap_or_else(PoisonError::into_inner) = held;
     Ok(())
 }
 
-/// A place to look a token up from; none is needed for one that was good before.
-pub(crate) async fn knock(parts: &Parts, token: &str) -> Answer<Option<OwnedSemaphorePermit>> {
-    let Some(place) = parts.extensions.get::<Place>() else { return Ok(None) };
-    if place.lanes.known().contains(&token_hash(token)) {
-        return Ok(None);
-    }
-    let busy = "too many requests with tokens that are not known here are under way; wait a second";
-    place.lanes.0.strangers.clone().place(busy).await
-}
-
 /// This token was good.
-pub(crate) fn remember(parts: &Parts, token: &str) {
+pub(crate) fn remember(parts: &Parts, token: &str, org: OrgId) {
     let Some(place) = parts.extensions.get::<Place>() else { return };
     let mut known = place.lanes.known();
     if known.len() >= REMEMBERED {
         known.clear();
     }
-    known.insert(token_hash(token));
+    known.insert(token_hash(token), org);
 }
 
 /// This token is not good any more.

@@ -22,6 +22,7 @@ use crate::{
         secret::service_secret_list, secret::service_secret_put, secret::service_secret_delete,
         action::service_pause, action::service_resume, action::service_restart,
         action::service_scale, action::service_autoscale, action::service_resize, action::service_rollback,
+        action::service_force_delete,
         release::release_list, transition::transition_list, why::service_why, why::projection_check,
         log::service_logs,
         plan::plan_list, plan::plan_put, quota::quota_get, quota::quota_put,

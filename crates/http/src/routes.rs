@@ -62,6 +62,7 @@ pub(crate) fn services() -> Router<Door> {
         .route(&one("/autoscale"), post(action::service_autoscale))
         .route(&one("/resize"), post(action::service_resize))
         .route(&one("/rollback"), post(action::service_rollback))
+        .route(&one("/force-delete"), post(action::service_force_delete))
         .route(&one("/freeze"), post(freeze::service_freeze))
         .route(&one("/unfreeze"), post(freeze::service_unfreeze))
         .route(&one("/reconcile"), post(freeze::service_reconcile))

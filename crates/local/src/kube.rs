@@ -45,7 +45,8 @@ pub struct Options {
     pub dir: PathBuf,
     /// How many simulated nodes it has at least.
     pub nodes: u32,
-    /// True gives up safety against a crash of the machine for speed, in tests.
+    /// True gives up safety against a crash of the machine for speed, in tests. Such a cluster
+    /// begins empty: what earlier tests left would fill its nodes sooner or later.
     pub fast: bool,
     /// True adds a node whose pods really run, where this machine can have one.
     pub real_node: bool,
@@ -218,6 +219,7 @@ fn command(binaries: &Binaries, options: &Options, dir: &Path) -> Result<Command
     let mut command = Command::new(&binaries.kube);
     command.arg("run").arg("--dir").arg(dir).arg("--nodes").arg(options.nodes.to_string());
     if options.fast {
+        files::remove_dir_if_there(&dir.join("etcd"))?;
         command.arg("--fast");
     }
     if options.real_node && node::missing().is_none() {

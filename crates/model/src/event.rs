@@ -162,6 +162,15 @@ pub enum Fact {
         /// How many keys were proved absent.
         keys: usize,
     },
+    /// Somebody ended a deletion before everything was proved to be gone.
+    ServiceDeleteForced {
+        /// Who.
+        principal: String,
+        /// In their words.
+        reason: String,
+        /// How many keys were not proved absent.
+        unproven: usize,
+    },
     /// What had met a defect too often gets new tries.
     WakeRequeued {
         /// Who asked.
@@ -342,6 +351,7 @@ impl Fact {
             Self::DriftReverted { .. } => "DriftReverted",
             Self::ServicePhaseChanged { .. } => "ServicePhaseChanged",
             Self::AbsenceVerified { .. } => "AbsenceVerified",
+            Self::ServiceDeleteForced { .. } => "ServiceDeleteForced",
             Self::WakeRequeued { .. } => "WakeRequeued",
             Self::ReconcileRequested { .. } => "ReconcileRequested",
             Self::ReconcileChecked { .. } => "ReconcileChecked",

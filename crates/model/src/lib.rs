@@ -16,6 +16,7 @@ pub mod name;
 pub mod observation;
 pub mod order;
 pub mod org;
+pub mod ownership;
 pub mod plan;
 pub mod principal;
 pub mod project;

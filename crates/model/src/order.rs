@@ -10,6 +10,7 @@ use crate::freeze::Freeze;
 use crate::id::{OrgId, ProjectId, ServiceId};
 use crate::key::ResourceKey;
 use crate::project::Project;
+use crate::receipt::Force;
 use crate::secret::SealedSecret;
 use crate::service::{DesiredState, Service};
 use crate::spec::Spec;
@@ -94,6 +95,17 @@ pub struct Order {
     pub freeze: Option<Freeze>,
     /// Every key ever recorded for this unit, with the uid last seen under it.
     pub recorded: BTreeMap<ResourceKey, Option<String>>,
+    /// What it may take away or leave behind beyond that.
+    pub warrant: Warrant,
+}
+
+/// The authority for what cannot be undone.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Warrant {
+    /// Since which generation a living unit does not want an object any more: no other is pruned.
+    pub unwanted: BTreeMap<ResourceKey, i64>,
+    /// Somebody ended the deletion: nothing more is deleted, and what is left is only named.
+    pub force: Option<Force>,
 }
 
 impl Order {
@@ -110,6 +122,7 @@ impl Order {
             body: Body::Project,
             freeze: None,
             recorded: BTreeMap::new(),
+            warrant: Warrant::default(),
         }
     }
 
@@ -133,6 +146,7 @@ impl Order {
             })),
             freeze: None,
             recorded: BTreeMap::new(),
+            warrant: Warrant::default(),
         }
     }
 }

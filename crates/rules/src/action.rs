@@ -43,6 +43,11 @@ pub enum Action {
     },
     /// Be gone.
     Delete,
+    /// End a deletion that cannot be proved.
+    ForceDelete {
+        /// Why, for the receipt.
+        reason: String,
+    },
 }
 
 impl Action {
@@ -58,6 +63,7 @@ impl Action {
             Self::Resize { .. } => "resize",
             Self::Rollback { .. } => "rollback",
             Self::Delete => "delete",
+            Self::ForceDelete { .. } => "force-delete",
         }
     }
 }
@@ -115,7 +121,8 @@ pub fn ask(action: &Action, template: &Template, current: &Service) -> Result<As
         | Action::Resume
         | Action::Restart
         | Action::Rollback { .. }
-        | Action::Delete => {}
+        | Action::Delete
+        | Action::ForceDelete { .. } => {}
     }
     Ok(ask)
 }
@@ -137,6 +144,11 @@ pub fn act(action: &Action, knowing: Knowing<'_>) -> Result<Admitted, Refused> {
             next.desired = DesiredState::Deleted;
             return Ok(Admitted::unless_same(next, Some(current)));
         }
+        Action::ForceDelete { reason } => {
+            check_force(reason, current)?;
+            // Nothing else is promised; that it ends is a generation of its own.
+            return Ok(Admitted::Changed(Box::new(next)));
+        }
         Action::Pause => next.desired = DesiredState::Paused,
         Action::Resume => next.desired = DesiredState::Active,
         Action::Restart if current.desired == DesiredState::Paused => {
@@ -156,6 +168,19 @@ pub fn act(action: &Action, knowing: Knowing<'_>) -> Result<Admitted, Refused> {
     }
     must_live(Some(current))?;
     Ok(Admitted::unless_same(next, Some(current)))
+}
+
+/// Only a deletion can be ended, and only with a reason that somebody can read later.
+fn check_force(reason: &str, current: &Service) -> Result<(), Refused> {
+    if current.desired != DesiredState::Deleted {
+        return Err(Refused::at("service", "is not being deleted; delete it first"));
+    }
+    let length = reason.trim().chars().count();
+    if !(3..=500).contains(&length) || reason.chars().any(char::is_control) {
+        let message = "must say why in 3 to 500 characters on one line";
+        return Err(Refused::at("reason", message));
+    }
+    Ok(())
 }
 
 /// What is kept beside the spec, and changed by these actions: no release holds it.

@@ -2,6 +2,7 @@
 
 use trueup_model::event::{Fact, Source};
 use trueup_model::key::ResourceKey;
+use trueup_model::receipt::{Force, ProofLevel};
 use trueup_model::report::{Change, Outcome, Report};
 use trueup_model::status::{Inputs, Phase, Status};
 
@@ -66,7 +67,17 @@ pub fn facts(
         story.tell(Source::K8sWatch, changed, why);
     }
     if let (Phase::Deleted, Some(receipt)) = (status.phase, &report.receipt) {
-        let verified = Fact::AbsenceVerified { keys: receipt.absent.len() };
+        let verified = match (&receipt.force, receipt.level) {
+            (Some(Force { principal, reason }), ProofLevel::Forced) => Fact::ServiceDeleteForced {
+                principal: principal.clone(),
+                reason: reason.clone(),
+                unproven: receipt.unproven.len(),
+            },
+            (
+                Some(_) | None,
+                ProofLevel::ApiAbsence | ProofLevel::ProcessesUnconfirmed | ProofLevel::Forced,
+            ) => Fact::AbsenceVerified { keys: receipt.absent.len() },
+        };
         story.tell(Source::Reconciler, verified, why);
     }
     story.told

@@ -19,9 +19,10 @@ const KEY_ID: &str = "k1";
 /// The key of one cluster, derived from the master key. It never leaves the process.
 #[derive(Clone)]
 pub struct ProofKey {
-    bytes: [u8; 32],
+    /// For proofs. It has taken in the key and the cluster, which every proof begins with.
+    proofs: Hmac<Sha256>,
     /// For digests that secrets go into.
-    digests: [u8; 32],
+    digests: Hmac<Sha256>,
     cluster: ClusterId,
 }
 
@@ -46,19 +47,20 @@ impl ProofKey {
     /// The key for a cluster.
     #[must_use]
     pub fn new(master: &[u8; 32], cluster: ClusterId) -> Self {
-        Self {
-            bytes: derive(master, &["proof", &cluster.to_string()]),
-            digests: derive(master, &["digest", &cluster.to_string()]),
-            cluster,
-        }
+        let keyed = |purpose: &str| {
+            Hmac::new_from_slice(&derive(master, &[purpose, &cluster.to_string()]))
+                .expect("32 bytes should be a valid HMAC key")
+        };
+        let mut proofs: Hmac<Sha256> = keyed("proof");
+        proofs.update(cluster.to_string().as_bytes());
+        Self { proofs, digests: keyed("digest"), cluster }
     }
 
     /// A short digest of something secret, the same for the same thing. It stands where others can
     /// read it, and without the key nobody can try guesses against it.
     #[must_use]
     pub fn digest(&self, unit: Unit, secret: &[u8]) -> String {
-        let mut mac = Hmac::<Sha256>::new_from_slice(&self.digests)
-            .expect("32 bytes should be a valid HMAC key");
+        let mut mac = self.digests.clone();
         // Two services with the same secret do not show it.
         mac.update(unit.to_string().as_bytes());
         mac.update(b"\0");
@@ -134,9 +136,7 @@ impl ProofKey {
     }
 
     fn sign(&self, parts: &[&str]) -> String {
-        let mut mac = Hmac::<Sha256>::new_from_slice(&self.bytes)
-            .expect("32 bytes should be a valid HMAC key");
-        mac.update(self.cluster.to_string().as_bytes());
+        let mut mac = self.proofs.clone();
         for part in parts {
             // A length before each part: no two lists of parts sign alike.
             mac.update(&u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());

@@ -155,6 +155,13 @@ pub fn keys(order: &Order) -> BTreeSet<ResourceKey> {
     }
 }
 
+/// Recorded keys that this order does not want: what a former generation had.
+#[must_use]
+pub fn unwanted(order: &Order) -> BTreeSet<ResourceKey> {
+    let wanted = keys(order);
+    order.recorded.keys().filter(|key| !wanted.contains(*key)).cloned().collect()
+}
+
 /// Metadata with the labels and the proof that every object of ours carries.
 fn metadata(order: &Order, key: &ResourceKey, proof: String) -> ObjectMeta {
     let mut labels = BTreeMap::from([

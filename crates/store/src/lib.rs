@@ -18,6 +18,7 @@ mod lease;
 mod mint;
 mod order;
 mod org;
+mod overdue;
 mod plan;
 mod pool;
 mod project;

@@ -7,12 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use jiff::Timestamp;
+use serde_json::Value;
 use sqlx::Row;
+use sqlx::types::Json;
 use trueup_model::crash;
 use trueup_model::freeze::FreezeScope;
 use trueup_model::id::{OrgId, ProjectId};
 use trueup_model::key::ResourceKey;
-use trueup_model::order::{Body, Order, Unit};
+use trueup_model::order::{Body, Order, Unit, Warrant};
 use trueup_model::service::DesiredState;
 use trueup_model::wake::Claimed;
 use trueup_rules::render;
@@ -24,7 +26,7 @@ use crate::endpoint::open_ports;
 use crate::freeze::freeze;
 use crate::lease::{Lease, fence};
 use crate::pool::Tx;
-use crate::row::{read, unit, unit_uuid};
+use crate::row::{read, read_json, unit, unit_uuid};
 use crate::variable::entries;
 use crate::{Error, Worker, service, wake};
 
@@ -128,6 +130,7 @@ async fn orders(
     let ids: Vec<Uuid> = claimed.iter().map(|wake| unit_uuid(wake.unit)).collect();
     let mut orders = load(tx, &ids).await?;
     record_keys(tx, lease, &mut orders, now).await?;
+    record_wants(tx, lease, &mut orders).await?;
     let (there, gone): (Vec<_>, Vec<_>) =
         claimed.into_iter().partition(|wake| orders.contains_key(&wake.unit));
     for wake in gone {
@@ -171,6 +174,7 @@ async fn bodies(tx: &mut Tx, ids: &[Uuid]) -> Result<BTreeMap<Unit, Order>, Erro
             body: Body::Project,
             freeze: None,
             recorded: BTreeMap::new(),
+            warrant: Warrant::default(),
         };
         orders.insert(order.unit, order);
     }
@@ -183,8 +187,10 @@ async fn bodies(tx: &mut Tx, ids: &[Uuid]) -> Result<BTreeMap<Unit, Order>, Erro
     .await?;
     for row in &services {
         let service = service::service(row)?;
-        let order = Order::of_service(service, row.try_get("namespace")?);
-        let order = Order { freeze: freeze(row, FreezeScope::Service)?, ..order };
+        let mut order = Order::of_service(service, row.try_get("namespace")?);
+        order.freeze = freeze(row, FreezeScope::Service)?;
+        let force: Option<Json<Value>> = row.try_get("force")?;
+        order.warrant.force = force.map(|force| read_json("force", force)).transpose()?;
         orders.insert(order.unit, order);
     }
     Ok(orders)
@@ -213,17 +219,25 @@ async fn lay_entries(tx: &mut Tx, orders: &mut BTreeMap<Unit, Order>) -> Result<
     Ok(())
 }
 
+/// Unit kind and id, the key, its uid, and since when it is not wanted.
+type Recorded = (String, Uuid, String, String, String, Option<String>, Option<i64>);
+
 async fn load_recorded(tx: &mut Tx, orders: &mut BTreeMap<Unit, Order>) -> Result<(), Error> {
     let ids: Vec<Uuid> = orders.keys().map(|unit| unit_uuid(*unit)).collect();
-    let rows: Vec<(String, Uuid, String, String, String, Option<String>)> = sqlx::query_as(
-        "select unit_kind, unit_id, kind, namespace, name, uid from resources where unit_id = any($1)",
+    let rows: Vec<Recorded> = sqlx::query_as(
+        "select unit_kind, unit_id, kind, namespace, name, uid, unwanted_since_generation
+             from resources where unit_id = any($1)",
     )
     .bind(&ids)
     .fetch_all(&mut **tx)
     .await?;
-    for (unit_kind, unit_id, kind, namespace, name, uid) in rows {
+    for (unit_kind, unit_id, kind, namespace, name, uid, unwanted) in rows {
         if let Some(order) = orders.get_mut(&unit(&unit_kind, unit_id)) {
-            order.recorded.insert(ResourceKey { kind: read("kind", kind)?, namespace, name }, uid);
+            let key = ResourceKey { kind: read("kind", kind)?, namespace, name };
+            if let Some(since) = unwanted {
+                order.warrant.unwanted.insert(key.clone(), since);
+            }
+            order.recorded.insert(key, uid);
         }
     }
     Ok(())
@@ -265,6 +279,47 @@ async fn record_keys(
     .bind(new.iter().map(|(_, unit, ..)| unit_uuid(*unit)).collect::<Vec<_>>())
     .bind(new.iter().map(|(_, _, org, _)| org.uuid()).collect::<Vec<_>>())
     .bind(new.iter().map(|(.., generation)| *generation).collect::<Vec<_>>())
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// Records since which generation a living unit does not want a key any more, and forgets it where the
+/// key is wanted again. Without this record nothing of a living unit is pruned.
+async fn record_wants(
+    tx: &mut Tx,
+    lease: Lease,
+    orders: &mut BTreeMap<Unit, Order>,
+) -> Result<(), Error> {
+    let mut changed: Vec<(ResourceKey, Option<i64>)> = Vec::new();
+    for order in orders.values_mut().filter(|order| order.desired != DesiredState::Deleted) {
+        let unwanted = render::unwanted(order);
+        let generation = order.generation;
+        let known = &mut order.warrant.unwanted;
+        changed.extend(
+            known.keys().filter(|key| !unwanted.contains(*key)).map(|key| (key.clone(), None)),
+        );
+        known.retain(|key, _| unwanted.contains(key));
+        for key in unwanted {
+            known.entry(key).or_insert_with_key(|key| {
+                changed.push((key.clone(), Some(generation)));
+                generation
+            });
+        }
+    }
+    if changed.is_empty() {
+        return Ok(());
+    }
+    sqlx::query(
+        "update resources r set unwanted_since_generation = w.since
+         from unnest($2::text[], $3::text[], $4::text[], $5::bigint[]) as w (kind, namespace, name, since)
+         where r.cluster_id = $1 and r.kind = w.kind and r.namespace = w.namespace and r.name = w.name",
+    )
+    .bind(lease.cluster.uuid())
+    .bind(changed.iter().map(|(key, _)| key.kind.as_str()).collect::<Vec<_>>())
+    .bind(changed.iter().map(|(key, _)| key.namespace.as_str()).collect::<Vec<_>>())
+    .bind(changed.iter().map(|(key, _)| key.name.as_str()).collect::<Vec<_>>())
+    .bind(changed.iter().map(|(_, since)| *since).collect::<Vec<_>>())
     .execute(&mut **tx)
     .await?;
     Ok(())

@@ -395,7 +395,10 @@ async fn record_absences(
         .execute(&mut **tx)
         .await?;
         variable::shred(tx, service).await?;
-        endpoint::release_all(tx, service, receipt.verified_at).await?;
+        // A port that something left behind may still hold is given to nobody.
+        if !receipt.unproven.iter().any(|left| left.key.kind == Kind::Service) {
+            endpoint::release_all(tx, service, receipt.verified_at).await?;
+        }
         sqlx::query("update services set deleted_at = $2 where id = $1 and deleted_at is null")
             .bind(service.uuid())
             .bind(sql(receipt.verified_at))

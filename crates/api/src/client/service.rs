@@ -8,8 +8,8 @@ use super::path::{query, segment};
 use super::{Accepted, Client, ClientError, is_change};
 use crate::release::ReleaseList;
 use crate::service::{
-    AutoscaleBody, NoBody, ResizeBody, RollbackBody, ScaleBody, Service, ServiceList,
-    ServiceManifest,
+    AutoscaleBody, ForceDeleteBody, NoBody, ResizeBody, RollbackBody, ScaleBody, Service,
+    ServiceList, ServiceManifest,
 };
 
 /// Which services to list; everything that is left out is not asked about.
@@ -221,6 +221,20 @@ impl Client {
         terms: &Terms,
     ) -> Result<Accepted, ClientError> {
         self.act(project, name_or_id, "rollback", body, terms).await
+    }
+
+    /// Ends a deletion that cannot be proved.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn service_force_delete(
+        &self,
+        project: &str,
+        name_or_id: &str,
+        body: &ForceDeleteBody,
+        terms: &Terms,
+    ) -> Result<Accepted, ClientError> {
+        self.act(project, name_or_id, "force-delete", body, terms).await
     }
 
     /// What was promised under each generation, newest first.

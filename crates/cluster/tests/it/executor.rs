@@ -8,8 +8,11 @@ use futures::stream::{self, StreamExt};
 use serde_json::json;
 use trueup_cluster::Cluster;
 use trueup_cluster::kube::Kube;
-use trueup_model::key::Kind;
-use trueup_model::report::{Change, Outcome};
+use trueup_model::key::{Kind, ResourceKey};
+use trueup_model::order::Order;
+use trueup_model::receipt::{Force, ProofLevel};
+use trueup_model::report::{Change, Outcome, Report};
+use trueup_model::spec::Spec;
 use trueup_rules::names;
 use trueup_testkit::fake_cluster::FakeCluster;
 use trueup_testkit::real_kube;
@@ -29,6 +32,9 @@ fn checks() -> Vec<(&'static str, Check)> {
         ("what others add to a closed place is taken out", |rig| prunes(rig).boxed()),
         ("a deletion ends with a receipt", |rig| deletes(rig).boxed()),
         ("a disk goes with its service, and its volume too", |rig| deletes_disk(rig).boxed()),
+        ("a set that shrank leaves no claim behind", |rig| deletes_shrunk(rig).boxed()),
+        ("a foreign finalizer is named and waited for", |rig| waits_for_others(rig).boxed()),
+        ("a forced end leaves all as it is, beside a namesake", |rig| forces(rig).boxed()),
         ("what is not ours is never touched", |rig| spares(rig, true).boxed()),
         ("nor is what we never saw because it lacks our label", |rig| spares(rig, false).boxed()),
         ("an anchor deleted from outside is replaced", |rig| reanchors(rig).boxed()),
@@ -103,7 +109,7 @@ async fn updates(mut rig: Rig) {
     let deployment = key(&order, Kind::Deployment, str::to_owned);
     let config = key(&order, Kind::ConfigMap, names::config);
     let untouched = rig.get(&config).await.expect("the ConfigMap should be there");
-    let all_new = |report: &trueup_model::report::Report| {
+    let all_new = |report: &Report| {
         healthy(report) && report.observation.as_ref().is_some_and(|seen| seen.pods.len() == 3)
     };
     rig.order_until(order, all_new).await;
@@ -230,6 +236,71 @@ async fn deletes_disk(mut rig: Rig) {
     assert!(!left, "the volume should be gone when its receipt is given");
 }
 
+/// The claim of a pod that a smaller set has no more is still ours, and so is its volume.
+async fn deletes_shrunk(mut rig: Rig) {
+    let two = Spec { replicas: 2, ..game() };
+    rig.running(two.clone()).await;
+    let first = rig.service(1, two);
+    let second = Rig::after(&first, rig.service(2, game()));
+    rig.order_until(second.clone(), healthy).await;
+    let claim = key(&first, Kind::PersistentVolumeClaim, |name| names::claim(name, 1));
+    let kept = rig.get(&claim).await.expect("data should stay while its service lives");
+    let gone = Rig::after(&first, rig.gone(3, game()));
+    let report = rig.order_until(gone, with_receipt).await;
+    let receipt = report.receipt.expect("a receipt should be there");
+    let told = receipt.absent.iter().find(|absence| absence.key == claim);
+    let uid = told.and_then(|absence| absence.uid.as_deref());
+    assert_eq!(uid, kept["metadata"]["uid"].as_str(), "{receipt:#?}");
+    assert_eq!(rig.get(&claim).await, None);
+    let list = rig.cluster.list(Kind::PersistentVolume, trueup_cluster::Scope::All).await;
+    let volumes = list.expect("volumes should be listed").objects;
+    let left = volumes.iter().any(|it| it["spec"]["claimRef"]["uid"] == kept["metadata"]["uid"]);
+    assert!(!left, "its volume should be gone, too");
+}
+
+/// F42: somebody else's finalizer.
+async fn waits_for_others(mut rig: Rig) {
+    rig.running(web(1)).await;
+    let gone = rig.gone(2, web(1));
+    let config = key(&gone, Kind::ConfigMap, names::config);
+    hold(&rig, &config, serde_json::json!(["example.com/hold"])).await;
+    let named = |report: &Report| matches!(&report.outcome, Outcome::Waiting { on } if on.contains("`example.com/hold`"));
+    let report = rig.order_until(gone.clone(), named).await;
+    assert_eq!(report.receipt, None);
+    hold(&rig, &config, serde_json::Value::Null).await;
+    rig.until(gone.unit, with_receipt).await;
+}
+
+/// Somebody ends a deletion that is held: nothing more is deleted, what is left is named, and a new
+/// service of the same name has names of its own beside it.
+async fn forces(mut rig: Rig) {
+    rig.running(web(1)).await;
+    let gone = rig.gone(2, web(1));
+    let config = key(&gone, Kind::ConfigMap, names::config);
+    hold(&rig, &config, serde_json::json!(["example.com/hold"])).await;
+    let held = |report: &Report| matches!(&report.outcome, Outcome::Waiting { on } if on.contains("`example.com/hold`"));
+    rig.order_until(gone.clone(), held).await;
+    let force = Force { principal: "owner".to_owned(), reason: "nobody runs it".to_owned() };
+    let mut forced = Order { generation: 3, ..gone };
+    forced.warrant.force = Some(force.clone());
+    let report = rig.order_until(forced, with_receipt).await;
+    let receipt = report.receipt.expect("a receipt should be there");
+    assert_eq!((receipt.level, receipt.force.as_ref()), (ProofLevel::Forced, Some(&force)));
+    let left: Vec<_> = receipt.unproven.iter().map(|left| &left.key).collect();
+    assert!(left.contains(&&config), "{receipt:#?}");
+    assert!(!receipt.absent.iter().any(|absence| left.contains(&&absence.key)));
+    let before = rig.get(&config).await.expect("it is held");
+    rig.order_until(rig.namesake(1, web(1)), healthy).await;
+    assert_eq!(rig.get(&config).await, Some(before), "what was left is left alone");
+    hold(&rig, &config, serde_json::Value::Null).await;
+}
+
+/// Puts these finalizers on an object, as somebody else.
+async fn hold(rig: &Rig, key: &ResourceKey, finalizers: serde_json::Value) {
+    let patch = serde_json::json!({"metadata": {"finalizers": finalizers}});
+    rig.cluster.patch(key, &patch).await.expect("the test should be set up right");
+}
+
 /// A foreign object under one of our keys; with our label or not, it has no proof.
 async fn spares(mut rig: Rig, labelled: bool) {
     rig.order_until(rig.project(), converged).await;
@@ -285,8 +356,7 @@ async fn obeys_fence(mut rig: Rig) {
     rig.order_until(rig.project(), converged).await;
     rig.fence.close();
     let order = rig.service(1, web(1));
-    let deferred =
-        |report: &trueup_model::report::Report| matches!(report.outcome, Outcome::Deferred { .. });
+    let deferred = |report: &Report| matches!(report.outcome, Outcome::Deferred { .. });
     rig.order_until(order.clone(), deferred).await;
     for key in order.recorded.keys() {
         assert_eq!(rig.get(key).await, None, "{key}");

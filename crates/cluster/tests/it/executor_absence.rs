@@ -10,7 +10,7 @@ use trueup_cluster::{CallError, Echo};
 use trueup_model::Clock;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::Unit;
-use trueup_model::receipt::{ProofLevel, Receipt};
+use trueup_model::receipt::{Force, ProofLevel, Receipt};
 use trueup_model::report::{Outcome, Report};
 use trueup_rules::names;
 use trueup_testkit::fake_cluster::{FakeCluster, Verb, When};
@@ -264,6 +264,53 @@ async fn f43_a_broken_apiservice_is_named_and_services_still_go() {
     assert_eq!(receipt.level, ProofLevel::ApiAbsence);
     at.fake.break_api_service(None);
     at.until(project.unit, converged).await;
+}
+
+/// A cluster that is gone for good: nothing can be read, so nothing is proved, and it still ends.
+#[tokio::test]
+async fn a_forced_end_needs_no_cluster() {
+    let mut at = Stage::new(false);
+    at.rig.running(game()).await;
+    let mut gone = at.rig.gone(2, game());
+    at.fake.set_reachable(false);
+    let principal = "owner".to_owned();
+    gone.warrant.force = Some(Force { principal, reason: "the cluster burnt".to_owned() });
+    let writes = at.fake.journal().len();
+    let report = at.rig.order_until(gone.clone(), with_receipt).await;
+    let receipt = report.receipt.expect("as asked for");
+    assert_eq!(receipt.level, ProofLevel::Forced);
+    assert_eq!(receipt.absent, []);
+    let unread = receipt.unproven.iter().filter(|left| left.why.contains("could not be read"));
+    assert!(unread.count() >= gone.recorded.len(), "{receipt:#?}");
+    at.fake.set_reachable(true);
+    let other = Rig::start(Arc::new(at.fake.clone()));
+    let passed = other.executor.order(other.project()).await;
+    passed.await.expect("another unit should pass");
+    assert_eq!(deletes(&at.fake, writes), 0, "nothing is deleted after the end");
+}
+
+/// The node is lost, so its pod never goes, while everything that was recorded is gone: what is only
+/// stuck in a pod is not proved either.
+#[tokio::test]
+async fn a_forced_end_names_the_pods_that_are_left() {
+    let mut at = Stage::new(false);
+    at.rig.running(web(1)).await;
+    let mut gone = at.rig.gone(2, web(1));
+    let pod = at.rig.pods(&gone).await.remove(0);
+    at.fake.edit(&pod, |pod| pod["metadata"]["finalizers"] = json!(["example.com/node"]));
+    let _passed = at.rig.executor.order(gone.clone()).await;
+    at.rig.until(gone.unit, waits_for("1 pod to be gone")).await;
+    let (principal, reason) = ("owner".to_owned(), "the node burnt".to_owned());
+    gone.generation = 3;
+    gone.warrant.force = Some(Force { principal, reason });
+    let report = at.rig.order_until(gone, with_receipt).await;
+    let receipt = report.receipt.expect("as asked for");
+    assert_eq!(receipt.level, ProofLevel::Forced);
+    assert!(receipt.unproven.iter().any(|left| left.key == pod), "{receipt:#?}");
+}
+
+fn deletes(fake: &FakeCluster, since: usize) -> usize {
+    fake.journal().iter().skip(since).filter(|write| write.verb == Verb::Delete).count()
 }
 
 fn blocked(outcome: Outcome) -> String {

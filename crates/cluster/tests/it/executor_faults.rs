@@ -46,17 +46,12 @@ impl Whose {
     /// The order for a generation, with every key that was ever recorded, as the driver makes it.
     fn order(self, rig: &Rig, generation: i64) -> Order {
         let [first, then] = self.specs();
-        let mut order = match generation {
+        let order = match generation {
             1 => rig.service(1, first.clone()),
             2 => rig.service(2, then),
             _ => rig.gone(generation, then),
         };
-        if generation > 1 {
-            for (key, uid) in rig.service(1, first).recorded {
-                order.recorded.entry(key).or_insert(uid);
-            }
-        }
-        order
+        if generation > 1 { Rig::after(&rig.service(1, first), order) } else { order }
     }
 }
 

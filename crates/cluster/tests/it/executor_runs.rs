@@ -71,8 +71,7 @@ async fn runs_again(mut rig: Rig) {
     rig.order_until(rig.project(), converged).await;
     let first = rig.service(1, job("train:1"));
     rig.order_until(first.clone(), complete).await;
-    let mut second = rig.service(2, job("train:2"));
-    second.recorded.extend(first.recorded.clone());
+    let second = Rig::after(&first, rig.service(2, job("train:2")));
     let report = rig.order_until(second.clone(), |report| {
         report.changes.iter().any(|change| matches!(change, Change::Created { .. }))
     });

@@ -82,7 +82,7 @@ async fn leaves_alone(mut rig: Rig) {
 
 async fn takes_back(mut rig: Rig) {
     rig.running(elastic(IMAGE, 2, 5)).await;
-    let order = rig.service(2, web(1));
+    let order = Rig::after(&rig.service(1, elastic(IMAGE, 2, 5)), rig.service(2, web(1)));
     scale(&rig, &workload(&order), 4).await;
     rig.order_until(order.clone(), |report| wants(report, 1)).await;
     let autoscaler = key(&order, Kind::HorizontalPodAutoscaler, str::to_owned);
@@ -104,7 +104,7 @@ async fn pauses(mut rig: Rig) {
 
 async fn budgets(mut rig: Rig) {
     rig.running(web(2)).await;
-    let order = rig.service(2, web(1));
+    let order = Rig::after(&rig.service(1, web(2)), rig.service(2, web(1)));
     let budget = key(&order, Kind::PodDisruptionBudget, str::to_owned);
     assert_eq!(live(&rig, &budget).await["spec"]["maxUnavailable"], 1);
     rig.order_until(order, |report| converged(report) && wants(report, 1)).await;

@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use trueup_cluster::{Cluster, Echo, Executor, Fence, Parts, Scope};
 use trueup_model::key::{Kind, ResourceKey};
-use trueup_model::order::{Body, Order, SecretValue, ServiceBody, Unit};
+use trueup_model::order::{Body, Order, SecretValue, ServiceBody, Unit, Warrant};
 use trueup_model::report::{Outcome, Report};
 use trueup_model::service::DesiredState;
 use trueup_model::spec::Spec;
@@ -86,7 +86,11 @@ impl Rig {
     }
 
     fn id<N: trueup_model::id::Noun>(&self, salt: u8) -> trueup_model::id::Id<N> {
-        let run = u64::from(std::process::id()) << 20 | self.serial;
+        Self::id_of(self.serial, salt)
+    }
+
+    fn id_of<N: trueup_model::id::Noun>(serial: u64, salt: u8) -> trueup_model::id::Id<N> {
+        let run = u64::from(std::process::id()) << 20 | serial;
         let mut entropy = [salt; 10];
         entropy[2..].copy_from_slice(&run.to_be_bytes());
         trueup_model::id::Id::from_parts(
@@ -111,12 +115,22 @@ impl Rig {
             body: Body::Project,
             freeze: None,
             recorded: BTreeMap::new(),
+            warrant: Warrant::default(),
         })
     }
 
     /// An order for this rig's service.
     pub(crate) fn service(&self, generation: i64, spec: Spec) -> Order {
-        let service: ServiceId = self.id(2);
+        self.service_of(self.id(2), generation, spec)
+    }
+
+    /// An order for another service of the same name, as after the first was deleted.
+    pub(crate) fn namesake(&self, generation: i64, spec: Spec) -> Order {
+        // Names of objects end with the tail of an id, so that is what must differ.
+        self.service_of(Self::id_of(self.serial | 1 << 19, 2), generation, spec)
+    }
+
+    fn service_of(&self, service: ServiceId, generation: i64, spec: Spec) -> Order {
         let project = self.project();
         self.record(Order {
             unit: Unit::Service(service),
@@ -143,6 +157,17 @@ impl Rig {
     /// The same service, to be gone.
     pub(crate) fn gone(&self, generation: i64, spec: Spec) -> Order {
         Order { desired: DesiredState::Deleted, ..self.service(generation, spec) }
+    }
+
+    /// The order with the keys of an earlier one recorded as well, as the driver makes it.
+    pub(crate) fn after(earlier: &Order, mut order: Order) -> Order {
+        for (key, uid) in &earlier.recorded {
+            order.recorded.entry(key.clone()).or_insert_with(|| uid.clone());
+        }
+        for key in render::unwanted(&order) {
+            order.warrant.unwanted.insert(key, order.generation);
+        }
+        order
     }
 
     fn record(&self, mut order: Order) -> Order {

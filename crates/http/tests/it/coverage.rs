@@ -8,7 +8,7 @@ use serde_json::json;
 use trueup_model::principal::Role;
 
 use crate::front::{DEVELOPER, OPERATOR, OWNER, STRANGER, VIEWER};
-use crate::recipe::{NO_NAME, Operation, PUBLIC, RECIPES, operations, stage};
+use crate::recipe::{NO_NAME, Operation, PUBLIC, RECIPES, operations, prepare, stage};
 use crate::stranger::visible;
 
 const CALLERS: [(&str, Role); 4] = [
@@ -110,9 +110,12 @@ async fn s12_each_operation_answers_from_its_least_role_on_and_refuses_below() {
             (&own.0, own.1.clone())
         };
         let address = operation.address(&things);
+        let body = prepare(front, &operation).await;
         let mut works = true;
         for (token, _) in CALLERS.iter().filter(|(_, role)| *role >= least) {
-            let reply = operation.ask(front, token, &address).send().await;
+            let ask = operation.ask(front, token, &address);
+            let ask = body.iter().fold(ask, |ask, body| ask.json(body));
+            let reply = ask.send().await;
             let said = format!("{told} as {token}: {} {}", reply.status, reply.text());
             assert!(!works || reply.status.is_success(), "{said}");
             assert!(!matches!(reply.status.as_u16(), 401 | 403 | 500..), "{said}");

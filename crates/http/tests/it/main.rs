@@ -25,6 +25,8 @@ mod mint;
 #[cfg(test)]
 mod openapi;
 #[cfg(test)]
+mod ownership;
+#[cfg(test)]
 mod problem;
 #[cfg(test)]
 mod recipe;

@@ -67,6 +67,8 @@ pub(crate) const RECIPES: &[Recipe] = &[
     changes("service_autoscale", Role::Developer).with(|| json!({"min": 1, "max": 3})),
     changes("service_resize", Role::Developer).with(|| json!({"plan": "medium"})),
     changes("service_rollback", Role::Developer).with(|| json!({"to": 1})),
+    changes("service_force_delete", Role::Owner)
+        .with(|| json!({"reason": "the node burnt", "generation": 2})),
     reads("service_logs"),
     reads("release_list"),
     reads("transition_list"),
@@ -177,6 +179,17 @@ pub(crate) async fn stage() -> (Front, Vec<Thing>) {
     assert_eq!(open.status, 202, "{}", open.text());
     let things = things(&front).await;
     (front, things)
+}
+
+/// Brings a stage into the state that an operation is for; answers with the body that fits it.
+pub(crate) async fn prepare(front: &Front, operation: &Operation) -> Option<Value> {
+    if operation.recipe.operation != "service_force_delete" {
+        return None;
+    }
+    let deleting = front.delete(WEB).send().await;
+    assert_eq!(deleting.status, 202, "{}", deleting.text());
+    let generation = deleting.json()["generation"].clone();
+    Some(json!({"reason": "the node burnt", "generation": generation}))
 }
 
 async fn things(front: &Front) -> Vec<Thing> {

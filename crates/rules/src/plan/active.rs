@@ -82,7 +82,7 @@ fn remove_former(order: &Order, observed: &Observed, proofs: &ProofKey) -> Optio
         .iter()
         .map(|(key, object)| (key, &**object))
         .filter(|(key, _)| may_go(key.kind))
-        .filter(|(key, _)| !wanted.contains(*key))
+        .filter(|(key, _)| !wanted.contains(*key) && is_warranted(order, key))
         .filter(|(key, object)| ownership(order, key, object, proofs) == Ownership::Ours)
         .collect();
     let (key, _) = former.first()?;
@@ -140,6 +140,11 @@ fn keep_replicas(
         }
     }
     workload
+}
+
+/// Nothing is pruned without a record of the generation that stopped wanting it.
+fn is_warranted(order: &Order, key: &ResourceKey) -> bool {
+    order.warrant.unwanted.get(key).is_some_and(|since| *since <= order.generation)
 }
 
 /// What stands of a Job cannot be changed and cannot drift, so it is taken as it is. A release of

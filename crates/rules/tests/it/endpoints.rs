@@ -77,6 +77,7 @@ fn an_endpoint_that_is_not_wanted_any_more_is_taken_away_and_nothing_else() {
     let mut observed = carries(&before);
     let mut after = order(&[]);
     after.recorded = before.recorded;
+    let after = given::recorded(after);
     // Somebody else's object under a name that could be an endpoint's.
     let foreign = names::endpoint("web-00000004", EndpointId::from_uuid(Uuid::from_u128(78)));
     let mut strange = before_service(&observed);

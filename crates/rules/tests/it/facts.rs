@@ -6,7 +6,7 @@ use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::Unit;
 use trueup_model::principal::Role;
 use trueup_model::quota::Amounts;
-use trueup_model::receipt::{Absence, Reading, Receipt};
+use trueup_model::receipt::{Absence, Force, ProofLevel, Reading, Receipt, Unproven};
 use trueup_model::report::{Change, Outcome, Report};
 use trueup_model::service::DesiredState;
 use trueup_model::status::{Health, Inputs, Phase, Status};
@@ -216,6 +216,25 @@ fn an_end_is_told_by_its_proof() {
     assert_eq!(line, "ServicePhaseChanged<asked AbsenceVerified<asked");
 }
 
+#[test]
+fn a_forced_end_is_never_told_as_a_proof() {
+    let mut now = inputs(Phase::Deleting);
+    now.desired = DesiredState::Deleted;
+    now.absent = true;
+    now.observation.applied = false;
+    let force = Force { principal: "owner".to_owned(), reason: "the node burnt".to_owned() };
+    let left = Unproven { key: key(), uid: None, why: "it is still there".to_owned() };
+    let receipt = Receipt {
+        unproven: vec![left],
+        force: Some(force),
+        level: ProofLevel::Forced,
+        ..Receipt::of_absence(Vec::new(), "one", Vec::new())
+    };
+    let report = Report { receipt: Some(receipt), ..report(&step(Outcome::Converged, false, &[])) };
+    let line = tell(&report, &now.previous, Some(&inputs(Phase::Deleting)), &project(&now, at(1)));
+    assert_eq!(line, "ServicePhaseChanged<asked ServiceDeleteForced<asked");
+}
+
 /// The fact after this one: a fact that is added to the model must be added here.
 fn after(fact: &Fact) -> Option<Fact> {
     let (key, field) = (key(), "spec.replicas".to_owned());
@@ -246,7 +265,12 @@ fn after(fact: &Fact) -> Option<Fact> {
             message: Some("why".to_owned()),
         },
         Fact::ServicePhaseChanged { .. } => Fact::AbsenceVerified { keys: 6 },
-        Fact::AbsenceVerified { .. } => Fact::OrgCreated { name: "acme".to_owned(), principal },
+        Fact::AbsenceVerified { .. } => Fact::ServiceDeleteForced {
+            principal,
+            reason: "the node burnt".to_owned(),
+            unproven: 2,
+        },
+        Fact::ServiceDeleteForced { .. } => Fact::OrgCreated { name: "acme".to_owned(), principal },
         Fact::OrgCreated { .. } => {
             Fact::TokenCreated { token, name: "ci".to_owned(), role: Role::Developer, principal }
         }

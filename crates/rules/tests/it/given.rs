@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 use trueup_model::id::{ClusterId, OrgId, ProjectId, ServiceId};
-use trueup_model::order::{Body, Order, ServiceBody, Unit};
+use trueup_model::order::{Body, Order, ServiceBody, Unit, Warrant};
 use trueup_model::service::{DesiredState, Service};
 use trueup_model::spec::Spec;
 use trueup_model::template::{Template, TemplateRef};
@@ -106,6 +106,7 @@ pub(crate) fn order(promised: &Service) -> Order {
         body: Body::Service(Box::new(body)),
         freeze: None,
         recorded: BTreeMap::new(),
+        warrant: Warrant::default(),
     };
     recorded(order)
 }
@@ -122,6 +123,7 @@ pub(crate) fn project_order() -> Order {
         body: Body::Project,
         freeze: None,
         recorded: BTreeMap::new(),
+        warrant: Warrant::default(),
     })
 }
 
@@ -129,6 +131,9 @@ pub(crate) fn project_order() -> Order {
 pub(crate) fn recorded(mut order: Order) -> Order {
     for key in render::keys(&order) {
         order.recorded.entry(key).or_insert(None);
+    }
+    for key in render::unwanted(&order) {
+        order.warrant.unwanted.entry(key).or_insert(order.generation);
     }
     order
 }

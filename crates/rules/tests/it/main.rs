@@ -22,6 +22,8 @@ mod former;
 mod given;
 mod holds;
 mod hostile_text;
+#[cfg(test)]
+mod machines;
 mod manifests;
 mod observation;
 mod previews;

@@ -9,6 +9,7 @@ use trueup_model::name::Name;
 use trueup_model::order::Unit;
 use trueup_model::project::Project;
 use trueup_model::quota::Amounts;
+use trueup_model::receipt::Force;
 use trueup_model::service::{DesiredState, Service};
 use trueup_model::wake::Lane;
 use trueup_rules::action::{self, Action, Knowing, act};
@@ -124,6 +125,7 @@ impl App {
         let id = decided.after.id;
         if decided.changed {
             write_down(&mut tx, &decided.after, wanted.change.word(), asker, now).await?;
+            write_force(&mut tx, &decided.after, &wanted.change, asker).await?;
         }
         repeat::record(&mut tx, asker, &id.to_string(), now).await?;
         let row = found(&mut tx, wanted.project, &id.to_string()).await?;
@@ -158,7 +160,10 @@ async fn decide(tx: &mut Tx, wanted: &ServiceAsk<'_>, now: Timestamp) -> Result<
             let current = lock_found(tx, wanted.project, service).await?;
             check_generation(Some(&current), wanted.if_generation)?;
             let admitted = decide_action(tx, action, &current).await?;
-            (Some(current), admitted)
+            // What is gone is gone: there is nothing left to end.
+            let over =
+                matches!(action, Action::ForceDelete { .. }) && is_gone(tx, &current).await?;
+            (Some(current), if over { Admitted::Unchanged } else { admitted })
         }
     };
     let (after, changed) = match (admitted, &before, &wanted.change) {
@@ -195,7 +200,8 @@ async fn decide_action(
         | Action::Scale { .. }
         | Action::Autoscale { .. }
         | Action::Resize { .. }
-        | Action::Delete => None,
+        | Action::Delete
+        | Action::ForceDelete { .. } => None,
     };
     let reference = release.as_ref().map_or(&current.template, |release| &release.template);
     let template = template::find(tx, reference).await?;
@@ -314,6 +320,34 @@ pub(crate) async fn write_down(
     };
     event::record(tx, &[queued]).await?;
     Ok(())
+}
+
+/// Who ends the deletion without proof, and why.
+async fn write_force(
+    tx: &mut Tx,
+    service: &Service,
+    change: &ServiceChange<'_>,
+    asker: &Asker<'_>,
+) -> Result<(), Error> {
+    if let ServiceChange::Act(_, Action::ForceDelete { reason }) = change {
+        let principal = asker.principal.name.clone();
+        let force = Force { principal, reason: reason.trim().to_owned() };
+        sqlx::query("update services set force = $2 where id = $1")
+            .bind(service.id.uuid())
+            .bind(json(&force))
+            .execute(&mut **tx)
+            .await?;
+    }
+    Ok(())
+}
+
+async fn is_gone(tx: &mut Tx, service: &Service) -> Result<bool, Error> {
+    let (gone,): (bool,) =
+        sqlx::query_as("select deleted_at is not null from services where id = $1")
+            .bind(service.id.uuid())
+            .fetch_one(&mut **tx)
+            .await?;
+    Ok(gone)
 }
 
 async fn hold_and_wake(

@@ -115,3 +115,37 @@ async fn a_cluster_s_holder_gets_no_orders_for_another_cluster() {
     assert!(worker.claim_orders(lease, 10, at(9)).await.unwrap().is_empty());
     assert_eq!(worker.count_wakes().await.unwrap(), (2, 0));
 }
+
+#[tokio::test]
+async fn what_is_no_longer_wanted_is_recorded_with_its_generation_before_it_may_be_pruned() {
+    let stage = Stage::new().await;
+    let row = stage.declare("web", "nginx:1").await.row;
+    stage.orders(1).await;
+    sqlx::query(
+        "insert into resources (cluster_id, kind, namespace, name, org_id, unit_kind, unit_id,
+                                first_generation, recorded_at)
+         select cluster_id, kind, namespace, 'former', org_id, unit_kind, unit_id, 1, recorded_at
+         from resources where kind = 'Deployment'",
+    )
+    .execute(&stage.owner)
+    .await
+    .unwrap();
+    sqlx::query("update resources set unwanted_since_generation = 1 where name = $1")
+        .bind(&row.service.object_name)
+        .execute(&stage.owner)
+        .await
+        .unwrap();
+    stage.declare("web", "nginx:2").await;
+    for generation in [2, 2, 3] {
+        if generation == 3 {
+            stage.declare("web", "nginx:3").await;
+        }
+        let orders = stage.orders(5).await;
+        let order = orders.iter().find(|order| order.unit == unit(&row)).unwrap();
+        let unwanted: Vec<_> =
+            order.warrant.unwanted.iter().map(|(key, since)| (key.name.as_str(), *since)).collect();
+        assert_eq!(unwanted, [("former", 2)], "at generation {generation}");
+    }
+    let wanted = "select count(*) from resources where unwanted_since_generation is not null";
+    assert_eq!(stage.one::<i64>(wanted).await, 1);
+}

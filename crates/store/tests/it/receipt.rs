@@ -1,7 +1,11 @@
 //! Receipts: the last word on a service, said once, for the generation that asked for it.
 
+use trueup_model::receipt::{Force, ProofLevel, Receipt, Unproven};
 use trueup_model::report::{Outcome, Report};
 use trueup_model::status::Phase;
+use trueup_rules::action::Action;
+use trueup_store::ServiceRow;
+use trueup_store::door::Refusal;
 
 use crate::stage::{PROJECT, Stage, at, converged, gone};
 
@@ -76,4 +80,84 @@ async fn a_proof_for_a_service_that_shall_live_deletes_nothing() {
     assert_ne!(now.status.phase, Phase::Deleted);
     assert_eq!(stage.one::<i64>("select count(*) from receipts").await, 0);
     assert!(!stage.declare("web", "nginx:1").await.changed);
+}
+
+/// What an executor says after a forced end: the key it could not prove is still there.
+fn forced(row: &ServiceRow, force: Force) -> Report {
+    let proof = gone(row, 3);
+    let absent = proof.receipt.as_ref().unwrap().absent.clone();
+    let left =
+        Unproven { key: absent[0].key.clone(), uid: None, why: "it is still there".to_owned() };
+    let receipt = Receipt {
+        unproven: vec![left],
+        force: Some(force),
+        level: ProofLevel::Forced,
+        ..Receipt::of_absence(Vec::new(), "one", proof.receipt.unwrap().reads)
+    };
+    Report { receipt: Some(receipt), ..gone(row, 3) }
+}
+
+#[tokio::test]
+async fn a_forced_end_frees_name_and_quota_and_keeps_every_key_on_record() {
+    let stage = Stage::new().await;
+    let lease = stage.lease().await;
+    let row = stage.declare("web", "nginx:1").await.row;
+    let worker = &stage.db.worker;
+    for (wake, _) in worker.claim_orders(lease, 10, at(1)).await.unwrap() {
+        worker.finish_wake(&wake, at(1)).await.unwrap();
+    }
+    stage.delete("web").await.unwrap();
+    let keys = "select count(*) from resources where unit_kind = 'service'";
+    let recorded = stage.one::<i64>(keys).await;
+    assert!(recorded > 0);
+    let end = Action::ForceDelete { reason: " the node burnt ".to_owned() };
+    let accepted = stage.act("web", &end).await.unwrap();
+    assert_eq!((accepted.changed, accepted.row.service.generation), (true, 3));
+
+    let orders = worker.claim_orders(lease, 10, at(4)).await.unwrap();
+    let force = orders[0].1.warrant.force.clone().expect("the order should say that it is forced");
+    assert_eq!(force.reason, "the node burnt");
+    let report = forced(&row, force);
+    assert_eq!(worker.settle(lease, std::slice::from_ref(&report), at(6)).await.unwrap(), 1);
+
+    let id = row.service.id.to_string();
+    let detail = stage.db.app.find_service(stage.db.org, PROJECT, &id).await.unwrap().unwrap();
+    assert_eq!((detail.receipt, detail.row.status.phase), (report.receipt, Phase::Deleted));
+    assert_eq!(stage.one::<i64>("select count(*) from reservations").await, 0);
+    assert_eq!(stage.one::<i64>(keys).await, recorded, "orphans stay known");
+    let told = stage.events_of(row.service.id.uuid()).await;
+    assert_eq!(told.last().map(String::as_str), Some("ServiceDeleteForced"), "{told:?}");
+    assert!(!told.iter().any(|kind| kind == "AbsenceVerified"), "{told:?}");
+
+    // The name is free, for a service with names of its own; and what is gone cannot end again.
+    let next = stage.declare("web", "nginx:1").await.row.service;
+    assert_ne!(next.object_name, row.service.object_name);
+    let again = stage.act(&id, &end).await.unwrap();
+    assert!(!again.changed);
+}
+
+#[tokio::test]
+async fn only_a_deletion_can_be_forced_and_only_with_a_reason() {
+    let stage = Stage::new().await;
+    stage.declare("web", "nginx:1").await;
+    let end = |reason: &str| Action::ForceDelete { reason: reason.to_owned() };
+    let refused = stage.act("web", &end("the node burnt")).await;
+    assert!(matches!(refused, Err(Refusal::Refused(_))), "it lives: {refused:?}");
+    stage.delete("web").await.unwrap();
+    for bad in ["", "  ", "no", "two\nlines", &"x".repeat(501)] {
+        let refused = stage.act("web", &end(bad)).await;
+        assert!(matches!(refused, Err(Refusal::Refused(_))), "{bad:?}: {refused:?}");
+    }
+    assert_eq!(stage.find("web").await.unwrap().service.generation, 2);
+}
+
+#[tokio::test]
+async fn a_deletion_that_does_not_end_is_counted() {
+    let stage = Stage::new().await;
+    let row = stage.declare("web", "nginx:1").await.row;
+    stage.delete("web").await.unwrap();
+    let (worker, cluster) = (&stage.db.worker, stage.db.cluster);
+    assert_eq!(worker.overdue_deletes(cluster, at(2)).await.unwrap(), []);
+    let overdue = worker.overdue_deletes(cluster, at(3)).await.unwrap();
+    assert_eq!(overdue, [trueup_model::order::Unit::Service(row.service.id)]);
 }

@@ -14,7 +14,7 @@ use trueup_cluster::{Cluster, Echo, Executor, Fence, Parts};
 use trueup_model::id::{Id, Noun};
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::observation::Run;
-use trueup_model::order::{Body, Order, SecretValue, ServiceBody, Unit};
+use trueup_model::order::{Body, Order, SecretValue, ServiceBody, Unit, Warrant};
 use trueup_model::report::{Change, Outcome, Report};
 use trueup_model::service::DesiredState;
 use trueup_model::spec::{Spec, Workload};
@@ -72,6 +72,7 @@ impl ExecutorWorld {
             body: Body::Project,
             freeze: None,
             recorded: BTreeMap::new(),
+            warrant: Warrant::default(),
         };
         let mut world = Self {
             layer: layer.clone(),
@@ -357,6 +358,7 @@ fn first(project: &Order, spec: Spec) -> Order {
         })),
         freeze: None,
         recorded: BTreeMap::new(),
+        warrant: Warrant::default(),
         ..project.clone()
     })
 }
@@ -370,6 +372,9 @@ fn secrets(spec: &Spec) -> BTreeMap<String, SecretValue> {
 fn recorded(mut order: Order) -> Order {
     for key in render::keys(&order) {
         order.recorded.entry(key).or_insert(None);
+    }
+    for key in render::unwanted(&order) {
+        order.warrant.unwanted.entry(key).or_insert(order.generation);
     }
     order
 }

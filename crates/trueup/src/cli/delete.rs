@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use trueup_api::client::Terms;
-use trueup_api::service::Service;
+use trueup_api::service::{ForceDeleteBody, Service};
 
 use super::context::{Connection, Context};
 use super::failure::{Exit, Failure};
@@ -15,6 +15,7 @@ use super::target::resolve;
 use super::until::Until;
 
 /// Delete a service and everything it made
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// NAME, PROJECT/NAME or svc_…
@@ -27,6 +28,12 @@ pub(crate) struct Args {
     timeout: Duration,
     #[command(flatten)]
     dry: DryRun,
+    /// End a deletion that is stuck: without proof, leaving in the cluster what is there
+    #[arg(long, requires = "reason")]
+    force: bool,
+    /// Why it shall end without proof; it is kept in the receipt and in the event log
+    #[arg(long, value_name = "TEXT", requires = "force")]
+    reason: Option<String>,
     /// Do not ask
     #[arg(short, long)]
     yes: bool,
@@ -37,6 +44,9 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let reading = resolve(&args.name, context, &connection);
     let service = context.ask("reading the service", reading).await?;
     let name = format!("{}/{}", service.project, service.name);
+    if let (true, Some(reason)) = (args.force, &args.reason) {
+        return force(service, reason, &args, context, &connection).await;
+    }
     if !args.yes && !args.dry.is_dry() && service.desired != "deleted" {
         let question = format!(
             "Delete {name} and everything it made in cluster {}, with its data?",
@@ -68,6 +78,51 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     }
     context.output.print(context.terminal, &service)?;
     context.terminal.note(&format!("watch it go: trueup watch {} --until deleted", service.id))?;
+    Ok(Exit::Ok)
+}
+
+/// Ends a deletion without proof. Only one that is under way: what runs is deleted first.
+async fn force(
+    service: Service,
+    reason: &str,
+    args: &Args,
+    context: &Context,
+    connection: &Connection,
+) -> anyhow::Result<Exit> {
+    let name = format!("{}/{}", service.project, service.name);
+    if service.desired != "deleted" {
+        return Err(Failure::new(Exit::Failed, format!("{name} is not being deleted"))
+            .hint("delete it first, and force only what stays stuck")
+            .into());
+    }
+    if !args.yes && !args.dry.is_dry() {
+        let question = format!(
+            "End the deletion of {name} without proof? What is left in cluster {} stays there.",
+            service.cluster
+        );
+        if context.terminal.ask(&question)? == Some(false) {
+            return Err(Failure::new(Exit::Failed, format!("the deletion of {name} goes on"))
+                .hint("answer y, or pass --yes")
+                .into());
+        }
+    }
+    let body = ForceDeleteBody { reason: reason.to_owned(), generation: service.generation };
+    let (project, id) = (&service.project, &service.id);
+    let writing = args.dry.begin(&connection.client);
+    let forcing = writing.client().service_force_delete(project, id, &body, &Terms::PLAIN);
+    let accepted = context.ask("ending the deletion", forcing).await?;
+    if writing.previewed(&format!("service/{name}"), context)? {
+        return Ok(Exit::Ok);
+    }
+    let service = accepted.service;
+    if args.wait {
+        return wait(service, args.timeout, context, connection).await;
+    }
+    if !context.output.is_for_programs() {
+        context.terminal.line(&format!("service/{} ends without proof", service.name))?;
+    }
+    context.output.print(context.terminal, &service)?;
+    context.terminal.note(&format!("what was not proved: trueup describe {}", service.id))?;
     Ok(Exit::Ok)
 }
 

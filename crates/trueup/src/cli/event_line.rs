@@ -63,6 +63,7 @@ fn words(event: &CloudEvent) -> (Paint, String, String) {
                 format!("{} proved to be gone", count(keys, "object")),
             )
         }
+        "ServiceDeleteForced" => (Paint::Bad, "deletion forced", forced(data)),
         "WakeRequeued" => (Paint::Busy, "requeued", by(data)),
         "ReconcileRequested" => (Paint::Busy, "reconcile asked for", by(data)),
         "ReconcileChecked" => {
@@ -99,6 +100,14 @@ fn words(event: &CloudEvent) -> (Paint, String, String) {
         other => return (Paint::Plain, other.to_owned(), data.to_string()),
     };
     (paint, what.to_owned(), detail)
+}
+
+/// Who gave up the proof, why, and of how much.
+fn forced(data: &Value) -> String {
+    let left = data.get("unproven").and_then(Value::as_u64).unwrap_or(0);
+    let left = count(usize::try_from(left).unwrap_or(usize::MAX), "object");
+    let reason = text(data, "reason").unwrap_or_default();
+    format!("{left} not proved gone: {reason}, {}", asked(data))
 }
 
 fn phase(data: &Value) -> (Paint, String, String) {
@@ -216,6 +225,11 @@ mod tests {
                 "AbsenceVerified",
                 json!({"keys": 6}),
                 "absence verified    6 objects proved to be gone",
+            ),
+            (
+                "ServiceDeleteForced",
+                json!({"principal": "owner", "reason": "the node burnt", "unproven": 2}),
+                "deletion forced     2 objects not proved gone: the node burnt, asked by owner",
             ),
             (
                 "SecretSet",

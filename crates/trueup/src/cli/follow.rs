@@ -183,7 +183,10 @@ impl Follower<'_> {
         Ok(event.generation > service.generation
             || matches!(
                 short_type(event),
-                "ServicePhaseChanged" | "ReconcileSucceeded" | "AbsenceVerified"
+                "ServicePhaseChanged"
+                    | "ReconcileSucceeded"
+                    | "AbsenceVerified"
+                    | "ServiceDeleteForced"
             ))
     }
 

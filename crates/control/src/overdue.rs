@@ -1,0 +1,42 @@
+//! The alarm for deletions that do not end: a line in the log for each.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use trueup_model::order::Unit;
+use trueup_model::{Clock, ClusterId};
+use trueup_store::Worker;
+
+const EVERY: Duration = Duration::from_secs(30);
+/// Longer than anything that goes by itself takes to go.
+const LATE: SignedDuration = SignedDuration::from_mins(10);
+
+pub(crate) struct Overdue {
+    pub(crate) worker: Worker,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) cluster: ClusterId,
+}
+
+impl Overdue {
+    /// Looks for ever.
+    pub(crate) async fn run(self) {
+        let mut known = BTreeSet::new();
+        loop {
+            let before = self.clock.now().checked_sub(LATE).unwrap_or_default();
+            match self.worker.overdue_deletes(self.cluster, before).await {
+                Ok(units) => tell(&mut known, units),
+                Err(error) => tracing::debug!(%error, "overdue deletions cannot be counted now"),
+            }
+            self.clock.sleep(EVERY).await;
+        }
+    }
+}
+
+fn tell(known: &mut BTreeSet<Unit>, units: Vec<Unit>) {
+    for unit in units.iter().filter(|unit| !known.contains(unit)) {
+        tracing::warn!(%unit, "a deletion does not end; its status says what holds it");
+    }
+    *known = units.into_iter().collect();
+}

@@ -1,0 +1,171 @@
+//! Who makes each change true: the one registry of mechanisms and their reconciliation owners.
+//!
+//! Every operation that changes something is owned by one mechanism, and every loop by one state. A
+//! test writes `docs/ownership.md` from this and from the API's own description.
+
+/// How something becomes true.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mechanism {
+    /// Nothing is changed.
+    Read,
+    /// Local and bounded: done when it is answered.
+    Direct,
+    /// Intent is recorded, and a loop makes reality match it for as long as it is promised.
+    Reconciler,
+    /// Staged work with an end.
+    Workflow,
+    /// Finds, repairs or forgets what is left.
+    Janitor,
+}
+
+impl Mechanism {
+    /// How people call it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Direct => "direct mutation",
+            Self::Reconciler => "reconciler-owned convergence",
+            Self::Workflow => "workflow-owned execution",
+            Self::Janitor => "janitor, discovery or backfill",
+        }
+    }
+}
+
+/// Who owns the operations whose name begins so. The first line that fits holds.
+#[derive(Debug, Clone, Copy)]
+pub struct Owned {
+    /// The beginning of an `operationId`.
+    pub prefix: &'static str,
+    /// How it becomes true.
+    pub mechanism: Mechanism,
+    /// Who sees to it when reality and promise differ.
+    pub owner: &'static str,
+}
+
+const fn owned(prefix: &'static str, mechanism: Mechanism, owner: &'static str) -> Owned {
+    Owned { prefix, mechanism, owner }
+}
+
+const FREEZE: &str = "nobody: executors obey a freeze as long as it is set";
+
+/// Operations that change something.
+pub const OPERATIONS: &[Owned] = &[
+    owned("service_freeze", Mechanism::Direct, FREEZE),
+    owned("service_unfreeze", Mechanism::Direct, FREEZE),
+    owned("service_", Mechanism::Reconciler, "the executor of its cluster"),
+    owned("project_", Mechanism::Reconciler, "the executor of its cluster"),
+    owned("variable_", Mechanism::Reconciler, "the executors of the services that read it"),
+    owned("secret_", Mechanism::Reconciler, "the executors of the services that read it"),
+    owned("domain_", Mechanism::Reconciler, "the executor of its cluster"),
+    owned("endpoint_", Mechanism::Reconciler, "the executor of its cluster; settle frees the port"),
+    owned("wake_", Mechanism::Janitor, "the driver"),
+    owned("platform_", Mechanism::Direct, FREEZE),
+    owned("cluster_freeze", Mechanism::Direct, FREEZE),
+    owned("cluster_unfreeze", Mechanism::Direct, FREEZE),
+    owned("cluster_", Mechanism::Direct, "nobody: it holds as it was written"),
+    owned("token_", Mechanism::Direct, "nobody: a token is asked for at every request"),
+    owned("org_", Mechanism::Direct, "nobody: it holds as it was written"),
+    owned("plan_", Mechanism::Direct, "nobody: it holds for what is asked from then on"),
+    owned("quota_", Mechanism::Direct, "nobody: it holds for what is asked from then on"),
+    owned("template_", Mechanism::Direct, "nobody: a version never changes"),
+];
+
+/// Who owns an operation that changes something; nothing where nobody said.
+#[must_use]
+pub fn owner(operation: &str) -> Option<&'static Owned> {
+    OPERATIONS.iter().find(|owned| operation.starts_with(owned.prefix))
+}
+
+/// A loop.
+#[derive(Debug, Clone, Copy)]
+pub struct Loop {
+    /// What it is called.
+    pub name: &'static str,
+    /// Where it is, from the root of the repository.
+    pub file: &'static str,
+    /// How what it does becomes true.
+    pub mechanism: Mechanism,
+    /// The only state it writes.
+    pub writes: &'static str,
+    /// What makes it run.
+    pub wakes: &'static str,
+    /// What sees to it when it fails.
+    pub net: &'static str,
+}
+
+/// Every loop.
+pub const LOOPS: &[Loop] = &[
+    Loop {
+        name: "tenure",
+        file: "crates/control/src/tenure.rs",
+        mechanism: Mechanism::Janitor,
+        writes: "leases, heartbeats, when each kind was heard",
+        wakes: "every 3 seconds",
+        net: "another process takes the lease after 10 seconds",
+    },
+    Loop {
+        name: "driver",
+        file: "crates/control/src/driver.rs",
+        mechanism: Mechanism::Reconciler,
+        writes: "wakes, recorded keys",
+        wakes: "a wake's signal; polls every second",
+        net: "a wake that was not finished is queued again with the next lease",
+    },
+    Loop {
+        name: "executor",
+        file: "crates/cluster/src/executor.rs",
+        mechanism: Mechanism::Reconciler,
+        writes: "objects in the cluster",
+        wakes: "an order, a watch event, a retry that is due",
+        net: "a new one is told everything and finds out what is left to do",
+    },
+    Loop {
+        name: "follower",
+        file: "crates/cluster/src/follow.rs",
+        mechanism: Mechanism::Reconciler,
+        writes: "the cache",
+        wakes: "what the cluster says",
+        net: "lists the kind again; what the list lacks is gone",
+    },
+    Loop {
+        name: "resync",
+        file: "crates/cluster/src/resync.rs",
+        mechanism: Mechanism::Janitor,
+        writes: "the cache",
+        wakes: "every kind within ten minutes",
+        net: "the next round",
+    },
+    Loop {
+        name: "settle",
+        file: "crates/control/src/settle.rs",
+        mechanism: Mechanism::Reconciler,
+        writes: "observed and projected rows, and events about them",
+        wakes: "a report",
+        net: "reports wait while the database is away; a new executor reports anew",
+    },
+    Loop {
+        name: "recorder",
+        file: "crates/control/src/recorder.rs",
+        mechanism: Mechanism::Reconciler,
+        writes: "transitions of pods, disks and nodes",
+        wakes: "something noticed",
+        net: "a whole list is compared with what is known, and the gap is written down",
+    },
+    Loop {
+        name: "sealer",
+        file: "crates/control/src/sealer.rs",
+        mechanism: Mechanism::Janitor,
+        writes: "the order of events and their hashes",
+        wakes: "an event's signal; polls",
+        net: "events wait unsealed; the lag is a metric",
+    },
+    Loop {
+        name: "sweep",
+        file: "crates/control/src/sweep.rs",
+        mechanism: Mechanism::Janitor,
+        writes: "forgets old idempotency keys",
+        wakes: "every hour",
+        net: "the next hour",
+    },
+];
