@@ -113,7 +113,7 @@ impl Tenure {
         tracing::info!(cluster = %self.cluster_id, epoch = lease.epoch, why, "leaving the cluster");
         fence.close();
         loops.shutdown().await;
-        self.metrics.lease_held.set(0);
+        self.metrics.stand_by();
         if stop.is_cancelled() {
             let given = self.worker.release_lease(lease, self.clock.now());
             if within_time(&*self.clock, Lease::RENEW_EVERY, given).await.is_err() {

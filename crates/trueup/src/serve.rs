@@ -82,7 +82,7 @@ pub(crate) async fn run(
 
     let stop_parts = CancellationToken::new();
     let front = async {
-        let served = system.serve(listener, url, options, ready, stop).await;
+        let served = Box::pin(system.serve(listener, url, options, ready, stop)).await;
         stop_parts.cancel();
         served
     };
