@@ -4,6 +4,7 @@
 //! the same calls, and a route without a method here is a route nobody has tried to use.
 
 mod access;
+mod domain;
 mod endpoint;
 mod error;
 mod event;

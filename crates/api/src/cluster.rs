@@ -36,6 +36,35 @@ pub struct Cluster {
     pub services: Option<i64>,
 }
 
+/// How the world's host names come into a cluster.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({ "ingress_class": "nginx", "from_namespace": "ingress-nginx", "issuer": "letsencrypt" }))]
+pub struct ClusterRouting {
+    /// The gateway that routes hang from; left out, hosts are Ingress objects.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gateway: Option<ClusterGateway>,
+    /// Which ingress controller takes them; left out, the cluster's own choice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ingress_class: Option<String>,
+    /// The namespace that connections come from; left out, the walls are open for the port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_namespace: Option<String>,
+    /// A ClusterIssuer of cert-manager; left out, there are no certificates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub issuer: Option<String>,
+}
+
+/// Which gateway.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ClusterGateway {
+    /// Where it stands.
+    pub namespace: String,
+    /// What it is called.
+    pub name: String,
+}
+
 /// A list of clusters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ClusterList {

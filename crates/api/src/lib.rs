@@ -5,6 +5,7 @@
 
 pub mod client;
 pub mod cluster;
+pub mod domain;
 pub mod endpoint;
 pub mod event;
 pub mod freeze;

@@ -94,11 +94,22 @@ enum Found {
     Volume(Value),
 }
 
+/// What stands at a key now. A kind that is not served has no objects: they went with it, or never came.
+pub(crate) async fn find(
+    cluster: &dyn Cluster,
+    key: &ResourceKey,
+) -> Result<Option<Value>, CallError> {
+    match cluster.get(key).await {
+        Err(CallError::UnknownKind(_)) if key.kind.is_optional() => Ok(None),
+        answer => answer,
+    }
+}
+
 async fn read(shared: &Shared, order: &Order) -> Result<Found, CallError> {
     let cluster = &*shared.cluster;
     let present: Vec<(ResourceKey, Value)> = stream::iter(order.recorded.keys().cloned())
         .map(|key| async move {
-            let found = cluster.get(&key).await?;
+            let found = find(cluster, &key).await?;
             Ok::<_, CallError>(found.map(|object| (key, object)))
         })
         .buffer_unordered(WIDTH)

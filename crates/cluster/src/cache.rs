@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use trueup_model::key::{Kind, ResourceKey};
+use trueup_model::observation::Absent;
 use trueup_model::order::{Body, Order, Unit};
 use trueup_model::receipt::LostPod;
 use trueup_rules::lost::lost;
@@ -30,6 +31,8 @@ pub(crate) struct Cache {
     blind: bool,
     /// How far the watch of each kind has come.
     heard: BTreeMap<Kind, u64>,
+    /// Kinds that the cluster takes no objects of. Nothing waits for them.
+    missing: BTreeMap<Kind, Absent>,
     /// When each object of a kind that is not watched was last read or written.
     read: HashMap<ResourceKey, Duration>,
     /// At which version each key was last seen to go: an answer that is older comes too late.
@@ -50,7 +53,16 @@ impl Cache {
     /// Whether every kind was listed at least once: before that, absence means nothing.
     pub(crate) fn is_complete(&self) -> bool {
         let nodes = self.listed.contains(&Kind::Node) || self.blind;
-        nodes && Kind::WATCHED.iter().all(|kind| self.listed.contains(kind))
+        let known = |kind: &Kind| self.listed.contains(kind) || self.missing.contains_key(kind);
+        nodes && Kind::WATCHED.iter().all(known)
+    }
+
+    /// The cluster takes no objects of this kind now; answers whether that is news. What was known of
+    /// them is not known any more.
+    pub(crate) fn miss(&mut self, kind: Kind, why: Absent) -> bool {
+        self.listed.remove(&kind);
+        self.objects.retain(|key, _| key.kind != kind);
+        self.missing.insert(kind, why) != Some(why)
     }
 
     /// Nodes cannot be seen with the rights there are, so nobody waits for them.
@@ -96,7 +108,15 @@ impl Cache {
             })
             .collect();
         let nodes = self.listed.contains(&Kind::Node).then_some(nodes);
-        Observed { objects, pods, nodes, project_ready, namespace_ending, ..Observed::default() }
+        Observed {
+            objects,
+            pods,
+            nodes,
+            missing: self.missing.clone(),
+            project_ready,
+            namespace_ending,
+            ..Observed::default()
+        }
     }
 
     /// The order's keys that no watch tells of and that were not read for a while.
@@ -296,6 +316,7 @@ impl Cache {
         touched.extend(list.objects.into_iter().filter_map(|object| self.present(kind, object)));
         self.listed.insert(kind);
         self.came_to(kind, at);
+        self.missing.remove(&kind);
         touched
     }
 

@@ -15,6 +15,7 @@ use tokio::task::{self, JoinSet};
 use tracing::Instrument;
 use trueup_model::cluster::Freshness;
 use trueup_model::key::Kind;
+use trueup_model::observation::Absent;
 use trueup_model::order::{Order, Unit};
 use trueup_model::report::{Outcome, Report};
 use trueup_model::service::DesiredState;
@@ -355,6 +356,7 @@ impl Work {
         let news = slot.last.as_ref().is_none_or(|last| is_news(last, &report));
         let outcome = report.outcome.clone();
         let finished = report.receipt.is_some() && current;
+        let refused = is_refused(&report);
         slot.last = Some(Report { changes: Vec::new(), ..report.clone() });
         if news && self.reports.send(report).await.is_err() {
             return;
@@ -374,6 +376,10 @@ impl Work {
             return;
         }
         self.follow_up(unit, &outcome, again_at);
+        if refused && outcome == Outcome::Converged {
+            // Nothing will tell when we are let near it again.
+            self.queue.push_later(unit, self.shared.clock.monotonic() + RETRY_MOST);
+        }
         if let (Unit::Project(project), true) = (unit, was_ready != is_ready) {
             self.touch_services(project);
         }
@@ -462,6 +468,12 @@ fn broken(order: &Order) -> Report {
         changes: Vec::new(),
         receipt: None,
     }
+}
+
+/// Whether the cluster does not let us near a part of it.
+fn is_refused(report: &Report) -> bool {
+    let missing = report.observation.iter().flat_map(|seen| &seen.missing);
+    missing.into_iter().any(|part| part.why == Absent::Forbidden)
 }
 
 /// Whether a report says something that the last one did not.

@@ -10,6 +10,7 @@ use tokio::sync::{mpsc, watch};
 use trueup_model::Clock;
 use trueup_model::cluster::Freshness;
 use trueup_model::key::Kind;
+use trueup_model::observation::Absent;
 use trueup_model::order::Unit;
 
 use crate::cache::Cache;
@@ -40,6 +41,8 @@ pub(crate) enum News {
 /// Between tries to reach a cluster that is away.
 const PAUSE_LEAST: Duration = Duration::from_millis(500);
 const PAUSE_MOST: Duration = Duration::from_secs(2);
+/// Until a kind that the cluster does not take is looked for again.
+const PAUSE_MISSING: Duration = Duration::from_secs(5);
 
 impl Follower {
     /// Follows for ever; ends only when nobody listens any more.
@@ -56,6 +59,13 @@ impl Follower {
                 }
                 Err(error) => Some(error),
             };
+            if let Some(why) = error.as_ref().and_then(|error| self.absent(error)) {
+                if self.miss(why).await.is_err() {
+                    return;
+                }
+                self.clock.sleep(PAUSE_MISSING).await;
+                continue;
+            }
             match error {
                 None => return,
                 Some(CallError::Expired) => {}
@@ -71,6 +81,22 @@ impl Follower {
                 }
             }
         }
+    }
+
+    /// Whether an error means that the cluster takes no objects of this kind, and that we can do without.
+    const fn absent(&self, error: &CallError) -> Option<Absent> {
+        if self.kind.is_optional() { error.absent() } else { None }
+    }
+
+    /// The cluster answered, and has nothing of this kind: units that should have some must say so.
+    async fn miss(&self, why: Absent) -> Result<(), mpsc::error::SendError<News>> {
+        self.heard();
+        let news = self.cache().miss(self.kind, why);
+        if news {
+            tracing::info!(kind = %self.kind, ?why, "the cluster takes no objects of this kind");
+            self.news.send(News::Returned).await?;
+        }
+        Ok(())
     }
 
     async fn list(&self) -> Result<String, CallError> {

@@ -11,7 +11,7 @@ use trueup_model::receipt::{Absence, Force, ProofLevel, Reading, Receipt, Unprov
 use trueup_rules::names;
 use trueup_rules::plan::{Ownership, ownership};
 
-use crate::absence::{WIDTH, left_volumes};
+use crate::absence::{WIDTH, find, left_volumes};
 use crate::echo::Echoes;
 use crate::pass::Shared;
 use crate::verbs::{CallError, Cluster, Scope};
@@ -66,7 +66,7 @@ pub(crate) async fn end_by_force(
 async fn read(cluster: &dyn Cluster, order: &Order) -> Vec<Answered> {
     let mut read: Vec<Answered> = stream::iter(order.recorded.clone())
         .map(|(key, uid)| async move {
-            let answer = cluster.get(&key).await;
+            let answer = find(cluster, &key).await;
             (key, uid, answer)
         })
         .buffer_unordered(WIDTH)

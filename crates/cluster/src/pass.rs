@@ -3,6 +3,7 @@
 //! A pass makes no choices: the plan is pure, the actions are carried out as they are. It sends
 //! nothing for a key that is not in its order, and nothing once the fence is closed.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 use trueup_model::freeze::Freeze;
 use trueup_model::key::{Kind, ResourceKey};
+use trueup_model::observation::Absent;
 use trueup_model::order::Order;
 use trueup_model::receipt::Receipt;
 use trueup_model::report::{Change, Outcome, Report};
@@ -79,6 +81,8 @@ struct Course {
     receipt: Option<Receipt>,
     echoes: Echoes,
     again_at: Option<Duration>,
+    /// Kinds that the cluster did not take, and that can be done without.
+    refused: BTreeMap<Kind, Absent>,
 }
 
 impl Shared {
@@ -89,7 +93,13 @@ impl Shared {
     /// Works on one order until there is nothing left to do now.
     pub(crate) async fn pass(&self, mut order: Order, given: Given, echoes: Echoes) -> Ended {
         let project_ready = given.project_ready;
-        let mut course = Course { changes: Vec::new(), receipt: None, echoes, again_at: None };
+        let mut course = Course {
+            changes: Vec::new(),
+            receipt: None,
+            echoes,
+            again_at: None,
+            refused: BTreeMap::new(),
+        };
         let outcome = match order.warrant.force.clone() {
             Some(force) => {
                 let receipt = end_by_force(self, &order, &course.echoes, &force).await;
@@ -98,10 +108,14 @@ impl Shared {
             }
             None => self.work(&mut order, given, &mut course).await,
         };
-        let Course { changes, receipt, echoes, again_at } = course;
+        let Course { changes, receipt, echoes, again_at, refused } = course;
         // The lock must be free again before `look` takes it.
         let complete = self.cache().is_complete();
-        let observed = complete.then(|| self.look(&mut order, project_ready));
+        let observed = complete.then(|| {
+            let mut observed = self.look(&mut order, project_ready);
+            observed.missing.extend(refused);
+            observed
+        });
         let applied = outcome == Outcome::Converged && order.desired != DesiredState::Deleted;
         let observation = observed
             .map(|observed| observe(&order, &observed, applied, &self.proofs, self.clock.now()));
@@ -307,7 +321,8 @@ async fn loop_rounds(
     }
     let mut meddled = false;
     for _round in 0..ROUNDS {
-        let observed = shared.look(order, project_ready);
+        let mut observed = shared.look(order, project_ready);
+        observed.missing.extend(course.refused.clone());
         if order.desired == DesiredState::Deleted {
             course.echoes.see(&observed);
         }
@@ -358,10 +373,13 @@ async fn loop_rounds(
                     forget(order, change.as_ref());
                     course.changes.extend(change);
                 }
-                Err(error) => {
-                    course.echoes.hear(&error, shared.clock.monotonic());
-                    errors.push((action, error));
-                }
+                Err(error) => match part_refused(action, &error) {
+                    Some((kind, why)) => _ = course.refused.insert(kind, why),
+                    None => {
+                        course.echoes.hear(&error, shared.clock.monotonic());
+                        errors.push((action, error));
+                    }
+                },
             }
         }
         for (_, error) in &errors {
@@ -381,6 +399,18 @@ fn forget(order: &mut Order, change: Option<&Change>) {
     {
         order.recorded.insert(key.clone(), None);
     }
+}
+
+/// The kind that the cluster does not take, where a service can do without it.
+fn part_refused(action: &Action, error: &CallError) -> Option<(Kind, Absent)> {
+    let kind = match action {
+        Action::VerifyAbsence => return None,
+        Action::Apply { key, .. }
+        | Action::Prune { key, .. }
+        | Action::Delete { key, .. }
+        | Action::ReleaseAnchor { key, .. } => key.kind,
+    };
+    error.absent().filter(|_| kind.is_optional()).map(|why| (kind, why))
 }
 
 /// What a frozen unit waits with: everything that there is to do.

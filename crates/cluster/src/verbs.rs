@@ -7,6 +7,7 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use serde_json::Value;
 use trueup_model::key::{Kind, ResourceKey};
+use trueup_model::observation::Absent;
 
 /// What a call answers.
 pub type Answer<'a, T> = BoxFuture<'a, Result<T, CallError>>;
@@ -117,6 +118,22 @@ impl CallError {
     #[must_use]
     pub const fn is_away(&self) -> bool {
         matches!(self, Self::Unreachable(_) | Self::Unanswered(_) | Self::Server(_))
+    }
+
+    /// Whether this says that the cluster takes no objects of the kind that was asked for.
+    #[must_use]
+    pub const fn absent(&self) -> Option<Absent> {
+        match self {
+            Self::UnknownKind(_) => Some(Absent::Unserved),
+            Self::Forbidden(_) => Some(Absent::Forbidden),
+            Self::Unreachable(_)
+            | Self::Unanswered(_)
+            | Self::Expired
+            | Self::Conflict(_)
+            | Self::Refused(_)
+            | Self::Throttled { .. }
+            | Self::Server(_) => None,
+        }
     }
 
     /// A bounded label for metrics.

@@ -2,12 +2,18 @@
 
 use axum::Json;
 use axum::extract::State;
+use axum::response::Response;
 use trueup_api::Problem;
-use trueup_api::cluster::{Cluster, ClusterList};
+use trueup_api::cluster::{Cluster, ClusterGateway, ClusterList, ClusterRouting};
+use trueup_api::preview::OrPreview;
+use trueup_model::cluster::{GatewayRef, Routing};
 use trueup_model::principal::Permission;
+use trueup_rules::admit::Breach;
 
 use crate::address::Path;
-use crate::caller::Caller;
+use crate::body::Body;
+use crate::caller::{Caller, Scope};
+use crate::change::{DryRun, PlatformChange};
 use crate::problem::{Answer, Failure};
 use crate::{Door, view};
 
@@ -38,4 +44,93 @@ pub(crate) async fn cluster_get(
     let (row, holds) = found.ok_or_else(|| Failure::not_found("cluster"))?;
     let shown = view::cluster(&row, door.clock.now());
     Ok(Json(Cluster { projects: Some(holds.projects), services: Some(holds.services), ..shown }))
+}
+
+/// Shows how host names come into a cluster. For operators.
+#[utoipa::path(get, path = "/v1/clusters/{cluster}/routing", operation_id = "cluster_routing_get",
+    tag = "clusters", params(("cluster" = String, Path, description = "name or id")),
+    responses((status = 200, body = ClusterRouting), (status = "4XX", body = Problem)))]
+pub(crate) async fn cluster_routing_get(
+    State(door): State<Door>,
+    Scope(caller): Scope,
+    Path(cluster): Path<String>,
+) -> Answer<Json<ClusterRouting>> {
+    caller.must(Permission::ManagePlatform)?;
+    let found = door.app.find_cluster(caller.org, &cluster).await?;
+    let (row, _) = found.ok_or_else(|| Failure::not_found("cluster"))?;
+    Ok(Json(shown(door.app.find_routing(row.id).await?)))
+}
+
+/// Says how host names come into a cluster. For operators; each service has it with its next order.
+#[utoipa::path(put, path = "/v1/clusters/{cluster}/routing", operation_id = "cluster_routing_put",
+    tag = "clusters", params(("cluster" = String, Path, description = "name or id"), DryRun),
+    request_body = ClusterRouting,
+    responses((status = 200, description = "it is so, or a preview", body = OrPreview<ClusterRouting>),
+              (status = "4XX", body = Problem)))]
+pub(crate) async fn cluster_routing_put(
+    PlatformChange(change): PlatformChange,
+    Path(cluster): Path<String>,
+    Body(body): Body<ClusterRouting>,
+) -> Answer<Response> {
+    change.must(Permission::ManagePlatform)?;
+    let routing = read(body)?;
+    let found = change.door.app.find_cluster(change.org(), &cluster).await?;
+    let (row, _) = found.ok_or_else(|| Failure::not_found("cluster"))?;
+    let (asker, now) = (change.asker(), change.now());
+    let changed = change.app().put_routing(&row, &routing, &asker, now).await?;
+    change.done(changed, &shown(routing))
+}
+
+/// Names of objects, as the cluster has them.
+fn read(body: ClusterRouting) -> Answer<Routing> {
+    let mut breaches = Vec::new();
+    let mut check = |field: &str, text: &str| {
+        if !is_object_name(text) {
+            breaches.push(Breach::at(field, "must be the name of an object in the cluster"));
+        }
+    };
+    let plain = [
+        ("ingress_class", &body.ingress_class),
+        ("from_namespace", &body.from_namespace),
+        ("issuer", &body.issuer),
+    ];
+    for (field, text) in plain {
+        if let Some(text) = text {
+            check(field, text);
+        }
+    }
+    if let Some(gateway) = &body.gateway {
+        check("gateway.namespace", &gateway.namespace);
+        check("gateway.name", &gateway.name);
+    }
+    if !breaches.is_empty() {
+        return Err(Failure::invalid(breaches));
+    }
+    let gateway = body.gateway.map(|it| GatewayRef { namespace: it.namespace, name: it.name });
+    Ok(Routing {
+        gateway,
+        ingress_class: body.ingress_class,
+        from_namespace: body.from_namespace,
+        issuer: body.issuer,
+    })
+}
+
+fn is_object_name(text: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    let bytes = text.as_bytes();
+    (1..=253).contains(&bytes.len())
+        && bytes.iter().all(|b| plain(*b) || b"-.".contains(b))
+        && bytes.first().copied().is_some_and(plain)
+        && bytes.last().copied().is_some_and(plain)
+}
+
+fn shown(routing: Routing) -> ClusterRouting {
+    let gateway =
+        routing.gateway.map(|it| ClusterGateway { namespace: it.namespace, name: it.name });
+    ClusterRouting {
+        gateway,
+        ingress_class: routing.ingress_class,
+        from_namespace: routing.from_namespace,
+        issuer: routing.issuer,
+    }
 }

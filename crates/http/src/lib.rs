@@ -12,6 +12,7 @@ mod change;
 mod cluster;
 mod cursor;
 mod deadline;
+mod domain;
 mod doubt;
 mod endpoint;
 mod entry;

@@ -5,8 +5,8 @@ use utoipa::OpenApi;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 
 use crate::{
-    action, cluster, endpoint, event, freeze, log, org, plan, project, quota, release, secret,
-    service, stream, template, token, transition, variable, volume, wake, why,
+    action, cluster, domain, endpoint, event, freeze, log, org, plan, project, quota, release,
+    secret, service, stream, template, token, transition, variable, volume, wake, why,
 };
 
 #[derive(OpenApi)]
@@ -31,12 +31,13 @@ use crate::{
         org::org_list, org::org_create, org::org_get,
         template::template_versions, template::template_get, template::template_publish,
         template::template_deprecate,
-        cluster::cluster_get, volume::volume_list,
+        cluster::cluster_get, cluster::cluster_routing_get, cluster::cluster_routing_put, volume::volume_list,
         freeze::service_freeze, freeze::service_unfreeze, freeze::service_reconcile,
         freeze::cluster_freeze, freeze::cluster_unfreeze,
         freeze::platform_get, freeze::platform_freeze, freeze::platform_unfreeze,
         wake::wake_list, wake::wake_requeue,
         endpoint::endpoint_list, endpoint::endpoint_put, endpoint::endpoint_delete,
+        domain::domain_list, domain::domain_get, domain::domain_put, domain::domain_verify, domain::domain_delete,
     ),
     security(("token" = [])),
     modifiers(&Token),

@@ -4,9 +4,9 @@ use axum::routing::{delete, get, post, put};
 use axum::{Json, Router};
 
 use crate::{
-    Door, action, cluster, document, endpoint, event, freeze, log, operations, org, plan, project,
-    quota, reference, release, secret, service, stream, template, token, transition, variable,
-    volume, wake, why,
+    Door, action, cluster, document, domain, endpoint, event, freeze, log, operations, org, plan,
+    project, quota, reference, release, secret, service, stream, template, token, transition,
+    variable, volume, wake, why,
 };
 
 /// What is meant for everybody, and for whoever runs Trueup.
@@ -38,6 +38,7 @@ pub(crate) fn projects() -> Router<Door> {
         )
         .route("/v1/projects/{project}/volumes", get(volume::volume_list))
         .route("/v1/projects/{project}/endpoints", get(endpoint::endpoint_list))
+        .route("/v1/projects/{project}/domains", get(domain::domain_list))
 }
 
 /// Services: declared, acted upon, watched, and what belongs to one alone.
@@ -80,6 +81,11 @@ pub(crate) fn services() -> Router<Door> {
             &one("/endpoints/{endpoint}"),
             put(endpoint::endpoint_put).delete(endpoint::endpoint_delete),
         )
+        .route(
+            &one("/domains/{domain}"),
+            get(domain::domain_get).put(domain::domain_put).delete(domain::domain_delete),
+        )
+        .route(&one("/domains/{domain}/verification"), put(domain::domain_verify))
 }
 
 /// What is the same for every org, and what an org may have of it.
@@ -99,6 +105,10 @@ pub(crate) fn platform() -> Router<Door> {
         .route("/v1/wakes/{wake}/requeue", post(wake::wake_requeue))
         .route("/v1/clusters", get(cluster::cluster_list))
         .route("/v1/clusters/{cluster}", get(cluster::cluster_get))
+        .route(
+            "/v1/clusters/{cluster}/routing",
+            get(cluster::cluster_routing_get).put(cluster::cluster_routing_put),
+        )
         .route("/v1/clusters/{cluster}/freeze", post(freeze::cluster_freeze))
         .route("/v1/clusters/{cluster}/unfreeze", post(freeze::cluster_unfreeze))
         .route("/v1/platform", get(freeze::platform_get))

@@ -17,6 +17,34 @@ pub enum Reachability {
     Unreachable,
 }
 
+/// How the world's host names come into a cluster. The operator says it once per cluster.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Routing {
+    /// The gateway that routes hang from; without one, hosts are Ingress objects.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gateway: Option<GatewayRef>,
+    /// Which ingress controller takes them; without one, the cluster's own choice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ingress_class: Option<String>,
+    /// The namespace that connections come from; without one, the walls are open for the port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_namespace: Option<String>,
+    /// Who signs certificates: a ClusterIssuer of cert-manager; without one, there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub issuer: Option<String>,
+}
+
+/// Which gateway.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GatewayRef {
+    /// Where it stands.
+    pub namespace: String,
+    /// What it is called.
+    pub name: String,
+}
+
 /// When each kind was last heard of. Freshness belongs to the watch, not to the object.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Freshness {

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::cluster::Routing;
 use crate::id::{EventId, OrgId, TokenId};
 use crate::key::ResourceKey;
 use crate::name::Name;
@@ -266,6 +267,15 @@ pub enum Fact {
         /// Who asked.
         principal: String,
     },
+    /// Hosts come into a cluster in another way.
+    RoutingChanged {
+        /// Which cluster.
+        cluster: String,
+        /// How, now.
+        routing: Routing,
+        /// Who asked.
+        principal: String,
+    },
     /// The org may have more or less than before.
     QuotaChanged {
         /// The most it may have now.
@@ -290,6 +300,29 @@ pub enum Fact {
         name: String,
         /// The port of the nodes.
         node_port: u16,
+        /// Who asked.
+        principal: String,
+    },
+    /// A host shall lead to a service once it is proved to be the org's.
+    DomainAdded {
+        /// Which host.
+        host: String,
+        /// Who asked.
+        principal: String,
+    },
+    /// A host was proved to be the org's, or that was taken back.
+    DomainVerified {
+        /// Which host.
+        host: String,
+        /// Whether it counts as proved now.
+        verified: bool,
+        /// Who said so.
+        principal: String,
+    },
+    /// A host no longer leads to a service.
+    DomainRemoved {
+        /// Which host.
+        host: String,
         /// Who asked.
         principal: String,
     },
@@ -363,11 +396,15 @@ impl Fact {
             Self::TokenCreated { .. } => "TokenCreated",
             Self::TokenRevoked { .. } => "TokenRevoked",
             Self::PlanChanged { .. } => "PlanChanged",
+            Self::RoutingChanged { .. } => "RoutingChanged",
             Self::QuotaChanged { .. } => "QuotaChanged",
             Self::TemplatePublished { .. } => "TemplatePublished",
             Self::TemplateDeprecated { .. } => "TemplateDeprecated",
             Self::EndpointOpened { .. } => "EndpointOpened",
             Self::EndpointClosed { .. } => "EndpointClosed",
+            Self::DomainAdded { .. } => "DomainAdded",
+            Self::DomainVerified { .. } => "DomainVerified",
+            Self::DomainRemoved { .. } => "DomainRemoved",
             Self::VariableSet { .. } => "VariableSet",
             Self::VariableDeleted { .. } => "VariableDeleted",
             Self::SecretSet { .. } => "SecretSet",

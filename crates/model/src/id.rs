@@ -49,6 +49,9 @@ pub mod noun {
     /// Something that happened to a pod, a disk or a node.
     #[derive(Debug)]
     pub enum Transition {}
+    /// A host name that leads to a service.
+    #[derive(Debug)]
+    pub enum Domain {}
 
     impl Noun for Org {
         const PREFIX: &'static str = "org";
@@ -77,6 +80,9 @@ pub mod noun {
     impl Noun for Transition {
         const PREFIX: &'static str = "trn";
     }
+    impl Noun for Domain {
+        const PREFIX: &'static str = "dom";
+    }
 }
 
 /// The id of an org.
@@ -97,6 +103,8 @@ pub type TokenId = Id<noun::Token>;
 pub type EndpointId = Id<noun::Endpoint>;
 /// The id of a transition.
 pub type TransitionId = Id<noun::Transition>;
+/// The id of a domain.
+pub type DomainId = Id<noun::Domain>;
 
 /// A typed id.
 pub struct Id<N>(Uuid, PhantomData<fn() -> N>);

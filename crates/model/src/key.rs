@@ -40,6 +40,15 @@ pub enum Kind {
     PodDisruptionBudget,
     /// Who says how many pods there are, where that follows the load.
     HorizontalPodAutoscaler,
+    /// A host name that leads to a service.
+    Ingress,
+    /// The same, through a gateway.
+    #[serde(rename = "HTTPRoute")]
+    HttpRoute,
+    /// What a host name is proved with.
+    Certificate,
+    /// Who reads a service's metrics.
+    ServiceMonitor,
     /// What really runs. Observed, never written.
     Pod,
     /// The disk behind a claim. Observed, never written.
@@ -50,7 +59,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 23] = [
         Self::Namespace,
         Self::ResourceQuota,
         Self::LimitRange,
@@ -67,13 +76,17 @@ impl Kind {
         Self::Service,
         Self::PodDisruptionBudget,
         Self::HorizontalPodAutoscaler,
+        Self::Ingress,
+        Self::HttpRoute,
+        Self::Certificate,
+        Self::ServiceMonitor,
         Self::Pod,
         Self::PersistentVolume,
         Self::Node,
     ];
 
     /// The kinds an executor must have seen before it plans.
-    pub const WATCHED: [Self; 16] = [
+    pub const WATCHED: [Self; 20] = [
         Self::Namespace,
         Self::ResourceQuota,
         Self::LimitRange,
@@ -89,6 +102,10 @@ impl Kind {
         Self::Service,
         Self::PodDisruptionBudget,
         Self::HorizontalPodAutoscaler,
+        Self::Ingress,
+        Self::HttpRoute,
+        Self::Certificate,
+        Self::ServiceMonitor,
         Self::Pod,
     ];
 
@@ -119,6 +136,10 @@ impl Kind {
             Self::Service => "Service",
             Self::PodDisruptionBudget => "PodDisruptionBudget",
             Self::HorizontalPodAutoscaler => "HorizontalPodAutoscaler",
+            Self::Ingress => "Ingress",
+            Self::HttpRoute => "HTTPRoute",
+            Self::Certificate => "Certificate",
+            Self::ServiceMonitor => "ServiceMonitor",
             Self::Pod => "Pod",
             Self::PersistentVolume => "PersistentVolume",
             Self::Node => "Node",
@@ -131,10 +152,13 @@ impl Kind {
         match self {
             Self::Deployment | Self::StatefulSet => "apps",
             Self::CronJob | Self::Job => "batch",
-            Self::NetworkPolicy => "networking.k8s.io",
+            Self::NetworkPolicy | Self::Ingress => "networking.k8s.io",
             Self::RoleBinding => "rbac.authorization.k8s.io",
             Self::PodDisruptionBudget => "policy",
             Self::HorizontalPodAutoscaler => "autoscaling",
+            Self::HttpRoute => "gateway.networking.k8s.io",
+            Self::Certificate => "cert-manager.io",
+            Self::ServiceMonitor => "monitoring.coreos.com",
             Self::Namespace
             | Self::ResourceQuota
             | Self::LimitRange
@@ -155,10 +179,13 @@ impl Kind {
         match self {
             Self::Deployment | Self::StatefulSet => "apps/v1",
             Self::CronJob | Self::Job => "batch/v1",
-            Self::NetworkPolicy => "networking.k8s.io/v1",
+            Self::NetworkPolicy | Self::Ingress => "networking.k8s.io/v1",
             Self::RoleBinding => "rbac.authorization.k8s.io/v1",
             Self::PodDisruptionBudget => "policy/v1",
             Self::HorizontalPodAutoscaler => "autoscaling/v2",
+            Self::HttpRoute => "gateway.networking.k8s.io/v1",
+            Self::Certificate => "cert-manager.io/v1",
+            Self::ServiceMonitor => "monitoring.coreos.com/v1",
             Self::Namespace
             | Self::ResourceQuota
             | Self::LimitRange
@@ -193,9 +220,58 @@ impl Kind {
             Self::Service => "services",
             Self::PodDisruptionBudget => "poddisruptionbudgets",
             Self::HorizontalPodAutoscaler => "horizontalpodautoscalers",
+            Self::Ingress => "ingresses",
+            Self::HttpRoute => "httproutes",
+            Self::Certificate => "certificates",
+            Self::ServiceMonitor => "servicemonitors",
             Self::Pod => "pods",
             Self::PersistentVolume => "persistentvolumes",
             Self::Node => "nodes",
+        }
+    }
+
+    /// Whether a service runs without objects of this kind. A cluster may not serve such a kind, or not
+    /// let us near it; then that part is missing and nothing else waits for it.
+    #[must_use]
+    pub const fn is_optional(self) -> bool {
+        matches!(
+            self,
+            Self::PodDisruptionBudget
+                | Self::HorizontalPodAutoscaler
+                | Self::Ingress
+                | Self::HttpRoute
+                | Self::Certificate
+                | Self::ServiceMonitor
+        )
+    }
+
+    /// What an operator installs to have a kind that does not come with every cluster.
+    #[must_use]
+    pub const fn comes_with(self) -> Option<&'static str> {
+        match self {
+            Self::HttpRoute => Some("the Gateway API"),
+            Self::Certificate => Some("cert-manager"),
+            Self::ServiceMonitor => Some("the Prometheus operator"),
+            Self::Namespace
+            | Self::ResourceQuota
+            | Self::LimitRange
+            | Self::NetworkPolicy
+            | Self::ServiceAccount
+            | Self::RoleBinding
+            | Self::ConfigMap
+            | Self::Secret
+            | Self::PersistentVolumeClaim
+            | Self::Deployment
+            | Self::StatefulSet
+            | Self::CronJob
+            | Self::Job
+            | Self::Service
+            | Self::PodDisruptionBudget
+            | Self::HorizontalPodAutoscaler
+            | Self::Ingress
+            | Self::Pod
+            | Self::PersistentVolume
+            | Self::Node => None,
         }
     }
 

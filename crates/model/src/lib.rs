@@ -6,6 +6,7 @@
 pub mod clock;
 pub mod cluster;
 pub mod crash;
+pub mod domain;
 pub mod endpoint;
 pub mod event;
 pub mod freeze;

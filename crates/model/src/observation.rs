@@ -5,7 +5,7 @@ mod cause;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::key::ResourceKey;
+use crate::key::{Kind, ResourceKey};
 
 pub use cause::Cause;
 
@@ -22,6 +22,9 @@ pub struct Observation {
     pub workload: Option<WorkloadSeen>,
     /// Pods, in name order.
     pub pods: Vec<PodSeen>,
+    /// Parts that the cluster cannot have now, in kind order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<Missing>,
     /// When this was seen.
     pub as_of: Timestamp,
 }
@@ -40,6 +43,51 @@ impl Observation {
             && (self.generation, self.applied) == (other.generation, other.applied)
             && self.workload == other.workload
             && self.pods == other.pods
+            && self.missing == other.missing
+    }
+}
+
+/// A kind of objects that a service should have and that the cluster does not take.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Missing {
+    /// Which.
+    pub kind: Kind,
+    /// Why.
+    pub why: Absent,
+}
+
+/// Why a cluster takes no objects of a kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Absent {
+    /// It does not know the kind.
+    Unserved,
+    /// It does not let us near it.
+    Forbidden,
+}
+
+impl Missing {
+    /// What it means, and what an operator can do about it.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        let kind = self.kind;
+        match (self.why, kind.comes_with()) {
+            (Absent::Unserved, Some(what)) => format!(
+                "the cluster does not know {kind} objects; ask the operator to install {what}"
+            ),
+            (Absent::Unserved, None) => {
+                format!(
+                    "the cluster does not know {kind} objects; ask the operator for a newer one"
+                )
+            }
+            (Absent::Forbidden, _) => {
+                let (plural, group) = (kind.plural(), kind.group());
+                format!(
+                    "the cluster forbids {kind} objects; ask the operator to let Trueup use \
+                     {plural}.{group}"
+                )
+            }
+        }
     }
 }
 
@@ -147,7 +195,6 @@ pub struct PodProblem {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::key::Kind;
 
     fn seen() -> Observation {
         Observation {
@@ -162,6 +209,7 @@ mod tests {
             }],
             workload: None,
             pods: Vec::new(),
+            missing: Vec::new(),
             as_of: Timestamp::UNIX_EPOCH,
         }
     }
@@ -176,13 +224,14 @@ mod tests {
 
     #[test]
     fn anything_that_matters_is_news() {
-        let twists: [fn(&mut Observation); 6] = [
+        let twists: [fn(&mut Observation); 7] = [
             |o| o.generation = 2,
             |o| o.applied = false,
             |o| o.objects[0].uid = "2".to_owned(),
             |o| o.objects[0].terminating = true,
             |o| o.objects[0].bound = Some(true),
             |o| o.objects.clear(),
+            |o| o.missing.push(Missing { kind: Kind::HttpRoute, why: Absent::Unserved }),
         ];
         for (number, twist) in twists.into_iter().enumerate() {
             let mut other = seen();

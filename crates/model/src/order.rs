@@ -5,6 +5,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::cluster::Routing;
+use crate::domain::Route;
 use crate::endpoint::OpenPort;
 use crate::freeze::Freeze;
 use crate::id::{OrgId, ProjectId, ServiceId};
@@ -141,6 +143,8 @@ impl Order {
                 template: service.template,
                 spec: service.spec,
                 endpoints: Vec::new(),
+                routes: Vec::new(),
+                routing: Routing::default(),
                 sealed: BTreeMap::new(),
                 secrets: BTreeMap::new(),
             })),
@@ -171,6 +175,10 @@ pub struct ServiceBody {
     pub spec: Spec,
     /// Ports of the cluster that lead to it.
     pub endpoints: Vec<OpenPort>,
+    /// Hosts that lead to it.
+    pub routes: Vec<Route>,
+    /// How hosts come into its cluster.
+    pub routing: Routing,
     /// Secrets that people brought, until the driver opens them: an order with any is not executed.
     pub sealed: BTreeMap<String, SealedSecret>,
     /// Values of the secret variables.

@@ -153,6 +153,14 @@ pub const LOOPS: &[Loop] = &[
         net: "a whole list is compared with what is known, and the gap is written down",
     },
     Loop {
+        name: "overdue",
+        file: "crates/control/src/overdue.rs",
+        mechanism: Mechanism::Janitor,
+        writes: "nothing: it names deletions that take too long",
+        wakes: "its own clock",
+        net: "the next look",
+    },
+    Loop {
         name: "sealer",
         file: "crates/control/src/sealer.rs",
         mechanism: Mechanism::Janitor,

@@ -142,6 +142,8 @@ pub enum Reason {
     PodsNotReady,
     /// The last run of a cron or a job ended with an error.
     RunFailed,
+    /// The cluster does not take a kind of objects that belongs to it.
+    PartMissing,
     /// What was seen last is too old to be believed.
     Stale,
 }

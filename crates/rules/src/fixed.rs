@@ -49,6 +49,10 @@ const fn fields(kind: Kind) -> &'static [(&'static str, &'static str)] {
         | Kind::Pod
         | Kind::PodDisruptionBudget
         | Kind::HorizontalPodAutoscaler
+        | Kind::Ingress
+        | Kind::HttpRoute
+        | Kind::Certificate
+        | Kind::ServiceMonitor
         | Kind::PersistentVolume
         | Kind::Node => &[],
     }

@@ -14,6 +14,7 @@ pub mod chain;
 mod closed;
 pub mod cost;
 pub mod diff;
+pub mod domain;
 pub mod envelope;
 pub mod facts;
 mod fixed;

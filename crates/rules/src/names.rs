@@ -1,6 +1,6 @@
 //! Every name and label Trueup writes into a cluster, in one place.
 
-use trueup_model::id::{EndpointId, ProjectId, ServiceId};
+use trueup_model::id::{DomainId, EndpointId, ProjectId, ServiceId};
 use trueup_model::name::Name;
 
 /// Who applies, as Kubernetes records it per field.
@@ -102,6 +102,30 @@ pub fn endpoint(object_name: &str, id: EndpointId) -> String {
 }
 
 const ENDPOINT: &str = "ep";
+
+/// The objects of a domain.
+#[must_use]
+pub fn domain(object_name: &str, id: DomainId) -> String {
+    format!("{object_name}-dm{}", id.tail(TAIL))
+}
+
+/// The Secret that a domain's certificate is kept in.
+#[must_use]
+pub fn domain_secret(object_name: &str, id: DomainId) -> String {
+    format!("{}-tls", domain(object_name, id))
+}
+
+/// The opening in the walls that hosts come through.
+#[must_use]
+pub fn web_opening(object_name: &str) -> String {
+    format!("{object_name}-web")
+}
+
+/// The monitor of a service, and the opening that it looks through.
+#[must_use]
+pub fn monitor(object_name: &str) -> String {
+    format!("{object_name}-metrics")
+}
 
 /// The claim of a StatefulSet's n-th pod: the name its controller looks for.
 #[must_use]

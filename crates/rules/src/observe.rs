@@ -2,20 +2,22 @@
 
 mod pod;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::Value;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::observation::{
-    Cause, Observation, PodProblem, PodSeen, Run, Runs, Sighting, WorkloadSeen,
+    Cause, Missing, Observation, PodProblem, PodSeen, Run, Runs, Sighting, WorkloadSeen,
 };
 use trueup_model::order::{Body, Order};
+use trueup_model::service::DesiredState;
 use trueup_model::spec::Workload;
 
 use crate::plan::{Observed, Ownership, ownership};
 use crate::proof::ProofKey;
-use crate::render::workload_key;
+use crate::render::{keys, workload_key};
 use pod::pod_seen;
 
 /// What was seen of this order's unit.
@@ -56,8 +58,23 @@ pub fn observe(
             Some(workload_seen(workload, object))
         }),
         pods,
+        missing: missing(order, observed),
         as_of,
     }
+}
+
+/// Of what the cluster does not take, that which this unit should have.
+fn missing(order: &Order, observed: &Observed) -> Vec<Missing> {
+    if observed.missing.is_empty() || order.desired == DesiredState::Deleted {
+        return Vec::new();
+    }
+    let wanted: BTreeSet<Kind> = keys(order).into_iter().map(|key| key.kind).collect();
+    observed
+        .missing
+        .iter()
+        .filter(|(kind, _)| wanted.contains(kind))
+        .map(|(kind, why)| Missing { kind: *kind, why: *why })
+        .collect()
 }
 
 fn sighting(key: &ResourceKey, object: &Arc<Value>) -> Sighting {

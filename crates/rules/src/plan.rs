@@ -17,7 +17,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::Value;
-use trueup_model::key::ResourceKey;
+use trueup_model::key::{Kind, ResourceKey};
+use trueup_model::observation::Absent;
 use trueup_model::order::{Body, Order};
 use trueup_model::report::{Change, Outcome};
 use trueup_model::service::DesiredState;
@@ -35,6 +36,8 @@ pub struct Observed {
     pub objects: BTreeMap<ResourceKey, Arc<Value>>,
     /// The service's pods.
     pub pods: Vec<Arc<Value>>,
+    /// Kinds that the cluster takes no objects of.
+    pub missing: BTreeMap<Kind, Absent>,
     /// The nodes that they are on, by name; one that is missing is gone. Nothing where nodes may not
     /// be looked at.
     pub nodes: Option<BTreeMap<String, Arc<Value>>>,

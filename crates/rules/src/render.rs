@@ -6,8 +6,11 @@
 mod anchor;
 mod config;
 mod endpoint;
+mod monitor;
+mod opening;
 mod project;
 mod quantity;
+mod route;
 mod runs;
 mod scale;
 mod volume;
@@ -90,6 +93,8 @@ pub fn service_prerequisites(
     objects.extend(workload::address(order, body, owner, key));
     objects.extend(endpoint::objects(order, body, owner, key));
     objects.extend(scale::budget(order, body, owner, key));
+    objects.extend(route::wall(order, body, owner, key));
+    objects.extend(monitor::wall(order, body, owner, key));
     objects
 }
 
@@ -104,7 +109,8 @@ pub fn service_workload(
     workload::object(order, body, owner, key)
 }
 
-/// What goes with a service's workload once it is there: who says how many pods there are.
+/// What goes with a service's workload once it is there: hosts that lead to it, who says how many
+/// pods there are, and who reads its metrics.
 #[must_use]
 pub fn service_companions(
     order: &Order,
@@ -112,7 +118,10 @@ pub fn service_companions(
     owner: &OwnerReference,
     key: &ProofKey,
 ) -> Vec<Rendered> {
-    scale::autoscaler(order, body, owner, key).into_iter().collect()
+    let mut objects = route::objects(order, body, owner, key);
+    objects.extend(scale::autoscaler(order, body, owner, key));
+    objects.extend(monitor::object(order, body, owner, key));
+    objects
 }
 
 /// How many pods a workload begins with whose number somebody else says; nothing where we say it.
@@ -150,6 +159,8 @@ pub fn keys(order: &Order) -> BTreeSet<ResourceKey> {
             keys.extend(volume::keys(order, body));
             keys.extend(endpoint::keys(order, body));
             keys.extend(scale::keys(order, body));
+            keys.extend(route::keys(order, body));
+            keys.extend(monitor::keys(order, body));
             keys
         }
     }

@@ -236,6 +236,11 @@ fn conditions(inputs: &Inputs) -> Vec<Condition> {
     let mut conditions: Vec<Condition> = from_outcome
         .into_iter()
         .chain(run_condition(inputs).or_else(|| pod_condition(&inputs.observation)))
+        .chain(inputs.observation.missing.iter().map(|it| Condition {
+            reason: Reason::PartMissing,
+            message: it.sentence(),
+            cause: None,
+        }))
         .collect();
     conditions.sort_by_key(|condition| condition.reason);
     conditions

@@ -176,6 +176,7 @@ fn unblock(condition: &Condition) -> String {
         Reason::DatabaseOlder => "an operator: the database is older than the cluster",
         Reason::ClusterError => "the cluster taking the write; it is tried again by itself",
         Reason::RunFailed => "a run that ends well",
+        Reason::PartMissing => "an operator: do what the message says, and it is used by itself",
     }
     .to_owned()
 }

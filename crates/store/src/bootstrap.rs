@@ -18,6 +18,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (5, "templates", include_str!("../migrations/0005_templates.sql")),
     (6, "secrets", include_str!("../migrations/0006_secrets.sql")),
     (7, "search", include_str!("../migrations/0007_search.sql")),
+    (8, "domains", include_str!("../migrations/0008_domains.sql")),
     (9, "deletion", include_str!("../migrations/0009_deletion.sql")),
     (10, "driver", include_str!("../migrations/0010_driver.sql")),
     (11, "replicas", include_str!("../migrations/0011_replicas.sql")),

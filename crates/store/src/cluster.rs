@@ -5,17 +5,20 @@ use serde_json::Value;
 use sqlx::postgres::PgRow;
 use sqlx::types::Json;
 use sqlx::{AssertSqlSafe, Row};
-use trueup_model::cluster::Freshness;
+use trueup_model::cluster::{Freshness, Routing};
+use trueup_model::event::Fact;
 use trueup_model::freeze::{Freeze, FreezeScope};
 use trueup_model::id::{ClusterId, OrgId};
 use trueup_model::name::Name;
+use trueup_model::org::PLATFORM;
 
 use crate::clock::sql;
+use crate::door::Asker;
 use crate::freeze::freeze;
 use crate::lease::{Lease, fence};
 use crate::pool::Tx;
-use crate::row::{freshness, json};
-use crate::{App, Error, Worker};
+use crate::row::{freshness, json, read_json};
+use crate::{App, Error, Worker, event};
 
 /// A cluster and when it was last heard of.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,6 +103,54 @@ impl App {
         .fetch_one(&mut *tx)
         .await?;
         Ok(Some((cluster, ClusterHolds { projects, services })))
+    }
+}
+
+impl App {
+    /// How hosts come into a cluster, by name or id.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn find_routing(&self, cluster: ClusterId) -> Result<Routing, Error> {
+        let (routing,): (Json<Value>,) =
+            sqlx::query_as("select routing from clusters where id = $1")
+                .bind(cluster.uuid())
+                .fetch_one(self.pool())
+                .await?;
+        read_json("routing", routing)
+    }
+
+    /// Says how hosts come into a cluster; answers whether that is new. Each service has it with its
+    /// next order.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn put_routing(
+        &self,
+        cluster: &ClusterRow,
+        routing: &Routing,
+        asker: &Asker<'_>,
+        now: Timestamp,
+    ) -> Result<bool, Error> {
+        let mut tx = self.begin(PLATFORM).await?;
+        let changed = sqlx::query(
+            "update clusters set routing = $2 where id = $1 and routing is distinct from $2",
+        )
+        .bind(cluster.id.uuid())
+        .bind(json(routing))
+        .execute(&mut *tx)
+        .await?;
+        let changed = changed.rows_affected() == 1;
+        if changed {
+            let fact = Fact::RoutingChanged {
+                cluster: cluster.name.clone(),
+                routing: routing.clone(),
+                principal: asker.principal.name.clone(),
+            };
+            event::record_of_org(&mut tx, PLATFORM, fact, asker, now).await?;
+        }
+        self.end(tx).await?;
+        Ok(changed)
     }
 }
 

@@ -4,9 +4,11 @@
 //! release, the event, the quota and the wake. All of it is durable when the caller hears of it, or none is.
 
 mod config;
+mod domain;
 mod endpoint;
 mod entry;
 mod project;
+mod race;
 mod secret;
 mod service;
 mod variable;
@@ -20,6 +22,7 @@ use trueup_rules::envelope::EnvelopeError;
 use crate::Error;
 
 pub use config::EntryAsk;
+pub use domain::DomainAsk;
 pub use endpoint::{EndpointAsk, EndpointTarget};
 pub use entry::EntryKind;
 pub use secret::SecretAsk;

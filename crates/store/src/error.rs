@@ -85,7 +85,7 @@ impl Error {
     }
 
     /// Whether somebody else was at the same thing at the same moment, so that trying again helps:
-    /// a name that was taken meanwhile, a deadlock, a serialization failure.
+    /// a name that was taken meanwhile, or the same rows in another order.
     pub(crate) fn is_race(&self) -> bool {
         const TAKEN: [&str; 2] = ["services_name_key", "projects_name_key"];
         if matches!(self, Self::Overtaken) {
@@ -93,12 +93,17 @@ impl Error {
         }
         let Self::Database(sqlx::Error::Database(error)) = self else { return false };
         error.constraint().is_some_and(|constraint| TAKEN.contains(&constraint))
-            || error.code().is_some_and(|code| matches!(&*code, "40001" | "40P01"))
     }
 }
 
 impl From<sqlx::Error> for Error {
     fn from(error: sqlx::Error) -> Self {
+        // A deadlock or a serialization failure: of those at the same rows, this one was ended.
+        if let sqlx::Error::Database(said) = &error
+            && said.code().is_some_and(|code| matches!(&*code, "40001" | "40P01"))
+        {
+            return Self::Overtaken;
+        }
         let away = match &error {
             sqlx::Error::Io(_)
             | sqlx::Error::PoolTimedOut

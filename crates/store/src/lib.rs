@@ -9,6 +9,7 @@ mod bell;
 mod bootstrap;
 mod clock;
 mod cluster;
+mod domain;
 pub mod door;
 mod endpoint;
 mod error;

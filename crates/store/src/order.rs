@@ -22,6 +22,7 @@ use trueup_rules::variable::{Entries, merge};
 use uuid::Uuid;
 
 use crate::clock::sql;
+use crate::domain::routes;
 use crate::endpoint::open_ports;
 use crate::freeze::freeze;
 use crate::lease::{Lease, fence};
@@ -196,7 +197,7 @@ async fn bodies(tx: &mut Tx, ids: &[Uuid]) -> Result<BTreeMap<Unit, Order>, Erro
     Ok(orders)
 }
 
-/// Lays what is set beside the manifests over the orders: variables, secrets, endpoints.
+/// Lays what is set beside the manifests over the orders: variables, secrets, endpoints, hosts.
 async fn lay_entries(tx: &mut Tx, orders: &mut BTreeMap<Unit, Order>) -> Result<(), Error> {
     let projects: BTreeSet<Uuid> = orders.values().map(|order| order.project.uuid()).collect();
     let all = entries(tx, &projects.into_iter().collect::<Vec<_>>()).await?;
@@ -214,6 +215,14 @@ async fn lay_entries(tx: &mut Tx, orders: &mut BTreeMap<Unit, Order>) -> Result<
             orders.get_mut(&Unit::Service(service)).map(|order| &mut order.body)
         {
             body.endpoints.push(open);
+        }
+    }
+    for (service, route, routing) in routes(tx, &services).await? {
+        if let Some(Body::Service(body)) =
+            orders.get_mut(&Unit::Service(service)).map(|order| &mut order.body)
+        {
+            body.routes.push(route);
+            body.routing = routing;
         }
     }
     Ok(())

@@ -27,7 +27,7 @@ use crate::mint::mint;
 use crate::pool::Tx;
 use crate::row::{json, read, unit, unit_uuid};
 use crate::status::NewStatus;
-use crate::{Error, Worker, endpoint, event, quota, status, variable, wake};
+use crate::{Error, Worker, domain, endpoint, event, quota, status, variable, wake};
 
 impl Worker {
     /// Writes down what reports say, at most one per unit; answers how many said something new.
@@ -160,6 +160,7 @@ fn evidence(report: &Report, last: Option<&Inputs>) -> Observation {
         objects: Vec::new(),
         workload: None,
         pods: Vec::new(),
+        missing: Vec::new(),
         as_of: Timestamp::UNIX_EPOCH,
     })
 }
@@ -399,6 +400,8 @@ async fn record_absences(
         if !receipt.unproven.iter().any(|left| left.key.kind == Kind::Service) {
             endpoint::release_all(tx, service, receipt.verified_at).await?;
         }
+        // A host leads nowhere until somebody proves it anew.
+        domain::release_all(tx, service, receipt.verified_at).await?;
         sqlx::query("update services set deleted_at = $2 where id = $1 and deleted_at is null")
             .bind(service.uuid())
             .bind(sql(receipt.verified_at))

@@ -5,6 +5,7 @@
 //! real API server; where they differ, the fake is wrong.
 
 mod deletes;
+mod parts;
 mod place;
 mod scale;
 mod watches;
@@ -30,7 +31,15 @@ const AT_ONCE: usize = 8;
 /// Every check with the sentence it stands for.
 #[must_use]
 pub fn all() -> Vec<(&'static str, Check)> {
-    [writes::CHECKS, deletes::CHECKS, watches::CHECKS, workloads::CHECKS, scale::CHECKS].concat()
+    [
+        writes::CHECKS,
+        deletes::CHECKS,
+        watches::CHECKS,
+        workloads::CHECKS,
+        scale::CHECKS,
+        parts::CHECKS,
+    ]
+    .concat()
 }
 
 /// Runs every check in a namespace of its own and names those that failed. The reasons are in the

@@ -68,6 +68,17 @@ pub enum When {
     After,
 }
 
+/// How a kind is out of reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Closed {
+    /// It is not served: its definition is missing.
+    Unserved,
+    /// We may not use it.
+    Forbidden,
+    /// We may look at it and not write it.
+    ReadOnly,
+}
+
 /// Who runs the built-in controllers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Controllers {
@@ -121,6 +132,8 @@ struct Inner {
     controllers: Controllers,
     watch_limit: Duration,
     faults: BTreeMap<Verb, VecDeque<(CallError, When)>>,
+    /// Kinds that are not served, or that nobody lets us near.
+    closed: BTreeMap<Kind, Closed>,
     journal: Vec<Write>,
     deaf: BTreeSet<Kind>,
     on_write: Option<OnWrite>,
@@ -151,6 +164,7 @@ impl FakeCluster {
             controllers: Controllers::Automatic,
             watch_limit: WATCH_LIMIT,
             faults: BTreeMap::new(),
+            closed: BTreeMap::new(),
             journal: Vec::new(),
             deaf: BTreeSet::new(),
             on_write: None,
@@ -168,6 +182,20 @@ impl FakeCluster {
     /// How long a watch stays open from now on; about twenty seconds unless told.
     pub fn set_watch_limit(&self, limit: Duration) {
         self.shared.lock().watch_limit = limit;
+    }
+
+    /// Takes a kind out of reach, or lets it back in. A kind that is not served has no objects.
+    pub fn close(&self, kind: Kind, how: Option<Closed>) {
+        let mut inner = self.shared.lock();
+        match how {
+            Some(how) => _ = inner.closed.insert(kind, how),
+            None => _ = inner.closed.remove(&kind),
+        }
+        if how == Some(Closed::Unserved) {
+            inner.state.clear(kind);
+        }
+        drop(inner);
+        self.shared.tell();
     }
 
     /// Who runs the controllers from now on.
@@ -308,9 +336,10 @@ impl Shared {
     async fn call<T>(
         &self,
         verb: Verb,
+        kind: Kind,
         act: impl FnOnce(&mut State) -> Result<(T, Option<Write>), CallError> + Send,
     ) -> Result<T, CallError> {
-        let (outcome, then) = self.carry_out(verb, act);
+        let (outcome, then) = self.carry_out(verb, kind, act);
         match then {
             Then::Answer => outcome,
             Then::Lose(error) => Err(error),
@@ -321,10 +350,11 @@ impl Shared {
     fn carry_out<T>(
         &self,
         verb: Verb,
+        kind: Kind,
         act: impl FnOnce(&mut State) -> Result<(T, Option<Write>), CallError>,
     ) -> (Result<T, CallError>, Then) {
         let mut inner = self.lock();
-        let fault = match inner.admit(verb) {
+        let fault = match inner.admit(verb, kind) {
             Ok(fault) => fault,
             Err(error) => return (Err(error), Then::Answer),
         };
@@ -349,14 +379,28 @@ impl Shared {
 
 impl Inner {
     /// Whether a call gets through at all, and the error that takes the place of its answer.
-    fn admit(&mut self, verb: Verb) -> Result<Option<CallError>, CallError> {
+    fn admit(&mut self, verb: Verb, kind: Kind) -> Result<Option<CallError>, CallError> {
         if !self.reachable {
             return Err(CallError::Unreachable("the fake cluster is cut off".to_owned()));
+        }
+        if let Some(error) = self.refusal(verb, kind) {
+            return Err(error);
         }
         match self.faults.get_mut(&verb).and_then(VecDeque::pop_front) {
             None => Ok(None),
             Some((error, When::Before)) => Err(error),
             Some((error, When::After)) => Ok(Some(error)),
+        }
+    }
+
+    /// What comes of asking for a kind that is out of reach.
+    fn refusal(&self, verb: Verb, kind: Kind) -> Option<CallError> {
+        let reads = matches!(verb, Verb::Get | Verb::List | Verb::Watch);
+        let forbidden = || CallError::Forbidden(format!("User \"trueup\" cannot use {kind}"));
+        match self.closed.get(&kind)? {
+            Closed::Unserved => Some(CallError::UnknownKind(kind.to_string())),
+            Closed::ReadOnly if reads => None,
+            Closed::Forbidden | Closed::ReadOnly => Some(forbidden()),
         }
     }
 
@@ -370,11 +414,11 @@ impl Inner {
 
 impl Cluster for FakeCluster {
     fn get<'a>(&'a self, key: &'a ResourceKey) -> Answer<'a, Option<Value>> {
-        self.shared.call(Verb::Get, |state| Ok((state.get(key).cloned(), None))).boxed()
+        self.shared.call(Verb::Get, key.kind, |state| Ok((state.get(key).cloned(), None))).boxed()
     }
 
     fn list(&self, kind: Kind, scope: Scope) -> Answer<'_, List> {
-        self.shared.call(Verb::List, move |state| Ok((state.list(kind, scope), None))).boxed()
+        self.shared.call(Verb::List, kind, move |state| Ok((state.list(kind, scope), None))).boxed()
     }
 
     fn watch(&self, kind: Kind, from: String) -> BoxStream<'static, Result<Heard, CallError>> {
@@ -382,11 +426,11 @@ impl Cluster for FakeCluster {
     }
 
     fn apply<'a>(&'a self, key: &'a ResourceKey, object: &'a Value) -> Answer<'a, Value> {
-        self.shared.call(Verb::Apply, |state| state.apply(key, object)).boxed()
+        self.shared.call(Verb::Apply, key.kind, |state| state.apply(key, object)).boxed()
     }
 
     fn patch<'a>(&'a self, key: &'a ResourceKey, patch: &'a Value) -> Answer<'a, Value> {
-        self.shared.call(Verb::Patch, |state| state.patch(key, patch)).boxed()
+        self.shared.call(Verb::Patch, key.kind, |state| state.patch(key, patch)).boxed()
     }
 
     fn delete<'a>(
@@ -395,6 +439,8 @@ impl Cluster for FakeCluster {
         uid: &'a str,
         version: &'a str,
     ) -> Answer<'a, ()> {
-        self.shared.call(Verb::Delete, |state| state.guarded_delete(key, uid, version)).boxed()
+        self.shared
+            .call(Verb::Delete, key.kind, |state| state.guarded_delete(key, uid, version))
+            .boxed()
     }
 }

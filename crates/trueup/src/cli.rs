@@ -26,6 +26,7 @@ mod completions;
 mod context_command;
 mod delete;
 mod describe;
+mod domain;
 mod down;
 mod endpoint;
 mod env;
@@ -134,6 +135,7 @@ enum Command {
     Env(env::Args),
     Variable(variable::Args),
     Secret(secret_command::Args),
+    Domain(domain::Args),
     Endpoint(endpoint::Args),
     Completions(completions::Args),
     Man(man::Args),
@@ -192,6 +194,7 @@ async fn run(command: Command, context: &Context) -> anyhow::Result<ExitCode> {
         Command::Template(args) => Box::pin(template::run(args, context)).await?,
         Command::Variable(args) => Box::pin(variable::run(args, context)).await?,
         Command::Secret(args) => Box::pin(secret_command::run(args, context)).await?,
+        Command::Domain(args) => Box::pin(domain::run(args, context)).await?,
         Command::Endpoint(args) => Box::pin(endpoint::run(args, context)).await?,
         Command::Completions(args) => completions::run(&args, context)?,
         Command::Man(args) => man::run(&args, context)?,

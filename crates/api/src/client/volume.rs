@@ -1,8 +1,8 @@
-//! Volumes and single clusters: read only.
+//! Volumes, and single clusters with how hosts come into them.
 
 use super::path::segment;
 use super::{Client, ClientError};
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, ClusterRouting};
 use crate::volume::VolumeList;
 
 impl Client {
@@ -20,5 +20,28 @@ impl Client {
     /// See [`ClientError`].
     pub async fn cluster_get(&self, name_or_id: &str) -> Result<Cluster, ClientError> {
         self.get(&format!("/v1/clusters/{}", segment(name_or_id)?)).await
+    }
+
+    /// How host names come into a cluster; for operators.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn cluster_routing_get(
+        &self,
+        name_or_id: &str,
+    ) -> Result<ClusterRouting, ClientError> {
+        self.get(&format!("/v1/clusters/{}/routing", segment(name_or_id)?)).await
+    }
+
+    /// Says how host names come into a cluster; for operators.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn cluster_routing_put(
+        &self,
+        name_or_id: &str,
+        body: &ClusterRouting,
+    ) -> Result<ClusterRouting, ClientError> {
+        Ok(self.put(&format!("/v1/clusters/{}/routing", segment(name_or_id)?), body).await?.1)
     }
 }

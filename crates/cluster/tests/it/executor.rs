@@ -1,5 +1,9 @@
 //! What an executor does with its orders, on a cluster in memory and on a real one alike.
 
+pub(crate) mod definitions;
+mod hosts;
+mod parts;
+
 use std::sync::Arc;
 
 use futures::FutureExt;
@@ -45,7 +49,7 @@ fn checks() -> Vec<(&'static str, Check)> {
 
 pub(crate) async fn failures(cluster: Arc<dyn Cluster>) -> Vec<&'static str> {
     let all = checks().into_iter().chain(crate::executor_runs::checks());
-    let all = all.chain(crate::executor_scale::checks());
+    let all = all.chain(crate::executor_scale::checks()).chain(hosts::checks());
     let runs = all.map(|(sentence, check)| {
         let cluster = Arc::clone(&cluster);
         async move {
@@ -70,6 +74,7 @@ async fn on_a_cluster_in_memory() {
 #[tokio::test]
 async fn on_a_real_cluster() {
     let kubeconfig = real_kube::shared().await;
+    definitions::ensure(&kubeconfig).await;
     let kube = Kube::from_kubeconfig(&kubeconfig).expect("should be a kubeconfig");
     let failures = failures(Arc::new(kube)).await;
     assert!(failures.is_empty(), "{failures:#?}");

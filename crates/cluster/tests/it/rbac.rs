@@ -217,6 +217,7 @@ async fn s29_the_server_itself_says_no_to_everything_dangerous() {
 #[tokio::test]
 async fn s29_every_behaviour_of_the_executor_holds_with_the_two_accounts() {
     let kubeconfig = real_kube::shared().await;
+    crate::executor::definitions::ensure(&kubeconfig).await;
     let kube =
         Kube::provision(&kubeconfig).await.expect("an administrator should make the accounts");
     let failures = crate::executor::failures(Arc::new(kube)).await;

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use trueup_cluster::{Cluster, Echo, Executor, Fence, Parts, Scope};
+use trueup_model::cluster::Routing;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::{Body, Order, SecretValue, ServiceBody, Unit, Warrant};
 use trueup_model::report::{Outcome, Report};
@@ -142,6 +143,8 @@ impl Rig {
                 ),
                 template: "web@1".parse().expect("the test should be set up right"),
                 endpoints: Vec::new(),
+                routes: Vec::new(),
+                routing: Routing::default(),
                 sealed: BTreeMap::new(),
                 secrets: BTreeMap::from([(
                     "KEY".to_owned(),

@@ -8,7 +8,10 @@ mod away;
 #[cfg(test)]
 mod coverage;
 #[cfg(test)]
+mod domain;
+#[cfg(test)]
 mod dry;
+#[cfg(test)]
 mod endpoint;
 #[cfg(test)]
 mod event;

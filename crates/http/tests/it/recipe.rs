@@ -99,6 +99,8 @@ pub(crate) const RECIPES: &[Recipe] = &[
     changes("wake_requeue", Role::Operator).with(|| json!({})).orgless(),
     reads("cluster_list"),
     reads("cluster_get"),
+    changes("cluster_routing_get", Role::Operator).orgless(),
+    changes("cluster_routing_put", Role::Operator).with(|| json!({"issuer": "test"})).orgless(),
     reads("variable_list"),
     changes("variable_put", Role::Developer).with(value),
     changes("variable_delete", Role::Developer),
@@ -115,6 +117,11 @@ pub(crate) const RECIPES: &[Recipe] = &[
     reads("endpoint_list"),
     changes("endpoint_put", Role::Developer).with(|| json!({"port": "http"})),
     changes("endpoint_delete", Role::Developer),
+    reads("domain_list"),
+    reads("domain_get"),
+    changes("domain_put", Role::Developer).with(|| json!({"tls": "off"})),
+    changes("domain_verify", Role::Operator).with(|| json!({"verified": true})),
+    changes("domain_delete", Role::Developer),
     reads("whoami").orgless(),
     changes("token_list", Role::Owner).orgless(),
     changes("token_create", Role::Owner)
@@ -177,6 +184,8 @@ pub(crate) async fn stage() -> (Front, Vec<Thing>) {
     let path = format!("{WEB}/endpoints/public");
     let open = front.put(&path).json(&json!({"port": "http"})).send().await;
     assert_eq!(open.status, 202, "{}", open.text());
+    let add = front.put(&format!("{WEB}/domains/www.example.org")).json(&json!({})).send().await;
+    assert_eq!(add.status, 202, "{}", add.text());
     let things = things(&front).await;
     (front, things)
 }
@@ -211,6 +220,7 @@ async fn things(front: &Front) -> Vec<Thing> {
         ("variable", "PLAIN", "PLAIN".to_owned()),
         ("secret", "HIDDEN", "HIDDEN".to_owned()),
         ("endpoint", "public", "public".to_owned()),
+        ("domain", "www.example.org", "www.example.org".to_owned()),
         // Plans have no ids, and are no secret: they are what is sold.
         ("plan", "small", "small".to_owned()),
         // Nor have templates and their versions.

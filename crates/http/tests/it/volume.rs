@@ -38,6 +38,7 @@ fn saw(order: &Order, bound: bool, front: &Front) -> Report {
             objects: vec![claim],
             workload: None,
             pods: Vec::new(),
+            missing: Vec::new(),
             as_of: front.clock.now(),
         }),
         outcome: Outcome::Converged,

@@ -39,6 +39,27 @@ pub(super) const fn of(kind: Kind) -> Fields {
         Kind::HorizontalPodAutoscaler => {
             &[("spec", Rule::Fields(&[("scaleTargetRef", Rule::Exact), ("metrics", Rule::Exact)]))]
         }
+        Kind::Ingress => &[(
+            "spec",
+            Rule::Fields(&[
+                ("rules", Rule::Exact),
+                ("tls", Rule::Exact),
+                ("defaultBackend", Rule::Unsaid),
+            ]),
+        )],
+        // What others may add to their own kinds by default is theirs; hosts and names are not.
+        Kind::HttpRoute => &[(
+            "spec",
+            Rule::Fields(&[
+                ("hostnames", Rule::Exact),
+                ("parentRefs", Rule::Entries(&["namespace", "name"], &[])),
+            ]),
+        )],
+        Kind::Certificate => &[("spec", Rule::Fields(&[("dnsNames", Rule::Exact)]))],
+        Kind::ServiceMonitor => &[(
+            "spec",
+            Rule::Fields(&[("selector", Rule::Exact), ("namespaceSelector", Rule::Unsaid)]),
+        )],
         Kind::ServiceAccount
         | Kind::PersistentVolumeClaim
         | Kind::Pod

@@ -102,7 +102,11 @@ const fn may_go(kind: Kind) -> bool {
         | Kind::Service
         | Kind::NetworkPolicy
         | Kind::PodDisruptionBudget
-        | Kind::HorizontalPodAutoscaler => true,
+        | Kind::HorizontalPodAutoscaler
+        | Kind::Ingress
+        | Kind::HttpRoute
+        | Kind::Certificate
+        | Kind::ServiceMonitor => true,
         Kind::Namespace
         | Kind::ResourceQuota
         | Kind::LimitRange
@@ -169,7 +173,7 @@ fn write_stage(
 ) -> Option<Plan> {
     let mut actions = Vec::new();
     let mut waits = Vec::new();
-    for rendered in stage {
+    for rendered in stage.iter().filter(|one| !observed.missing.contains_key(&one.key.kind)) {
         match judge(order, observed, proofs, rendered) {
             Verdict::Fine => {}
             Verdict::Act(action) => actions.push(*action),

@@ -1,7 +1,8 @@
 //! Why it is not there yet, what that rests on, and that the same inputs always say the same.
 
 use serde_json::json;
-use trueup_model::observation::{Cause, WorkloadSeen};
+use trueup_model::key::Kind;
+use trueup_model::observation::{Absent, Cause, Missing, WorkloadSeen};
 use trueup_model::report::Outcome;
 use trueup_model::service::DesiredState;
 use trueup_model::status::Phase::{Accepted, Creating, Running, Updating};
@@ -33,6 +34,11 @@ fn each_condition_says_what_it_is_and_what_to_do() {
         one(|i| i.outcome = Outcome::Failed { why: "no".to_owned() }),
         (Reason::ClusterError, "no".to_owned())
     );
+    let (reason, told) = one(|i| {
+        i.observation.missing = vec![Missing { kind: Kind::HttpRoute, why: Absent::Unserved }];
+    });
+    assert_eq!(reason, Reason::PartMissing);
+    assert!(told.ends_with("ask the operator to install the Gateway API"), "{told}");
     let pods_not_ready: [(Twist, &str); 5] = [
         (|i| seen(i, pods(1, 2)), "1 of 2 pods are ready"),
         (|i| seen(i, WorkloadSeen { existing: 3, ..pods(2, 2) }), "still being replaced"),

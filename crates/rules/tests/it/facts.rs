@@ -278,7 +278,12 @@ fn after(fact: &Fact) -> Option<Fact> {
         Fact::TokenRevoked { .. } => {
             Fact::PlanChanged { plan: "small".parse().expect("a name"), retired: false, principal }
         }
-        Fact::PlanChanged { .. } => {
+        Fact::PlanChanged { .. } => Fact::RoutingChanged {
+            cluster: "local".to_owned(),
+            routing: crate::domains::with_gateway(),
+            principal,
+        },
+        Fact::RoutingChanged { .. } => {
             Fact::QuotaChanged { limit: Amounts { services: 3, ..Amounts::default() }, principal }
         }
         Fact::QuotaChanged { .. }
@@ -286,6 +291,9 @@ fn after(fact: &Fact) -> Option<Fact> {
         | Fact::TemplateDeprecated { .. }
         | Fact::EndpointOpened { .. }
         | Fact::EndpointClosed { .. }
+        | Fact::DomainAdded { .. }
+        | Fact::DomainVerified { .. }
+        | Fact::DomainRemoved { .. }
         | Fact::VariableSet { .. }
         | Fact::VariableDeleted { .. }
         | Fact::SecretSet { .. }
@@ -322,6 +330,7 @@ fn after_selling(fact: &Fact) -> Option<Fact> {
     let (name, principal) = ("KEY".to_owned(), "owner".to_owned());
     let (endpoint, port) = ("play".to_owned(), "game".to_owned());
     let template = "web@1".parse().expect("a template");
+    let host = "www.example.org".to_owned();
     Some(match fact {
         Fact::QuotaChanged { .. } => Fact::TemplatePublished { template, principal },
         Fact::TemplatePublished { .. } => {
@@ -333,7 +342,10 @@ fn after_selling(fact: &Fact) -> Option<Fact> {
         Fact::EndpointOpened { .. } => {
             Fact::EndpointClosed { name: endpoint, node_port: 30_000, principal }
         }
-        Fact::EndpointClosed { .. } => Fact::VariableSet { name, version: 1, principal },
+        Fact::EndpointClosed { .. } => Fact::DomainAdded { host, principal },
+        Fact::DomainAdded { .. } => Fact::DomainVerified { host, verified: true, principal },
+        Fact::DomainVerified { .. } => Fact::DomainRemoved { host, principal },
+        Fact::DomainRemoved { .. } => Fact::VariableSet { name, version: 1, principal },
         Fact::VariableSet { .. } => Fact::VariableDeleted { name, version: 2, principal },
         Fact::VariableDeleted { .. } => Fact::SecretSet { name, version: 1, principal },
         Fact::SecretSet { .. } => Fact::SecretDeleted { name, version: 2, principal },

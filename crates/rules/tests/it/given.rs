@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};
+use trueup_model::cluster::Routing;
 use trueup_model::id::{ClusterId, OrgId, ProjectId, ServiceId};
 use trueup_model::order::{Body, Order, ServiceBody, Unit, Warrant};
 use trueup_model::service::{DesiredState, Service};
@@ -93,6 +94,8 @@ pub(crate) fn order(promised: &Service) -> Order {
         template: promised.template.clone(),
         spec: promised.spec.clone(),
         endpoints: Vec::new(),
+        routes: Vec::new(),
+        routing: Routing::default(),
         sealed: BTreeMap::new(),
         secrets: secret::generated(&MASTER, promised.id, &promised.spec.generated_secrets),
     };

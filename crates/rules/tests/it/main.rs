@@ -11,6 +11,8 @@ mod chain;
 mod closed;
 mod conditions;
 #[cfg(test)]
+mod domains;
+#[cfg(test)]
 mod endpoints;
 #[cfg(test)]
 mod entries;

@@ -32,6 +32,7 @@ pub(crate) fn inputs(previous: Phase) -> Inputs {
             }],
             workload: Some(pods(2, 2)),
             pods: Vec::new(),
+            missing: Vec::new(),
             as_of: at(5),
         },
         outcome: Outcome::Converged,

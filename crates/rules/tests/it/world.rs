@@ -1,9 +1,11 @@
 //! One service or project and the cluster it lives in: plans are made, carried out and made again.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use trueup_model::observation::Observation;
+use trueup_model::key::Kind;
+use trueup_model::observation::{Absent, Observation};
 use trueup_model::order::{Body, Order};
 use trueup_model::report::Outcome;
 use trueup_model::service::{DesiredState, Service};
@@ -26,6 +28,7 @@ pub(crate) struct World {
     pub(crate) server: Server,
     pub(crate) order: Order,
     pub(crate) project_ready: bool,
+    pub(crate) missing: BTreeMap<Kind, Absent>,
     pub(crate) status: Status,
     promised: Option<(Template, Service)>,
     proofs: ProofKey,
@@ -57,6 +60,7 @@ impl World {
             server: Server::default(),
             order,
             project_ready: true,
+            missing: BTreeMap::new(),
             status: Status::accepted(given::at(0)),
             promised,
             proofs: given::proofs(),
@@ -104,7 +108,7 @@ impl World {
 
     /// What a plan is made from; uids of what is ours are remembered, as an executor does.
     pub(crate) fn look(&mut self) -> Observed {
-        let objects: std::collections::BTreeMap<_, _> = self
+        let objects: BTreeMap<_, _> = self
             .server
             .objects
             .iter()
@@ -120,6 +124,7 @@ impl World {
         Observed {
             objects,
             pods: self.server.pods.iter().cloned().map(Arc::new).collect(),
+            missing: self.missing.clone(),
             nodes: (!self.server.nodes.is_empty()).then(|| {
                 let nodes = self.server.nodes.iter();
                 nodes.map(|(name, node)| (name.clone(), Arc::new(node.clone()))).collect()

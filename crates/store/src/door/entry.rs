@@ -7,6 +7,7 @@ use trueup_model::id::{OrgId, ServiceId};
 use super::config::{
     EntryAsk, Locked, check_collisions, check_kind, check_room, lock, reach, set_now,
 };
+use super::race::again;
 use super::{Asker, Refusal};
 use crate::App;
 use crate::clock::sql;
@@ -78,6 +79,17 @@ impl App {
     /// # Errors
     /// [`Refusal`] says why not.
     pub async fn delete_entry(
+        &self,
+        org: OrgId,
+        kind: EntryKind,
+        wanted: &EntryAsk<'_>,
+        asker: &Asker<'_>,
+        now: Timestamp,
+    ) -> Result<(), Refusal> {
+        again(|| self.try_delete_entry(org, kind, wanted, asker, now)).await
+    }
+
+    async fn try_delete_entry(
         &self,
         org: OrgId,
         kind: EntryKind,

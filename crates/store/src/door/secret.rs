@@ -11,6 +11,7 @@ use trueup_rules::variable::check_value;
 
 use super::config::{EntryAsk, Locked, lock, reach};
 use super::entry::{EntryKind, check};
+use super::race::again;
 use super::{Accepted, Asker, Refusal};
 use crate::App;
 use crate::clock::sql;
@@ -43,6 +44,16 @@ impl App {
     ) -> Result<Accepted<Secret>, Refusal> {
         check_value(wanted.value.reveal())
             .map_err(|breach| Refusal::Refused(Refused::Invalid(vec![breach])))?;
+        again(|| self.try_set_secret(org, wanted, asker, now)).await
+    }
+
+    async fn try_set_secret(
+        &self,
+        org: OrgId,
+        wanted: &SecretAsk<'_>,
+        asker: &Asker<'_>,
+        now: Timestamp,
+    ) -> Result<Accepted<Secret>, Refusal> {
         let entry = &wanted.entry;
         let mut tx = self.begin(org).await?;
         let locked = lock(&mut tx, entry).await?;

@@ -17,6 +17,7 @@ use trueup_rules::admit::{Admitted, Ask, Known, Promise, admit, wanted_plan};
 use trueup_rules::names;
 
 use super::config::check_promise;
+use super::race::again;
 use super::{Accepted, Asker, Refusal};
 use crate::clock::sql;
 use crate::mint::mint;
@@ -24,9 +25,6 @@ use crate::pool::Tx;
 use crate::row::json;
 use crate::service::{ServiceRow, find, service};
 use crate::{App, Error, event, plan, project, quota, release, repeat, status, template, wake};
-
-/// How often a whole transaction is run again that lost a race.
-const RACES: u32 = 10;
 
 /// What somebody asks of a service.
 #[derive(Debug, Clone)]
@@ -97,16 +95,7 @@ impl App {
         asker: &Asker<'_>,
         now: Timestamp,
     ) -> Result<Accepted<ServiceRow>, Refusal> {
-        let mut tries = RACES;
-        loop {
-            match self.try_accept_service(org, wanted, asker, now).await {
-                // Somebody else did the same at the same time: now it is found, or the locks are free.
-                Err(Refusal::Store(error)) if error.is_race() && tries > 0 => {
-                    tries = tries.saturating_sub(1);
-                }
-                answer => return answer,
-            }
-        }
+        again(|| self.try_accept_service(org, wanted, asker, now)).await
     }
 
     async fn try_accept_service(

@@ -9,6 +9,7 @@ use trueup_rules::variable::check_value;
 
 use super::config::{EntryAsk, lock, reach};
 use super::entry::{EntryKind, check};
+use super::race::again;
 use super::{Accepted, Asker, Refusal};
 use crate::App;
 use crate::clock::sql;
@@ -28,6 +29,17 @@ impl App {
         now: Timestamp,
     ) -> Result<Accepted<Variable>, Refusal> {
         check_value(value).map_err(|breach| Refusal::Refused(Refused::Invalid(vec![breach])))?;
+        again(|| self.try_set_variable(org, wanted, value, asker, now)).await
+    }
+
+    async fn try_set_variable(
+        &self,
+        org: OrgId,
+        wanted: &EntryAsk<'_>,
+        value: &str,
+        asker: &Asker<'_>,
+        now: Timestamp,
+    ) -> Result<Accepted<Variable>, Refusal> {
         let mut tx = self.begin(org).await?;
         let locked = lock(&mut tx, wanted).await?;
         let before = check(&mut tx, &locked, wanted, EntryKind::Variable).await?;

@@ -7,6 +7,8 @@ mod bootstrap;
 #[cfg(test)]
 mod chain;
 #[cfg(test)]
+mod domain;
+#[cfg(test)]
 mod door_act;
 #[cfg(test)]
 mod door_change;
@@ -36,6 +38,8 @@ mod page;
 mod projection;
 #[cfg(test)]
 mod quota;
+#[cfg(test)]
+mod race;
 #[cfg(test)]
 mod receipt;
 #[cfg(test)]

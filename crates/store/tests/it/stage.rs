@@ -221,6 +221,7 @@ pub(crate) fn seen(row: &ServiceRow, generation: i64, ready: u32) -> Observation
             stuck: None,
         }),
         pods: Vec::new(),
+        missing: Vec::new(),
         as_of: at(3),
     }
 }

@@ -42,6 +42,7 @@ async fn two_orgs() -> (Stage, OrgId, OrgId) {
         set_for(&stage, org, "theirs alone").await.unwrap();
         set_variable_for(&stage, org).await;
         stage.open(org, "web", "public").await.unwrap();
+        stage.add(org, "web", "www.example.org").await.unwrap();
     }
     stage.db.worker.claim_orders(lease, 100, at(7)).await.unwrap();
     stage.seal().await;

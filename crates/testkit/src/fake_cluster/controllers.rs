@@ -54,6 +54,10 @@ fn look(state: &mut State, change: &Change) {
         | Kind::Service
         | Kind::PodDisruptionBudget
         | Kind::HorizontalPodAutoscaler
+        | Kind::Ingress
+        | Kind::HttpRoute
+        | Kind::Certificate
+        | Kind::ServiceMonitor
         | Kind::PersistentVolume
         | Kind::Node => {}
     }

@@ -274,6 +274,14 @@ impl State {
         });
     }
 
+    /// All objects of a kind go with it.
+    pub(super) fn clear(&mut self, kind: Kind) {
+        let keys: Vec<ResourceKey> = self.of_kind(kind).map(|(key, _)| key.clone()).collect();
+        for key in keys {
+            self.erase(&key);
+        }
+    }
+
     fn erase(&mut self, key: &ResourceKey) {
         let Some(stored) = self.objects.remove(key) else {
             return;
@@ -388,7 +396,16 @@ fn drop_empty(object: &mut Value, field: &str) {
 }
 
 const fn has_generation(kind: Kind) -> bool {
-    kind.is_workload() || matches!(kind, Kind::NetworkPolicy | Kind::PodDisruptionBudget)
+    kind.is_workload()
+        || matches!(
+            kind,
+            Kind::NetworkPolicy
+                | Kind::PodDisruptionBudget
+                | Kind::Ingress
+                | Kind::HttpRoute
+                | Kind::Certificate
+                | Kind::ServiceMonitor
+        )
 }
 
 /// Whether a deletion has to wait: for finalizers, or for the content of a namespace.

@@ -158,6 +158,16 @@ fn containers(key: &ResourceKey, place: &str, spec: &Value) -> Result<(), CallEr
     Ok(())
 }
 
+const JOB: &[&str] = &[
+    "backoffLimit",
+    "activeDeadlineSeconds",
+    "suspend",
+    "template",
+    "selector",
+    "completions",
+    "parallelism",
+];
+
 /// Fields below the root and below `spec`; an empty list means that they are not checked.
 const fn known_fields(kind: Kind) -> (&'static [&'static str], &'static [&'static str]) {
     const WITH_SPEC: &[&str] = &["apiVersion", "kind", "metadata", "spec", "status"];
@@ -207,18 +217,7 @@ const fn known_fields(kind: Kind) -> (&'static [&'static str], &'static [&'stati
                 "jobTemplate",
             ],
         ),
-        Kind::Job => (
-            WITH_SPEC,
-            &[
-                "backoffLimit",
-                "activeDeadlineSeconds",
-                "suspend",
-                "template",
-                "selector",
-                "completions",
-                "parallelism",
-            ],
-        ),
+        Kind::Job => (WITH_SPEC, JOB),
         Kind::PodDisruptionBudget => (
             WITH_SPEC,
             &["minAvailable", "maxUnavailable", "selector", "unhealthyPodEvictionPolicy"],
@@ -226,7 +225,11 @@ const fn known_fields(kind: Kind) -> (&'static [&'static str], &'static [&'stati
         Kind::HorizontalPodAutoscaler => {
             (WITH_SPEC, &["scaleTargetRef", "minReplicas", "maxReplicas", "metrics", "behavior"])
         }
-        Kind::Namespace
+        Kind::Ingress => (WITH_SPEC, &["ingressClassName", "rules", "tls", "defaultBackend"]),
+        Kind::HttpRoute
+        | Kind::Certificate
+        | Kind::ServiceMonitor
+        | Kind::Namespace
         | Kind::ResourceQuota
         | Kind::LimitRange
         | Kind::NetworkPolicy

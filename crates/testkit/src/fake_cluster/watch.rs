@@ -44,7 +44,7 @@ impl Watching {
         }
         if self.open.is_none() {
             let mut inner = self.shared.lock();
-            if let Some(error) = inner.admit(Verb::Watch).unwrap_or_else(Some) {
+            if let Some(error) = inner.admit(Verb::Watch, self.kind).unwrap_or_else(Some) {
                 self.over = true;
                 return Some(Err(error));
             }
@@ -77,6 +77,9 @@ impl Watching {
         let inner = self.shared.lock();
         if !inner.reachable {
             return Err(CallError::Unreachable("the fake cluster was cut off".to_owned()));
+        }
+        if let Some(error) = inner.refusal(Verb::Watch, self.kind) {
+            return Err(error);
         }
         if self.position < inner.state.compacted() {
             return Err(CallError::Expired);

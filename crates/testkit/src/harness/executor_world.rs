@@ -352,6 +352,8 @@ fn first(project: &Order, spec: Spec) -> Order {
             object_name: names::object_name(&name("it"), service),
             template: "web@1".parse().expect("a template should be named"),
             endpoints: Vec::new(),
+            routes: Vec::new(),
+            routing: trueup_model::cluster::Routing::default(),
             sealed: BTreeMap::new(),
             secrets: secrets(&spec),
             spec,

@@ -56,12 +56,8 @@ fn words(event: &CloudEvent) -> (Paint, String, String) {
         "ServicePhaseChanged" => return phase(data),
         "AbsenceVerified" => {
             let keys = data.get("keys").and_then(Value::as_u64).unwrap_or(0);
-            let keys = usize::try_from(keys).unwrap_or(usize::MAX);
-            (
-                Paint::Good,
-                "absence verified",
-                format!("{} proved to be gone", count(keys, "object")),
-            )
+            let keys = count(usize::try_from(keys).unwrap_or(usize::MAX), "object");
+            (Paint::Good, "absence verified", format!("{keys} proved to be gone"))
         }
         "ServiceDeleteForced" => (Paint::Bad, "deletion forced", forced(data)),
         "WakeRequeued" => (Paint::Busy, "requeued", by(data)),
@@ -90,9 +86,19 @@ fn words(event: &CloudEvent) -> (Paint, String, String) {
             let template = text(data, "template").unwrap_or_default();
             (Paint::Busy, "template deprecated", format!("{template}, {}", asked(data)))
         }
+        "RoutingChanged" => {
+            let cluster = text(data, "cluster").unwrap_or_default();
+            (Paint::Busy, "routing changed", format!("cluster {cluster}, {}", asked(data)))
+        }
         "QuotaChanged" => (Paint::Busy, "quota changed", asked(data)),
         "EndpointOpened" => (Paint::Strong, "endpoint opened", port(data)),
         "EndpointClosed" => (Paint::Strong, "endpoint closed", port(data)),
+        "DomainAdded" => (Paint::Strong, "domain added", host(data)),
+        "DomainVerified" => {
+            let (paint, what) = proved(data);
+            (paint, what, host(data))
+        }
+        "DomainRemoved" => (Paint::Strong, "domain removed", host(data)),
         "VariableSet" => (Paint::Strong, "variable set", entry(data)),
         "VariableDeleted" => (Paint::Strong, "variable deleted", entry(data)),
         "SecretSet" => (Paint::Strong, "secret set", entry(data)),
@@ -100,6 +106,14 @@ fn words(event: &CloudEvent) -> (Paint, String, String) {
         other => return (Paint::Plain, other.to_owned(), data.to_string()),
     };
     (paint, what.to_owned(), detail)
+}
+
+fn proved(data: &Value) -> (Paint, &'static str) {
+    if data["verified"] == false {
+        (Paint::Busy, "domain not verified any more")
+    } else {
+        (Paint::Good, "domain verified")
+    }
 }
 
 /// Who gave up the proof, why, and of how much.
@@ -132,6 +146,10 @@ fn entry(data: &Value) -> String {
     let version = data.get("version").and_then(Value::as_i64).unwrap_or(0);
     let by = text(data, "principal").unwrap_or("somebody");
     format!("{}, version {version}, asked by {by}", text(data, "name").unwrap_or("?"))
+}
+
+fn host(data: &Value) -> String {
+    format!("{}, {}", text(data, "host").unwrap_or("?"), asked(data))
 }
 
 fn port(data: &Value) -> String {

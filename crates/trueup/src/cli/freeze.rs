@@ -12,6 +12,7 @@ use super::events::newest;
 use super::failure::{Exit, Failure};
 use super::follow::{Ended, Goal, follow, too_late};
 use super::human::duration;
+use super::rehearse::{DryRun, Writing};
 use super::target::resolve;
 use super::until::Until;
 
@@ -37,6 +38,8 @@ pub(crate) struct FreezeArgs {
     /// Why, for whoever wonders that nothing happens
     #[arg(long, value_name = "TEXT")]
     reason: String,
+    #[command(flatten)]
+    dry: DryRun,
 }
 
 /// Let a service, a cluster or the platform be worked on again
@@ -44,6 +47,8 @@ pub(crate) struct FreezeArgs {
 pub(crate) struct UnfreezeArgs {
     #[command(flatten)]
     what: What,
+    #[command(flatten)]
+    dry: DryRun,
 }
 
 /// Look at a service afresh now, and put right what differs
@@ -57,19 +62,27 @@ pub(crate) struct ReconcileArgs {
     /// How long to wait for that
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration)]
     timeout: Duration,
+    #[command(flatten)]
+    dry: DryRun,
 }
 
 pub(crate) async fn freeze(args: FreezeArgs, context: &Context) -> anyhow::Result<Exit> {
-    turn(&args.what, Some(FreezeBody { reason: args.reason }), context).await
+    turn(&args.what, Some(FreezeBody { reason: args.reason }), args.dry, context).await
 }
 
 pub(crate) async fn unfreeze(args: UnfreezeArgs, context: &Context) -> anyhow::Result<Exit> {
-    turn(&args.what, None, context).await
+    turn(&args.what, None, args.dry, context).await
 }
 
-async fn turn(what: &What, body: Option<FreezeBody>, context: &Context) -> anyhow::Result<Exit> {
+async fn turn(
+    what: &What,
+    body: Option<FreezeBody>,
+    dry: DryRun,
+    context: &Context,
+) -> anyhow::Result<Exit> {
     let connection = context.connect()?;
-    let client = &connection.client;
+    let writing = dry.begin(&connection.client);
+    let client = writing.client();
     if let Some(name) = &what.name {
         let service =
             context.ask("reading the service", resolve(name, context, &connection)).await?;
@@ -78,29 +91,34 @@ async fn turn(what: &What, body: Option<FreezeBody>, context: &Context) -> anyho
             Some(body) => context.ask("freezing", client.service_freeze(project, id, body)).await?,
             None => context.ask("letting go", client.service_unfreeze(project, id)).await?,
         };
-        if !context.output.print(context.terminal, &service)? {
-            let name = format!("service/{}", service.name);
-            context.terminal.line(&told(&name, service.frozen.as_ref()))?;
-        }
-        return Ok(Exit::Ok);
+        let name = format!("service/{}", service.name);
+        return tell(&name, &service, service.frozen.as_ref(), &writing, context);
     }
     if let Some(cluster) = &what.cluster {
         let cluster = match &body {
             Some(body) => context.ask("freezing", client.cluster_freeze(cluster, body)).await?,
             None => context.ask("letting go", client.cluster_unfreeze(cluster)).await?,
         };
-        if !context.output.print(context.terminal, &cluster)? {
-            let name = format!("cluster/{}", cluster.name);
-            context.terminal.line(&told(&name, cluster.frozen.as_ref()))?;
-        }
-        return Ok(Exit::Ok);
+        let name = format!("cluster/{}", cluster.name);
+        return tell(&name, &cluster, cluster.frozen.as_ref(), &writing, context);
     }
     let platform = match &body {
         Some(body) => context.ask("freezing", client.platform_freeze(body)).await?,
         None => context.ask("letting go", client.platform_unfreeze()).await?,
     };
-    if !context.output.print(context.terminal, &platform)? {
-        context.terminal.line(&told("platform", platform.frozen.as_ref()))?;
+    tell("platform", &platform, platform.frozen.as_ref(), &writing, context)
+}
+
+/// Says how it is now, or how it would be.
+fn tell<T: serde::Serialize>(
+    name: &str,
+    shown: &T,
+    frozen: Option<&Freeze>,
+    writing: &Writing,
+    context: &Context,
+) -> anyhow::Result<Exit> {
+    if !writing.previewed(name, context)? && !context.output.print(context.terminal, shown)? {
+        context.terminal.line(&told(name, frozen))?;
     }
     Ok(Exit::Ok)
 }
@@ -117,11 +135,15 @@ fn told(name: &str, frozen: Option<&Freeze>) -> String {
 pub(crate) async fn reconcile(args: ReconcileArgs, context: &Context) -> anyhow::Result<Exit> {
     let connection = context.connect()?;
     let client = &connection.client;
+    let writing = args.dry.begin(client);
     let reading = resolve(&args.name, context, &connection);
     let service = context.ask("reading the service", reading).await?;
     let before = checks(client, context, &service).await?;
-    let asking = client.service_reconcile(&service.project, &service.id);
+    let asking = writing.client().service_reconcile(&service.project, &service.id);
     let service = context.ask("asking for it", asking).await?;
+    if writing.previewed(&format!("service/{}", service.name), context)? {
+        return Ok(Exit::Ok);
+    }
     if !context.output.is_for_programs() {
         context.terminal.line(&format!("service/{} will be looked at afresh", service.name))?;
     }

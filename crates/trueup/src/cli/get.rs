@@ -18,13 +18,13 @@ use super::services::{self, Filter};
 use super::style::{self, Paint};
 use super::table::{Cell, Table};
 use super::target::resolve;
-use super::{endpoint, secret_command, variable, volume};
+use super::{domain, endpoint, secret_command, variable, volume};
 
 /// List services, projects, clusters, templates, plans, variables and more
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// services (also when left out), projects, clusters, templates, plans, releases, quota,
-    /// variables, secrets, volumes or endpoints; then a name
+    /// variables, secrets, volumes, endpoints or domains; then a name
     #[arg(value_name = "[KIND] [NAME]", num_args = 0..=2)]
     what: Vec<String>,
     /// Go on with services as they change
@@ -47,6 +47,7 @@ enum Kind {
     Secrets,
     Volumes,
     Endpoints,
+    Domains,
 }
 
 fn kind(text: &str) -> Option<Kind> {
@@ -62,6 +63,7 @@ fn kind(text: &str) -> Option<Kind> {
         "secrets" | "secret" => Some(Kind::Secrets),
         "volumes" | "volume" => Some(Kind::Volumes),
         "endpoints" | "endpoint" => Some(Kind::Endpoints),
+        "domains" | "domain" => Some(Kind::Domains),
         _ => None,
     }
 }
@@ -75,7 +77,7 @@ fn read(what: &[String]) -> Result<(Kind, Option<&str>), Failure> {
             Some(kind) => Ok((kind, Some(name))),
             None => Err(Failure::new(Exit::Usage, format!("`{first}` is not a kind")).hint(
                 "kinds are services, projects, clusters, templates, plans, releases, quota, \
-                 variables, secrets, volumes and endpoints",
+                 variables, secrets, volumes, endpoints and domains",
             )),
         },
     }
@@ -105,6 +107,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         Kind::Secrets => secret_command::list(name, context, &connection).await,
         Kind::Volumes => volume::list(name, context, &connection).await,
         Kind::Endpoints => endpoint::list(name, context, &connection).await,
+        Kind::Domains => domain::list(name, context, &connection).await,
     }
 }
 

@@ -8,6 +8,7 @@ use super::context::Context;
 use super::failure::Exit;
 use super::get::show;
 use super::human::age;
+use super::rehearse::DryRun;
 use super::style::Paint;
 use super::table::{Cell, Table};
 
@@ -31,13 +32,19 @@ enum Command {
     Requeue {
         /// svc_… or prj_…
         subject: String,
+        #[command(flatten)]
+        dry: DryRun,
     },
 }
 
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let client = context.connect()?.client;
-    if let Some(Command::Requeue { subject }) = args.command {
-        let wake = context.ask("requeueing", client.wake_requeue(&subject)).await?;
+    if let Some(Command::Requeue { subject, dry }) = args.command {
+        let writing = dry.begin(&client);
+        let wake = context.ask("requeueing", writing.client().wake_requeue(&subject)).await?;
+        if writing.previewed(&format!("wake/{subject}"), context)? {
+            return Ok(Exit::Ok);
+        }
         if !context.output.print(context.terminal, &wake)? {
             let Wake { subject, state, .. } = &wake;
             context.terminal.line(&format!("wake/{subject} is {state}"))?;

@@ -1,0 +1,75 @@
+//! Domains of a project's services.
+
+use super::path::segment;
+use super::service::service_path;
+use super::{Client, ClientError};
+use crate::domain::{Domain, DomainBody, DomainList, DomainVerification};
+
+impl Client {
+    /// The domains of a project's services.
+    ///
+    /// # Errors
+    /// See [`ClientError`]; so for every operation.
+    pub async fn domain_list(&self, project: &str) -> Result<DomainList, ClientError> {
+        self.get(&format!("/v1/projects/{}/domains", segment(project)?)).await
+    }
+
+    /// One domain.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn domain_get(
+        &self,
+        project: &str,
+        service: &str,
+        host: &str,
+    ) -> Result<Domain, ClientError> {
+        self.get(&domain_path(project, service, host)?).await
+    }
+
+    /// Leads a host to a service once it is proved to be the org's.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn domain_put(
+        &self,
+        project: &str,
+        service: &str,
+        host: &str,
+        body: &DomainBody,
+    ) -> Result<Domain, ClientError> {
+        Ok(self.put(&domain_path(project, service, host)?, body).await?.1)
+    }
+
+    /// Says whether a host is proved to be the org's; for operators.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn domain_verify(
+        &self,
+        project: &str,
+        service: &str,
+        host: &str,
+        body: &DomainVerification,
+    ) -> Result<Domain, ClientError> {
+        let path = format!("{}/verification", domain_path(project, service, host)?);
+        Ok(self.put(&path, body).await?.1)
+    }
+
+    /// Asks for a host to lead to a service no more.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn domain_delete(
+        &self,
+        project: &str,
+        service: &str,
+        host: &str,
+    ) -> Result<(), ClientError> {
+        self.remove(&domain_path(project, service, host)?).await
+    }
+}
+
+fn domain_path(project: &str, service: &str, host: &str) -> Result<String, ClientError> {
+    Ok(format!("{}/domains/{}", service_path(project, service)?, segment(host)?))
+}

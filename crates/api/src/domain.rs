@@ -1,0 +1,68 @@
+//! Domains on the wire.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// The body that leads a host to a service.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({ "tls": "auto" }))]
+pub struct DomainBody {
+    /// `auto` for a certificate that the cluster gets and renews where it can, or `off`; left out,
+    /// `auto`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<String>,
+}
+
+/// The body that says whether a host is proved to be the org's.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({ "verified": true }))]
+pub struct DomainVerification {
+    /// Whether it is.
+    pub verified: bool,
+}
+
+/// A domain as it is shown.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Domain {
+    /// `dom_…`
+    pub id: String,
+    /// The host name.
+    pub host: String,
+    /// The service that it leads to.
+    pub service: String,
+    /// `auto` or `off`.
+    pub tls: String,
+    /// `unverified`, `opening` or `open`, as far as the cluster was seen.
+    pub state: String,
+    /// What DNS says when the host is the org's; not in a preview, because its text is not known yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proof: Option<DomainProof>,
+    /// When it was proved to be the org's, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub verified_at: Option<Timestamp>,
+    /// Who asked for it.
+    pub made_by: String,
+    /// When.
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Timestamp,
+}
+
+/// The TXT record that proves whose a host is: nobody else can publish it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DomainProof {
+    /// The name of the record.
+    pub name: String,
+    /// Its text.
+    pub value: String,
+}
+
+/// A list of domains.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DomainList {
+    /// In service and host order.
+    pub items: Vec<Domain>,
+}

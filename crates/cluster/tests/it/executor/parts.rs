@@ -1,0 +1,104 @@
+//! F39: a kind that the cluster does not serve, or does not let us near, is missing by itself alone.
+
+use std::sync::Arc;
+
+use trueup_model::key::Kind;
+use trueup_model::observation::{Absent, Missing};
+use trueup_model::order::Order;
+use trueup_model::report::Report;
+use trueup_rules::names;
+use trueup_testkit::fake_cluster::{Closed, FakeCluster};
+
+use crate::rig::{Rig, converged, elastic, healthy, key, with_receipt};
+
+const IMAGE: &str = "example:1";
+
+fn missing(report: &Report) -> &[Missing] {
+    report.observation.as_ref().map_or(&[], |seen| &seen.missing)
+}
+
+fn autoscaler(order: &Order) -> trueup_model::key::ResourceKey {
+    key(order, Kind::HorizontalPodAutoscaler, str::to_owned)
+}
+
+fn without(kind: Kind, how: Closed) -> (FakeCluster, Rig) {
+    let cluster = FakeCluster::new();
+    cluster.close(kind, Some(how));
+    let rig = Rig::start(Arc::new(cluster.clone()));
+    (cluster, rig)
+}
+
+#[tokio::test]
+async fn f39_a_kind_that_is_not_served_is_missing_alone() {
+    for (how, why) in [
+        (Closed::Unserved, Absent::Unserved),
+        (Closed::Forbidden, Absent::Forbidden),
+        (Closed::ReadOnly, Absent::Forbidden),
+    ] {
+        let kind = Kind::HorizontalPodAutoscaler;
+        let (_cluster, mut rig) = without(kind, how);
+        let report = rig.running(elastic(IMAGE, 2, 5)).await;
+        assert!(converged(&report), "{how:?}: the rest is as promised");
+        assert_eq!(missing(&report), [Missing { kind, why }], "{how:?}");
+        let kinds = report.observation.expect("something should be seen").objects;
+        assert!(kinds.iter().any(|seen| seen.key.kind == Kind::PodDisruptionBudget), "{how:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_service_does_not_need_is_not_missed() {
+    let (_cluster, mut rig) = without(Kind::ServiceMonitor, Closed::Unserved);
+    let report = rig.running(elastic(IMAGE, 2, 5)).await;
+    assert_eq!(missing(&report), []);
+}
+
+#[tokio::test]
+async fn f39_a_kind_that_comes_later_is_used_without_a_restart() {
+    let (cluster, mut rig) = without(Kind::HorizontalPodAutoscaler, Closed::Unserved);
+    let order = rig.service(1, elastic(IMAGE, 2, 5));
+    rig.running(elastic(IMAGE, 2, 5)).await;
+    cluster.close(Kind::HorizontalPodAutoscaler, None);
+    rig.until(order.unit, |report| healthy(report) && missing(report).is_empty()).await;
+    assert!(rig.get(&autoscaler(&order)).await.is_some());
+    // And when it goes again, that is said again.
+    cluster.close(Kind::HorizontalPodAutoscaler, Some(Closed::Forbidden));
+    rig.until(order.unit, |report| healthy(report) && !missing(report).is_empty()).await;
+}
+
+#[tokio::test]
+async fn a_kind_that_went_away_keeps_no_deletion_from_its_proof() {
+    let cluster = FakeCluster::new();
+    let mut rig = Rig::start(Arc::new(cluster.clone()));
+    rig.running(elastic(IMAGE, 2, 5)).await;
+    cluster.close(Kind::HorizontalPodAutoscaler, Some(Closed::Unserved));
+    let report = rig.order_until(rig.gone(2, elastic(IMAGE, 2, 5)), with_receipt).await;
+    assert!(report.receipt.is_some());
+}
+
+/// What we may not look at may still be there.
+#[tokio::test]
+async fn f39_a_kind_that_is_forbidden_keeps_a_deletion_from_its_proof() {
+    let cluster = FakeCluster::new();
+    let mut rig = Rig::start(Arc::new(cluster.clone()));
+    rig.running(elastic(IMAGE, 2, 5)).await;
+    cluster.close(Kind::HorizontalPodAutoscaler, Some(Closed::Forbidden));
+    let order = rig.gone(2, elastic(IMAGE, 2, 5));
+    let anchor = key(&order, Kind::ConfigMap, |name| names::anchor(name, 1));
+    let _passed = rig.executor.order(order.clone()).await;
+    rig.get_until(&anchor, |found| found.is_none()).await;
+    rig.until(order.unit, |report| {
+        matches!(report.outcome, trueup_model::report::Outcome::Failed { .. })
+    })
+    .await;
+    cluster.close(Kind::HorizontalPodAutoscaler, None);
+    rig.until(order.unit, with_receipt).await;
+}
+
+/// A kind that pods stand on is not something to do without.
+#[tokio::test]
+async fn f39_without_an_essential_kind_nothing_is_written() {
+    let (cluster, rig) = without(Kind::ConfigMap, Closed::Forbidden);
+    let passed = rig.executor.order(rig.project()).await.await.expect("an outcome should come");
+    assert!(matches!(passed, trueup_model::report::Outcome::Deferred { .. }), "{passed:?}");
+    assert_eq!(cluster.journal(), []);
+}

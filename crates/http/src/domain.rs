@@ -1,0 +1,180 @@
+//! Domains: list, show, add, prove, remove.
+//!
+//! Whether another org has a host is never said to a tenant: any org may ask for any host, and only
+//! the operator, who proves whose it is, hears that it is taken.
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::Response;
+use trueup_api::Problem;
+use trueup_api::domain::{Domain, DomainBody, DomainList, DomainProof, DomainVerification};
+use trueup_api::preview::{OrPreview, Preview};
+use trueup_model::domain::{self, Host, ParseHostError, Tls};
+use trueup_model::principal::Permission;
+use trueup_rules::admit::Breach;
+use trueup_store::door::DomainAsk;
+
+use crate::Door;
+use crate::address::Path;
+use crate::answer::if_generation;
+use crate::body::Body;
+use crate::caller::Caller;
+use crate::change::{Change, DryRun};
+use crate::problem::{Answer, Failure};
+
+/// Lists the domains of a project's services.
+#[utoipa::path(get, path = "/v1/projects/{project}/domains", operation_id = "domain_list",
+    tag = "domains", params(("project" = String, Path, description = "name or id")),
+    responses((status = 200, body = DomainList), (status = "4XX", body = Problem)))]
+pub(crate) async fn domain_list(
+    State(door): State<Door>,
+    caller: Caller,
+    Path(project): Path<String>,
+) -> Answer<Json<DomainList>> {
+    caller.must(Permission::Read)?;
+    let rows = door.app.list_domains(caller.org, &project).await?;
+    let rows = rows.ok_or_else(|| Failure::not_found("project"))?;
+    Ok(Json(DomainList { items: rows.into_iter().map(shown).collect() }))
+}
+
+/// Shows one domain, and what DNS must say to prove it.
+#[utoipa::path(get, path = "/v1/projects/{project}/services/{service}/domains/{domain}",
+    operation_id = "domain_get", tag = "domains",
+    params(("project" = String, Path, description = "name or id"),
+           ("service" = String, Path, description = "name or id"),
+           ("domain" = String, Path, description = "host name")),
+    responses((status = 200, body = Domain), (status = "4XX", body = Problem)))]
+pub(crate) async fn domain_get(
+    State(door): State<Door>,
+    caller: Caller,
+    Path((project, service, domain)): Path<(String, String, String)>,
+) -> Answer<Json<Domain>> {
+    caller.must(Permission::Read)?;
+    let found = door.app.find_service(caller.org, &project, &service).await?;
+    let found = found.ok_or_else(|| Failure::not_found("service"))?;
+    let rows = door.app.list_domains(caller.org, &project).await?.unwrap_or_default();
+    let row = rows
+        .into_iter()
+        .find(|row| row.service == found.row.service.id && row.host.as_str() == domain)
+        .ok_or_else(|| Failure::not_found("domain"))?;
+    Ok(Json(shown(row)))
+}
+
+/// Leads a host to a service. It does so once the host is proved to be the org's.
+#[utoipa::path(put, path = "/v1/projects/{project}/services/{service}/domains/{domain}",
+    operation_id = "domain_put", tag = "domains",
+    params(("project" = String, Path, description = "name or id"),
+           ("service" = String, Path, description = "name or id"),
+           ("domain" = String, Path, description = "host name"), DryRun),
+    request_body = DomainBody,
+    responses((status = 200, description = "unchanged, or a preview", body = OrPreview<Domain>),
+              (status = 202, description = "accepted", body = Domain),
+              (status = "4XX", body = Problem)))]
+pub(crate) async fn domain_put(
+    change: Change,
+    Path((project, service, domain)): Path<(String, String, String)>,
+    Body(body): Body<DomainBody>,
+) -> Answer<Response> {
+    change.must(Permission::ManageServices)?;
+    let host = host(&change, (&project, &service), &domain).await?;
+    let host = host.map_err(|error| refused("host", error.to_string()))?;
+    let tls = body.tls.as_deref().map(tls).transpose()?.unwrap_or_default();
+    let wanted = wanted(&change, (&project, &service), &host)?;
+    let (org, asker, now) = (change.org(), change.asker(), change.now());
+    let added = change.app().add_domain(org, &wanted, tls, &asker, now).await?;
+    let mut row = shown(added.row);
+    if change.is_dry() && added.changed {
+        // The id of what is only rehearsed proves nothing later.
+        row.proof = None;
+    }
+    change.accepted(added.changed, &row)
+}
+
+/// Says whether a host is proved to be the org's. For operators, after they looked into DNS or at a
+/// contract; taking it back is how a host is moved to another org.
+#[utoipa::path(put, path = "/v1/projects/{project}/services/{service}/domains/{domain}/verification",
+    operation_id = "domain_verify", tag = "domains",
+    params(("project" = String, Path, description = "name or id"),
+           ("service" = String, Path, description = "name or id"),
+           ("domain" = String, Path, description = "host name"), DryRun),
+    request_body = DomainVerification,
+    responses((status = 200, description = "unchanged, or a preview", body = OrPreview<Domain>),
+              (status = 202, description = "accepted", body = Domain),
+              (status = "4XX", body = Problem)))]
+pub(crate) async fn domain_verify(
+    change: Change,
+    Path((project, service, domain)): Path<(String, String, String)>,
+    Body(body): Body<DomainVerification>,
+) -> Answer<Response> {
+    change.must(Permission::ManagePlatform)?;
+    let host = host(&change, (&project, &service), &domain).await?;
+    let host = host.map_err(|_| Failure::not_found("domain"))?;
+    let wanted = wanted(&change, (&project, &service), &host)?;
+    let (org, asker, now) = (change.org(), change.asker(), change.now());
+    let proved = change.app().verify_domain(org, &wanted, body.verified, &asker, now).await?;
+    change.accepted(proved.changed, &shown(proved.row))
+}
+
+/// Asks for a host to lead to a service no more.
+#[utoipa::path(delete, path = "/v1/projects/{project}/services/{service}/domains/{domain}",
+    operation_id = "domain_delete", tag = "domains",
+    params(("project" = String, Path, description = "name or id"),
+           ("service" = String, Path, description = "name or id"),
+           ("domain" = String, Path, description = "host name"), DryRun),
+    responses((status = 200, description = "a preview", body = Preview),
+              (status = 202, description = "accepted"), (status = "4XX", body = Problem)))]
+pub(crate) async fn domain_delete(
+    change: Change,
+    Path((project, service, domain)): Path<(String, String, String)>,
+) -> Answer<Response> {
+    change.must(Permission::ManageServices)?;
+    let host = host(&change, (&project, &service), &domain).await?;
+    let host = host.map_err(|_| Failure::not_found("domain"))?;
+    let wanted = wanted(&change, (&project, &service), &host)?;
+    let (org, asker, now) = (change.org(), change.asker(), change.now());
+    change.app().remove_domain(org, &wanted, &asker, now).await?;
+    change.removed()
+}
+
+/// A domain has no version of its own: `If-Match` speaks of its service's generation.
+fn wanted<'a>(
+    change: &Change,
+    (project, service): (&'a str, &'a str),
+    host: &'a Host,
+) -> Answer<DomainAsk<'a>> {
+    let if_generation = if_generation(&change.headers)?;
+    Ok(DomainAsk { project, service, host, if_generation })
+}
+
+/// Reads a host after its service was found: a stranger learns nothing from how one is written.
+async fn host(
+    change: &Change,
+    (project, service): (&str, &str),
+    text: &str,
+) -> Answer<Result<Host, ParseHostError>> {
+    let found = change.door.app.find_service(change.org(), project, service).await?;
+    found.ok_or_else(|| Failure::not_found("service"))?;
+    Ok(text.parse())
+}
+
+fn tls(text: &str) -> Answer<Tls> {
+    Tls::find(text).ok_or_else(|| refused("tls", "must be auto or off".to_owned()))
+}
+
+fn refused(field: &str, message: String) -> Failure {
+    Failure::invalid(vec![Breach { field: field.to_owned(), message }])
+}
+
+fn shown(domain: domain::Domain) -> Domain {
+    Domain {
+        id: domain.id.to_string(),
+        proof: Some(DomainProof { name: domain.host.challenge(), value: domain.id.to_string() }),
+        host: domain.host.to_string(),
+        service: domain.service_name,
+        tls: domain.tls.as_str().to_owned(),
+        state: domain.state.as_str().to_owned(),
+        verified_at: domain.verified_at,
+        made_by: domain.made_by,
+        created_at: domain.created_at,
+    }
+}

@@ -1,0 +1,282 @@
+//! Host names that lead to a service: an Ingress or, behind a gateway, an HTTPRoute for each, its
+//! certificate, and one opening in the project's walls for all of them.
+//!
+//! Kinds that do not come with every cluster are typed here by the few fields we say.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::networking::v1::{
+    HTTPIngressPath, HTTPIngressRuleValue, Ingress, IngressBackend, IngressRule,
+    IngressServiceBackend, IngressSpec, IngressTLS, NetworkPolicy, ServiceBackendPort,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use serde::Serialize;
+use trueup_model::cluster::GatewayRef;
+use trueup_model::domain::{Route, Tls};
+use trueup_model::key::{Kind, ResourceKey};
+use trueup_model::order::{Order, ServiceBody};
+use trueup_model::spec::Port;
+
+use super::{Rendered, child_metadata, finish, metadata, opening};
+use crate::domain::http_port;
+use crate::names;
+use crate::proof::ProofKey;
+
+pub(super) fn keys(order: &Order, body: &ServiceBody) -> BTreeSet<ResourceKey> {
+    let at = |kind, name: &str| ResourceKey::new(kind, &order.namespace, name);
+    let mut keys = BTreeSet::new();
+    if led(body).next().is_some() {
+        keys.insert(at(Kind::NetworkPolicy, &names::web_opening(&body.object_name)));
+    }
+    for (route, _) in led(body) {
+        let name = names::domain(&body.object_name, route.id);
+        keys.insert(at(way(body), &name));
+        if issuer(body, route).is_some() {
+            keys.insert(at(Kind::Certificate, &name));
+            // Nobody but us takes it away again: it holds a private key.
+            keys.insert(secret_key(order, body, route));
+        }
+    }
+    keys
+}
+
+/// The opening in the walls, before the first connection.
+pub(super) fn wall(
+    order: &Order,
+    body: &ServiceBody,
+    owner: &OwnerReference,
+    proofs: &ProofKey,
+) -> Option<Rendered> {
+    let (_, port) = led(body).next()?;
+    let name = names::web_opening(&body.object_name);
+    let key = ResourceKey::new(Kind::NetworkPolicy, &order.namespace, &name);
+    let policy = NetworkPolicy {
+        metadata: child_metadata(order, &key, owner, proofs),
+        spec: Some(opening::spec(body, port, body.routing.from_namespace.as_deref())),
+    };
+    Some(finish(key, &policy))
+}
+
+pub(super) fn objects(
+    order: &Order,
+    body: &ServiceBody,
+    owner: &OwnerReference,
+    proofs: &ProofKey,
+) -> Vec<Rendered> {
+    let at = |kind, route: &Route| {
+        let name = names::domain(&body.object_name, route.id);
+        let key = ResourceKey::new(kind, &order.namespace, &name);
+        let metadata = child_metadata(order, &key, owner, proofs);
+        (key, metadata)
+    };
+    led(body)
+        .flat_map(|(route, port)| {
+            let certificate = issuer(body, route).map(|issuer| {
+                let (key, metadata) = at(Kind::Certificate, route);
+                let kept = kept(order, &secret_key(order, body, route), proofs);
+                finish(key, &certificate(route, issuer, kept, metadata))
+            });
+            let (key, metadata) = at(way(body), route);
+            let way = match &body.routing.gateway {
+                Some(gateway) => finish(key, &http_route(body, route, port, gateway, metadata)),
+                None => finish(key, &ingress(body, route, port, metadata)),
+            };
+            certificate.into_iter().chain([way])
+        })
+        .collect()
+}
+
+/// The hosts that lead somewhere, with the service's port for them.
+fn led(body: &ServiceBody) -> impl Iterator<Item = (&Route, &Port)> {
+    let port = http_port(&body.spec);
+    body.routes.iter().filter_map(move |route| Some((route, port?)))
+}
+
+const fn way(body: &ServiceBody) -> Kind {
+    if body.routing.gateway.is_some() { Kind::HttpRoute } else { Kind::Ingress }
+}
+
+/// Who signs the certificate of a host, if it has one. Behind a gateway that is the gateway's matter.
+fn issuer<'a>(body: &'a ServiceBody, route: &Route) -> Option<&'a str> {
+    match (route.tls, &body.routing.gateway) {
+        (Tls::Auto, None) => body.routing.issuer.as_deref(),
+        (Tls::Auto, Some(_)) | (Tls::Off, _) => None,
+    }
+}
+
+fn ingress(body: &ServiceBody, route: &Route, port: &Port, metadata: ObjectMeta) -> Ingress {
+    let tls = issuer(body, route).map(|_| {
+        vec![IngressTLS {
+            hosts: Some(vec![route.host.to_string()]),
+            secret_name: Some(names::domain_secret(&body.object_name, route.id)),
+        }]
+    });
+    let backend = IngressBackend {
+        service: Some(IngressServiceBackend {
+            name: body.object_name.clone(),
+            port: Some(ServiceBackendPort {
+                name: Some(port.name.clone()),
+                ..ServiceBackendPort::default()
+            }),
+        }),
+        ..IngressBackend::default()
+    };
+    Ingress {
+        metadata,
+        spec: Some(IngressSpec {
+            ingress_class_name: body.routing.ingress_class.clone(),
+            tls,
+            rules: Some(vec![IngressRule {
+                host: Some(route.host.to_string()),
+                http: Some(HTTPIngressRuleValue {
+                    paths: vec![HTTPIngressPath {
+                        path: Some("/".to_owned()),
+                        path_type: "Prefix".to_owned(),
+                        backend,
+                    }],
+                }),
+            }]),
+            ..IngressSpec::default()
+        }),
+        ..Ingress::default()
+    }
+}
+
+/// An object of a kind that comes with something else.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Foreign<S> {
+    api_version: &'static str,
+    kind: &'static str,
+    metadata: ObjectMeta,
+    spec: S,
+}
+
+impl<S> Foreign<S> {
+    pub(super) const fn new(kind: Kind, metadata: ObjectMeta, spec: S) -> Self {
+        Self { api_version: kind.api_version(), kind: kind.as_str(), metadata, spec }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct HttpRouteSpec {
+    parent_refs: Vec<Parent>,
+    hostnames: Vec<String>,
+    rules: Vec<Rule>,
+}
+
+#[derive(Serialize)]
+struct Parent {
+    group: &'static str,
+    kind: &'static str,
+    namespace: String,
+    name: String,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Rule {
+    backend_refs: Vec<Backend>,
+}
+
+#[derive(Serialize)]
+struct Backend {
+    group: &'static str,
+    kind: &'static str,
+    name: String,
+    port: u16,
+    weight: u8,
+}
+
+fn http_route(
+    body: &ServiceBody,
+    route: &Route,
+    port: &Port,
+    gateway: &GatewayRef,
+    metadata: ObjectMeta,
+) -> Foreign<HttpRouteSpec> {
+    let spec = HttpRouteSpec {
+        parent_refs: vec![Parent {
+            group: Kind::HttpRoute.group(),
+            kind: "Gateway",
+            namespace: gateway.namespace.clone(),
+            name: gateway.name.clone(),
+        }],
+        hostnames: vec![route.host.to_string()],
+        rules: vec![Rule {
+            backend_refs: vec![Backend {
+                group: "",
+                kind: "Service",
+                name: body.object_name.clone(),
+                port: port.port,
+                weight: 1,
+            }],
+        }],
+    };
+    Foreign::new(Kind::HttpRoute, metadata, spec)
+}
+
+/// Where the certificate of a host and its private key are kept.
+fn secret_key(order: &Order, body: &ServiceBody, route: &Route) -> ResourceKey {
+    let name = names::domain_secret(&body.object_name, route.id);
+    ResourceKey::new(Kind::Secret, &order.namespace, &name)
+}
+
+/// The Secret that cert-manager makes carries our labels and our proof, so that it goes with the service
+/// and is looked for when absence is proved.
+fn kept(order: &Order, key: &ResourceKey, proofs: &ProofKey) -> Kept {
+    let ObjectMeta { labels, annotations, .. } =
+        metadata(order, key, proofs.object(order.unit, key));
+    let template = SecretTemplate {
+        labels: labels.unwrap_or_default(),
+        annotations: annotations.unwrap_or_default(),
+    };
+    Kept { name: key.name.clone(), template }
+}
+
+struct Kept {
+    name: String,
+    template: SecretTemplate,
+}
+
+#[derive(Serialize)]
+struct SecretTemplate {
+    labels: BTreeMap<String, String>,
+    annotations: BTreeMap<String, String>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct CertificateSpec {
+    secret_name: String,
+    secret_template: SecretTemplate,
+    dns_names: Vec<String>,
+    issuer_ref: Issuer,
+}
+
+#[derive(Serialize)]
+struct Issuer {
+    group: &'static str,
+    kind: &'static str,
+    name: String,
+}
+
+fn certificate(
+    route: &Route,
+    issuer: &str,
+    kept: Kept,
+    metadata: ObjectMeta,
+) -> Foreign<CertificateSpec> {
+    let spec = CertificateSpec {
+        secret_name: kept.name,
+        secret_template: kept.template,
+        dns_names: vec![route.host.to_string()],
+        issuer_ref: Issuer {
+            group: Kind::Certificate.group(),
+            kind: "ClusterIssuer",
+            name: issuer.to_owned(),
+        },
+    };
+    Foreign::new(Kind::Certificate, metadata, spec)
+}

@@ -1,0 +1,135 @@
+//! Host names: anybody may ask, one org has it, and nobody learns of others by asking.
+
+use trueup_model::OrgId;
+use trueup_model::domain::{Domain, DomainState, Host, Tls};
+use trueup_model::order::Body;
+use trueup_rules::admit::{Ask, Refused};
+use trueup_store::door::{Accepted, DomainAsk, Refusal, ServiceAsk};
+use trueup_testkit::test_db::name;
+
+use crate::stage::{PROJECT, Stage, at, gone, web};
+
+const HOST: &str = "www.example.org";
+const NONE: [String; 0] = [];
+
+fn host(text: &str) -> Host {
+    text.parse().unwrap()
+}
+
+impl Stage {
+    pub(crate) async fn add(
+        &self,
+        org: OrgId,
+        service: &str,
+        text: &str,
+    ) -> Result<Accepted<Domain>, Refusal> {
+        let host = host(text);
+        let wanted = DomainAsk { project: PROJECT, service, host: &host, if_generation: None };
+        self.db.app.add_domain(org, &wanted, Tls::Auto, &self.asker(), at(3)).await
+    }
+
+    async fn verify(&self, org: OrgId, verified: bool) -> Result<Accepted<Domain>, Refusal> {
+        let host = host(HOST);
+        let wanted =
+            DomainAsk { project: PROJECT, service: "web", host: &host, if_generation: None };
+        self.db.app.verify_domain(org, &wanted, verified, &self.asker(), at(4)).await
+    }
+
+    async fn remove(&self, org: OrgId) -> Result<(), Refusal> {
+        let host = host(HOST);
+        let wanted =
+            DomainAsk { project: PROJECT, service: "web", host: &host, if_generation: None };
+        self.db.app.remove_domain(org, &wanted, &self.asker(), at(5)).await
+    }
+
+    /// Another org with a service of the same name.
+    async fn others(&self) -> OrgId {
+        let theirs = self.db.setup.ensure_org("other", at(0)).await.unwrap();
+        self.project(theirs).await;
+        let (name, ask) = (name("web"), web("nginx:1"));
+        let wanted = ServiceAsk::declare(PROJECT, &name, &ask);
+        self.db.app.accept_service(theirs, &wanted, &self.asker(), at(1)).await.unwrap();
+        theirs
+    }
+
+    async fn routes(&self) -> Vec<String> {
+        let order = self.order_of("web").await;
+        let Body::Service(body) = order.body else { panic!("a service") };
+        body.routes.iter().map(|route| route.host.to_string()).collect()
+    }
+}
+
+#[tokio::test]
+async fn a_host_leads_somewhere_once_it_is_proved() {
+    let stage = Stage::new().await;
+    let (org, row) = (stage.db.org, stage.declare("web", "nginx:1").await.row);
+    let added = stage.add(org, "web", HOST).await.unwrap();
+    assert_eq!((added.changed, added.row.state), (true, DomainState::Unverified));
+    assert!(!stage.add(org, "web", HOST).await.unwrap().changed, "run twice");
+    assert_eq!(stage.routes().await, NONE);
+    let proved = stage.verify(org, true).await.unwrap();
+    assert_eq!((proved.changed, proved.row.state), (true, DomainState::Opening));
+    assert!(!stage.verify(org, true).await.unwrap().changed, "run twice");
+    assert_eq!(stage.routes().await, [HOST]);
+    stage.remove(org).await.unwrap();
+    assert!(matches!(stage.remove(org).await, Err(Refusal::NotFound("domain"))));
+    assert_eq!(stage.routes().await, NONE);
+    let told = stage.events_of(row.service.id.uuid()).await;
+    for kind in ["DomainAdded", "DomainVerified", "DomainRemoved"] {
+        assert_eq!(told.iter().filter(|one| *one == kind).count(), 1, "{kind}");
+    }
+    assert_eq!(stage.find("web").await.unwrap().service.generation, 4);
+}
+
+/// S15, S26: asking is the same whoever has it, and only who proves it hears that it is taken.
+#[tokio::test]
+async fn one_org_has_a_host_and_another_cannot_tell() {
+    let stage = Stage::new().await;
+    let ours = stage.db.org;
+    stage.declare("web", "nginx:1").await;
+    let theirs = stage.others().await;
+    stage.add(ours, "web", HOST).await.unwrap();
+    stage.verify(ours, true).await.unwrap();
+    let asked = stage.add(theirs, "web", HOST).await.unwrap();
+    assert_eq!((asked.changed, asked.row.state), (true, DomainState::Unverified));
+    assert!(matches!(stage.verify(theirs, true).await, Err(Refusal::NameTaken(_))));
+    // The operator moves it: first from the one, then to the other.
+    assert_eq!(stage.verify(ours, false).await.unwrap().row.state, DomainState::Unverified);
+    assert_eq!(stage.verify(theirs, true).await.unwrap().row.state, DomainState::Opening);
+    assert!(matches!(stage.verify(ours, true).await, Err(Refusal::NameTaken(_))));
+    assert_eq!(stage.routes().await, NONE);
+}
+
+#[tokio::test]
+async fn a_host_belongs_to_one_service_that_speaks_http() {
+    let stage = Stage::new().await;
+    stage.declare("web", "nginx:1").await;
+    stage.declare("next", "nginx:1").await;
+    let game = Ask {
+        template: "minecraft@1".parse().unwrap(),
+        plan: None,
+        parameters: serde_json::Map::new(),
+    };
+    stage.ask("game", &game, None, 1).await.unwrap();
+    stage.add(stage.db.org, "web", HOST).await.unwrap();
+    for (service, field) in [("next", "host"), ("game", "service")] {
+        match stage.add(stage.db.org, service, HOST).await {
+            Err(Refusal::Refused(Refused::Invalid(breaches))) => {
+                assert_eq!(breaches[0].field, field, "{service}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_hosts_of_a_service_are_free_once_its_absence_is_verified() {
+    let stage = Stage::new().await;
+    stage.declare("web", "nginx:1").await;
+    stage.add(stage.db.org, "web", HOST).await.unwrap();
+    let row = stage.delete("web").await.unwrap().row;
+    let lease = stage.lease().await;
+    stage.db.worker.settle(lease, &[gone(&row, 3)], at(6)).await.unwrap();
+    stage.declare("next", "nginx:1").await;
+    assert!(stage.add(stage.db.org, "next", HOST).await.unwrap().changed);
+}
