@@ -23,6 +23,8 @@ mod log;
 #[cfg(test)]
 mod mistakes;
 #[cfg(test)]
+mod plan;
+#[cfg(test)]
 mod real_node;
 #[cfg(test)]
 mod restart;
