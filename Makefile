@@ -27,9 +27,10 @@ test: check ## Install what is needed and run all tests, on real parts
 	$(TRUEUP) local build
 	@scripts/test
 
-bench: ## Measure the door beside pgbench, and lists at 100,000 services
+bench: ## Measure the door beside pgbench, lists at 100,000 services, and 5,000 watchers
 	@scripts/toolchain
 	$(CARGO) run --locked --release -p trueup-http --example door
+	$(CARGO) run --locked --release -p trueup-http --example watchers
 
 check: ## Format, lints, docs
 	cargo fmt --all --check
