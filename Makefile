@@ -33,9 +33,10 @@ soak: ## Kill, pause and restart two replicas under load for SOAK_SECONDS (300),
 	$(TRUEUP) local build
 	cargo test --locked --workspace --test it -- --ignored --exact soak::soak --nocapture
 
-bench: ## Measure the door beside pgbench, and lists at 100,000 services
+bench: ## Measure the door beside pgbench, lists at 100,000 services, and 5,000 watchers
 	@scripts/toolchain
 	$(CARGO) run --locked --release -p trueup-http --example door
+	$(CARGO) run --locked --release -p trueup-http --example watchers
 
 check: ## Format, lints, docs
 	cargo fmt --all --check

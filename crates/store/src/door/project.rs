@@ -29,29 +29,41 @@ impl App {
         now: Timestamp,
     ) -> Result<Accepted<ProjectRow>, Refusal> {
         let mut tx = self.begin(org).await?;
-        let Accepted { row, changed } = make(&mut tx, org, name, now).await?;
-        if changed {
-            let unit = Unit::Project(row.project.id);
-            let queued = NewEvent {
-                id: mint(now),
-                org,
-                source: Source::User,
-                unit,
-                generation: 1,
-                at: now,
-                fact: Fact::ProjectQueued {},
-                trace: asker.trace.clone(),
-                cause: None,
-            };
-            status::accept(&mut tx, unit, org, now).await?;
-            event::record(&mut tx, &[queued]).await?;
-            let (cluster, lane) = (row.project.cluster, Lane::UserChange);
-            let wanted = wake::Request::by(asker, unit, org, cluster, lane);
-            wake::request(&mut tx, &wanted, now).await?;
-        }
+        let accepted = declare(&mut tx, org, name, asker, now).await?;
         self.end(tx).await?;
-        Ok(Accepted { row, changed })
+        Ok(accepted)
     }
+}
+
+/// Makes the project of this name, with its event and its wake, if there is none.
+pub(super) async fn declare(
+    tx: &mut Tx,
+    org: OrgId,
+    name: &Name,
+    asker: &Asker<'_>,
+    now: Timestamp,
+) -> Result<Accepted<ProjectRow>, Refusal> {
+    let Accepted { row, changed } = make(tx, org, name, now).await?;
+    if changed {
+        let unit = Unit::Project(row.project.id);
+        let queued = NewEvent {
+            id: mint(now),
+            org,
+            source: Source::User,
+            unit,
+            generation: 1,
+            at: now,
+            fact: Fact::ProjectQueued {},
+            trace: asker.trace.clone(),
+            cause: None,
+        };
+        status::accept(tx, unit, org, now).await?;
+        event::record(tx, &[queued]).await?;
+        let (cluster, lane) = (row.project.cluster, Lane::UserChange);
+        let wanted = wake::Request::by(asker, unit, org, cluster, lane);
+        wake::request(tx, &wanted, now).await?;
+    }
+    Ok(Accepted { row, changed })
 }
 
 /// The project of this name, made if there is none.

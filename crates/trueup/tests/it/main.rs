@@ -27,6 +27,8 @@ mod mistakes;
 #[cfg(test)]
 mod pair;
 #[cfg(test)]
+mod plan;
+#[cfg(test)]
 mod real_node;
 #[cfg(test)]
 mod replicas;
