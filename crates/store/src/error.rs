@@ -87,7 +87,7 @@ impl Error {
     /// Whether somebody else was at the same thing at the same moment, so that trying again helps:
     /// a name that was taken meanwhile, or the same rows in another order.
     pub(crate) fn is_race(&self) -> bool {
-        const TAKEN: [&str; 2] = ["services_name_key", "projects_name_key"];
+        const TAKEN: [&str; 3] = ["services_name_key", "projects_name_key", "domains_own_key"];
         if matches!(self, Self::Overtaken) {
             return true;
         }
