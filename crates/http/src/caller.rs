@@ -55,6 +55,11 @@ impl Caller {
         Asker::new(&self.principal, trace::current())
     }
 
+    /// What the caller came with. It is never printed.
+    pub(crate) fn token(&self) -> &str {
+        &self.token
+    }
+
     /// Whether the token is still good: asked again while a stream is open.
     pub(crate) async fn is_still_valid(&self, door: &Door) -> Result<bool, Error> {
         let principal = door.app.authenticate(&self.token, door.clock.now()).await?;

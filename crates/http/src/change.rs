@@ -15,7 +15,7 @@ use trueup_model::OrgId;
 use trueup_model::org::PLATFORM;
 use trueup_model::principal::Permission;
 use trueup_rules::action::Action;
-use trueup_store::door::{Asker, ServiceAsk, ServiceChange};
+use trueup_store::door::{Asker, ServiceAsk};
 use trueup_store::{App, Rehearsal, Repeat};
 
 use crate::address::Query;
@@ -53,6 +53,48 @@ pub(crate) struct Change {
     rehearsal: Option<Rehearsal>,
 }
 
+/// How a service is declared.
+#[derive(Debug, Clone, Copy, Default, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Declaring {
+    /// With `true` nothing is recorded: the answer is 200 and says what would happen.
+    #[serde(default)]
+    dry_run: bool,
+    /// With `true` the project is made, too, where there is none of this name.
+    #[serde(default)]
+    with_project: bool,
+}
+
+/// A service that is declared.
+#[derive(Debug)]
+pub(crate) struct Declaration {
+    pub(crate) change: Change,
+    pub(crate) with_project: bool,
+}
+
+impl FromRequestParts<Door> for Declaration {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, door: &Door) -> Result<Self, Failure> {
+        let caller = tenant(parts, door).await?;
+        let Query(Declaring { dry_run, with_project }) =
+            Query::from_request_parts(parts, door).await?;
+        Ok(Self { change: Change::begin(caller, parts, door, dry_run), with_project })
+    }
+}
+
+/// A caller with an org that can have something.
+async fn tenant(parts: &mut Parts, door: &Door) -> Answer<Caller> {
+    let caller = Caller::from_request_parts(parts, door).await?;
+    if caller.org == PLATFORM {
+        let detail = "the platform's own org holds no projects, services or quota; name a tenant's \
+                      org with the header `Trueup-Org`";
+        return Err(Failure::new(Code::BadRequest, detail));
+    }
+    Ok(caller)
+}
+
 /// A write that may be about the platform itself: an operator may name no org.
 #[derive(Debug)]
 pub(crate) struct PlatformChange(pub(crate) Change);
@@ -61,13 +103,9 @@ impl FromRequestParts<Door> for Change {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, door: &Door) -> Result<Self, Failure> {
-        let caller = Caller::from_request_parts(parts, door).await?;
-        if caller.org == PLATFORM {
-            let detail = "the platform's own org holds no projects, services or quota; name a tenant's \
-                          org with the header `Trueup-Org`";
-            return Err(Failure::new(Code::BadRequest, detail));
-        }
-        Self::begin(caller, parts, door).await
+        let caller = tenant(parts, door).await?;
+        let Query(DryRun { dry_run }) = Query::from_request_parts(parts, door).await?;
+        Ok(Self::begin(caller, parts, door, dry_run))
     }
 }
 
@@ -76,15 +114,15 @@ impl FromRequestParts<Door> for PlatformChange {
 
     async fn from_request_parts(parts: &mut Parts, door: &Door) -> Result<Self, Failure> {
         let Scope(caller) = Scope::from_request_parts(parts, door).await?;
-        Change::begin(caller, parts, door).await.map(Self)
+        let Query(DryRun { dry_run }) = Query::from_request_parts(parts, door).await?;
+        Ok(Self(Change::begin(caller, parts, door, dry_run)))
     }
 }
 
 impl Change {
-    async fn begin(caller: Caller, parts: &mut Parts, door: &Door) -> Answer<Self> {
-        let Query(DryRun { dry_run }) = Query::from_request_parts(parts, door).await?;
+    fn begin(caller: Caller, parts: &Parts, door: &Door, dry_run: bool) -> Self {
         let rehearsal = dry_run.then(|| door.app.rehearse());
-        Ok(Self { door: door.clone(), headers: parts.headers.clone(), caller, rehearsal })
+        Self { door: door.clone(), headers: parts.headers.clone(), caller, rehearsal }
     }
 
     /// Refuses what the caller's role does not allow.
@@ -133,8 +171,8 @@ impl Change {
         action: &Action,
         repeat: Option<Repeat>,
     ) -> Answer<Response> {
-        let change = ServiceChange::Act(&target.service, action);
-        self.service(&target.project, change, repeat).await
+        let wanted = ServiceAsk::act(&target.project, &target.service, action);
+        self.service(wanted, repeat).await
     }
 
     /// The same, only if the service has the generation that the body names.
@@ -145,21 +183,18 @@ impl Change {
         generation: i64,
         repeat: Option<Repeat>,
     ) -> Answer<Response> {
-        let change = ServiceChange::Act(&target.service, action);
-        let wanted =
-            ServiceAsk { project: &target.project, change, if_generation: Some(generation) };
-        self.ask_service(wanted, repeat).await
+        let wanted = ServiceAsk::act(&target.project, &target.service, action);
+        self.ask_service(wanted.if_generation(Some(generation)), repeat).await
     }
 
     /// Brings a change of a service to the door.
     pub(crate) async fn service(
         self,
-        project: &str,
-        change: ServiceChange<'_>,
+        wanted: ServiceAsk<'_>,
         repeat: Option<Repeat>,
     ) -> Answer<Response> {
         let if_generation = if_generation(&self.headers)?;
-        self.ask_service(ServiceAsk { project, change, if_generation }, repeat).await
+        self.ask_service(wanted.if_generation(if_generation), repeat).await
     }
 
     async fn ask_service(self, wanted: ServiceAsk<'_>, repeat: Option<Repeat>) -> Answer<Response> {

@@ -17,6 +17,7 @@ mod doubt;
 mod endpoint;
 mod entry;
 mod event;
+mod feed;
 mod freeze;
 mod keyed;
 mod lane;

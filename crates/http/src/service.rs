@@ -17,12 +17,12 @@ use trueup_rules::admit::{Ask, Breach};
 use trueup_rules::freshness;
 use trueup_rules::status::reconciliation;
 use trueup_store::ServiceFilter;
-use trueup_store::door::ServiceChange;
+use trueup_store::door::ServiceAsk;
 
 use crate::address::{Path, Query};
 use crate::answer::{is_unchanged, tag};
 use crate::caller::Caller;
-use crate::change::{Change, DryRun, Target};
+use crate::change::{Change, Declaration, Declaring, DryRun, Target};
 use crate::doubt::doubt;
 use crate::keyed::Keyed;
 use crate::problem::{Answer, Failure};
@@ -142,13 +142,13 @@ pub(crate) async fn service_get(
 #[utoipa::path(put, path = "/v1/projects/{project}/services/{service}", operation_id = "service_put",
     tag = "services",
     params(("project" = String, Path, description = "name or id"),
-           ("service" = String, Path, description = "name"), DryRun),
+           ("service" = String, Path, description = "name"), Declaring),
     request_body = ServiceManifest,
     responses((status = 200, description = "unchanged, or a preview", body = OrPreview<Service>),
               (status = 202, description = "accepted", body = Service),
               (status = "4XX", body = Problem)))]
 pub(crate) async fn service_put(
-    change: Change,
+    Declaration { change, with_project }: Declaration,
     Path(target): Path<Target>,
     Keyed { body: manifest, repeat }: Keyed<ServiceManifest>,
 ) -> Answer<Response> {
@@ -159,7 +159,14 @@ pub(crate) async fn service_put(
     matches_path("project", manifest.project.as_deref(), &project)?;
     let service = name("name", &service)?;
     let ask = ask(manifest)?;
-    change.service(&project, ServiceChange::Declare(&service, &ask), repeat).await
+    let made = if with_project {
+        change.must(Permission::ManageProjects)?;
+        Some(name("project", &project)?)
+    } else {
+        None
+    };
+    let wanted = ServiceAsk::declare(&project, &service, &ask);
+    change.service(ServiceAsk { with_project: made.as_ref(), ..wanted }, repeat).await
 }
 
 /// What a manifest asks for, or every part of it that cannot be read.

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
@@ -11,24 +12,22 @@ use axum::response::sse::{Event, KeepAlive};
 use futures::Stream;
 use futures::stream::unfold;
 use serde::Deserialize;
-use tokio::sync::watch;
 use trueup_api::{Code, Problem};
 use trueup_model::order::Unit;
 use trueup_model::principal::Permission;
-use trueup_store::{Error, EventQuery, SealedEvent};
+use trueup_store::{Error, EventQuery};
 
+use crate::Door;
 use crate::address::{Path, Query};
 use crate::caller::Caller;
 use crate::event::{kind, position, subject};
+use crate::feed::{Ahead, Standing, Told, Watcher};
 use crate::problem::{Answer, Failure};
 use crate::streams::Open;
-use crate::{Door, view};
 
 /// A comment line this often, so that silence is told apart from a broken connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// The safety net for a signal that got lost, and the longest that a dead token is believed.
-const POLL: Duration = Duration::from_secs(1);
-const BATCH: i64 = 200;
+const BATCH: usize = 200;
 
 /// Where to begin.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
@@ -124,9 +123,8 @@ async fn asked_position(
     Ok(Some(asked))
 }
 
-fn sse(event: &SealedEvent) -> Event {
-    let data = serde_json::to_string(&view::event(event)).unwrap_or_default();
-    Event::default().id(event.position.to_string()).event(&event.kind).data(data)
+fn sse(told: &Told) -> Event {
+    Event::default().id(told.position.to_string()).event(&told.kind).data(&told.data)
 }
 
 /// A reader at a position. It holds one batch at most: a slow reader slows only itself.
@@ -134,10 +132,10 @@ struct Tail {
     door: Door,
     caller: Caller,
     query: EventQuery,
-    seals: watch::Receiver<u64>,
-    buffer: VecDeque<SealedEvent>,
-    /// When the token was last found to be good, by the monotonic clock.
-    checked: Duration,
+    /// Everything up to here was looked at.
+    after: i64,
+    buffer: VecDeque<Arc<Told>>,
+    watcher: Watcher,
     /// Counts this stream for as long as it is there.
     _open: Open,
 }
@@ -150,79 +148,70 @@ impl Tail {
         query: EventQuery,
         after: i64,
     ) -> Answer<Sse<impl Stream<Item = Result<Event, Infallible>>>> {
-        let tail = Self {
-            _open: door.streams.open(caller.org)?,
-            seals: door.signals.seals(),
-            checked: door.clock.monotonic(),
-            buffer: VecDeque::new(),
-            query: EventQuery { after: Some(after), limit: BATCH, ..query },
-            caller,
-            door,
-        };
+        let open = door.streams.open(caller.org)?;
+        let watcher = door.streams.feeds().join(&door, &caller);
+        let buffer = VecDeque::new();
+        let tail = Self { door, caller, query, after, buffer, watcher, _open: open };
         let events = unfold(tail, |mut tail| async move {
-            let event = tail.next().await?;
-            Some((Ok(sse(&event)), tail))
+            let told = tail.next().await?;
+            Some((Ok(sse(&told)), tail))
         });
         Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
     }
 
     /// The next event, or nothing when the stream must end: the process stops or the token died.
-    async fn next(&mut self) -> Option<SealedEvent> {
+    ///
+    /// Whether it may be told is looked up for each one, for a slow reader takes the last of a batch
+    /// long after the first. Where that is not known, nothing is told.
+    async fn next(&mut self) -> Option<Arc<Told>> {
         loop {
             if self.door.stop.is_cancelled() {
                 return None;
             }
-            if !self.buffer.is_empty() && self.is_allowed().await {
-                let event = self.buffer.pop_front()?;
-                self.query.after = Some(event.position);
-                return Some(event);
-            }
-            self.buffer.clear();
-            self.seals.mark_unchanged();
-            match self.read().await {
-                Ok(Some(events)) if events.is_empty() => {}
-                Ok(Some(events)) => {
-                    self.buffer = events.into();
-                    continue;
+            self.watcher.look();
+            match self.watcher.standing(&self.caller, self.door.clock.monotonic()) {
+                Standing::Over => return None,
+                Standing::Good if !self.buffer.is_empty() => return self.buffer.pop_front(),
+                Standing::Good => {
+                    if self.fill().await? {
+                        continue;
+                    }
                 }
-                Ok(None) => return None,
-                Err(error) => tracing::debug!(%error, "a stream cannot read events now"),
+                Standing::Doubtful => {}
             }
-            tokio::select! {
-                () = self.door.stop.cancelled() => return None,
-                sealed = self.seals.changed() => sealed.ok()?,
-                () = self.door.clock.sleep(POLL) => {}
+            self.watcher.news().await?;
+        }
+    }
+
+    /// Takes what comes next, and says whether to go on; nothing if the token died.
+    async fn fill(&mut self) -> Option<bool> {
+        match self.watcher.after(&self.query, self.after, BATCH) {
+            Ahead::Unread => Some(false),
+            Ahead::Known(found, at) => {
+                (self.buffer, self.after) = (found, at);
+                Some(!self.buffer.is_empty())
             }
+            Ahead::Behind(end) => match self.catch_up(end).await {
+                Ok(is_valid) => is_valid.then_some(true),
+                Err(error) => {
+                    tracing::debug!(%error, "a stream cannot read events now");
+                    Some(false)
+                }
+            },
         }
     }
 
-    /// Whether the event that is next may be told: asked for each one, for a slow reader takes the
-    /// last of a batch long after the first. Where it cannot be asked, nothing is told.
-    async fn is_allowed(&mut self) -> bool {
-        let now = self.door.clock.monotonic();
-        if now.saturating_sub(self.checked) < POLL {
-            return true;
+    /// Reads from the database what is not kept any more, and asks for the token after that.
+    async fn catch_up(&mut self, end: i64) -> Result<bool, Error> {
+        let limit = i64::try_from(BATCH).unwrap_or(i64::MAX);
+        let query = EventQuery { after: Some(self.after), limit, ..self.query.clone() };
+        let events = self.door.app.list_events(self.caller.org, &query).await?;
+        if !self.caller.is_still_valid(&self.door).await? {
+            return Ok(false);
         }
-        let valid = self.is_valid().await.unwrap_or(false);
-        if valid {
-            self.checked = now;
-        }
-        valid
-    }
-
-    /// The next events, or nothing if the token died: asked each time, so that an idle stream ends too.
-    async fn read(&mut self) -> Result<Option<Vec<SealedEvent>>, Error> {
-        let events = self.door.app.list_events(self.caller.org, &self.query).await?;
-        let now = self.door.clock.monotonic();
-        if !self.is_valid().await? {
-            return Ok(None);
-        }
-        self.checked = now;
-        Ok(Some(events))
-    }
-
-    async fn is_valid(&self) -> Result<bool, Error> {
-        let may_read = self.caller.must(Permission::Read).is_ok();
-        Ok(may_read && self.caller.is_still_valid(&self.door).await?)
+        let last = events.last().map_or(self.after, |event| event.position);
+        self.after = if events.len() < BATCH { last.max(end) } else { last };
+        self.buffer = events.iter().map(|event| Arc::new(Told::new(event))).collect();
+        Ok(true)
     }
 }

@@ -1,4 +1,5 @@
-//! How many streams are open: each holds a connection and asks the database, so there is an end.
+//! How many streams are open: each holds a connection, so there is an end. Those of events share a
+//! reader for each org ([`crate::feed`]).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use trueup_api::Code;
 use trueup_model::OrgId;
 
+use crate::feed::Feeds;
 use crate::problem::{Answer, Failure};
 
 /// The open streams of this process. Clones count together.
@@ -14,6 +16,7 @@ pub struct Streams {
     open: Arc<Mutex<BTreeMap<OrgId, usize>>>,
     each: usize,
     all: usize,
+    feeds: Feeds,
 }
 
 impl Default for Streams {
@@ -26,7 +29,12 @@ impl Streams {
     /// So many for each org, and so many in all.
     #[must_use]
     pub fn new(each: usize, all: usize) -> Self {
-        Self { open: Arc::default(), each, all }
+        Self { open: Arc::default(), each, all, feeds: Feeds::default() }
+    }
+
+    /// Who reads events for all of them.
+    pub(crate) const fn feeds(&self) -> &Feeds {
+        &self.feeds
     }
 
     /// Counts one more stream of an org until the answer is dropped.

@@ -22,6 +22,7 @@ mod act;
 mod api;
 mod apply;
 mod audit;
+mod cluster;
 mod completions;
 mod context_command;
 mod delete;
@@ -130,6 +131,7 @@ enum Command {
     Token(token::Args),
     Org(org::Args),
     Wakes(wakes::Args),
+    Cluster(cluster::Args),
     Context(context_command::Args),
 
     Env(env::Args),
@@ -187,6 +189,7 @@ async fn run(command: Command, context: &Context) -> anyhow::Result<ExitCode> {
         Command::Whoami(args) => Box::pin(token::whoami(&args, context)).await?,
         Command::Token(args) => Box::pin(token::run(args, context)).await?,
         Command::Wakes(args) => Box::pin(wakes::run(args, context)).await?,
+        Command::Cluster(args) => Box::pin(cluster::run(args, context)).await?,
         Command::Org(args) => Box::pin(org::run(args, context)).await?,
         Command::Context(args) => Box::pin(context_command::run(args, context)).await?,
         Command::Env(args) => env::run(&args, context)?,

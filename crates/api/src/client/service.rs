@@ -102,6 +102,21 @@ impl Client {
         self.change(Method::PUT, &path, manifest, terms).await
     }
 
+    /// The same, with its project made first where there is none of this name.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn service_put_with_project(
+        &self,
+        project: &str,
+        name: &str,
+        manifest: &ServiceManifest,
+        terms: &Terms,
+    ) -> Result<Accepted, ClientError> {
+        let path = format!("{}?with_project=true", service_path(project, name)?);
+        self.change(Method::PUT, &path, manifest, terms).await
+    }
+
     /// One service with its objects and, once it is gone, its receipt.
     ///
     /// # Errors

@@ -194,3 +194,28 @@ async fn a_value_is_set_only_if_it_is_what_the_caller_saw() {
     let service = front.get(WEB).send().await;
     assert_eq!(open(service.header("etag").unwrap()).await.status, StatusCode::ACCEPTED);
 }
+
+#[tokio::test]
+async fn a_service_can_be_declared_with_its_project_by_who_may_make_one() {
+    let front = Front::new().await;
+    let (path, body) = ("/v1/projects/fresh/services/web", crate::front::web("nginx:1"));
+    let put = |query: &str| front.put(&format!("{path}{query}")).json(&body);
+    put("?dry_run=true").send().await.must_be(404, "TU1003");
+    let asked = put("?dry_run=true&with_project=true");
+    let shown = asked.send().await.json();
+    let names: Vec<&Value> =
+        shown["units"].as_array().unwrap().iter().map(|unit| &unit["name"]).collect();
+    assert_eq!(names, ["fresh", "fresh/web"], "{shown}");
+    assert_eq!(unit(&shown, "fresh/web")["generation"], 1);
+    front.get("/v1/projects/fresh").send().await.must_be(404, "TU1003");
+
+    let developer = || put("?with_project=true").token(crate::front::DEVELOPER);
+    developer().send().await.must_be(403, "TU1002");
+    assert_eq!(put("?with_project=true").send().await.status, StatusCode::ACCEPTED);
+    assert_eq!(put("?with_project=true").send().await.status, StatusCode::OK, "both are there");
+    assert_eq!(front.get(path).send().await.json()["generation"], 1);
+    let by_id = front.get("/v1/projects/fresh").send().await.json();
+    let by_id =
+        format!("/v1/projects/{}/services/web?with_project=true", by_id["id"].as_str().unwrap());
+    front.put(&by_id).json(&body).send().await.must_be(422, "TU1201");
+}

@@ -16,6 +16,8 @@ mod endpoint;
 #[cfg(test)]
 mod event;
 #[cfg(test)]
+mod feed;
+#[cfg(test)]
 mod front;
 #[cfg(test)]
 mod hostile;

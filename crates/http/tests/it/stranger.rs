@@ -167,10 +167,10 @@ async fn s09_what_is_another_tenants_costs_the_same_statements_as_what_is_nobody
 
 /// The statements that were sent to Postgres.
 #[derive(Debug, Clone, Default)]
-struct Statements(Arc<Mutex<Vec<String>>>);
+pub(crate) struct Statements(Arc<Mutex<Vec<String>>>);
 
 impl Statements {
-    fn take(&self) -> Vec<String> {
+    pub(crate) fn take(&self) -> Vec<String> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -11,6 +11,7 @@ use trueup_rules::admit::Refused;
 use trueup_rules::domain::{MOST_DOMAINS, http_port};
 
 use super::config::invalid;
+use super::race::again;
 use super::service::{check_generation, write_down};
 use super::{Accepted, Asker, Refusal};
 use crate::clock::sql;
@@ -40,6 +41,17 @@ impl App {
     /// # Errors
     /// [`Refusal`] says why not.
     pub async fn add_domain(
+        &self,
+        org: OrgId,
+        wanted: &DomainAsk<'_>,
+        tls: Tls,
+        asker: &Asker<'_>,
+        now: Timestamp,
+    ) -> Result<Accepted<Domain>, Refusal> {
+        again(|| self.try_add_domain(org, wanted, tls, asker, now)).await
+    }
+
+    async fn try_add_domain(
         &self,
         org: OrgId,
         wanted: &DomainAsk<'_>,
@@ -91,6 +103,17 @@ impl App {
         asker: &Asker<'_>,
         now: Timestamp,
     ) -> Result<Accepted<Domain>, Refusal> {
+        again(|| self.try_verify_domain(org, wanted, verified, asker, now)).await
+    }
+
+    async fn try_verify_domain(
+        &self,
+        org: OrgId,
+        wanted: &DomainAsk<'_>,
+        verified: bool,
+        asker: &Asker<'_>,
+        now: Timestamp,
+    ) -> Result<Accepted<Domain>, Refusal> {
         let mut tx = self.begin(org).await?;
         let current = lock(&mut tx, wanted).await?;
         let row = own(&mut tx, &current, wanted.host).await?;
@@ -117,6 +140,16 @@ impl App {
     /// # Errors
     /// [`Refusal`] says why not.
     pub async fn remove_domain(
+        &self,
+        org: OrgId,
+        wanted: &DomainAsk<'_>,
+        asker: &Asker<'_>,
+        now: Timestamp,
+    ) -> Result<(), Refusal> {
+        again(|| self.try_remove_domain(org, wanted, asker, now)).await
+    }
+
+    async fn try_remove_domain(
         &self,
         org: OrgId,
         wanted: &DomainAsk<'_>,

@@ -36,15 +36,9 @@ impl App {
         now: Timestamp,
     ) -> Result<Accepted<ProjectRow>, Refusal> {
         let mut tx = self.begin(org).await?;
-        let Accepted { row, changed } = make(&mut tx, org, name, now).await?;
-        if changed {
-            let unit = Unit::Project(row.project.id);
-            status::accept(&mut tx, unit, org, now).await?;
-            record(&mut tx, &row.project, Fact::ProjectQueued {}, asker, now).await?;
-            request(&mut tx, &row.project, Lane::UserChange, asker, now).await?;
-        }
+        let accepted = declare(&mut tx, org, name, asker, now).await?;
         self.end(tx).await?;
-        Ok(Accepted { row, changed })
+        Ok(accepted)
     }
 
     /// Promises the end of a project and of every service in it. Asking again changes nothing.
@@ -96,6 +90,24 @@ impl App {
         self.end(tx).await?;
         Ok(Accepted { row, changed: true })
     }
+}
+
+/// Makes the project of this name, with its event and its wake, if there is none.
+pub(super) async fn declare(
+    tx: &mut Tx,
+    org: OrgId,
+    name: &Name,
+    asker: &Asker<'_>,
+    now: Timestamp,
+) -> Result<Accepted<ProjectRow>, Refusal> {
+    let Accepted { row, changed } = make(tx, org, name, now).await?;
+    if changed {
+        let unit = Unit::Project(row.project.id);
+        status::accept(tx, unit, org, now).await?;
+        record(tx, &row.project, Fact::ProjectQueued {}, asker, now).await?;
+        request(tx, &row.project, Lane::UserChange, asker, now).await?;
+    }
+    Ok(Accepted { row, changed })
 }
 
 /// The project of this name, made if there is none.

@@ -36,19 +36,23 @@ pub struct ServiceAsk<'a> {
     pub change: ServiceChange<'a>,
     /// The generation the caller has seen, if it insists on it.
     pub if_generation: Option<i64>,
+    /// The project's name, if it is to be made where there is none.
+    pub with_project: Option<&'a Name>,
 }
 
 impl<'a> ServiceAsk<'a> {
     /// Asks for the service of this name to be like this.
     #[must_use]
     pub const fn declare(project: &'a str, name: &'a Name, ask: &'a Ask) -> Self {
-        Self { project, change: ServiceChange::Declare(name, ask), if_generation: None }
+        let change = ServiceChange::Declare(name, ask);
+        Self { project, change, if_generation: None, with_project: None }
     }
 
     /// Asks for this to be done with a service.
     #[must_use]
     pub const fn act(project: &'a str, service: &'a str, action: &'a Action) -> Self {
-        Self { project, change: ServiceChange::Act(service, action), if_generation: None }
+        let change = ServiceChange::Act(service, action);
+        Self { project, change, if_generation: None, with_project: None }
     }
 
     /// Only if it has this generation.
@@ -110,6 +114,9 @@ impl App {
         if let Some(subject) = repeat::find(&mut tx, asker, now).await? {
             let row = found(&mut tx, wanted.project, &subject).await?;
             return Ok(Accepted { row, changed: false });
+        }
+        if let Some(project) = wanted.with_project {
+            super::project::declare(&mut tx, org, project, asker, now).await?;
         }
         let decided = decide(&mut tx, wanted, now).await?;
         let id = decided.after.id;

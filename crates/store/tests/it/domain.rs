@@ -133,3 +133,26 @@ async fn the_hosts_of_a_service_are_free_once_its_absence_is_verified() {
     stage.declare("next", "nginx:1").await;
     assert!(stage.add(stage.db.org, "next", HOST).await.unwrap().changed);
 }
+
+/// Both look before either has written: one of the two begins anew and finds what the other did.
+#[tokio::test]
+async fn of_two_services_that_ask_for_a_host_at_once_one_gets_it_and_the_other_hears_why() {
+    let stage = Stage::new().await;
+    let org = stage.db.org;
+    stage.declare("web", "nginx:1").await;
+    stage.declare("next", "nginx:1").await;
+    for round in 0..20 {
+        let text = format!("www{round}.example.org");
+        let (one, other) =
+            tokio::join!(stage.add(org, "web", &text), stage.add(org, "next", &text));
+        let refused = match (one, other) {
+            (Ok(_), Err(refused)) | (Err(refused), Ok(_)) => refused,
+            both => panic!("{both:?}"),
+        };
+        assert!(
+            matches!(&refused, Refusal::Refused(Refused::Invalid(breaches))
+                if breaches[0].message.contains("remove it there first")),
+            "{refused:?}"
+        );
+    }
+}

@@ -1,4 +1,9 @@
 //! `trueup plan`: what `apply` would do with manifest files. Nothing is recorded.
+//!
+//! What one document would make is not there for the next one. So a service whose project comes before it
+//! in the same files is planned together with it.
+
+use std::collections::BTreeSet;
 
 use serde::Serialize;
 use trueup_api::client::Terms;
@@ -32,10 +37,11 @@ struct Planned {
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let connection = context.connect()?;
     let mut planned = Vec::new();
+    let mut made = BTreeSet::new();
     for (place, document) in read_all(&args.files) {
         let place = place.to_string();
         let result = match document {
-            Ok(manifest) => ask(manifest, &place, context, &connection).await,
+            Ok(manifest) => ask(manifest, &place, &mut made, context, &connection).await,
             Err(wrong) => Err(Failure::new(Exit::Failed, wrong.message).hint(wrong.fix).into()),
         };
         match result {
@@ -63,11 +69,13 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
 async fn ask(
     manifest: Manifest,
     place: &str,
+    made: &mut BTreeSet<String>,
     context: &Context,
     connection: &Connection,
 ) -> anyhow::Result<Planned> {
     let rehearsal = connection.client.rehearse();
     let client = rehearsal.client();
+    let mut preview = None;
     let subject = match manifest {
         Manifest::Plan { name, body } => {
             context.ask("planning", client.plan_put(&name, &body)).await?;
@@ -75,17 +83,32 @@ async fn ask(
         }
         Manifest::Project { name, body } => {
             context.ask("planning", client.project_put(&name, &body)).await?;
+            preview = rehearsal.seen();
+            if preview.as_ref().is_some_and(|preview| preview.changed) {
+                made.insert(name.clone());
+            }
             format!("project/{name}")
         }
         Manifest::Service { name, body } => {
             let project = context.project_of(body.project.as_ref(), connection)?;
-            let declaring = client.service_put(&project, &name, &body, &Terms::PLAIN);
-            context.ask("planning", declaring).await?;
+            if made.contains(&project) {
+                let declaring =
+                    client.service_put_with_project(&project, &name, &body, &Terms::PLAIN);
+                context.ask("planning", declaring).await?;
+                preview = rehearsal.seen();
+                // The project's own document told what becomes of it.
+                let units = preview.iter_mut().map(|preview| &mut preview.units);
+                units.for_each(|units| units.retain(|unit| unit.kind != "project"));
+            } else {
+                let declaring = client.service_put(&project, &name, &body, &Terms::PLAIN);
+                context.ask("planning", declaring).await?;
+            }
             format!("service/{project}/{name}")
         }
     };
     let document = place.to_owned();
-    Ok(Planned { document, subject: Some(subject), preview: rehearsal.seen(), error: None })
+    let preview = preview.or_else(|| rehearsal.seen());
+    Ok(Planned { document, subject: Some(subject), preview, error: None })
 }
 
 fn say(planned: &Planned, context: &Context) -> anyhow::Result<()> {

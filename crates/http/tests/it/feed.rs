@@ -1,0 +1,57 @@
+//! Many who watch one org cost the database no more than one does.
+
+use futures::FutureExt;
+use tracing_subscriber::layer::SubscriberExt;
+
+use crate::front::{DEVELOPER, Front, VIEWER, WEB};
+use crate::stranger::Statements;
+use crate::stream::Reader;
+
+const WATCHERS: usize = 60;
+
+#[tokio::test]
+async fn a_seal_is_read_once_however_many_watch() {
+    let log = Statements::default();
+    let subscriber = tracing_subscriber::registry().with(log.clone());
+    let _guard = tracing::subscriber::set_default(subscriber);
+    // While there is only one subscriber, a line that another test's thread reaches first is switched
+    // off for all threads.
+    let _second = tracing::Dispatch::new(tracing_subscriber::registry());
+    let front = Front::with_web().await;
+    front.seal().await;
+    let mut readers = Vec::new();
+    for number in 0..WATCHERS {
+        let path =
+            if number % 2 == 0 { "/v1/events/watch" } else { &format!("{WEB}/watch?after=2") };
+        let token = if number % 3 == 0 { DEVELOPER } else { VIEWER };
+        readers.push(Reader::open(front.get(path).token(token)).await);
+    }
+    for position in 3..=6 {
+        front.declare(&format!("nginx:{position}")).await;
+        front.db.seal().await;
+        log.take();
+        front.door.signals.sealed();
+        for reader in &mut readers {
+            let frame = reader.next().await.expect("the stream should go on");
+            assert_eq!(frame.id, position.to_string());
+        }
+        let sent = log.take();
+        let begin = |words: &str| sent.iter().filter(|one| one.starts_with(words)).count();
+        let (reads, asks) =
+            (begin("select s.org_id, s.position"), begin("select id, org_id, name"));
+        // The first time some still catch up by themselves.
+        if position > 3 {
+            assert_eq!((reads, asks), (1, 2), "one read, and one look at each token: {sent:?}");
+        }
+    }
+    // One token goes; those of the other hear of it no more than before.
+    front.revoke(DEVELOPER).await;
+    front.declare("nginx:7").await;
+    front.seal().await;
+    for (number, reader) in readers.iter_mut().enumerate() {
+        let next = reader.next().await.map(|frame| frame.id);
+        let is_alive = number % 3 != 0;
+        assert_eq!(next.as_deref(), is_alive.then_some("7"), "{number}");
+        assert!(!is_alive || reader.next().now_or_never().is_none(), "it waits for more");
+    }
+}
