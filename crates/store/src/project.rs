@@ -1,21 +1,25 @@
 //! Projects: reading them, and the last word on one.
 
+use jiff::Timestamp;
 use serde_json::Value;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 use sqlx::types::Json;
 use trueup_model::cluster::Freshness;
-use trueup_model::id::{ClusterId, OrgId, ProjectId};
+use trueup_model::id::{ClusterId, OrgId, ProjectId, ServiceId};
 use trueup_model::name::Name;
+use trueup_model::order::Unit;
 use trueup_model::project::Project;
 use trueup_model::receipt::Receipt;
 use trueup_model::service::DesiredState;
 use trueup_model::status::Status;
+use trueup_model::wake::Lane;
+use uuid::Uuid;
 
 use crate::clock::sql;
 use crate::pool::Tx;
 use crate::row::{freshness, json, read, read_json};
-use crate::{App, Error, variable};
+use crate::{App, Error, variable, wake};
 
 /// A project with its status and its cluster's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -138,4 +142,29 @@ pub(crate) async fn end(
         .execute(&mut **tx)
         .await?;
     Ok(())
+}
+
+/// A project that shall be gone waits for its services: it is looked at after each of them.
+pub(crate) async fn wake_ending(
+    tx: &mut Tx,
+    service: ServiceId,
+    now: Timestamp,
+) -> Result<(), Error> {
+    let ending: Option<(Uuid, Uuid, Uuid)> = sqlx::query_as(
+        "select p.id, p.org_id, p.cluster_id from services s join projects p on p.id = s.project_id
+         where s.id = $1 and p.desired = 'deleted' and p.deleted_at is null",
+    )
+    .bind(service.uuid())
+    .fetch_optional(&mut **tx)
+    .await?;
+    let Some((id, org, cluster)) = ending else { return Ok(()) };
+    let again = wake::Request {
+        unit: Unit::Project(ProjectId::from_uuid(id)),
+        org: OrgId::from_uuid(org),
+        cluster: ClusterId::from_uuid(cluster),
+        lane: Lane::Delete,
+        trace: None,
+        fresh: false,
+    };
+    wake::request(tx, &again, now).await
 }

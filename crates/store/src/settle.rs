@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use trueup_model::crash;
 use trueup_model::event::NewEvent;
-use trueup_model::id::{ClusterId, EventId, OrgId, ProjectId, ServiceId};
+use trueup_model::id::{EventId, OrgId, ServiceId};
 use trueup_model::key::Kind;
 use trueup_model::observation::Observation;
 use trueup_model::order::Unit;
@@ -416,28 +416,7 @@ async fn record_absences(
             .execute(&mut **tx)
             .await?;
         quota::release(tx, service).await?;
-        wake_ending_project(tx, service, now).await?;
+        project::wake_ending(tx, service, now).await?;
     }
     Ok(())
-}
-
-/// A project that shall be gone waits for its services: it is looked at after each of them.
-async fn wake_ending_project(tx: &mut Tx, service: ServiceId, now: Timestamp) -> Result<(), Error> {
-    let ending: Option<(Uuid, Uuid, Uuid)> = sqlx::query_as(
-        "select p.id, p.org_id, p.cluster_id from services s join projects p on p.id = s.project_id
-         where s.id = $1 and p.desired = 'deleted' and p.deleted_at is null",
-    )
-    .bind(service.uuid())
-    .fetch_optional(&mut **tx)
-    .await?;
-    let Some((id, org, cluster)) = ending else { return Ok(()) };
-    let again = wake::Request {
-        unit: Unit::Project(ProjectId::from_uuid(id)),
-        org: OrgId::from_uuid(org),
-        cluster: ClusterId::from_uuid(cluster),
-        lane: Lane::Delete,
-        trace: None,
-        fresh: false,
-    };
-    wake::request(tx, &again, now).await
 }
