@@ -7,7 +7,7 @@ TRUEUP := $(CARGO_TARGET_DIR)/debug/trueup
 # Every build goes through here: it makes a shared build folder safe to share.
 CARGO := scripts/own-target && cargo
 
-.PHONY: help up down test bench check fmt
+.PHONY: help up down test soak bench check fmt
 
 help: ## Say what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -26,6 +26,12 @@ test: check ## Install what is needed and run all tests, on real parts
 	$(CARGO) test --locked --workspace --all-targets --no-run
 	$(TRUEUP) local build
 	@scripts/test
+
+soak: ## Kill, pause and restart two replicas under load for SOAK_SECONDS (300), and say what held
+	@scripts/toolchain --with-go
+	$(CARGO) test --locked --workspace --no-run
+	$(TRUEUP) local build
+	cargo test --locked --workspace --test it -- --ignored --exact soak::soak --nocapture
 
 bench: ## Measure the door beside pgbench, lists at 100,000 services, and 5,000 watchers
 	@scripts/toolchain

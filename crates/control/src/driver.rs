@@ -4,6 +4,7 @@
 //! whatever the pass's outcome was. Only a pass that met a defect, or an order whose secrets are
 //! locked, is woken again: the first a few times, the second for as long as it takes.
 
+use std::collections::BTreeSet;
 use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +24,7 @@ use trueup_rules::turn::backoff;
 use trueup_store::{Error, Lease, Signals, Worker};
 
 use crate::metrics::Metrics;
+use crate::within::within;
 
 /// How many wakes are claimed at once, and how many of one cluster may be under way.
 const BATCH: usize = 64;
@@ -59,12 +61,26 @@ enum Passed {
     Lost,
 }
 
-type UnderWay = FuturesUnordered<BoxFuture<'static, (Claimed, Passed)>>;
+/// What this driver has claimed and not ended.
+#[derive(Default)]
+struct UnderWay {
+    passes: FuturesUnordered<BoxFuture<'static, (Claimed, Passed)>>,
+    units: BTreeSet<Unit>,
+    /// Whether something may be claimed in the database that is not in here: an answer was lost.
+    doubtful: bool,
+}
+
+impl UnderWay {
+    fn push(&mut self, unit: Unit, pass: impl Future<Output = (Claimed, Passed)> + Send + 'static) {
+        self.units.insert(unit);
+        self.passes.push(Box::pin(pass));
+    }
+}
 
 impl Driver {
     /// Drives until the lease is over.
     pub(crate) async fn run(self) {
-        let mut under_way = UnderWay::new();
+        let mut under_way = UnderWay::default();
         let mut measured = Duration::ZERO;
         loop {
             if self.clock.monotonic() >= measured {
@@ -76,6 +92,7 @@ impl Driver {
                 Err(Error::Fenced) => return,
                 Err(error) => {
                     tracing::warn!(%error, "wakes cannot be claimed now");
+                    under_way.doubtful = true;
                     false
                 }
             };
@@ -83,7 +100,10 @@ impl Driver {
                 continue;
             }
             tokio::select! {
-                Some((wake, passed)) = under_way.next() => self.end(&wake, passed).await,
+                Some((wake, passed)) = under_way.passes.next() => {
+                    under_way.units.remove(&wake.unit);
+                    under_way.doubtful |= self.end(&wake, passed).await.is_err();
+                }
                 () = self.signals.woken() => {}
                 () = self.clock.sleep(POLL) => {}
             }
@@ -92,12 +112,21 @@ impl Driver {
 
     /// Claims a batch and hands its orders over; answers whether there was any.
     async fn claim(&self, under_way: &mut UnderWay) -> Result<bool, Error> {
-        let free = UNDER_WAY.saturating_sub(under_way.len()).min(BATCH);
+        if under_way.doubtful {
+            let lost = within(&*self.clock, self.worker.requeue_lost(self.lease, &under_way.units));
+            match lost.await? {
+                0 => {}
+                lost => tracing::info!(lost, "wakes that nobody worked on are queued again"),
+            }
+            under_way.doubtful = false;
+        }
+        let free = UNDER_WAY.saturating_sub(under_way.units.len()).min(BATCH);
         if free == 0 {
             return Ok(false);
         }
         let limit = i64::try_from(free).unwrap_or(0);
-        let orders = self.worker.claim_orders(self.lease, limit, self.clock.now()).await?;
+        let claimed = self.worker.claim_orders(self.lease, limit, self.clock.now());
+        let orders = within(&*self.clock, claimed).await?;
         if orders.is_empty() {
             return Ok(false);
         }
@@ -110,7 +139,7 @@ impl Driver {
                 Err(locked) => {
                     // The executor keeps the order it has: what runs goes on running.
                     let _ended = self.reports.send(*locked).await;
-                    under_way.push(Box::pin(async move { (wake, Passed::Locked) }));
+                    under_way.push(wake.unit, async move { (wake, Passed::Locked) });
                     continue;
                 }
             };
@@ -118,7 +147,7 @@ impl Driver {
             let passed = self.executor.order_because(order, why).await;
             crash::point("driver.ordered").await;
             let (clock, metrics) = (Arc::clone(&self.clock), self.metrics.clone());
-            under_way.push(Box::pin(async move {
+            under_way.push(wake.unit, async move {
                 let passed = match passed.await {
                     Ok(Outcome::Broken { why }) => Passed::Broken(why),
                     Ok(outcome) => Passed::Ended(outcome),
@@ -127,7 +156,7 @@ impl Driver {
                 let took = clock.monotonic().saturating_sub(began);
                 metrics.reconcile_seconds.observe(took.as_secs_f64());
                 (wake, passed)
-            }));
+            });
         }
         Ok(true)
     }
@@ -161,10 +190,20 @@ impl Driver {
         Ok(order)
     }
 
-    async fn end(&self, wake: &Claimed, passed: Passed) {
+    async fn end(&self, wake: &Claimed, passed: Passed) -> Result<(), Error> {
         crash::point("driver.passed").await;
+        let ended = within(&*self.clock, self.end_as(wake, passed)).await;
+        if let Err(error) = &ended {
+            // It stays claimed until it is found to be nobody's, by this holder or the next.
+            tracing::warn!(unit = %wake.unit, %error, "a wake could not be ended");
+        }
+        crash::point("driver.finished").await;
+        ended
+    }
+
+    async fn end_as(&self, wake: &Claimed, passed: Passed) -> Result<(), Error> {
         let now = self.clock.now();
-        let ended = match passed {
+        match passed {
             Passed::Ended(outcome) if wake.fresh => {
                 let told = self.worker.finish_check(wake, &outcome, now).await;
                 self.signals.event();
@@ -183,12 +222,7 @@ impl Driver {
                 }
             }),
             Passed::Lost => Ok(()),
-        };
-        if let Err(error) = ended {
-            // It stays claimed; the next holder of the lease, or this one after its restart, requeues it.
-            tracing::warn!(unit = %wake.unit, %error, "a wake could not be ended");
         }
-        crash::point("driver.finished").await;
     }
 
     async fn measure(&self) {

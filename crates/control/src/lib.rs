@@ -4,8 +4,10 @@
 //! `tenure` holds a cluster's lease and runs its loops while it lasts: the `driver` turns wakes into
 //! orders, the executor (room `cluster`) makes them true, `settle` writes down what it reports,
 //! `recorder` what it notices of pods, disks and nodes.
+//! `bell` nudges other processes on the same database and hears them.
 //! `sealer` puts events in order; `sweep` forgets what is kept for a while only.
 
+mod bell;
 mod driver;
 mod measured;
 mod metrics;
@@ -15,7 +17,9 @@ mod sealer;
 mod settle;
 mod sweep;
 mod tenure;
+mod within;
 
+pub use bell::Bell;
 pub use measured::Measured;
 pub use metrics::Metrics;
 pub use sealer::Sealer;

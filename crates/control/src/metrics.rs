@@ -183,6 +183,15 @@ impl Metrics {
         self.silent_kinds.set(i64::try_from(silent).unwrap_or(i64::MAX));
     }
 
+    /// Forgets what only the one that works on the cluster can tell.
+    pub(crate) fn stand_by(&self) {
+        self.lease_held.set(0);
+        self.wakes.clear();
+        self.wake_age_seconds.clear();
+        self.watch_age_seconds.clear();
+        self.silent_kinds.set(0);
+    }
+
     /// Notes how much waits in each lane, and for how long.
     pub(crate) fn wakes(&self, loads: &[LaneLoad], now: Timestamp) {
         for lane in Lane::ALL {
@@ -259,6 +268,21 @@ mod tests {
                 assert_eq!(alert.matches(part).count(), 1, "{part} of {alert}");
             }
         }
+    }
+
+    #[test]
+    fn who_stands_by_says_nothing_of_the_cluster() {
+        let mut registry = Registry::default();
+        let metrics = Metrics::register(&mut registry);
+        metrics.lease_held.set(1);
+        metrics.wakes(&[], Timestamp::UNIX_EPOCH);
+        let late = Timestamp::from_second(1_000).unwrap();
+        metrics.watches(&Freshness::all_at(Timestamp::UNIX_EPOCH), late);
+        metrics.stand_by();
+        let text = told(&registry);
+        assert!(text.contains("trueup_lease_held 0\n"), "{text}");
+        assert!(text.contains("trueup_silent_kinds 0\n"), "{text}");
+        assert!(!text.contains("trueup_wakes{") && !text.contains("trueup_watch_age_seconds{"));
     }
 
     #[test]

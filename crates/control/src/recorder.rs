@@ -9,6 +9,8 @@ use trueup_cluster::Notices;
 use trueup_model::Clock;
 use trueup_store::{Error, Observer, Worker};
 
+use crate::within::within;
+
 /// How long notices are gathered, so that one transaction carries many.
 const GATHER: Duration = Duration::from_millis(50);
 const BATCH: usize = 2048;
@@ -30,7 +32,8 @@ impl Recorder {
             batch.extend(self.notices.take_now(BATCH));
             loop {
                 let now = self.clock.now();
-                match self.worker.note_transitions(&self.observer, &batch, now).await {
+                let noted = self.worker.note_transitions(&self.observer, &batch, now);
+                match within(&*self.clock, noted).await {
                     Ok(count) => {
                         tracing::debug!(noticed = batch.len(), count, "transitions recorded");
                         break;

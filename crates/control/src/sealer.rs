@@ -11,6 +11,7 @@ use trueup_model::{Clock, crash};
 use trueup_store::{Error, Signals, Unsealed, Worker};
 
 use crate::metrics::Metrics;
+use crate::within::within;
 
 /// How long it sleeps when nobody calls.
 const IDLE: Duration = Duration::from_secs(1);
@@ -70,9 +71,10 @@ impl Sealer {
     async fn seal_all(&self) -> Result<Round, Error> {
         let mut sealed: usize = 0;
         loop {
-            let batch = self.worker.seal_events(self.clock.now()).await?;
+            let batch = within(&*self.clock, self.worker.seal_events(self.clock.now())).await?;
             if batch == 0 {
-                return Ok(Round { sealed, left: self.worker.unsealed_events().await? });
+                let left = within(&*self.clock, self.worker.unsealed_events()).await?;
+                return Ok(Round { sealed, left });
             }
             crash::point("sealer.sealed").await;
             sealed = sealed.saturating_add(batch);

@@ -1,9 +1,10 @@
 //! The settle loop: gathers reports for a moment and writes them down in one transaction.
 //!
 //! While the database is away, reports wait here, merged by unit, and nothing is lost that the
-//! executor could not see again.
+//! executor could not see again. A batch has a number, so that one whose answer was lost is not told twice.
 
 use std::collections::BTreeMap;
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use trueup_model::{Clock, crash};
 use trueup_store::{Error, Lease, Signals, Worker};
 
 use crate::metrics::{Ended, Metrics};
+use crate::within::within;
 
 /// How long reports are gathered, so that one transaction carries many.
 const GATHER: Duration = Duration::from_millis(10);
@@ -26,40 +28,60 @@ pub(crate) struct Settle {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) metrics: Metrics,
     pub(crate) lease: Lease,
+    /// The number of the batch that is being written down.
+    pub(crate) batch: i64,
+}
+
+/// The lease is over: somebody else settles now.
+struct Over;
+
+/// Reports that came and are not written down yet.
+struct Inbox {
+    reports: mpsc::Receiver<Report>,
+    waiting: BTreeMap<Unit, Report>,
 }
 
 impl Settle {
     /// Settles until the lease is over or nobody reports any more.
-    pub(crate) async fn run(self, mut reports: mpsc::Receiver<Report>) {
-        let mut waiting: BTreeMap<Unit, Report> = BTreeMap::new();
+    pub(crate) async fn run(mut self, reports: mpsc::Receiver<Report>) {
+        let mut inbox = Inbox { reports, waiting: BTreeMap::new() };
         loop {
-            if waiting.is_empty() {
-                match reports.recv().await {
-                    Some(report) => self.add(&mut waiting, report),
+            if inbox.waiting.is_empty() {
+                match inbox.reports.recv().await {
+                    Some(report) => self.add(&mut inbox.waiting, report),
                     None => return,
                 }
                 self.clock.sleep(GATHER).await;
             }
-            while waiting.len() < BATCH {
-                match reports.try_recv() {
-                    Ok(report) => self.add(&mut waiting, report),
-                    Err(_) => break,
-                }
+            self.gather(&mut inbox);
+            let batch: Vec<Report> = mem::take(&mut inbox.waiting).into_values().collect();
+            if self.settle(batch, &mut inbox).await.is_err() {
+                return;
             }
-            let batch: Vec<Report> = waiting.values().cloned().collect();
-            match self.worker.settle(self.lease, &batch, self.clock.now()).await {
+        }
+    }
+
+    /// Writes one batch down, for as long as that takes. It stays as it is meanwhile: if the answer was
+    /// lost and not the question, its number is known already and it is not written again.
+    async fn settle(&mut self, batch: Vec<Report>, inbox: &mut Inbox) -> Result<(), Over> {
+        self.batch = self.batch.saturating_add(1);
+        loop {
+            let now = self.clock.now();
+            let settled = self.worker.settle_once(self.lease, self.batch, &batch, now);
+            match within(&*self.clock, settled).await {
                 Ok(news) => {
                     crash::point("settle.settled").await;
-                    waiting.clear();
                     if news > 0 {
                         self.signals.event();
                     }
+                    return Ok(());
                 }
-                Err(Error::Fenced) => return,
-                Err(error) if error.is_defect() => self.settle_apart(&mut waiting).await,
+                Err(Error::Fenced) => return Err(Over),
+                Err(error) if error.is_defect() => return self.part(batch, &error, inbox).await,
                 Err(error) => {
-                    tracing::warn!(%error, reports = waiting.len(), "reports cannot be settled now");
+                    tracing::warn!(%error, reports = batch.len(), "reports cannot be settled now");
                     self.clock.sleep(AWAY).await;
+                    self.gather(inbox);
                 }
             }
         }
@@ -67,21 +89,33 @@ impl Settle {
 
     /// Settles each report alone, to find the one that cannot be: its unit is left for an operator, and
     /// the others go on.
-    async fn settle_apart(&self, waiting: &mut BTreeMap<Unit, Report>) {
-        while let Some((unit, report)) = waiting.pop_first() {
-            let settled = self
-                .worker
-                .settle(self.lease, std::slice::from_ref(&report), self.clock.now())
-                .await;
-            let Err(error) = settled else { continue };
-            if !error.is_defect() {
-                waiting.insert(unit, report);
-                return;
+    async fn part(
+        &mut self,
+        mut batch: Vec<Report>,
+        error: &Error,
+        inbox: &mut Inbox,
+    ) -> Result<(), Over> {
+        if batch.len() > 1 {
+            for report in batch {
+                Box::pin(self.settle(vec![report], inbox)).await?;
             }
-            tracing::error!(%unit, %error, "a report cannot be settled; this is a defect in Trueup");
-            let why = "what is stored of its status cannot be worked with; see the log";
-            if let Err(error) = self.worker.bury_unit(unit, why, self.clock.now()).await {
-                tracing::warn!(%unit, %error, "nobody could be told of it");
+            return Ok(());
+        }
+        let Some(Report { unit, .. }) = batch.pop() else { return Ok(()) };
+        tracing::error!(%unit, %error, "a report cannot be settled; this is a defect in Trueup");
+        let why = "what is stored of its status cannot be worked with; see the log";
+        let buried = self.worker.bury_unit(unit, why, self.clock.now());
+        if let Err(error) = within(&*self.clock, buried).await {
+            tracing::warn!(%unit, %error, "nobody could be told of it");
+        }
+        Ok(())
+    }
+
+    fn gather(&self, inbox: &mut Inbox) {
+        while inbox.waiting.len() < BATCH {
+            match inbox.reports.try_recv() {
+                Ok(report) => self.add(&mut inbox.waiting, report),
+                Err(_) => break,
             }
         }
     }

@@ -23,6 +23,7 @@ use crate::metrics::Metrics;
 use crate::overdue::Overdue;
 use crate::recorder::Recorder;
 use crate::settle::Settle;
+use crate::within::{within, within_time};
 
 /// How often the switches are looked at when nobody says that one was turned.
 const FREEZE_POLL: Duration = Duration::from_secs(1);
@@ -80,18 +81,19 @@ impl Tenure {
     async fn acquire(&self) -> Result<Option<Begun>, Error> {
         let asked_at = self.clock.monotonic();
         let now = self.clock.now();
-        let lease = self.worker.acquire_lease(self.cluster_id, &self.holder, now).await?;
-        let Some(lease) = lease else { return Ok(None) };
+        let asked = self.worker.acquire_lease(self.cluster_id, &self.holder, now);
+        let Some(lease) = within(&*self.clock, asked).await? else { return Ok(None) };
         let fence = Arc::new(Fence::closed(Arc::clone(&self.clock)));
-        fence.open(asked_at, Lease::TTL);
+        fence.open(asked_at, Lease::WRITE_FOR);
         crash::point("tenure.leased").await;
         // A new executor knows nothing: it is told everything once.
-        let woken = self.worker.wake_all(self.cluster_id, now).await?;
+        let woken = within(&*self.clock, self.worker.wake_all(self.cluster_id, now)).await?;
         tracing::info!(cluster = %self.cluster_id, epoch = lease.epoch, woken, "working on the cluster");
         // Before the first order: what is frozen is not touched, not even once.
-        let freeze = self.worker.find_freeze(self.cluster_id).await?;
+        let freeze = within(&*self.clock, self.worker.find_freeze(self.cluster_id)).await?;
         // Read before this observer is heard itself: a gap begins where the last one ended.
-        let before = self.worker.freshness(self.cluster_id).await.unwrap_or_default();
+        let before = within(&*self.clock, self.worker.freshness(self.cluster_id)).await;
+        let before = before.unwrap_or_default();
         Ok(Some(Begun { lease, fence, freeze, before }))
     }
 
@@ -104,17 +106,19 @@ impl Tenure {
         let why = tokio::select! {
             () = stop.cancelled() => "told to stop",
             () = self.keep(lease, &fence) => "the lease was lost",
-            () = self.note_freshness(&executor) => "the executor ended",
+            () = self.note_freshness(lease, &executor) => "the executor ended",
             () = self.heed_freezes(&executor) => "nobody can freeze it any more",
             _ = loops.join_next() => "a loop ended; all of them start again",
         };
         tracing::info!(cluster = %self.cluster_id, epoch = lease.epoch, why, "leaving the cluster");
         fence.close();
         loops.shutdown().await;
-        self.metrics.lease_held.set(0);
-        if stop.is_cancelled() && self.worker.release_lease(lease, self.clock.now()).await.is_err()
-        {
-            tracing::debug!("the lease could not be given back; it ends by itself");
+        self.metrics.stand_by();
+        if stop.is_cancelled() {
+            let given = self.worker.release_lease(lease, self.clock.now());
+            if within_time(&*self.clock, Lease::RENEW_EVERY, given).await.is_err() {
+                tracing::debug!("the lease could not be given back; it ends by itself");
+            }
         }
     }
 
@@ -148,6 +152,7 @@ impl Tenure {
             clock: Arc::clone(&self.clock),
             metrics: self.metrics.clone(),
             lease,
+            batch: 0,
         };
         let driver = Driver {
             worker: self.worker.clone(),
@@ -176,8 +181,10 @@ impl Tenure {
         loop {
             self.clock.sleep(Lease::RENEW_EVERY).await;
             let asked_at = self.clock.monotonic();
-            match self.worker.renew_lease(lease, self.clock.now()).await {
-                Ok(()) => fence.open(asked_at, Lease::TTL),
+            // A connection that is dead must not cost the lease: the next one is tried in time.
+            let asked = self.worker.renew_lease(lease, self.clock.now());
+            match within_time(&*self.clock, Lease::RENEW_EVERY, asked).await {
+                Ok(()) => fence.open(asked_at, Lease::WRITE_FOR),
                 Err(Error::Fenced) => return,
                 Err(error) => {
                     // Nothing new is begun until the database answers again.
@@ -197,7 +204,7 @@ impl Tenure {
                 told = freezes.changed() => if told.is_err() { return },
                 () = self.clock.sleep(FREEZE_POLL) => {}
             }
-            match self.worker.find_freeze(self.cluster_id).await {
+            match within(&*self.clock, self.worker.find_freeze(self.cluster_id)).await {
                 Ok(freeze) => executor.brake().set(freeze),
                 // The switches stay as they were; without the database the fence closes anyway.
                 Err(error) => tracing::debug!(%error, "the switches cannot be read now"),
@@ -207,11 +214,11 @@ impl Tenure {
 
     /// Records when each kind was last heard: at once when the first one is, then now and then. One
     /// row for all of the cluster's objects.
-    async fn note_freshness(&self, executor: &Executor) {
+    async fn note_freshness(&self, lease: Lease, executor: &Executor) {
         let mut freshness = executor.freshness();
         while freshness.changed().await.is_ok() {
             let heard = freshness.borrow_and_update().clone();
-            if let Err(error) = self.worker.heard_kinds(self.cluster_id, &heard).await {
+            if let Err(error) = within(&*self.clock, self.worker.heard_kinds(lease, &heard)).await {
                 tracing::debug!(%error, "the cluster's freshness could not be recorded");
             }
             self.clock.sleep(Lease::RENEW_EVERY).await;

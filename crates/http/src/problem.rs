@@ -72,8 +72,9 @@ impl From<Error> for Failure {
                 tracing::warn!(error = %source, "the database cannot be reached");
                 Self::new(Code::DatabaseAway, "nothing was recorded; try again in a few seconds")
             }
-            Error::Doubtful(source) => {
-                tracing::warn!(error = %source, "a change was not answered by the database");
+            error @ (Error::Doubtful(_) | Error::Silent) => {
+                let source = std::error::Error::source(&error).map(ToString::to_string);
+                tracing::warn!(%error, source, "a change was not answered by the database");
                 Self::new(
                     Code::DatabaseAway,
                     "it is not known whether this was recorded; send it again with the same \

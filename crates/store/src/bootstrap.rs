@@ -21,6 +21,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (8, "domains", include_str!("../migrations/0008_domains.sql")),
     (9, "deletion", include_str!("../migrations/0009_deletion.sql")),
     (10, "driver", include_str!("../migrations/0010_driver.sql")),
+    (11, "replicas", include_str!("../migrations/0011_replicas.sql")),
     (12, "transitions", include_str!("../migrations/0012_transitions.sql")),
 ];
 
@@ -57,6 +58,44 @@ pub struct Urls {
     pub app: String,
     /// For the loops.
     pub worker: String,
+}
+
+/// Whether a server may be used with these passwords: its roles were made with them, or are not there yet.
+/// Roles with other passwords belong to another master key, and so does everything they guard.
+///
+/// # Errors
+/// The server cannot be reached.
+pub async fn is_ours(
+    admin_url: &str,
+    database: &str,
+    passwords: &RolePasswords,
+) -> Result<bool, Error> {
+    let admin = PgConnectOptions::from_str(admin_url)?;
+    let mut connection = PgConnection::connect_with(&admin).await?;
+    let (role, there): (bool, bool) = sqlx::query_as(
+        "select exists (select from pg_roles where rolname = 'trueup_owner'),
+                exists (select from pg_database where datname = $1)",
+    )
+    .bind(database)
+    .fetch_one(&mut connection)
+    .await?;
+    connection.close().await?;
+    if !role {
+        return Ok(true);
+    }
+    let owner = admin.username("trueup_owner").password(&passwords.owner);
+    let owner = if there { owner.database(database) } else { owner };
+    match PgConnection::connect_with(&owner).await {
+        Ok(connection) => {
+            connection.close().await?;
+            Ok(true)
+        }
+        // Class 28: it does not take this password.
+        Err(sqlx::Error::Database(said)) if said.code().is_some_and(|c| c.starts_with("28")) => {
+            Ok(false)
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Creates roles and database where they are missing and brings the schema up to date.

@@ -15,6 +15,8 @@ use trueup_model::org::PLATFORM;
 use crate::clock::sql;
 use crate::door::Asker;
 use crate::freeze::freeze;
+use crate::lease::{Lease, fence};
+use crate::pool::Tx;
 use crate::row::{freshness, json, read_json};
 use crate::{App, Error, Worker, event};
 
@@ -179,20 +181,18 @@ impl Worker {
         freshness(watches)
     }
 
-    /// Records when each kind was last heard of. The cluster as a whole is as fresh as the quietest
-    /// of the kinds that plans are made from. One row per cluster, never one per object.
+    /// Records when each kind was last heard of by the holder of the cluster's lease. The cluster as a
+    /// whole is as fresh as the quietest of the kinds that plans are made from. One row per cluster,
+    /// never one per object.
     ///
     /// # Errors
-    /// The database cannot be reached.
-    pub async fn heard_kinds(&self, cluster: ClusterId, heard: &Freshness) -> Result<(), Error> {
-        sqlx::query(
-            "update clusters set watches = watches || $2, heard_at = greatest(heard_at, $3) where id = $1",
-        )
-        .bind(cluster.uuid())
-        .bind(json(&heard.heard))
-        .bind(heard.oldest().map(sql))
-        .execute(self.pool())
-        .await?;
+    /// The database cannot be reached, or the lease is over: what was heard before somebody else came is
+    /// older than what they hear.
+    pub async fn heard_kinds(&self, lease: Lease, heard: &Freshness) -> Result<(), Error> {
+        let mut tx = self.begin().await?;
+        fence(&mut tx, lease).await?;
+        hear(&mut tx, lease.cluster, heard).await?;
+        tx.commit().await?;
         Ok(())
     }
 
@@ -201,6 +201,21 @@ impl Worker {
     /// # Errors
     /// The database cannot be reached.
     pub async fn heard_cluster(&self, cluster: ClusterId, at: Timestamp) -> Result<(), Error> {
-        self.heard_kinds(cluster, &Freshness::all_at(at)).await
+        let mut tx = self.begin().await?;
+        hear(&mut tx, cluster, &Freshness::all_at(at)).await?;
+        tx.commit().await?;
+        Ok(())
     }
+}
+
+async fn hear(tx: &mut Tx, cluster: ClusterId, heard: &Freshness) -> Result<(), Error> {
+    sqlx::query(
+        "update clusters set watches = watches || $2, heard_at = greatest(heard_at, $3) where id = $1",
+    )
+    .bind(cluster.uuid())
+    .bind(json(&heard.heard))
+    .bind(heard.oldest().map(sql))
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
 }

@@ -9,6 +9,9 @@ pub enum Error {
     /// Postgres went away while a change was being committed: it may be recorded or not.
     #[error("the database went away before it said whether the change is recorded")]
     Doubtful(#[source] sqlx::Error),
+    /// Postgres did not answer in time, and nobody knows why: the question may have been carried out.
+    #[error("the database does not answer")]
+    Silent,
     /// This holder's lease is over: another one works on the cluster now.
     #[error("the lease on this cluster is over")]
     Fenced,
@@ -54,6 +57,7 @@ impl Error {
         match self {
             Self::Away(_)
             | Self::Doubtful(_)
+            | Self::Silent
             | Self::Fenced
             | Self::Overtaken
             | Self::Migrate(_) => false,
@@ -72,6 +76,7 @@ impl Error {
             Self::Corrupt { what, source } => format!("a stored {what} cannot be read: {source}"),
             Self::Away(_)
             | Self::Doubtful(_)
+            | Self::Silent
             | Self::Fenced
             | Self::Overtaken
             | Self::Database(_)

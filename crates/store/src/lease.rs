@@ -21,6 +21,9 @@ pub struct Lease {
 impl Lease {
     /// How long a lease lasts without a heartbeat.
     pub const TTL: Duration = Duration::from_secs(10);
+    /// How long after asking for it a holder sends writes to the cluster: a second less, for two
+    /// processes never have quite the same time.
+    pub const WRITE_FOR: Duration = Duration::from_secs(9);
     /// How often the holder renews it.
     pub const RENEW_EVERY: Duration = Duration::from_secs(3);
 }

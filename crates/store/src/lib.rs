@@ -5,6 +5,7 @@
 //! time; [`Worker`] serves the loops. They are different database roles with different rights.
 
 mod backfill;
+mod bell;
 mod bootstrap;
 mod clock;
 mod cluster;
@@ -43,7 +44,8 @@ mod volume;
 mod wake;
 mod why;
 
-pub use bootstrap::{RolePasswords, Urls, bootstrap, schema_digest};
+pub use bell::Listener;
+pub use bootstrap::{RolePasswords, Urls, bootstrap, is_ours, schema_digest};
 pub use clock::DbClock;
 pub use cluster::{ClusterHolds, ClusterRow};
 pub use error::Error;
@@ -59,7 +61,7 @@ pub use repeat::Repeat;
 pub use seal::Unsealed;
 pub use service::{Pods, ServiceDetail, ServiceFilter, ServicePosition, ServiceRow};
 pub use setup::{Setup, Shipped, token_hash};
-pub use signal::Signals;
+pub use signal::{Counts, Nudge, Signals};
 pub use token::{Minted, TokenRow};
 pub use transition::Observer;
 pub use wake::{LaneLoad, WakeFilter};

@@ -40,6 +40,31 @@ impl Worker {
         reports: &[Report],
         now: Timestamp,
     ) -> Result<usize, Error> {
+        self.settle_marked(lease, None, reports, now).await
+    }
+
+    /// The same for a batch with a number, counted up from one within an epoch: when the answer to it
+    /// was lost it may be told again, and nothing of it is written twice.
+    ///
+    /// # Errors
+    /// The database cannot be reached, or the lease is over.
+    pub async fn settle_once(
+        &self,
+        lease: Lease,
+        batch: i64,
+        reports: &[Report],
+        now: Timestamp,
+    ) -> Result<usize, Error> {
+        self.settle_marked(lease, Some(batch), reports, now).await
+    }
+
+    async fn settle_marked(
+        &self,
+        lease: Lease,
+        batch: Option<i64>,
+        reports: &[Report],
+        now: Timestamp,
+    ) -> Result<usize, Error> {
         let mut tx = self.begin().await?;
         fence(&mut tx, lease).await?;
         let units: Vec<Unit> = reports.iter().map(|report| report.unit).collect();
@@ -76,7 +101,7 @@ impl Worker {
             settled.push((report, desired, inputs.absent));
             statuses.push(NewStatus { unit, status, inputs, as_of: now });
         }
-        if settled.is_empty() {
+        if settled.is_empty() || !mark(&mut tx, lease, batch).await? {
             return Ok(0);
         }
         status::store(&mut tx, &statuses).await?;
@@ -92,6 +117,22 @@ impl Worker {
         tx.commit().await?;
         Ok(settled.len())
     }
+}
+
+/// Marks a batch as written down; answers whether it was not before.
+async fn mark(tx: &mut Tx, lease: Lease, batch: Option<i64>) -> Result<bool, Error> {
+    let Some(batch) = batch else { return Ok(true) };
+    let marked = sqlx::query(
+        "insert into settle_marks as m (cluster_id, epoch, batch) values ($1, $2, $3)
+         on conflict (cluster_id) do update set epoch = $2, batch = $3
+         where (m.epoch, m.batch) < ($2, $3)",
+    )
+    .bind(lease.cluster.uuid())
+    .bind(lease.epoch)
+    .bind(batch)
+    .execute(&mut **tx)
+    .await?;
+    Ok(marked.rows_affected() == 1)
 }
 
 /// Whether a report repeats what is stored, for a promise that did not change either.

@@ -1,6 +1,7 @@
 //! Wakes: which units want looking at. Coalesced by unit; one that arrives while its unit is being
 //! worked on survives, because finishing deletes only the request that was claimed.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -13,6 +14,7 @@ use trueup_rules::turn::backoff;
 
 use crate::clock::sql;
 use crate::door::Asker;
+use crate::lease::{Lease, fence};
 use crate::mint::mint;
 use crate::pool::Tx;
 use crate::row::unit_uuid;
@@ -108,6 +110,34 @@ impl Worker {
         .execute(self.pool())
         .await?;
         Ok(woken.rows_affected())
+    }
+
+    /// Puts back what is claimed in a cluster and not under way: the answer to a claim was lost, or a
+    /// wake could not be ended. Answers how many.
+    ///
+    /// # Errors
+    /// The database cannot be reached, or the lease is over.
+    pub async fn requeue_lost(
+        &self,
+        lease: Lease,
+        under_way: &BTreeSet<Unit>,
+    ) -> Result<u64, Error> {
+        let mut tx = self.begin().await?;
+        fence(&mut tx, lease).await?;
+        // Asked for anew: an end that was begun and comes late must not end the next claim.
+        let lost = sqlx::query(
+            "update wakes w set state = 'queued', claimed_seq = null, requested_seq = requested_seq + 1
+             where cluster_id = $1 and state = 'running' and not exists (
+                 select from unnest($2::text[], $3::uuid[]) as u (kind, id)
+                 where u.kind = w.unit_kind and u.id = w.unit_id)",
+        )
+        .bind(lease.cluster.uuid())
+        .bind(under_way.iter().map(|unit| unit.kind()).collect::<Vec<_>>())
+        .bind(under_way.iter().map(|unit| unit_uuid(*unit)).collect::<Vec<_>>())
+        .execute(&mut *tx)
+        .await?;
+        tx.commit().await?;
+        Ok(lost.rows_affected())
     }
 
     /// Ends a wake; if it was asked for again in the meantime, it is due at once.

@@ -63,7 +63,9 @@ pub async fn server() -> &'static str {
         .await
 }
 
-fn passwords() -> RolePasswords {
+/// The passwords of the roles on that server.
+#[must_use]
+pub fn passwords() -> RolePasswords {
     let password = "only-for-tests".to_owned();
     RolePasswords { owner: password.clone(), app: password.clone(), worker: password }
 }

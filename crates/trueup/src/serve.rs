@@ -10,6 +10,7 @@ mod seed;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use prometheus_client::registry::Registry;
@@ -18,17 +19,24 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use trueup_api::Client;
 use trueup_cluster::Switch;
-use trueup_control::{Measured, Metrics, Sealer, Sweep, Tenure};
+use trueup_control::{Bell, Measured, Metrics, Sealer, Sweep, Tenure};
 use trueup_http::{Door, Doubts, Limits, LiveLogs, Streams};
+use trueup_local::postgres::Postgres;
 use trueup_local::{Progress, kube};
 use trueup_model::Clock;
 use trueup_rules::envelope::Keyring;
-use trueup_store::{App, DbClock, Signals, Worker, bootstrap};
+use trueup_store::{App, DbClock, Signals, Urls, Worker, bootstrap, is_ours};
 
 use crate::cli::connection::ClientFile;
+use crate::cli::failure::{Exit, Failure};
 use crate::cli::secret::Secret;
 use crate::demo;
 use crate::install::{Install, role_passwords};
+
+/// The database that everything is in.
+const DATABASE: &str = "trueup";
+/// How often the clock is set by the database.
+const ANCHOR: Duration = Duration::from_secs(60);
 
 /// What to serve.
 #[derive(Debug, Clone)]
@@ -37,6 +45,8 @@ pub(crate) struct Options {
     pub(crate) port: u16,
     /// A kubeconfig, instead of the local cluster.
     pub(crate) cluster: Option<PathBuf>,
+    /// A Postgres that is there already, instead of the embedded one; others may use it, too.
+    pub(crate) database: Option<Secret>,
     /// Whether to declare the demo data.
     pub(crate) demo: bool,
     /// Whether all pods of the local cluster are simulated, also where they could really run.
@@ -63,13 +73,16 @@ pub(crate) async fn run(
     let listener = TcpListener::bind(address).await.with_context(|| {
         format!("port {} is taken; choose another with --port, or stop what uses it", options.port)
     })?;
-    let postgres = parts::start_postgres(install, progress).await?;
-    let system = System::build(install, postgres.admin_url(), options).await?;
+    let postgres = match options.database {
+        Some(_) => None,
+        None => Some(parts::start_postgres(install, progress).await?),
+    };
+    let system = System::build(install, postgres.as_ref(), options).await?;
     let url = format!("http://{}", listener.local_addr()?);
 
     let stop_parts = CancellationToken::new();
     let front = async {
-        let served = system.serve(listener, url, options, ready, stop).await;
+        let served = Box::pin(system.serve(listener, url, options, ready, stop)).await;
         stop_parts.cancel();
         served
     };
@@ -87,6 +100,23 @@ pub(crate) async fn run(
         postgres.stop().await?;
     }
     served
+}
+
+/// Makes a database that was given ready, unless it is somebody else's: the passwords of its roles are
+/// theirs, and so is what they guard.
+async fn join(install: &Install, given: &Secret, master_key: &[u8; 32]) -> anyhow::Result<Urls> {
+    let (url, passwords) = (given.reveal(), role_passwords(master_key));
+    if !is_ours(url, DATABASE, &passwords).await.context("the given database cannot be used")? {
+        let foreign = "this database belongs to another master key, and nothing in it was changed";
+        return Err(Failure::new(Exit::Failed, foreign)
+            .hint(format!(
+                "copy master.key and every secrets.key.N of a replica that serves from it to {}, and start again",
+                install.dir().display()
+            ))
+            .into());
+    }
+    let ready = bootstrap(url, DATABASE, &passwords).await;
+    ready.context("the given database cannot be made ready")
 }
 
 /// What every part of a serving process shares.
@@ -107,17 +137,22 @@ impl System {
     /// Makes the database ready and opens it.
     async fn build(
         install: &Install,
-        admin_url: String,
+        postgres: Option<&Postgres>,
         options: &Options,
     ) -> anyhow::Result<Self> {
         let master_key = install.master_key()?;
-        let urls = bootstrap(&admin_url, "trueup", &role_passwords(&master_key)).await?;
+        let urls = match (&options.database, postgres) {
+            (Some(given), _) => join(install, given, &master_key).await?,
+            (None, postgres) => {
+                let admin_url = postgres.context("there is no database")?.admin_url();
+                bootstrap(&admin_url, DATABASE, &role_passwords(&master_key)).await?
+            }
+        };
         let app = App::connect(&urls.app)?;
         let clock = Arc::new(DbClock::unanchored());
         clock.anchor(&app).await?;
         let keys = install.keyring(&master_key)?;
-        let real_node = options.expects_real_node();
-        let seeded = seed::seed(install, &urls.owner, &keys, real_node, clock.now()).await?;
+        let seeded = seed::seed(install, &urls.owner, &keys, options, clock.now()).await?;
         Ok(Self {
             app,
             worker: Worker::connect(&urls.worker)?,
@@ -172,8 +207,16 @@ impl System {
             metrics: metrics.clone(),
         };
         let sweep = Sweep { worker: self.worker.clone(), clock: self.clock() };
+        let bell = Bell {
+            worker: self.worker.clone(),
+            signals: self.signals.clone(),
+            clock: self.clock(),
+            name: format!("{}/{}", self.holder, std::process::id()),
+        };
         let loops = async {
             tokio::select! {
+                () = bell.run() => {}
+                () = self.keep_time() => {}
                 () = self.tenure(metrics).run(stop.clone()) => {}
                 () = sealer.run() => {}
                 () = sweep.run() => {}
@@ -181,6 +224,16 @@ impl System {
         };
         let (served, announced, ()) = tokio::join!(server, announce, loops);
         announced.and(served)
+    }
+
+    /// Asks the database for its time again and again: replicas go by it, whatever their machines say.
+    async fn keep_time(&self) {
+        loop {
+            self.clock.sleep(ANCHOR).await;
+            if let Err(error) = self.clock.anchor(&self.app).await {
+                tracing::debug!(%error, "the database does not tell the time now");
+            }
+        }
     }
 
     /// Declares the demo and says that requests are answered.

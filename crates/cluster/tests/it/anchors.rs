@@ -15,6 +15,7 @@ use trueup_testkit::fake_cluster::{FakeCluster, Then, Verb, When};
 use trueup_testkit::real_kube;
 
 use crate::rig::{Rig, converged, healthy, key, web, with_receipt};
+use crate::wire;
 
 fn anchor(order: &Order) -> ResourceKey {
     key(order, Kind::ConfigMap, |name| names::anchor(name, 1))
@@ -108,9 +109,7 @@ async fn f46_after_a_foreground_delete_of_its_anchor_a_service_is_whole_again() 
     let kubeconfig = real_kube::shared().await;
     let mut rig =
         Rig::start(Arc::new(Kube::from_kubeconfig(&kubeconfig).expect("should be a kubeconfig")));
-    let config = kube::config::Kubeconfig::read_from(&kubeconfig).expect("a kubeconfig");
-    let config = kube::Config::try_from(config).expect("a kubeconfig");
-    let client = kube::Client::try_from(config).expect("a client");
+    let client = wire::client(&kubeconfig);
     rig.running(web(1)).await;
     let order = rig.service(1, web(1));
     let first = anchor(&order);

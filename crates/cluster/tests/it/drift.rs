@@ -13,6 +13,7 @@ use trueup_testkit::fake_cluster::{FakeCluster, SOMEBODY};
 use trueup_testkit::real_kube;
 
 use crate::rig::{Rig, key, web};
+use crate::wire;
 
 /// Writes with a field manager of its own, as any other tool would.
 async fn patch_as(client: &kube::Client, manager: &str, path: &str, patch: &Value) {
@@ -28,9 +29,7 @@ async fn f45_an_edit_is_told_with_the_manager_that_made_it_on_a_real_cluster() {
     let kubeconfig = real_kube::shared().await;
     let mut rig =
         Rig::start(Arc::new(Kube::from_kubeconfig(&kubeconfig).expect("should be a kubeconfig")));
-    let config = kube::config::Kubeconfig::read_from(&kubeconfig).expect("a kubeconfig");
-    let config = kube::Config::try_from(config).expect("a kubeconfig");
-    let client = kube::Client::try_from(config).expect("a client");
+    let client = wire::client(&kubeconfig);
     rig.running(web(1)).await;
     let order = rig.service(1, web(1));
     let deployment = key(&order, Kind::Deployment, str::to_owned);

@@ -17,3 +17,5 @@ mod rbac;
 mod real_node;
 mod resync;
 mod rig;
+mod wire;
+mod wire_plans;

@@ -6,6 +6,7 @@ mod endpoint;
 mod freeze;
 mod poison;
 mod recorder;
+mod replicas;
 mod rig;
 mod sealer;
 mod secret;

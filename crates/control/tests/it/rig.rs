@@ -15,7 +15,7 @@ use trueup_rules::action::Action;
 use trueup_rules::admit::Ask;
 use trueup_rules::envelope::Keyring;
 use trueup_store::door::{Asker, ServiceAsk};
-use trueup_store::{DbClock, ServiceDetail, Signals};
+use trueup_store::{DbClock, ServiceDetail, Signals, Worker};
 use trueup_testkit::fake_cluster::FakeCluster;
 use trueup_testkit::test_db::{TestDb, name};
 
@@ -27,6 +27,8 @@ pub(crate) struct Rig {
     pub(crate) fake: FakeCluster,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) signals: Signals,
+    /// The way of the loops to the database.
+    pub(crate) worker: Worker,
     /// The keys of the process that is started next.
     pub(crate) keys: Keyring,
     tasks: JoinSet<()>,
@@ -35,8 +37,10 @@ pub(crate) struct Rig {
 impl Rig {
     pub(crate) async fn new() -> Self {
         let clock: Arc<dyn Clock> = Arc::new(DbClock::unanchored());
+        let db = TestDb::new().await;
         Self {
-            db: TestDb::new().await,
+            worker: db.worker.clone(),
+            db,
             fake: FakeCluster::new(),
             clock,
             signals: Signals::default(),
@@ -59,7 +63,7 @@ impl Rig {
         let metrics = Metrics::register(&mut Registry::default());
         let stop = CancellationToken::new();
         let tenure = Tenure {
-            worker: self.db.worker.clone(),
+            worker: self.worker.clone(),
             signals: self.signals.clone(),
             clock: Arc::clone(&self.clock),
             metrics: metrics.clone(),
@@ -70,7 +74,7 @@ impl Rig {
             opener: self.keys.clone().opener(),
         };
         let sealer = Sealer {
-            worker: self.db.worker.clone(),
+            worker: self.worker.clone(),
             signals: self.signals.clone(),
             clock: Arc::clone(&self.clock),
             metrics,

@@ -1,6 +1,7 @@
 //! Leases: one holder at a time by database time, and a late one is told so.
 
 use futures::future::join_all;
+use trueup_model::cluster::Freshness;
 use trueup_store::{Error, Lease};
 
 use crate::stage::{Stage, at, converged};
@@ -94,4 +95,21 @@ async fn a_stale_holder_settles_nothing() {
     assert_eq!(stage.find("web").await.unwrap().projection, 1);
     let settled = worker.settle(next, &[converged(&row, 1)], at(11)).await;
     assert_eq!(settled.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn a_stale_holder_is_heard_of_no_more() {
+    let stage = Stage::new().await;
+    let stale = stage.acquire("one", 0).await.unwrap();
+    let next = stage.acquire("two", 10).await.unwrap();
+    let worker = &stage.db.worker;
+    worker.heard_kinds(next, &Freshness::all_at(at(12))).await.unwrap();
+    let refused = worker.heard_kinds(stale, &Freshness::all_at(at(5))).await;
+    assert!(matches!(refused, Err(Error::Fenced)), "{refused:?}");
+    let known = worker.freshness(stage.db.cluster).await.unwrap();
+    assert_eq!(
+        known.oldest(),
+        Some(at(12)),
+        "what was heard before does not hide what is heard now"
+    );
 }

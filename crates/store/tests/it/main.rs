@@ -3,6 +3,8 @@
 
 // Clippy takes helpers for test code only below `cfg(test)`.
 #[cfg(test)]
+mod bootstrap;
+#[cfg(test)]
 mod chain;
 #[cfg(test)]
 mod domain;

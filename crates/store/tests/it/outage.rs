@@ -8,7 +8,7 @@ use trueup_store::door::{Accepted, Asker, Refusal, ServiceAsk};
 use trueup_store::{App, Error, Repeat, ServiceRow, Worker};
 use trueup_testkit::pg_proxy::{Mode, PgProxy};
 
-use crate::stage::{PROJECT, Stage, at};
+use crate::stage::{PROJECT, Stage, at, converged};
 
 /// Longer than any wait of a test that is right.
 const LONG: Duration = Duration::from_secs(60);
@@ -74,4 +74,21 @@ async fn f13_a_database_that_cuts_every_connection_is_an_error_and_then_serves_a
         answer = restart(&stage, &app, "k1").await;
     }
     assert!(answer.unwrap().changed);
+}
+
+#[tokio::test]
+async fn f14_reports_whose_commit_is_lost_are_told_again_and_written_once() {
+    let stage = Stage::new().await;
+    let lease = stage.lease().await;
+    let row = stage.declare("web", "shop:1").await.row;
+    let proxy = PgProxy::start(&stage.db.urls.worker).await;
+    let worker = Worker::connect_within(&proxy.url(&stage.db.urls.worker), LONG).unwrap();
+    let batch = [converged(&row, 1)];
+    proxy.set(Mode::LoseCommit);
+    let lost = worker.settle_once(lease, 1, &batch, at(3)).await;
+    assert!(lost.is_err(), "{lost:?}");
+    assert_eq!(proxy.lost_commits(), 1);
+    let before = stage.rows().await;
+    worker.settle_once(lease, 1, &batch, at(4)).await.unwrap();
+    assert_eq!(stage.grown(&before).await, []);
 }

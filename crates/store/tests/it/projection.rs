@@ -95,11 +95,11 @@ async fn freshness_belongs_to_the_watch_of_each_kind() {
     assert_eq!(shown(20).await, 1);
     let mut heard = Freshness::all_at(at(100));
     heard.heard.insert(Kind::Pod, at(10));
-    stage.db.worker.heard_kinds(stage.db.cluster, &heard).await.unwrap();
+    stage.db.worker.heard_kinds(lease, &heard).await.unwrap();
     assert_eq!(shown(100).await, 0, "of pods nothing was heard for too long");
     heard.heard.insert(Kind::Pod, at(99));
     heard.heard.insert(Kind::PersistentVolumeClaim, at(10));
-    stage.db.worker.heard_kinds(stage.db.cluster, &heard).await.unwrap();
+    stage.db.worker.heard_kinds(lease, &heard).await.unwrap();
     assert_eq!(shown(100).await, 1, "it has no disk");
     let silent = stage.find("web").await.unwrap().watches.silent(&Kind::WATCHED, at(100));
     assert_eq!(silent, [Kind::PersistentVolumeClaim]);

@@ -215,3 +215,22 @@ async fn one_batch_settles_many_and_skips_what_it_does_not_know() {
     let running: i64 = stage.one("select count(*) from statuses where phase = 'running'").await;
     assert_eq!(running, 20);
 }
+
+#[tokio::test]
+async fn a_batch_that_is_told_again_is_written_once() {
+    let stage = Stage::new().await;
+    let lease = stage.lease().await;
+    let row = stage.declare("web", "nginx:1").await.row;
+    let worker = &stage.db.worker;
+    let batch = [half_made(&row)];
+    assert_eq!(worker.settle_once(lease, 1, &batch, at(10)).await.unwrap(), 1);
+    let before = stage.rows().await;
+    assert_eq!(worker.settle_once(lease, 1, &batch, at(11)).await.unwrap(), 0);
+    assert_eq!(stage.grown(&before).await, []);
+    // The same words in another batch are news, and so are those of the next holder.
+    assert_eq!(worker.settle_once(lease, 2, &batch, at(12)).await.unwrap(), 1);
+    let next = worker.acquire_lease(stage.db.cluster, "one", at(13)).await.unwrap().unwrap();
+    assert_eq!(worker.settle_once(next, 1, &batch, at(14)).await.unwrap(), 1);
+    let created = stage.events_of(row.service.id.uuid()).await;
+    assert_eq!(created.iter().filter(|kind| *kind == "ResourceCreated").count(), 3);
+}

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use trueup_model::order::Unit;
 use trueup_model::wake::Claimed;
-use trueup_store::Lease;
+use trueup_store::{Error, Lease};
 
 use crate::stage::{Stage, at, unit};
 
@@ -194,4 +194,28 @@ async fn many_claimers_at_once_never_get_the_same_wake() {
     all.extend(stage.claim(lease, 100, 1).await.into_iter().map(|wake| wake.unit));
     let distinct: BTreeSet<Unit> = all.iter().copied().collect();
     assert_eq!((all.len(), distinct.len()), (41, 41));
+}
+
+#[tokio::test]
+async fn what_is_claimed_and_not_under_way_is_queued_again() {
+    let stage = Stage::new().await;
+    let lease = stage.lease().await;
+    stage.declare("web", "nginx:1").await;
+    let claimed = stage.claim(lease, 10, 1).await;
+    assert_eq!(claimed.len(), 2);
+    let worker = &stage.db.worker;
+    let all: BTreeSet<Unit> = claimed.iter().map(|wake| wake.unit).collect();
+    assert_eq!(worker.requeue_lost(lease, &all).await.unwrap(), 0);
+    let lost = claimed.iter().find(|wake| matches!(wake.unit, Unit::Service(_))).unwrap();
+    let known: BTreeSet<Unit> = all.into_iter().filter(|unit| *unit != lost.unit).collect();
+    assert_eq!(worker.requeue_lost(lease, &known).await.unwrap(), 1);
+    assert_eq!(stage.wakes().await, (1, 1));
+    // An end that comes late ends nothing of what is claimed next.
+    let again = stage.claim(lease, 10, 2).await;
+    assert_eq!(again.iter().map(|wake| wake.unit).collect::<Vec<_>>(), [lost.unit]);
+    worker.finish_wake(lost, at(3)).await.unwrap();
+    assert_eq!(stage.wakes().await, (0, 2));
+    let stale = Lease { epoch: lease.epoch - 1, ..lease };
+    let refused = worker.requeue_lost(stale, &BTreeSet::new()).await;
+    assert!(matches!(refused, Err(Error::Fenced)), "{refused:?}");
 }

@@ -15,6 +15,7 @@ use super::connection::ClientFile;
 use super::context::Context;
 use super::failure::{Exit, Failure};
 use super::progress::Progress as Waiting;
+use super::secret::Secret;
 use super::steps;
 use super::terminal::Terminal;
 use crate::install::Install;
@@ -32,6 +33,9 @@ pub(crate) struct Args {
     /// Use the cluster of this kubeconfig instead of a local one
     #[arg(long, value_name = "KUBECONFIG")]
     cluster: Option<PathBuf>,
+    /// Use this Postgres instead of an embedded one; replicas of one Trueup share it
+    #[arg(long, env = "DATABASE_URL", hide_env_values = true, value_name = "URL")]
+    database_url: Option<Secret>,
     /// The nodes of the local cluster: a real one, too, where this machine allows it, or only simulated ones
     #[arg(long, value_enum, default_value_t = Nodes::Real)]
     nodes: Nodes,
@@ -77,6 +81,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let options = serve::Options {
         port: args.port,
         cluster: args.cluster,
+        database: args.database_url,
         demo: !args.no_demo,
         simulated: args.nodes == Nodes::Simulated,
     };
@@ -131,6 +136,14 @@ async fn detach(args: &Args, context: &Context, install: &Install) -> anyhow::Re
     if args.no_demo {
         command.arg("--no-demo");
     }
+    if args.nodes == Nodes::Simulated {
+        command.args(["--nodes", "simulated"]);
+    }
+    match &args.database_url {
+        // Not as an argument: everybody on the machine could read it.
+        Some(url) => command.env("DATABASE_URL", url.reveal()),
+        None => command.env_remove("DATABASE_URL"),
+    };
     command.stdout(log.try_clone()?).stderr(log);
     // A file of its own: the new process writes the install's pid file itself.
     let process = supervise::spawn(command, &out.with_extension("pid.json"))?;

@@ -29,14 +29,15 @@ pub(super) async fn start_postgres(
     Postgres::adopt_or_start(&options, progress).await
 }
 
-/// Starts Postgres again whenever it is gone; answers with it when it is time to stop.
+/// Starts Postgres again whenever it is gone; answers with it when it is time to stop. One that was
+/// given is not ours to start or to stop.
 pub(super) async fn keep_postgres(
     install: &Install,
-    postgres: Postgres,
+    postgres: Option<Postgres>,
     progress: &Progress,
     stop: &CancellationToken,
 ) -> Option<Postgres> {
-    let mut held = Some(postgres);
+    let mut held = Some(postgres?);
     while wait(stop).await {
         if held.as_ref().is_some_and(Postgres::is_alive) {
             continue;

@@ -10,6 +10,7 @@ use trueup_model::template::Template;
 use trueup_rules::envelope::Keyring;
 use trueup_store::{Setup, Shipped};
 
+use super::Options;
 use crate::install::Install;
 
 /// Shipped templates, each a version-1 row.
@@ -43,7 +44,7 @@ pub(super) async fn seed(
     install: &Install,
     owner_url: &str,
     keys: &Keyring,
-    real_node: bool,
+    options: &Options,
     now: Timestamp,
 ) -> anyhow::Result<Seeded> {
     let setup = Setup::connect(owner_url).await?;
@@ -56,6 +57,7 @@ pub(super) async fn seed(
     for text in TEMPLATES {
         ship(&setup, &template(text)?).await?;
     }
+    let real_node = options.expects_real_node();
     for plan in plans(if real_node { &[PLANS, REAL_PLANS] } else { &[PLANS] })? {
         setup.ensure_plan(&plan).await?;
     }
@@ -63,10 +65,21 @@ pub(super) async fn seed(
     setup.ensure_endpoint_pool(cluster, ENDPOINT_PORTS).await?;
     let org = setup.ensure_org("demo", now).await?;
     let owner_token = install.owner_token()?;
-    setup.ensure_token(&owner_token, "demo owner", Role::Owner, Some(org), now).await?;
-    setup.ensure_token(&install.operator_token()?, "operator", Role::Operator, None, now).await?;
+    let (owner, operator) = token_names(install, options)?;
+    setup.ensure_token(&owner_token, &owner, Role::Owner, Some(org), now).await?;
+    setup.ensure_token(&install.operator_token()?, &operator, Role::Operator, None, now).await?;
     seal_anew(&setup, keys).await?;
     Ok(Seeded { cluster, owner_token })
+}
+
+/// What the tokens of this install are called. A token replaces the one of its name, so replicas that
+/// share a database name theirs after themselves.
+fn token_names(install: &Install, options: &Options) -> anyhow::Result<(String, String)> {
+    let whose = match options.database {
+        Some(_) => format!(" of {}", install.holder()?),
+        None => String::new(),
+    };
+    Ok((format!("demo owner{whose}"), format!("operator{whose}")))
 }
 
 /// Publishes a shipped template where it is new, and says so where an older install has another body.

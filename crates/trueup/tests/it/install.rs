@@ -166,7 +166,7 @@ impl Install {
                 command.env_remove(name);
             }
         }
-        command.env("TRUEUP_CONFIG", self.config());
+        command.env("TRUEUP_CONFIG", self.config()).env_remove("DATABASE_URL");
         command
     }
 

@@ -19,15 +19,23 @@ mod install;
 #[cfg(test)]
 mod lifecycle;
 #[cfg(test)]
+mod load;
+#[cfg(test)]
 mod log;
 #[cfg(test)]
 mod mistakes;
+#[cfg(test)]
+mod pair;
 #[cfg(test)]
 mod plan;
 #[cfg(test)]
 mod real_node;
 #[cfg(test)]
+mod replicas;
+#[cfg(test)]
 mod restart;
+#[cfg(test)]
+mod soak;
 #[cfg(test)]
 mod story;
 #[cfg(test)]

@@ -1,0 +1,170 @@
+//! A chosen set of plans on a real API server: a service is made, changed and deleted, and one request on the
+//! way meets every kind of trouble in turn. All of them end as the run without trouble does.
+//!
+//! The thousands of other plans run on a cluster in memory, see `plans`; this holds that the memory is true.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use futures::stream::{self, StreamExt};
+use serde_json::{Value, json};
+use trueup_cluster::{CallError, Scope};
+use trueup_model::key::Kind;
+use trueup_model::order::{Body, Order};
+use trueup_model::report::{Outcome, Report};
+use trueup_model::spec::Spec;
+use trueup_testkit::real_kube;
+
+use crate::rig::{Rig, converged, healthy, spec, with_receipt};
+use crate::wire::{At, Fault, Wire};
+
+/// As many as the server bears without making each other wait.
+const AT_ONCE: usize = 6;
+/// How many kinds of trouble each write meets, in turn.
+const EACH: usize = 2;
+
+/// The objects of a namespace, without what differs from run to run.
+type Stage = BTreeMap<String, Value>;
+
+/// What came of a run.
+struct Story {
+    stages: Vec<Stage>,
+    writes: Vec<String>,
+    fired: bool,
+}
+
+/// One process after the other on one wire, carrying out the same story.
+struct Run {
+    rig: Rig,
+    wire: Wire,
+}
+
+fn web(greeting: &str) -> Spec {
+    let variables = json!({ "GREETING": greeting });
+    spec(&json!({ "workload": "deployment", "replicas": 2, "variables": variables }))
+}
+
+impl Run {
+    /// Gives an order and waits for its end. A process that dies on the way is followed by another one,
+    /// which is told of the project first.
+    async fn until(mut self, order: Order, wanted: fn(&Report) -> bool) -> Self {
+        let mut orders = vec![(order, wanted)];
+        loop {
+            let wire = self.wire.clone();
+            tokio::select! {
+                () = wire.crashed() => {}
+                () = self.give(&orders) => return self,
+            }
+            wire.revive();
+            self.rig = self.rig.restart();
+            let project = self.rig.project();
+            if orders.iter().all(|(order, _)| order.unit != project.unit) {
+                orders.insert(0, (project, converged));
+            }
+        }
+    }
+
+    async fn give(&mut self, orders: &[(Order, fn(&Report) -> bool)]) {
+        for (order, wanted) in orders {
+            self.rig.order_until(order.clone(), *wanted).await;
+        }
+    }
+
+    async fn stage(&self, order: &Order) -> Stage {
+        let mut stage = Stage::new();
+        for kind in Kind::WATCHED.into_iter().filter(|kind| *kind != Kind::Pod) {
+            let list = match self.rig.cluster.list(kind, Scope::Ours).await {
+                Err(CallError::UnknownKind(_)) => continue,
+                list => list.expect("it should list"),
+            };
+            let ours = list.objects.into_iter().filter(|it| {
+                [&it["metadata"]["namespace"], &it["metadata"]["name"]]
+                    .contains(&&json!(order.namespace))
+            });
+            for object in ours {
+                let name = object["metadata"]["name"].as_str().unwrap_or_default();
+                stage.insert(neutral(order, &format!("{kind} {name}")), content(order, &object));
+            }
+        }
+        stage
+    }
+}
+
+/// A text without the names of this run.
+fn neutral(order: &Order, text: &str) -> String {
+    let mut text = text.replace(&order.namespace, "NAMESPACE");
+    if let Body::Service(service) = &order.body {
+        text = text.replace(&service.object_name, "NAME");
+    }
+    text.replace(&order.unit.to_string(), "UNIT").replace(&order.project.to_string(), "PROJECT")
+}
+
+/// What an object is for, without what the server or this run gave it.
+fn content(order: &Order, object: &Value) -> Value {
+    let mut spec = object["spec"].clone();
+    for given in ["clusterIP", "clusterIPs", "finalizers"] {
+        spec.as_object_mut().map(|fields| fields.remove(given));
+    }
+    // A digest of secrets is another one for each service.
+    if let Some(template) = spec.pointer_mut("/template/metadata").and_then(Value::as_object_mut) {
+        template.remove("annotations");
+    }
+    let whole = json!({ "spec": spec, "data": object["data"], "type": object["type"] });
+    neutral(order, &whole.to_string()).parse().expect("it should still be JSON")
+}
+
+/// Makes, changes and deletes a service over this wire.
+async fn run(kubeconfig: &Path, fault: Option<(At, Fault)>) -> Story {
+    let wire = Wire::new(kubeconfig, fault);
+    let mut run = Run { rig: Rig::start(Arc::new(wire.cluster())), wire: wire.clone() };
+    let (first, second) = (run.rig.service(1, web("hello")), run.rig.service(2, web("hi")));
+    let (project, gone) = (run.rig.project(), run.rig.gone(3, web("hi")));
+    let mut stages = Vec::new();
+    run = run.until(project, converged).await;
+    stages.push(run.stage(&first).await);
+    run = run.until(first.clone(), healthy).await;
+    stages.push(run.stage(&first).await);
+    run = run.until(second.clone(), healthy).await;
+    stages.push(run.stage(&first).await);
+
+    let at_rest = wire.writes().len();
+    let passed = run.rig.executor.order(second).await.await;
+    assert_eq!(passed, Ok(Outcome::Converged), "{fault:?}");
+    assert_eq!(wire.writes()[at_rest..], [""; 0], "{fault:?}: what is there is not written again");
+
+    run = run.until(gone, with_receipt).await;
+    stages.push(run.stage(&first).await);
+    Story { stages, writes: wire.writes(), fired: wire.fired() }
+}
+
+/// Every write meets some of the troubles, and all of them are met many times.
+fn plans(writes: usize) -> Vec<(At, Fault)> {
+    let on_writes = (1..=writes).flat_map(|write| {
+        let turns = (0..EACH).map(move |turn| (write + turn * 3) % Fault::ALL.len());
+        turns.map(move |turn| (At::Write(write), Fault::ALL[turn]))
+    });
+    let on_watches = [Fault::Answered(410), Fault::Answered(503), Fault::Unreachable, Fault::Cut];
+    let on_watches = on_watches.into_iter().enumerate();
+    on_writes.chain(on_watches.map(|(turn, fault)| (At::Watch(3 * turn + 1), fault))).collect()
+}
+
+#[tokio::test]
+async fn trouble_on_the_wire_to_a_real_server_changes_nothing_in_the_end() {
+    let kubeconfig = real_kube::shared().await;
+    let calm = run(&kubeconfig, None).await;
+    assert_eq!(calm.stages[0], calm.stages[3], "nothing of the service is left");
+    assert!(calm.stages[1].len() > calm.stages[0].len() + 4, "{:?}", calm.stages[1].keys());
+
+    let plans = plans(calm.writes.len());
+    let runs = plans.iter().map(|plan| {
+        let kubeconfig = &kubeconfig;
+        async move { (plan, run(kubeconfig, Some(*plan)).await) }
+    });
+    let ended: Vec<_> = stream::iter(runs).buffer_unordered(AT_ONCE).collect().await;
+    println!("{} plans, {} writes without trouble", ended.len(), calm.writes.len());
+    for (plan, story) in ended {
+        assert!(story.fired, "{plan:?} never happened: {:#?}", story.writes);
+        assert_eq!(story.stages, calm.stages, "{plan:?} ends otherwise");
+    }
+}

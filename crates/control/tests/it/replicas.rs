@@ -1,0 +1,148 @@
+//! Several processes on one database: they hear of each other, and what is not heard or not answered is
+//! found by looking again.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use trueup_control::Bell;
+use trueup_model::Clock;
+use trueup_store::{DbClock, EventQuery, Nudge, Signals, Worker};
+use trueup_testkit::pg_proxy::{Mode, PgProxy};
+use trueup_testkit::test_db::TestDb;
+
+use crate::rig::Rig;
+
+/// Longer than any wait of a test that is right.
+const LONG: Duration = Duration::from_secs(120);
+
+/// One process with a bell, and nothing in it that polls.
+struct Process {
+    signals: Signals,
+    tasks: tokio::task::JoinSet<()>,
+}
+
+impl Process {
+    /// It listens when this returns.
+    async fn start(name: &str, worker: Worker) -> Self {
+        let clock: Arc<dyn Clock> = Arc::new(DbClock::unanchored());
+        let signals = Signals::default();
+        let bell = Bell { worker, signals: signals.clone(), clock, name: name.to_owned() };
+        let mut tasks = tokio::task::JoinSet::new();
+        tasks.spawn(bell.run());
+        let process = Self { signals, tasks };
+        // Whoever begins to listen may have missed something, and is nudged.
+        process.woken("at the start").await;
+        process
+    }
+
+    async fn woken(&self, when: &str) {
+        let heard = tokio::time::timeout(LONG, self.signals.woken()).await;
+        assert!(heard.is_ok(), "it should have been woken {when}");
+    }
+}
+
+#[tokio::test]
+async fn what_one_process_commits_every_other_one_hears() {
+    let db = TestDb::new().await;
+    let one = Process::start("one", db.worker.clone()).await;
+    let two = Process::start("two", db.worker.clone()).await;
+    let three = Process::start("three", db.worker.clone()).await;
+    let (mut seals, mut freezes) = (two.signals.seals(), three.signals.freezes());
+    seals.mark_unchanged();
+    freezes.mark_unchanged();
+    one.signals.wake();
+    two.woken("by the first one").await;
+    three.woken("by the first one").await;
+    three.signals.sealed();
+    tokio::time::timeout(LONG, seals.changed()).await.expect("it was sealed").unwrap();
+    two.signals.freeze();
+    tokio::time::timeout(LONG, freezes.changed()).await.expect("it was frozen").unwrap();
+}
+
+#[tokio::test]
+async fn f22_whoever_was_cut_off_is_nudged_when_listening_again() {
+    let db = TestDb::new().await;
+    let proxy = PgProxy::start(&db.urls.worker).await;
+    let behind = Worker::connect_within(&proxy.url(&db.urls.worker), LONG).unwrap();
+    let one = Process::start("one", db.worker.clone()).await;
+    let two = Process::start("two", behind).await;
+    proxy.set(Mode::Cut);
+    one.signals.wake();
+    // It is rung for sure before anybody listens again.
+    db.worker.ring("one", Nudge::Wake).await.unwrap();
+    proxy.set(Mode::Pass);
+    two.woken("once the connection was back").await;
+    one.signals.wake();
+    two.woken("as before").await;
+    assert_eq!(two.tasks.len(), 1, "it goes on");
+}
+
+#[tokio::test]
+async fn f22_without_any_bell_polling_finds_the_work() {
+    let mut rig = Rig::new().await;
+    rig.start("one");
+    // The door of another process, which nobody hears.
+    rig.signals = Signals::default();
+    rig.declare_project().await;
+    rig.declare("web", "web:1").await;
+    rig.until_running("web").await;
+    rig.until_wakes(0).await;
+}
+
+#[tokio::test]
+async fn f15_answers_that_are_lost_again_and_again_lose_and_double_nothing() {
+    let mut rig = Rig::new().await;
+    let proxy = PgProxy::start(&rig.db.urls.worker).await;
+    rig.worker = Worker::connect_within(&proxy.url(&rig.db.urls.worker), LONG).unwrap();
+    rig.start("one");
+    rig.declare_project().await;
+    let names: Vec<String> = (0..16).map(|number| format!("web-{number}")).collect();
+    for name in &names {
+        let lost = proxy.lost_commits();
+        proxy.set(Mode::LoseCommit);
+        rig.declare(name, "web:1").await;
+        // Whichever loop it is that commits next: it was done, and nobody is told.
+        let losing = tokio::time::timeout(LONG, async {
+            while proxy.lost_commits() == lost {
+                rig.clock.sleep(Duration::from_millis(5)).await;
+            }
+        });
+        losing.await.expect("a reply should be lost");
+    }
+    for name in &names {
+        rig.until_running(name).await;
+    }
+    rig.until_wakes(0).await;
+    // What is asked of a service whose wake was once forgotten is done like anything else.
+    for name in &names {
+        rig.declare(name, "web:2").await;
+    }
+    for name in &names {
+        rig.until_running(name).await;
+    }
+    rig.until_wakes(0).await;
+    assert!(proxy.lost_commits() >= names.len());
+    let doubled: Vec<_> =
+        rig.fake.counts().into_iter().filter(|(_, count)| count.creates > 1).collect();
+    assert!(doubled.is_empty(), "{doubled:#?}");
+    let told = created(&rig).await;
+    let doubled: Vec<_> = told.iter().filter(|(_, count)| **count > 1).collect();
+    assert!(told.len() > names.len() && doubled.is_empty(), "{doubled:#?}");
+}
+
+/// How often each object was said to be made.
+async fn created(rig: &Rig) -> BTreeMap<String, usize> {
+    rig.db.seal().await;
+    let query = EventQuery {
+        kind: Some("ResourceCreated".to_owned()),
+        limit: 10_000,
+        ..EventQuery::default()
+    };
+    let mut told = BTreeMap::new();
+    let events = rig.db.app.list_events(rig.db.org, &query).await;
+    for event in events.expect("events should be listed") {
+        *told.entry(format!("{:?} {}", event.unit, event.body)).or_default() += 1;
+    }
+    told
+}
