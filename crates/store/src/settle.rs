@@ -15,7 +15,6 @@ use trueup_model::order::Unit;
 use trueup_model::report::{Change, Outcome, Report};
 use trueup_model::service::DesiredState;
 use trueup_model::status::Inputs;
-use trueup_model::wake::Lane;
 use trueup_rules::facts::{Cause, Told, facts};
 use trueup_rules::names;
 use trueup_rules::status::project;
@@ -257,14 +256,7 @@ async fn ask_for_next_anchors(
     .fetch_all(&mut **tx)
     .await?;
     for (unit, org) in unknown.iter().filter_map(|key| wanted.get(key)) {
-        let again = wake::Request {
-            unit: *unit,
-            org: *org,
-            cluster: lease.cluster,
-            lane: Lane::Repair,
-            trace: None,
-            fresh: false,
-        };
+        let again = wake::Request::repair(*unit, *org, lease.cluster);
         wake::request(tx, &again, now).await?;
     }
     Ok(())
@@ -279,14 +271,7 @@ async fn try_broken_again(
 ) -> Result<(), Error> {
     let broken = |report: &&Report| matches!(report.outcome, Outcome::Broken { .. });
     for report in settled.iter().map(|(report, ..)| *report).filter(broken) {
-        let again = wake::Request {
-            unit: report.unit,
-            org: report.org,
-            cluster: lease.cluster,
-            lane: Lane::Repair,
-            trace: None,
-            fresh: false,
-        };
+        let again = wake::Request::repair(report.unit, report.org, lease.cluster);
         wake::request(tx, &again, now).await?;
     }
     Ok(())

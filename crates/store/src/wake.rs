@@ -53,6 +53,11 @@ impl Request {
     ) -> Self {
         Self { unit, org, cluster, lane, trace: asker.trace.clone(), fresh: false }
     }
+
+    /// Because something is not as it should be, and nobody asked.
+    pub(crate) const fn repair(unit: Unit, org: OrgId, cluster: ClusterId) -> Self {
+        Self { unit, org, cluster, lane: Lane::Repair, trace: None, fresh: false }
+    }
 }
 
 /// Asks for a unit to be looked at, in the transaction of the reason.

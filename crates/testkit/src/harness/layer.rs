@@ -1,5 +1,6 @@
 //! The layer between an executor and its cluster that breaks what a plan says, and notes the rest.
 
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::mem::discriminant;
@@ -78,6 +79,25 @@ pub struct Notes {
     pub points: BTreeMap<&'static str, usize>,
     /// What somebody else wrote on: which key, which incarnation.
     pub foreign: BTreeSet<(ResourceKey, String)>,
+}
+
+impl Notes {
+    /// Whether this moment came.
+    #[must_use]
+    pub fn reached(&self, at: &Trigger) -> bool {
+        let (count, wanted) = match at {
+            Trigger::Write(number) => (self.calls.len(), *number),
+            Trigger::Get(number) => (self.gets, *number),
+            Trigger::List(kind, number) => (count(&self.lists, kind), *number),
+            Trigger::Event(kind, number) => (count(&self.events, kind), *number),
+            Trigger::Point(point, number) => (count(&self.points, point.as_str()), *number),
+        };
+        count >= wanted
+    }
+}
+
+fn count<K: Ord + Borrow<Q>, Q: Ord + ?Sized>(counts: &BTreeMap<K, usize>, of: &Q) -> usize {
+    counts.get(of).copied().unwrap_or_default()
 }
 
 impl fmt::Debug for Layer {
