@@ -31,7 +31,7 @@ impl LiveLogs for Port {
 async fn with_pods(pods: Value) -> (Front, Arc<Port>) {
     let mut front = Front::with_web().await;
     let port = Arc::new(Port::default());
-    front.door.logs = Arc::<Port>::clone(&port);
+    front.rebuild(|door| door.logs = Arc::<Port>::clone(&port));
     let inputs = json!({"observation": {"pods": pods}});
     sqlx::query("update statuses set inputs = $1 where unit_kind = 'service'")
         .bind(inputs)

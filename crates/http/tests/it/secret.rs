@@ -136,7 +136,7 @@ async fn without_the_right_key_a_secret_is_refused_and_the_rest_goes_on() {
     let mut front = Front::with_web().await;
     let path = format!("{SHOP}/secrets/KEY");
     assert_eq!(front.put(&path).json(&json!({"value": "a"})).send().await.status, 202);
-    front.door.sealer = Keyring::new(&[8; 32]).sealer();
+    front.rebuild(|door| door.sealer = Keyring::new(&[8; 32]).sealer());
     let reply = front.put(&path).json(&json!({"value": CANARY})).send().await;
     reply.must_be(503, "TU2101");
     assert!(!reply.text().contains(CANARY));

@@ -103,7 +103,7 @@ async fn readers_that_are_cut_off_all_the_time_lose_and_double_nothing() {
 #[tokio::test]
 async fn an_org_has_only_so_many_streams_and_gets_them_back() {
     let mut front = Front::with_web().await;
-    front.door.streams = Streams::new(2, 3);
+    front.rebuild(|door| door.streams = Streams::new(2, 3));
     let service = format!("{WEB}/watch");
     let first = Reader::open(front.get(WATCH)).await;
     let second = Reader::open(front.get(&service)).await;
@@ -163,7 +163,7 @@ async fn a_server_that_stops_ends_even_a_stream_with_much_to_tell() {
     assert!(rest.len() < 27, "it ended before it had told all");
     // Another server goes on where this one ended.
     let mut front = front;
-    front.door.stop = tokio_util::sync::CancellationToken::new();
+    front.rebuild(|door| door.stop = tokio_util::sync::CancellationToken::new());
     let from = rest.last().unwrap_or(&last).id.clone();
     let resumed = Reader::open(front.get(WATCH).header("last-event-id", &from)).await;
     let next: i64 = from.parse::<i64>().unwrap() + 1;
