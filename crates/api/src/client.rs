@@ -162,6 +162,17 @@ impl Client {
         self.get(&format!("/v1/projects/{}", segment(name_or_id)?)).await
     }
 
+    /// Asks for a project to be gone, with every service in it.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn project_delete(&self, name_or_id: &str) -> Result<AcceptedProject, ClientError> {
+        let path = format!("/v1/projects/{}", segment(name_or_id)?);
+        let response = self.send(self.request(Method::DELETE, &path), &path).await?;
+        let changed = is_change(response.status());
+        Ok(AcceptedProject { project: self.body(response, &path).await?, changed })
+    }
+
     /// Every plan.
     ///
     /// # Errors

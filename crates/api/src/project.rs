@@ -1,6 +1,7 @@
 //! Projects on the wire.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::service::ServiceStatus;
@@ -29,12 +30,17 @@ pub struct Project {
     pub cluster: String,
     /// Its namespace there.
     pub namespace: String,
+    /// `active` or `deleted`: whether it shall be there.
+    pub desired: String,
     /// Raised by every accepted change.
     pub generation: i64,
     /// `settled`, `pending` or `diverged`: whether the status is the end of the story.
     pub reconciliation: String,
     /// What was observed of its namespace and policies.
     pub status: ServiceStatus,
+    /// The proof that nothing of it is left, once it is deleted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receipt: Option<Value>,
 }
 
 /// A list of projects.

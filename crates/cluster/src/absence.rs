@@ -82,7 +82,8 @@ fn receipt(
     } else {
         ProofLevel::ProcessesUnconfirmed
     };
-    Receipt { unconfirmed, level, ..Receipt::of_absence(absent, observer, reads) }
+    let survey = echoes.survey.clone();
+    Receipt { unconfirmed, level, survey, ..Receipt::of_absence(absent, observer, reads) }
 }
 
 /// What the reads found.

@@ -216,7 +216,10 @@ impl Cache {
 
     /// Remembers a pod whose processes were not seen to end before it went.
     fn note_end(&mut self, kind: Kind, last: &Value) {
-        if let (Some(label), Some(pod)) = (pod_label(kind, last), lost(last)) {
+        let Some(label) = pod_label(kind, last) else { return };
+        let node = last["spec"]["nodeName"].as_str().unwrap_or_default();
+        let node = self.objects.get(&ResourceKey::new(Kind::Node, "", node));
+        if let Some(pod) = lost(last, node.map(AsRef::as_ref)) {
             let pods = self.lost.entry(label).or_default();
             if pods.len() < LOST && pods.iter().all(|known| known.uid != pod.uid) {
                 pods.push(pod);

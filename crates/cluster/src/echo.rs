@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use trueup_model::key::ResourceKey;
 use trueup_model::receipt::Reading;
+use trueup_model::survey::Survey;
 use trueup_rules::plan::Observed;
 
 use crate::verbs::CallError;
@@ -40,6 +41,8 @@ pub(crate) struct Echoes {
     pub(crate) first: Option<Reading>,
     /// The version that each key was last seen at during a deletion.
     pub(crate) versions: BTreeMap<ResourceKey, String>,
+    /// The last look at the namespace of a project, after which it was deleted.
+    pub(crate) survey: Option<Survey>,
 }
 
 impl Echoes {

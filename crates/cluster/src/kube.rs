@@ -10,6 +10,7 @@
 mod address;
 mod answer;
 mod call;
+mod contents;
 mod log;
 mod provision;
 pub mod rbac;
@@ -27,6 +28,7 @@ use http::{Method, StatusCode};
 use kube::config::{Kubeconfig, KubeconfigError};
 use serde_json::{Value, json};
 use trueup_model::key::{Kind, ResourceKey};
+use trueup_model::survey::Contents;
 use trueup_rules::names;
 
 use crate::verbs::{Answer, CallError, Cluster, Heard, List, Scope};
@@ -266,5 +268,9 @@ impl Cluster for Kube {
         version: &'a str,
     ) -> Answer<'a, ()> {
         self.delete_one(key, uid, version).boxed()
+    }
+
+    fn contents<'a>(&'a self, namespace: &'a str) -> Answer<'a, Contents> {
+        self.survey(namespace).boxed()
     }
 }

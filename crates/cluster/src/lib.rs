@@ -19,6 +19,7 @@ mod notice;
 mod pass;
 mod refusal;
 mod resync;
+mod survey;
 mod switch;
 mod throttle;
 pub mod verbs;

@@ -29,6 +29,7 @@ use crate::echo::Echoes;
 use crate::fence::Fence;
 use crate::force::end_by_force;
 use crate::refusal::Refusals;
+use crate::survey::kept_back;
 use crate::throttle::Throttle;
 use crate::verbs::{CallError, Cluster};
 
@@ -141,7 +142,7 @@ impl Shared {
     }
 
     /// What forbids to act on this order now.
-    fn frozen(&self, order: &Order) -> Option<Freeze> {
+    pub(crate) fn frozen(&self, order: &Order) -> Option<Freeze> {
         self.brake.now().or_else(|| order.freeze.clone())
     }
 
@@ -357,8 +358,8 @@ async fn loop_rounds(
                 }
             }
         }
-        if let Some(freeze) = shared.frozen(order) {
-            return held(&freeze, &plan.actions);
+        if let Some(outcome) = kept_back(shared, order, &plan.actions, &mut course.echoes).await {
+            return outcome;
         }
         let acts = plan.actions.iter().map(|action| shared.act(order, action));
         let mut errors = Vec::new();
@@ -414,7 +415,7 @@ fn part_refused(action: &Action, error: &CallError) -> Option<(Kind, Absent)> {
 }
 
 /// What a frozen unit waits with: everything that there is to do.
-fn held(freeze: &Freeze, actions: &[Action]) -> Outcome {
+pub(crate) fn held(freeze: &Freeze, actions: &[Action]) -> Outcome {
     let waits = actions.first().map_or_else(String::new, |first| format!("; {} waits", key(first)));
     let others = actions.len().saturating_sub(1);
     let more = if others > 0 { format!(", and {others} more") } else { String::new() };

@@ -8,6 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use futures::stream::BoxStream;
 use serde_json::Value;
 use trueup_model::key::{Kind, ResourceKey};
+use trueup_model::survey::Contents;
 
 use crate::verbs::{Answer, CallError, Cluster, Heard, List, Scope};
 
@@ -73,5 +74,9 @@ impl Cluster for Switch {
         version: &'a str,
     ) -> Answer<'a, ()> {
         Box::pin(async move { self.now()?.delete(key, uid, version).await })
+    }
+
+    fn contents<'a>(&'a self, namespace: &'a str) -> Answer<'a, Contents> {
+        Box::pin(async move { self.now()?.contents(namespace).await })
     }
 }

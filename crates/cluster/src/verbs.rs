@@ -8,6 +8,7 @@ use futures::stream::BoxStream;
 use serde_json::Value;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::observation::Absent;
+use trueup_model::survey::Contents;
 
 /// What a call answers.
 pub type Answer<'a, T> = BoxFuture<'a, Result<T, CallError>>;
@@ -45,6 +46,13 @@ pub trait Cluster: Debug + Send + Sync {
     /// [`CallError::Conflict`] where they are not. An object that is already gone is a success.
     fn delete<'a>(&'a self, key: &'a ResourceKey, uid: &'a str, version: &'a str)
     -> Answer<'a, ()>;
+
+    /// Everything in a namespace, of every kind that the cluster serves, known to Trueup or not, and
+    /// what could not be listed. It is asked before a namespace is deleted, and never else.
+    fn contents<'a>(&'a self, namespace: &'a str) -> Answer<'a, Contents> {
+        let why = format!("this cluster cannot list everything in {namespace}");
+        Box::pin(async move { Err(CallError::Refused(why)) })
+    }
 }
 
 /// Which objects of a kind are meant.

@@ -8,6 +8,7 @@ use trueup_cluster::verbs::Answer;
 use trueup_cluster::{CallError, Cluster, Heard, List, Scope};
 use trueup_model::Clock;
 use trueup_model::key::{Kind, ResourceKey};
+use trueup_model::survey::Contents;
 
 use crate::metrics::{Call, Metrics, OfKind, Verb};
 
@@ -77,5 +78,9 @@ impl Cluster for Measured {
         version: &'a str,
     ) -> Answer<'a, ()> {
         self.timed("delete", self.inside.delete(key, uid, version))
+    }
+
+    fn contents<'a>(&'a self, namespace: &'a str) -> Answer<'a, Contents> {
+        self.timed("contents", self.inside.contents(namespace))
     }
 }

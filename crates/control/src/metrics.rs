@@ -68,6 +68,7 @@ pub struct Metrics {
     pub(crate) watch_starts: Family<OfKind, Counter>,
     pub(crate) watch_age_seconds: Family<OfKind, Gauge<f64, AtomicU64>>,
     pub(crate) silent_kinds: Gauge,
+    pub(crate) deletes_overdue: Gauge,
 }
 
 impl Metrics {
@@ -88,6 +89,7 @@ impl Metrics {
             watch_starts: Family::default(),
             watch_age_seconds: Family::default(),
             silent_kinds: Gauge::default(),
+            deletes_overdue: Gauge::default(),
         };
         metrics.register_sights(registry);
         let m = &metrics;
@@ -137,6 +139,11 @@ impl Metrics {
 
     /// What is seen of the cluster, and what others did there.
     fn register_sights(&self, registry: &mut Registry) {
+        registry.register(
+            "trueup_deletes_overdue",
+            "Deletions that were asked for more than ten minutes ago and are not proved yet",
+            self.deletes_overdue.clone(),
+        );
         registry.register(
             "trueup_drift",
             "What others did to owned objects, by class: deleted or modified",

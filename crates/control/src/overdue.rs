@@ -1,4 +1,4 @@
-//! The alarm for deletions that do not end: a line in the log for each.
+//! The alarm for deletions that do not end: a gauge, and a line in the log for each.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,6 +9,8 @@ use trueup_model::order::Unit;
 use trueup_model::{Clock, ClusterId};
 use trueup_store::Worker;
 
+use crate::metrics::Metrics;
+
 const EVERY: Duration = Duration::from_secs(30);
 /// Longer than anything that goes by itself takes to go.
 const LATE: SignedDuration = SignedDuration::from_mins(10);
@@ -16,6 +18,7 @@ const LATE: SignedDuration = SignedDuration::from_mins(10);
 pub(crate) struct Overdue {
     pub(crate) worker: Worker,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) metrics: Metrics,
     pub(crate) cluster: ClusterId,
 }
 
@@ -26,17 +29,18 @@ impl Overdue {
         loop {
             let before = self.clock.now().checked_sub(LATE).unwrap_or_default();
             match self.worker.overdue_deletes(self.cluster, before).await {
-                Ok(units) => tell(&mut known, units),
+                Ok(units) => self.tell(&mut known, units),
                 Err(error) => tracing::debug!(%error, "overdue deletions cannot be counted now"),
             }
             self.clock.sleep(EVERY).await;
         }
     }
-}
 
-fn tell(known: &mut BTreeSet<Unit>, units: Vec<Unit>) {
-    for unit in units.iter().filter(|unit| !known.contains(unit)) {
-        tracing::warn!(%unit, "a deletion does not end; its status says what holds it");
+    fn tell(&self, known: &mut BTreeSet<Unit>, units: Vec<Unit>) {
+        self.metrics.deletes_overdue.set(i64::try_from(units.len()).unwrap_or(i64::MAX));
+        for unit in units.iter().filter(|unit| !known.contains(unit)) {
+            tracing::warn!(%unit, "a deletion does not end; its status says what holds it");
+        }
+        *known = units.into_iter().collect();
     }
-    *known = units.into_iter().collect();
 }

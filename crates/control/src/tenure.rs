@@ -168,6 +168,7 @@ impl Tenure {
         let overdue = Overdue {
             worker: self.worker.clone(),
             clock: Arc::clone(&self.clock),
+            metrics: self.metrics.clone(),
             cluster: self.cluster_id,
         };
         loops.spawn(overdue.run());

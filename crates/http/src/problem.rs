@@ -107,7 +107,8 @@ impl From<Refusal> for Failure {
             Refusal::Refused(Refused::Invalid(breaches)) => Self::invalid(breaches),
             Refusal::Refused(Refused::BeingDeleted) => Self::new(
                 Code::BeingDeleted,
-                "wait until it is deleted (`trueup watch NAME --until deleted`), then declare it anew",
+                "wait until it is deleted (`trueup watch NAME --until deleted`, `trueup get project NAME`), \
+                 then declare it anew",
             ),
             Refusal::Unsealable(why) => {
                 tracing::error!(error = %why, "a secret could not be sealed");

@@ -66,6 +66,24 @@ pub(crate) async fn project_put(
     change.accepted(accepted.changed, &view::project(&accepted.row, now))
 }
 
+/// Deletes a project: its services first, each until it is verified to be gone, then its namespace.
+///
+/// What is in the namespace and is not the project's own keeps it, and its status names that.
+#[utoipa::path(delete, path = "/v1/projects/{project}", operation_id = "project_delete",
+    tag = "projects", params(("project" = String, Path, description = "name or id"), DryRun),
+    responses((status = 200, description = "it is being deleted already, or a preview", body = OrPreview<Project>),
+              (status = 202, description = "accepted", body = Project),
+              (status = "4XX", body = Problem)))]
+pub(crate) async fn project_delete(
+    change: Change,
+    Path(project): Path<String>,
+) -> Answer<Response> {
+    change.must(Permission::ManageProjects)?;
+    let (org, asker, now) = (change.org(), change.asker(), change.now());
+    let accepted = change.app().delete_project(org, &project, &asker, now).await?;
+    change.accepted(accepted.changed, &view::project(&accepted.row, now))
+}
+
 /// What a manifest says and what the path says must be the same thing.
 pub(crate) fn matches_path(field: &str, said: Option<&str>, path: &str) -> Answer<()> {
     match said {

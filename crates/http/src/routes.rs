@@ -25,7 +25,10 @@ pub(crate) fn for_everybody() -> Router<Door> {
 pub(crate) fn projects() -> Router<Door> {
     Router::new()
         .route("/v1/projects", get(project::project_list))
-        .route("/v1/projects/{project}", get(project::project_get).put(project::project_put))
+        .route(
+            "/v1/projects/{project}",
+            get(project::project_get).put(project::project_put).delete(project::project_delete),
+        )
         .route("/v1/projects/{project}/variables", get(variable::variable_list))
         .route(
             "/v1/projects/{project}/variables/{variable}",

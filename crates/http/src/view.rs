@@ -42,9 +42,11 @@ pub(crate) fn project(row: &ProjectRow, now: Timestamp) -> project::Project {
         name: row.project.name.to_string(),
         cluster: row.cluster_name.clone(),
         namespace: row.project.namespace.clone(),
+        desired: word(&row.desired),
         generation: row.project.generation,
         reconciliation: word(&settled),
         status: status(row.status.clone(), &silent),
+        receipt: row.receipt.as_ref().and_then(|receipt| serde_json::to_value(receipt).ok()),
     }
 }
 

@@ -81,6 +81,13 @@ pub fn wire_type(kind: &str, version: i32) -> String {
 pub enum Fact {
     /// A project's change was accepted.
     ProjectQueued {},
+    /// The end of a project was accepted, with that of everything in it.
+    ProjectDeleteQueued {
+        /// Who asked.
+        principal: String,
+        /// How many services go with it that were to stay until then.
+        services: usize,
+    },
     /// A service's change was accepted.
     ServiceQueued {
         /// Whether it asks for deletion.
@@ -370,6 +377,7 @@ impl Fact {
     pub const fn name(&self) -> &'static str {
         match self {
             Self::ProjectQueued {} => "ProjectQueued",
+            Self::ProjectDeleteQueued { .. } => "ProjectDeleteQueued",
             Self::ServiceQueued { .. } => "ServiceQueued",
             Self::ReconcileStarted {} => "ReconcileStarted",
             Self::ReconcileSucceeded {} => "ReconcileSucceeded",

@@ -29,6 +29,7 @@ pub mod secret;
 pub mod service;
 pub mod spec;
 pub mod status;
+pub mod survey;
 pub mod template;
 pub mod token;
 pub mod transition;

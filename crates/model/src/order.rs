@@ -1,6 +1,6 @@
 //! An order: what an executor is told to make true, and the only keys it may touch for it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -108,6 +108,8 @@ pub struct Warrant {
     pub unwanted: BTreeMap<ResourceKey, i64>,
     /// Somebody ended the deletion: nothing more is deleted, and what is left is only named.
     pub force: Option<Force>,
+    /// The services that are still in a project: while there is one, its namespace stays.
+    pub tenants: BTreeSet<String>,
 }
 
 impl Order {

@@ -153,6 +153,14 @@ pub const LOOPS: &[Loop] = &[
         net: "a whole list is compared with what is known, and the gap is written down",
     },
     Loop {
+        name: "bell",
+        file: "crates/control/src/bell.rs",
+        mechanism: Mechanism::Janitor,
+        writes: "nothing: it passes on what other replicas signal",
+        wakes: "a notification of Postgres",
+        net: "everybody polls",
+    },
+    Loop {
         name: "overdue",
         file: "crates/control/src/overdue.rs",
         mechanism: Mechanism::Janitor,

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::key::ResourceKey;
+use crate::survey::Survey;
 
 /// What was proved about the end of a unit, and what was not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +32,9 @@ pub struct Receipt {
     /// Who ended it without proof, and why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub force: Option<Force>,
+    /// What was looked at before a project's namespace was deleted, if this observer did that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub survey: Option<Survey>,
 }
 
 impl Receipt {
@@ -47,6 +51,7 @@ impl Receipt {
             reads,
             level: ProofLevel::ApiAbsence,
             force: None,
+            survey: None,
         }
     }
 }

@@ -35,6 +35,7 @@ pub mod schedule;
 pub mod secret;
 pub mod spec;
 pub mod status;
+pub mod survey;
 pub mod template;
 pub mod transition;
 pub mod turn;

@@ -7,19 +7,19 @@
 use serde_json::Value;
 use trueup_model::receipt::LostPod;
 
-/// Nodes that `local/kube` seeds are called this. A pod that is gone has only its node's name.
-const SIMULATED_NODE: &str = "simulated-";
+use crate::names;
 
-/// The pod, if it went in this state and its processes may still run.
+/// The pod, if it went in this state and its processes may still run. Its node is what is known of it
+/// now; one that is not known may be a real one.
 #[must_use]
-pub fn lost(pod: &Value) -> Option<LostPod> {
-    let node = pod["spec"]["nodeName"].as_str().filter(|node| !node.is_empty())?;
+pub fn lost(pod: &Value, node: Option<&Value>) -> Option<LostPod> {
+    let on = pod["spec"]["nodeName"].as_str().filter(|name| !name.is_empty())?;
     // Nothing ever runs on a simulated node.
-    if node.starts_with(SIMULATED_NODE) || has_ended(pod) {
+    if node.is_some_and(names::is_simulated) || has_ended(pod) {
         return None;
     }
     let text = |name: &str| pod["metadata"][name].as_str().unwrap_or_default().to_owned();
-    Some(LostPod { name: text("name"), uid: text("uid"), node: node.to_owned() })
+    Some(LostPod { name: text("name"), uid: text("uid"), node: on.to_owned() })
 }
 
 /// Every container was reported as not running. A node that reported nothing proves nothing.
@@ -66,10 +66,18 @@ mod tests {
             (pod(Some("node-1"), "Pending", &[waiting]), false),
             (pod(Some("node-1"), "Failed", std::slice::from_ref(&running)), false),
             (pod(None, "Pending", &[]), false),
-            (pod(Some("simulated-0"), "Running", &[running]), false),
         ];
         for (pod, expected) in table {
-            assert_eq!(lost(&pod).is_some(), expected, "{pod}");
+            assert_eq!(lost(&pod, None).is_some(), expected, "{pod}");
         }
+    }
+
+    #[test]
+    fn only_its_label_makes_a_node_a_simulated_one() {
+        let node = |class: Value| json!({ "metadata": { "labels": { names::NODE_CLASS: class } } });
+        let pod = pod(Some("simulated-0"), "Running", &[json!({"running": {}})]);
+        assert!(lost(&pod, Some(&node(json!(names::SIMULATED)))).is_none());
+        assert!(lost(&pod, Some(&node(json!("real")))).is_some());
+        assert!(lost(&pod, None).is_some(), "a name proves nothing");
     }
 }

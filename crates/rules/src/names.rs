@@ -1,5 +1,6 @@
 //! Every name and label Trueup writes into a cluster, in one place.
 
+use serde_json::Value;
 use trueup_model::id::{DomainId, EndpointId, ProjectId, ServiceId};
 use trueup_model::name::Name;
 
@@ -51,6 +52,12 @@ pub const WRITER: &str = "trueup-writer";
 pub const SECRETS_ROLE: &str = "trueup-secrets";
 
 const TAIL: usize = 8;
+
+/// Whether nothing really runs on this node, as the node's own label says.
+#[must_use]
+pub fn is_simulated(node: &Value) -> bool {
+    node["metadata"]["labels"][NODE_CLASS] == SIMULATED
+}
 
 /// The name a service's objects have: readable, and never the same for two services.
 #[must_use]

@@ -23,6 +23,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (10, "driver", include_str!("../migrations/0010_driver.sql")),
     (11, "replicas", include_str!("../migrations/0011_replicas.sql")),
     (12, "transitions", include_str!("../migrations/0012_transitions.sql")),
+    (13, "projects", include_str!("../migrations/0013_projects.sql")),
 ];
 
 /// Names the schema: changes whenever a migration is added or changed.

@@ -96,7 +96,7 @@ impl App {
             return Ok(None);
         };
         let (projects, services): (i64, i64) = sqlx::query_as(
-            "select (select count(*) from projects where cluster_id = $1),
+            "select (select count(*) from projects where cluster_id = $1 and deleted_at is null),
                     (select count(*) from services where cluster_id = $1 and deleted_at is null)",
         )
         .bind(cluster.id.uuid())

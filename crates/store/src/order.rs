@@ -153,17 +153,44 @@ pub(crate) async fn load(tx: &mut Tx, ids: &[Uuid]) -> Result<BTreeMap<Unit, Ord
     // next one is on its way. Older ones would be reported as if they were new.
     lay_entries(tx, &mut orders).await?;
     load_recorded(tx, &mut orders).await?;
+    load_tenants(tx, &mut orders).await?;
     Ok(orders)
+}
+
+/// Which services are still in a project that shall be gone: they go first.
+async fn load_tenants(tx: &mut Tx, orders: &mut BTreeMap<Unit, Order>) -> Result<(), Error> {
+    let ends = |order: &&Order| {
+        matches!(order.body, Body::Project) && order.desired == DesiredState::Deleted
+    };
+    let ending: Vec<Uuid> =
+        orders.values().filter(ends).map(|order| order.project.uuid()).collect();
+    if ending.is_empty() {
+        return Ok(());
+    }
+    let rows: Vec<(Uuid, String)> = sqlx::query_as(
+        "select project_id, name from services where project_id = any($1) and deleted_at is null",
+    )
+    .bind(&ending)
+    .fetch_all(&mut **tx)
+    .await?;
+    for (project, name) in rows {
+        let unit = Unit::Project(ProjectId::from_uuid(project));
+        if let Some(order) = orders.get_mut(&unit) {
+            order.warrant.tenants.insert(name);
+        }
+    }
+    Ok(())
 }
 
 async fn bodies(tx: &mut Tx, ids: &[Uuid]) -> Result<BTreeMap<Unit, Order>, Error> {
     let mut orders = BTreeMap::new();
-    let projects: Vec<(Uuid, Uuid, String, i64)> =
-        sqlx::query_as("select id, org_id, namespace, generation from projects where id = any($1)")
-            .bind(ids)
-            .fetch_all(&mut **tx)
-            .await?;
-    for (id, org, namespace, generation) in projects {
+    let projects: Vec<(Uuid, Uuid, String, i64, String)> = sqlx::query_as(
+        "select id, org_id, namespace, generation, desired from projects where id = any($1)",
+    )
+    .bind(ids)
+    .fetch_all(&mut **tx)
+    .await?;
+    for (id, org, namespace, generation, desired) in projects {
         let project = ProjectId::from_uuid(id);
         let order = Order {
             unit: Unit::Project(project),
@@ -171,7 +198,7 @@ async fn bodies(tx: &mut Tx, ids: &[Uuid]) -> Result<BTreeMap<Unit, Order>, Erro
             project,
             namespace,
             generation,
-            desired: DesiredState::Active,
+            desired: read("desired state", desired)?,
             body: Body::Project,
             freeze: None,
             recorded: BTreeMap::new(),

@@ -22,7 +22,10 @@ impl Worker {
         let rows: Vec<(String, Uuid)> = sqlx::query_as(
             "select 'service', id from services
              where cluster_id = $1 and desired = 'deleted' and deleted_at is null and accepted_at < $2
-             order by id",
+             union all
+             select 'project', id from projects
+             where cluster_id = $1 and deleting_at < $2 and deleted_at is null
+             order by 2",
         )
         .bind(cluster.uuid())
         .bind(sql(before))

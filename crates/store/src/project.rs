@@ -1,38 +1,50 @@
-//! Projects: reading them.
+//! Projects: reading them, and the last word on one.
 
+use jiff::Timestamp;
 use serde_json::Value;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 use sqlx::types::Json;
 use trueup_model::cluster::Freshness;
-use trueup_model::id::{ClusterId, OrgId, ProjectId};
+use trueup_model::id::{ClusterId, OrgId, ProjectId, ServiceId};
 use trueup_model::name::Name;
+use trueup_model::order::Unit;
 use trueup_model::project::Project;
+use trueup_model::receipt::Receipt;
+use trueup_model::service::DesiredState;
 use trueup_model::status::Status;
+use trueup_model::wake::Lane;
+use uuid::Uuid;
 
+use crate::clock::sql;
 use crate::pool::Tx;
-use crate::row::{freshness, read, read_json};
-use crate::{App, Error};
+use crate::row::{freshness, json, read, read_json};
+use crate::{App, Error, variable, wake};
 
 /// A project with its status and its cluster's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProjectRow {
     /// The project.
     pub project: Project,
+    /// Whether it shall be there or be gone.
+    pub desired: DesiredState,
     /// What its cluster is called.
     pub cluster_name: String,
     /// When each kind of its cluster was last heard of.
     pub watches: Freshness,
     /// What was projected last.
     pub status: Status,
+    /// The proof of its absence, once it is deleted.
+    pub receipt: Option<Receipt>,
 }
 
 /// A project that is just being made has no status yet.
 const SELECT: &str =
-    "select p.id, p.org_id, p.name, p.cluster_id, p.namespace, p.generation, p.created_at,
-            c.name as cluster_name, c.watches, t.status
+    "select p.id, p.org_id, p.name, p.cluster_id, p.namespace, p.generation, p.created_at, p.desired,
+            c.name as cluster_name, c.watches, t.status, r.receipt
      from projects p join clusters c on c.id = p.cluster_id
-     left join statuses t on t.unit_kind = 'project' and t.unit_id = p.id";
+     left join statuses t on t.unit_kind = 'project' and t.unit_id = p.id
+     left join project_receipts r on r.project_id = p.id";
 
 fn row(row: &PgRow) -> Result<ProjectRow, Error> {
     let project = Project {
@@ -46,27 +58,30 @@ fn row(row: &PgRow) -> Result<ProjectRow, Error> {
     let made_at = row.try_get::<jiff_sqlx::Timestamp, _>("created_at")?.to_jiff();
     let status: Option<Json<Value>> = row.try_get("status")?;
     let status = status.map(|status| read_json("status", status)).transpose()?;
+    let receipt: Option<Json<Value>> = row.try_get("receipt")?;
     Ok(ProjectRow {
         project,
+        desired: read("desired state", row.try_get("desired")?)?,
         cluster_name: row.try_get("cluster_name")?,
         watches: freshness(row.try_get("watches")?)?,
         status: status.unwrap_or_else(|| Status::accepted(made_at)),
+        receipt: receipt.map(|receipt| read_json("receipt", receipt)).transpose()?,
     })
 }
 
 impl App {
-    /// The projects of an org, in name order.
+    /// The projects of an org that are not gone, in name order.
     ///
     /// # Errors
     /// The database cannot be reached.
     pub async fn list_projects(&self, org: OrgId) -> Result<Vec<ProjectRow>, Error> {
         let mut tx = self.begin(org).await?;
-        let statement = format!("{SELECT} order by p.name");
+        let statement = format!("{SELECT} where p.deleted_at is null order by p.name");
         let rows = sqlx::query(sqlx::AssertSqlSafe(statement)).fetch_all(&mut *tx).await?;
         rows.iter().map(row).collect()
     }
 
-    /// A project by name or id.
+    /// A project by name or id; an id also finds one that is gone.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -84,11 +99,72 @@ pub(crate) async fn find(tx: &mut Tx, wanted: &str) -> Result<Option<ProjectRow>
     let id = wanted.parse::<ProjectId>().ok().map(ProjectId::uuid);
     // What cannot be a name names nothing; Postgres would not even take every such text.
     let name = wanted.parse::<Name>().ok();
-    let statement = format!("{SELECT} where p.name = $1 or p.id = $2");
+    let statement = format!("{SELECT} where (p.name = $1 and p.deleted_at is null) or p.id = $2");
     let found = sqlx::query(sqlx::AssertSqlSafe(statement))
         .bind(name.as_ref().map(Name::as_str))
         .bind(id)
         .fetch_optional(&mut **tx)
         .await?;
     found.as_ref().map(row).transpose()
+}
+
+/// Whether a project shall be there. Its end waits for this transaction, or this one for its end.
+pub(crate) async fn hold(tx: &mut Tx, project: ProjectId) -> Result<DesiredState, Error> {
+    let (desired,): (String,) =
+        sqlx::query_as("select desired from projects where id = $1 for key share")
+            .bind(project.uuid())
+            .fetch_one(&mut **tx)
+            .await?;
+    read("desired state", desired)
+}
+
+/// Stores the proof that a project is gone, frees its name, and takes away what was set for it.
+pub(crate) async fn end(
+    tx: &mut Tx,
+    project: ProjectId,
+    org: OrgId,
+    receipt: &Receipt,
+) -> Result<(), Error> {
+    sqlx::query(
+        "insert into project_receipts (project_id, org_id, receipt, verified_at)
+         values ($1, $2, $3, $4) on conflict (project_id) do nothing",
+    )
+    .bind(project.uuid())
+    .bind(org.uuid())
+    .bind(json(receipt))
+    .bind(sql(receipt.verified_at))
+    .execute(&mut **tx)
+    .await?;
+    variable::shred_project(tx, project).await?;
+    sqlx::query("update projects set deleted_at = $2 where id = $1 and deleted_at is null")
+        .bind(project.uuid())
+        .bind(sql(receipt.verified_at))
+        .execute(&mut **tx)
+        .await?;
+    Ok(())
+}
+
+/// A project that shall be gone waits for its services: it is looked at after each of them.
+pub(crate) async fn wake_ending(
+    tx: &mut Tx,
+    service: ServiceId,
+    now: Timestamp,
+) -> Result<(), Error> {
+    let ending: Option<(Uuid, Uuid, Uuid)> = sqlx::query_as(
+        "select p.id, p.org_id, p.cluster_id from services s join projects p on p.id = s.project_id
+         where s.id = $1 and p.desired = 'deleted' and p.deleted_at is null",
+    )
+    .bind(service.uuid())
+    .fetch_optional(&mut **tx)
+    .await?;
+    let Some((id, org, cluster)) = ending else { return Ok(()) };
+    let again = wake::Request {
+        unit: Unit::Project(ProjectId::from_uuid(id)),
+        org: OrgId::from_uuid(org),
+        cluster: ClusterId::from_uuid(cluster),
+        lane: Lane::Delete,
+        trace: None,
+        fresh: false,
+    };
+    wake::request(tx, &again, now).await
 }

@@ -15,7 +15,6 @@ use trueup_model::order::Unit;
 use trueup_model::report::{Change, Outcome, Report};
 use trueup_model::service::DesiredState;
 use trueup_model::status::Inputs;
-use trueup_model::wake::Lane;
 use trueup_rules::facts::{Cause, Told, facts};
 use trueup_rules::names;
 use trueup_rules::status::project;
@@ -27,7 +26,7 @@ use crate::mint::mint;
 use crate::pool::Tx;
 use crate::row::{json, read, unit, unit_uuid};
 use crate::status::NewStatus;
-use crate::{Error, Worker, domain, endpoint, event, quota, status, variable, wake};
+use crate::{Error, Worker, domain, endpoint, event, project, quota, status, variable, wake};
 
 impl Worker {
     /// Writes down what reports say, at most one per unit; answers how many said something new.
@@ -108,7 +107,7 @@ impl Worker {
         forget_removed(&mut tx, lease, &settled).await?;
         record_sightings(&mut tx, lease, &settled, now).await?;
         ask_for_next_anchors(&mut tx, lease, &settled, now).await?;
-        record_absences(&mut tx, &settled).await?;
+        record_absences(&mut tx, &settled, now).await?;
         endpoint::release(&mut tx, &carried(&settled), now).await?;
         let events = events(&mut tx, told, now).await?;
         event::record(&mut tx, &events).await?;
@@ -167,7 +166,7 @@ fn evidence(report: &Report, last: Option<&Inputs>) -> Observation {
 
 /// What is promised about each unit now; it may be newer than what a report was made for.
 ///
-/// Nothing is promised about a service that is verified to be gone: that was the last word on it,
+/// Nothing is promised about what is verified to be gone: that was the last word on it,
 /// and a report that comes late or twice cannot take it back.
 async fn promised(
     tx: &mut Tx,
@@ -177,7 +176,9 @@ async fn promised(
     let rows: Vec<(String, Uuid, String, i64)> = sqlx::query_as(
         "select 'service', id, desired, generation from services
          where id = any($1) and deleted_at is null
-         union all select 'project', id, 'active', generation from projects where id = any($1)",
+         union all
+         select 'project', id, desired, generation from projects
+         where id = any($1) and deleted_at is null",
     )
     .bind(&ids)
     .fetch_all(&mut **tx)
@@ -255,14 +256,7 @@ async fn ask_for_next_anchors(
     .fetch_all(&mut **tx)
     .await?;
     for (unit, org) in unknown.iter().filter_map(|key| wanted.get(key)) {
-        let again = wake::Request {
-            unit: *unit,
-            org: *org,
-            cluster: lease.cluster,
-            lane: Lane::Repair,
-            trace: None,
-            fresh: false,
-        };
+        let again = wake::Request::repair(*unit, *org, lease.cluster);
         wake::request(tx, &again, now).await?;
     }
     Ok(())
@@ -277,14 +271,7 @@ async fn try_broken_again(
 ) -> Result<(), Error> {
     let broken = |report: &&Report| matches!(report.outcome, Outcome::Broken { .. });
     for report in settled.iter().map(|(report, ..)| *report).filter(broken) {
-        let again = wake::Request {
-            unit: report.unit,
-            org: report.org,
-            cluster: lease.cluster,
-            lane: Lane::Repair,
-            trace: None,
-            fresh: false,
-        };
+        let again = wake::Request::repair(report.unit, report.org, lease.cluster);
         wake::request(tx, &again, now).await?;
     }
     Ok(())
@@ -375,15 +362,21 @@ async fn forget_removed(
     Ok(())
 }
 
-/// Stores receipts and frees the names of services that are verified to be gone.
+/// Stores receipts and frees the names of what is verified to be gone.
 async fn record_absences(
     tx: &mut Tx,
     settled: &[(&Report, DesiredState, bool)],
+    now: Timestamp,
 ) -> Result<(), Error> {
     for (report, _, absent) in settled {
-        let (true, Some(receipt), Unit::Service(service)) = (absent, &report.receipt, report.unit)
-        else {
-            continue;
+        let (true, Some(receipt)) = (absent, &report.receipt) else { continue };
+        let service = match report.unit {
+            Unit::Service(service) => service,
+            Unit::Project(project) => {
+                project::end(tx, project, report.org, receipt).await?;
+                continue;
+            }
+            Unit::Org(_) => continue,
         };
         sqlx::query(
             "insert into receipts (service_id, org_id, receipt, verified_at) values ($1, $2, $3, $4)
@@ -408,6 +401,7 @@ async fn record_absences(
             .execute(&mut **tx)
             .await?;
         quota::release(tx, service).await?;
+        project::wake_ending(tx, service, now).await?;
     }
     Ok(())
 }

@@ -116,3 +116,16 @@ pub(crate) async fn shred(tx: &mut Tx, service: ServiceId) -> Result<(), Error> 
         .await?;
     Ok(())
 }
+
+/// Takes away all that was set for a project that is verified to be gone.
+pub(crate) async fn shred_project(tx: &mut Tx, project: ProjectId) -> Result<(), Error> {
+    sqlx::query("delete from variables where project_id = $1")
+        .bind(project.uuid())
+        .execute(&mut **tx)
+        .await?;
+    sqlx::query("delete from secrets where project_id = $1")
+        .bind(project.uuid())
+        .execute(&mut **tx)
+        .await?;
+    Ok(())
+}

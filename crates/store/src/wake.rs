@@ -53,6 +53,11 @@ impl Request {
     ) -> Self {
         Self { unit, org, cluster, lane, trace: asker.trace.clone(), fresh: false }
     }
+
+    /// Because something is not as it should be, and nobody asked.
+    pub(crate) const fn repair(unit: Unit, org: OrgId, cluster: ClusterId) -> Self {
+        Self { unit, org, cluster, lane: Lane::Repair, trace: None, fresh: false }
+    }
 }
 
 /// Asks for a unit to be looked at, in the transaction of the reason.
@@ -97,8 +102,9 @@ impl Worker {
     pub async fn wake_all(&self, cluster: ClusterId, now: Timestamp) -> Result<u64, Error> {
         let woken = sqlx::query(
             "insert into wakes (unit_kind, unit_id, org_id, cluster_id, lane, due_at)
-             select 'project', id, org_id, cluster_id, 'repair', $2::timestamptz
-                 from projects where cluster_id = $1
+             select 'project', id, org_id, cluster_id,
+                    case when desired = 'deleted' then 'delete' else 'repair' end, $2::timestamptz
+                 from projects where cluster_id = $1 and deleted_at is null
              union all
              select 'service', id, org_id, cluster_id,
                     case when desired = 'deleted' then 'delete' else 'repair' end, $2

@@ -9,6 +9,7 @@
 
 mod apply;
 mod collect;
+mod contents;
 mod controllers;
 mod jobs;
 mod managers;
@@ -32,6 +33,7 @@ use serde_json::Value;
 use trueup_cluster::verbs::Answer;
 use trueup_cluster::{CallError, Cluster, Heard, List, Scope};
 use trueup_model::key::{Kind, ResourceKey};
+use trueup_model::survey::Contents;
 
 pub use state::Count;
 use state::State;
@@ -442,5 +444,10 @@ impl Cluster for FakeCluster {
         self.shared
             .call(Verb::Delete, key.kind, |state| state.guarded_delete(key, uid, version))
             .boxed()
+    }
+
+    fn contents<'a>(&'a self, namespace: &'a str) -> Answer<'a, Contents> {
+        let look = |state: &mut State| Ok((contents::of(state, namespace), None));
+        self.shared.call(Verb::List, Kind::Namespace, look).boxed()
     }
 }

@@ -22,6 +22,19 @@ impl Address {
         Self { text: format!("{}/{}", root(kind), kind.plural()), has_query: false }
     }
 
+    /// A path of the server itself.
+    pub(super) fn root(path: &str) -> Self {
+        Self { text: path.to_owned(), has_query: false }
+    }
+
+    /// All objects in a namespace, of a kind that the server named.
+    pub(super) fn within(root: &str, namespace: &str, plural: &str) -> Result<Self, CallError> {
+        if !fits(namespace) || !fits(plural) {
+            return Err(CallError::Refused(format!("`{namespace}` is not a namespace's name")));
+        }
+        Ok(Self { text: format!("{root}/namespaces/{namespace}/{plural}"), has_query: false })
+    }
+
     /// One object. A name that could leave its place in the path is refused before it is sent.
     pub(super) fn one(key: &ResourceKey) -> Result<Self, CallError> {
         if !fits(&key.name) || (key.kind.is_namespaced() && !fits(&key.namespace)) {

@@ -32,6 +32,8 @@ pub(super) enum Content<'a> {
     Nothing,
     /// Nothing, and of each object only the metadata is wanted back.
     MetadataOnly,
+    /// Nothing, and all kinds that the server has are wanted back, in one answer.
+    Discovery,
     Json(&'a Value),
     Apply(&'a Value),
     MergePatch(&'a Value),
@@ -40,7 +42,9 @@ pub(super) enum Content<'a> {
 impl Content<'_> {
     const fn media_type(self) -> &'static str {
         match self {
-            Self::Nothing | Self::MetadataOnly | Self::Json(_) => "application/json",
+            Self::Nothing | Self::MetadataOnly | Self::Discovery | Self::Json(_) => {
+                "application/json"
+            }
             // JSON is YAML; this is the name server-side apply goes by.
             Self::Apply(_) => "application/apply-patch+yaml",
             Self::MergePatch(_) => "application/merge-patch+json",
@@ -52,6 +56,9 @@ impl Content<'_> {
             Self::MetadataOnly => {
                 "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
             }
+            Self::Discovery => {
+                "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+            }
             Self::Nothing | Self::Json(_) | Self::Apply(_) | Self::MergePatch(_) => {
                 "application/json"
             }
@@ -60,7 +67,7 @@ impl Content<'_> {
 
     fn into_bytes(self) -> Vec<u8> {
         match self {
-            Self::Nothing | Self::MetadataOnly => Vec::new(),
+            Self::Nothing | Self::MetadataOnly | Self::Discovery => Vec::new(),
             Self::Json(value) | Self::Apply(value) | Self::MergePatch(value) => {
                 value.to_string().into_bytes()
             }

@@ -2,7 +2,8 @@
 //!
 //! One account lists and watches and can write nothing; the other reads one by one and writes and
 //! can list nothing. Secrets belong to neither: a RoleBinding in each project's namespace lets the
-//! writer at those of that project. `deploy/rbac.yaml` is this, printed.
+//! writer at those of that project, and lets it list everything there, which is done before the
+//! namespace goes. `deploy/rbac.yaml` is this, printed.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -21,9 +22,11 @@ pub fn objects() -> Vec<Value> {
     });
     let mut objects = vec![namespace, account(WATCHER), account(WRITER)];
     objects.extend([role(WATCHER, &watcher()), role(WRITER, &writer())]);
-    // Before a namespace goes, everything in it is listed.
-    let secrets = rule("", &[Kind::Secret.plural()], &[&WRITES[..], &["list"]].concat());
-    objects.extend([role(SECRETS_ROLE, &[secrets]), binding(WATCHER), binding(WRITER)]);
+    let secrets = rule("", &[Kind::Secret.plural()], &WRITES);
+    // Before a namespace goes, everything in it is listed, of kinds that nobody here knows.
+    let everything = rule("*", &["*"], &["list"]);
+    let in_projects = role(SECRETS_ROLE, &[secrets, everything]);
+    objects.extend([in_projects, binding(WATCHER), binding(WRITER)]);
     objects
 }
 

@@ -16,6 +16,7 @@ use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::Order;
 use trueup_model::receipt::{Force, ProofLevel};
 use trueup_model::report::{Change, Outcome, Report};
+use trueup_model::service::DesiredState;
 use trueup_model::spec::Spec;
 use trueup_rules::names;
 use trueup_testkit::fake_cluster::FakeCluster;
@@ -39,6 +40,9 @@ fn checks() -> Vec<(&'static str, Check)> {
         ("a set that shrank leaves no claim behind", |rig| deletes_shrunk(rig).boxed()),
         ("a foreign finalizer is named and waited for", |rig| waits_for_others(rig).boxed()),
         ("a forced end leaves all as it is, beside a namesake", |rig| forces(rig).boxed()),
+        ("a project goes with its namespace", |rig| ends_project(rig).boxed()),
+        ("a project waits for its services", |rig| outlasts_services(rig).boxed()),
+        ("what others put into a namespace keeps it", |rig| keeps_namespace(rig).boxed()),
         ("what is not ours is never touched", |rig| spares(rig, true).boxed()),
         ("nor is what we never saw because it lacks our label", |rig| spares(rig, false).boxed()),
         ("an anchor deleted from outside is replaced", |rig| reanchors(rig).boxed()),
@@ -298,6 +302,52 @@ async fn forces(mut rig: Rig) {
     rig.order_until(rig.namesake(1, web(1)), healthy).await;
     assert_eq!(rig.get(&config).await, Some(before), "what was left is left alone");
     hold(&rig, &config, serde_json::Value::Null).await;
+}
+
+/// The end of this rig's project.
+fn project_end(rig: &Rig) -> Order {
+    Order { desired: DesiredState::Deleted, generation: 2, ..rig.project() }
+}
+
+async fn ends_project(mut rig: Rig) {
+    rig.order_until(rig.project(), converged).await;
+    let report = rig.order_until(project_end(&rig), with_receipt).await;
+    let receipt = report.receipt.expect("a receipt should be there");
+    let known = receipt.absent.iter().filter(|absence| absence.uid.is_some()).count();
+    assert_eq!(known, receipt.absent.len(), "all of it was seen: {receipt:#?}");
+    let survey = receipt.survey.expect("the namespace should have been looked at");
+    assert!(survey.kinds.contains("Secret") && survey.kinds.contains("Deployment.apps"));
+    let namespace = ResourceKey::new(Kind::Namespace, "", &rig.project().namespace);
+    assert_eq!(rig.get(&namespace).await, None);
+}
+
+/// The services go first; then the namespace does, also while Kubernetes still clears up after them.
+async fn outlasts_services(mut rig: Rig) {
+    rig.running(game()).await;
+    let mut end = project_end(&rig);
+    end.warrant.tenants.insert("web".to_owned());
+    let waits = |report: &Report| matches!(&report.outcome, Outcome::Waiting { on } if on == "its services to be gone: web");
+    rig.order_until(end.clone(), waits).await;
+    rig.order_until(rig.gone(2, game()), with_receipt).await;
+    end.warrant.tenants.clear();
+    rig.order_until(end, with_receipt).await;
+}
+
+async fn keeps_namespace(mut rig: Rig) {
+    rig.order_until(rig.project(), converged).await;
+    let end = project_end(&rig);
+    let theirs = ResourceKey::new(Kind::ConfigMap, &end.namespace, "precious");
+    let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "precious"}});
+    let made = rig.cluster.apply(&theirs, &object).await.expect("the test should be set up right");
+    let named = |report: &Report| matches!(&report.outcome, Outcome::Blocked { why } if why.contains("ConfigMap/precious;"));
+    rig.order_until(end.clone(), named).await;
+    let namespace = ResourceKey::new(Kind::Namespace, "", &end.namespace);
+    let live = rig.get(&namespace).await.expect("it should be kept");
+    assert!(live["metadata"]["deletionTimestamp"].is_null(), "{live}");
+    let text = |name: &str| made["metadata"][name].as_str().unwrap_or_default().to_owned();
+    let removed = rig.cluster.delete(&theirs, &text("uid"), &text("resourceVersion")).await;
+    removed.expect("the test should be set up right");
+    rig.until(end.unit, with_receipt).await;
 }
 
 /// Puts these finalizers on an object, as somebody else.

@@ -9,9 +9,10 @@ use serde_json::json;
 use trueup_cluster::{CallError, Echo};
 use trueup_model::Clock;
 use trueup_model::key::{Kind, ResourceKey};
-use trueup_model::order::Unit;
+use trueup_model::order::{Order, Unit};
 use trueup_model::receipt::{Force, ProofLevel, Receipt};
 use trueup_model::report::{Outcome, Report};
+use trueup_model::service::DesiredState;
 use trueup_rules::names;
 use trueup_testkit::fake_cluster::{FakeCluster, Verb, When};
 use trueup_testkit::manual_clock::ManualClock;
@@ -56,7 +57,7 @@ impl Stage {
     }
 
     /// How the next pass with the order ends, at this very time.
-    async fn pass(&self, order: trueup_model::order::Order) -> Outcome {
+    async fn pass(&self, order: Order) -> Outcome {
         let passed = self.rig.executor.order(order).await;
         tokio::time::timeout(crate::rig::LONG, passed)
             .await
@@ -264,6 +265,59 @@ async fn f43_a_broken_apiservice_is_named_and_services_still_go() {
     assert_eq!(receipt.level, ProofLevel::ApiAbsence);
     at.fake.break_api_service(None);
     at.until(project.unit, converged).await;
+}
+
+/// The end of this stage's project.
+fn end_of_project(at: &Stage) -> Order {
+    Order { desired: DesiredState::Deleted, generation: 2, ..at.rig.project() }
+}
+
+/// F43 for a project: a group that does not answer could hold somebody's objects, so nothing is deleted.
+#[tokio::test]
+async fn f43_a_namespace_that_cannot_be_seen_whole_is_not_deleted() {
+    let mut at = Stage::new(false);
+    at.rig.order_until(at.rig.project(), converged).await;
+    at.fake.break_api_service(Some("metrics.example.com/v1beta1"));
+    let end = end_of_project(&at);
+    let why = blocked(at.pass(end.clone()).await);
+    assert!(why.contains("metrics.example.com/v1beta1"), "{why}");
+    assert_eq!(deletes(&at.fake, 0), 0);
+    at.fake.break_api_service(None);
+    at.until(end.unit, with_receipt).await;
+}
+
+/// F42 for a project: the namespace goes already when something in it turns out to be held.
+#[tokio::test]
+async fn f42_what_holds_a_namespace_that_goes_is_named() {
+    let mut at = Stage::new(false);
+    at.rig.order_until(at.rig.project(), converged).await;
+    let end = end_of_project(&at);
+    let quota = end.recorded.keys().find(|key| key.kind == Kind::ResourceQuota).expect("a quota");
+    at.fake.edit(quota, |object| object["metadata"]["finalizers"] = json!(["example.com/hold"]));
+    let _passed = at.rig.executor.order(end.clone()).await;
+    at.rig.until(end.unit, waits_for("example.com/hold")).await;
+    at.fake.edit(quota, |object| object["metadata"]["finalizers"] = json!([]));
+    at.until(end.unit, with_receipt).await;
+}
+
+/// Each call of a project's end fails before it is done, or is done and its answer lost.
+#[tokio::test]
+async fn a_projects_end_survives_a_failed_call_of_every_kind() {
+    for (verb, when) in [
+        (Verb::List, When::Before),
+        (Verb::Delete, When::Before),
+        (Verb::Delete, When::After),
+        (Verb::Get, When::Before),
+    ] {
+        let mut at = Stage::new(false);
+        at.rig.order_until(at.rig.project(), converged).await;
+        at.fake.fail_next(verb, CallError::Unanswered("lost".to_owned()), when);
+        let end = end_of_project(&at);
+        let _passed = at.rig.executor.order(end.clone()).await;
+        let receipt = at.receipt(end.unit).await;
+        assert_eq!(receipt.level, ProofLevel::ApiAbsence, "{verb:?} {when:?}");
+        assert_eq!(at.fake.objects(Kind::Namespace).len(), 0, "{verb:?} {when:?}");
+    }
 }
 
 /// A cluster that is gone for good: nothing can be read, so nothing is proved, and it still ends.

@@ -24,6 +24,9 @@ const AT_ONCE: usize = 6;
 /// How many kinds of trouble each write meets, in turn.
 const EACH: usize = 2;
 
+/// What a report must be like.
+type Wanted = fn(&Report) -> bool;
+
 /// The objects of a namespace, without what differs from run to run.
 type Stage = BTreeMap<String, Value>;
 
@@ -48,8 +51,8 @@ fn web(greeting: &str) -> Spec {
 impl Run {
     /// Gives an order and waits for its end. A process that dies on the way is followed by another one,
     /// which is told of the project first.
-    async fn until(mut self, order: Order, wanted: fn(&Report) -> bool) -> Self {
-        let mut orders = vec![(order, wanted)];
+    async fn until(mut self, order: Order, wanted: Wanted) -> Self {
+        let mut orders: Vec<(Order, Wanted)> = vec![(order, wanted)];
         loop {
             let wire = self.wire.clone();
             tokio::select! {
@@ -65,7 +68,7 @@ impl Run {
         }
     }
 
-    async fn give(&mut self, orders: &[(Order, fn(&Report) -> bool)]) {
+    async fn give(&mut self, orders: &[(Order, Wanted)]) {
         for (order, wanted) in orders {
             self.rig.order_until(order.clone(), *wanted).await;
         }

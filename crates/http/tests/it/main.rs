@@ -34,6 +34,8 @@ mod ownership;
 #[cfg(test)]
 mod problem;
 #[cfg(test)]
+mod project;
+#[cfg(test)]
 mod recipe;
 #[cfg(test)]
 mod role;

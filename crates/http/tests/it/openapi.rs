@@ -110,6 +110,7 @@ fn of_the_rest() -> BTreeSet<&'static str> {
         platform_freeze,
         platform_get,
         platform_unfreeze,
+        project_delete,
         project_get,
         project_list,
         project_put,

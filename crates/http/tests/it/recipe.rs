@@ -54,6 +54,7 @@ impl Recipe {
 pub(crate) const RECIPES: &[Recipe] = &[
     reads("project_list"),
     reads("project_get"),
+    changes("project_delete", Role::Owner),
     changes("project_put", Role::Owner).with(|| json!({})).declares(),
     reads("service_list"),
     reads("service_get"),

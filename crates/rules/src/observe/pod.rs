@@ -16,9 +16,7 @@ const KILLED: [i64; 2] = [137, 143];
 
 /// What is seen of a pod: with its node, with none where that is gone, or without a word on nodes.
 pub(super) fn pod_seen(pod: &Value, node: Option<Option<&Value>>) -> PodSeen {
-    let simulated = node
-        .flatten()
-        .is_some_and(|node| node["metadata"]["labels"][names::NODE_CLASS] == names::SIMULATED);
+    let simulated = node.flatten().is_some_and(names::is_simulated);
     PodSeen {
         name: text(&pod["metadata"]["name"]),
         uid: text(&pod["metadata"]["uid"]),

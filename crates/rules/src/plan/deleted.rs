@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use trueup_model::key::ResourceKey;
+use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::{Body, Order};
 use trueup_model::report::Outcome;
 
@@ -13,6 +13,9 @@ use crate::names;
 use crate::proof::ProofKey;
 
 pub(super) fn plan(order: &Order, observed: &Observed, proofs: &ProofKey) -> Plan {
+    if matches!(order.body, Body::Project) {
+        return project(order, observed, proofs);
+    }
     let (anchors, children): (Vec<_>, Vec<_>) = observed
         .objects
         .iter()
@@ -44,6 +47,28 @@ pub(super) fn plan(order: &Order, observed: &Observed, proofs: &ProofKey) -> Pla
         return Plan::act(last);
     }
     held(&anchors, observed).unwrap_or_else(|| Plan::act(vec![Action::VerifyAbsence]))
+}
+
+/// More than so many services are only counted.
+const NAMED: usize = 5;
+
+/// A project goes after its services. It is its namespace, and what guards it goes with that. Whether
+/// anything else is in there only a live look can tell: whoever acts on this looks first.
+fn project(order: &Order, observed: &Observed, proofs: &ProofKey) -> Plan {
+    let tenants = &order.warrant.tenants;
+    if !tenants.is_empty() {
+        let names: Vec<&str> = tenants.iter().take(NAMED).map(String::as_str).collect();
+        let more = tenants.len().saturating_sub(NAMED);
+        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+        return Plan::wait(format!("its services to be gone: {}{more}", names.join(", ")));
+    }
+    let key = ResourceKey::new(Kind::Namespace, "", &order.namespace);
+    let ours = |live: &&Arc<Value>| ownership(order, &key, live, proofs) == Ownership::Ours;
+    match observed.objects.get(&key).filter(ours) {
+        None => Plan::act(vec![Action::VerifyAbsence]),
+        Some(live) if terminating(live) => Plan::ends(holds::going(&key, live, observed.as_of)),
+        Some(live) => Plan::act(vec![delete(&key, live)]),
+    }
 }
 
 /// What still holds the first of these that is held by somebody, or the first at all.

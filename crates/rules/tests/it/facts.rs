@@ -242,7 +242,8 @@ fn after(fact: &Fact) -> Option<Fact> {
     let principal = "owner".to_owned();
     let token = trueup_model::TokenId::from_uuid(uuid::Uuid::from_u128(5));
     Some(match fact {
-        Fact::ProjectQueued {} => {
+        Fact::ProjectQueued {} => Fact::ProjectDeleteQueued { principal, services: 2 },
+        Fact::ProjectDeleteQueued { .. } => {
             let action = "declare".to_owned();
             Fact::ServiceQueued { deletes: false, principal, action }
         }

@@ -37,6 +37,8 @@ mod runs;
 mod scenarios;
 mod script;
 mod server;
+#[cfg(test)]
+mod survey;
 mod tell;
 #[cfg(test)]
 mod transitions;

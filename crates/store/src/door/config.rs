@@ -18,10 +18,12 @@ use trueup_rules::variable::{
 };
 
 use super::entry::EntryKind;
+use super::project::must_live;
 use super::service::write_down;
 use super::{Asker, Refusal};
 use crate::mint::mint;
 use crate::pool::Tx;
+use crate::row::read;
 use crate::service::service;
 use crate::variable::{AllEntries, entries, find_scope};
 use crate::{Error, event, wake};
@@ -53,11 +55,12 @@ pub(super) async fn lock(tx: &mut Tx, wanted: &EntryAsk<'_>) -> Result<Locked, R
     let scope = scope.ok_or(Refusal::NotFound(what))?;
     let generation = match scope.service {
         None => {
-            let (generation,): (i64,) =
-                sqlx::query_as("select generation from projects where id = $1 for update")
+            let (generation, desired): (i64, String) =
+                sqlx::query_as("select generation, desired from projects where id = $1 for update")
                     .bind(scope.project.uuid())
                     .fetch_one(&mut **tx)
                     .await?;
+            must_live(read("desired state", desired)?)?;
             generation
         }
         Some(id) => {

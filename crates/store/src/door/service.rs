@@ -17,6 +17,7 @@ use trueup_rules::admit::{Admitted, Ask, Known, Promise, admit, wanted_plan};
 use trueup_rules::names;
 
 use super::config::check_promise;
+use super::project::must_live;
 use super::race::again;
 use super::{Accepted, Asker, Refusal};
 use crate::clock::sql;
@@ -142,6 +143,9 @@ async fn decide(tx: &mut Tx, wanted: &ServiceAsk<'_>, now: Timestamp) -> Result<
         ServiceChange::Declare(name, ask) => {
             let current = lock(tx, &project, name.as_str()).await?;
             check_generation(current.as_ref(), wanted.if_generation)?;
+            if current.is_none() {
+                must_live(project::hold(tx, project.id).await?)?;
+            }
             let template = template::find(tx, &ask.template).await?;
             let plan = plan::find(tx, wanted_plan(ask, template.as_ref())).await?;
             let known = Known {
@@ -346,7 +350,7 @@ async fn is_gone(tx: &mut Tx, service: &Service) -> Result<bool, Error> {
     Ok(gone)
 }
 
-async fn hold_and_wake(
+pub(super) async fn hold_and_wake(
     tx: &mut Tx,
     service: &Service,
     asker: &Asker<'_>,

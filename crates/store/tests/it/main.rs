@@ -35,6 +35,8 @@ mod outage;
 #[cfg(test)]
 mod page;
 #[cfg(test)]
+mod project;
+#[cfg(test)]
 mod projection;
 #[cfg(test)]
 mod quota;

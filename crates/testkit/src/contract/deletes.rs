@@ -38,6 +38,7 @@ pub(super) const CHECKS: &[(&str, Check)] = &[
     ("a_namespace_takes_its_content_with_it", |at| {
         Box::pin(a_namespace_takes_its_content_with_it(at))
     }),
+    ("everything_in_a_namespace_is_named", |at| Box::pin(everything_in_a_namespace_is_named(at))),
     ("a_held_namespace_says_what_holds_it", |at| Box::pin(a_held_namespace_says_what_holds_it(at))),
     ("a_dying_namespace_refuses_new_objects", |at| {
         Box::pin(a_dying_namespace_refuses_new_objects(at))
@@ -60,6 +61,37 @@ async fn a_delete_with_an_old_version_is_refused(at: &Place) {
     let outcome = at.cluster.delete(&key, &uid, &version).await;
     assert!(matches!(outcome, Err(CallError::Conflict(_))), "{outcome:?}");
     assert!(at.get(&key).await.is_some());
+}
+
+async fn everything_in_a_namespace_is_named(at: &Place) {
+    let (key, object) = at.config("one", &json!({}));
+    let one = at.apply(&key, &object).await;
+    let (key, mut object) = at.config("two", &json!({}));
+    object["metadata"]["ownerReferences"] = json!([owned_by(&one)]);
+    object["metadata"]["finalizers"] = json!([FINALIZER]);
+    let two = at.apply(&key, &object).await;
+    at.delete(&key).await;
+    let contents = at.cluster.contents(&at.namespace).await.expect("should name everything");
+    for kind in ["ConfigMap", "Secret", "Deployment.apps", "NetworkPolicy.networking.k8s.io"] {
+        assert!(contents.kinds.contains(kind), "{:?}", contents.kinds);
+    }
+    assert_eq!(contents.unread, []);
+    let find = |name: &str| {
+        let mut found =
+            contents.items.iter().filter(|it| it.kind == "ConfigMap" && it.name == name);
+        let item = found.next().expect("it should be named");
+        assert_eq!(found.next(), None, "and only once");
+        item
+    };
+    let (first, second) = (find("one"), find("two"));
+    assert_eq!((first.uid.clone(), first.going), (text(&one, "uid"), false));
+    assert_eq!((second.uid.clone(), second.going), (text(&two, "uid"), true));
+    assert_eq!(second.owners, [text(&one, "uid")]);
+    assert_eq!(second.finalizers, [FINALIZER]);
+    assert!(!contents.items.iter().any(|item| item.kind == "Namespace"), "it is not in itself");
+    at.patch(&key, &json!({ "metadata": { "finalizers": [] } })).await;
+    let nothing = at.cluster.contents("no-such-namespace").await.expect("should be empty");
+    assert_eq!(nothing.items, []);
 }
 
 async fn a_delete_of_a_missing_object_succeeds(at: &Place) {

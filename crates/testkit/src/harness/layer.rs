@@ -1,5 +1,6 @@
 //! The layer between an executor and its cluster that breaks what a plan says, and notes the rest.
 
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::mem::discriminant;
@@ -14,6 +15,7 @@ use trueup_cluster::verbs::Answer;
 use trueup_cluster::{CallError, Cluster, Heard, List, Scope};
 use trueup_model::Clock;
 use trueup_model::key::{Kind, ResourceKey};
+use trueup_model::survey::Contents;
 
 use super::journal::Call;
 use super::plan::{Action, Failure, Fault, Side, Trigger};
@@ -77,6 +79,25 @@ pub struct Notes {
     pub points: BTreeMap<&'static str, usize>,
     /// What somebody else wrote on: which key, which incarnation.
     pub foreign: BTreeSet<(ResourceKey, String)>,
+}
+
+impl Notes {
+    /// Whether this moment came.
+    #[must_use]
+    pub fn reached(&self, at: &Trigger) -> bool {
+        let (count, wanted) = match at {
+            Trigger::Write(number) => (self.calls.len(), *number),
+            Trigger::Get(number) => (self.gets, *number),
+            Trigger::List(kind, number) => (count(&self.lists, kind), *number),
+            Trigger::Event(kind, number) => (count(&self.events, kind), *number),
+            Trigger::Point(point, number) => (count(&self.points, point.as_str()), *number),
+        };
+        count >= wanted
+    }
+}
+
+fn count<K: Ord + Borrow<Q>, Q: Ord + ?Sized>(counts: &BTreeMap<K, usize>, of: &Q) -> usize {
+    counts.get(of).copied().unwrap_or_default()
 }
 
 impl fmt::Debug for Layer {
@@ -455,5 +476,14 @@ impl Cluster for Layer {
     ) -> Answer<'a, ()> {
         let call = self.shared.fake.delete(key, uid, version);
         self.shared.write(Verb::Delete, key, Some(uid), call).boxed()
+    }
+
+    fn contents<'a>(&'a self, namespace: &'a str) -> Answer<'a, Contents> {
+        let count = |notes: &mut Notes| {
+            let lists = notes.lists.entry(Kind::Namespace).or_default();
+            *lists += 1;
+            Trigger::List(Kind::Namespace, *lists)
+        };
+        self.shared.read(count, self.shared.fake.contents(namespace)).boxed()
     }
 }

@@ -3,7 +3,7 @@
 //! O1 the end is the same · O2 so is the number of creates and deletes of every key · O3 what carries
 //! our label is known · O4 nothing is taken away that should stay, and nothing without a guard · O6
 //! generations never go back · O7 it gets there, and then nothing is written · O10 no panic, no task
-//! and no work left over · O11 what was planned to go wrong did.
+//! and no work left over · O11 what was planned to go wrong did, if its place came.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,8 +32,9 @@ pub fn judge(reference: &Reference, plan: &Plan, story: &Story) -> Vec<String> {
     wrong.extend(policies_first(story));
     wrong.extend(quiet(reference, story));
     for (fault, fired) in plan.faults.iter().zip(&story.fired) {
-        if !fired {
-            wrong.push(format!("O11: never happened: {fault:?}"));
+        // Tasks take turns by chance, so a run may end a call or two short of the one it was planned from.
+        if !fired && story.notes.reached(&fault.at) {
+            wrong.push(format!("O11: did not happen: {fault:?}"));
         }
     }
     wrong

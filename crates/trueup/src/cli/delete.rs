@@ -1,5 +1,7 @@
 //! `trueup delete`: asks for a service to be gone, and with `--wait` shows the proof that it is.
 
+mod project;
+
 use std::time::Duration;
 
 use trueup_api::client::Terms;
@@ -14,12 +16,13 @@ use super::rehearse::DryRun;
 use super::target::resolve;
 use super::until::Until;
 
-/// Delete a service and everything it made
+/// Delete a service and everything it made, or a project with all of its services
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// NAME, PROJECT/NAME or svc_…
-    name: String,
+    /// NAME, PROJECT/NAME or svc_…; `project NAME` for a whole project
+    #[arg(required = true, num_args = 1..=2, value_name = "NAME")]
+    names: Vec<String>,
     /// Wait until nothing of it is left, and print the receipt
     #[arg(long, conflicts_with = "dry_run")]
     wait: bool,
@@ -41,7 +44,18 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let connection = context.connect()?;
-    let reading = resolve(&args.name, context, &connection);
+    let name = match args.names.as_slice() {
+        [name] => name,
+        [kind, name] if kind == "project" => {
+            return project::run(name, &args, context, &connection).await;
+        }
+        _ => {
+            return Err(Failure::new(Exit::Usage, "one thing is deleted at a time")
+                .hint("`trueup delete NAME`, or `trueup delete project NAME`")
+                .into());
+        }
+    };
+    let reading = resolve(name, context, &connection);
     let service = context.ask("reading the service", reading).await?;
     let name = format!("{}/{}", service.project, service.name);
     if let (true, Some(reason)) = (args.force, &args.reason) {

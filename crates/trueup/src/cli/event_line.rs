@@ -32,6 +32,7 @@ fn words(event: &CloudEvent) -> (Paint, String, String) {
     let generation = format!("generation {}", event.generation);
     let (paint, what, detail) = match short_type(event) {
         "ProjectQueued" => (Paint::Strong, "project accepted", generation),
+        "ProjectDeleteQueued" => (Paint::Strong, "project deletion", ending(data)),
         "ServiceQueued" => {
             let deletes = data.get("deletes").and_then(Value::as_bool).unwrap_or(false);
             let what = if deletes { "deletion accepted" } else { "accepted" };
@@ -108,6 +109,13 @@ fn words(event: &CloudEvent) -> (Paint, String, String) {
     (paint, what.to_owned(), detail)
 }
 
+/// Who ends a project, and how many services with it.
+fn ending(data: &Value) -> String {
+    let services = data.get("services").and_then(Value::as_u64).unwrap_or(0);
+    let services = count(usize::try_from(services).unwrap_or(usize::MAX), "service");
+    format!("accepted with {services}, {}", by(data))
+}
+
 fn proved(data: &Value) -> (Paint, &'static str) {
     if data["verified"] == false {
         (Paint::Busy, "domain not verified any more")
@@ -121,7 +129,7 @@ fn forced(data: &Value) -> String {
     let left = data.get("unproven").and_then(Value::as_u64).unwrap_or(0);
     let left = count(usize::try_from(left).unwrap_or(usize::MAX), "object");
     let reason = text(data, "reason").unwrap_or_default();
-    format!("{left} not proved gone: {reason}, {}", asked(data))
+    format!("{left} not proved gone: {reason}, {}", by(data))
 }
 
 fn phase(data: &Value) -> (Paint, String, String) {
@@ -243,6 +251,11 @@ mod tests {
                 "AbsenceVerified",
                 json!({"keys": 6}),
                 "absence verified    6 objects proved to be gone",
+            ),
+            (
+                "ProjectDeleteQueued",
+                json!({"principal": "owner", "services": 2}),
+                "project deletion    accepted with 2 services, asked by owner",
             ),
             (
                 "ServiceDeleteForced",

@@ -19,6 +19,10 @@ pub(crate) fn lines(receipt: &Value) -> Vec<String> {
         let (first, last) = (moment(first.began_at), moment(last.began_at));
         lines.push(format!("read          at {first} and again at {last}"));
     }
+    if let Some(survey) = &receipt.survey {
+        let (at, kinds) = (moment(survey.at), count(survey.kinds.len(), "kind"));
+        lines.push(format!("looked into   its namespace at {at}: {kinds}, nothing of others"));
+    }
     if let Some(force) = &receipt.force {
         lines.push(format!("forced by     {}", clean(&force.principal)));
         lines.push(format!("because       {}", clean(&force.reason)));

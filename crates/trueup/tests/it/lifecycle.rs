@@ -1,6 +1,6 @@
 //! One service from manifest to receipt, by the commands that a person types.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use trueup_cluster::Cluster;
 use trueup_local::kube::node;
 use trueup_model::key::{Kind, ResourceKey};
@@ -104,4 +104,53 @@ async fn a_service_lives_and_ends_with_a_receipt() {
     let deleted = install.trueup(&["delete", "lived", "--wait", "--yes", "-o", "json"]).await;
     let printed = deleted.well().json();
     assert_ne!(printed.last().unwrap()["id"], service["id"]);
+}
+
+#[tokio::test]
+async fn a_project_ends_with_its_services_and_its_name_is_free_at_once() {
+    let install = shared().await;
+    let text = "kind: Project\nname: brief\n---\nkind: Service\nname: web\nproject: brief\n\
+                template: web@1\nparameters:\n  image: brief:1\n";
+    let file = install.file("brief.yaml", text);
+    for round in 1..=2 {
+        install.trueup(&["apply", "-f", &file, "--wait"]).await.well();
+        let shown = install.trueup(&["get", "project", "brief", "-o", "json"]).await.well().json();
+        let namespace = shown[0]["namespace"].as_str().unwrap().to_owned();
+        let key = ResourceKey::new(Kind::Namespace, "", &namespace);
+        assert!(install.kube().get(&key).await.unwrap().is_some(), "round {round}");
+        let gone = ["delete", "project", "brief", "--wait", "--yes", "--timeout", "150s"];
+        let gone = install.trueup(&gone).await.well();
+        for words in ["project/brief is gone", "looked into", "nothing of others", &namespace] {
+            assert!(gone.out.contains(words), "`{words}` is not in {gone:#?}");
+        }
+        assert_eq!(install.kube().get(&key).await.unwrap(), None, "round {round}");
+    }
+    install.trueup(&["get", "project", "brief"]).await.complains(3, &["no such project"]);
+}
+
+#[tokio::test]
+async fn a_deletion_that_is_held_can_be_ended_by_force_and_says_what_is_left() {
+    let install = shared().await;
+    let text = "kind: Service\nname: held\nproject: shop\ntemplate: web@1\n\
+                parameters:\n  image: held:1\n";
+    let file = install.file("held.yaml", text);
+    install.trueup(&["apply", "-f", &file, "--wait"]).await.well();
+    let shown = install.trueup(&["describe", "held", "-o", "json"]).await.well().json().remove(0);
+    let text = |field: &str| shown[field].as_str().unwrap().to_owned();
+    let key = ResourceKey::new(Kind::Service, &text("namespace"), &text("object_name"));
+    let hold = |by: Value| json!({"metadata": {"finalizers": by}});
+    install.kube().patch(&key, &hold(json!(["example.com/hold"]))).await.unwrap();
+
+    let force = ["delete", "held", "--force", "--reason", "nobody runs it", "--yes", "--wait"];
+    install.trueup(&force).await.complains(1, &["is not being deleted"]);
+    install.trueup(&["delete", "held", "--yes"]).await.well();
+    let ended = install.trueup(&force).await.well();
+    for words in ["forced by", "nobody runs it", &format!("{key}  ")] {
+        assert!(ended.out.contains(words), "`{words}` is not in {ended:#?}");
+    }
+    let left = install.kube().get(&key).await.unwrap();
+    assert!(left.is_some(), "what is held stays there");
+    install.kube().patch(&key, &hold(Value::Null)).await.unwrap();
+    install.trueup(&["apply", "-f", &file, "--wait"]).await.well();
+    install.trueup(&["delete", "held", "--yes", "--wait"]).await.well();
 }

@@ -54,3 +54,26 @@ async fn told(desk: &Desk, args: &[&str]) -> (Option<i32>, String, String) {
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (ended.status.code(), text(ended.stdout), text(ended.stderr))
 }
+
+#[tokio::test]
+async fn switches_and_looks_are_only_told_with_dry_run() {
+    let desk = Desk::new().await;
+    desk.declare("web", "nginx:1").await;
+    let freeze = ["freeze", "shop/web", "--reason", "we look into it", "--dry-run"];
+    let unfreeze = ["unfreeze", "shop/web", "--dry-run"];
+    let reconcile = ["reconcile", "shop/web", "--wait", "--dry-run"];
+    let pairs = [
+        (&freeze[..], "service/web: would be recorded"),
+        // It was not frozen by that.
+        (&unfreeze, "service/web: nothing would change"),
+        (&reconcile, "service/web: would be recorded"),
+    ];
+    for (args, told) in pairs {
+        let said = desk.trueup(args).await;
+        assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+        assert!(said.out.contains(told), "{args:?}: {}", said.out);
+    }
+    assert_eq!(desk.trueup(&freeze[..4]).await.code, Some(0));
+    let said = desk.trueup(&unfreeze).await;
+    assert!(said.out.contains("would be recorded"), "{}", said.out);
+}

@@ -1,0 +1,116 @@
+//! What keeps a namespace: somebody else's objects, what is still going, and what cannot be seen.
+
+use trueup_model::key::Kind;
+use trueup_model::order::Order;
+use trueup_model::report::Outcome;
+use trueup_model::survey::{Contents, Item, Unread};
+use trueup_rules::survey::kept_by;
+
+use crate::given;
+
+/// A project whose objects were all seen, each with a uid of its own.
+fn seen() -> Order {
+    let mut order = given::project_order();
+    for (n, uid) in order.recorded.values_mut().enumerate() {
+        *uid = Some(format!("ours-{n}"));
+    }
+    order
+}
+
+fn item(kind: &str, name: &str, uid: &str) -> Item {
+    Item { kind: kind.to_owned(), name: name.to_owned(), uid: uid.to_owned(), ..Item::default() }
+}
+
+/// The project's own objects and what Kubernetes puts into every namespace.
+fn usual(order: &Order) -> Vec<Item> {
+    let own = order.recorded.iter().filter(|(key, _)| key.kind != Kind::Namespace);
+    let own = own
+        .map(|(key, uid)| item(key.kind.as_str(), &key.name, uid.as_deref().unwrap_or_default()));
+    let made = [
+        item("ConfigMap", "kube-root-ca.crt", "k-1"),
+        item("ServiceAccount", "default", "k-2"),
+        item("Event", "web.17f", "k-3"),
+        item("Endpoints", "web", "k-4"),
+    ];
+    own.chain(made).collect()
+}
+
+fn with(order: &Order, more: Vec<Item>) -> Option<Outcome> {
+    let items = usual(order).into_iter().chain(more).collect();
+    kept_by(order, &Contents { items, ..Contents::default() })
+}
+
+fn blocked(outcome: Option<Outcome>) -> String {
+    match outcome {
+        Some(Outcome::Blocked { why }) => why,
+        other => unreachable!("should be blocked: {other:?}"),
+    }
+}
+
+#[test]
+fn nothing_but_its_own_lets_a_namespace_go() {
+    let order = seen();
+    assert_eq!(with(&order, Vec::new()), None);
+}
+
+#[test]
+fn somebody_elses_object_keeps_it_by_name() {
+    let order = seen();
+    let why = blocked(with(&order, vec![item("Widget", "precious", "f-1")]));
+    assert!(why.contains("Widget/precious;"), "{why}");
+    let many = (0..8).map(|n| item("Widget", &format!("w{n}"), &format!("f-{n}"))).collect();
+    let why = blocked(with(&order, many));
+    assert!(why.contains("Widget/w4 and 3 more;"), "{why}");
+}
+
+#[test]
+fn a_name_is_no_proof_of_whose_it_is() {
+    let order = seen();
+    let (key, _) = order.recorded.iter().find(|(key, _)| key.kind != Kind::Namespace).unwrap();
+    let why = blocked(with(&order, vec![item(key.kind.as_str(), &key.name, "another")]));
+    assert!(why.contains(&key.name), "{why}");
+    let mut unseen = order.clone();
+    unseen.recorded.values_mut().for_each(|uid| *uid = None);
+    let kept = kept_by(&unseen, &Contents { items: usual(&order), ..Contents::default() });
+    assert!(matches!(kept, Some(Outcome::Blocked { .. })), "never seen is not known to be ours");
+}
+
+#[test]
+fn what_belongs_to_something_is_named_by_it_and_what_is_left_of_something_is_waited_for() {
+    let order = seen();
+    let owned = |name: &str, by: &str| Item {
+        owners: vec![by.to_owned()],
+        ..item("Pod", name, &format!("uid of {name}"))
+    };
+    let theirs = item("Widget", "precious", "f-1");
+    let why = blocked(with(&order, vec![theirs, owned("worker", "f-1")]));
+    assert!(why.contains("Widget/precious;") && !why.contains("worker"), "{why}");
+    let Some(Outcome::Waiting { on }) = with(&order, vec![owned("orphan", "gone")]) else {
+        panic!("its owner is gone, so Kubernetes collects it")
+    };
+    assert!(on.contains("Pod/orphan"), "{on}");
+}
+
+#[test]
+fn what_goes_already_is_waited_for_and_its_finalizer_named() {
+    let order = seen();
+    let held = Item {
+        going: true,
+        finalizers: vec!["example.com/hold".to_owned()],
+        ..item("ConfigMap", "slow", "f-1")
+    };
+    let Some(Outcome::Waiting { on }) = with(&order, vec![held]) else { panic!("should wait") };
+    assert!(on.contains("ConfigMap/slow (held by `example.com/hold`)"), "{on}");
+}
+
+#[test]
+fn f43_what_cannot_be_seen_keeps_it() {
+    let order = seen();
+    let unread = vec![Unread {
+        what: "metrics.example.com/v1beta1".to_owned(),
+        why: "it does not answer".to_owned(),
+    }];
+    let contents = Contents { items: usual(&order), unread, ..Contents::default() };
+    let why = blocked(kept_by(&order, &contents));
+    assert!(why.contains("metrics.example.com/v1beta1 (it does not answer)"), "{why}");
+}
