@@ -30,3 +30,20 @@ pub(crate) async fn within_time<T>(
         () = clock.sleep(limit) => Err(Error::Silent),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use trueup_store::DbClock;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_answer_that_never_comes_is_not_waited_for() {
+        let clock = DbClock::unanchored();
+        let never = std::future::pending::<Result<(), Error>>();
+        let answer = within_time(&clock, Duration::from_millis(5), never).await;
+        assert!(matches!(answer, Err(Error::Silent)), "{answer:?}");
+        let answer = within(&clock, async { Ok::<_, Error>(7) }).await;
+        assert!(matches!(answer, Ok(7)), "{answer:?}");
+    }
+}

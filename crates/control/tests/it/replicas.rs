@@ -131,6 +131,55 @@ async fn f15_answers_that_are_lost_again_and_again_lose_and_double_nothing() {
     assert!(told.len() > names.len() && doubled.is_empty(), "{doubled:#?}");
 }
 
+#[tokio::test]
+async fn f17_a_slow_database_slows_and_neither_loses_a_lease_nor_a_change() {
+    let mut rig = Rig::new().await;
+    let proxy = PgProxy::start(&rig.db.urls.worker).await;
+    rig.worker = Worker::connect_within(&proxy.url(&rig.db.urls.worker), LONG).unwrap();
+    rig.start("one");
+    rig.declare_project().await;
+    rig.declare("before", "web:1").await;
+    rig.until_running("before").await;
+    proxy.set(Mode::Delay(Duration::from_millis(200)));
+    for name in ["a", "b", "c"] {
+        rig.declare(name, "web:1").await;
+    }
+    for name in ["a", "b", "c"] {
+        rig.until_running(name).await;
+    }
+    proxy.set(Mode::Pass);
+    rig.until_wakes(0).await;
+    let next = rig.db.worker.acquire_lease(rig.db.cluster, "one", rig.clock.now()).await.unwrap();
+    assert_eq!(next.map(|lease| lease.epoch), Some(2), "it held its one lease all the time");
+}
+
+#[tokio::test]
+async fn f49_a_holder_whose_database_falls_silent_is_replaced_and_stands_by_afterwards() {
+    let mut rig = Rig::new().await;
+    let proxy = PgProxy::start(&rig.db.urls.worker).await;
+    rig.worker = Worker::connect_within(&proxy.url(&rig.db.urls.worker), LONG).unwrap();
+    rig.start("one");
+    rig.declare_project().await;
+    rig.declare("web", "web:1").await;
+    rig.until_running("web").await;
+    proxy.set(Mode::Blackhole);
+    rig.worker = rig.db.worker.clone();
+    let second = rig.start("two");
+    rig.declare("web", "web:2").await;
+    rig.until_running("web").await;
+    // Whatever the first one asked is carried out only now: Postgres refuses it.
+    proxy.set(Mode::Pass);
+    rig.declare("web", "web:3").await;
+    rig.until_running("web").await;
+    second.cancel();
+    rig.declare("web", "web:4").await;
+    rig.until_running("web").await;
+    rig.until_wakes(0).await;
+    let doubled: Vec<_> =
+        rig.fake.counts().into_iter().filter(|(_, count)| count.creates > 1).collect();
+    assert!(doubled.is_empty(), "{doubled:#?}");
+}
+
 /// How often each object was said to be made.
 async fn created(rig: &Rig) -> BTreeMap<String, usize> {
     rig.db.seal().await;

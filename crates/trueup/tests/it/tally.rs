@@ -47,7 +47,7 @@ impl Tally {
     pub(crate) async fn start(kube: Kube) -> Self {
         let seen: Arc<Mutex<Seen>> = Arc::default();
         let mut watches = JoinSet::new();
-        for kind in Kind::WATCHED.into_iter().chain(Kind::READ) {
+        for kind in kinds() {
             let from = kube.list(kind, Scope::Ours).await.unwrap().version;
             watches.spawn(follow(kube.clone(), kind, from, Arc::clone(&seen)));
         }
@@ -82,13 +82,19 @@ impl Tally {
 
     async fn there(&self, namespace: &str) -> BTreeSet<Incarnation> {
         let mut there = BTreeSet::new();
-        for kind in Kind::WATCHED.into_iter().chain(Kind::READ) {
+        for kind in kinds() {
             let list = self.kube.list(kind, Scope::Ours).await.unwrap();
             there.extend(list.objects.iter().map(|object| incarnation(kind, object)));
         }
         there.retain(|one| one.namespace == namespace);
         there
     }
+}
+
+/// The kinds that every cluster has. The others have to be defined, which the local cluster does not do.
+fn kinds() -> impl Iterator<Item = Kind> {
+    let defined = [Kind::HttpRoute, Kind::Certificate, Kind::ServiceMonitor];
+    Kind::WATCHED.into_iter().chain(Kind::READ).filter(move |kind| !defined.contains(kind))
 }
 
 /// Hears everything of one kind; a watch ends every twenty seconds and is taken up where it ended.
