@@ -9,7 +9,7 @@ use trueup_cluster::kube::Kube;
 use trueup_cluster::{Cluster, Scope};
 use trueup_model::key::Kind;
 
-use crate::tally::Counts;
+use crate::tally::{Counts, kinds};
 
 /// One run.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ impl Story {
 /// Everything of ours in the service's namespace, by kind and name.
 pub(crate) async fn objects(kube: &Kube, service: &Service) -> BTreeMap<String, Value> {
     let mut found = BTreeMap::new();
-    for kind in Kind::WATCHED.into_iter().chain(Kind::READ).filter(|kind| *kind != Kind::Pod) {
+    for kind in kinds().filter(|kind| *kind != Kind::Pod) {
         for object in kube.list(kind, Scope::Ours).await.unwrap().objects {
             let metadata = &object["metadata"];
             let place = if kind == Kind::Namespace { "name" } else { "namespace" };

@@ -92,7 +92,7 @@ impl Tally {
 }
 
 /// The kinds that every cluster has. The others have to be defined, which the local cluster does not do.
-fn kinds() -> impl Iterator<Item = Kind> {
+pub(crate) fn kinds() -> impl Iterator<Item = Kind> {
     let defined = [Kind::HttpRoute, Kind::Certificate, Kind::ServiceMonitor];
     Kind::WATCHED.into_iter().chain(Kind::READ).filter(move |kind| !defined.contains(kind))
 }
