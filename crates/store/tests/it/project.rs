@@ -43,7 +43,8 @@ fn is_refused<T: std::fmt::Debug>(answer: &Result<T, Refusal>) -> bool {
     matches!(answer, Err(Refusal::Refused(Refused::BeingDeleted)))
 }
 
-fn proof(row: &ProjectRow) -> Report {
+/// What an executor reports of a project that is gone.
+pub(crate) fn proof(row: &ProjectRow) -> Report {
     let reading = Reading { began_at: at(4), ended_at: at(5) };
     Report {
         unit: Unit::Project(row.project.id),

@@ -3,10 +3,11 @@
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use trueup_model::OrgId;
 use trueup_model::principal::Role;
-use trueup_store::Repeat;
 use trueup_store::door::{Asker, ServiceAsk};
+use trueup_store::{Lease, Repeat};
 use trueup_testkit::test_db::name;
 
+use crate::project::proof;
 use crate::secret::{set_for, set_variable_for};
 use crate::stage::{PROJECT, Stage, at, converged, gone, web};
 
@@ -43,6 +44,7 @@ async fn two_orgs() -> (Stage, OrgId, OrgId) {
         set_variable_for(&stage, org).await;
         stage.open(org, "web", "public").await.unwrap();
         stage.add(org, "web", "www.example.org").await.unwrap();
+        former_project(&stage, org, lease).await;
     }
     stage.db.worker.claim_orders(lease, 100, at(7)).await.unwrap();
     stage.seal().await;
@@ -51,6 +53,14 @@ async fn two_orgs() -> (Stage, OrgId, OrgId) {
         stage.db.setup.ensure_token(token, "key", Role::Owner, Some(org), at(0)).await.unwrap();
     }
     (stage, ours, theirs)
+}
+
+/// Gives an org a project that was there once, with the receipt of its end.
+async fn former_project(stage: &Stage, org: OrgId, lease: Lease) {
+    let (app, former) = (&stage.db.app, name("former"));
+    app.accept_project(org, &former, &stage.asker(), at(1)).await.unwrap();
+    let ended = app.delete_project(org, former.as_str(), &stage.asker(), at(3)).await.unwrap();
+    stage.db.worker.settle(lease, &[proof(&ended.row)], at(6)).await.unwrap();
 }
 
 /// The tables with an org that the app may read.
