@@ -184,15 +184,8 @@ impl App {
     pub async fn doubt_service(&self, row: &ServiceRow, now: Timestamp) -> Result<(), Error> {
         let promised = &row.service;
         let mut tx = self.begin(promised.org).await?;
-        let doubt = Request {
-            unit: Unit::Service(promised.id),
-            org: promised.org,
-            cluster: promised.cluster,
-            lane: Lane::Repair,
-            trace: None,
-            fresh: true,
-        };
-        request(&mut tx, &doubt, now).await?;
+        let repair = Request::repair(Unit::Service(promised.id), promised.org, promised.cluster);
+        request(&mut tx, &Request { fresh: true, ..repair }, now).await?;
         tx.commit().await?;
         Ok(())
     }

@@ -130,9 +130,7 @@ pub(crate) async fn list(
     let place = place(service, context, connection).await?;
     let reading = connection.client.domain_list(&place.project);
     let mut list = context.ask("reading the domains", reading).await?;
-    if let Some(service) = &place.service {
-        list.items.retain(|domain| domain.service == *service);
-    }
+    list.items.retain(|domain| place.has(&domain.service));
     if context.output.print(context.terminal, &list)? {
         return Ok(Exit::Ok);
     }

@@ -97,9 +97,7 @@ pub(crate) async fn list(
     let place = place(service, context, connection).await?;
     let reading = connection.client.endpoint_list(&place.project);
     let mut list = context.ask("reading the endpoints", reading).await?;
-    if let Some(service) = &place.service {
-        list.items.retain(|endpoint| endpoint.service == *service);
-    }
+    list.items.retain(|endpoint| place.has(&endpoint.service));
     if context.output.print(context.terminal, &list)? {
         return Ok(Exit::Ok);
     }

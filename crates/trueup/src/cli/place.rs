@@ -20,6 +20,11 @@ pub(crate) struct Place {
 }
 
 impl Place {
+    /// Whether what belongs to this service of the project is meant.
+    pub(crate) fn has(&self, service: &str) -> bool {
+        self.service.as_deref().is_none_or(|only| only == service)
+    }
+
     /// How it is called in a sentence.
     pub(crate) fn words(&self) -> String {
         match &self.service {

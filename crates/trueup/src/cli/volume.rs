@@ -20,9 +20,7 @@ pub(crate) async fn list(
     let place = place(service, context, connection).await?;
     let reading = connection.client.volume_list(&place.project);
     let mut list = context.ask("reading the volumes", reading).await?;
-    if let Some(service) = &place.service {
-        list.items.retain(|volume| volume.service == *service);
-    }
+    list.items.retain(|volume| place.has(&volume.service));
     if context.output.print(context.terminal, &list)? {
         return Ok(Exit::Ok);
     }
