@@ -66,7 +66,9 @@ impl Worker {
     ) -> Result<usize, Error> {
         let mut tx = self.begin().await?;
         fence(&mut tx, lease).await?;
-        let units: Vec<Unit> = reports.iter().map(|report| report.unit).collect();
+        let by_unit: BTreeMap<Unit, &Report> =
+            reports.iter().map(|report| (report.unit, report)).collect();
+        let units: Vec<Unit> = by_unit.keys().copied().collect();
         // The locks of the statuses come first: what is read after them is not overtaken.
         let stored = status::load(&mut tx, &units).await?;
         let promised = promised(&mut tx, &units).await?;
@@ -75,10 +77,9 @@ impl Worker {
         let mut told = Vec::new();
         let mut settled = Vec::new();
         for (unit, previous, last) in stored {
-            let Some(report) = reports.iter().find(|report| report.unit == unit) else {
-                continue;
-            };
-            let Some((desired, generation)) = promised.get(&unit).copied() else {
+            let (Some(report), Some((desired, generation))) =
+                (by_unit.get(&unit).copied(), promised.get(&unit).copied())
+            else {
                 continue;
             };
             if is_old_news(report, last.as_ref(), desired, generation) {
