@@ -178,20 +178,24 @@ impl Worker {
         let mut tx = self.begin().await?;
         let done = sqlx::query(
             "delete from wakes
-             where unit_kind = $1 and unit_id = $2 and requested_seq = $3 and claimed_seq = $3",
+             where unit_kind = $1 and unit_id = $2 and requested_seq = $3 and claimed_seq = $3
+               and org_id = $4",
         )
         .bind(wake.unit.kind())
         .bind(unit_uuid(wake.unit))
         .bind(wake.seq)
+        .bind(wake.org.uuid())
         .execute(&mut *tx)
         .await?;
-        if let (Some(outcome), Some(_)) = (checked, wake.trace.as_ref()) {
+        if let (Some(outcome), Some(_)) = (checked, wake.trace.as_ref())
+            && let Some(generation) = look::generation(&mut tx, wake.unit, wake.org).await?
+        {
             let told = NewEvent {
                 id: mint(now),
                 org: wake.org,
                 source: Source::Reconciler,
                 unit: wake.unit,
-                generation: look::generation(&mut tx, wake.unit).await?,
+                generation,
                 at: now,
                 fact: Fact::ReconcileChecked { outcome: outcome.label().to_owned() },
                 trace: wake.trace.clone(),
@@ -248,13 +252,14 @@ impl Worker {
             "update wakes set state = 'queued', claimed_seq = null, due_at = $3, last_error = $4,
                     attempts = case when $4::text is null then 0 else attempts + 1 end,
                     poison = case when $4::text is null then 0 else poison end
-             where unit_kind = $1 and unit_id = $2 and claimed_seq = $5",
+             where unit_kind = $1 and unit_id = $2 and claimed_seq = $5 and org_id = $6",
         )
         .bind(wake.unit.kind())
         .bind(unit_uuid(wake.unit))
         .bind(sql(due))
         .bind(why)
         .bind(wake.seq)
+        .bind(wake.org.uuid())
         .execute(self.pool())
         .await?;
         Ok(())
@@ -277,7 +282,7 @@ pub(crate) async fn poison(
                 state = case when poison + 1 >= $6 and requested_seq = $3 then 'dead' else 'queued' end,
                 died_at = case when poison + 1 >= $6 and requested_seq = $3 then $7::timestamptz end,
                 due_at = case when requested_seq = $3 then $5 else $7 end
-         where unit_kind = $1 and unit_id = $2 and claimed_seq = $3 returning state",
+         where unit_kind = $1 and unit_id = $2 and claimed_seq = $3 and org_id = $8 returning state",
     )
     .bind(wake.unit.kind())
     .bind(unit_uuid(wake.unit))
@@ -286,6 +291,7 @@ pub(crate) async fn poison(
     .bind(sql(now.checked_add(pause).unwrap_or(now)))
     .bind(POISON_TRIES)
     .bind(sql(now))
+    .bind(wake.org.uuid())
     .fetch_optional(&mut **tx)
     .await?;
     Ok(state.is_some_and(|(state,)| state == "dead"))
@@ -293,11 +299,15 @@ pub(crate) async fn poison(
 
 /// Ends a wake whose unit is not there any more.
 pub(crate) async fn drop_claimed(tx: &mut Tx, wake: &Claimed) -> Result<(), Error> {
-    sqlx::query("delete from wakes where unit_kind = $1 and unit_id = $2 and claimed_seq = $3")
-        .bind(wake.unit.kind())
-        .bind(unit_uuid(wake.unit))
-        .bind(wake.seq)
-        .execute(&mut **tx)
-        .await?;
+    sqlx::query(
+        "delete from wakes
+         where unit_kind = $1 and unit_id = $2 and claimed_seq = $3 and org_id = $4",
+    )
+    .bind(wake.unit.kind())
+    .bind(unit_uuid(wake.unit))
+    .bind(wake.seq)
+    .bind(wake.org.uuid())
+    .execute(&mut **tx)
+    .await?;
     Ok(())
 }
