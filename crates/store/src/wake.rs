@@ -181,13 +181,15 @@ impl Worker {
     ) -> Result<u64, Error> {
         let mut tx = self.begin().await?;
         let again = finish(&mut tx, slice::from_ref(wake), now).await?;
-        if wake.trace.is_some() {
+        if wake.trace.is_some()
+            && let Some(generation) = look::generation(&mut tx, wake.unit, wake.org).await?
+        {
             let told = NewEvent {
                 id: mint(now),
                 org: wake.org,
                 source: Source::Reconciler,
                 unit: wake.unit,
-                generation: look::generation(&mut tx, wake.unit).await?,
+                generation,
                 at: now,
                 fact: Fact::ReconcileChecked { outcome: outcome.label().to_owned() },
                 trace: wake.trace.clone(),
@@ -215,13 +217,14 @@ impl Worker {
         sqlx::query(
             "update wakes set state = 'queued', claimed_seq = null, due_at = $3, last_error = $4,
                     attempts = attempts + 1
-             where unit_kind = $1 and unit_id = $2 and claimed_seq = $5",
+             where unit_kind = $1 and unit_id = $2 and claimed_seq = $5 and org_id = $6",
         )
         .bind(wake.unit.kind())
         .bind(unit_uuid(wake.unit))
         .bind(sql(due))
         .bind(why)
         .bind(wake.seq)
+        .bind(wake.org.uuid())
         .execute(self.pool())
         .await?;
         Ok(())
@@ -251,14 +254,17 @@ async fn finish(tx: &mut Tx, wakes: &[Claimed], now: Timestamp) -> Result<u64, E
     let kinds: Vec<&str> = wakes.iter().map(|wake| wake.unit.kind()).collect();
     let ids: Vec<Uuid> = wakes.iter().map(|wake| unit_uuid(wake.unit)).collect();
     let seqs: Vec<i64> = wakes.iter().map(|wake| wake.seq).collect();
+    let orgs: Vec<Uuid> = wakes.iter().map(|wake| wake.org.uuid()).collect();
     let done = sqlx::query(
-        "delete from wakes w using unnest($1::text[], $2::uuid[], $3::bigint[]) as e (kind, id, seq)
+        "delete from wakes w
+         using unnest($1::text[], $2::uuid[], $3::bigint[], $4::uuid[]) as e (kind, id, seq, org_id)
          where w.unit_kind = e.kind and w.unit_id = e.id and w.requested_seq = e.seq
-           and w.claimed_seq = e.seq",
+           and w.claimed_seq = e.seq and w.org_id = e.org_id",
     )
     .bind(&kinds)
     .bind(&ids)
     .bind(&seqs)
+    .bind(&orgs)
     .execute(&mut **tx)
     .await?;
     if done.rows_affected() == u64::try_from(wakes.len()).unwrap_or(u64::MAX) {
@@ -267,13 +273,15 @@ async fn finish(tx: &mut Tx, wakes: &[Claimed], now: Timestamp) -> Result<u64, E
     let again = sqlx::query(
         "update wakes w set state = 'queued', claimed_seq = null, due_at = $4, last_error = null,
                 attempts = 0, poison = 0
-         from unnest($1::text[], $2::uuid[], $3::bigint[]) as e (kind, id, seq)
-         where w.unit_kind = e.kind and w.unit_id = e.id and w.claimed_seq = e.seq",
+         from unnest($1::text[], $2::uuid[], $3::bigint[], $5::uuid[]) as e (kind, id, seq, org_id)
+         where w.unit_kind = e.kind and w.unit_id = e.id and w.claimed_seq = e.seq
+           and w.org_id = e.org_id",
     )
     .bind(&kinds)
     .bind(&ids)
     .bind(&seqs)
     .bind(sql(now))
+    .bind(&orgs)
     .execute(&mut **tx)
     .await?;
     Ok(again.rows_affected())
@@ -295,7 +303,7 @@ pub(crate) async fn poison(
                 state = case when poison + 1 >= $6 and requested_seq = $3 then 'dead' else 'queued' end,
                 died_at = case when poison + 1 >= $6 and requested_seq = $3 then $7::timestamptz end,
                 due_at = case when requested_seq = $3 then $5 else $7 end
-         where unit_kind = $1 and unit_id = $2 and claimed_seq = $3 returning state",
+         where unit_kind = $1 and unit_id = $2 and claimed_seq = $3 and org_id = $8 returning state",
     )
     .bind(wake.unit.kind())
     .bind(unit_uuid(wake.unit))
@@ -304,6 +312,7 @@ pub(crate) async fn poison(
     .bind(sql(now.checked_add(pause).unwrap_or(now)))
     .bind(POISON_TRIES)
     .bind(sql(now))
+    .bind(wake.org.uuid())
     .fetch_optional(&mut **tx)
     .await?;
     Ok(state.is_some_and(|(state,)| state == "dead"))
@@ -311,11 +320,15 @@ pub(crate) async fn poison(
 
 /// Ends a wake whose unit is not there any more.
 pub(crate) async fn drop_claimed(tx: &mut Tx, wake: &Claimed) -> Result<(), Error> {
-    sqlx::query("delete from wakes where unit_kind = $1 and unit_id = $2 and claimed_seq = $3")
-        .bind(wake.unit.kind())
-        .bind(unit_uuid(wake.unit))
-        .bind(wake.seq)
-        .execute(&mut **tx)
-        .await?;
+    sqlx::query(
+        "delete from wakes
+         where unit_kind = $1 and unit_id = $2 and claimed_seq = $3 and org_id = $4",
+    )
+    .bind(wake.unit.kind())
+    .bind(unit_uuid(wake.unit))
+    .bind(wake.seq)
+    .bind(wake.org.uuid())
+    .execute(&mut **tx)
+    .await?;
     Ok(())
 }
