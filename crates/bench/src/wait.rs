@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 
 /// How often a condition is looked at.
-const LOOK: Duration = Duration::from_millis(50);
+const LOOK: Duration = Duration::from_millis(200);
 
 /// Waits until `done` answers true.
 pub(crate) async fn until<F>(

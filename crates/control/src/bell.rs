@@ -11,7 +11,7 @@ use trueup_model::Clock;
 use trueup_store::{Error, Nudge, Signals, Worker};
 
 /// How long what is to be rung is gathered.
-const GATHER: Duration = Duration::from_millis(20);
+const GATHER: Duration = Duration::from_millis(50);
 /// Until a connection that was lost is made again.
 const AGAIN: Duration = Duration::from_secs(1);
 /// After so much silence the connection is made anew: it may be dead without saying so.

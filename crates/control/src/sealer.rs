@@ -16,7 +16,7 @@ use crate::within::within;
 /// How long it sleeps when nobody calls.
 const IDLE: Duration = Duration::from_secs(1);
 /// How far two rounds are apart at least, so that under load one transaction seals many.
-const APART: Duration = Duration::from_millis(20);
+const APART: Duration = Duration::from_millis(50);
 /// How long it waits for a slower transaction to end; twice as long each time that it finds nothing.
 const FENCED: Duration = Duration::from_millis(20);
 /// From which age of an unsealed event on somebody should look.

@@ -20,7 +20,7 @@ use crate::within::within;
 /// How long reports are gathered, so that one transaction carries many.
 const GATHER: Duration = Duration::from_millis(10);
 /// How far two transactions are apart at least while reports keep coming.
-const APART: Duration = Duration::from_millis(50);
+const APART: Duration = Duration::from_millis(100);
 const BATCH: usize = 512;
 const AWAY: Duration = Duration::from_millis(500);
 
