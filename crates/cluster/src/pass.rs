@@ -414,14 +414,6 @@ fn part_refused(action: &Action, error: &CallError) -> Option<(Kind, Absent)> {
     error.absent().filter(|_| kind.is_optional()).map(|why| (kind, why))
 }
 
-/// What a frozen unit waits with: everything that there is to do.
-pub(crate) fn held(freeze: &Freeze, actions: &[Action]) -> Outcome {
-    let waits = actions.first().map_or_else(String::new, |first| format!("; {} waits", key(first)));
-    let others = actions.len().saturating_sub(1);
-    let more = if others > 0 { format!(", and {others} more") } else { String::new() };
-    Outcome::Held { why: format!("{freeze}{waits}{more}") }
-}
-
 /// Whether a write makes something that nobody has seen there.
 const fn is_new(change: &Change) -> bool {
     matches!(change, Change::Created { .. } | Change::DeletedExternally { .. })
