@@ -349,7 +349,8 @@ impl Work {
         slot.echoes = echoes;
         let current = slot.order.generation == order.generation;
         if current {
-            slot.order = order;
+            // Only what the pass learned: its order may have been replaced meanwhile, by a freeze, say.
+            slot.order.recorded.extend(order.recorded);
         }
         let was_ready = slot.last.as_ref().is_some_and(|last| last.outcome == Outcome::Converged);
         let is_ready = report.outcome == Outcome::Converged;

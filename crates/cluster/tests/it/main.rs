@@ -12,6 +12,7 @@ mod executor_runs;
 mod executor_scale;
 mod fake_controls;
 mod faults;
+mod handover;
 mod plans;
 mod rbac;
 mod real_node;
