@@ -67,7 +67,8 @@ async fn a_freeze_that_comes_during_a_pass_outlasts_it() {
     let fake = FakeCluster::new();
     let gate = Semaphore::new(OPEN);
     let gated = Arc::new(Gated { inner: fake.clone(), gate, came: Semaphore::new(0) });
-    let mut rig = Rig::start(Arc::clone(&gated) as Arc<dyn Cluster>);
+    let cluster: Arc<dyn Cluster> = Arc::<Gated>::clone(&gated);
+    let mut rig = Rig::start(cluster);
     rig.running(web(1)).await;
 
     // A pass stands at the gate.
