@@ -33,6 +33,7 @@ use crate::pass::{Ended, Given, Shared};
 use crate::refusal::Refusals;
 use crate::resync::Resync;
 use crate::throttle::Throttle;
+use crate::told::Told;
 use crate::verbs::Cluster;
 use queue::Queue;
 
@@ -113,6 +114,7 @@ impl Executor {
             doubt: Doubt::default(),
             refusals: Refusals::default(),
             throttle: Arc::new(Throttle::new(WIDTH)),
+            told: Told::default(),
         });
         for kind in Kind::WATCHED.into_iter().chain(Kind::BESIDE) {
             let follower = Follower {
@@ -400,6 +402,9 @@ impl Work {
             Outcome::Converged => {
                 slot.tries = 0;
                 self.shared.throttle.widen();
+                if let Some(at) = again_at {
+                    self.queue.push_later(unit, at);
+                }
             }
             Outcome::Waiting { .. }
             | Outcome::Deferred { .. }

@@ -1,6 +1,7 @@
 //! From Kubernetes' own words to evidence: the only place that reads a workload's status.
 
 mod pod;
+mod warned;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,6 +20,8 @@ use crate::plan::{Observed, Ownership, ownership};
 use crate::proof::ProofKey;
 use crate::render::{keys, starting_replicas, workload_key};
 use pod::pod_seen;
+
+pub use warned::{Unexplained, explain, unexplained};
 
 /// What was seen of this order's unit.
 #[must_use]
@@ -170,20 +173,24 @@ fn serving(object: &Value, promised: u32) -> WorkloadSeen {
     }
 }
 
-/// Why a workload cannot make its pods, or takes too long for it. Only a Deployment says so: of a set
-/// and of a job Kubernetes tells it in passing, as an event, and keeps nothing.
+/// Why a workload cannot make its pods, or takes too long for it. Only a Deployment says so itself: of a
+/// set and of a job Kubernetes tells it as an event (see `warned`).
 fn stuck(object: &Value) -> Option<PodProblem> {
     let status = &object["status"];
     if let Some(refused) = condition(status, "ReplicaFailure").filter(|one| one["status"] == "True")
     {
-        let message = text(&refused["message"]);
-        let over = message.contains("exceeded quota");
-        let cause = if over { Cause::QuotaExceeded } else { Cause::NotAdmitted };
-        return Some(pod::problem(cause, format!("pods cannot be made: {message}")));
+        return Some(not_made(&text(&refused["message"])));
     }
     let late = condition(status, "Progressing").filter(|one| one["status"] == "False")?;
     (late["reason"] == "ProgressDeadlineExceeded")
         .then(|| pod::problem(Cause::SlowStart, text(&late["message"])))
+}
+
+/// That pods are refused, by a quota or by somebody else.
+fn not_made(message: &str) -> PodProblem {
+    let over = message.contains("exceeded quota");
+    let cause = if over { Cause::QuotaExceeded } else { Cause::NotAdmitted };
+    pod::problem(cause, format!("pods cannot be made: {message}"))
 }
 
 fn condition<'a>(status: &'a Value, name: &str) -> Option<&'a Value> {
