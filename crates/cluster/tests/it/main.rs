@@ -18,5 +18,6 @@ mod rbac;
 mod real_node;
 mod resync;
 mod rig;
+mod sweep;
 mod wire;
 mod wire_plans;

@@ -69,6 +69,15 @@ fn words(event: &CloudEvent) -> (Paint, String, String) {
         }
         "ServiceFrozen" | "PlatformFrozen" => (Paint::Strong, "frozen", frozen(data)),
         "ServiceUnfrozen" | "PlatformUnfrozen" => (Paint::Strong, "unfrozen", frozen(data)),
+        "FindingOpened" => {
+            let class = text(data, "class").unwrap_or("unknown");
+            (Paint::Busy, "found", format!("{}, {class}: nothing records it", key(data)))
+        }
+        "FindingClosed" => (Paint::Good, "finding closed", format!("{}: {}", key(data), why(data))),
+        "FindingRemovalAsked" => {
+            (Paint::Strong, "removal asked for", format!("{} {}", key(data), by(data)))
+        }
+        "FindingKept" => (Paint::Bad, "not removed", format!("{}: {}", key(data), why(data))),
         "OrgCreated" => (Paint::Strong, "org made", asked(data)),
         "TokenCreated" => {
             let role = text(data, "role").unwrap_or("unknown role");
