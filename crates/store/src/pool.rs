@@ -5,8 +5,9 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
-use sqlx::{Postgres, Transaction};
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
+use sqlx::{Connection, Postgres, Transaction};
+use tokio::time::timeout;
 use trueup_model::{ClusterId, OrgId, crash};
 use trueup_rules::turn::Turns;
 
@@ -15,6 +16,12 @@ use crate::rehearsal::{self, Seen};
 
 /// How long a request waits for a connection before it is answered that the database is away.
 const ACQUIRE: Duration = Duration::from_secs(3);
+/// A connection that lay idle for longer is asked whether it still lives. Under load none does.
+const IDLE: Duration = Duration::from_secs(1);
+/// How long it has to say so. The rest of the wait is left for another one.
+const ALIVE: Duration = Duration::from_secs(1);
+/// How long a connection that is given back may take to be done with what it was asked last.
+const RELEASE: Duration = Duration::from_secs(5);
 
 /// Answers requests. Each transaction names the one org whose rows it can see.
 #[derive(Debug, Clone)]
@@ -154,6 +161,19 @@ fn pool(url: &str, name: &str, size: u32, wait: Duration) -> Result<PgPool, Erro
         .max_connections(size)
         .acquire_timeout(wait)
         .test_before_acquire(false)
+        .before_acquire(|connection, meta| {
+            let idle = meta.idle_for;
+            Box::pin(async move { Ok(idle < IDLE || answers(connection, ALIVE).await) })
+        })
+        // Whoever asked may have gone away without an answer. Its connection keeps a place in the pool
+        // until it answers, and one whose other side vanished would do so for a quarter of an hour.
+        .after_release(|connection, _| Box::pin(async { Ok(answers(connection, RELEASE).await) }))
         .connect_lazy_with(options);
     Ok(pool)
+}
+
+/// Whether the other side of a connection is still there: it may have been restarted, or have vanished
+/// without a word.
+async fn answers(connection: &mut PgConnection, limit: Duration) -> bool {
+    matches!(timeout(limit, connection.ping()).await, Ok(Ok(())))
 }

@@ -1,4 +1,5 @@
-//! A byte proxy before Postgres: passes, delays, swallows, cuts, and loses the reply to a COMMIT.
+//! A byte proxy before Postgres: passes, delays, swallows, cuts, strands what is connected, and loses
+//! the reply to a COMMIT.
 //!
 //! It looks into nothing but the one word it waits for. What a COMMIT did when its reply is lost
 //! cannot be known from the connection; who asked must find out by other means.
@@ -45,6 +46,10 @@ pub struct PgProxy {
 struct Shared {
     mode: watch::Sender<Mode>,
     lost: AtomicUsize,
+    /// How many connections there were so far.
+    accepted: AtomicUsize,
+    /// So many of the first ones are stranded.
+    stranded: watch::Sender<usize>,
 }
 
 impl PgProxy {
@@ -57,7 +62,12 @@ impl PgProxy {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port should be free");
         let port = listener.local_addr().expect("a listener should have an address").port();
         let mode = watch::Sender::new(Mode::Pass);
-        let shared = Arc::new(Shared { mode, lost: AtomicUsize::new(0) });
+        let shared = Arc::new(Shared {
+            mode,
+            lost: AtomicUsize::new(0),
+            accepted: AtomicUsize::new(0),
+            stranded: watch::Sender::new(0),
+        });
         let mut tasks = JoinSet::new();
         tasks.spawn(accept(listener, server, Arc::clone(&shared)));
         Self { port, server, shared, _tasks: tasks }
@@ -72,6 +82,12 @@ impl PgProxy {
     /// What becomes of the bytes from now on.
     pub fn set(&self, mode: Mode) {
         self.shared.mode.send_replace(mode);
+    }
+
+    /// The other side of every connection vanishes without a word, as a machine does that loses its
+    /// power. New connections find it there again.
+    pub fn strand(&self) {
+        self.shared.stranded.send_replace(self.shared.accepted.load(Ordering::SeqCst));
     }
 
     /// How many replies to a COMMIT were lost.
@@ -93,11 +109,29 @@ async fn accept(listener: TcpListener, server: u16, shared: Arc<Shared>) {
             continue;
         }
         let shared = Arc::clone(&shared);
+        let number = shared.accepted.fetch_add(1, Ordering::SeqCst);
         connections.spawn(async move {
-            // Whichever side ends first takes the other with it: both are dropped here.
-            let _ended = serve(client, server, &shared).await;
+            let served = async {
+                // Whichever side ends first takes the other with it: both are dropped here.
+                let _ended = serve(client, server, &shared).await;
+            };
+            unless_stranded(&shared, number, served).await;
         });
         while connections.try_join_next().is_some() {}
+    }
+}
+
+/// Serves a connection until it is stranded: from then on it is kept, and nothing is done with it.
+async fn unless_stranded(shared: &Shared, number: usize, served: impl Future<Output = ()>) {
+    let mut first = shared.stranded.subscribe();
+    let stranded = async {
+        // The sender lives as long as the proxy.
+        let _gone = first.wait_for(|first| number < *first).await;
+    };
+    tokio::pin!(served);
+    tokio::select! {
+        () = &mut served => {}
+        () = stranded => std::future::pending().await,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use trueup_model::id::ClusterId;
 use trueup_rules::action::Action;
 use trueup_store::door::{Accepted, Asker, Refusal, ServiceAsk};
@@ -65,7 +66,7 @@ async fn f13_a_database_that_cuts_every_connection_is_an_error_and_then_serves_a
     assert!(restart(&stage, &app, "k1").await.is_err());
     assert_eq!(stage.find("web").await.unwrap().service.generation, 1, "nothing was recorded");
     proxy.set(Mode::Delay(Duration::from_millis(20)));
-    // A connection that died in the pool may be found out only now.
+    // A connection that died in the pool a moment ago may be found out only now.
     let mut answer = restart(&stage, &app, "k1").await;
     for _ in 0..20 {
         if answer.is_ok() {
@@ -74,6 +75,76 @@ async fn f13_a_database_that_cuts_every_connection_is_an_error_and_then_serves_a
         answer = restart(&stage, &app, "k1").await;
     }
     assert!(answer.unwrap().changed);
+}
+
+/// What is said about the app's connections to this database, asked as the same role.
+async fn of_the_app(stage: &Stage, question: &str) -> bool {
+    let mut connection = PgConnection::connect(&stage.db.urls.app).await.unwrap();
+    let statement = format!(
+        "select {question} from pg_stat_activity
+         where datname = current_database() and application_name = 'trueup-app'"
+    );
+    sqlx::query_scalar(AssertSqlSafe(statement)).fetch_one(&mut connection).await.unwrap()
+}
+
+/// Some connections of the app, all of them idle for longer than the pool trusts one.
+async fn idle_connections(stage: &Stage, app: &App) {
+    let opened = futures::future::join_all((0..8).map(|_| app.ping())).await;
+    assert!(opened.iter().all(Result::is_ok), "{opened:?}");
+    let idle = "count(*) > 4 and bool_and(state = 'idle')
+                and clock_timestamp() - max(state_change) > '1500 ms'";
+    let all_idle = async {
+        while !of_the_app(stage, idle).await {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(LONG, all_idle).await.expect("the connections should become idle");
+}
+
+/// More of them than there are connections, so that each has its turn.
+async fn the_next_requests_succeed(stage: &Stage, app: &App) {
+    for number in 0..16 {
+        let key = format!("k{number}");
+        let answer = tokio::time::timeout(LONG, restart(stage, app, &key)).await;
+        assert!(matches!(answer, Ok(Ok(_))), "request {number}: {answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn f13_a_restarted_database_serves_the_very_next_requests() {
+    let stage = Stage::new().await;
+    stage.declare("web", "shop:1").await;
+    let app = App::connect(&stage.db.urls.app).unwrap();
+    idle_connections(&stage, &app).await;
+    assert!(of_the_app(&stage, "bool_and(pg_terminate_backend(pid, 30000))").await);
+    the_next_requests_succeed(&stage, &app).await;
+}
+
+#[tokio::test]
+async fn f56_a_database_that_vanished_and_came_back_serves_the_very_next_requests() {
+    let stage = Stage::new().await;
+    stage.declare("web", "shop:1").await;
+    let proxy = PgProxy::start(&stage.db.urls.app).await;
+    let app = App::connect(&proxy.url(&stage.db.urls.app)).unwrap();
+    idle_connections(&stage, &app).await;
+    proxy.strand();
+    the_next_requests_succeed(&stage, &app).await;
+}
+
+#[tokio::test]
+async fn f56_questions_to_a_database_that_vanished_do_not_keep_their_places() {
+    let stage = Stage::new().await;
+    let proxy = PgProxy::start(&stage.db.urls.worker).await;
+    let wait = Duration::from_secs(30);
+    let worker = Worker::connect_within(&proxy.url(&stage.db.urls.worker), wait).unwrap();
+    // More than there are places.
+    let all = || futures::future::join_all((0..40).map(|_| worker.unsealed_events()));
+    assert!(all().await.iter().all(Result::is_ok));
+    proxy.strand();
+    let nobody_waits_for_ever = tokio::time::timeout(Duration::from_millis(300), all()).await;
+    assert!(nobody_waits_for_ever.is_err(), "nothing should be answered");
+    let answer = worker.unsealed_events().await;
+    assert!(answer.is_ok(), "{answer:?}");
 }
 
 #[tokio::test]

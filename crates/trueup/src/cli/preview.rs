@@ -23,7 +23,7 @@ pub(crate) fn lines(subject: &str, preview: &Preview, style: Style) -> Vec<Strin
     }
     let mut lines = match preview.units.as_slice() {
         [only] if heading(only) == subject => Vec::new(),
-        units => vec![format!("{subject}: would be recorded, {}", reach(units.len()))],
+        units => vec![format!("{subject}: would be recorded, and {}", reach(units))],
     };
     for unit in &preview.units {
         lines.extend(unit_lines(unit, style));
@@ -32,11 +32,21 @@ pub(crate) fn lines(subject: &str, preview: &Preview, style: Style) -> Vec<Strin
     lines
 }
 
-fn reach(units: usize) -> String {
-    match units {
-        0 => "and no service changes".to_owned(),
-        1 => "and 1 service changes".to_owned(),
-        many => format!("and {many} services change"),
+/// How many of each kind change, in the order in which they are shown.
+fn reach(units: &[PreviewUnit]) -> String {
+    let mut kinds: Vec<(&str, usize)> = Vec::new();
+    for unit in units {
+        match kinds.iter_mut().find(|(kind, _)| *kind == unit.kind) {
+            Some((_, number)) => *number = number.saturating_add(1),
+            None => kinds.push((&unit.kind, 1)),
+        }
+    }
+    let counts: Vec<String> =
+        kinds.iter().map(|(kind, number)| count(*number, &clean(kind))).collect();
+    match units.len() {
+        0 => "no service changes".to_owned(),
+        1 => format!("{} changes", counts.join(" and ")),
+        _ => format!("{} change", counts.join(" and ")),
     }
 }
 
@@ -138,6 +148,27 @@ service/shop/web: generation 4, every pod is replaced
             shown("variable/A", preview),
             format!("variable/A: would be recorded, and 1 service changes\n{of_the_service}")
         );
+    }
+
+    #[test]
+    fn what_changes_is_counted_by_kind() {
+        let unit = |kind: &str, name: &str| {
+            json!({"kind": kind, "name": name, "generation": 2, "desired": "deleted",
+                   "replaces_pods": false, "objects": []})
+        };
+        let first = |units: &[Value]| {
+            let shown = shown("project/shop", json!({"changed": true, "units": units}));
+            shown.lines().next().unwrap_or_default().to_owned()
+        };
+        let all =
+            [unit("project", "shop"), unit("service", "shop/api"), unit("service", "shop/web")];
+        assert_eq!(
+            first(&all),
+            "project/shop: would be recorded, and 1 project and 2 services change"
+        );
+        assert_eq!(first(&all[1..]), "project/shop: would be recorded, and 2 services change");
+        assert_eq!(first(&all[1..2]), "project/shop: would be recorded, and 1 service changes");
+        assert_eq!(first(&all[..1]), "project/shop: generation 2", "only itself");
     }
 
     #[test]
