@@ -55,8 +55,10 @@ pub struct FindingList {
 /// How to remove one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({"confirm": 11}))]
 pub struct FindingRemoveBody {
     /// The number of this removal within the hour, where the answer was that many want to be confirmed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = 11)]
     pub confirm: Option<u64>,
 }

@@ -23,14 +23,16 @@ impl Stage {
     }
 
     async fn findings(&self, closed: bool) -> Vec<Finding> {
-        self.db.app.list_findings(closed, None, 100).await.unwrap()
+        let mut found = self.db.app.list_findings(closed, None, 100).await.unwrap();
+        found.sort_by(|a, b| a.key.cmp(&b.key));
+        found
     }
 
     async fn told(&self) -> Vec<String> {
         self.all("select type from events where type like 'Finding%' order by id").await
     }
 
-    async fn remove(&self, of: &Finding, confirm: Option<u64>) -> Result<bool, Refusal> {
+    async fn remove_found(&self, of: &Finding, confirm: Option<u64>) -> Result<bool, Refusal> {
         let asker = self.asker();
         let removed = self.db.app.remove_finding(of.id, confirm, &asker, at(50)).await;
         removed.map(|(_, changed)| changed)
@@ -52,7 +54,7 @@ async fn what_nothing_records_is_found_once_and_closed_when_it_is_gone() {
     assert_eq!(stage.sweep(all(), 20).await, 0, "the same is found once");
     let found = stage.findings(false).await;
     let classes: Vec<_> = found.iter().map(|one| (one.key.name.as_str(), one.class)).collect();
-    assert_eq!(classes, [("left", FindingClass::Orphan), ("copied", FindingClass::Unproved)]);
+    assert_eq!(classes, [("copied", FindingClass::Unproved), ("left", FindingClass::Orphan)]);
     assert_eq!((found[0].found_at, found[0].seen_at), (at(10), at(20)));
 
     assert_eq!(stage.sweep(vec![known, stray("copied", false)], 30).await, 1);
@@ -87,20 +89,21 @@ async fn a_removal_is_asked_for_one_by_one_and_many_are_confirmed() {
     stage.sweep(vec![stray("a", true), stray("b", true), stray("copied", false)], 10).await;
     let found = stage.findings(false).await;
     let (first, second, copied) = (&found[0], &found[1], &found[2]);
-    assert!(matches!(stage.remove(copied, Some(1)).await, Err(Refusal::Kept(_))));
-    assert!(stage.remove(first, None).await.unwrap());
-    assert!(!stage.remove(first, None).await.unwrap(), "once is enough");
-    let many = stage.remove(second, None).await;
+    assert!(matches!(stage.remove_found(copied, Some(1)).await, Err(Refusal::Kept(_))));
+    assert!(stage.remove_found(first, None).await.unwrap());
+    assert!(!stage.remove_found(first, None).await.unwrap(), "once is enough");
+    let many = stage.remove_found(second, None).await;
     assert!(matches!(many, Err(Refusal::OverBudget { number: 2 })), "{many:?}");
-    assert!(stage.remove(second, Some(3)).await.is_err(), "another number confirms nothing");
-    assert!(stage.remove(second, Some(2)).await.unwrap());
+    assert!(stage.remove_found(second, Some(3)).await.is_err(), "another number confirms nothing");
+    assert!(stage.remove_found(second, Some(2)).await.unwrap());
 
     let worker = &stage.db.worker;
-    let asked = worker.asked_removals(stage.db.cluster).await.unwrap();
+    let mut asked = worker.asked_removals(stage.db.cluster).await.unwrap();
+    asked.sort_by(|a, b| a.key.cmp(&b.key));
     assert_eq!(asked.len(), 2);
     let lease = stage.lease().await;
     worker.end_removal(lease, &asked[0], None, at(60)).await.unwrap();
-    worker.end_removal(lease, &asked[1], Some("it changed"), at(60)).await.unwrap();
+    worker.end_removal(lease, &asked[1], Some("it changed"), at(62)).await.unwrap();
     worker.end_removal(lease, &asked[0], None, at(61)).await.unwrap();
     assert!(worker.asked_removals(stage.db.cluster).await.unwrap().is_empty());
     let left = stage.findings(false).await;
