@@ -6,7 +6,7 @@ use trueup_store::door::Refusal;
 
 use crate::stage::{Stage, at, gone};
 
-fn stray(name: &str, proved: bool) -> Stray {
+pub(crate) fn stray(name: &str, proved: bool) -> Stray {
     Stray {
         key: ResourceKey::new(Kind::ConfigMap, "shop", name),
         uid: format!("uid-of-{name}"),
@@ -17,7 +17,7 @@ fn stray(name: &str, proved: bool) -> Stray {
 }
 
 impl Stage {
-    async fn sweep(&self, strays: Vec<Stray>, seconds: i64) -> usize {
+    pub(crate) async fn sweep(&self, strays: Vec<Stray>, seconds: i64) -> usize {
         let (lease, swept) = (self.lease().await, Swept { kind: Kind::ConfigMap, strays });
         self.db.worker.note_findings(lease, &swept, at(seconds)).await.unwrap()
     }
