@@ -327,18 +327,17 @@ async fn record_wants(
     lease: Lease,
     orders: &mut BTreeMap<Unit, Order>,
 ) -> Result<(), Error> {
-    let mut changed: Vec<(ResourceKey, Option<i64>)> = Vec::new();
+    let mut changed: Vec<(ResourceKey, OrgId, Option<i64>)> = Vec::new();
     for order in orders.values_mut().filter(|order| order.desired != DesiredState::Deleted) {
         let unwanted = render::unwanted(order);
-        let generation = order.generation;
+        let (generation, org) = (order.generation, order.org);
         let known = &mut order.warrant.unwanted;
-        changed.extend(
-            known.keys().filter(|key| !unwanted.contains(*key)).map(|key| (key.clone(), None)),
-        );
+        let wanted_again = known.keys().filter(|key| !unwanted.contains(*key));
+        changed.extend(wanted_again.map(|key| (key.clone(), org, None)));
         known.retain(|key, _| unwanted.contains(key));
         for key in unwanted {
             known.entry(key).or_insert_with_key(|key| {
-                changed.push((key.clone(), Some(generation)));
+                changed.push((key.clone(), org, Some(generation)));
                 generation
             });
         }
@@ -348,14 +347,17 @@ async fn record_wants(
     }
     sqlx::query(
         "update resources r set unwanted_since_generation = w.since
-         from unnest($2::text[], $3::text[], $4::text[], $5::bigint[]) as w (kind, namespace, name, since)
-         where r.cluster_id = $1 and r.kind = w.kind and r.namespace = w.namespace and r.name = w.name",
+         from unnest($2::text[], $3::text[], $4::text[], $5::bigint[], $6::uuid[])
+              as w (kind, namespace, name, since, org_id)
+         where r.cluster_id = $1 and r.kind = w.kind and r.namespace = w.namespace and r.name = w.name
+           and r.org_id = w.org_id",
     )
     .bind(lease.cluster.uuid())
-    .bind(changed.iter().map(|(key, _)| key.kind.as_str()).collect::<Vec<_>>())
-    .bind(changed.iter().map(|(key, _)| key.namespace.as_str()).collect::<Vec<_>>())
-    .bind(changed.iter().map(|(key, _)| key.name.as_str()).collect::<Vec<_>>())
-    .bind(changed.iter().map(|(_, since)| *since).collect::<Vec<_>>())
+    .bind(changed.iter().map(|(key, ..)| key.kind.as_str()).collect::<Vec<_>>())
+    .bind(changed.iter().map(|(key, ..)| key.namespace.as_str()).collect::<Vec<_>>())
+    .bind(changed.iter().map(|(key, ..)| key.name.as_str()).collect::<Vec<_>>())
+    .bind(changed.iter().map(|(.., since)| *since).collect::<Vec<_>>())
+    .bind(changed.iter().map(|(_, org, _)| org.uuid()).collect::<Vec<_>>())
     .execute(&mut **tx)
     .await?;
     Ok(())

@@ -36,6 +36,15 @@ pub(super) struct Owner {
     pub(super) service: Option<ServiceId>,
 }
 
+/// Whose things are, by namespace and name.
+#[derive(Debug, Default)]
+pub(super) struct Owners {
+    /// Of pods, by the name of their service.
+    named: BTreeMap<(String, String), Owner>,
+    /// Of claims, and of the volumes behind them.
+    claims: BTreeMap<(String, String), Owner>,
+}
+
 /// A transition about to be appended.
 #[derive(Debug)]
 pub(super) struct New {
@@ -67,7 +76,7 @@ pub(super) struct Gap {
 #[derive(Debug)]
 pub(super) struct Batch {
     pub(super) heads: BTreeMap<String, Head>,
-    owners: BTreeMap<Belongs, Owner>,
+    owners: Owners,
     /// Incarnations whose head must be written, or removed where there is none any more.
     pub(super) changed: BTreeSet<String>,
     pub(super) news: Vec<New>,
@@ -75,10 +84,7 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    pub(super) const fn new(
-        heads: BTreeMap<String, Head>,
-        owners: BTreeMap<Belongs, Owner>,
-    ) -> Self {
+    pub(super) const fn new(heads: BTreeMap<String, Head>, owners: Owners) -> Self {
         Self { heads, owners, changed: BTreeSet::new(), news: Vec::new(), gaps: Vec::new() }
     }
 
@@ -114,7 +120,7 @@ impl Batch {
 
     fn present(&mut self, sight: &Sight, seen_at: Timestamp) {
         let known = self.heads.get(&sight.uid);
-        let owner = known.map(|head| head.owner).or_else(|| self.owner(&sight.belongs));
+        let owner = known.map(|head| head.owner).or_else(|| self.owner(sight));
         // What belongs to others is theirs to bill.
         let Some(owner) = owner else { return };
         let steps = steps(known.map(|head| &head.level), &sight.level);
@@ -165,13 +171,18 @@ impl Batch {
         });
     }
 
-    /// Whose it is: a pod with our label but without a service is the platform's loss.
-    fn owner(&self, belongs: &Belongs) -> Option<Owner> {
+    /// Whose it is: a pod with our label but without a service in its namespace is the platform's loss.
+    fn owner(&self, sight: &Sight) -> Option<Owner> {
         let platform = Owner { org: PLATFORM, service: None };
-        match belongs {
+        let found = |owners: &BTreeMap<(String, String), Owner>, namespace: &str, name: &str| {
+            owners.get(&(namespace.to_owned(), name.to_owned())).copied()
+        };
+        match &sight.belongs {
             Belongs::Platform => Some(platform),
-            Belongs::Named(_) => Some(self.owners.get(belongs).copied().unwrap_or(platform)),
-            Belongs::Claim { .. } => self.owners.get(belongs).copied(),
+            Belongs::Named(name) => {
+                Some(found(&self.owners.named, &sight.namespace, name).unwrap_or(platform))
+            }
+            Belongs::Claim { namespace, name } => found(&self.owners.claims, namespace, name),
             Belongs::Others => None,
         }
     }
@@ -219,13 +230,13 @@ pub(super) async fn heads(
         .collect()
 }
 
-/// The services of what was noticed: pods by the name their service has in the cluster, claims and
+/// The services of what was noticed: pods by the name and namespace of their service, claims and
 /// the volumes behind them by the key that was recorded before the claim was made.
 pub(super) async fn owners(
     tx: &mut Tx,
     cluster: ClusterId,
     noticed: &[Noticed],
-) -> Result<BTreeMap<Belongs, Owner>, Error> {
+) -> Result<Owners, Error> {
     let mut names: Vec<&str> = Vec::new();
     let mut claims: (Vec<&str>, Vec<&str>) = Default::default();
     for one in noticed {
@@ -239,9 +250,11 @@ pub(super) async fn owners(
             Belongs::Platform | Belongs::Others => {}
         }
     }
-    let mut owners = BTreeMap::new();
-    let named: Vec<(String, Uuid, Uuid)> = sqlx::query_as(
-        "select object_name, org_id, id from services where cluster_id = $1 and object_name = any($2)",
+    // A label alone proves nothing: the pod must stand in the namespace of its service, too.
+    let named: Vec<(String, String, Uuid, Uuid)> = sqlx::query_as(
+        "select p.namespace, s.object_name, s.org_id, s.id
+         from services s join projects p on p.id = s.project_id
+         where s.cluster_id = $1 and s.object_name = any($2)",
     )
     .bind(cluster.uuid())
     .bind(names)
@@ -251,7 +264,6 @@ pub(super) async fn owners(
         org: OrgId::from_uuid(org),
         service: Some(ServiceId::from_uuid(service)),
     };
-    owners.extend(named.into_iter().map(|(name, org, id)| (Belongs::Named(name), owner(org, id))));
     let claimed: Vec<(String, String, Uuid, Uuid)> = sqlx::query_as(
         "select r.namespace, r.name, r.org_id, r.unit_id from resources r
          join unnest($2::text[], $3::text[]) as n (namespace, name)
@@ -263,12 +275,11 @@ pub(super) async fn owners(
     .bind(claims.1)
     .fetch_all(&mut **tx)
     .await?;
-    owners.extend(
-        claimed
-            .into_iter()
-            .map(|(namespace, name, org, id)| (Belongs::Claim { namespace, name }, owner(org, id))),
-    );
-    Ok(owners)
+    let by_name = |rows: Vec<(String, String, Uuid, Uuid)>| {
+        let keyed = |(namespace, name, org, id)| ((namespace, name), owner(org, id));
+        rows.into_iter().map(keyed).collect()
+    };
+    Ok(Owners { named: by_name(named), claims: by_name(claimed) })
 }
 
 /// Writes the heads that changed and removes those of what is gone.

@@ -57,7 +57,11 @@ mod settle;
 #[cfg(test)]
 mod stage;
 #[cfg(test)]
+mod statement;
+#[cfg(test)]
 mod storm;
+#[cfg(test)]
+mod system;
 #[cfg(test)]
 mod template;
 #[cfg(test)]

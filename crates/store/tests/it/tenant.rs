@@ -16,7 +16,7 @@ use crate::stage::{PROJECT, Stage, at, converged, gone, web};
 const FORBIDDEN: &str = "42501";
 
 /// A stage with two orgs, each with a project, a service and a row in every tenant table.
-async fn two_orgs() -> (Stage, OrgId, OrgId) {
+pub(crate) async fn two_orgs() -> (Stage, OrgId, OrgId) {
     let stage = Stage::new().await;
     let ours = stage.db.org;
     let theirs = stage.db.setup.ensure_org("other", at(0)).await.unwrap();

@@ -16,7 +16,7 @@ fn observer(lease: Lease) -> Observer {
     Observer { lease, name: "executor/one".to_owned(), before: Freshness::default() }
 }
 
-fn pod(row: &ServiceRow, uid: &str, version: u32, node: Option<&str>) -> Value {
+pub(crate) fn pod(row: &ServiceRow, uid: &str, version: u32, node: Option<&str>) -> Value {
     json!({
         "metadata": { "uid": uid, "name": format!("web-{uid}"), "namespace": row.namespace,
             "resourceVersion": version.to_string(), "creationTimestamp": "2027-01-15T08:00:00Z",
@@ -25,7 +25,7 @@ fn pod(row: &ServiceRow, uid: &str, version: u32, node: Option<&str>) -> Value {
     })
 }
 
-fn present(kind: Kind, object: &Value, seen_at: Timestamp) -> Noticed {
+pub(crate) fn present(kind: Kind, object: &Value, seen_at: Timestamp) -> Noticed {
     Noticed::Present { sight: Box::new(sight(kind, object).unwrap()), seen_at }
 }
 

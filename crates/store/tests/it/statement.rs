@@ -1,0 +1,130 @@
+//! The loops as they are written: each of their functions is tried, and each write says whose rows it means.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use crate::stage::Stage;
+use crate::system::tenant_tables;
+
+/// What `system.rs` calls for one org.
+const TESTED: [&str; 15] = [
+    "bury_unit",
+    "claim_orders",
+    "finish_check",
+    "finish_wake",
+    "finish_wakes",
+    "forget_repeats",
+    "note_transitions",
+    "poison_wake",
+    "requeue_lost",
+    "retry_wake",
+    "seal_events",
+    "settle",
+    "settle_once",
+    "unsealed_events",
+    "wake_all",
+];
+
+/// What writes no row of any tenant, and what a new holder of a lease does: it takes back all that
+/// was claimed in its cluster, whose ever it is.
+const OTHERS: [&str; 15] = [
+    "acquire_lease",
+    "count_wakes",
+    "find_freeze",
+    "freshness",
+    "heard_cluster",
+    "heard_kinds",
+    "lane_loads",
+    "listen",
+    "note_cluster",
+    "overdue_deletes",
+    "release_lease",
+    "renew_lease",
+    "ring",
+    "connect",
+    "connect_within",
+];
+
+/// The text of each source file of this room.
+fn sources(dir: &Path) -> Vec<String> {
+    let mut texts = Vec::new();
+    for entry in fs::read_dir(dir).unwrap().map(Result::unwrap) {
+        if entry.path().is_dir() {
+            texts.extend(sources(&entry.path()));
+        } else {
+            texts.push(fs::read_to_string(entry.path()).unwrap());
+        }
+    }
+    texts
+}
+
+fn room() -> Vec<String> {
+    sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"))
+}
+
+/// S17: a new function of the loops is tried, or said to write nothing of tenants.
+#[test]
+fn s17_every_function_of_the_loops_is_accounted_for() {
+    let mut found = BTreeSet::new();
+    for source in room() {
+        let mut inside = false;
+        for line in source.lines() {
+            if line.starts_with("impl") {
+                inside = line.starts_with("impl Worker");
+            }
+            let declared =
+                line.strip_prefix("    pub ").map(|line| line.trim_start_matches("async "));
+            let name = declared.and_then(|line| line.strip_prefix("fn ")?.split('(').next());
+            found.extend(name.filter(|_| inside).map(str::to_owned));
+        }
+    }
+    let is_known = |name: &&String| TESTED.iter().chain(&OTHERS).any(|known| known == name);
+    assert_eq!(found.iter().filter(is_known).count(), found.len(), "of {found:?}");
+    assert!(found.len() > 20, "{found:?}");
+}
+
+/// S17: whatever changes or removes rows of tenants names the org, or the id of something that
+/// belongs to one.
+#[tokio::test]
+async fn s17_every_write_names_whose_rows_it_means() {
+    const NAMES: [&str; 7] =
+        ["org_id", "trueup_org", "id", "service_id", "project_id", "unit_id", "endpoint_id"];
+    let stage = Stage::new().await;
+    let tables = tenant_tables(&stage).await;
+    let (mut checked, mut loose) = (0, Vec::new());
+    for statement in room().iter().flat_map(|source| literals(source)) {
+        let words: Vec<&str> = statement
+            .split(|letter: char| !letter.is_alphanumeric() && letter != '_')
+            .filter(|word| !word.is_empty())
+            .collect();
+        for (place, pair) in words.windows(3).enumerate() {
+            let table = match pair {
+                ["update", table, _] | ["delete", "from", table] => *table,
+                _ => continue,
+            };
+            if !tables.iter().any(|tenant| tenant == table) {
+                continue;
+            }
+            checked += 1;
+            let means = words[place..].iter().skip_while(|word| **word != "where");
+            if !means.clone().any(|word| NAMES.contains(word)) {
+                loose.push(table.to_owned());
+            }
+        }
+    }
+    loose.sort();
+    // The queue of the sealer by its numbers, keys that are too old, objects by their keys in the
+    // cluster, incarnations by their uid, and all that a former holder of a lease had claimed.
+    let known = ["event_queue", "repeats", "resources", "resources", "transition_heads", "wakes"];
+    assert_eq!(loose, known);
+    assert!(checked > 30, "{checked} writes were found");
+}
+
+/// The texts in a source file.
+fn literals(source: &str) -> Vec<String> {
+    let code: Vec<&str> =
+        source.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+    let code = code.join("\n").replace("'\"'", "").replace("\\\"", "'");
+    code.split('"').skip(1).step_by(2).map(str::to_owned).collect()
+}

@@ -1,0 +1,207 @@
+//! The loops see the rows of every org. What they do for one leaves those of the others as they were.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use trueup_model::OrgId;
+use trueup_model::cluster::Freshness;
+use trueup_model::key::Kind;
+use trueup_model::order::Unit;
+use trueup_model::report::{Outcome, Report};
+use trueup_model::wake::Claimed;
+use trueup_store::{Observer, ServiceRow};
+
+use crate::project::proof;
+use crate::stage::{PROJECT, Stage, at, converged, gone, seen};
+use crate::tenant::two_orgs;
+use crate::transition::{pod, present};
+
+/// The rows of an org that must stay as they are.
+struct Rows<'a> {
+    stage: &'a Stage,
+    org: OrgId,
+    before: BTreeMap<String, String>,
+}
+
+impl<'a> Rows<'a> {
+    async fn of(stage: &'a Stage, org: OrgId) -> Self {
+        let before = all_rows(stage, org).await;
+        Self { stage, org, before }
+    }
+
+    async fn are_untouched_by(&self, what: &str) {
+        for (table, now) in all_rows(self.stage, self.org).await {
+            assert_eq!(self.before[&table], now, "{what} should leave {table} of others alone");
+        }
+    }
+}
+
+/// The tables with an org.
+pub(crate) async fn tenant_tables(stage: &Stage) -> Vec<String> {
+    stage
+        .all(
+            "select c.relname::text from pg_class c join pg_attribute a on a.attrelid = c.oid
+             where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')
+               and not c.relispartition and a.attname = 'org_id' order by 1",
+        )
+        .await
+}
+
+/// Every row of an org, table by table, and the ports it holds.
+async fn all_rows(stage: &Stage, org: OrgId) -> BTreeMap<String, String> {
+    let mut all = BTreeMap::new();
+    let as_text = "select coalesce(string_agg(t::text, chr(10) order by t::text), '') from";
+    for table in tenant_tables(stage).await {
+        let rows = format!("{as_text} {table} t where org_id = '{}'", org.uuid());
+        all.insert(table, stage.one(&rows).await);
+    }
+    let ports = format!(
+        "{as_text} endpoint_ports t
+         where endpoint_id in (select id from endpoints where org_id = '{}')",
+        org.uuid()
+    );
+    all.insert("endpoint_ports".to_owned(), stage.one(&ports).await);
+    all
+}
+
+/// Two orgs with the same names. All that is claimed of theirs is being worked on.
+struct Two {
+    stage: Stage,
+    theirs: OrgId,
+    observer: Observer,
+    their_web: ServiceRow,
+    our_claims: Vec<Claimed>,
+    their_claims: Vec<Claimed>,
+}
+
+async fn two() -> Two {
+    let (stage, _, theirs) = two_orgs().await;
+    let lease = stage.lease().await;
+    let worker = &stage.db.worker;
+    let claimed = worker.claim_orders(lease, 100, at(8)).await.unwrap();
+    let (their_claims, our_claims): (Vec<_>, Vec<_>) =
+        claimed.into_iter().map(|(claimed, _)| claimed).partition(|claimed| claimed.org == theirs);
+    let rows = stage.services(theirs).await;
+    let their_web = rows.into_iter().find(|row| row.service.name.as_str() == "web").unwrap();
+    let starting = Some(seen(&their_web, 1, 0));
+    let report = Report { observation: starting, ..converged(&their_web, 1) };
+    assert_eq!(worker.settle(lease, &[report], at(8)).await.unwrap(), 1);
+    stage.seal().await;
+    let observer = Observer { lease, name: "one".to_owned(), before: Freshness::default() };
+    Two { stage, theirs, observer, their_web, our_claims, their_claims }
+}
+
+impl Two {
+    /// Asks for our service anew, and claims it.
+    async fn claim_ours(&self, image: &str, seconds: i64) -> Claimed {
+        self.stage.declare("web", image).await;
+        let worker = &self.stage.db.worker;
+        let claimed = worker.claim_orders(self.observer.lease, 100, at(seconds)).await.unwrap();
+        assert_eq!(claimed.len(), 1, "only ours is due");
+        claimed.into_iter().next().map(|(claimed, _)| claimed).unwrap()
+    }
+}
+
+/// S17.
+#[tokio::test]
+async fn s17_wakes_of_one_org_are_worked_off_without_touching_another() {
+    let two = two().await;
+    let (worker, lease) = (&two.stage.db.worker, two.observer.lease);
+    let theirs = Rows::of(&two.stage, two.theirs).await;
+    assert!(!two.their_claims.is_empty() && !two.our_claims.is_empty());
+    for wake in &two.our_claims {
+        worker.finish_wake(wake, at(9)).await.unwrap();
+    }
+    theirs.are_untouched_by("finish_wake").await;
+    let wake = two.claim_ours("nginx:2", 10).await;
+    theirs.are_untouched_by("claim_orders").await;
+    worker.finish_check(&wake, &Outcome::Converged, at(11)).await.unwrap();
+    theirs.are_untouched_by("finish_check").await;
+    let wake = two.claim_ours("nginx:3", 12).await;
+    worker.retry_wake(&wake, Duration::ZERO, "later", at(13)).await.unwrap();
+    theirs.are_untouched_by("retry_wake").await;
+    let wake = two.claim_ours("nginx:4", 14).await;
+    worker.poison_wake(&wake, "a defect", at(15)).await.unwrap();
+    theirs.are_untouched_by("poison_wake").await;
+    two.stage.seal().await;
+    theirs.are_untouched_by("seal_events").await;
+    let under_way: BTreeSet<Unit> = two.their_claims.iter().map(|claimed| claimed.unit).collect();
+    worker.requeue_lost(lease, &under_way).await.unwrap();
+    worker.wake_all(lease.cluster, at(16)).await.unwrap();
+    theirs.are_untouched_by("requeue_lost and wake_all").await;
+    worker.bury_unit(wake.unit, "why", at(17)).await.unwrap();
+    theirs.are_untouched_by("bury_unit").await;
+    orgs_agree(&two.stage).await;
+}
+
+/// S17.
+#[tokio::test]
+async fn s17_reports_of_one_org_settle_without_touching_another() {
+    let two = two().await;
+    let Two { stage, observer, their_web, .. } = &two;
+    let (worker, lease) = (&stage.db.worker, observer.lease);
+    let theirs = Rows::of(stage, two.theirs).await;
+    let web = stage.find("web").await.unwrap();
+
+    let report = Report { observation: Some(seen(&web, 1, 0)), ..converged(&web, 1) };
+    assert_eq!(worker.settle(lease, &[report], at(10)).await.unwrap(), 1);
+    assert_eq!(worker.settle_once(lease, 1, &[converged(&web, 1)], at(11)).await.unwrap(), 1);
+    theirs.are_untouched_by("a report").await;
+    let lost = pod(&web, "a", 5, Some("n1"));
+    let mut stray = pod(their_web, "b", 6, Some("n1"));
+    stray["metadata"]["namespace"] = web.namespace.clone().into();
+    let noticed = [present(Kind::Pod, &lost, at(13)), present(Kind::Pod, &stray, at(13))];
+    assert_eq!(worker.note_transitions(observer, &noticed, at(13)).await.unwrap(), 4);
+    theirs.are_untouched_by("a pod with their label in our namespace").await;
+
+    for service in ["web", "more"] {
+        let row = stage.delete(service).await.unwrap().row;
+        let proved = gone(&row, row.service.generation);
+        assert_eq!(worker.settle(lease, &[proved], at(14)).await.unwrap(), 1);
+        theirs.are_untouched_by("the end of a service").await;
+    }
+    let ended = stage.db.app.delete_project(stage.db.org, PROJECT, &stage.asker(), at(15)).await;
+    assert_eq!(worker.settle(lease, &[proof(&ended.unwrap().row)], at(16)).await.unwrap(), 1);
+    theirs.are_untouched_by("the end of a project").await;
+    sqlx::query("update repeats set created_at = '2000-01-01' where org_id = $1")
+        .bind(stage.db.org.uuid())
+        .execute(&stage.owner)
+        .await
+        .unwrap();
+    assert!(worker.forget_repeats(at(17)).await.unwrap() > 0);
+    theirs.are_untouched_by("forget_repeats").await;
+    stage.seal().await;
+    theirs.are_untouched_by("seal_events").await;
+    orgs_agree(stage).await;
+}
+
+/// No row speaks of something that belongs to another org.
+async fn orgs_agree(stage: &Stage) {
+    let units = "(select id, org_id from services union all select id, org_id from projects)";
+    let parents = [
+        ("service_id", "services"),
+        ("project_id", "projects"),
+        ("event_id", "events"),
+        ("endpoint_id", "endpoints"),
+        ("unit_id", units),
+    ];
+    for (column, parent) in parents {
+        let tables: Vec<String> = stage
+            .all(&format!(
+                "select table_name::text from information_schema.columns c
+                 where table_schema = 'public' and column_name = '{column}'
+                   and exists (select from information_schema.columns o
+                               where o.table_name = c.table_name and o.column_name = 'org_id')"
+            ))
+            .await;
+        for table in tables {
+            let strays: i64 = stage
+                .one(&format!(
+                    "select count(*) from {table} t join {parent} p on p.id = t.{column}
+                     where p.org_id <> t.org_id"
+                ))
+                .await;
+            assert_eq!(strays, 0, "{table}.{column}");
+        }
+    }
+}
