@@ -331,7 +331,7 @@ async fn close(
     let why = "it is not there any more, or it is recorded now";
     let rows: Vec<(String, String)> = sqlx::query_as(
         "update findings set closed_at = $3, closed_why = $4
-         where cluster_id = $1 and kind = $2 and closed_at is null and uid <> all($5)
+         where cluster_id = $1 and kind = $2 and closed_at is null and uid <> all($5) and org_id = $6
          returning namespace, name",
     )
     .bind(lease.cluster.uuid())
@@ -339,6 +339,7 @@ async fn close(
     .bind(sql(now))
     .bind(why)
     .bind(strays.iter().map(|stray| stray.uid.as_str()).collect::<Vec<_>>())
+    .bind(PLATFORM.uuid())
     .fetch_all(&mut **tx)
     .await?;
     let fact = |(namespace, name): (String, String)| Fact::FindingClosed {
