@@ -33,9 +33,11 @@ soak: ## Kill, pause and restart two replicas under load for SOAK_SECONDS (300),
 	$(TRUEUP) local build
 	cargo test --locked --workspace --test it -- --ignored --exact soak::soak --nocapture
 
-bench: ## Measure the door beside pgbench, lists at 100,000 services, and 5,000 watchers
-	@scripts/toolchain
-	$(CARGO) run --locked --release -p trueup-http --example door
+bench: ## Measure the release binary beside its floors; BENCH=idle for one of them
+	@scripts/toolchain --with-go
+	$(CARGO) build --locked --release -p trueup -p trueup-bench
+	$(CARGO_TARGET_DIR)/release/trueup local build
+	$(CARGO_TARGET_DIR)/release/trueup-bench $(BENCH)
 	$(CARGO) run --locked --release -p trueup-http --example watchers
 
 check: ## Format, lints, docs

@@ -17,11 +17,12 @@ use trueup_rules::names;
 use trueup_rules::plan::Observed;
 
 use crate::compact::compact;
+use crate::packed::{Packed, version};
 use crate::verbs::{CallError, List};
 
 #[derive(Debug, Default)]
 pub(crate) struct Cache {
-    objects: HashMap<ResourceKey, Arc<Value>>,
+    objects: HashMap<ResourceKey, Packed>,
     /// Pods by the namespace and name of the service they belong to.
     pods: HashMap<(String, String), BTreeSet<ResourceKey>>,
     /// Which unit the pods with this namespace and name belong to.
@@ -79,11 +80,8 @@ impl Cache {
 
     /// What stands at the order's keys, and its pods.
     pub(crate) fn observed(&self, order: &Order, project_ready: bool) -> Observed {
-        let objects = order
-            .recorded
-            .keys()
-            .filter_map(|key| Some((key.clone(), Arc::clone(self.objects.get(key)?))))
-            .collect();
+        let objects =
+            order.recorded.keys().filter_map(|key| Some((key.clone(), self.get(key)?))).collect();
         let pods = match &order.body {
             Body::Project => Vec::new(),
             Body::Service(body) => self
@@ -91,20 +89,17 @@ impl Cache {
                 .get(&(order.namespace.clone(), body.object_name.clone()))
                 .into_iter()
                 .flatten()
-                .filter_map(|key| self.objects.get(key).map(Arc::clone))
+                .filter_map(|key| self.get(key))
                 .collect(),
         };
         let namespace = ResourceKey::new(Kind::Namespace, "", &order.namespace);
-        let namespace_ending = self
-            .objects
-            .get(&namespace)
-            .is_some_and(|object| !object["metadata"]["deletionTimestamp"].is_null());
+        let namespace_ending = self.objects.get(&namespace).is_some_and(Packed::ends);
         let nodes = pods
             .iter()
             .filter_map(|pod: &Arc<Value>| {
                 let name = pod["spec"]["nodeName"].as_str()?;
-                let node = self.objects.get(&ResourceKey::new(Kind::Node, "", name))?;
-                Some((name.to_owned(), Arc::clone(node)))
+                let node = self.get(&ResourceKey::new(Kind::Node, "", name))?;
+                Some((name.to_owned(), node))
             })
             .collect();
         let nodes = self.listed.contains(&Kind::Node).then_some(nodes);
@@ -121,9 +116,7 @@ impl Cache {
 
     /// The order's keys that no watch tells of and that were not read for a while.
     pub(crate) fn unread(&self, order: &Order, now: Duration) -> Vec<ResourceKey> {
-        let goes = |key: &ResourceKey| {
-            self.get(key).is_some_and(|it| !it["metadata"]["deletionTimestamp"].is_null())
-        };
+        let goes = |key: &ResourceKey| self.objects.get(key).is_some_and(Packed::ends);
         let is_old = |key: &&ResourceKey| {
             goes(key) || self.read.get(*key).is_none_or(|read| now >= *read + READ_AGAIN)
         };
@@ -153,7 +146,7 @@ impl Cache {
 
     /// What is known to stand at a key.
     pub(crate) fn get(&self, key: &ResourceKey) -> Option<Arc<Value>> {
-        self.objects.get(key).map(Arc::clone)
+        self.objects.get(key).map(|packed| Arc::new(packed.open()))
     }
 
     /// An object is there, as a watch or a write's answer says.
@@ -161,7 +154,7 @@ impl Cache {
         compact(kind, &mut object);
         let key = key_of(kind, &object);
         let at = version(&object);
-        let known = self.objects.get(&key).map(|known| version(known));
+        let known = self.objects.get(&key).map(Packed::version);
         let grave = self.graves.get(&key).copied();
         // A delete has a version of its own. At the very version of its grave, an object only left the
         // watch, because somebody took our label off it, and a read found it.
@@ -172,8 +165,9 @@ impl Cache {
         if let Some(label) = pod_label(kind, &object) {
             self.pods.entry(label).or_default().insert(key.clone());
         }
-        self.objects.insert(key, Arc::new(object));
-        unit
+        self.objects.insert(key, Packed::new(kind, &object));
+        // The echo of our own write, or of a read: whoever brought it has looked at it.
+        unit.filter(|_| known != Some(at))
     }
 
     /// Which objects of a kind are not as a list of versions says. Watches may be a moment behind, so
@@ -185,11 +179,11 @@ impl Cache {
         let lacking = self
             .objects
             .iter()
-            .filter(|(key, known)| key.kind == kind && version(known) <= at)
-            .filter(|(key, known)| !listed.contains_key(*key) && is_watched(kind, known))
+            .filter(|(key, known)| key.kind == kind && known.version() <= at)
+            .filter(|(key, known)| !listed.contains_key(*key) && known.watched())
             .map(|(key, _)| key.clone());
         let newer = listed.iter().filter(|(key, seen)| {
-            let known = self.objects.get(*key).map(|known| version(known));
+            let known = self.objects.get(*key).map(Packed::version);
             known.or_else(|| self.graves.get(*key).copied()).is_none_or(|known| known < **seen)
         });
         lacking.chain(newer.map(|(key, _)| key.clone())).collect()
@@ -199,7 +193,7 @@ impl Cache {
     pub(crate) fn gone(&mut self, kind: Kind, object: &Value) -> Option<Unit> {
         let key = key_of(kind, object);
         let at = version(object);
-        if self.objects.get(&key).is_some_and(|known| version(known) > at) {
+        if self.objects.get(&key).is_some_and(|known| known.version() > at) {
             return None;
         }
         self.came_to(kind, at);
@@ -218,8 +212,8 @@ impl Cache {
     fn note_end(&mut self, kind: Kind, last: &Value) {
         let Some(label) = pod_label(kind, last) else { return };
         let node = last["spec"]["nodeName"].as_str().unwrap_or_default();
-        let node = self.objects.get(&ResourceKey::new(Kind::Node, "", node));
-        if let Some(pod) = lost(last, node.map(AsRef::as_ref)) {
+        let node = self.get(&ResourceKey::new(Kind::Node, "", node));
+        if let Some(pod) = lost(last, node.as_deref()) {
             let pods = self.lost.entry(label).or_default();
             if pods.len() < LOST && pods.iter().all(|known| known.uid != pod.uid) {
                 pods.push(pod);
@@ -242,7 +236,7 @@ impl Cache {
 
     /// A read found nothing under this key.
     pub(crate) fn forget(&mut self, key: &ResourceKey) -> Option<Unit> {
-        let known = self.objects.remove(key)?;
+        let known = self.objects.remove(key)?.open();
         if let Some(label) = pod_label(key.kind, &known)
             && let Some(pods) = self.pods.get_mut(&label)
         {
@@ -255,7 +249,7 @@ impl Cache {
     /// so whatever a read once found there must be read again.
     pub(crate) fn forget_unwatched(&mut self, order: &Order) {
         for key in order.recorded.keys() {
-            if self.objects.get(key).is_some_and(|object| !is_watched(key.kind, object)) {
+            if self.objects.get(key).is_some_and(|object| !object.watched()) {
                 self.objects.remove(key);
             }
         }
@@ -263,12 +257,11 @@ impl Cache {
 
     /// The server took our delete: until a watch says more, the object counts as terminating.
     pub(crate) fn terminating(&mut self, key: &ResourceKey, uid: &str) {
-        if let Some(known) = self.objects.get_mut(key)
-            && known["metadata"]["uid"] == uid
-            && known["metadata"]["deletionTimestamp"].is_null()
-        {
-            let now = Value::String("now".to_owned());
-            Arc::make_mut(known)["metadata"]["deletionTimestamp"] = now;
+        let Some(known) = self.objects.get_mut(key).filter(|known| !known.ends()) else { return };
+        let mut object = known.open();
+        if object["metadata"]["uid"] == uid {
+            object["metadata"]["deletionTimestamp"] = Value::String("now".to_owned());
+            *known = Packed::new(key.kind, &object);
         }
     }
 
@@ -305,12 +298,12 @@ impl Cache {
             .objects
             .iter()
             .filter(|(key, known)| {
-                key.kind == kind && !listed.contains(key) && version(known) <= at
+                key.kind == kind && !listed.contains(key) && known.version() <= at
             })
             .map(|(key, _)| key.clone())
             .collect();
         for key in &vanished {
-            if let Some(last) = self.objects.get(key).map(Arc::clone) {
+            if let Some(last) = self.get(key) {
                 self.note_end(kind, &last);
             }
         }
@@ -325,9 +318,7 @@ impl Cache {
 
     /// The units that have a pod on a node.
     pub(crate) fn units_on(&self, node: &str) -> BTreeSet<Unit> {
-        let there = |key: &&ResourceKey| {
-            self.objects.get(key).is_some_and(|pod| pod["spec"]["nodeName"] == node)
-        };
+        let there = |key: &&ResourceKey| self.objects.get(*key).is_some_and(|pod| pod.is_on(node));
         self.pods
             .iter()
             .filter(|(_, pods)| pods.iter().any(|key| there(&key)))
@@ -361,19 +352,9 @@ fn pod_label(kind: Kind, object: &Value) -> Option<(String, String)> {
     Some((metadata["namespace"].as_str().unwrap_or_default().to_owned(), name.to_owned()))
 }
 
-/// Whether watches tell of an object: only those with our label are followed.
-fn is_watched(kind: Kind, object: &Value) -> bool {
-    kind == Kind::Pod || object["metadata"]["labels"][names::MANAGED_BY] == names::MANAGER
-}
-
 fn key_of(kind: Kind, object: &Value) -> ResourceKey {
     let text = |name: &str| object["metadata"][name].as_str().unwrap_or_default();
     ResourceKey::new(kind, text("namespace"), text("name"))
-}
-
-/// resourceVersions of one server are numbers that grow; Kubernetes promises so since 1.35.
-fn version(object: &Value) -> u64 {
-    object["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -386,10 +367,7 @@ mod tests {
     }
 
     fn version_of(cache: &Cache, name: &str) -> Option<u64> {
-        cache
-            .objects
-            .get(&ResourceKey::new(Kind::ConfigMap, "n", name))
-            .map(|object| version(object))
+        cache.objects.get(&ResourceKey::new(Kind::ConfigMap, "n", name)).map(Packed::version)
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod follow;
 mod force;
 pub mod kube;
 mod notice;
+mod packed;
 mod pass;
 mod refusal;
 mod resync;

@@ -213,15 +213,15 @@ impl Shared {
         match action {
             Action::Apply { key, object, change } => {
                 in_order(order, key)?;
-                if is_new(change) && self.is_taken(key).await? {
-                    // What stands there is in the cache now; the next plan judges whose it is.
-                    return Ok(None);
-                }
                 let live = self.cache().get(key);
                 let now = self.clock.monotonic();
                 self.refusals.check(key, object, live.as_deref(), now)?;
                 crash::point("executor.applying").await;
-                let answer = self.cluster.apply(key, object).await;
+                let answer = match is_new(change) {
+                    // What stands there already makes a conflict; the next plan judges whose it is.
+                    true => self.cluster.apply(key, &only_new(object)).await,
+                    false => self.cluster.apply(key, object).await,
+                };
                 let stored = self.refusals.note(key, object, answer, now)?;
                 crash::point("executor.applied").await;
                 self.cache().present(key.kind, stored);
@@ -294,8 +294,7 @@ impl Shared {
         Ok(same)
     }
 
-    /// What really stands there now: after a conflict, and before something is made. A name is no
-    /// proof, and applying by force would take over whatever somebody else put there.
+    /// What really stands there now, whatever was heard of it.
     async fn is_taken(&self, key: &ResourceKey) -> Result<bool, CallError> {
         match self.cluster.get(key).await? {
             Some(object) => {
@@ -420,6 +419,15 @@ fn part_refused(action: &Action, error: &CallError) -> Option<(Kind, Absent)> {
 /// Whether a write makes something that nobody has seen there.
 const fn is_new(change: &Change) -> bool {
     matches!(change, Change::Created { .. } | Change::DeletedExternally { .. })
+}
+
+/// The object as it is applied where nothing may stand yet. A name is no proof, and applying by force
+/// would take over whatever somebody else put there. A version says nothing about an object that is
+/// not there, and no object ever has this one: an empty store begins with it.
+fn only_new(object: &Value) -> Value {
+    let mut object = object.clone();
+    object["metadata"]["resourceVersion"] = json!("1");
+    object
 }
 
 /// Whether somebody else had a hand in it.

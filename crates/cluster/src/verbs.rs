@@ -35,7 +35,8 @@ pub trait Cluster: Debug + Send + Sync {
     fn watch(&self, kind: Kind, from: String) -> BoxStream<'static, Result<Heard, CallError>>;
 
     /// Server-side apply with Trueup's field manager, taking fields over by force. Creates or
-    /// changes; answers with the object as stored.
+    /// changes; answers with the object as stored. A `metadata.resourceVersion` in it is a guard on
+    /// what stands there, and none on an object that is made.
     fn apply<'a>(&'a self, key: &'a ResourceKey, object: &'a Value) -> Answer<'a, Value>;
 
     /// A JSON merge patch. A `metadata.resourceVersion` or `metadata.uid` in it is a guard: the

@@ -5,13 +5,13 @@
 //! locked, is woken again: the first a few times, the second for as long as it takes.
 
 use std::collections::BTreeSet;
-use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
+use std::{iter, mem};
 
-use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
+use futures::{FutureExt, StreamExt};
 use tokio::sync::mpsc;
 use trueup_cluster::{Executor, Why};
 use trueup_model::order::{Body, Order, Unit};
@@ -29,6 +29,8 @@ use crate::within::within;
 /// How many wakes are claimed at once, and how many of one cluster may be under way.
 const BATCH: usize = 64;
 const UNDER_WAY: usize = 256;
+/// While wakes keep coming they are claimed this often at most: many in one transaction.
+const GATHER: Duration = Duration::from_millis(10);
 /// How often the lanes are counted.
 const MEASURE: Duration = Duration::from_secs(5);
 /// The safety net for a signal that got lost.
@@ -66,6 +68,8 @@ enum Passed {
 struct UnderWay {
     passes: FuturesUnordered<BoxFuture<'static, (Claimed, Passed)>>,
     units: BTreeSet<Unit>,
+    /// Whether more may be waiting than was claimed last.
+    more: bool,
     /// Whether something may be claimed in the database that is not in here: an answer was lost.
     doubtful: bool,
 }
@@ -75,42 +79,64 @@ impl UnderWay {
         self.units.insert(unit);
         self.passes.push(Box::pin(pass));
     }
+
+    /// Whether there is room for enough to be worth a transaction.
+    fn has_room(&self) -> bool {
+        self.units.len() + BATCH <= UNDER_WAY
+    }
+
+    /// This one, and all others that have ended by now.
+    fn ended_with(&mut self, first: (Claimed, Passed)) -> Vec<(Claimed, Passed)> {
+        let others = iter::from_fn(|| self.passes.next().now_or_never().flatten());
+        let ended: Vec<_> = iter::once(first).chain(others).collect();
+        for (wake, _) in &ended {
+            self.units.remove(&wake.unit);
+        }
+        ended
+    }
 }
 
 impl Driver {
     /// Drives until the lease is over.
     pub(crate) async fn run(self) {
-        let mut under_way = UnderWay::default();
-        let mut measured = Duration::ZERO;
+        let mut under_way = UnderWay { more: true, ..UnderWay::default() };
+        let (mut measured, mut claimed) = (Duration::ZERO, Duration::ZERO);
         loop {
-            if self.clock.monotonic() >= measured {
+            let now = self.clock.monotonic();
+            if now >= measured {
                 self.measure().await;
-                measured = self.clock.monotonic() + MEASURE;
+                measured = now + MEASURE;
             }
-            let claimed = match self.claim(&mut under_way).await {
-                Ok(claimed) => claimed,
-                Err(Error::Fenced) => return,
-                Err(error) => {
-                    tracing::warn!(%error, "wakes cannot be claimed now");
-                    under_way.doubtful = true;
-                    false
+            let wants = under_way.more && under_way.has_room();
+            if wants && now >= claimed {
+                match self.claim(&mut under_way).await {
+                    Ok(more) => under_way.more = more,
+                    Err(Error::Fenced) => return,
+                    Err(error) => {
+                        tracing::warn!(%error, "wakes cannot be claimed now");
+                        under_way.more = false;
+                        under_way.doubtful = true;
+                    }
                 }
-            };
-            if claimed {
+                claimed = self.clock.monotonic() + GATHER;
                 continue;
             }
+            let pause = if wants { claimed.saturating_sub(now) } else { POLL };
             tokio::select! {
-                Some((wake, passed)) = under_way.passes.next() => {
-                    under_way.units.remove(&wake.unit);
-                    under_way.doubtful |= self.end(&wake, passed).await.is_err();
+                Some(first) = under_way.passes.next() => {
+                    let ended = under_way.ended_with(first);
+                    match self.end(ended).await {
+                        Ok(again) => under_way.more |= again > 0,
+                        Err(_) => under_way.doubtful = true,
+                    }
                 }
-                () = self.signals.woken() => {}
-                () = self.clock.sleep(POLL) => {}
+                () = self.signals.woken(), if !under_way.more => under_way.more = true,
+                () = self.clock.sleep(pause) => under_way.more = true,
             }
         }
     }
 
-    /// Claims a batch and hands its orders over; answers whether there was any.
+    /// Claims a batch and hands its orders over; answers whether there may be more.
     async fn claim(&self, under_way: &mut UnderWay) -> Result<bool, Error> {
         if under_way.doubtful {
             let lost = within(&*self.clock, self.worker.requeue_lost(self.lease, &under_way.units));
@@ -120,16 +146,13 @@ impl Driver {
             }
             under_way.doubtful = false;
         }
-        let free = UNDER_WAY.saturating_sub(under_way.units.len()).min(BATCH);
-        if free == 0 {
-            return Ok(false);
-        }
-        let limit = i64::try_from(free).unwrap_or(0);
+        let limit = i64::try_from(BATCH).unwrap_or(0);
         let claimed = self.worker.claim_orders(self.lease, limit, self.clock.now());
         let orders = within(&*self.clock, claimed).await?;
         if orders.is_empty() {
             return Ok(false);
         }
+        let more = orders.len() == BATCH;
         crash::point("driver.claimed").await;
         for (wake, order) in orders {
             tracing::debug!(unit = %order.unit, generation = order.generation, "ordered");
@@ -158,7 +181,7 @@ impl Driver {
                 (wake, passed)
             });
         }
-        Ok(true)
+        Ok(more)
     }
 
     /// Secrets join an order here, outside of the database: all of them, or there is no order.
@@ -190,38 +213,54 @@ impl Driver {
         Ok(order)
     }
 
-    async fn end(&self, wake: &Claimed, passed: Passed) -> Result<(), Error> {
+    /// Ends wakes whose passes have ended, those that ended as they should in one transaction; answers
+    /// how many are due again.
+    async fn end(&self, ended: Vec<(Claimed, Passed)>) -> Result<u64, Error> {
         crash::point("driver.passed").await;
-        let ended = within(&*self.clock, self.end_as(wake, passed)).await;
-        if let Err(error) = &ended {
-            // It stays claimed until it is found to be nobody's, by this holder or the next.
-            tracing::warn!(unit = %wake.unit, %error, "a wake could not be ended");
+        let (plain, special): (Vec<_>, Vec<_>) = ended
+            .into_iter()
+            .partition(|(wake, passed)| matches!(passed, Passed::Ended(_)) && !wake.fresh);
+        let plain: Vec<Claimed> = plain.into_iter().map(|(wake, _)| wake).collect();
+        let mut result = Ok(0);
+        if !plain.is_empty() {
+            let finished = self.worker.finish_wakes(&plain, self.clock.now());
+            result = within(&*self.clock, finished).await;
+        }
+        for (wake, passed) in special {
+            let ended = within(&*self.clock, self.end_as(&wake, passed)).await;
+            result = result.and_then(|sum| Ok(sum + ended?));
+        }
+        if let Err(error) = &result {
+            // They stay claimed until they are found to be nobody's, by this holder or the next.
+            tracing::warn!(%error, "wakes could not be ended");
         }
         crash::point("driver.finished").await;
-        ended
+        result
     }
 
-    async fn end_as(&self, wake: &Claimed, passed: Passed) -> Result<(), Error> {
+    /// Ends one that says something, did not begin, or met a defect.
+    async fn end_as(&self, wake: &Claimed, passed: Passed) -> Result<u64, Error> {
         let now = self.clock.now();
         match passed {
-            Passed::Ended(outcome) if wake.fresh => {
+            Passed::Ended(outcome) => {
                 let told = self.worker.finish_check(wake, &outcome, now).await;
                 self.signals.event();
                 told
             }
-            Passed::Ended(_) => self.worker.finish_wake(wake, now).await,
             Passed::Locked => {
                 let tries = u32::try_from(wake.attempts).unwrap_or(0);
                 let after = backoff(RETRY_LEAST, RETRY_MOST, tries, wake.unit);
-                self.worker.retry_wake(wake, after, "its secrets are locked", now).await
+                let retried = self.worker.retry_wake(wake, after, "its secrets are locked", now);
+                retried.await.map(|()| 0)
             }
             Passed::Broken(why) => self.worker.poison_wake(wake, &why, now).await.map(|dead| {
                 if dead {
                     tracing::error!(unit = %wake.unit, "a wake is dead: it met a defect too often; look \
                         for its panic in this log, and requeue it with `trueup wakes requeue` once mended");
                 }
+                0
             }),
-            Passed::Lost => Ok(()),
+            Passed::Lost => Ok(0),
         }
     }
 

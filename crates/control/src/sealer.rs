@@ -8,13 +8,15 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use trueup_model::{Clock, crash};
-use trueup_store::{Error, Signals, Unsealed, Worker};
+use trueup_store::{Error, SEALED_AT_ONCE, Signals, Unsealed, Worker};
 
 use crate::metrics::Metrics;
 use crate::within::within;
 
 /// How long it sleeps when nobody calls.
 const IDLE: Duration = Duration::from_secs(1);
+/// How far two rounds are apart at least, so that under load one transaction seals many.
+const APART: Duration = Duration::from_millis(20);
 /// How long it waits for a slower transaction to end; twice as long each time that it finds nothing.
 const FENCED: Duration = Duration::from_millis(20);
 /// From which age of an unsealed event on somebody should look.
@@ -39,6 +41,7 @@ impl Sealer {
         let mut alarm = Alarm::default();
         let mut stalled = FENCED;
         loop {
+            let next = self.clock.monotonic() + APART;
             let round = self.seal_all().await;
             match &round {
                 Ok(round) => self.watch(&mut alarm, round.left),
@@ -56,6 +59,10 @@ impl Sealer {
                 }
                 Err(_) => self.pause(IDLE).await,
             }
+            let early = next.saturating_sub(self.clock.monotonic());
+            if !early.is_zero() {
+                self.clock.sleep(early).await;
+            }
         }
     }
 
@@ -72,13 +79,15 @@ impl Sealer {
         let mut sealed: usize = 0;
         loop {
             let batch = within(&*self.clock, self.worker.seal_events(self.clock.now())).await?;
-            if batch == 0 {
+            if batch > 0 {
+                crash::point("sealer.sealed").await;
+                sealed = sealed.saturating_add(batch);
+                self.signals.sealed();
+            }
+            if batch < SEALED_AT_ONCE {
                 let left = within(&*self.clock, self.worker.unsealed_events()).await?;
                 return Ok(Round { sealed, left });
             }
-            crash::point("sealer.sealed").await;
-            sealed = sealed.saturating_add(batch);
-            self.signals.sealed();
         }
     }
 

@@ -19,6 +19,8 @@ use crate::within::within;
 
 /// How long reports are gathered, so that one transaction carries many.
 const GATHER: Duration = Duration::from_millis(10);
+/// How far two transactions are apart at least while reports keep coming.
+const APART: Duration = Duration::from_millis(50);
 const BATCH: usize = 512;
 const AWAY: Duration = Duration::from_millis(500);
 
@@ -45,14 +47,17 @@ impl Settle {
     /// Settles until the lease is over or nobody reports any more.
     pub(crate) async fn run(mut self, reports: mpsc::Receiver<Report>) {
         let mut inbox = Inbox { reports, waiting: BTreeMap::new() };
+        let mut next = Duration::ZERO;
         loop {
             if inbox.waiting.is_empty() {
                 match inbox.reports.recv().await {
                     Some(report) => self.add(&mut inbox.waiting, report),
                     None => return,
                 }
-                self.clock.sleep(GATHER).await;
             }
+            let early = next.saturating_sub(self.clock.monotonic());
+            self.clock.sleep(early.max(GATHER)).await;
+            next = self.clock.monotonic() + APART;
             self.gather(&mut inbox);
             let batch: Vec<Report> = mem::take(&mut inbox.waiting).into_values().collect();
             if self.settle(batch, &mut inbox).await.is_err() {

@@ -59,7 +59,7 @@ pub use project::ProjectRow;
 pub use projection::{Rebuilt, Verdict};
 pub use rehearsal::{Rehearsal, Rehearsed, RehearsedUnit};
 pub use repeat::Repeat;
-pub use seal::Unsealed;
+pub use seal::{SEALED_AT_ONCE, Unsealed};
 pub use service::{Pods, ServiceDetail, ServiceFilter, ServicePosition, ServiceRow};
 pub use setup::{Setup, Shipped, token_hash};
 pub use signal::{Counts, Nudge, Signals};

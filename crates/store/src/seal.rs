@@ -22,7 +22,7 @@ use crate::{Error, Worker};
 pub(crate) const LOCK: i64 = 7_308_605;
 
 /// How many events one transaction seals at most.
-const BATCH: i64 = 1000;
+pub const SEALED_AT_ONCE: usize = 1000;
 
 /// Events that have no place yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,7 +114,8 @@ async fn take(tx: &mut Tx) -> Result<Vec<Ready>, Error> {
          select r.org_id, r.event_id, {SHOWN}
          from ready r join events e on e.id = r.event_id order by r.seq"
     );
-    Ok(sqlx::query_as(AssertSqlSafe(statement)).bind(BATCH).fetch_all(&mut **tx).await?)
+    let limit = i64::try_from(SEALED_AT_ONCE).unwrap_or(i64::MAX);
+    Ok(sqlx::query_as(AssertSqlSafe(statement)).bind(limit).fetch_all(&mut **tx).await?)
 }
 
 /// Where the chain of each of these orgs ends.

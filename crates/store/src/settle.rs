@@ -66,7 +66,10 @@ impl Worker {
     ) -> Result<usize, Error> {
         let mut tx = self.begin().await?;
         fence(&mut tx, lease).await?;
-        let units: Vec<Unit> = reports.iter().map(|report| report.unit).collect();
+        let by_unit: BTreeMap<Unit, &Report> =
+            reports.iter().map(|report| (report.unit, report)).collect();
+        let units: Vec<(Unit, OrgId)> =
+            by_unit.values().map(|report| (report.unit, report.org)).collect();
         // The locks of the statuses come first: what is read after them is not overtaken.
         let stored = status::load(&mut tx, &units).await?;
         let promised = promised(&mut tx, &units).await?;
@@ -75,10 +78,9 @@ impl Worker {
         let mut told = Vec::new();
         let mut settled = Vec::new();
         for (unit, previous, last) in stored {
-            let Some(report) = reports.iter().find(|report| report.unit == unit) else {
-                continue;
-            };
-            let Some((desired, generation)) = promised.get(&unit).copied() else {
+            let (Some(report), Some((desired, generation))) =
+                (by_unit.get(&unit).copied(), promised.get(&unit).copied())
+            else {
                 continue;
             };
             if is_old_news(report, last.as_ref(), desired, generation) {
@@ -170,9 +172,9 @@ fn evidence(report: &Report, last: Option<&Inputs>) -> Observation {
 /// and a report that comes late or twice cannot take it back.
 async fn promised(
     tx: &mut Tx,
-    units: &[Unit],
+    units: &[(Unit, OrgId)],
 ) -> Result<BTreeMap<Unit, (DesiredState, i64)>, Error> {
-    let ids: Vec<Uuid> = units.iter().map(|unit| unit_uuid(*unit)).collect();
+    let ids: Vec<Uuid> = units.iter().map(|(unit, _)| unit_uuid(*unit)).collect();
     let rows: Vec<(String, Uuid, String, i64)> = sqlx::query_as(
         "select 'service', id, desired, generation from services
          where id = any($1) and deleted_at is null
@@ -198,24 +200,26 @@ async fn record_sightings(
 ) -> Result<(), Error> {
     let seen: Vec<_> = settled
         .iter()
-        .filter_map(|(report, ..)| report.observation.as_ref())
-        .flat_map(|seen| &seen.objects)
+        .filter_map(|(report, ..)| Some((report.org, report.observation.as_ref()?)))
+        .flat_map(|(org, seen)| seen.objects.iter().map(move |object| (org, object)))
         .collect();
     if seen.is_empty() {
         return Ok(());
     }
     sqlx::query(
         "update resources r set uid = s.uid, seen_at = $6
-         from unnest($2::text[], $3::text[], $4::text[], $5::text[]) as s (kind, namespace, name, uid)
+         from unnest($2::text[], $3::text[], $4::text[], $5::text[], $7::uuid[])
+              as s (kind, namespace, name, uid, org_id)
          where r.cluster_id = $1 and r.kind = s.kind and r.namespace = s.namespace and r.name = s.name
-           and r.uid is distinct from s.uid",
+           and r.org_id = s.org_id and r.uid is distinct from s.uid",
     )
     .bind(lease.cluster.uuid())
-    .bind(seen.iter().map(|seen| seen.key.kind.as_str()).collect::<Vec<_>>())
-    .bind(seen.iter().map(|seen| seen.key.namespace.as_str()).collect::<Vec<_>>())
-    .bind(seen.iter().map(|seen| seen.key.name.as_str()).collect::<Vec<_>>())
-    .bind(seen.iter().map(|seen| seen.uid.as_str()).collect::<Vec<_>>())
+    .bind(seen.iter().map(|(_, seen)| seen.key.kind.as_str()).collect::<Vec<_>>())
+    .bind(seen.iter().map(|(_, seen)| seen.key.namespace.as_str()).collect::<Vec<_>>())
+    .bind(seen.iter().map(|(_, seen)| seen.key.name.as_str()).collect::<Vec<_>>())
+    .bind(seen.iter().map(|(_, seen)| seen.uid.as_str()).collect::<Vec<_>>())
     .bind(sql(now))
+    .bind(seen.iter().map(|(org, _)| org.uuid()).collect::<Vec<_>>())
     .execute(&mut **tx)
     .await?;
     Ok(())
@@ -336,9 +340,9 @@ async fn forget_removed(
     let removed: Vec<_> = settled
         .iter()
         .filter(|(_, desired, _)| *desired != DesiredState::Deleted)
-        .flat_map(|(report, ..)| &report.changes)
-        .filter_map(|change| match change {
-            Change::Removed { key } => Some(key),
+        .flat_map(|(report, ..)| report.changes.iter().map(|change| (report.org, change)))
+        .filter_map(|(org, change)| match change {
+            Change::Removed { key } => Some((org, key)),
             Change::Created { .. }
             | Change::Updated { .. }
             | Change::DeletedExternally { .. }
@@ -350,13 +354,15 @@ async fn forget_removed(
     }
     sqlx::query(
         "update resources r set uid = null
-         from unnest($2::text[], $3::text[], $4::text[]) as g (kind, namespace, name)
-         where r.cluster_id = $1 and r.kind = g.kind and r.namespace = g.namespace and r.name = g.name",
+         from unnest($2::text[], $3::text[], $4::text[], $5::uuid[]) as g (kind, namespace, name, org_id)
+         where r.cluster_id = $1 and r.kind = g.kind and r.namespace = g.namespace and r.name = g.name
+           and r.org_id = g.org_id",
     )
     .bind(lease.cluster.uuid())
-    .bind(removed.iter().map(|key| key.kind.as_str()).collect::<Vec<_>>())
-    .bind(removed.iter().map(|key| key.namespace.as_str()).collect::<Vec<_>>())
-    .bind(removed.iter().map(|key| key.name.as_str()).collect::<Vec<_>>())
+    .bind(removed.iter().map(|(_, key)| key.kind.as_str()).collect::<Vec<_>>())
+    .bind(removed.iter().map(|(_, key)| key.namespace.as_str()).collect::<Vec<_>>())
+    .bind(removed.iter().map(|(_, key)| key.name.as_str()).collect::<Vec<_>>())
+    .bind(removed.iter().map(|(org, _)| org.uuid()).collect::<Vec<_>>())
     .execute(&mut **tx)
     .await?;
     Ok(())

@@ -45,17 +45,20 @@ pub(crate) async fn accept(tx: &mut Tx, of: Unit, org: OrgId, now: Timestamp) ->
 
 type Columns = (String, Uuid, Json<Value>, Option<Json<Value>>);
 
-/// What is stored for these units: status and, once something was observed, its inputs.
+/// What is stored for these units of these orgs: status and, once something was observed, its inputs.
+/// A unit that belongs to another org than is said is not among them.
 pub(crate) async fn load(
     tx: &mut Tx,
-    units: &[Unit],
+    units: &[(Unit, OrgId)],
 ) -> Result<Vec<(Unit, Status, Option<Inputs>)>, Error> {
-    let ids: Vec<Uuid> = units.iter().map(|unit| unit_uuid(*unit)).collect();
     let rows: Vec<Columns> = sqlx::query_as(
         "select unit_kind, unit_id, status, inputs from statuses
-         where unit_id = any($1) order by unit_kind, unit_id for update",
+         where unit_id = any($1)
+           and (unit_id, org_id) in (select * from unnest($1::uuid[], $2::uuid[]))
+         order by unit_kind, unit_id for update",
     )
-    .bind(&ids)
+    .bind(units.iter().map(|(unit, _)| unit_uuid(*unit)).collect::<Vec<_>>())
+    .bind(units.iter().map(|(_, org)| org.uuid()).collect::<Vec<_>>())
     .fetch_all(&mut **tx)
     .await?;
     rows.into_iter()

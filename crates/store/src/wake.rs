@@ -2,6 +2,7 @@
 //! worked on survives, because finishing deletes only the request that was claimed.
 
 use std::collections::BTreeSet;
+use std::slice;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -11,6 +12,7 @@ use trueup_model::order::Unit;
 use trueup_model::report::Outcome;
 use trueup_model::wake::{Claimed, Lane, POISON_TRIES};
 use trueup_rules::turn::backoff;
+use uuid::Uuid;
 
 use crate::clock::sql;
 use crate::door::Asker;
@@ -153,7 +155,18 @@ impl Worker {
     /// # Errors
     /// The database cannot be reached.
     pub async fn finish_wake(&self, wake: &Claimed, now: Timestamp) -> Result<(), Error> {
-        self.finish(wake, None, now).await
+        self.finish_wakes(slice::from_ref(wake), now).await.map(|_| ())
+    }
+
+    /// The same for many at once; answers how many of them are due again.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn finish_wakes(&self, wakes: &[Claimed], now: Timestamp) -> Result<u64, Error> {
+        let mut tx = self.begin().await?;
+        let again = finish(&mut tx, wakes, now).await?;
+        tx.commit().await?;
+        Ok(again)
     }
 
     /// The same for one that asked to be looked at afresh: how that ended is told.
@@ -165,33 +178,18 @@ impl Worker {
         wake: &Claimed,
         outcome: &Outcome,
         now: Timestamp,
-    ) -> Result<(), Error> {
-        self.finish(wake, Some(outcome), now).await
-    }
-
-    async fn finish(
-        &self,
-        wake: &Claimed,
-        checked: Option<&Outcome>,
-        now: Timestamp,
-    ) -> Result<(), Error> {
+    ) -> Result<u64, Error> {
         let mut tx = self.begin().await?;
-        let done = sqlx::query(
-            "delete from wakes
-             where unit_kind = $1 and unit_id = $2 and requested_seq = $3 and claimed_seq = $3",
-        )
-        .bind(wake.unit.kind())
-        .bind(unit_uuid(wake.unit))
-        .bind(wake.seq)
-        .execute(&mut *tx)
-        .await?;
-        if let (Some(outcome), Some(_)) = (checked, wake.trace.as_ref()) {
+        let again = finish(&mut tx, slice::from_ref(wake), now).await?;
+        if wake.trace.is_some()
+            && let Some(generation) = look::generation(&mut tx, wake.unit, wake.org).await?
+        {
             let told = NewEvent {
                 id: mint(now),
                 org: wake.org,
                 source: Source::Reconciler,
                 unit: wake.unit,
-                generation: look::generation(&mut tx, wake.unit).await?,
+                generation,
                 at: now,
                 fact: Fact::ReconcileChecked { outcome: outcome.label().to_owned() },
                 trace: wake.trace.clone(),
@@ -200,10 +198,7 @@ impl Worker {
             event::record(&mut tx, &[told]).await?;
         }
         tx.commit().await?;
-        if done.rows_affected() == 0 {
-            self.requeue(wake, now, None).await?;
-        }
-        Ok(())
+        Ok(again)
     }
 
     /// Puts a wake back for later, with the reason.
@@ -218,7 +213,21 @@ impl Worker {
         now: Timestamp,
     ) -> Result<(), Error> {
         let after = SignedDuration::try_from(after).unwrap_or(SignedDuration::ZERO);
-        self.requeue(wake, now.checked_add(after).unwrap_or(now), Some(why)).await
+        let due = now.checked_add(after).unwrap_or(now);
+        sqlx::query(
+            "update wakes set state = 'queued', claimed_seq = null, due_at = $3, last_error = $4,
+                    attempts = attempts + 1
+             where unit_kind = $1 and unit_id = $2 and claimed_seq = $5 and org_id = $6",
+        )
+        .bind(wake.unit.kind())
+        .bind(unit_uuid(wake.unit))
+        .bind(sql(due))
+        .bind(why)
+        .bind(wake.seq)
+        .bind(wake.org.uuid())
+        .execute(self.pool())
+        .await?;
+        Ok(())
     }
 
     /// Puts a wake back that met a defect, or leaves it for an operator once it has had its tries;
@@ -237,28 +246,45 @@ impl Worker {
         tx.commit().await?;
         Ok(dead)
     }
+}
 
-    async fn requeue(
-        &self,
-        wake: &Claimed,
-        due: Timestamp,
-        why: Option<&str>,
-    ) -> Result<(), Error> {
-        sqlx::query(
-            "update wakes set state = 'queued', claimed_seq = null, due_at = $3, last_error = $4,
-                    attempts = case when $4::text is null then 0 else attempts + 1 end,
-                    poison = case when $4::text is null then 0 else poison end
-             where unit_kind = $1 and unit_id = $2 and claimed_seq = $5",
-        )
-        .bind(wake.unit.kind())
-        .bind(unit_uuid(wake.unit))
-        .bind(sql(due))
-        .bind(why)
-        .bind(wake.seq)
-        .execute(self.pool())
-        .await?;
-        Ok(())
+/// Ends claims; answers how many are due again. What was asked for again since it was claimed is looked for by a statement of its own,
+/// which sees what was committed while the first one waited.
+async fn finish(tx: &mut Tx, wakes: &[Claimed], now: Timestamp) -> Result<u64, Error> {
+    let kinds: Vec<&str> = wakes.iter().map(|wake| wake.unit.kind()).collect();
+    let ids: Vec<Uuid> = wakes.iter().map(|wake| unit_uuid(wake.unit)).collect();
+    let seqs: Vec<i64> = wakes.iter().map(|wake| wake.seq).collect();
+    let orgs: Vec<Uuid> = wakes.iter().map(|wake| wake.org.uuid()).collect();
+    let done = sqlx::query(
+        "delete from wakes w
+         using unnest($1::text[], $2::uuid[], $3::bigint[], $4::uuid[]) as e (kind, id, seq, org_id)
+         where w.unit_kind = e.kind and w.unit_id = e.id and w.requested_seq = e.seq
+           and w.claimed_seq = e.seq and w.org_id = e.org_id",
+    )
+    .bind(&kinds)
+    .bind(&ids)
+    .bind(&seqs)
+    .bind(&orgs)
+    .execute(&mut **tx)
+    .await?;
+    if done.rows_affected() == u64::try_from(wakes.len()).unwrap_or(u64::MAX) {
+        return Ok(0);
     }
+    let again = sqlx::query(
+        "update wakes w set state = 'queued', claimed_seq = null, due_at = $4, last_error = null,
+                attempts = 0, poison = 0
+         from unnest($1::text[], $2::uuid[], $3::bigint[], $5::uuid[]) as e (kind, id, seq, org_id)
+         where w.unit_kind = e.kind and w.unit_id = e.id and w.claimed_seq = e.seq
+           and w.org_id = e.org_id",
+    )
+    .bind(&kinds)
+    .bind(&ids)
+    .bind(&seqs)
+    .bind(sql(now))
+    .bind(&orgs)
+    .execute(&mut **tx)
+    .await?;
+    Ok(again.rows_affected())
 }
 
 /// Counts a defect against a claimed wake. A newer request keeps it alive: that may be the cure.
@@ -277,7 +303,7 @@ pub(crate) async fn poison(
                 state = case when poison + 1 >= $6 and requested_seq = $3 then 'dead' else 'queued' end,
                 died_at = case when poison + 1 >= $6 and requested_seq = $3 then $7::timestamptz end,
                 due_at = case when requested_seq = $3 then $5 else $7 end
-         where unit_kind = $1 and unit_id = $2 and claimed_seq = $3 returning state",
+         where unit_kind = $1 and unit_id = $2 and claimed_seq = $3 and org_id = $8 returning state",
     )
     .bind(wake.unit.kind())
     .bind(unit_uuid(wake.unit))
@@ -286,6 +312,7 @@ pub(crate) async fn poison(
     .bind(sql(now.checked_add(pause).unwrap_or(now)))
     .bind(POISON_TRIES)
     .bind(sql(now))
+    .bind(wake.org.uuid())
     .fetch_optional(&mut **tx)
     .await?;
     Ok(state.is_some_and(|(state,)| state == "dead"))
@@ -293,11 +320,15 @@ pub(crate) async fn poison(
 
 /// Ends a wake whose unit is not there any more.
 pub(crate) async fn drop_claimed(tx: &mut Tx, wake: &Claimed) -> Result<(), Error> {
-    sqlx::query("delete from wakes where unit_kind = $1 and unit_id = $2 and claimed_seq = $3")
-        .bind(wake.unit.kind())
-        .bind(unit_uuid(wake.unit))
-        .bind(wake.seq)
-        .execute(&mut **tx)
-        .await?;
+    sqlx::query(
+        "delete from wakes
+         where unit_kind = $1 and unit_id = $2 and claimed_seq = $3 and org_id = $4",
+    )
+    .bind(wake.unit.kind())
+    .bind(unit_uuid(wake.unit))
+    .bind(wake.seq)
+    .bind(wake.org.uuid())
+    .execute(&mut **tx)
+    .await?;
     Ok(())
 }

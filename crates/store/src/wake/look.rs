@@ -120,7 +120,7 @@ impl App {
             org: found.org,
             source: Source::User,
             unit: of,
-            generation: generation(&mut tx, of).await?,
+            generation: generation(&mut tx, of, found.org).await?.unwrap_or(0),
             at: now,
             fact: Fact::WakeRequeued { principal: asker.principal.name.clone() },
             trace: asker.trace.clone(),
@@ -262,14 +262,15 @@ async fn find(tx: &mut Tx, of: Unit) -> Result<Option<Wake>, Error> {
     row.as_ref().map(wake).transpose()
 }
 
-/// The generation of a unit as it is promised now.
-pub(crate) async fn generation(tx: &mut Tx, of: Unit) -> Result<i64, Error> {
+/// The generation of a unit of this org as it is promised now.
+pub(crate) async fn generation(tx: &mut Tx, of: Unit, org: OrgId) -> Result<Option<i64>, Error> {
     let found: Option<(i64,)> = sqlx::query_as(
-        "select generation from services where id = $1
-         union all select generation from projects where id = $1",
+        "select generation from services where id = $1 and org_id = $2
+         union all select generation from projects where id = $1 and org_id = $2",
     )
     .bind::<Uuid>(unit_uuid(of))
+    .bind(org.uuid())
     .fetch_optional(&mut **tx)
     .await?;
-    Ok(found.map_or(0, |(generation,)| generation))
+    Ok(found.map(|(generation,)| generation))
 }

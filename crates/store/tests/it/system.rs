@@ -1,4 +1,5 @@
-//! The loops see the rows of every org. What they do for one leaves those of the others as they were.
+//! The loops see the rows of every org. What they do for one leaves those of the others as they were,
+//! even where the word they are given for it is wrong.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -7,7 +8,7 @@ use trueup_model::OrgId;
 use trueup_model::cluster::Freshness;
 use trueup_model::key::Kind;
 use trueup_model::order::Unit;
-use trueup_model::report::{Outcome, Report};
+use trueup_model::report::{Change, Outcome, Report};
 use trueup_model::wake::Claimed;
 use trueup_store::{Observer, ServiceRow};
 
@@ -131,6 +132,17 @@ async fn s17_wakes_of_one_org_are_worked_off_without_touching_another() {
     theirs.are_untouched_by("requeue_lost and wake_all").await;
     worker.bury_unit(wake.unit, "why", at(17)).await.unwrap();
     theirs.are_untouched_by("bury_unit").await;
+
+    // A claim that names another org than the unit's ends nothing, and tells nobody.
+    let forged =
+        two.their_claims.iter().map(|wake| Claimed { org: two.stage.db.org, ..wake.clone() });
+    let misled = Claimed { org: two.theirs, trace: Some("f".repeat(32)), ..wake };
+    for wake in forged.chain([misled]) {
+        worker.finish_check(&wake, &Outcome::Converged, at(18)).await.unwrap();
+        worker.retry_wake(&wake, Duration::ZERO, "later", at(18)).await.unwrap();
+        worker.poison_wake(&wake, "a defect", at(18)).await.unwrap();
+        theirs.are_untouched_by(&format!("a forged claim of {}", wake.unit.kind())).await;
+    }
     orgs_agree(&two.stage).await;
 }
 
@@ -143,10 +155,24 @@ async fn s17_reports_of_one_org_settle_without_touching_another() {
     let theirs = Rows::of(stage, two.theirs).await;
     let web = stage.find("web").await.unwrap();
 
-    let report = Report { observation: Some(seen(&web, 1, 0)), ..converged(&web, 1) };
-    assert_eq!(worker.settle(lease, &[report], at(10)).await.unwrap(), 1);
-    assert_eq!(worker.settle_once(lease, 1, &[converged(&web, 1)], at(11)).await.unwrap(), 1);
-    theirs.are_untouched_by("a report").await;
+    // What is said to be seen or taken away where it is another org's.
+    let mut lies = converged(&web, 1);
+    let mut seen_elsewhere = seen(their_web, 1, 1);
+    seen_elsewhere.objects.iter_mut().for_each(|object| "forged".clone_into(&mut object.uid));
+    let key = seen_elsewhere.objects[0].key.clone();
+    lies.observation = Some(seen_elsewhere);
+    assert_eq!(worker.settle(lease, &[lies.clone()], at(10)).await.unwrap(), 1);
+    theirs.are_untouched_by("a sighting").await;
+    lies.changes = vec![Change::Removed { key }];
+    assert_eq!(worker.settle_once(lease, 1, &[lies], at(11)).await.unwrap(), 1);
+    theirs.are_untouched_by("a removal").await;
+
+    // Reports under the wrong name say nothing.
+    let of_theirs = Report { org: stage.db.org, ..converged(their_web, 1) };
+    let for_them = Report { org: two.theirs, ..gone(&web, 1) };
+    assert_eq!(worker.settle(lease, &[of_theirs, for_them], at(12)).await.unwrap(), 0);
+    theirs.are_untouched_by("a report under the wrong name").await;
+
     let lost = pod(&web, "a", 5, Some("n1"));
     let mut stray = pod(their_web, "b", 6, Some("n1"));
     stray["metadata"]["namespace"] = web.namespace.clone().into();

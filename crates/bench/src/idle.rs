@@ -1,0 +1,125 @@
+//! Ten thousand services that are as promised, left alone: what it costs to keep watch over them, and
+//! what a thousand cost.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::install::{Cluster, Install};
+use crate::load::{declare, projects};
+use crate::sight::versions;
+use crate::table::Row;
+use crate::usage::{cpu_seconds, memory_mb};
+use crate::wait::until;
+
+const FEW: usize = 1000;
+const MANY: usize = 10_000;
+const FEW_LAST: Duration = Duration::from_secs(60);
+const MANY_LAST: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(600);
+/// Postgres tells of its row counts a moment later.
+const TOLD: Duration = Duration::from_secs(2);
+
+/// What happened while nothing should.
+struct Rest {
+    services: usize,
+    seconds: f64,
+    /// The share of one core, in hundredths.
+    cpu: f64,
+    cpu_seconds: f64,
+    memory: f64,
+    /// Objects whose version changed, and calls that write, as Trueup counts them.
+    writes: usize,
+    rows: BTreeMap<String, i64>,
+}
+
+pub(crate) async fn run() -> anyhow::Result<Vec<Row>> {
+    let cluster = Cluster::start("idle").await?;
+    let install = Install::start("idle", &cluster).await?;
+    projects(&install, MANY).await?;
+    let few = rest(&install, &cluster, 0..FEW, FEW_LAST).await?;
+    let many = rest(&install, &cluster, FEW..MANY, MANY_LAST).await?;
+    install.stop().await?;
+    cluster.stop().await?;
+    Ok([few, many].iter().map(row).collect())
+}
+
+fn row(rest: &Rest) -> Row {
+    let Rest { services, writes, rows, .. } = rest;
+    let tables: Vec<String> = rows.iter().map(|(name, count)| format!("{name} {count}")).collect();
+    Row {
+        wanted: "< 3 % of a core, < 250 MB, 0 writes",
+        cpu_s: Some(rest.cpu_seconds),
+        rss_mb: Some(rest.memory),
+        note: format!(
+            "{:.0} s; {writes} Kubernetes writes; rows written: {}",
+            rest.seconds,
+            if tables.is_empty() { "none".to_owned() } else { tables.join(", ") }
+        ),
+        ..Row::alone(format!("idle, {services} services"), "% of a core", rest.cpu)
+    }
+}
+
+/// Declares these, waits until everything is as promised and still, and looks on for a while.
+async fn rest(
+    install: &Install,
+    cluster: &Cluster,
+    numbers: std::ops::Range<usize>,
+    last: Duration,
+) -> anyhow::Result<Rest> {
+    let services = numbers.end;
+    declare(&install.client, numbers).await?;
+    until("the services to be healthy", LIMIT, || async {
+        let said =
+            "select count(*) from statuses where unit_kind = 'service' and health = 'healthy'";
+        Ok(usize::try_from(install.count(said).await?)? >= services)
+    })
+    .await?;
+    install.quiet().await?;
+    tokio::time::sleep(TOLD).await;
+    let (objects, rows, calls) =
+        (versions(&cluster.kube).await?, rows(install).await?, calls(install).await?);
+    let before = cpu_seconds(install.pid)?;
+    tokio::time::sleep(last).await;
+    let cpu = cpu_seconds(install.pid)? - before;
+    let written = calls_since(calls, install).await?;
+    let mut rows_now = self::rows(install).await?;
+    rows_now.retain(|name, count| {
+        *count -= rows.get(name).copied().unwrap_or_default();
+        *count > 0
+    });
+    let changed = versions(&cluster.kube).await?.difference(&objects).count();
+    let seconds = last.as_secs_f64();
+    Ok(Rest {
+        services,
+        seconds,
+        cpu: cpu / seconds * 100.0,
+        cpu_seconds: cpu,
+        memory: memory_mb(install.pid)?.0,
+        writes: changed.max(written),
+        rows: rows_now,
+    })
+}
+
+/// Rows written so far, by table.
+async fn rows(install: &Install) -> anyhow::Result<BTreeMap<String, i64>> {
+    let rows: Vec<(String, i64)> = sqlx::query_as(
+        "select relname::text, (n_tup_ins + n_tup_upd + n_tup_del)::bigint from pg_stat_user_tables",
+    )
+    .fetch_all(&install.db)
+    .await?;
+    Ok(rows.into_iter().collect())
+}
+
+/// Calls to Kubernetes that write, by Trueup's own count.
+async fn calls(install: &Install) -> anyhow::Result<usize> {
+    let text = install.metrics().await?;
+    let writes = ["apply", "patch", "delete"].map(|verb| format!("verb=\"{verb}\""));
+    let lines = text.lines().filter(|line| line.starts_with("trueup_cluster_calls_total"));
+    let counts = lines.filter(|line| writes.iter().any(|verb| line.contains(verb)));
+    let counts = counts.filter_map(|line| line.rsplit(' ').next()?.parse::<usize>().ok());
+    Ok(counts.sum())
+}
+
+async fn calls_since(before: usize, install: &Install) -> anyhow::Result<usize> {
+    Ok(calls(install).await?.saturating_sub(before))
+}

@@ -1,0 +1,212 @@
+//! The release binary with a Postgres and a Kubernetes of its own, both empty.
+//!
+//! The binary is started as users start it and is asked through its API. The cluster is the bench's, so
+//! that it outlives Trueup and the floor can be measured on the same objects.
+
+use std::fs::{self, DirBuilder};
+use std::net::TcpListener;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail, ensure};
+use serde::Deserialize;
+use serde_json::json;
+use sqlx::postgres::PgPoolOptions;
+use sqlx::{AssertSqlSafe, PgPool};
+use tokio::process::Command;
+use trueup_api::Client;
+use trueup_api::template::TemplateManifest;
+use trueup_cluster::kube::Kube;
+use trueup_local::kube::{self, LocalKube, build};
+use trueup_local::postgres::{self, Postgres};
+use trueup_local::{Progress, layout};
+
+use crate::wait::until;
+
+/// The same number as `trueup up` gives a local cluster.
+const NODES: u32 = 3;
+const SOON: Duration = Duration::from_secs(120);
+/// Four objects for each service: anchor, variables, address, workload. No pods, as for the peers.
+const TEMPLATE: &str = include_str!("template.json");
+
+/// A Kubernetes that begins empty.
+pub(crate) struct Cluster {
+    local: LocalKube,
+    /// A client of it.
+    pub(crate) kube: Kube,
+}
+
+impl Cluster {
+    /// Starts one, as durable as that of `trueup up`.
+    pub(crate) async fn start(name: &str) -> anyhow::Result<Self> {
+        let cache = layout::cache_dir();
+        let dir = folder()?.join(format!("{name}-kube"));
+        kube::stop_left(&cache, &dir).await?;
+        remove(&dir)?;
+        let progress = Progress::new();
+        let binaries = build(&cache, &progress).await?;
+        let options = kube::Options { dir, nodes: NODES, fast: false, real_node: false };
+        let local = LocalKube::adopt_or_start(&binaries, &options, &progress).await?;
+        let kube = Kube::from_kubeconfig(local.kubeconfig())?;
+        Ok(Self { local, kube })
+    }
+
+    /// The process that all of its parts come from.
+    pub(crate) fn pid(&self) -> u32 {
+        self.local.pid()
+    }
+
+    pub(crate) async fn stop(self) -> anyhow::Result<()> {
+        Ok(self.local.stop().await?)
+    }
+}
+
+/// A running Trueup.
+pub(crate) struct Install {
+    dir: PathBuf,
+    /// As the owner of its org.
+    pub(crate) client: Client,
+    /// As the operator, for that org.
+    pub(crate) operator: Client,
+    /// Its database, behind its back.
+    pub(crate) db: PgPool,
+    /// The database's address, without a name of a database.
+    pub(crate) database: String,
+    /// The processes.
+    pub(crate) pid: u32,
+    pub(crate) postgres_pid: u32,
+}
+
+#[derive(Deserialize)]
+struct PidFile {
+    pid: u32,
+}
+
+#[derive(Deserialize)]
+struct ClientFile {
+    url: String,
+    token: String,
+}
+
+impl Install {
+    /// Starts one on this cluster, and lets its org have as much as it wants.
+    pub(crate) async fn start(name: &str, cluster: &Cluster) -> anyhow::Result<Self> {
+        let dir = folder()?.join(name);
+        if dir.exists() {
+            trueup(&dir, &["down"]).await?;
+            remove(&dir)?;
+        }
+        DirBuilder::new().mode(0o711).create(&dir)?;
+        let kubeconfig = cluster.local.kubeconfig().to_str().context("an odd path")?;
+        let port = free_port()?.to_string();
+        let up = ["up", "--detach", "--no-demo", "--port", &port, "--cluster", kubeconfig];
+        trueup(&dir, &up).await?;
+        let pids =
+            [read::<PidFile>(&dir.join("trueup.pid.json"))?, read(&dir.join("postgres/pid.json"))?];
+        let ClientFile { url, token } = read(&dir.join("client.json"))?;
+        let client = Client::new(&url, &token)?;
+        let operator = fs::read_to_string(dir.join("operator.token"))?;
+        let operator = Client::new(&url, operator.trim())?.with_org("demo")?;
+        let options = postgres::Options { dir: dir.join("postgres"), durable: true };
+        let admin = Postgres::adopt_or_start(&options, &Progress::new()).await?.admin_url();
+        let database = admin.rsplit_once('/').context("an odd address")?.0.to_owned();
+        let db = PgPoolOptions::new().max_connections(2);
+        let db = db.connect(&format!("{database}/trueup")).await?;
+        let [pid, postgres_pid] = pids.map(|file| file.pid);
+        let install = Self { dir, client, operator, db, database, pid, postgres_pid };
+        install.prepare().await?;
+        Ok(install)
+    }
+
+    async fn prepare(&self) -> anyhow::Result<()> {
+        let much = json!({"services": 1_000_000, "cpu_millis": 1_000_000_000, "memory_mib": 1_000_000_000,
+                          "storage_gib": 0, "gpus": 0});
+        self.operator.quota_put(&serde_json::from_value(much)?).await?;
+        let template: TemplateManifest = serde_json::from_str(TEMPLATE)?;
+        self.operator.template_publish(&template).await?;
+        until("the cluster to be reachable", SOON, || async {
+            let clusters = self.client.cluster_list().await?;
+            Ok(clusters.items.iter().all(|one| one.reachability == "reachable"))
+        })
+        .await
+    }
+
+    /// A number from the database.
+    pub(crate) async fn count(&self, statement: &str) -> anyhow::Result<i64> {
+        Ok(sqlx::query_scalar(AssertSqlSafe(statement.to_owned())).fetch_one(&self.db).await?)
+    }
+
+    /// Waits until nothing is under way: no wake, and no event without its seal.
+    pub(crate) async fn quiet(&self) -> anyhow::Result<()> {
+        until("Trueup to come to rest", SOON * 5, || async {
+            let waiting =
+                "select (select count(*) from wakes) + (select count(*) from event_queue)";
+            Ok(self.count(waiting).await? == 0)
+        })
+        .await
+    }
+
+    /// Gives the lease to nobody who would work, so that what is declared stays as it is.
+    pub(crate) async fn stand_by(&self) -> anyhow::Result<()> {
+        let statements = "update leases set holder = 'bench', epoch = epoch + 1;
+             update lease_heartbeats h set epoch = l.epoch, expires_at = now() + interval '1 hour'
+             from leases l where l.cluster_id = h.cluster_id";
+        sqlx::raw_sql(statements).execute(&self.db).await?;
+        until("Trueup to leave its cluster", SOON, || async {
+            Ok(self.metrics().await?.contains("trueup_lease_held 0\n"))
+        })
+        .await
+    }
+
+    /// What `/metrics` says.
+    pub(crate) async fn metrics(&self) -> anyhow::Result<String> {
+        let answer = self.operator.raw("GET", "/metrics", &[], None).await?;
+        ensure!(answer.status == 200, "/metrics answered {}", answer.status);
+        Ok(String::from_utf8(answer.body)?)
+    }
+
+    /// Ends it; its cluster stays.
+    pub(crate) async fn stop(self) -> anyhow::Result<()> {
+        self.db.close().await;
+        trueup(&self.dir, &["down"]).await?;
+        remove(&self.dir)
+    }
+}
+
+/// Where everything of benches is. Others may pass: Postgres runs as another user when we are root.
+fn folder() -> anyhow::Result<PathBuf> {
+    let dir = layout::cache_dir().join("bench");
+    DirBuilder::new().recursive(true).mode(0o711).create(&dir)?;
+    Ok(dir)
+}
+
+/// Runs the binary that lies beside this one.
+async fn trueup(dir: &Path, args: &[&str]) -> anyhow::Result<()> {
+    let own = std::env::current_exe()?;
+    let program = own.with_file_name("trueup");
+    ensure!(program.is_file(), "there is no {}; run `make bench`", program.display());
+    let mut command = Command::new(program);
+    command.arg("--data-dir").arg(dir).args(args).env_remove("DATABASE_URL");
+    let output = command.kill_on_drop(true).output().await?;
+    if !output.status.success() {
+        bail!("trueup {args:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(())
+}
+
+fn read<T: serde::de::DeserializeOwned>(path: &Path) -> anyhow::Result<T> {
+    let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    Ok(serde_json::from_str(&text)?)
+}
+
+fn remove(dir: &Path) -> anyhow::Result<()> {
+    match fs::remove_dir_all(dir) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+fn free_port() -> anyhow::Result<u16> {
+    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+}

@@ -1,0 +1,72 @@
+//! Declaring services as clients do: several at once, each after the answer to its last one.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use tokio::task::JoinSet;
+use trueup_api::Client;
+use trueup_api::client::Terms;
+use trueup_api::service::ServiceManifest;
+
+use crate::install::Install;
+use crate::wait::until;
+
+/// How many clients there are.
+pub(crate) const CALLERS: usize = 8;
+/// How many services are in one project.
+pub(crate) const IN_PROJECT: usize = 100;
+const SOON: Duration = Duration::from_secs(120);
+
+/// Makes the projects of the services with these numbers, and waits until they stand.
+pub(crate) async fn projects(install: &Install, services: usize) -> anyhow::Result<()> {
+    let count = services.div_ceil(IN_PROJECT);
+    for number in 0..count {
+        install.client.project_put(&project(number), &serde_json::from_value(json!({}))?).await?;
+    }
+    until("the projects to stand", SOON, || async {
+        let standing =
+            "select count(*) from statuses where unit_kind = 'project' and health = 'healthy'";
+        Ok(usize::try_from(install.count(standing).await?)? >= count)
+    })
+    .await
+}
+
+/// Declares the services from one number to another; answers how long each answer took.
+pub(crate) async fn declare(
+    client: &Client,
+    numbers: std::ops::Range<usize>,
+) -> anyhow::Result<Vec<Duration>> {
+    let mut callers = JoinSet::new();
+    for caller in 0..CALLERS {
+        let (client, numbers) = (client.clone(), numbers.clone());
+        callers.spawn(async move {
+            let mut times = Vec::new();
+            for number in numbers.skip(caller).step_by(CALLERS) {
+                let began = Instant::now();
+                declare_one(&client, number).await?;
+                times.push(began.elapsed());
+            }
+            anyhow::Ok(times)
+        });
+    }
+    let mut times = Vec::new();
+    while let Some(caller) = callers.join_next().await {
+        times.extend(caller??);
+    }
+    Ok(times)
+}
+
+/// Declares the service with this number.
+pub(crate) async fn declare_one(client: &Client, number: usize) -> anyhow::Result<()> {
+    let manifest: ServiceManifest = serde_json::from_value(json!({
+        "template": "bench@1",
+        "parameters": {"variables": {"NUMBER": number.to_string(), "REGION": "here", "LEVEL": "info"}},
+    }))?;
+    let project = project(number / IN_PROJECT);
+    client.service_put(&project, &format!("s{number}"), &manifest, &Terms::PLAIN).await?;
+    Ok(())
+}
+
+fn project(number: usize) -> String {
+    format!("p{number}")
+}

@@ -1,0 +1,121 @@
+//! What was measured: rows for people, and a file for whoever compares runs.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use serde::Serialize;
+
+use crate::machine::Machine;
+
+/// Where results are left.
+const RESULTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/results");
+
+/// One piece of work.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Row {
+    /// What was done.
+    pub(crate) work: String,
+    /// What it took us, in `unit`.
+    pub(crate) ours: f64,
+    /// What the floor took, in `unit`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) floor: Option<f64>,
+    /// Ours to the floor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) ratio: Option<f64>,
+    pub(crate) unit: &'static str,
+    /// What is wanted, in words.
+    pub(crate) wanted: &'static str,
+    /// Milliseconds of single pieces, where there are such.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) p50_ms: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) p99_ms: Option<f64>,
+    /// CPU seconds of the process `trueup`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cpu_s: Option<f64>,
+    /// The most memory that it had, in MB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) rss_mb: Option<f64>,
+    /// What else is worth knowing.
+    pub(crate) note: String,
+}
+
+impl Row {
+    /// Ours beside a floor.
+    pub(crate) fn beside(
+        work: impl Into<String>,
+        unit: &'static str,
+        ours: f64,
+        floor: f64,
+    ) -> Self {
+        let ratio = (floor > 0.0).then(|| ours / floor);
+        Self { work: work.into(), ours, floor: Some(floor), ratio, unit, ..Self::default() }
+    }
+
+    /// Ours alone.
+    pub(crate) fn alone(work: impl Into<String>, unit: &'static str, ours: f64) -> Self {
+        Self { work: work.into(), ours, unit, ..Self::default() }
+    }
+
+    /// The same, with how long single pieces took.
+    pub(crate) fn with_times(mut self, times: &mut [Duration]) -> Self {
+        (self.p50_ms, self.p99_ms) = (Some(percentile(times, 50)), Some(percentile(times, 99)));
+        self
+    }
+}
+
+/// Milliseconds that this share of all pieces took at most.
+pub(crate) fn percentile(times: &mut [Duration], share: usize) -> f64 {
+    times.sort_unstable();
+    let index = (times.len() * share / 100).min(times.len().saturating_sub(1));
+    times.get(index).copied().unwrap_or_default().as_secs_f64() * 1000.0
+}
+
+/// One table for people.
+pub(crate) fn show(rows: &[Row]) -> String {
+    let mut text = String::from(
+        "| work | ours | floor | ratio | wanted | p50 ms | p99 ms | CPU s | RSS MB | |\n\
+         |---|---|---|---|---|---|---|---|---|---|\n",
+    );
+    for row in rows {
+        let unit = row.unit;
+        let floor = row.floor.map(|floor| format!("{floor:.2} {unit}")).unwrap_or_default();
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "| {} | {:.2} {unit} | {floor} | {} | {} | {} | {} | {} | {} | {} |",
+            row.work,
+            row.ours,
+            number(row.ratio, 2),
+            row.wanted,
+            number(row.p50_ms, 1),
+            number(row.p99_ms, 1),
+            number(row.cpu_s, 2),
+            number(row.rss_mb, 0),
+            row.note,
+        );
+    }
+    text
+}
+
+fn number(value: Option<f64>, digits: usize) -> String {
+    value.map(|value| format!("{value:.digits$}")).unwrap_or_default()
+}
+
+/// Leaves what a bench measured as `bench/results/<name>.json`.
+pub(crate) fn write(name: &str, machine: &Machine, rows: &[Row]) -> anyhow::Result<()> {
+    #[derive(Serialize)]
+    struct Result<'a> {
+        bench: &'a str,
+        machine: &'a Machine,
+        rows: &'a [Row],
+    }
+    let folder = Path::new(RESULTS);
+    fs::create_dir_all(folder).context("bench/results cannot be made")?;
+    let text = serde_json::to_string_pretty(&Result { bench: name, machine, rows })?;
+    Ok(fs::write(folder.join(format!("{name}.json")), text + "\n")?)
+}
