@@ -8,6 +8,7 @@ mod domain;
 mod endpoint;
 mod error;
 mod event;
+mod finding;
 mod freeze;
 mod log;
 mod path;

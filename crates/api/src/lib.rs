@@ -8,6 +8,7 @@ pub mod cluster;
 pub mod domain;
 pub mod endpoint;
 pub mod event;
+pub mod finding;
 pub mod freeze;
 pub mod log;
 pub mod org;

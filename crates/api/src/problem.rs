@@ -44,11 +44,13 @@ pub enum Code {
     NameTaken,
     /// The org has too many requests under way.
     TooBusy,
+    /// So many removals want to be confirmed.
+    Unconfirmed,
 }
 
 impl Code {
     /// Every code.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Unauthenticated,
         Self::Forbidden,
         Self::NotFound,
@@ -68,6 +70,7 @@ impl Code {
         Self::LastOwner,
         Self::NameTaken,
         Self::TooBusy,
+        Self::Unconfirmed,
     ];
 
     /// The stable text: `TU` and four digits, area by thousand.
@@ -93,6 +96,7 @@ impl Code {
             Self::LastOwner => "TU1005",
             Self::NameTaken => "TU1006",
             Self::TooBusy => "TU1007",
+            Self::Unconfirmed => "TU1008",
         }
     }
 
@@ -112,7 +116,7 @@ impl Code {
             Self::DatabaseAway | Self::KeyAway => 503,
             Self::Internal => 500,
             Self::TokenInAddress => 400,
-            Self::LastOwner | Self::NameTaken => 409,
+            Self::LastOwner | Self::NameTaken | Self::Unconfirmed => 409,
             Self::TooBusy => 429,
         }
     }
@@ -140,6 +144,7 @@ impl Code {
             Self::LastOwner => "Nobody would be left who can make tokens",
             Self::NameTaken => "This name is taken",
             Self::TooBusy => "Too many requests at once",
+            Self::Unconfirmed => "So many removals want to be confirmed",
         }
     }
 }

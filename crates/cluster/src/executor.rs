@@ -3,7 +3,9 @@
 //! Orders come in, reports go out. It re-plans a unit when its order changes, when a watch says that
 //! the unit looks different, and when a try that did not end well is due again.
 
+mod news;
 mod queue;
+mod sweep;
 
 use std::collections::{BTreeSet, HashMap};
 use std::mem;
@@ -15,7 +17,6 @@ use tokio::task::{self, JoinSet};
 use tracing::Instrument;
 use trueup_model::cluster::Freshness;
 use trueup_model::key::Kind;
-use trueup_model::observation::Absent;
 use trueup_model::order::{Order, Unit};
 use trueup_model::report::{Outcome, Report};
 use trueup_model::service::DesiredState;
@@ -33,7 +34,9 @@ use crate::pass::{Ended, Given, Shared};
 use crate::refusal::Refusals;
 use crate::resync::Resync;
 use crate::throttle::Throttle;
+use crate::told::Told;
 use crate::verbs::Cluster;
+use news::{broken, is_news, is_refused};
 use queue::Queue;
 
 /// How many units are worked on side by side.
@@ -63,6 +66,7 @@ pub struct Parts {
 #[derive(Debug)]
 pub struct Executor {
     commands: mpsc::Sender<Command>,
+    shared: Arc<Shared>,
     brake: Brake,
     freshness: watch::Receiver<Freshness>,
 }
@@ -113,6 +117,7 @@ impl Executor {
             doubt: Doubt::default(),
             refusals: Refusals::default(),
             throttle: Arc::new(Throttle::new(WIDTH)),
+            told: Told::default(),
         });
         for kind in Kind::WATCHED.into_iter().chain(Kind::BESIDE) {
             let follower = Follower {
@@ -137,14 +142,15 @@ impl Executor {
         };
         tasks.spawn(resync.run());
         let work = Work {
-            shared,
+            shared: Arc::clone(&shared),
             reports,
+            notices: notices.clone(),
             slots: HashMap::new(),
             queue: Queue::default(),
             running: HashMap::new(),
         };
         tasks.spawn(work.run(orders, news));
-        Self { commands, brake, freshness }
+        Self { commands, shared, brake, freshness }
     }
 
     /// Stops every act while it is on.
@@ -190,6 +196,7 @@ struct Slot {
 struct Work {
     shared: Arc<Shared>,
     reports: mpsc::Sender<Report>,
+    notices: Notices,
     slots: HashMap<Unit, Slot>,
     queue: Queue,
     /// Which unit each pass works on, to know whose pass panicked.
@@ -268,6 +275,7 @@ impl Work {
     fn hear(&mut self, news: News) {
         let touched: Vec<Unit> = match news {
             News::Touched(units) => units.into_iter().collect(),
+            News::Listed(kind, objects) => return self.sweep(kind, &objects),
             // Before every kind was listed a pass could only be deferred again.
             News::Returned if !self.shared.cache().is_complete() => Vec::new(),
             News::Returned => {
@@ -349,7 +357,8 @@ impl Work {
         slot.echoes = echoes;
         let current = slot.order.generation == order.generation;
         if current {
-            slot.order = order;
+            // Only what the pass learned: its order may have been replaced meanwhile, by a freeze, say.
+            slot.order.recorded.extend(order.recorded);
         }
         let was_ready = slot.last.as_ref().is_some_and(|last| last.outcome == Outcome::Converged);
         let is_ready = report.outcome == Outcome::Converged;
@@ -399,6 +408,9 @@ impl Work {
             Outcome::Converged => {
                 slot.tries = 0;
                 self.shared.throttle.widen();
+                if let Some(at) = again_at {
+                    self.queue.push_later(unit, at);
+                }
             }
             Outcome::Waiting { .. }
             | Outcome::Deferred { .. }
@@ -453,39 +465,4 @@ impl Work {
             let _ended = self.reports.send(report).await;
         }
     }
-}
-
-/// What is known after a pass that panicked: nothing new.
-fn broken(order: &Order) -> Report {
-    let why = "a defect in Trueup ended the work on it; what runs is left as it is, and operators see it \
-               with `trueup wakes --state dead`";
-    Report {
-        unit: order.unit,
-        org: order.org,
-        generation: order.generation,
-        observation: None,
-        outcome: Outcome::Broken { why: why.to_owned() },
-        changes: Vec::new(),
-        receipt: None,
-    }
-}
-
-/// Whether the cluster does not let us near a part of it.
-fn is_refused(report: &Report) -> bool {
-    let missing = report.observation.iter().flat_map(|seen| &seen.missing);
-    missing.into_iter().any(|part| part.why == Absent::Forbidden)
-}
-
-/// Whether a report says something that the last one did not.
-fn is_news(last: &Report, report: &Report) -> bool {
-    let same_sight = match (&last.observation, &report.observation) {
-        (Some(last), Some(now)) => last.same_as(now),
-        (_, None) => true,
-        (None, Some(_)) => false,
-    };
-    !(report.changes.is_empty()
-        && report.receipt.is_none()
-        && same_sight
-        && last.outcome == report.outcome
-        && last.generation == report.generation)
 }

@@ -34,6 +34,8 @@ pub(crate) struct Follower {
 pub(crate) enum News {
     /// These units look different now.
     Touched(BTreeSet<Unit>),
+    /// Everything of a kind that carries our label, by its metadata.
+    Listed(Kind, Vec<Value>),
     /// The kind was listed after it had not been heard: everything may look different.
     Returned,
 }

@@ -270,6 +270,10 @@ impl Cluster for Kube {
         self.delete_one(key, uid, version).boxed()
     }
 
+    fn warnings<'a>(&'a self, key: &'a ResourceKey, uid: &'a str) -> Answer<'a, Vec<Value>> {
+        self.warned(key, uid).boxed()
+    }
+
     fn contents<'a>(&'a self, namespace: &'a str) -> Answer<'a, Contents> {
         self.survey(namespace).boxed()
     }

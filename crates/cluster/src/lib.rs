@@ -23,6 +23,7 @@ mod resync;
 mod survey;
 mod switch;
 mod throttle;
+mod told;
 pub mod verbs;
 
 pub use brake::Brake;

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::Notify;
+use trueup_model::finding::Swept;
 use trueup_model::key::Kind;
 use trueup_model::transition::Noticed;
 use trueup_rules::transition::sight;
@@ -28,6 +29,9 @@ pub struct Notices(Option<Arc<Waiting>>);
 struct Waiting {
     queue: Mutex<VecDeque<Noticed>>,
     news: Notify,
+    /// The last sweep of each kind that nobody took yet.
+    swept: Mutex<Vec<Swept>>,
+    swept_news: Notify,
 }
 
 impl Notices {
@@ -58,6 +62,30 @@ impl Notices {
         let mut queue = waiting.lock();
         let count = queue.len().min(most);
         queue.drain(..count).collect()
+    }
+
+    /// Waits until a kind was swept, and takes what was found.
+    pub async fn take_swept(&self) -> Swept {
+        let Some(waiting) = &self.0 else {
+            return std::future::pending().await;
+        };
+        loop {
+            let first = waiting.swept.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            match first {
+                Some(swept) => return swept,
+                None => waiting.swept_news.notified().await,
+            }
+        }
+    }
+
+    /// A kind was swept; what was found before and not taken is old news.
+    pub(crate) fn swept(&self, swept: Swept) {
+        let Some(waiting) = &self.0 else { return };
+        let mut all = waiting.swept.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|other| other.kind != swept.kind);
+        all.push(swept);
+        drop(all);
+        waiting.swept_news.notify_one();
     }
 
     fn push(&self, noticed: impl IntoIterator<Item = Noticed>) {

@@ -31,6 +31,7 @@ use crate::force::end_by_force;
 use crate::refusal::Refusals;
 use crate::survey::kept_back;
 use crate::throttle::Throttle;
+use crate::told::Told;
 use crate::verbs::{CallError, Cluster};
 
 /// More rounds than any plan needs; a plan that never ends is a defect, not a hot loop.
@@ -56,6 +57,7 @@ pub(crate) struct Shared {
     pub(crate) doubt: Doubt,
     pub(crate) refusals: Refusals,
     pub(crate) throttle: Arc<Throttle>,
+    pub(crate) told: Told,
 }
 
 /// What a pass is told beside its order.
@@ -118,8 +120,9 @@ impl Shared {
             observed
         });
         let applied = outcome == Outcome::Converged && order.desired != DesiredState::Deleted;
-        let observation = observed
+        let mut observation = observed
             .map(|observed| observe(&order, &observed, applied, &self.proofs, self.clock.now()));
+        let again_at = self.ask_why(&order, observation.as_mut()).await.or(again_at);
         let report = Report {
             unit: order.unit,
             org: order.org,
@@ -411,14 +414,6 @@ fn part_refused(action: &Action, error: &CallError) -> Option<(Kind, Absent)> {
         | Action::ReleaseAnchor { key, .. } => key.kind,
     };
     error.absent().filter(|_| kind.is_optional()).map(|why| (kind, why))
-}
-
-/// What a frozen unit waits with: everything that there is to do.
-pub(crate) fn held(freeze: &Freeze, actions: &[Action]) -> Outcome {
-    let waits = actions.first().map_or_else(String::new, |first| format!("; {} waits", key(first)));
-    let others = actions.len().saturating_sub(1);
-    let more = if others > 0 { format!(", and {others} more") } else { String::new() };
-    Outcome::Held { why: format!("{freeze}{waits}{more}") }
 }
 
 /// Whether a write makes something that nobody has seen there.

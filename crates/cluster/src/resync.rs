@@ -1,7 +1,8 @@
 //! The safety net under the watches: now and then the cache is compared with what is really there.
 //!
 //! One kind after the other, spread over ten minutes, by versions only: what differs is read afresh
-//! and planned anew. When nothing differs, nothing is read and nothing is written.
+//! and planned anew. When nothing differs, nothing is read and nothing is written. The same lists show
+//! what carries our label and belongs to nobody.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -66,6 +67,11 @@ impl Resync {
     async fn compare(&self, kind: Kind) -> Result<(), CallError> {
         let list = self.cluster.versions(kind).await?;
         let odd = self.cache().odd(kind, &list);
+        // Pods carry another label, and come and go with what makes them.
+        if kind != Kind::Pod {
+            // Nobody listens any more: the loop sees that by itself.
+            let _ended = self.news.send(News::Listed(kind, list.objects)).await;
+        }
         if odd.is_empty() {
             return Ok(());
         }

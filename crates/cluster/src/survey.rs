@@ -4,11 +4,11 @@ use trueup_model::key::Kind;
 use trueup_model::order::Order;
 use trueup_model::report::Outcome;
 use trueup_model::survey::Survey;
-use trueup_rules::plan::Action;
+use trueup_rules::plan::{Action, held};
 use trueup_rules::survey::kept_by;
 
 use crate::echo::Echoes;
-use crate::pass::{Shared, failure, held};
+use crate::pass::{Shared, failure};
 
 /// What keeps a plan from being carried out now: a freeze, or what is in a namespace that shall go.
 pub(crate) async fn kept_back(

@@ -76,6 +76,10 @@ impl Cluster for Switch {
         Box::pin(async move { self.now()?.delete(key, uid, version).await })
     }
 
+    fn warnings<'a>(&'a self, key: &'a ResourceKey, uid: &'a str) -> Answer<'a, Vec<Value>> {
+        Box::pin(async move { self.now()?.warnings(key, uid).await })
+    }
+
     fn contents<'a>(&'a self, namespace: &'a str) -> Answer<'a, Contents> {
         Box::pin(async move { self.now()?.contents(namespace).await })
     }

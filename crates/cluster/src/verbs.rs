@@ -48,6 +48,13 @@ pub trait Cluster: Debug + Send + Sync {
     fn delete<'a>(&'a self, key: &'a ResourceKey, uid: &'a str, version: &'a str)
     -> Answer<'a, ()>;
 
+    /// What the cluster warned of lately about one incarnation: its events, whole. They are best effort
+    /// and kept for an hour, so they prove nothing; they are asked for only where nothing else says why.
+    fn warnings<'a>(&'a self, key: &'a ResourceKey, uid: &'a str) -> Answer<'a, Vec<Value>> {
+        let _nobody_knows = (key, uid);
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
     /// Everything in a namespace, of every kind that the cluster serves, known to Trueup or not, and
     /// what could not be listed. It is asked before a namespace is deleted, and never else.
     fn contents<'a>(&'a self, namespace: &'a str) -> Answer<'a, Contents> {

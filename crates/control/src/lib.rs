@@ -3,12 +3,13 @@
 //!
 //! `tenure` holds a cluster's lease and runs its loops while it lasts: the `driver` turns wakes into
 //! orders, the executor (room `cluster`) makes them true, `settle` writes down what it reports,
-//! `recorder` what it notices of pods, disks and nodes.
+//! `recorder` what it notices of pods, disks and nodes, `finder` what it finds that belongs to nobody.
 //! `bell` nudges other processes on the same database and hears them.
 //! `sealer` puts events in order; `sweep` forgets what is kept for a while only.
 
 mod bell;
 mod driver;
+mod finder;
 mod measured;
 mod metrics;
 mod overdue;

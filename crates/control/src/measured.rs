@@ -80,6 +80,10 @@ impl Cluster for Measured {
         self.timed("delete", self.inside.delete(key, uid, version))
     }
 
+    fn warnings<'a>(&'a self, key: &'a ResourceKey, uid: &'a str) -> Answer<'a, Vec<Value>> {
+        self.timed("warnings", self.inside.warnings(key, uid))
+    }
+
     fn contents<'a>(&'a self, namespace: &'a str) -> Answer<'a, Contents> {
         self.timed("contents", self.inside.contents(namespace))
     }

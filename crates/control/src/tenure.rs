@@ -19,6 +19,7 @@ use trueup_rules::proof::ProofKey;
 use trueup_store::{Error, Lease, Observer, Signals, Worker};
 
 use crate::driver::Driver;
+use crate::finder::Finder;
 use crate::metrics::Metrics;
 use crate::overdue::Overdue;
 use crate::recorder::Recorder;
@@ -122,7 +123,7 @@ impl Tenure {
         }
     }
 
-    /// Starts the executor, the driver, the settle loop and the recorder.
+    /// Starts the executor, the driver, the settle loop, the recorder and the finder.
     fn start(&self, begun: &Begun, loops: &mut JoinSet<()>) -> Arc<Executor> {
         let lease = begun.lease;
         let (reports_in, reports) = mpsc::channel(4096);
@@ -139,6 +140,15 @@ impl Tenure {
         let notices = Notices::kept();
         let executor = Arc::new(Executor::start_noting(parts, reports_in.clone(), &notices, loops));
         executor.brake().set(begun.freeze.clone());
+        let finder = Finder {
+            worker: self.worker.clone(),
+            signals: self.signals.clone(),
+            clock: Arc::clone(&self.clock),
+            lease,
+            notices: notices.clone(),
+            executor: Arc::clone(&executor),
+        };
+        loops.spawn(finder.run());
         let recorder = Recorder {
             worker: self.worker.clone(),
             clock: Arc::clone(&self.clock),

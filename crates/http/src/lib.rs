@@ -18,6 +18,7 @@ mod endpoint;
 mod entry;
 mod event;
 mod feed;
+mod finding;
 mod freeze;
 mod keyed;
 mod lane;

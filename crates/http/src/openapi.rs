@@ -5,8 +5,8 @@ use utoipa::OpenApi;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 
 use crate::{
-    action, cluster, domain, endpoint, event, freeze, log, org, plan, project, quota, release,
-    secret, service, stream, template, token, transition, variable, volume, wake, why,
+    action, cluster, domain, endpoint, event, finding, freeze, log, org, plan, project, quota,
+    release, secret, service, stream, template, token, transition, variable, volume, wake, why,
 };
 
 #[derive(OpenApi)]
@@ -35,7 +35,7 @@ use crate::{
         freeze::service_freeze, freeze::service_unfreeze, freeze::service_reconcile,
         freeze::cluster_freeze, freeze::cluster_unfreeze,
         freeze::platform_get, freeze::platform_freeze, freeze::platform_unfreeze,
-        wake::wake_list, wake::wake_requeue,
+        wake::wake_list, wake::wake_requeue, finding::finding_list, finding::finding_remove,
         endpoint::endpoint_list, endpoint::endpoint_put, endpoint::endpoint_delete,
         domain::domain_list, domain::domain_get, domain::domain_put, domain::domain_verify, domain::domain_delete,
     ),

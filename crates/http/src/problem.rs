@@ -143,6 +143,14 @@ impl From<Refusal> for Failure {
                 Code::LastOwner,
                 "make another token that can make tokens first (`trueup token create NAME --role owner`)",
             ),
+            Refusal::Kept(why) => Self::new(Code::BadRequest, why),
+            Refusal::OverBudget { number } => Self::new(
+                Code::Unconfirmed,
+                format!(
+                    "this would be removal {number} in this cluster within an hour; if you are sure of all \
+                     of them, ask again with `confirm` {number}"
+                ),
+            ),
             Refusal::Store(error) => error.into(),
         }
     }

@@ -4,9 +4,9 @@ use axum::routing::{delete, get, post, put};
 use axum::{Json, Router};
 
 use crate::{
-    Door, action, cluster, document, domain, endpoint, event, freeze, log, operations, org, plan,
-    project, quota, reference, release, secret, service, stream, template, token, transition,
-    variable, volume, wake, why,
+    Door, action, cluster, document, domain, endpoint, event, finding, freeze, log, operations,
+    org, plan, project, quota, reference, release, secret, service, stream, template, token,
+    transition, variable, volume, wake, why,
 };
 
 /// What is meant for everybody, and for whoever runs Trueup.
@@ -104,6 +104,8 @@ pub(crate) fn platform() -> Router<Door> {
         .route("/v1/plans", get(plan::plan_list))
         .route("/v1/plans/{plan}", put(plan::plan_put))
         .route("/v1/quota", get(quota::quota_get).put(quota::quota_put))
+        .route("/v1/findings", get(finding::finding_list))
+        .route("/v1/findings/{finding}/remove", post(finding::finding_remove))
         .route("/v1/wakes", get(wake::wake_list))
         .route("/v1/wakes/{wake}/requeue", post(wake::wake_requeue))
         .route("/v1/clusters", get(cluster::cluster_list))

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::cluster::Routing;
+use crate::finding::FindingClass;
 use crate::id::{EventId, OrgId, TokenId};
 use crate::key::ResourceKey;
 use crate::name::Name;
@@ -222,6 +223,36 @@ pub enum Fact {
         /// Who asked.
         principal: String,
     },
+    /// A sweep found an object that says it is ours and that nothing records.
+    FindingOpened {
+        /// Which object.
+        key: ResourceKey,
+        /// What is wrong with it.
+        class: FindingClass,
+        /// What it says it belongs to.
+        of: Option<String>,
+    },
+    /// It is not there any more, or it is recorded now, or it was removed.
+    FindingClosed {
+        /// Which object.
+        key: ResourceKey,
+        /// Which of these.
+        why: String,
+    },
+    /// Somebody asked for an object that was found to be removed.
+    FindingRemovalAsked {
+        /// Which object.
+        key: ResourceKey,
+        /// Who asked.
+        principal: String,
+    },
+    /// It could not be removed; it stays as it is until somebody asks again.
+    FindingKept {
+        /// Which object.
+        key: ResourceKey,
+        /// Why.
+        why: String,
+    },
     /// An org was made.
     OrgCreated {
         /// What it is called.
@@ -400,6 +431,10 @@ impl Fact {
             Self::ServiceUnfrozen { .. } => "ServiceUnfrozen",
             Self::PlatformFrozen { .. } => "PlatformFrozen",
             Self::PlatformUnfrozen { .. } => "PlatformUnfrozen",
+            Self::FindingOpened { .. } => "FindingOpened",
+            Self::FindingClosed { .. } => "FindingClosed",
+            Self::FindingRemovalAsked { .. } => "FindingRemovalAsked",
+            Self::FindingKept { .. } => "FindingKept",
             Self::OrgCreated { .. } => "OrgCreated",
             Self::TokenCreated { .. } => "TokenCreated",
             Self::TokenRevoked { .. } => "TokenRevoked",

@@ -37,6 +37,6 @@ impl fmt::Display for Freeze {
             FreezeScope::Cluster => "the cluster",
             FreezeScope::Service => "the service",
         };
-        write!(f, "{what} is frozen by {}: {}", self.by, self.why)
+        write!(f, "{what} is frozen since {} by {}: {}", self.since, self.by, self.why)
     }
 }

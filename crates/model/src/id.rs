@@ -52,6 +52,9 @@ pub mod noun {
     /// A host name that leads to a service.
     #[derive(Debug)]
     pub enum Domain {}
+    /// An object that nobody knows of.
+    #[derive(Debug)]
+    pub enum Finding {}
 
     impl Noun for Org {
         const PREFIX: &'static str = "org";
@@ -83,6 +86,9 @@ pub mod noun {
     impl Noun for Domain {
         const PREFIX: &'static str = "dom";
     }
+    impl Noun for Finding {
+        const PREFIX: &'static str = "fnd";
+    }
 }
 
 /// The id of an org.
@@ -97,6 +103,8 @@ pub type ReleaseId = Id<noun::Release>;
 pub type ClusterId = Id<noun::Cluster>;
 /// The id of an event.
 pub type EventId = Id<noun::Event>;
+/// The id of a finding.
+pub type FindingId = Id<noun::Finding>;
 /// The id of an API token.
 pub type TokenId = Id<noun::Token>;
 /// The id of an endpoint.

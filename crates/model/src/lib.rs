@@ -9,6 +9,7 @@ pub mod crash;
 pub mod domain;
 pub mod endpoint;
 pub mod event;
+pub mod finding;
 pub mod freeze;
 pub mod id;
 pub mod key;

@@ -60,6 +60,7 @@ pub const OPERATIONS: &[Owned] = &[
     owned("domain_", Mechanism::Reconciler, "the executor of its cluster"),
     owned("endpoint_", Mechanism::Reconciler, "the executor of its cluster; settle frees the port"),
     owned("wake_", Mechanism::Janitor, "the driver"),
+    owned("finding_", Mechanism::Janitor, "the finder of its cluster"),
     owned("platform_", Mechanism::Direct, FREEZE),
     owned("cluster_freeze", Mechanism::Direct, FREEZE),
     owned("cluster_unfreeze", Mechanism::Direct, FREEZE),
@@ -151,6 +152,14 @@ pub const LOOPS: &[Loop] = &[
         writes: "transitions of pods, disks and nodes",
         wakes: "something noticed",
         net: "a whole list is compared with what is known, and the gap is written down",
+    },
+    Loop {
+        name: "finder",
+        file: "crates/control/src/finder.rs",
+        mechanism: Mechanism::Janitor,
+        writes: "findings, and removes from the cluster what somebody asked for",
+        wakes: "a sweep of a kind; polls every 2 seconds for removals",
+        net: "the next sweep; a removal that was not answered is tried again",
     },
     Loop {
         name: "bell",

@@ -17,6 +17,7 @@ pub mod diff;
 pub mod domain;
 pub mod envelope;
 pub mod facts;
+pub mod finding;
 mod fixed;
 pub mod freshness;
 pub mod image;

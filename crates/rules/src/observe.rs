@@ -1,6 +1,7 @@
 //! From Kubernetes' own words to evidence: the only place that reads a workload's status.
 
 mod pod;
+mod warned;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,14 +12,16 @@ use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::observation::{
     Cause, Missing, Observation, PodProblem, PodSeen, Run, Runs, Sighting, WorkloadSeen,
 };
-use trueup_model::order::{Body, Order};
+use trueup_model::order::{Body, Order, ServiceBody};
 use trueup_model::service::DesiredState;
 use trueup_model::spec::Workload;
 
 use crate::plan::{Observed, Ownership, ownership};
 use crate::proof::ProofKey;
-use crate::render::{keys, workload_key};
+use crate::render::{keys, starting_replicas, workload_key};
 use pod::pod_seen;
+
+pub use warned::{Unexplained, explain, unexplained};
 
 /// What was seen of this order's unit.
 #[must_use]
@@ -37,7 +40,10 @@ pub fn observe(
     };
     let workload = match &order.body {
         Body::Project => None,
-        Body::Service(body) => Some((workload_key(order, body), body.spec.workload)),
+        Body::Service(body) => {
+            let promised = Promised { workload: body.spec.workload, pods: promised(order, body) };
+            Some((workload_key(order, body), promised))
+        }
     };
     let mut pods: Vec<PodSeen> = observed
         .pods
@@ -53,9 +59,9 @@ pub fn observe(
         generation: order.generation,
         applied,
         objects: ours().map(|(key, object)| sighting(key, object)).collect(),
-        workload: workload.and_then(|(key, workload)| {
+        workload: workload.and_then(|(key, promised)| {
             let (_, object) = ours().find(|(seen, _)| **seen == key)?;
-            Some(workload_seen(workload, object))
+            Some(workload_seen(promised, object))
         }),
         pods,
         missing: missing(order, observed),
@@ -89,8 +95,26 @@ fn sighting(key: &ResourceKey, object: &Arc<Value>) -> Sighting {
     }
 }
 
-fn workload_seen(workload: Workload, object: &Value) -> WorkloadSeen {
-    match workload {
+/// What a service promises of its workload.
+#[derive(Clone, Copy)]
+struct Promised {
+    workload: Workload,
+    /// The fewest pods there may be.
+    pods: u32,
+}
+
+/// The fewest pods that are promised now, whatever its workload was told by somebody else.
+fn promised(order: &Order, body: &ServiceBody) -> u32 {
+    match (order.desired, starting_replicas(order, body)) {
+        (DesiredState::Paused | DesiredState::Deleted, _) => 0,
+        (DesiredState::Active, None) => body.spec.replicas,
+        // An autoscaler says how many, and leaves one that has none alone.
+        (DesiredState::Active, Some(start)) => start.min(1),
+    }
+}
+
+fn workload_seen(promised: Promised, object: &Value) -> WorkloadSeen {
+    match promised.workload {
         // A cron and a job do not say which spec they have seen, and need not: a change of a cron is
         // for the next run, and another ask is another job.
         Workload::CronJob => {
@@ -101,7 +125,7 @@ fn workload_seen(workload: Workload, object: &Value) -> WorkloadSeen {
             let runs = Runs { repeats: false, last: only_run(object) };
             WorkloadSeen { current: true, runs: Some(runs), ..WorkloadSeen::default() }
         }
-        Workload::Deployment | Workload::StatefulSet => serving(object),
+        Workload::Deployment | Workload::StatefulSet => serving(object, promised.pods),
     }
 }
 
@@ -135,11 +159,11 @@ fn only_run(job: &Value) -> Run {
     if condition("Suspended").is_some() { Run::Waiting } else { Run::Active }
 }
 
-fn serving(object: &Value) -> WorkloadSeen {
+fn serving(object: &Value, promised: u32) -> WorkloadSeen {
     let count = |value: &Value| value.as_u64().and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
     let status = &object["status"];
     WorkloadSeen {
-        wanted: count(&object["spec"]["replicas"]),
+        wanted: count(&object["spec"]["replicas"]).max(promised),
         existing: count(&status["replicas"]),
         updated: count(&status["updatedReplicas"]),
         ready: count(&status["readyReplicas"]),
@@ -149,20 +173,24 @@ fn serving(object: &Value) -> WorkloadSeen {
     }
 }
 
-/// Why a workload cannot make its pods, or takes too long for it. Only a Deployment says so: of a set
-/// and of a job Kubernetes tells it in passing, as an event, and keeps nothing.
+/// Why a workload cannot make its pods, or takes too long for it. Only a Deployment says so itself: of a
+/// set and of a job Kubernetes tells it as an event (see `warned`).
 fn stuck(object: &Value) -> Option<PodProblem> {
     let status = &object["status"];
     if let Some(refused) = condition(status, "ReplicaFailure").filter(|one| one["status"] == "True")
     {
-        let message = text(&refused["message"]);
-        let over = message.contains("exceeded quota");
-        let cause = if over { Cause::QuotaExceeded } else { Cause::NotAdmitted };
-        return Some(pod::problem(cause, format!("pods cannot be made: {message}")));
+        return Some(not_made(&text(&refused["message"])));
     }
     let late = condition(status, "Progressing").filter(|one| one["status"] == "False")?;
     (late["reason"] == "ProgressDeadlineExceeded")
         .then(|| pod::problem(Cause::SlowStart, text(&late["message"])))
+}
+
+/// That pods are refused, by a quota or by somebody else.
+fn not_made(message: &str) -> PodProblem {
+    let over = message.contains("exceeded quota");
+    let cause = if over { Cause::QuotaExceeded } else { Cause::NotAdmitted };
+    pod::problem(cause, format!("pods cannot be made: {message}"))
 }
 
 fn condition<'a>(status: &'a Value, name: &str) -> Option<&'a Value> {

@@ -7,6 +7,7 @@
 mod active;
 mod anchors;
 mod deleted;
+mod frozen;
 mod holds;
 mod judge;
 mod ownership;
@@ -26,6 +27,7 @@ use trueup_model::service::DesiredState;
 use crate::proof::ProofKey;
 use crate::render::shown;
 
+pub use frozen::held;
 pub use holds::volume as volume_left;
 pub use ownership::{Ownership, ownership};
 

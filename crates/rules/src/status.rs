@@ -93,6 +93,9 @@ fn phase(inputs: &Inputs, applied: Option<i64>) -> Phase {
     if matches!(inputs.outcome, Outcome::Blocked { .. } | Outcome::Outdated { .. }) {
         return Phase::Blocked;
     }
+    if is_let_down(inputs) {
+        return Phase::Blocked;
+    }
     match inputs.desired {
         DesiredState::Deleted => Phase::Deleting,
         DesiredState::Paused if applied == Some(inputs.generation) && rests(inputs) => {
@@ -105,6 +108,24 @@ fn phase(inputs: &Inputs, applied: Option<i64>) -> Phase {
             Phase::Running
         }
         DesiredState::Paused | DesiredState::Active => underway(inputs, applied),
+    }
+}
+
+/// It ran, nothing of it does any more, and a freeze forbids to repair that: a person has to act.
+fn is_let_down(inputs: &Inputs) -> bool {
+    is_held(inputs) && inputs.previous.applied_generation.is_some() && !has_pods(inputs)
+}
+
+/// A freeze holds back what there is to do for something that shall run.
+fn is_held(inputs: &Inputs) -> bool {
+    matches!(inputs.outcome, Outcome::Held { .. }) && inputs.desired == DesiredState::Active
+}
+
+/// Whether anything of a service's workload is left. A project has none, and misses none.
+fn has_pods(inputs: &Inputs) -> bool {
+    match &inputs.observation.workload {
+        Some(workload) => workload.runs.is_some() || workload.ready > 0 || workload.wanted == 0,
+        None => is_complete(&inputs.observation),
     }
 }
 
@@ -193,7 +214,9 @@ fn health(inputs: &Inputs, phase: Phase) -> Health {
         Phase::Completed => Health::Healthy,
         Phase::Running if is_complete(&inputs.observation) => Health::Healthy,
         Phase::Running if ready > 0 && ready < wanted => Health::Degraded,
-        Phase::Running | Phase::Creating | Phase::Updating if pods_in_trouble => {
+        Phase::Running | Phase::Creating | Phase::Updating
+            if pods_in_trouble || (is_held(inputs) && ready < wanted) =>
+        {
             if ready > 0 {
                 Health::Degraded
             } else {
@@ -235,7 +258,7 @@ fn conditions(inputs: &Inputs) -> Vec<Condition> {
         from_outcome.map(|(reason, message)| Condition { reason, message, cause: None });
     let mut conditions: Vec<Condition> = from_outcome
         .into_iter()
-        .chain(run_condition(inputs).or_else(|| pod_condition(&inputs.observation)))
+        .chain(run_condition(inputs).or_else(|| pod_condition(inputs)))
         .chain(inputs.observation.missing.iter().map(|it| Condition {
             reason: Reason::PartMissing,
             message: it.sentence(),
@@ -324,13 +347,18 @@ fn run_condition(inputs: &Inputs) -> Option<Condition> {
 }
 
 /// The worst trouble there is, or how many pods are still missing.
-fn pod_condition(observation: &Observation) -> Option<Condition> {
-    let reason = Reason::PodsNotReady;
+fn pod_condition(inputs: &Inputs) -> Option<Condition> {
+    let (observation, reason) = (&inputs.observation, Reason::PodsNotReady);
     if let Some((message, cause)) = trouble(observation) {
         return Some(Condition { reason, message, cause: Some(cause) });
     }
+    if observation.workload.is_none() && is_let_down(inputs) {
+        let message = "what makes its pods is gone, and its pods with it".to_owned();
+        return Some(Condition { reason, message, cause: None });
+    }
     let workload = observation.workload.as_ref().filter(|workload| workload.runs.is_none())?;
-    (observation.applied && !is_complete(observation)).then(|| {
+    let is_short = is_held(inputs) && workload.ready < workload.wanted;
+    ((observation.applied || is_short) && !is_complete(observation)).then(|| {
         let message = if !workload.current {
             "the cluster has not taken up the newest change yet".to_owned()
         } else if workload.wanted == 0 {

@@ -24,6 +24,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (11, "replicas", include_str!("../migrations/0011_replicas.sql")),
     (12, "transitions", include_str!("../migrations/0012_transitions.sql")),
     (13, "projects", include_str!("../migrations/0013_projects.sql")),
+    (15, "findings", include_str!("../migrations/0015_findings.sql")),
 ];
 
 /// Names the schema: changes whenever a migration is added or changed.

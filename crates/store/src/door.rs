@@ -105,6 +105,15 @@ pub enum Refusal {
     /// Nobody would be left who can make tokens.
     #[error("it is the last token that can make tokens")]
     LastOwner,
+    /// It is not for Trueup to remove.
+    #[error("it is kept: {0}")]
+    Kept(&'static str),
+    /// So many removals want to be confirmed.
+    #[error("it would be removal {number} within an hour")]
+    OverBudget {
+        /// The number to confirm.
+        number: u64,
+    },
     /// The database failed.
     #[error(transparent)]
     Store(#[from] Error),

@@ -14,6 +14,7 @@ pub mod door;
 mod endpoint;
 mod error;
 mod event;
+mod finding;
 mod freeze;
 mod lease;
 mod mint;

@@ -29,7 +29,8 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::stream::BoxStream;
-use serde_json::Value;
+use jiff::Timestamp;
+use serde_json::{Value, json};
 use trueup_cluster::verbs::Answer;
 use trueup_cluster::{CallError, Cluster, Heard, List, Scope};
 use trueup_model::key::{Kind, ResourceKey};
@@ -139,6 +140,8 @@ struct Inner {
     journal: Vec<Write>,
     deaf: BTreeSet<Kind>,
     on_write: Option<OnWrite>,
+    /// Events that warn.
+    warnings: Vec<Value>,
 }
 
 impl fmt::Debug for FakeCluster {
@@ -170,6 +173,7 @@ impl FakeCluster {
             journal: Vec::new(),
             deaf: BTreeSet::new(),
             on_write: None,
+            warnings: Vec::new(),
         };
         let news = tokio::sync::watch::Sender::new(0);
         Self { shared: Arc::new(Shared { inner: Mutex::new(inner), news }) }
@@ -308,6 +312,17 @@ impl FakeCluster {
         self.shared.lock().state.of_kind(kind).map(|(_, object)| object.clone()).collect()
     }
 
+    /// Warns of what stands at a key now, as a controller or a kubelet would.
+    pub fn warn(&self, key: &ResourceKey, reason: &str, message: &str, at: Timestamp) {
+        let mut inner = self.shared.lock();
+        let uid = inner.state.get(key).map(|object| object["metadata"]["uid"].clone());
+        inner.warnings.push(json!({
+            "type": "Warning", "reason": reason, "message": message,
+            "involvedObject": { "uid": uid, "name": key.name, "namespace": key.namespace },
+            "lastTimestamp": at.to_string(),
+        }));
+    }
+
     /// The whole cluster without what differs between two runs that mean the same: uids, versions,
     /// times.
     #[must_use]
@@ -444,6 +459,13 @@ impl Cluster for FakeCluster {
         self.shared
             .call(Verb::Delete, key.kind, |state| state.guarded_delete(key, uid, version))
             .boxed()
+    }
+
+    fn warnings<'a>(&'a self, key: &'a ResourceKey, uid: &'a str) -> Answer<'a, Vec<Value>> {
+        let events = self.shared.lock().warnings.clone();
+        let of_it = events.into_iter().filter(|event| event["involvedObject"]["uid"] == uid);
+        let of_it: Vec<Value> = of_it.collect();
+        self.shared.call(Verb::List, key.kind, move |_| Ok((of_it, None))).boxed()
     }
 
     fn contents<'a>(&'a self, namespace: &'a str) -> Answer<'a, Contents> {

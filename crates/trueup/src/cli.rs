@@ -34,6 +34,7 @@ mod env;
 mod event_line;
 mod events;
 mod explain;
+mod findings;
 mod follow;
 mod freeze;
 mod get;
@@ -131,6 +132,7 @@ enum Command {
     Token(token::Args),
     Org(org::Args),
     Wakes(wakes::Args),
+    Findings(findings::Args),
     Cluster(cluster::Args),
     Context(context_command::Args),
 
@@ -189,6 +191,7 @@ async fn run(command: Command, context: &Context) -> anyhow::Result<ExitCode> {
         Command::Whoami(args) => Box::pin(token::whoami(&args, context)).await?,
         Command::Token(args) => Box::pin(token::run(args, context)).await?,
         Command::Wakes(args) => Box::pin(wakes::run(args, context)).await?,
+        Command::Findings(args) => Box::pin(findings::run(args, context)).await?,
         Command::Cluster(args) => Box::pin(cluster::run(args, context)).await?,
         Command::Org(args) => Box::pin(org::run(args, context)).await?,
         Command::Context(args) => Box::pin(context_command::run(args, context)).await?,

@@ -105,6 +105,9 @@ fn problem_advice(problem: &Problem) -> Option<&'static str> {
         Code::KeyReused => Some("choose a new key for a new request"),
         Code::OverQuota => Some("`trueup get quota` shows what is taken and what is left"),
         Code::TooBusy => Some("ask less at once, or try again in a second"),
+        Code::Unconfirmed => {
+            Some("look at all of them first, then pass --confirm with that number")
+        }
         Code::MalformedBody
         | Code::TooLarge
         | Code::BadRequest

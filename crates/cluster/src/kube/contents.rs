@@ -1,12 +1,13 @@
 //! Everything in a namespace, whatever its kind: what must be known before a namespace may go.
 //!
 //! The server is asked which kinds it has. A group that does not answer and a kind that may not be
-//! listed are told beside what was found, because what is not seen could be somebody's.
+//! listed are told beside what was found, because what is not seen could be somebody's. The same right
+//! lets the events of single objects be read.
 
 use futures::{StreamExt, stream};
 use http::Method;
 use serde_json::Value;
-use trueup_model::key::Kind;
+use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::survey::{Contents, Item, Unread};
 
 use super::address::Address;
@@ -85,6 +86,24 @@ impl Kube {
             if next.is_empty() {
                 return Ok(items);
             }
+        }
+    }
+}
+
+impl Kube {
+    /// The warnings among the events of one incarnation, by the right to list what is in a project.
+    pub(super) async fn warned(
+        &self,
+        key: &ResourceKey,
+        uid: &str,
+    ) -> Result<Vec<Value>, CallError> {
+        let select = format!("involvedObject.uid={uid},type=Warning");
+        let address = Address::within("/api/v1", &key.namespace, "events")?;
+        let address = address.with("fieldSelector", &select).with("limit", PAGE);
+        let reply = self.ask(Method::GET, address, Content::Nothing).await?;
+        match reply.into_object(Kind::Namespace)?["items"].take() {
+            Value::Array(events) => Ok(events),
+            _ => Ok(Vec::new()),
         }
     }
 }

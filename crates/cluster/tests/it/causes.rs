@@ -2,18 +2,21 @@
 //! statuses as a kubelet would write them, because simulated nodes run nothing that could fail.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::Request;
 use serde_json::{Value, json};
 use trueup_cluster::Cluster;
 use trueup_cluster::kube::Kube;
+use trueup_model::Clock;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::observation::{Cause, Observation};
 use trueup_model::report::Report;
-use trueup_testkit::fake_cluster::FakeCluster;
+use trueup_testkit::fake_cluster::{Controllers, FakeCluster};
+use trueup_testkit::manual_clock::ManualClock;
 use trueup_testkit::real_kube;
 
-use crate::rig::{Rig, converged, key, web};
+use crate::rig::{Rig, converged, game, key, run, web};
 
 /// The cause that is shown by any pod, or by the workload.
 fn causes(seen: &Observation) -> Vec<Cause> {
@@ -52,6 +55,60 @@ async fn a_real_scheduler_says_what_is_short() {
     }
 }
 
+/// No more pods than these may be in this namespace.
+async fn tighten(client: &kube::Client, namespace: &str, pods: &str) {
+    let quota = json!({ "apiVersion": "v1", "kind": "ResourceQuota", "metadata": { "name": "tight" },
+        "spec": { "hard": { "pods": pods } } });
+    let path = format!("/api/v1/namespaces/{namespace}/resourcequotas");
+    let request = Request::post(path).header("content-type", "application/json");
+    let request = request.body(quota.to_string().into_bytes()).expect("should be a request");
+    let _made: Value = client.request(request).await.expect("should make a quota");
+}
+
+/// F35: a set and a job say nothing of themselves when their pods are refused; their events do.
+#[tokio::test]
+async fn f35_a_real_set_and_a_real_job_without_pods_are_explained_by_their_events() {
+    for spec in [game(), run(&json!({ "workload": "job" }))] {
+        let (cluster, client) = real().await;
+        let mut rig = Rig::start(cluster);
+        rig.order_until(rig.project(), converged).await;
+        let order = rig.service(1, spec);
+        tighten(&client, &order.namespace, "0").await;
+        let unit = order.unit;
+        let _passed = rig.executor.order(order).await;
+        let report = rig.until(unit, |report| shows(report, Cause::QuotaExceeded)).await;
+        let workload = report.observation.and_then(|seen| seen.workload).expect("should be seen");
+        let detail = workload.stuck.expect("should be stuck").detail;
+        assert!(detail.contains("exceeded quota: tight"), "{detail}");
+    }
+}
+
+/// F35: events are asked for only when something takes long, and then again only after a while.
+#[tokio::test]
+async fn f35_events_are_asked_for_late() {
+    let fake = FakeCluster::new();
+    let clock = ManualClock::new();
+    let mut rig = Rig::on_clock(Arc::new(fake.clone()), 78_000, Arc::new(clock.clone()));
+    rig.order_until(rig.project(), converged).await;
+    fake.set_controllers(Controllers::Manual);
+    let order = rig.service(1, game());
+    rig.order_until(order.clone(), converged).await;
+    let set = key(&order, Kind::StatefulSet, str::to_owned);
+    let began = clock.monotonic();
+    fake.warn(&set, "FailedCreate", "exceeded quota: tight", clock.now());
+    let mut told = None;
+    while told.is_none() {
+        clock.advance(Duration::from_secs(5));
+        while let Ok(report) =
+            tokio::time::timeout(Duration::from_millis(20), rig.reports.recv()).await
+        {
+            told = report.filter(|report| shows(report, Cause::QuotaExceeded)).or(told);
+        }
+        assert!(clock.monotonic() < began + Duration::from_secs(120), "it should be told");
+    }
+    assert!(clock.monotonic() >= began + Duration::from_secs(20), "nobody asks at once");
+}
+
 /// F35: the cluster takes the Deployment, and its quota refuses the pods.
 #[tokio::test]
 async fn f35_a_real_quota_that_refuses_pods_is_named() {
@@ -59,12 +116,7 @@ async fn f35_a_real_quota_that_refuses_pods_is_named() {
     let mut rig = Rig::start(cluster);
     rig.order_until(rig.project(), converged).await;
     let order = rig.service(1, web(3));
-    let quota = json!({ "apiVersion": "v1", "kind": "ResourceQuota", "metadata": { "name": "tight" },
-        "spec": { "hard": { "pods": "1" } } });
-    let path = format!("/api/v1/namespaces/{}/resourcequotas", order.namespace);
-    let request = Request::post(path).header("content-type", "application/json");
-    let request = request.body(quota.to_string().into_bytes()).expect("should be a request");
-    let _made: Value = client.request(request).await.expect("should make a quota");
+    tighten(&client, &order.namespace, "1").await;
     let unit = order.unit;
     let _passed = rig.executor.order(order).await;
     let report = rig.until(unit, |report| shows(report, Cause::QuotaExceeded)).await;

@@ -12,6 +12,7 @@ use futures::stream::{self, StreamExt};
 use serde_json::json;
 use trueup_cluster::Cluster;
 use trueup_cluster::kube::Kube;
+use trueup_model::freeze::{Freeze, FreezeScope};
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::Order;
 use trueup_model::receipt::{Force, ProofLevel};
@@ -34,6 +35,7 @@ fn checks() -> Vec<(&'static str, Check)> {
         ("a newer generation is applied", |rig| updates(rig).boxed()),
         ("what others delete is made again", |rig| recreates(rig).boxed()),
         ("what others edit is put right", |rig| reverts(rig).boxed()),
+        ("what is frozen loses its pods and says so", |rig| tells_frozen(rig).boxed()),
         ("what others add to a closed place is taken out", |rig| prunes(rig).boxed()),
         ("a deletion ends with a receipt", |rig| deletes(rig).boxed()),
         ("a disk goes with its service, and its volume too", |rig| deletes_disk(rig).boxed()),
@@ -164,6 +166,30 @@ async fn reverts(mut rig: Rig) {
     );
     rig.get_until(&config, |found| found.is_some_and(|live| live["data"]["GREETING"] == "hello"))
         .await;
+}
+
+/// Scaled to nothing while it is frozen: the Deployment is content, and what was promised is not there.
+async fn tells_frozen(mut rig: Rig) {
+    rig.running(web(2)).await;
+    let since = rig.clock.now();
+    let (by, why) = ("an operator".to_owned(), "an audit".to_owned());
+    let freeze = Freeze { scope: FreezeScope::Service, by, why, since };
+    let order = Order { freeze: Some(freeze), ..rig.service(1, web(2)) };
+    let deployment = key(&order, Kind::Deployment, str::to_owned);
+    assert_eq!(rig.executor.order(order.clone()).await.await, Ok(Outcome::Converged));
+    let patch = json!({ "spec": { "replicas": 0 } });
+    rig.cluster.patch(&deployment, &patch).await.expect("the test should be set up right");
+    let is_lost = |report: &Report| {
+        let workload = report.observation.as_ref().and_then(|seen| seen.workload.as_ref());
+        workload.is_some_and(|seen| (seen.ready, seen.existing, seen.wanted) == (0, 0, 2))
+    };
+    let report = rig.until(order.unit, is_lost).await;
+    let Outcome::Held { why } = &report.outcome else {
+        unreachable!("it is frozen, and ended with {:?}", report.outcome)
+    };
+    assert!(why.contains("frozen since") && why.contains("unfreezes"), "{why}");
+    let live = rig.get(&deployment).await.expect("the Deployment should be there");
+    assert_eq!(live["spec"]["replicas"], 0, "nothing was repaired");
 }
 
 /// A variable and a container beside ours, and a port that was bent.

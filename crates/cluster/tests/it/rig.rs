@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use trueup_cluster::{Cluster, Echo, Executor, Fence, Parts, Scope};
+use trueup_cluster::{Cluster, Echo, Executor, Fence, Notices, Parts, Scope};
 use trueup_model::cluster::Routing;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::{Body, Order, SecretValue, ServiceBody, Unit, Warrant};
@@ -34,6 +34,7 @@ pub(crate) struct Rig {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) reports: mpsc::Receiver<Report>,
     pub(crate) executor: Executor,
+    pub(crate) notices: Notices,
     tasks: JoinSet<()>,
     serial: u64,
 }
@@ -82,8 +83,9 @@ impl Rig {
             observer: "test".to_owned(),
             echo,
         };
-        let executor = Executor::start(parts, reports_in, &mut tasks);
-        Self { cluster, fence, clock, reports, executor, tasks, serial }
+        let notices = Notices::kept();
+        let executor = Executor::start_noting(parts, reports_in, &notices, &mut tasks);
+        Self { cluster, fence, clock, reports, executor, notices, tasks, serial }
     }
 
     fn id<N: trueup_model::id::Noun>(&self, salt: u8) -> trueup_model::id::Id<N> {

@@ -112,10 +112,21 @@ async fn drift_and_deletion_are_held_too_and_both_are_told_truthfully() {
     assert_eq!((seen.row.status.phase, seen.row.status.health), (Phase::Running, Health::Healthy));
     assert!(rig.fake.objects(Kind::Service).is_empty(), "it is not made again");
 
+    // What makes its pods goes, too: nobody is told that it runs.
+    rig.fake.remove(&key(Kind::Deployment));
+    let lost = rig.until("web", |detail| detail.row.status.phase == Phase::Blocked).await;
+    assert_eq!(lost.row.status.health, Health::Error);
+    let told = &lost.row.status.conditions[0].message;
+    assert!(
+        told.contains("frozen since") && told.ends_with("until somebody unfreezes it"),
+        "{told}"
+    );
+    assert!(rig.fake.objects(Kind::Deployment).is_empty(), "it is not made again");
+
     let id = rig.delete("web").await;
     rig.until(&id, |detail| detail.row.status.phase == Phase::Deleting).await;
     rig.until_wakes(0).await;
-    assert_eq!(rig.fake.objects(Kind::Deployment).len(), 1, "it is not taken down");
+    assert!(!rig.fake.objects(Kind::ConfigMap).is_empty(), "it is not taken down");
     let owner = rig.db.owner();
     let ask = FreezeAsk { reason: None };
     let asker = Asker::new(&owner, None);

@@ -124,6 +124,8 @@ fn of_the_rest() -> BTreeSet<&'static str> {
         token_create,
         token_list,
         token_revoke,
+        finding_list,
+        finding_remove,
         wake_list,
         wake_requeue,
         whoami,
@@ -183,8 +185,8 @@ macro_rules! bodies {
 #[test]
 fn each_body_has_an_example_that_the_door_would_read() {
     use trueup_api::{
-        cluster, domain, endpoint, freeze, org, plan, project, quota, secret, service, template,
-        token, variable,
+        cluster, domain, endpoint, finding, freeze, org, plan, project, quota, secret, service,
+        template, token, variable,
     };
     let document = document();
     for (place, operation) in operations(&document) {
@@ -202,6 +204,7 @@ fn each_body_has_an_example_that_the_door_would_read() {
             plan::PlanManifest,
             project::ProjectManifest,
             quota::Amounts,
+            finding::FindingRemoveBody,
             freeze::FreezeBody,
             service::AutoscaleBody,
             service::ForceDeleteBody,

@@ -8,6 +8,9 @@
 use axum::http::Method;
 use serde_json::{Value, json};
 use trueup_http::document;
+use trueup_model::Clock;
+use trueup_model::finding::{Stray, Swept};
+use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::principal::Role;
 
 use crate::front::{Ask, Front, OPERATOR, WEB, web};
@@ -96,6 +99,8 @@ pub(crate) const RECIPES: &[Recipe] = &[
     changes("platform_get", Role::Operator).orgless(),
     changes("platform_freeze", Role::Operator).with(|| json!({"reason": "an outage"})).orgless(),
     changes("platform_unfreeze", Role::Operator).with(|| json!({})).orgless(),
+    changes("finding_list", Role::Operator).orgless(),
+    changes("finding_remove", Role::Operator).with(|| json!({})).orgless(),
     changes("wake_list", Role::Operator).orgless(),
     changes("wake_requeue", Role::Operator).with(|| json!({})).orgless(),
     reads("cluster_list"),
@@ -187,6 +192,17 @@ pub(crate) async fn stage() -> (Front, Vec<Thing>) {
     assert_eq!(open.status, 202, "{}", open.text());
     let add = front.put(&format!("{WEB}/domains/www.example.org")).json(&json!({})).send().await;
     assert_eq!(add.status, 202, "{}", add.text());
+    let lease = front.db.worker.acquire_lease(front.db.cluster, "one", front.clock.now()).await;
+    let stray = Stray {
+        key: ResourceKey::new(Kind::ConfigMap, "shop", "left"),
+        uid: "uid".to_owned(),
+        resource_version: "7".to_owned(),
+        unit: None,
+        proved: true,
+    };
+    let swept = Swept { kind: Kind::ConfigMap, strays: vec![stray] };
+    let lease = lease.unwrap().unwrap();
+    front.db.worker.note_findings(lease, &swept, front.clock.now()).await.unwrap();
     let things = things(&front).await;
     (front, things)
 }
@@ -210,10 +226,13 @@ async fn things(front: &Front) -> Vec<Thing> {
     let token = front.post("/v1/tokens").json(&spare).send().await.json();
     let org = front.get("/v1/orgs/acme").send().await.json();
     let cluster = front.get("/v1/clusters/test").send().await.json();
+    let findings = front.db.app.list_findings(false, None, 1).await.unwrap();
+    let finding = findings[0].id.to_string();
     [
         ("project", "shop", id(project)),
         // A wake has the id of what it is about, and no name.
         ("wake", &wake, wake.clone()),
+        ("finding", &finding, finding.clone()),
         ("service", "web", wake.clone()),
         ("token", "spare", id(token)),
         ("org", "acme", id(org)),

@@ -46,6 +46,8 @@ pub enum Cause {
     NotAdmitted,
     /// Its disk is not there yet.
     VolumePending,
+    /// Something that it mounts cannot be had.
+    MountFailed,
     /// The container could not be configured or created.
     ContainerConfig,
     /// The pod was taken off its node on purpose.
@@ -60,7 +62,7 @@ pub enum Cause {
 
 impl Cause {
     /// Every cause.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::ImagePull,
         Self::ImageName,
         Self::ImageMissing,
@@ -81,6 +83,7 @@ impl Cause {
         Self::QuotaExceeded,
         Self::NotAdmitted,
         Self::VolumePending,
+        Self::MountFailed,
         Self::ContainerConfig,
         Self::Evicted,
         Self::NodeLost,
@@ -117,6 +120,7 @@ impl Cause {
             | Self::Affinity
             | Self::QuotaExceeded
             | Self::NotAdmitted
+            | Self::MountFailed
             | Self::ContainerConfig
             | Self::NodeLost
             | Self::SlowStart => false,
@@ -164,6 +168,9 @@ impl Cause {
             }
             Self::VolumePending => {
                 "its disk is being made; if this lasts, ask the operator about the storage class"
+            }
+            Self::MountFailed => {
+                "wait for its disk to leave the node it was on; if this lasts, ask the operator"
             }
             Self::ContainerConfig => "check variables and secrets that the container refers to",
             Self::Evicted => {

@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 use trueup_model::key::Kind;
-use trueup_model::observation::Cause;
+use trueup_model::observation::{Cause, PodSeen, Run, Runs, WorkloadSeen};
 use trueup_model::status::Phase::Creating;
+use trueup_rules::observe::{explain, unexplained};
 use trueup_rules::status::project;
 
 use crate::given::{self, at};
@@ -218,6 +219,58 @@ fn f35_a_workload_that_gets_no_pods_says_why() {
     let late = json!({ "type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded", "message": "ReplicaSet \"w\" has timed out progressing." });
     assert_eq!(stuck(late).unwrap().0, Cause::SlowStart);
     assert_eq!(stuck(json!({ "type": "Progressing", "status": "True" })), None);
+}
+
+/// F35: a set and a job say nothing of themselves; only events tell.
+#[test]
+fn f35_what_only_events_tell_is_asked_of_single_objects_and_believed_for_a_while() {
+    let quota = "create Pod web-0 in StatefulSet web failed error: pods \"web-0\" is forbidden: exceeded quota: tight";
+    let event = |reason: &str, message: &str, second: i64| json!({ "type": "Warning", "reason": reason, "message": message, "lastTimestamp": at(second).to_string() });
+    let mut lacking = inputs(Creating).observation;
+    lacking.workload = Some(WorkloadSeen { existing: 0, updated: 0, ..pods(0, 2) });
+    let asked = unexplained(&lacking);
+    assert_eq!(asked.len(), 1, "{asked:?}");
+    assert_eq!((asked[0].kind, asked[0].uid.as_str()), (Kind::Deployment, "uid-5"));
+    let told = |events: &[Value]| {
+        let mut seen = lacking.clone();
+        seen.as_of = at(3600);
+        explain(&mut seen, &asked[0], events);
+        seen.workload.unwrap().stuck.map(|problem| problem.cause)
+    };
+    assert_eq!(told(&[]), None);
+    assert_eq!(told(&[event("FailedCreate", quota, 3000)]), Some(Cause::QuotaExceeded));
+    assert_eq!(told(&[event("FailedCreate", quota, 2000)]), None, "long ago");
+    assert_eq!(told(&[event("Unhealthy", "a probe failed", 3000)]), None, "the pod says it itself");
+    let both = [event("FailedCreate", quota, 3000), event("FailedCreate", "a webhook", 3100)];
+    assert_eq!(told(&both), Some(Cause::NotAdmitted), "the newest counts");
+
+    // A pod that is not ready is asked, and whoever says why already is not.
+    let mut mounting = lacking.clone();
+    mounting.workload = Some(pods(0, 2));
+    mounting.pods = vec![PodSeen { problem: None, ..troubled(Cause::Exited, "") }];
+    mounting.as_of = at(60);
+    let asked = unexplained(&mounting);
+    assert_eq!((asked.len(), asked[0].kind), (1, Kind::Pod));
+    explain(&mut mounting, &asked[0], &[event("FailedAttachVolume", "Multi-Attach error", 50)]);
+    let problem = mounting.pods[0].problem.clone().unwrap();
+    assert_eq!(
+        (problem.cause, problem.detail.as_str()),
+        (Cause::MountFailed, "Multi-Attach error")
+    );
+    assert_eq!(unexplained(&mounting), []);
+    assert_eq!(unexplained(&inputs(Creating).observation), [], "all is well");
+    lacking.applied = false;
+    assert_eq!(unexplained(&lacking), [], "there is something to do first");
+}
+
+#[test]
+fn f35_a_run_without_a_pod_is_asked_about_and_one_with_a_pod_is_not() {
+    let mut active = inputs(Creating).observation;
+    let runs = Some(Runs { repeats: false, last: Run::Active });
+    active.workload = Some(WorkloadSeen { current: true, runs, ..WorkloadSeen::default() });
+    assert_eq!(unexplained(&active).len(), 1);
+    active.pods = vec![PodSeen { ready: true, problem: None, ..troubled(Cause::Exited, "") }];
+    assert_eq!(unexplained(&active), []);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use trueup_model::event::Fact;
+use trueup_model::finding::FindingClass;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::Unit;
 use trueup_model::principal::Role;
@@ -306,6 +307,10 @@ fn after(fact: &Fact) -> Option<Fact> {
         | Fact::ServiceUnfrozen { .. }
         | Fact::PlatformFrozen { .. }
         | Fact::PlatformUnfrozen { .. } => return after_controls(fact),
+        Fact::FindingOpened { .. }
+        | Fact::FindingClosed { .. }
+        | Fact::FindingRemovalAsked { .. }
+        | Fact::FindingKept { .. } => return after_finding(fact),
     })
 }
 
@@ -322,6 +327,28 @@ fn after_controls(fact: &Fact) -> Option<Fact> {
         Fact::ServiceFrozen { .. } => Fact::ServiceUnfrozen { principal },
         Fact::ServiceUnfrozen { .. } => Fact::PlatformFrozen { cluster, reason, principal },
         Fact::PlatformFrozen { .. } => Fact::PlatformUnfrozen { cluster: None, principal },
+        Fact::PlatformUnfrozen { .. } => Fact::FindingOpened {
+            key: ResourceKey::new(Kind::ConfigMap, "shop", "left"),
+            class: FindingClass::Orphan,
+            of: Some("svc_01h455vb4pex5vsknk084sn02q".to_owned()),
+        },
+        _ => return None,
+    })
+}
+
+/// The facts about what a sweep found.
+fn after_finding(fact: &Fact) -> Option<Fact> {
+    let key = ResourceKey::new(Kind::ConfigMap, "shop", "left");
+    Some(match fact {
+        Fact::FindingOpened { .. } => {
+            Fact::FindingRemovalAsked { key, principal: "operator".to_owned() }
+        }
+        Fact::FindingRemovalAsked { .. } => {
+            Fact::FindingKept { key, why: "it changed since it was seen".to_owned() }
+        }
+        Fact::FindingKept { .. } => {
+            Fact::FindingClosed { key, why: "removed by operator".to_owned() }
+        }
         _ => return None,
     })
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 use trueup_model::cluster::Routing;
+use trueup_model::freeze::{Freeze, FreezeScope};
 use trueup_model::id::{ClusterId, OrgId, ProjectId, ServiceId};
 use trueup_model::order::{Body, Order, ServiceBody, Unit, Warrant};
 use trueup_model::service::{DesiredState, Service};
@@ -143,4 +144,14 @@ pub(crate) fn recorded(mut order: Order) -> Order {
 
 fn namespace() -> String {
     names::namespace(&"shop".parse().expect("a name"), project())
+}
+
+/// Somebody froze the service.
+pub(crate) fn freeze() -> Freeze {
+    Freeze {
+        scope: FreezeScope::Service,
+        by: "an operator".to_owned(),
+        why: "an audit".to_owned(),
+        since: at(0),
+    }
 }

@@ -57,6 +57,7 @@ stories! {
     a_container_is_slipped_in
     a_cron_is_made_and_paused
     a_delete_leaves_what_is_not_ours
+    a_frozen_service_loses_its_pods
     a_job_fails
     a_job_is_made_and_asked_for_again
     a_job_of_an_older_release_is_left_alone

@@ -41,6 +41,8 @@ fn perform(world: &mut World, words: &[&str]) -> String {
         ["pause"] => world.desire(DesiredState::Paused),
         ["resume"] => world.desire(DesiredState::Active),
         ["delete"] => world.desire(DesiredState::Deleted),
+        ["freeze"] => world.order.freeze = Some(given::freeze()),
+        ["unfreeze"] => world.order.freeze = None,
         ["reconcile"] => {
             let pass = world.reconcile();
             return tell::pass(&pass) + &tell::status(&world.status);

@@ -13,7 +13,7 @@ use trueup_model::status::{Inputs, Status};
 use trueup_model::template::Template;
 use trueup_rules::admit::{Admitted, Ask, Known, Refused, admit};
 use trueup_rules::observe::observe;
-use trueup_rules::plan::{Action, Observed, Ownership, Plan, ownership, plan};
+use trueup_rules::plan::{Action, Observed, Ownership, Plan, held, ownership, plan};
 use trueup_rules::proof::ProofKey;
 use trueup_rules::{render, status};
 
@@ -99,10 +99,12 @@ impl World {
     /// The driver makes the order anew; everything ever recorded stays recorded.
     pub(crate) fn reissue(&mut self) {
         let recorded = self.order.recorded.clone();
+        let freeze = self.order.freeze.clone();
         if let Some((_, service)) = &self.promised {
             self.order = given::order(service);
         }
         self.order.recorded.extend(recorded);
+        self.order.freeze = freeze;
         self.order = given::recorded(self.order.clone());
     }
 
@@ -149,6 +151,9 @@ impl World {
             let plan = self.plan();
             if plan.actions.is_empty() {
                 break plan.outcome;
+            }
+            if let Some(freeze) = &self.order.freeze {
+                break held(freeze, &plan.actions);
             }
             assert!(rounds.len() < ROUNDS, "no end after {rounds:#?}");
             for action in &plan.actions {

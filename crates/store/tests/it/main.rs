@@ -25,6 +25,8 @@ mod endpoint;
 #[cfg(test)]
 mod event;
 #[cfg(test)]
+mod finding;
+#[cfg(test)]
 mod lane;
 #[cfg(test)]
 mod lease;

@@ -28,9 +28,11 @@ const TESTED: [&str; 15] = [
 
 /// What writes no row of any tenant, and what a new holder of a lease does: it takes back all that
 /// was claimed in its cluster, whose ever it is.
-const OTHERS: [&str; 15] = [
+const OTHERS: [&str; 18] = [
     "acquire_lease",
+    "asked_removals",
     "count_wakes",
+    "end_removal",
     "find_freeze",
     "freshness",
     "heard_cluster",
@@ -38,6 +40,7 @@ const OTHERS: [&str; 15] = [
     "lane_loads",
     "listen",
     "note_cluster",
+    "note_findings",
     "overdue_deletes",
     "release_lease",
     "renew_lease",

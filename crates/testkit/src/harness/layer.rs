@@ -478,6 +478,10 @@ impl Cluster for Layer {
         self.shared.write(Verb::Delete, key, Some(uid), call).boxed()
     }
 
+    fn warnings<'a>(&'a self, key: &'a ResourceKey, uid: &'a str) -> Answer<'a, Vec<Value>> {
+        self.shared.fake.warnings(key, uid)
+    }
+
     fn contents<'a>(&'a self, namespace: &'a str) -> Answer<'a, Contents> {
         let count = |notes: &mut Notes| {
             let lists = notes.lists.entry(Kind::Namespace).or_default();

@@ -69,6 +69,7 @@ fn words(event: &CloudEvent) -> (Paint, String, String) {
         }
         "ServiceFrozen" | "PlatformFrozen" => (Paint::Strong, "frozen", frozen(data)),
         "ServiceUnfrozen" | "PlatformUnfrozen" => (Paint::Strong, "unfrozen", frozen(data)),
+        kind if kind.starts_with("Finding") => finding(kind, data),
         "OrgCreated" => (Paint::Strong, "org made", asked(data)),
         "TokenCreated" => {
             let role = text(data, "role").unwrap_or("unknown role");
@@ -107,6 +108,22 @@ fn words(event: &CloudEvent) -> (Paint, String, String) {
         other => return (Paint::Plain, other.to_owned(), data.to_string()),
     };
     (paint, what.to_owned(), detail)
+}
+
+/// What a sweep found, and what became of it.
+fn finding(kind: &str, data: &Value) -> (Paint, &'static str, String) {
+    let key = key(data);
+    match kind {
+        "FindingOpened" => {
+            let class = text(data, "class").unwrap_or("unknown");
+            (Paint::Busy, "found", format!("{key}, {class}: nothing records it"))
+        }
+        "FindingRemovalAsked" => {
+            (Paint::Strong, "removal asked for", format!("{key}, {}", by(data)))
+        }
+        "FindingKept" => (Paint::Bad, "not removed", format!("{key}: {}", why(data))),
+        _ => (Paint::Good, "finding closed", format!("{key}: {}", why(data))),
+    }
 }
 
 /// Who ends a project, and how many services with it.

@@ -1,0 +1,134 @@
+//! What carries our label and belongs to nobody: it is found, and removed only as it was found.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use trueup_cluster::CallError;
+use trueup_model::finding::{Finding, FindingClass, Stray, Swept};
+use trueup_model::freeze::{Freeze, FreezeScope};
+use trueup_model::id::FindingId;
+use trueup_model::key::{Kind, ResourceKey};
+use trueup_model::{Clock, ClusterId};
+use trueup_rules::names;
+use trueup_testkit::fake_cluster::FakeCluster;
+use trueup_testkit::manual_clock::ManualClock;
+
+use crate::rig::{Rig, key, web};
+
+/// The next sweep of a kind.
+async fn swept(rig: &Rig, clock: &ManualClock, kind: Kind) -> Swept {
+    let began = clock.monotonic();
+    loop {
+        clock.advance(Duration::from_secs(30));
+        let waited = tokio::time::timeout(Duration::from_millis(20), rig.notices.take_swept());
+        match waited.await {
+            Ok(swept) if swept.kind == kind => return swept,
+            Ok(_) | Err(_) => {}
+        }
+        let spent = clock.monotonic().checked_sub(began).unwrap_or_default();
+        assert!(spent < Duration::from_secs(4_000), "{kind} should be swept in a round");
+    }
+}
+
+fn found(stray: &Stray, clock: &ManualClock) -> Finding {
+    Finding {
+        id: FindingId::from_uuid(uuid::Uuid::from_u128(1)),
+        cluster: ClusterId::from_uuid(uuid::Uuid::from_u128(7)),
+        class: FindingClass::Orphan,
+        key: stray.key.clone(),
+        uid: stray.uid.clone(),
+        resource_version: stray.resource_version.clone(),
+        unit: stray.unit.clone(),
+        found_at: clock.now(),
+        seen_at: clock.now(),
+        closed: None,
+        remove_by: Some("an operator".to_owned()),
+        kept_why: None,
+    }
+}
+
+#[tokio::test]
+async fn what_no_order_knows_is_found_and_a_copy_proves_nothing() {
+    let fake = FakeCluster::new();
+    let clock = ManualClock::new();
+    let mut rig = Rig::on_clock(Arc::new(fake.clone()), 79_000, Arc::new(clock.clone()));
+    rig.running(web(1)).await;
+    let order = rig.service(1, web(1));
+    let config = key(&order, Kind::ConfigMap, names::config);
+    let ours = fake.find(&config).expect("the ConfigMap should be there");
+    let copy = ResourceKey::new(Kind::ConfigMap, &order.namespace, "copied");
+    fake.edit(&copy, |object| {
+        object["metadata"]["labels"] = ours["metadata"]["labels"].clone();
+        object["metadata"]["annotations"] = ours["metadata"]["annotations"].clone();
+    });
+    let told = swept(&rig, &clock, Kind::ConfigMap).await;
+    let names: Vec<_> = told.strays.iter().map(|it| (&it.key, it.proved)).collect();
+    assert_eq!(names, [(&copy, false)], "what an order knows is no stray");
+
+    // One who has no orders finds everything, and knows what is ours by its proof.
+    let blank = Rig::on_clock(Arc::new(fake.clone()), 79_001, Arc::new(clock.clone()));
+    let told = swept(&blank, &clock, Kind::ConfigMap).await;
+    let stray = told.strays.iter().find(|it| it.key == config).expect("it should be found");
+    assert!(stray.proved);
+    assert_eq!(stray.unit, Some(order.unit.to_string()));
+}
+
+#[tokio::test]
+async fn only_what_was_found_and_proves_itself_is_removed() {
+    let fake = FakeCluster::new();
+    let clock = ManualClock::new();
+    let mut rig = Rig::on_clock(Arc::new(fake.clone()), 79_002, Arc::new(clock.clone()));
+    rig.running(web(1)).await;
+    let order = rig.service(1, web(1));
+    drop(rig);
+    let blank = Rig::on_clock(Arc::new(fake.clone()), 79_003, Arc::new(clock.clone()));
+    let told = swept(&blank, &clock, Kind::ConfigMap).await;
+    let of = |wanted: &dyn Fn(&Value) -> bool| {
+        let is = |it: &&Stray| fake.find(&it.key).is_some_and(|live| wanted(&live));
+        found(told.strays.iter().find(is).expect("it should be found"), &clock)
+    };
+    let anchor = of(&|live| live["metadata"]["finalizers"].is_array());
+    blank.fence.open(clock.monotonic(), Duration::from_secs(3600));
+
+    let freeze = Freeze {
+        scope: FreezeScope::Cluster,
+        by: "an operator".to_owned(),
+        why: "an audit".to_owned(),
+        since: clock.now(),
+    };
+    blank.executor.brake().set(Some(freeze));
+    assert!(matches!(blank.executor.remove(&anchor).await, Err(CallError::Refused(_))));
+    blank.executor.brake().set(None);
+    let older = Finding { resource_version: "1".to_owned(), ..anchor.clone() };
+    assert!(matches!(blank.executor.remove(&older).await, Err(CallError::Conflict(_))));
+    let namespace = ResourceKey::new(Kind::Namespace, "", &order.namespace);
+    let live = fake.find(&namespace).expect("the namespace should be there");
+    let text = |name: &str| live["metadata"][name].as_str().unwrap_or_default().to_owned();
+    let whole = Finding {
+        key: namespace.clone(),
+        uid: text("uid"),
+        resource_version: text("resourceVersion"),
+        ..anchor.clone()
+    };
+    assert!(matches!(blank.executor.remove(&whole).await, Err(CallError::Refused(_))));
+    blank.fence.close();
+    assert!(matches!(blank.executor.remove(&anchor).await, Err(CallError::Unreachable(_))));
+    blank.fence.open(clock.monotonic(), Duration::from_secs(3600));
+    assert!(fake.find(&anchor.key).is_some() && fake.find(&namespace).is_some());
+
+    assert_eq!(blank.executor.remove(&anchor).await, Ok(()));
+    assert_eq!(fake.find(&anchor.key), None, "our own finalizer does not keep it");
+    assert_eq!(blank.executor.remove(&anchor).await, Ok(()), "what is gone is gone");
+
+    let config = key(&order, Kind::ConfigMap, names::config);
+    if let Some(live) = fake.find(&config) {
+        fake.edit(&config, |object| object["metadata"]["annotations"] = json!({}));
+        let stripped = Finding {
+            key: config.clone(),
+            uid: live["metadata"]["uid"].as_str().unwrap_or_default().to_owned(),
+            ..anchor
+        };
+        assert!(matches!(blank.executor.remove(&stripped).await, Err(CallError::Refused(_))));
+    }
+}

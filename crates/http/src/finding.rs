@@ -1,0 +1,94 @@
+//! Findings: objects in a cluster that say they are ours and that nobody knows of. For operators.
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::Response;
+use serde::Deserialize;
+use trueup_api::finding::{Finding, FindingList, FindingRemoveBody};
+use trueup_api::preview::OrPreview;
+use trueup_api::{Code, Problem};
+use trueup_model::finding as model;
+use trueup_model::id::FindingId;
+use trueup_model::principal::Permission;
+
+use crate::address::{Path, Query};
+use crate::body::Body;
+use crate::caller::Scope;
+use crate::change::{DryRun, PlatformChange};
+use crate::problem::{Answer, Failure};
+use crate::{Door, cursor};
+
+/// Which findings to list.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Wanted {
+    /// With `true` also those that are closed: all there ever were.
+    #[serde(default)]
+    closed: bool,
+    /// Where to go on: the `next` of the page before.
+    after: Option<String>,
+    /// At most this many, up to 1000; 100 where nothing is said.
+    limit: Option<i64>,
+}
+
+/// Lists what sweeps found in clusters and nothing records. For operators.
+#[utoipa::path(get, path = "/v1/findings", operation_id = "finding_list", tag = "findings",
+    params(Wanted),
+    responses((status = 200, body = FindingList), (status = "4XX", body = Problem)))]
+pub(crate) async fn finding_list(
+    State(door): State<Door>,
+    Scope(caller): Scope,
+    Query(wanted): Query<Wanted>,
+) -> Answer<Json<FindingList>> {
+    caller.must(Permission::ManagePlatform)?;
+    let limit = cursor::limit(wanted.limit)?;
+    let after = wanted.after.as_deref().map(id).transpose()?;
+    let found = door.app.list_findings(wanted.closed, after, limit).await?;
+    let full = i64::try_from(found.len()).is_ok_and(|count| count == limit);
+    let next = found.last().filter(|_| full).map(|found| found.id.to_string());
+    Ok(Json(FindingList { items: found.iter().map(finding).collect(), next }))
+}
+
+/// Asks for what was found to be removed: exactly what was seen, and only what can prove that Trueup made
+/// it. Many within an hour want to be confirmed by their number. For operators.
+#[utoipa::path(post, path = "/v1/findings/{finding}/remove", operation_id = "finding_remove",
+    tag = "findings", params(("finding" = String, Path, description = "its id"), DryRun),
+    request_body = FindingRemoveBody,
+    responses((status = 200, description = "as it was, or a preview", body = OrPreview<Finding>),
+              (status = 202, description = "it will be removed", body = Finding),
+              (status = "4XX", body = Problem)))]
+pub(crate) async fn finding_remove(
+    PlatformChange(change): PlatformChange,
+    Path(of): Path<String>,
+    Body(body): Body<FindingRemoveBody>,
+) -> Answer<Response> {
+    change.must(Permission::ManagePlatform)?;
+    let of = id(&of).map_err(|_| Failure::not_found("finding"))?;
+    let (asker, now) = (change.asker(), change.now());
+    let (found, changed) = change.app().remove_finding(of, body.confirm, &asker, now).await?;
+    change.accepted(changed, &finding(&found))
+}
+
+fn id(text: &str) -> Answer<FindingId> {
+    let wrong = |_| Failure::new(Code::BadRequest, "a finding is named by its id (fnd_…)");
+    text.parse().map_err(wrong)
+}
+
+fn finding(found: &model::Finding) -> Finding {
+    let (closed_at, closed_why) = found.closed.clone().unzip();
+    Finding {
+        id: found.id.to_string(),
+        cluster: found.cluster.to_string(),
+        class: found.class.as_str().to_owned(),
+        object: found.key.to_string(),
+        uid: found.uid.clone(),
+        subject: found.unit.clone(),
+        found_at: found.found_at,
+        seen_at: found.seen_at,
+        closed_at,
+        closed_why,
+        remove_by: found.remove_by.clone(),
+        kept_why: found.kept_why.clone(),
+    }
+}

@@ -1,0 +1,98 @@
+//! What only Kubernetes' events tell: why a set or a job gets no pods, why a pod cannot mount its disk.
+//!
+//! Events are best effort and kept for an hour. So they are asked for only where nothing else says why,
+//! and what is older than a controller's longest pause between two tries says nothing any more.
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+use trueup_model::key::Kind;
+use trueup_model::observation::{Cause, Observation, PodProblem, Run};
+
+use super::{not_made, pod, text};
+
+/// Controllers try again after seventeen minutes at the latest, and tell it each time.
+const LATELY: SignedDuration = SignedDuration::from_mins(20);
+
+/// Something that gets no further and does not say why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unexplained {
+    /// What it is.
+    pub kind: Kind,
+    /// Its name.
+    pub name: String,
+    /// Which incarnation.
+    pub uid: String,
+}
+
+/// Whom to ask why a service gets no further: its workload where pods are missing, and a pod that is
+/// not ready. Nobody where all is well or where something says why already.
+#[must_use]
+pub fn unexplained(seen: &Observation) -> Vec<Unexplained> {
+    let Some(workload) = seen.workload.as_ref().filter(|_| seen.applied) else {
+        return Vec::new();
+    };
+    let mut alive = seen.pods.iter().filter(|pod| pod.ended.is_none());
+    let is_explained = workload.stuck.is_some() || alive.clone().any(|pod| pod.problem.is_some());
+    let is_short = match &workload.runs {
+        Some(runs) => runs.last == Run::Active && alive.clone().next().is_none(),
+        None => workload.existing < workload.wanted,
+    };
+    if is_explained {
+        return Vec::new();
+    }
+    let maker = seen.objects.iter().find(|it| it.key.kind.is_workload() && !it.terminating);
+    let maker = maker.filter(|_| is_short).map(|it| Unexplained {
+        kind: it.key.kind,
+        name: it.key.name.clone(),
+        uid: it.uid.clone(),
+    });
+    let pod = alive.find(|pod| !pod.ready).map(|pod| Unexplained {
+        kind: Kind::Pod,
+        name: pod.name.clone(),
+        uid: pod.uid.clone(),
+    });
+    maker.into_iter().chain(pod).collect()
+}
+
+/// Adds to what was seen what the events of one of those say, if they say anything.
+pub fn explain(seen: &mut Observation, of: &Unexplained, events: &[Value]) {
+    let Some(problem) = newest(events, seen.as_of) else { return };
+    if of.kind == Kind::Pod {
+        if let Some(pod) = seen.pods.iter_mut().find(|pod| pod.uid == of.uid) {
+            pod.problem.get_or_insert(problem);
+        }
+    } else if let Some(workload) = &mut seen.workload {
+        workload.stuck.get_or_insert(problem);
+    }
+}
+
+fn newest(events: &[Value], now: Timestamp) -> Option<PodProblem> {
+    let recent = events.iter().filter_map(|event| {
+        let at = last_seen(event)?;
+        (now.duration_since(at) <= LATELY).then_some((at, event))
+    });
+    let told = recent.filter_map(|(at, event)| Some((at, problem(event)?)));
+    told.max_by_key(|(at, _)| *at).map(|(_, problem)| problem)
+}
+
+fn problem(event: &Value) -> Option<PodProblem> {
+    let message = text(&event["message"]);
+    match event["reason"].as_str()? {
+        "FailedCreate" => Some(not_made(&message)),
+        "FailedMount" | "FailedAttachVolume" | "FailedMapVolume" => {
+            Some(pod::problem(Cause::MountFailed, message))
+        }
+        _ => None,
+    }
+}
+
+/// When an event was last told, in any of the places where that can stand.
+fn last_seen(event: &Value) -> Option<Timestamp> {
+    let places = [
+        &event["series"]["lastObservedTime"],
+        &event["lastTimestamp"],
+        &event["eventTime"],
+        &event["metadata"]["creationTimestamp"],
+    ];
+    places.into_iter().find_map(|at| at.as_str()?.parse().ok())
+}

@@ -1,0 +1,365 @@
+//! Findings: what sweeps found, on record for ever; and the removal of one, which somebody asked for.
+
+use jiff::{SignedDuration, Timestamp};
+use sqlx::Row;
+use sqlx::postgres::PgRow;
+use trueup_model::event::{Fact, NewEvent, Source};
+use trueup_model::finding::{Finding, FindingClass, Stray, Swept};
+use trueup_model::id::{ClusterId, FindingId};
+use trueup_model::key::ResourceKey;
+use trueup_model::order::Unit;
+use trueup_model::org::PLATFORM;
+use trueup_rules::finding::{kept, may_remove};
+use uuid::Uuid;
+
+use crate::clock::sql;
+use crate::door::{Asker, Refusal};
+use crate::lease::{Lease, fence};
+use crate::mint::mint;
+use crate::pool::Tx;
+use crate::row::read;
+use crate::{App, Error, Worker, event};
+
+/// More of one kind at once say no more than these; the rest is found when they are gone.
+const AT_ONCE: usize = 200;
+/// The time that a budget is for.
+const HOUR: SignedDuration = SignedDuration::from_hours(1);
+
+const COLUMNS: &str =
+    "id, cluster_id, class, kind, namespace, name, uid, resource_version, unit, found_at,
+                       seen_at, closed_at, closed_why, remove_by, kept_why";
+
+fn finding(row: &PgRow) -> Result<Finding, Error> {
+    let time =
+        |name| row.try_get::<jiff_sqlx::Timestamp, _>(name).map(jiff_sqlx::Timestamp::to_jiff);
+    let closed_at: Option<jiff_sqlx::Timestamp> = row.try_get("closed_at")?;
+    let closed_why: Option<String> = row.try_get("closed_why")?;
+    let kind: String = row.try_get("kind")?;
+    Ok(Finding {
+        id: FindingId::from_uuid(row.try_get("id")?),
+        cluster: ClusterId::from_uuid(row.try_get("cluster_id")?),
+        class: read("class of a finding", row.try_get("class")?)?,
+        key: ResourceKey::new(
+            read("kind of a finding", kind)?,
+            row.try_get("namespace")?,
+            row.try_get("name")?,
+        ),
+        uid: row.try_get("uid")?,
+        resource_version: row.try_get("resource_version")?,
+        unit: row.try_get("unit")?,
+        found_at: time("found_at")?,
+        seen_at: time("seen_at")?,
+        closed: closed_at.map(jiff_sqlx::Timestamp::to_jiff).zip(closed_why),
+        remove_by: row.try_get("remove_by")?,
+        kept_why: row.try_get("kept_why")?,
+    })
+}
+
+impl App {
+    /// Findings in the order in which they were found: those that are open, or all there ever were.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn list_findings(
+        &self,
+        closed: bool,
+        after: Option<FindingId>,
+        limit: i64,
+    ) -> Result<Vec<Finding>, Error> {
+        let mut tx = self.begin(PLATFORM).await?;
+        let statement = format!(
+            "select {COLUMNS} from findings
+             where ($1 or closed_at is null) and ($2::uuid is null or id > $2)
+             order by id limit $3"
+        );
+        let rows = sqlx::query(sqlx::AssertSqlSafe(statement))
+            .bind(closed)
+            .bind(after.map(FindingId::uuid))
+            .bind(limit)
+            .fetch_all(&mut *tx)
+            .await?;
+        rows.iter().map(finding).collect()
+    }
+
+    /// Asks for what was found to be removed; answers with it, and whether that was not asked before.
+    ///
+    /// # Errors
+    /// [`Refusal`] says why not.
+    pub async fn remove_finding(
+        &self,
+        id: FindingId,
+        confirmed: Option<u64>,
+        asker: &Asker<'_>,
+        now: Timestamp,
+    ) -> Result<(Finding, bool), Refusal> {
+        let mut tx = self.begin(PLATFORM).await?;
+        let found = lock(&mut tx, id).await?.ok_or(Refusal::NotFound("finding"))?;
+        if found.closed.is_some() || found.remove_by.is_some() {
+            return Ok((found, false));
+        }
+        if let Some(why) = kept(found.key.kind, found.class == FindingClass::Orphan) {
+            return Err(Refusal::Kept(why));
+        }
+        let (lately, among) = removals(&mut tx, &found, now).await?;
+        if let Err(number) = may_remove(lately, among, confirmed) {
+            return Err(Refusal::OverBudget { number });
+        }
+        let principal = asker.principal.name.clone();
+        sqlx::query(
+            "update findings set remove_at = $2, remove_by = $3, kept_why = null where id = $1",
+        )
+        .bind(id.uuid())
+        .bind(sql(now))
+        .bind(&principal)
+        .execute(&mut *tx)
+        .await?;
+        let fact =
+            Fact::FindingRemovalAsked { key: found.key.clone(), principal: principal.clone() };
+        event::record_of_org(&mut tx, PLATFORM, fact, asker, now).await?;
+        self.end(tx).await?;
+        Ok((Finding { remove_by: Some(principal), kept_why: None, ..found }, true))
+    }
+}
+
+async fn lock(tx: &mut Tx, id: FindingId) -> Result<Option<Finding>, Error> {
+    let statement = format!("select {COLUMNS} from findings where id = $1 for no key update");
+    let row = sqlx::query(sqlx::AssertSqlSafe(statement))
+        .bind(id.uuid())
+        .fetch_optional(&mut **tx)
+        .await?;
+    row.as_ref().map(finding).transpose()
+}
+
+/// How many removals were asked for in the last hour in the cluster of a finding, and of how many objects.
+async fn removals(tx: &mut Tx, found: &Finding, now: Timestamp) -> Result<(u64, u64), Error> {
+    // One who asks waits for the other, or both would count the same.
+    sqlx::query("select pg_advisory_xact_lock(hashtextextended('findings/' || $1::text, 0))")
+        .bind(found.cluster.uuid())
+        .execute(&mut **tx)
+        .await?;
+    let (lately, among): (i64, i64) = sqlx::query_as(
+        "select (select count(*) from findings where cluster_id = $1 and remove_at > $2),
+                (select among from findings where id = $3)",
+    )
+    .bind(found.cluster.uuid())
+    .bind(sql(now - HOUR))
+    .bind(found.id.uuid())
+    .fetch_one(&mut **tx)
+    .await?;
+    Ok((u64::try_from(lately).unwrap_or(0), u64::try_from(among).unwrap_or(0)))
+}
+
+impl Worker {
+    /// Writes down what a sweep found, and closes what it did not find any more; answers how many of
+    /// both there were.
+    ///
+    /// # Errors
+    /// The database cannot be reached, or the lease is over.
+    pub async fn note_findings(
+        &self,
+        lease: Lease,
+        swept: &Swept,
+        now: Timestamp,
+    ) -> Result<usize, Error> {
+        let mut tx = self.begin().await?;
+        fence(&mut tx, lease).await?;
+        let strays = unrecorded(&mut tx, lease, swept).await?;
+        let mut facts = open(&mut tx, lease, &strays, now).await?;
+        facts.extend(close(&mut tx, lease, swept, &strays, now).await?);
+        record(&mut tx, &facts, now).await?;
+        tx.commit().await?;
+        Ok(facts.len())
+    }
+
+    /// What somebody asked to be removed from a cluster and still is there.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn asked_removals(&self, cluster: ClusterId) -> Result<Vec<Finding>, Error> {
+        let statement = format!(
+            "select {COLUMNS} from findings
+             where cluster_id = $1 and remove_at is not null and closed_at is null and kept_why is null
+             order by remove_at limit 20"
+        );
+        let rows = sqlx::query(sqlx::AssertSqlSafe(statement))
+            .bind(cluster.uuid())
+            .fetch_all(self.pool())
+            .await?;
+        rows.iter().map(finding).collect()
+    }
+
+    /// Writes down how a removal ended: it is gone, or it was kept and why.
+    ///
+    /// # Errors
+    /// The database cannot be reached, or the lease is over.
+    pub async fn end_removal(
+        &self,
+        lease: Lease,
+        of: &Finding,
+        kept: Option<&str>,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let mut tx = self.begin().await?;
+        fence(&mut tx, lease).await?;
+        let key = of.key.clone();
+        let by = of.remove_by.as_deref().unwrap_or("somebody");
+        let (why, fact) = match kept {
+            Some(why) => (why.to_owned(), Fact::FindingKept { key, why: why.to_owned() }),
+            None => {
+                let why = format!("removed by {by}");
+                (why.clone(), Fact::FindingClosed { key, why })
+            }
+        };
+        // What was kept can be asked for anew.
+        let statement = match kept {
+            Some(_) => {
+                "update findings set kept_why = $2, remove_at = null, remove_by = null
+                 where id = $1 and closed_at is null and $3::timestamptz is not null"
+            }
+            None => {
+                "update findings set closed_why = $2, closed_at = $3
+                 where id = $1 and closed_at is null"
+            }
+        };
+        let ended = sqlx::query(statement)
+            .bind(of.id.uuid())
+            .bind(&why)
+            .bind(sql(now))
+            .execute(&mut *tx)
+            .await?;
+        if ended.rows_affected() == 1 {
+            record(&mut tx, &[fact], now).await?;
+        }
+        tx.commit().await?;
+        Ok(())
+    }
+}
+
+/// Those of the strays that nothing records which is still to be there.
+async fn unrecorded<'a>(
+    tx: &mut Tx,
+    lease: Lease,
+    swept: &'a Swept,
+) -> Result<Vec<&'a Stray>, Error> {
+    if swept.strays.is_empty() {
+        return Ok(Vec::new());
+    }
+    let column = |of: fn(&Stray) -> &str| swept.strays.iter().map(of).collect::<Vec<_>>();
+    let rows: Vec<(i64,)> = sqlx::query_as(
+        "select c.at from unnest($3::text[], $4::text[]) with ordinality as c (namespace, name, at)
+         where not exists (
+             select from resources r
+             where r.cluster_id = $1 and r.kind = $2 and r.namespace = c.namespace and r.name = c.name
+               and (exists (select from services s where r.unit_kind = 'service' and s.id = r.unit_id
+                                                     and s.deleted_at is null)
+                 or exists (select from projects p where r.unit_kind = 'project' and p.id = r.unit_id
+                                                     and p.deleted_at is null)))
+         order by c.at",
+    )
+    .bind(lease.cluster.uuid())
+    .bind(swept.kind.as_str())
+    .bind(column(|stray| &stray.key.namespace))
+    .bind(column(|stray| &stray.key.name))
+    .fetch_all(&mut **tx)
+    .await?;
+    let index = |(at,): (i64,)| usize::try_from(at - 1).ok();
+    Ok(rows.into_iter().filter_map(index).filter_map(|at| swept.strays.get(at)).collect())
+}
+
+/// Opens what is new, and notes that the rest was seen again.
+async fn open(
+    tx: &mut Tx,
+    lease: Lease,
+    strays: &[&Stray],
+    now: Timestamp,
+) -> Result<Vec<Fact>, Error> {
+    let strays = &strays[..strays.len().min(AT_ONCE)];
+    if strays.is_empty() {
+        return Ok(Vec::new());
+    }
+    let among: (i64,) =
+        sqlx::query_as("select count(*) from resources where cluster_id = $1 and uid is not null")
+            .bind(lease.cluster.uuid())
+            .fetch_one(&mut **tx)
+            .await?;
+    let mut facts = Vec::new();
+    for stray in strays {
+        let class = if stray.proved { FindingClass::Orphan } else { FindingClass::Unproved };
+        let id: FindingId = mint(now);
+        let (stored,): (Uuid,) = sqlx::query_as(
+            "insert into findings (id, org_id, cluster_id, class, kind, namespace, name, uid, unit,
+                                   resource_version, among, found_at, seen_at)
+             values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $12)
+             on conflict (cluster_id, uid) where closed_at is null do update
+             set seen_at = excluded.seen_at, resource_version = excluded.resource_version,
+                 class = excluded.class, among = excluded.among
+             returning id",
+        )
+        .bind(id.uuid())
+        .bind(PLATFORM.uuid())
+        .bind(lease.cluster.uuid())
+        .bind(class.as_str())
+        .bind(stray.key.kind.as_str())
+        .bind(&stray.key.namespace)
+        .bind(&stray.key.name)
+        .bind(&stray.uid)
+        .bind(&stray.unit)
+        .bind(&stray.resource_version)
+        .bind(among.0)
+        .bind(sql(now))
+        .fetch_one(&mut **tx)
+        .await?;
+        if stored == id.uuid() {
+            facts.push(Fact::FindingOpened {
+                key: stray.key.clone(),
+                class,
+                of: stray.unit.clone(),
+            });
+        }
+    }
+    Ok(facts)
+}
+
+/// Closes what is open and was not found any more.
+async fn close(
+    tx: &mut Tx,
+    lease: Lease,
+    swept: &Swept,
+    strays: &[&Stray],
+    now: Timestamp,
+) -> Result<Vec<Fact>, Error> {
+    let why = "it is not there any more, or it is recorded now";
+    let rows: Vec<(String, String)> = sqlx::query_as(
+        "update findings set closed_at = $3, closed_why = $4
+         where cluster_id = $1 and kind = $2 and closed_at is null and uid <> all($5) and org_id = $6
+         returning namespace, name",
+    )
+    .bind(lease.cluster.uuid())
+    .bind(swept.kind.as_str())
+    .bind(sql(now))
+    .bind(why)
+    .bind(strays.iter().map(|stray| stray.uid.as_str()).collect::<Vec<_>>())
+    .bind(PLATFORM.uuid())
+    .fetch_all(&mut **tx)
+    .await?;
+    let fact = |(namespace, name): (String, String)| Fact::FindingClosed {
+        key: ResourceKey::new(swept.kind, &namespace, &name),
+        why: why.to_owned(),
+    };
+    Ok(rows.into_iter().map(fact).collect())
+}
+
+async fn record(tx: &mut Tx, facts: &[Fact], now: Timestamp) -> Result<(), Error> {
+    let event = |fact: &Fact| NewEvent {
+        id: mint(now),
+        org: PLATFORM,
+        source: Source::Reconciler,
+        unit: Unit::Org(PLATFORM),
+        generation: 0,
+        at: now,
+        fact: fact.clone(),
+        trace: None,
+        cause: None,
+    };
+    event::record(tx, &facts.iter().map(event).collect::<Vec<_>>()).await
+}

@@ -1,0 +1,117 @@
+//! Findings: opened once, closed when they are gone, removed only by somebody who means it.
+
+use trueup_model::finding::{Finding, FindingClass, Stray, Swept};
+use trueup_model::key::{Kind, ResourceKey};
+use trueup_store::door::Refusal;
+
+use crate::stage::{Stage, at, gone};
+
+pub(crate) fn stray(name: &str, proved: bool) -> Stray {
+    Stray {
+        key: ResourceKey::new(Kind::ConfigMap, "shop", name),
+        uid: format!("uid-of-{name}"),
+        resource_version: "7".to_owned(),
+        unit: None,
+        proved,
+    }
+}
+
+impl Stage {
+    pub(crate) async fn sweep(&self, strays: Vec<Stray>, seconds: i64) -> usize {
+        let (lease, swept) = (self.lease().await, Swept { kind: Kind::ConfigMap, strays });
+        self.db.worker.note_findings(lease, &swept, at(seconds)).await.unwrap()
+    }
+
+    async fn findings(&self, closed: bool) -> Vec<Finding> {
+        let mut found = self.db.app.list_findings(closed, None, 100).await.unwrap();
+        found.sort_by(|a, b| a.key.cmp(&b.key));
+        found
+    }
+
+    async fn told(&self) -> Vec<String> {
+        self.all("select type from events where type like 'Finding%' order by id").await
+    }
+
+    async fn remove_found(&self, of: &Finding, confirm: Option<u64>) -> Result<bool, Refusal> {
+        let asker = self.asker();
+        let removed = self.db.app.remove_finding(of.id, confirm, &asker, at(50)).await;
+        removed.map(|(_, changed)| changed)
+    }
+}
+
+#[tokio::test]
+async fn what_nothing_records_is_found_once_and_closed_when_it_is_gone() {
+    let stage = Stage::new().await;
+    stage.declare("web", "nginx:1").await;
+    let lease = stage.lease().await;
+    let orders = stage.db.worker.claim_orders(lease, 10, at(1)).await.unwrap();
+    let mut keys = orders.iter().flat_map(|(_, order)| order.recorded.keys());
+    let recorded = keys.find(|key| key.kind == Kind::ConfigMap).expect("a recorded key").clone();
+    let known = Stray { key: recorded, ..stray("known", true) };
+
+    let all = || vec![known.clone(), stray("left", true), stray("copied", false)];
+    assert_eq!(stage.sweep(all(), 10).await, 2);
+    assert_eq!(stage.sweep(all(), 20).await, 0, "the same is found once");
+    let found = stage.findings(false).await;
+    let classes: Vec<_> = found.iter().map(|one| (one.key.name.as_str(), one.class)).collect();
+    assert_eq!(classes, [("copied", FindingClass::Unproved), ("left", FindingClass::Orphan)]);
+    assert_eq!((found[0].found_at, found[0].seen_at), (at(10), at(20)));
+
+    assert_eq!(stage.sweep(vec![known, stray("copied", false)], 30).await, 1);
+    assert_eq!(stage.findings(false).await.len(), 1);
+    assert_eq!(stage.findings(true).await.len(), 2, "nothing is forgotten");
+    assert_eq!(stage.told().await, ["FindingOpened", "FindingOpened", "FindingClosed"]);
+    let tenants = "select count(*) from events e where type like 'Finding%' and exists (select from projects p where p.org_id = e.org_id)";
+    assert_eq!(stage.one::<i64>(tenants).await, 0, "they are told in the platform's own log");
+}
+
+#[tokio::test]
+async fn what_only_something_deleted_records_is_found() {
+    let stage = Stage::new().await;
+    let row = stage.declare("web", "nginx:1").await.row;
+    let lease = stage.lease().await;
+    let orders = stage.db.worker.claim_orders(lease, 10, at(1)).await.unwrap();
+    let of_service = orders.iter().find(|(_, order)| order.unit.kind() == "service");
+    let recorded = &of_service.expect("an order of a service").1.recorded;
+    let key = recorded.keys().find(|key| key.kind == Kind::ConfigMap).expect("a key").clone();
+    let left = || vec![Stray { key: key.clone(), ..stray("left", true) }];
+    assert_eq!(stage.sweep(left(), 10).await, 0, "it is there to stay");
+    stage.delete("web").await.unwrap();
+    assert_eq!(stage.sweep(left(), 11).await, 0, "it is on its way");
+    let lease = stage.lease().await;
+    stage.db.worker.settle(lease, &[gone(&row, 2)], at(12)).await.unwrap();
+    assert_eq!(stage.sweep(left(), 13).await, 1, "somebody made it again");
+}
+
+#[tokio::test]
+async fn a_removal_is_asked_for_one_by_one_and_many_are_confirmed() {
+    let stage = Stage::new().await;
+    stage.sweep(vec![stray("a", true), stray("b", true), stray("copied", false)], 10).await;
+    let found = stage.findings(false).await;
+    let (first, second, copied) = (&found[0], &found[1], &found[2]);
+    assert!(matches!(stage.remove_found(copied, Some(1)).await, Err(Refusal::Kept(_))));
+    assert!(stage.remove_found(first, None).await.unwrap());
+    assert!(!stage.remove_found(first, None).await.unwrap(), "once is enough");
+    let many = stage.remove_found(second, None).await;
+    assert!(matches!(many, Err(Refusal::OverBudget { number: 2 })), "{many:?}");
+    assert!(stage.remove_found(second, Some(3)).await.is_err(), "another number confirms nothing");
+    assert!(stage.remove_found(second, Some(2)).await.unwrap());
+
+    let worker = &stage.db.worker;
+    let mut asked = worker.asked_removals(stage.db.cluster).await.unwrap();
+    asked.sort_by(|a, b| a.key.cmp(&b.key));
+    assert_eq!(asked.len(), 2);
+    let lease = stage.lease().await;
+    worker.end_removal(lease, &asked[0], None, at(60)).await.unwrap();
+    worker.end_removal(lease, &asked[1], Some("it changed"), at(62)).await.unwrap();
+    worker.end_removal(lease, &asked[0], None, at(61)).await.unwrap();
+    assert!(worker.asked_removals(stage.db.cluster).await.unwrap().is_empty());
+    let left = stage.findings(false).await;
+    let names = left.iter().map(|one| (one.key.name.as_str(), one.kept_why.as_deref()));
+    assert_eq!(names.collect::<Vec<_>>(), [("b", Some("it changed")), ("copied", None)]);
+    let told = stage.told().await;
+    assert_eq!(
+        told[3..],
+        ["FindingRemovalAsked", "FindingRemovalAsked", "FindingClosed", "FindingKept"]
+    );
+}
