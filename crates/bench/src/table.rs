@@ -1,6 +1,5 @@
 //! What was measured: rows for people, and a file for whoever compares runs.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -84,9 +83,7 @@ pub(crate) fn show(rows: &[Row]) -> String {
     for row in rows {
         let unit = row.unit;
         let floor = row.floor.map(|floor| format!("{floor:.2} {unit}")).unwrap_or_default();
-        // Writing to a string cannot fail.
-        let _ = writeln!(
-            text,
+        text.push_str(&format!(
             "| {} | {:.2} {unit} | {floor} | {} | {} | {} | {} | {} | {} | {} |",
             row.work,
             row.ours,
@@ -97,7 +94,8 @@ pub(crate) fn show(rows: &[Row]) -> String {
             number(row.cpu_s, 2),
             number(row.rss_mb, 0),
             row.note,
-        );
+        ));
+        text.push('\n');
     }
     text
 }
