@@ -13,12 +13,14 @@ use trueup_api::client::Terms;
 use trueup_api::service::ServiceManifest;
 
 use crate::install::{Cluster, Install};
-use crate::list::{Ids, fill_projects};
+use crate::list::{Ids, fill_projects, fill_services};
 use crate::load::CALLERS;
 use crate::table::Row;
 use crate::usage::{cpu_seconds, memory_mb};
 
 const SECONDS: u64 = 15;
+/// How many there are already.
+const SERVICES: u32 = 10_000;
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/accept.sql");
 
 pub(crate) async fn run() -> anyhow::Result<Vec<Row>> {
@@ -26,6 +28,8 @@ pub(crate) async fn run() -> anyhow::Result<Vec<Row>> {
     let install = Install::start("accept", &cluster).await?;
     install.stand_by().await?;
     let ids = fill_projects(&install).await?;
+    // Postgres plans by what it knows of its tables: of empty ones it would know nothing that lasts.
+    fill_services(&install, &ids, SERVICES).await?;
 
     let before = cpu_seconds(install.pid)?;
     let mut times = accept(&install.client).await?;

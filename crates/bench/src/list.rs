@@ -8,7 +8,7 @@ use sqlx::AssertSqlSafe;
 use crate::install::{Cluster, Install};
 use crate::table::{Row, percentile};
 
-const SERVICES: i64 = 100_000;
+const SERVICES: u32 = 100_000;
 const TIMES: usize = 100;
 
 const LISTS: [(&str, &str); 6] = [
@@ -31,7 +31,7 @@ pub(crate) async fn run() -> anyhow::Result<Vec<Row>> {
     let install = Install::start("list", &cluster).await?;
     install.stand_by().await?;
     let ids = fill_projects(&install).await?;
-    fill_services(&install, &ids).await?;
+    fill_services(&install, &ids, SERVICES).await?;
     let mut rows = Vec::new();
     for (work, path) in LISTS {
         let mut times = ask(&install, path).await?;
@@ -72,7 +72,7 @@ pub(crate) async fn fill_projects(install: &Install) -> anyhow::Result<Ids> {
 }
 
 /// Services as the door would have recorded them, one in a thousand in error.
-async fn fill_services(install: &Install, ids: &Ids) -> anyhow::Result<()> {
+pub(crate) async fn fill_services(install: &Install, ids: &Ids, count: u32) -> anyhow::Result<()> {
     let Ids { org, cluster } = ids;
     run_all(
         install,
@@ -85,7 +85,7 @@ async fn fill_services(install: &Install, ids: &Ids) -> anyhow::Result<()> {
                      '{{\"workload\": \"deployment\", \"image\": \"shop:1\", \"replicas\": 1, \"ports\": [],
                        \"plan\": \"small\", \"resources\": {{\"cpu_millis\": 250, \"memory_mib\": 256}}}}',
                      'active', 1, now(), now(), 'small'
-                 from generate_series(0, {SERVICES} - 1) n"
+                 from generate_series(0, {count} - 1) n"
             ),
             format!(
                 "insert into statuses (unit_kind, unit_id, org_id, phase, health, status, as_of, rules_version)
@@ -93,7 +93,7 @@ async fn fill_services(install: &Install, ids: &Ids) -> anyhow::Result<()> {
                      jsonb_build_object('phase', 'running', 'since', '2026-01-01T00:00:00Z', 'health', h,
                                         'conditions', '[]'::jsonb), now(), 1
                  from (select n, case when n % 1000 = 0 then 'error' else 'healthy' end h
-                       from generate_series(0, {SERVICES} - 1) n) s"
+                       from generate_series(0, {count} - 1) n) s"
             ),
             // Statuses are told as they are as long as the cluster is heard.
             format!(
