@@ -49,6 +49,8 @@ pub(crate) async fn end_by_force(
     }
     unproven.extend(pods_left(cluster, order).await);
     unproven.extend(volumes_left(cluster, order, &foreign).await);
+    // Where nobody could look behind a key, that it is gone itself proves too little.
+    absent.retain(|absence: &Absence| unproven.iter().all(|left| left.key != absence.key));
     let unconfirmed = shared.cache().lost_pods(order);
     let over = shared.echo_over.max(echoes.over(shared.echo));
     let proved = unproven.is_empty() && unconfirmed.is_empty() && began >= over;
