@@ -21,6 +21,7 @@ mod envelope;
 mod facts;
 mod forbidden;
 mod former;
+mod frozen;
 mod given;
 mod holds;
 mod hostile_text;

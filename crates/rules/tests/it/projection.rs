@@ -78,7 +78,7 @@ pub(crate) fn stuck() -> Outcome {
 /// Says what differs from a service whose two pods are ready.
 pub(crate) type Twist = fn(&mut Inputs);
 
-fn check(table: &[(&str, Phase, Twist, Phase, Health)]) {
+pub(crate) fn check(table: &[(&str, Phase, Twist, Phase, Health)]) {
     for (what, previous, twist, phase, health) in table {
         let mut given = inputs(*previous);
         twist(&mut given);
@@ -175,7 +175,7 @@ fn a_change_is_under_way_until_the_new_pods_serve() {
 }
 
 /// It ran as promised in this very generation.
-fn ran(inputs: &mut Inputs) {
+pub(crate) fn ran(inputs: &mut Inputs) {
     inputs.previous.applied_generation = Some(1);
 }
 
@@ -246,87 +246,6 @@ fn health_says_how_well_it_runs() {
             Healthy,
         ),
     ]);
-}
-
-/// It ran as promised in this very generation, and a freeze holds what there is to do.
-fn held(inputs: &mut Inputs) {
-    ran(inputs);
-    inputs.observation.applied = false;
-    inputs.outcome = Outcome::Held { why: "the service is frozen".to_owned() };
-}
-
-#[test]
-fn a_freeze_repairs_nothing_and_hides_nothing() {
-    let gone: Twist = |i| {
-        held(i);
-        nothing_seen(i);
-    };
-    check(&[
-        ("something else differs", Running, held, Running, Healthy),
-        (
-            "one of two pods",
-            Running,
-            |i| {
-                held(i);
-                seen(i, pods(1, 2));
-            },
-            Running,
-            Degraded,
-        ),
-        (
-            "no pod",
-            Running,
-            |i| {
-                held(i);
-                seen(i, pods(0, 2));
-            },
-            Blocked,
-            Error,
-        ),
-        ("the workload is gone", Running, gone, Blocked, Error),
-        ("it stays so", Blocked, gone, Blocked, Error),
-        (
-            "a pause is not missed",
-            Paused,
-            |i| {
-                held(i);
-                i.desired = Resting;
-                seen(i, pods(0, 0));
-            },
-            Paused,
-            Healthy,
-        ),
-        (
-            "a change waits, and the old pods serve",
-            Running,
-            |i| {
-                held(i);
-                i.generation = 2;
-                i.observation.generation = 2;
-            },
-            Updating,
-            Progressing,
-        ),
-        (
-            "nothing was made yet",
-            Accepted,
-            |i| {
-                held(i);
-                nothing_seen(i);
-                i.previous.applied_generation = None;
-            },
-            Accepted,
-            Unknown,
-        ),
-    ]);
-    let mut given = inputs(Running);
-    gone(&mut given);
-    let told: Vec<_> = project(&given, at(9)).conditions;
-    let told: Vec<&str> = told.iter().map(|condition| condition.message.as_str()).collect();
-    assert_eq!(
-        told,
-        ["the service is frozen", "what makes its pods is gone, and its pods with it"]
-    );
 }
 
 #[test]
