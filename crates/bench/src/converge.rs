@@ -6,18 +6,14 @@
 
 use std::time::{Duration, Instant};
 
-use trueup_cluster::kube::Kube;
-
 use crate::floor::Objects;
 use crate::install::{Cluster, Install};
 use crate::load::{declare, projects};
 use crate::sight::Sight;
 use crate::table::Row;
 use crate::usage::{cpu_seconds, family_cpu_seconds, memory_mb};
-use crate::wait::until;
 
 const SERVICES: usize = 1000;
-const LIMIT: Duration = Duration::from_secs(300);
 
 /// One way to get there.
 struct Course {
@@ -99,7 +95,7 @@ async fn ours(frozen: bool) -> anyhow::Result<(Course, Objects)> {
     } else {
         accepts = declare(&install.client, 0..SERVICES).await?;
     }
-    let healthy = healthy(&install);
+    let healthy = async { install.healthy(SERVICES).await.map(|()| Instant::now()) };
     let (sight, healthy) = tokio::join!(sight.wait(SERVICES), healthy);
     let ((applied, _), healthy) = (sight?, healthy?);
     let after = cpu()?;
@@ -119,31 +115,20 @@ async fn ours(frozen: bool) -> anyhow::Result<(Course, Objects)> {
     Ok((course, objects))
 }
 
-/// When every service was said to be healthy.
-async fn healthy(install: &Install) -> anyhow::Result<Instant> {
-    until("the services to be healthy", LIMIT, || async {
-        let said =
-            "select count(*) from statuses where unit_kind = 'service' and health = 'healthy'";
-        Ok(usize::try_from(install.count(said).await?)? >= SERVICES)
-    })
-    .await?;
-    Ok(Instant::now())
-}
-
 /// A bare loop does it.
 async fn floor(objects: &Objects) -> anyhow::Result<Course> {
     let cluster = Cluster::start("floor").await?;
     objects.lay_out(&cluster.kube).await?;
-    let course = bare(&cluster, &cluster.kube, objects).await?;
+    let course = bare(&cluster, objects).await?;
     cluster.stop().await?;
     Ok(course)
 }
 
-async fn bare(cluster: &Cluster, kube: &Kube, objects: &Objects) -> anyhow::Result<Course> {
-    let sight = Sight::start(kube).await?;
+async fn bare(cluster: &Cluster, objects: &Objects) -> anyhow::Result<Course> {
+    let sight = Sight::start(&cluster.kube).await?;
     let before = family_cpu_seconds(cluster.pid())?;
     let began = Instant::now();
-    objects.apply(kube).await?;
+    objects.apply(&cluster.kube).await?;
     let applied = began.elapsed().as_secs_f64();
     let (_, observed) = sight.wait(SERVICES).await?;
     Ok(Course {

@@ -9,13 +9,11 @@ use crate::load::{declare, projects};
 use crate::sight::versions;
 use crate::table::Row;
 use crate::usage::{cpu_seconds, memory_mb};
-use crate::wait::until;
 
 const FEW: usize = 1000;
 const MANY: usize = 10_000;
 const FEW_LAST: Duration = Duration::from_secs(60);
 const MANY_LAST: Duration = Duration::from_secs(120);
-const LIMIT: Duration = Duration::from_secs(600);
 /// Postgres tells of its row counts a moment later.
 const TOLD: Duration = Duration::from_secs(2);
 
@@ -68,12 +66,7 @@ async fn rest(
 ) -> anyhow::Result<Rest> {
     let services = numbers.end;
     declare(&install.client, numbers).await?;
-    until("the services to be healthy", LIMIT, || async {
-        let said =
-            "select count(*) from statuses where unit_kind = 'service' and health = 'healthy'";
-        Ok(usize::try_from(install.count(said).await?)? >= services)
-    })
-    .await?;
+    install.healthy(services).await?;
     install.quiet().await?;
     tokio::time::sleep(TOLD).await;
     let (objects, rows, calls) =
@@ -81,7 +74,7 @@ async fn rest(
     let before = cpu_seconds(install.pid)?;
     tokio::time::sleep(last).await;
     let cpu = cpu_seconds(install.pid)? - before;
-    let written = calls_since(calls, install).await?;
+    let written = self::calls(install).await?.saturating_sub(calls);
     let mut rows_now = self::rows(install).await?;
     rows_now.retain(|name, count| {
         *count -= rows.get(name).copied().unwrap_or_default();
@@ -118,8 +111,4 @@ async fn calls(install: &Install) -> anyhow::Result<usize> {
     let counts = lines.filter(|line| writes.iter().any(|verb| line.contains(verb)));
     let counts = counts.filter_map(|line| line.rsplit(' ').next()?.parse::<usize>().ok());
     Ok(counts.sum())
-}
-
-async fn calls_since(before: usize, install: &Install) -> anyhow::Result<usize> {
-    Ok(calls(install).await?.saturating_sub(before))
 }

@@ -137,6 +137,16 @@ impl Install {
         Ok(sqlx::query_scalar(AssertSqlSafe(statement.to_owned())).fetch_one(&self.db).await?)
     }
 
+    /// Waits until so many services are said to be healthy.
+    pub(crate) async fn healthy(&self, services: usize) -> anyhow::Result<()> {
+        until("the services to be healthy", SOON * 5, || async {
+            let said =
+                "select count(*) from statuses where unit_kind = 'service' and health = 'healthy'";
+            Ok(usize::try_from(self.count(said).await?)? >= services)
+        })
+        .await
+    }
+
     /// Waits until nothing is under way: no wake, and no event without its seal.
     pub(crate) async fn quiet(&self) -> anyhow::Result<()> {
         until("Trueup to come to rest", SOON * 5, || async {
