@@ -94,10 +94,12 @@ impl Cache {
         };
         let namespace = ResourceKey::new(Kind::Namespace, "", &order.namespace);
         let namespace_ending = self.objects.get(&namespace).is_some_and(Packed::ends);
-        let nodes = pods
-            .iter()
-            .filter_map(|pod: &Arc<Value>| {
-                let name = pod["spec"]["nodeName"].as_str()?;
+        // Many pods share a node, and each is opened once.
+        let names: BTreeSet<&str> =
+            pods.iter().filter_map(|pod: &Arc<Value>| pod["spec"]["nodeName"].as_str()).collect();
+        let nodes = names
+            .into_iter()
+            .filter_map(|name| {
                 let node = self.get(&ResourceKey::new(Kind::Node, "", name))?;
                 Some((name.to_owned(), node))
             })
