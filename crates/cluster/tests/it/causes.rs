@@ -12,6 +12,7 @@ use trueup_model::Clock;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::observation::{Cause, Observation};
 use trueup_model::report::Report;
+use trueup_model::spec::Spec;
 use trueup_testkit::fake_cluster::{Controllers, FakeCluster};
 use trueup_testkit::manual_clock::ManualClock;
 use trueup_testkit::real_kube;
@@ -69,17 +70,7 @@ async fn tighten(client: &kube::Client, namespace: &str, pods: &str) {
 #[tokio::test]
 async fn f35_a_real_set_and_a_real_job_without_pods_are_explained_by_their_events() {
     for spec in [game(), run(&json!({ "workload": "job" }))] {
-        let (cluster, client) = real().await;
-        let mut rig = Rig::start(cluster);
-        rig.order_until(rig.project(), converged).await;
-        let order = rig.service(1, spec);
-        tighten(&client, &order.namespace, "0").await;
-        let unit = order.unit;
-        let _passed = rig.executor.order(order).await;
-        let report = rig.until(unit, |report| shows(report, Cause::QuotaExceeded)).await;
-        let workload = report.observation.and_then(|seen| seen.workload).expect("should be seen");
-        let detail = workload.stuck.expect("should be stuck").detail;
-        assert!(detail.contains("exceeded quota: tight"), "{detail}");
+        refused_by_quota(spec, "0").await;
     }
 }
 
@@ -109,20 +100,25 @@ async fn f35_events_are_asked_for_late() {
     assert!(clock.monotonic() >= began + Duration::from_secs(20), "nobody asks at once");
 }
 
-/// F35: the cluster takes the Deployment, and its quota refuses the pods.
-#[tokio::test]
-async fn f35_a_real_quota_that_refuses_pods_is_named() {
+/// The quota of a real cluster leaves room for so many pods, and what a service shows names it.
+async fn refused_by_quota(spec: Spec, pods: &str) {
     let (cluster, client) = real().await;
     let mut rig = Rig::start(cluster);
     rig.order_until(rig.project(), converged).await;
-    let order = rig.service(1, web(3));
-    tighten(&client, &order.namespace, "1").await;
+    let order = rig.service(1, spec);
+    tighten(&client, &order.namespace, pods).await;
     let unit = order.unit;
     let _passed = rig.executor.order(order).await;
     let report = rig.until(unit, |report| shows(report, Cause::QuotaExceeded)).await;
     let workload = report.observation.and_then(|seen| seen.workload).expect("should be seen");
     let detail = workload.stuck.expect("should be stuck").detail;
     assert!(detail.contains("exceeded quota: tight"), "{detail}");
+}
+
+/// F35: the cluster takes the Deployment, and its quota refuses the pods.
+#[tokio::test]
+async fn f35_a_real_quota_that_refuses_pods_is_named() {
+    refused_by_quota(web(3), "1").await;
 }
 
 #[tokio::test]
