@@ -115,11 +115,14 @@ pub(crate) fn tidy(text: &str, service: &Service) -> String {
     without_ids(if is_pod(&text) { "OBJECT-POD".to_owned() } else { text })
 }
 
-/// Pods have two random parts behind the name.
+/// Pods have two random parts behind the name, both of the letters that Kubernetes draws them from:
+/// the hash of the template (mostly ten long, now and then shorter) and five of the pod's own.
 fn is_pod(name: &str) -> bool {
+    const DRAWN: &str = "bcdfghjklmnpqrstvwxz2456789";
+    let drawn = |part: &str| !part.is_empty() && part.chars().all(|one| DRAWN.contains(one));
     name.strip_prefix("OBJECT-")
         .and_then(|rest| rest.split_once('-'))
-        .is_some_and(|(set, pod)| set.len() > 6 && pod.len() == 5)
+        .is_some_and(|(set, pod)| drawn(set) && drawn(pod) && pod.len() == 5)
 }
 
 fn without_ids(mut text: String) -> String {
