@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::floor::Objects;
 use crate::install::{Cluster, Install};
-use crate::load::{declare, projects};
+use crate::load::{Made, declare, projects};
 use crate::sight::Sight;
 use crate::table::Row;
 use crate::usage::{cpu_seconds, family_cpu_seconds, memory_mb};
@@ -77,7 +77,7 @@ async fn ours(frozen: bool) -> anyhow::Result<(Course, Objects)> {
     if frozen {
         let why = serde_json::from_value(serde_json::json!({"reason": "a bench"}))?;
         install.operator.platform_freeze(&why).await?;
-        accepts = declare(&install.client, 0..SERVICES).await?;
+        accepts = declare(&install.client, Made::Addressed, 0..SERVICES).await?;
     }
     install.quiet().await?;
     let sight = Sight::start(&cluster.kube).await?;
@@ -93,7 +93,7 @@ async fn ours(frozen: bool) -> anyhow::Result<(Course, Objects)> {
     if frozen {
         install.operator.platform_unfreeze().await?;
     } else {
-        accepts = declare(&install.client, 0..SERVICES).await?;
+        accepts = declare(&install.client, Made::Addressed, 0..SERVICES).await?;
     }
     let healthy = async { install.healthy(SERVICES).await.map(|()| Instant::now()) };
     let (sight, healthy) = tokio::join!(sight.wait(SERVICES), healthy);

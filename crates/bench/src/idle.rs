@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::install::{Cluster, Install};
-use crate::load::{declare, projects};
+use crate::load::{Made, declare, projects};
 use crate::sight::versions;
 use crate::table::Row;
 use crate::usage::{cpu_seconds, memory_mb};
@@ -65,7 +65,7 @@ async fn rest(
     last: Duration,
 ) -> anyhow::Result<Rest> {
     let services = numbers.end;
-    declare(&install.client, numbers).await?;
+    declare(&install.client, Made::Unaddressed, numbers).await?;
     install.healthy(services).await?;
     install.quiet().await?;
     tokio::time::sleep(TOLD).await;

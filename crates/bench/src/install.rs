@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{AssertSqlSafe, PgPool};
 use tokio::process::Command;
@@ -27,7 +27,7 @@ use crate::wait::until;
 /// The same number as `trueup up` gives a local cluster.
 const NODES: u32 = 3;
 const SOON: Duration = Duration::from_secs(120);
-/// Four objects for each service: anchor, variables, address, workload. No pods, as for the peers.
+/// Anchor, variables, address, workload. No pods, as for the peers.
 const TEMPLATE: &str = include_str!("template.json");
 
 /// A Kubernetes that begins empty.
@@ -123,8 +123,12 @@ impl Install {
         let much = json!({"services": 1_000_000, "cpu_millis": 1_000_000_000, "memory_mib": 1_000_000_000,
                           "storage_gib": 0, "gpus": 0});
         self.operator.quota_put(&serde_json::from_value(much)?).await?;
-        let template: TemplateManifest = serde_json::from_str(TEMPLATE)?;
-        self.operator.template_publish(&template).await?;
+        let addressed: TemplateManifest = serde_json::from_str(TEMPLATE)?;
+        self.operator.template_publish(&addressed).await?;
+        let mut unaddressed: Value = serde_json::from_str(TEMPLATE)?;
+        unaddressed["name"] = json!("bench-unaddressed");
+        unaddressed["spec"]["ports"] = json!([]);
+        self.operator.template_publish(&serde_json::from_value(unaddressed)?).await?;
         until("the cluster to be reachable", SOON, || async {
             let clusters = self.client.cluster_list().await?;
             Ok(clusters.items.iter().all(|one| one.reachability == "reachable"))

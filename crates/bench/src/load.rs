@@ -31,9 +31,20 @@ pub(crate) async fn projects(install: &Install, services: usize) -> anyhow::Resu
     .await
 }
 
+/// What is declared.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Made {
+    /// Four objects: an anchor, variables, an address and a workload.
+    Addressed,
+    /// The same without an address. Whenever the API server gives out an address it counts all that it
+    /// gave out before, so ten thousand of them cost it most of ten minutes.
+    Unaddressed,
+}
+
 /// Declares the services from one number to another; answers how long each answer took.
 pub(crate) async fn declare(
     client: &Client,
+    made: Made,
     numbers: std::ops::Range<usize>,
 ) -> anyhow::Result<Vec<Duration>> {
     let mut callers = JoinSet::new();
@@ -43,7 +54,7 @@ pub(crate) async fn declare(
             let mut times = Vec::new();
             for number in numbers.skip(caller).step_by(CALLERS) {
                 let began = Instant::now();
-                declare_one(&client, number).await?;
+                declare_one(&client, made, number).await?;
                 times.push(began.elapsed());
             }
             anyhow::Ok(times)
@@ -57,9 +68,13 @@ pub(crate) async fn declare(
 }
 
 /// Declares the service with this number.
-pub(crate) async fn declare_one(client: &Client, number: usize) -> anyhow::Result<()> {
+async fn declare_one(client: &Client, made: Made, number: usize) -> anyhow::Result<()> {
+    let template = match made {
+        Made::Addressed => "bench@1",
+        Made::Unaddressed => "bench-unaddressed@1",
+    };
     let manifest: ServiceManifest = serde_json::from_value(json!({
-        "template": "bench@1",
+        "template": template,
         "parameters": {"variables": {"NUMBER": number.to_string(), "REGION": "here", "LEVEL": "info"}},
     }))?;
     let project = project(number / IN_PROJECT);

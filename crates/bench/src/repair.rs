@@ -12,7 +12,7 @@ use trueup_model::key::{Kind, ResourceKey};
 
 use crate::floor::{Objects, mend};
 use crate::install::{Cluster, Install};
-use crate::load::{declare, projects};
+use crate::load::{Made, declare, projects};
 use crate::sight::{KINDS, Told, appearances, text};
 use crate::table::{Row, percentile};
 use crate::usage::{cpu_seconds, memory_mb};
@@ -25,7 +25,7 @@ pub(crate) async fn run() -> anyhow::Result<Vec<Row>> {
     let cluster = Cluster::start("repair").await?;
     let install = Install::start("repair", &cluster).await?;
     projects(&install, SERVICES).await?;
-    declare(&install.client, 0..SERVICES).await?;
+    declare(&install.client, Made::Addressed, 0..SERVICES).await?;
     install.quiet().await?;
     let objects = Objects::of(&cluster.kube).await?;
     ensure!(objects.services.len() == 4 * SERVICES, "{} objects", objects.services.len());
