@@ -161,7 +161,8 @@ async fn f50_work_that_waits_while_nobody_works_is_told_by_who_stands_by() {
     let (worker, cluster, clock) = (rig.db.worker.clone(), rig.db.cluster, Arc::clone(&rig.clock));
     let lease = worker.acquire_lease(cluster, "idler", None, clock.now()).await.unwrap();
     let lease = lease.ours().unwrap();
-    let idler = tokio::spawn(async move {
+    let mut idler = tokio::task::JoinSet::new();
+    idler.spawn(async move {
         loop {
             worker.renew_lease(lease, clock.now()).await.unwrap();
             clock.sleep(Lease::RENEW_EVERY).await;
@@ -171,8 +172,9 @@ async fn f50_work_that_waits_while_nobody_works_is_told_by_who_stands_by() {
     rig.start("one");
     let aged = async {
         let age = |text: &str| {
-            let line =
-                text.lines().find(|it| it.starts_with(r#"trueup_wake_age_seconds{lane="user_change"#));
+            let line = text
+                .lines()
+                .find(|it| it.starts_with(r#"trueup_wake_age_seconds{lane="user_change"#));
             line.and_then(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
         };
         while age(&rig.told()).is_none_or(|age| age < 1.0) {
@@ -181,7 +183,7 @@ async fn f50_work_that_waits_while_nobody_works_is_told_by_who_stands_by() {
     };
     let told = tokio::time::timeout(LONG, aged).await;
     assert!(told.is_ok() && rig.told().contains("trueup_lease_held 0"), "{}", rig.told());
-    idler.abort();
+    assert_eq!(idler.len(), 1, "it held the lease to the end");
 }
 
 #[tokio::test]
