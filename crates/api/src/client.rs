@@ -12,6 +12,7 @@ mod finding;
 mod freeze;
 mod log;
 mod path;
+mod plan_request;
 mod rehearsal;
 mod secret;
 mod service;

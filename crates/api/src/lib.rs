@@ -13,6 +13,7 @@ pub mod freeze;
 pub mod log;
 pub mod org;
 pub mod plan;
+pub mod plan_request;
 pub mod preview;
 pub mod problem;
 pub mod project;

@@ -46,11 +46,15 @@ pub enum Code {
     TooBusy,
     /// So many removals want to be confirmed.
     Unconfirmed,
+    /// What an exact preview stands on is not there any more.
+    PlanVoid,
+    /// An exact preview is not filled, failed, or too old.
+    PlanUnready,
 }
 
 impl Code {
     /// Every code.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 22] = [
         Self::Unauthenticated,
         Self::Forbidden,
         Self::NotFound,
@@ -71,6 +75,8 @@ impl Code {
         Self::NameTaken,
         Self::TooBusy,
         Self::Unconfirmed,
+        Self::PlanVoid,
+        Self::PlanUnready,
     ];
 
     /// The stable text: `TU` and four digits, area by thousand.
@@ -97,6 +103,8 @@ impl Code {
             Self::NameTaken => "TU1006",
             Self::TooBusy => "TU1007",
             Self::Unconfirmed => "TU1008",
+            Self::PlanVoid => "TU1304",
+            Self::PlanUnready => "TU1305",
         }
     }
 
@@ -117,6 +125,7 @@ impl Code {
             Self::Internal => 500,
             Self::TokenInAddress => 400,
             Self::LastOwner | Self::NameTaken | Self::Unconfirmed => 409,
+            Self::PlanVoid | Self::PlanUnready => 409,
             Self::TooBusy => 429,
         }
     }
@@ -145,6 +154,8 @@ impl Code {
             Self::NameTaken => "This name is taken",
             Self::TooBusy => "Too many requests at once",
             Self::Unconfirmed => "So many removals want to be confirmed",
+            Self::PlanVoid => "The plan does not hold any more",
+            Self::PlanUnready => "The plan cannot be used",
         }
     }
 }

@@ -5,6 +5,7 @@
 
 mod news;
 mod queue;
+mod rehearse;
 mod sweep;
 
 use std::collections::{BTreeSet, HashMap};
@@ -38,6 +39,7 @@ use crate::told::Told;
 use crate::verbs::Cluster;
 use news::{broken, is_news, is_refused};
 use queue::Queue;
+pub use rehearse::Unrehearsed;
 
 /// How many units are worked on side by side.
 const WIDTH: usize = 32;
@@ -72,10 +74,11 @@ pub struct Executor {
 }
 
 #[derive(Debug)]
-struct Command {
-    order: Box<Order>,
-    why: Why,
-    passed: oneshot::Sender<Outcome>,
+enum Command {
+    /// Make this true.
+    Order(Box<Order>, Why, oneshot::Sender<Outcome>),
+    /// Say whether everything of a project is there.
+    IsReady(ProjectId, oneshot::Sender<bool>),
 }
 
 /// Why an order is handed over.
@@ -168,7 +171,7 @@ impl Executor {
     pub async fn order_because(&self, order: Order, why: Why) -> oneshot::Receiver<Outcome> {
         let (passed, answer) = oneshot::channel();
         // A closed channel drops `passed`, which the receiver sees: nothing is lost silently.
-        let _gone = self.commands.send(Command { order: Box::new(order), why, passed }).await;
+        let _gone = self.commands.send(Command::Order(Box::new(order), why, passed)).await;
         answer
     }
 
@@ -213,7 +216,9 @@ impl Work {
             let due = self.next_due().map(|due| due.saturating_sub(clock.monotonic()));
             tokio::select! {
                 command = orders.recv() => match command {
-                    Some(command) => self.take(command),
+                    Some(Command::Order(order, why, passed)) => self.take(order, why, passed),
+                    // Whoever asked may have stopped waiting.
+                    Some(Command::IsReady(of, answer)) => _ = answer.send(self.project_ready(of)),
                     None => return,
                 },
                 Some(news) = news.recv() => self.hear(news),
@@ -232,8 +237,7 @@ impl Work {
         }
     }
 
-    fn take(&mut self, command: Command) {
-        let Command { mut order, why, passed } = command;
+    fn take(&mut self, mut order: Box<Order>, why: Why, passed: oneshot::Sender<Outcome>) {
         let unit = order.unit;
         self.shared.cache().expect_pods(&order);
         match self.slots.get_mut(&unit) {

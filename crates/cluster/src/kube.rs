@@ -31,7 +31,7 @@ use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::survey::Contents;
 use trueup_rules::names;
 
-use crate::verbs::{Answer, CallError, Cluster, Heard, List, Scope};
+use crate::verbs::{Answer, CallError, Cluster, Draft, Heard, List, Scope};
 use address::Address;
 use answer::{no_such_object, refusal};
 pub use call::DEADLINE;
@@ -224,6 +224,11 @@ fn client_of(kubeconfig: Kubeconfig) -> Result<kube::Client, ConnectError> {
     Ok(kube::Client::try_from(config)?)
 }
 
+/// Where an object is applied, fields that others wrote included.
+fn by_force(key: &ResourceKey) -> Result<Address, CallError> {
+    Ok(Address::one(key)?.with("force", "true").with("fieldValidation", "Strict"))
+}
+
 /// The object an answer consists of.
 fn object_of(reply: Reply, kind: Kind) -> Result<Value, CallError> {
     let mut object = reply.into_object(kind)?;
@@ -249,12 +254,7 @@ impl Cluster for Kube {
     }
 
     fn apply<'a>(&'a self, key: &'a ResourceKey, object: &'a Value) -> Answer<'a, Value> {
-        async move {
-            let address =
-                Address::one(key)?.with("force", "true").with("fieldValidation", "Strict");
-            self.write(key, address, Content::Apply(object)).await
-        }
-        .boxed()
+        async move { self.write(key, by_force(key)?, Content::Apply(object)).await }.boxed()
     }
 
     fn patch<'a>(&'a self, key: &'a ResourceKey, patch: &'a Value) -> Answer<'a, Value> {
@@ -268,6 +268,17 @@ impl Cluster for Kube {
         version: &'a str,
     ) -> Answer<'a, ()> {
         self.delete_one(key, uid, version).boxed()
+    }
+
+    fn rehearse<'a>(&'a self, key: &'a ResourceKey, draft: Draft<'a>) -> Answer<'a, Value> {
+        async move {
+            let (address, content) = match draft {
+                Draft::Apply(object) => (by_force(key)?, Content::Apply(object)),
+                Draft::Patch(patch) => (Address::one(key)?, Content::MergePatch(patch)),
+            };
+            self.write(key, address.with("dryRun", "All"), content).await
+        }
+        .boxed()
     }
 
     fn warnings<'a>(&'a self, key: &'a ResourceKey, uid: &'a str) -> Answer<'a, Vec<Value>> {

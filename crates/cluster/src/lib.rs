@@ -28,8 +28,8 @@ pub mod verbs;
 
 pub use brake::Brake;
 pub use echo::Echo;
-pub use executor::{Executor, Parts, Why};
+pub use executor::{Executor, Parts, Unrehearsed, Why};
 pub use fence::Fence;
 pub use notice::Notices;
 pub use switch::Switch;
-pub use verbs::{CallError, Cluster, Heard, List, Scope};
+pub use verbs::{CallError, Cluster, Draft, Heard, List, Scope};

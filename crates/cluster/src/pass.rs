@@ -150,7 +150,7 @@ impl Shared {
     }
 
     /// Reads every key of an order from the cluster itself, whatever was heard of it.
-    async fn read_afresh(&self, order: &Order) -> Result<(), CallError> {
+    pub(crate) async fn read_afresh(&self, order: &Order) -> Result<(), CallError> {
         let keys: Vec<&ResourceKey> = order.recorded.keys().collect();
         for some in keys.chunks(AT_ONCE) {
             for answer in join_all(some.iter().map(|key| self.is_taken(key))).await {
@@ -185,7 +185,7 @@ impl Shared {
     }
 
     /// What is known of the order's unit now; its uids are kept in the order.
-    fn look(&self, order: &mut Order, project_ready: bool) -> Observed {
+    pub(crate) fn look(&self, order: &mut Order, project_ready: bool) -> Observed {
         let mut observed = self.cache().observed(order, project_ready);
         observed.as_of = self.clock.now();
         for (key, object) in &observed.objects {
@@ -424,7 +424,7 @@ const fn is_new(change: &Change) -> bool {
 /// The object as it is applied where nothing may stand yet. A name is no proof, and applying by force
 /// would take over whatever somebody else put there. A version says nothing about an object that is
 /// not there, and no object ever has this one: an empty store begins with it.
-fn only_new(object: &Value) -> Value {
+pub(crate) fn only_new(object: &Value) -> Value {
     let mut object = object.clone();
     object["metadata"]["resourceVersion"] = json!("1");
     object

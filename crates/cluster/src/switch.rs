@@ -10,7 +10,7 @@ use serde_json::Value;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::survey::Contents;
 
-use crate::verbs::{Answer, CallError, Cluster, Heard, List, Scope};
+use crate::verbs::{Answer, CallError, Cluster, Draft, Heard, List, Scope};
 
 /// Passes calls on to whatever is connected now.
 #[derive(Debug)]
@@ -74,6 +74,10 @@ impl Cluster for Switch {
         version: &'a str,
     ) -> Answer<'a, ()> {
         Box::pin(async move { self.now()?.delete(key, uid, version).await })
+    }
+
+    fn rehearse<'a>(&'a self, key: &'a ResourceKey, draft: Draft<'a>) -> Answer<'a, Value> {
+        Box::pin(async move { self.now()?.rehearse(key, draft).await })
     }
 
     fn warnings<'a>(&'a self, key: &'a ResourceKey, uid: &'a str) -> Answer<'a, Vec<Value>> {

@@ -48,6 +48,14 @@ pub trait Cluster: Debug + Send + Sync {
     fn delete<'a>(&'a self, key: &'a ResourceKey, uid: &'a str, version: &'a str)
     -> Answer<'a, ()>;
 
+    /// What an apply or a patch would come to: admitted, defaulted and validated like one, and then not
+    /// stored. Answers with the object as it would be; of one that would be made, the uid is an example.
+    fn rehearse<'a>(&'a self, key: &'a ResourceKey, draft: Draft<'a>) -> Answer<'a, Value> {
+        let _nothing_is_tried = draft;
+        let why = format!("this cluster cannot try a write to {key}");
+        Box::pin(async move { Err(CallError::Refused(why)) })
+    }
+
     /// What the cluster warned of lately about one incarnation: its events, whole. They are best effort
     /// and kept for an hour, so they prove nothing; they are asked for only where nothing else says why.
     fn warnings<'a>(&'a self, key: &'a ResourceKey, uid: &'a str) -> Answer<'a, Vec<Value>> {
@@ -61,6 +69,15 @@ pub trait Cluster: Debug + Send + Sync {
         let why = format!("this cluster cannot list everything in {namespace}");
         Box::pin(async move { Err(CallError::Refused(why)) })
     }
+}
+
+/// A write that is only tried.
+#[derive(Debug, Clone, Copy)]
+pub enum Draft<'a> {
+    /// As [`Cluster::apply`] would write it.
+    Apply(&'a Value),
+    /// As [`Cluster::patch`] would.
+    Patch(&'a Value),
 }
 
 /// Which objects of a kind are meant.

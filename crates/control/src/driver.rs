@@ -5,25 +5,25 @@
 //! locked, is woken again: the first a few times, the second for as long as it takes.
 
 use std::collections::BTreeSet;
+use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
-use std::{iter, mem};
 
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use tokio::sync::mpsc;
 use trueup_cluster::{Executor, Why};
-use trueup_model::order::{Body, Order, Unit};
+use trueup_model::order::{Order, Unit};
 use trueup_model::report::{Outcome, Report};
 use trueup_model::wake::Claimed;
 use trueup_model::{Clock, crash};
 use trueup_rules::envelope::Opener;
-use trueup_rules::secret;
 use trueup_rules::turn::backoff;
 use trueup_store::{Error, Lease, Signals, Worker};
 
 use crate::metrics::Metrics;
+use crate::unseal::with_secrets;
 use crate::within::within;
 
 /// How many wakes are claimed at once, and how many of one cluster may be under way.
@@ -185,32 +185,20 @@ impl Driver {
     }
 
     /// Secrets join an order here, outside of the database: all of them, or there is no order.
-    fn with_secrets(&self, mut order: Order) -> Result<Order, Box<Report>> {
-        let (Unit::Service(service), Body::Service(body)) = (order.unit, &mut order.body) else {
-            return Ok(order);
-        };
-        let generated = &body.spec.generated_secrets;
-        body.secrets = secret::generated(&self.master_key, service, generated);
-        for (name, sealed) in mem::take(&mut body.sealed) {
-            match self.opener.open(&sealed) {
-                Ok(value) => {
-                    body.secrets.insert(name, value);
-                }
-                Err(error) => {
-                    tracing::warn!(unit = %order.unit, secret = %name, %error, "a secret is locked");
-                    return Err(Box::new(Report {
-                        unit: order.unit,
-                        org: order.org,
-                        generation: order.generation,
-                        observation: None,
-                        outcome: Outcome::Locked { why: format!("the secret `{name}`: {error}") },
-                        changes: Vec::new(),
-                        receipt: None,
-                    }));
-                }
-            }
-        }
-        Ok(order)
+    fn with_secrets(&self, order: Order) -> Result<Order, Box<Report>> {
+        let (unit, org, generation) = (order.unit, order.org, order.generation);
+        with_secrets(order, &self.master_key, &self.opener).map_err(|why| {
+            tracing::warn!(%unit, why, "a secret is locked");
+            Box::new(Report {
+                unit,
+                org,
+                generation,
+                observation: None,
+                outcome: Outcome::Locked { why },
+                changes: Vec::new(),
+                receipt: None,
+            })
+        })
     }
 
     /// Ends wakes whose passes have ended, those that ended as they should in one transaction; answers

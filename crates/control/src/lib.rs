@@ -4,6 +4,7 @@
 //! `tenure` holds a cluster's lease and runs its loops while it lasts: the `driver` turns wakes into
 //! orders, the executor (room `cluster`) makes them true, `settle` writes down what it reports,
 //! `recorder` what it notices of pods, disks and nodes, `finder` what it finds that belongs to nobody.
+//! `planner` says what an order would do before anybody gives it.
 //! `backlog` counts what waits, whoever holds the lease.
 //! `bell` nudges other processes on the same database and hears them.
 //! `sealer` puts events in order; `sweep` forgets what is kept for a while only.
@@ -15,12 +16,14 @@ mod finder;
 mod measured;
 mod metrics;
 mod overdue;
+mod planner;
 mod recorder;
 mod sealer;
 mod settle;
 mod silence;
 mod sweep;
 mod tenure;
+mod unseal;
 mod within;
 
 pub use bell::Bell;

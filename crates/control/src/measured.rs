@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures::stream::BoxStream;
 use serde_json::Value;
 use trueup_cluster::verbs::Answer;
-use trueup_cluster::{CallError, Cluster, Heard, List, Scope};
+use trueup_cluster::{CallError, Cluster, Draft, Heard, List, Scope};
 use trueup_model::Clock;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::survey::Contents;
@@ -78,6 +78,10 @@ impl Cluster for Measured {
         version: &'a str,
     ) -> Answer<'a, ()> {
         self.timed("delete", self.inside.delete(key, uid, version))
+    }
+
+    fn rehearse<'a>(&'a self, key: &'a ResourceKey, draft: Draft<'a>) -> Answer<'a, Value> {
+        self.timed("rehearse", self.inside.rehearse(key, draft))
     }
 
     fn warnings<'a>(&'a self, key: &'a ResourceKey, uid: &'a str) -> Answer<'a, Vec<Value>> {

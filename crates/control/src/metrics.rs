@@ -69,6 +69,7 @@ pub struct Metrics {
     pub(crate) watch_age_seconds: Family<OfKind, Gauge<f64, AtomicU64>>,
     pub(crate) silent_kinds: Gauge,
     pub(crate) deletes_overdue: Gauge,
+    pub(crate) plans: Family<Ended, Counter>,
 }
 
 impl Metrics {
@@ -90,6 +91,7 @@ impl Metrics {
             watch_age_seconds: Family::default(),
             silent_kinds: Gauge::default(),
             deletes_overdue: Gauge::default(),
+            plans: Family::default(),
         };
         metrics.register_sights(registry);
         let m = &metrics;
@@ -158,6 +160,11 @@ impl Metrics {
             "trueup_watch_age_seconds",
             "How long ago a kind was last heard of",
             self.watch_age_seconds.clone(),
+        );
+        registry.register(
+            "trueup_plan_requests",
+            "Exact previews by what became of them: filled, failed or void",
+            self.plans.clone(),
         );
         registry.register(
             "trueup_silent_kinds",

@@ -23,6 +23,7 @@ use crate::driver::Driver;
 use crate::finder::Finder;
 use crate::metrics::Metrics;
 use crate::overdue::Overdue;
+use crate::planner::Planner;
 use crate::recorder::Recorder;
 use crate::settle::Settle;
 use crate::silence::Silence;
@@ -147,7 +148,7 @@ impl Tenure {
         }
     }
 
-    /// Starts the executor, the driver, the settle loop, the recorder and the finder.
+    /// Starts the executor, the driver, the settle loop, the recorder, the finder and the planner.
     fn start(&self, begun: &Begun, loops: &mut JoinSet<()>) -> Arc<Executor> {
         let lease = begun.lease;
         let (reports_in, reports) = mpsc::channel(4096);
@@ -199,6 +200,16 @@ impl Tenure {
             opener: self.opener.clone(),
             reports: reports_in,
         };
+        let planner = Planner {
+            worker: self.worker.clone(),
+            clock: Arc::clone(&self.clock),
+            metrics: self.metrics.clone(),
+            lease,
+            executor: Arc::clone(&executor),
+            master_key: self.master_key,
+            opener: self.opener.clone(),
+        };
+        loops.spawn(planner.run());
         let overdue = Overdue {
             worker: self.worker.clone(),
             clock: Arc::clone(&self.clock),

@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use trueup_api::Code;
 use trueup_model::OrgId;
+use trueup_model::id::PlanRequestId;
 use trueup_model::org::PLATFORM;
 use trueup_model::principal::Permission;
 use trueup_rules::action::Action;
@@ -22,7 +23,7 @@ use crate::address::Query;
 use crate::answer::{if_generation, locate};
 use crate::caller::{Caller, Scope};
 use crate::problem::{Answer, Failure};
-use crate::{Door, preview, view};
+use crate::{Door, plan_request, preview, view};
 
 /// Which service.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
@@ -54,7 +55,7 @@ pub(crate) struct Change {
 }
 
 /// How a service is declared.
-#[derive(Debug, Clone, Copy, Default, Deserialize, utoipa::IntoParams)]
+#[derive(Debug, Clone, Default, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Declaring {
@@ -64,6 +65,8 @@ pub(crate) struct Declaring {
     /// With `true` the project is made, too, where there is none of this name.
     #[serde(default)]
     with_project: bool,
+    /// The id of a plan request: then it is accepted only if exactly that plan still holds.
+    plan: Option<String>,
 }
 
 /// A service that is declared.
@@ -71,6 +74,7 @@ pub(crate) struct Declaring {
 pub(crate) struct Declaration {
     pub(crate) change: Change,
     pub(crate) with_project: bool,
+    pub(crate) plan: Option<PlanRequestId>,
 }
 
 impl FromRequestParts<Door> for Declaration {
@@ -78,9 +82,10 @@ impl FromRequestParts<Door> for Declaration {
 
     async fn from_request_parts(parts: &mut Parts, door: &Door) -> Result<Self, Failure> {
         let caller = tenant(parts, door).await?;
-        let Query(Declaring { dry_run, with_project }) =
+        let Query(Declaring { dry_run, with_project, plan }) =
             Query::from_request_parts(parts, door).await?;
-        Ok(Self { change: Change::begin(caller, parts, door, dry_run), with_project })
+        let plan = plan.as_deref().map(plan_request::id).transpose()?;
+        Ok(Self { change: Change::begin(caller, parts, door, dry_run), with_project, plan })
     }
 }
 

@@ -28,6 +28,7 @@ mod openapi;
 mod operations;
 mod org;
 mod plan;
+mod plan_request;
 mod preview;
 mod problem;
 mod project;

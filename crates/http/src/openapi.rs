@@ -5,8 +5,9 @@ use utoipa::OpenApi;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 
 use crate::{
-    action, cluster, domain, endpoint, event, finding, freeze, log, org, plan, project, quota,
-    release, secret, service, stream, template, token, transition, variable, volume, wake, why,
+    action, cluster, domain, endpoint, event, finding, freeze, log, org, plan, plan_request,
+    project, quota, release, secret, service, stream, template, token, transition, variable,
+    volume, wake, why,
 };
 
 #[derive(OpenApi)]
@@ -36,6 +37,7 @@ use crate::{
         freeze::cluster_freeze, freeze::cluster_unfreeze,
         freeze::platform_get, freeze::platform_freeze, freeze::platform_unfreeze,
         wake::wake_list, wake::wake_requeue, finding::finding_list, finding::finding_remove,
+        plan_request::plan_request_create, plan_request::plan_request_get,
         endpoint::endpoint_list, endpoint::endpoint_put, endpoint::endpoint_delete,
         domain::domain_list, domain::domain_get, domain::domain_put, domain::domain_verify, domain::domain_delete,
     ),

@@ -39,7 +39,7 @@ pub(crate) async fn error_page(Path(code): Path<String>) -> Answer<Response> {
 }
 
 /// Pages are looked up in this list and nowhere else: no path is ever made of what a caller sends.
-const PAGES: [(&str, &str); 20] = [
+const PAGES: [(&str, &str); 22] = [
     ("TU1001", include_str!("../../../docs/errors/TU1001.md")),
     ("TU1002", include_str!("../../../docs/errors/TU1002.md")),
     ("TU1003", include_str!("../../../docs/errors/TU1003.md")),
@@ -55,6 +55,8 @@ const PAGES: [(&str, &str); 20] = [
     ("TU1301", include_str!("../../../docs/errors/TU1301.md")),
     ("TU1302", include_str!("../../../docs/errors/TU1302.md")),
     ("TU1303", include_str!("../../../docs/errors/TU1303.md")),
+    ("TU1304", include_str!("../../../docs/errors/TU1304.md")),
+    ("TU1305", include_str!("../../../docs/errors/TU1305.md")),
     ("TU1401", include_str!("../../../docs/errors/TU1401.md")),
     ("TU1501", include_str!("../../../docs/errors/TU1501.md")),
     ("TU2001", include_str!("../../../docs/errors/TU2001.md")),

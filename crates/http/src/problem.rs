@@ -151,6 +151,17 @@ impl From<Refusal> for Failure {
                      of them, ask again with `confirm` {number}"
                 ),
             ),
+            Refusal::PlanVoid(why) => Self::new(
+                Code::PlanVoid,
+                format!("{why}; nothing was recorded, ask for a new plan and look at it"),
+            ),
+            Refusal::PlanUnready(why) => {
+                Self::new(Code::PlanUnready, format!("{why}; nothing was recorded"))
+            }
+            Refusal::TooManyPlans => Self::new(
+                Code::TooBusy,
+                "a hundred plans of this org are open; they end by themselves within a quarter of an hour",
+            ),
             Refusal::Store(error) => error.into(),
         }
     }

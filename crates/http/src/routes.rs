@@ -5,8 +5,8 @@ use axum::{Json, Router};
 
 use crate::{
     Door, action, cluster, document, domain, endpoint, event, finding, freeze, log, operations,
-    org, plan, project, quota, reference, release, secret, service, stream, template, token,
-    transition, variable, volume, wake, why,
+    org, plan, plan_request, project, quota, reference, release, secret, service, stream, template,
+    token, transition, variable, volume, wake, why,
 };
 
 /// What is meant for everybody, and for whoever runs Trueup.
@@ -54,6 +54,8 @@ pub(crate) fn services() -> Router<Door> {
             &one(""),
             get(service::service_get).put(service::service_put).delete(service::service_delete),
         )
+        .route(&one("/plan-requests"), post(plan_request::plan_request_create))
+        .route(&one("/plan-requests/{plan_request}"), get(plan_request::plan_request_get))
         .route(&one("/watch"), get(stream::service_watch))
         .route(&one("/logs"), get(log::service_logs))
         .route(&one("/releases"), get(release::release_list))

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use trueup_api::preview::OrPreview;
 use trueup_api::service::{Service, ServiceList, ServiceManifest};
 use trueup_api::{Code, Problem};
+use trueup_model::name::Name;
 use trueup_model::principal::Permission;
 use trueup_model::service::DesiredState;
 use trueup_model::status::{Health, Phase};
@@ -148,17 +149,13 @@ pub(crate) async fn service_get(
               (status = 202, description = "accepted", body = Service),
               (status = "4XX", body = Problem)))]
 pub(crate) async fn service_put(
-    Declaration { change, with_project }: Declaration,
+    Declaration { change, with_project, plan }: Declaration,
     Path(target): Path<Target>,
     Keyed { body: manifest, repeat }: Keyed<ServiceManifest>,
 ) -> Answer<Response> {
     change.must(Permission::ManageServices)?;
-    let Target { project, service } = target;
-    matches_path("kind", manifest.kind.as_deref(), "Service")?;
-    matches_path("name", manifest.name.as_deref(), &service)?;
-    matches_path("project", manifest.project.as_deref(), &project)?;
-    let service = name("name", &service)?;
-    let ask = ask(manifest)?;
+    let (service, ask) = declared(&target, manifest)?;
+    let project = target.project;
     let made = if with_project {
         change.must(Permission::ManageProjects)?;
         Some(name("project", &project)?)
@@ -166,7 +163,15 @@ pub(crate) async fn service_put(
         None
     };
     let wanted = ServiceAsk::declare(&project, &service, &ask);
-    change.service(ServiceAsk { with_project: made.as_ref(), ..wanted }, repeat).await
+    change.service(ServiceAsk { with_project: made.as_ref(), plan, ..wanted }, repeat).await
+}
+
+/// Which service a manifest declares at this place, and what it asks for.
+pub(crate) fn declared(target: &Target, manifest: ServiceManifest) -> Answer<(Name, Ask)> {
+    matches_path("kind", manifest.kind.as_deref(), "Service")?;
+    matches_path("name", manifest.name.as_deref(), &target.service)?;
+    matches_path("project", manifest.project.as_deref(), &target.project)?;
+    Ok((name("name", &target.service)?, ask(manifest)?))
 }
 
 /// What a manifest asks for, or every part of it that cannot be read.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cluster::Routing;
 use crate::finding::FindingClass;
-use crate::id::{EventId, OrgId, TokenId};
+use crate::id::{EventId, OrgId, PlanRequestId, TokenId};
 use crate::key::ResourceKey;
 use crate::name::Name;
 use crate::order::Unit;
@@ -98,6 +98,9 @@ pub enum Fact {
         /// What was done: `declare`, `pause`, `rollback` …
         #[serde(default)]
         action: String,
+        /// The exact preview that it was accepted with.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        plan: Option<PlanRequestId>,
     },
     /// The loop has begun to make the generation true, or true again.
     ReconcileStarted {},

@@ -55,6 +55,9 @@ pub mod noun {
     /// An object that nobody knows of.
     #[derive(Debug)]
     pub enum Finding {}
+    /// A question what a change would really do.
+    #[derive(Debug)]
+    pub enum PlanRequest {}
 
     impl Noun for Org {
         const PREFIX: &'static str = "org";
@@ -89,6 +92,9 @@ pub mod noun {
     impl Noun for Finding {
         const PREFIX: &'static str = "fnd";
     }
+    impl Noun for PlanRequest {
+        const PREFIX: &'static str = "plr";
+    }
 }
 
 /// The id of an org.
@@ -105,6 +111,8 @@ pub type ClusterId = Id<noun::Cluster>;
 pub type EventId = Id<noun::Event>;
 /// The id of a finding.
 pub type FindingId = Id<noun::Finding>;
+/// The id of a plan request.
+pub type PlanRequestId = Id<noun::PlanRequest>;
 /// The id of an API token.
 pub type TokenId = Id<noun::Token>;
 /// The id of an endpoint.

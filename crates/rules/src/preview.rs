@@ -7,14 +7,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 use trueup_model::id::ClusterId;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::{Body, Order, SecretValue, ServiceBody};
 use trueup_model::secret::SealedSecret;
 use trueup_model::service::DesiredState;
 
+use crate::compare::{Apart, compare};
 use crate::proof::ProofKey;
-use crate::render;
+use crate::render::{self, Rendered};
 
 /// What would happen to one object.
 #[derive(Debug, Clone, PartialEq)]
@@ -85,17 +87,35 @@ fn change(key: &ResourceKey, old: Option<&Value>, new: Option<&Value>) -> Option
         (None, Some(_)) => made(Verb::Create, Vec::new()),
         (Some(_), None) => made(Verb::Delete, Vec::new()),
         (Some(old), Some(new)) => {
-            let mut fields = Vec::new();
-            compare(&mut fields, "", old, new);
+            let fields: Vec<FieldChange> = compare(old, new).into_iter().map(field).collect();
             if fields.is_empty() { None } else { made(Verb::Update, fields) }
         }
         (None, None) => None,
     }
 }
 
-/// What an order stands for, without metadata and without secret values.
-fn objects(order: &Order) -> BTreeMap<ResourceKey, Value> {
-    let rendered = match (&order.body, order.desired) {
+fn field(apart: Apart) -> FieldChange {
+    FieldChange { path: apart.path(), before: apart.before, after: apart.after }
+}
+
+/// A digest of all that an order asks for. Two orders with the same one make the same objects; secrets
+/// stand for their versions.
+#[must_use]
+pub fn digest(order: &Order) -> String {
+    let mut hash = Sha256::new();
+    hash.update(order.desired.as_str());
+    for rendered in rendered(order) {
+        for part in [rendered.key.to_string(), rendered.object.to_string()] {
+            hash.update(b"\0");
+            hash.update(part);
+        }
+    }
+    data_encoding::HEXLOWER.encode(&hash.finalize()[..16])
+}
+
+/// What an order stands for, with secrets that stand for their versions.
+fn rendered(order: &Order) -> Vec<Rendered> {
+    match (&order.body, order.desired) {
         (_, DesiredState::Deleted) => Vec::new(),
         (Body::Project, _) => render::project(order, &proofs()),
         (Body::Service(body), _) => {
@@ -105,8 +125,12 @@ fn objects(order: &Order) -> BTreeMap<ResourceKey, Value> {
             rendered.extend(render::service_companions(order, &body, &owner(), &proofs()));
             rendered
         }
-    };
-    rendered
+    }
+}
+
+/// The same without metadata and without secret values.
+fn objects(order: &Order) -> BTreeMap<ResourceKey, Value> {
+    rendered(order)
         .into_iter()
         .map(|rendered| {
             let mut object = rendered.object;
@@ -158,39 +182,4 @@ fn owner() -> OwnerReference {
 fn proofs() -> ProofKey {
     let nowhere = ClusterId::from_parts(jiff::Timestamp::UNIX_EPOCH, [0; 10]);
     ProofKey::new(&[0; 32], nowhere)
-}
-
-fn compare(found: &mut Vec<FieldChange>, path: &str, old: &Value, new: &Value) {
-    match (old, new) {
-        (Value::Object(old), Value::Object(new)) => {
-            let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
-            for name in names {
-                let below = join(path, name);
-                let entry = |side: &serde_json::Map<String, Value>| {
-                    side.get(name).cloned().unwrap_or_default()
-                };
-                compare(found, &below, &entry(old), &entry(new));
-            }
-        }
-        (Value::Array(old), Value::Array(new)) if is_named(old) && is_named(new) => {
-            let by_name = |side: &[Value]| -> serde_json::Map<String, Value> {
-                let name = |entry: &Value| entry["name"].as_str().unwrap_or_default().to_owned();
-                side.iter().map(|entry| (name(entry), entry.clone())).collect()
-            };
-            compare(found, path, &by_name(old).into(), &by_name(new).into());
-        }
-        (old, new) if old != new => {
-            let side = |value: &Value| (!value.is_null()).then(|| value.clone());
-            found.push(FieldChange { path: path.to_owned(), before: side(old), after: side(new) });
-        }
-        (_, _) => {}
-    }
-}
-
-fn is_named(list: &[Value]) -> bool {
-    !list.is_empty() && list.iter().all(|entry| entry["name"].is_string())
-}
-
-fn join(path: &str, step: &str) -> String {
-    if path.is_empty() { step.to_owned() } else { format!("{path}.{step}") }
 }

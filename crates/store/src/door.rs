@@ -114,6 +114,15 @@ pub enum Refusal {
         /// The number to confirm.
         number: u64,
     },
+    /// What the exact preview stands on is not there any more.
+    #[error("the plan does not hold: {0}")]
+    PlanVoid(String),
+    /// The exact preview cannot be gone by.
+    #[error("the plan cannot be used: {0}")]
+    PlanUnready(String),
+    /// So many exact previews of the org are open.
+    #[error("too many plans are open")]
+    TooManyPlans,
     /// The database failed.
     #[error(transparent)]
     Store(#[from] Error),

@@ -11,11 +11,11 @@ use serde_json::Value;
 use sqlx::Row;
 use sqlx::types::Json;
 use trueup_model::crash;
-use trueup_model::freeze::FreezeScope;
+use trueup_model::freeze::{Freeze, FreezeScope};
 use trueup_model::id::{OrgId, ProjectId};
 use trueup_model::key::ResourceKey;
 use trueup_model::order::{Body, Order, Unit, Warrant};
-use trueup_model::service::DesiredState;
+use trueup_model::service::{DesiredState, Service};
 use trueup_model::wake::Claimed;
 use trueup_rules::render;
 use trueup_rules::variable::{Entries, merge};
@@ -155,6 +155,31 @@ pub(crate) async fn load(tx: &mut Tx, ids: &[Uuid]) -> Result<BTreeMap<Unit, Ord
     load_recorded(tx, &mut orders).await?;
     load_tenants(tx, &mut orders).await?;
     Ok(orders)
+}
+
+/// The order that there would be for a service as it is not promised yet. Nothing is recorded for it.
+pub(crate) async fn would_be(
+    tx: &mut Tx,
+    service: Service,
+    namespace: String,
+    freeze: Option<Freeze>,
+) -> Result<Order, Error> {
+    let order = Order { freeze, ..Order::of_service(service, namespace) };
+    let unit = order.unit;
+    let mut orders = BTreeMap::from([(unit, order)]);
+    lay_entries(tx, &mut orders).await?;
+    load_recorded(tx, &mut orders).await?;
+    let mut order = orders.remove(&unit).expect("what was put in should be there");
+    for key in keys(&order)? {
+        order.recorded.entry(key).or_insert(None);
+    }
+    let (unwanted, generation) = (render::unwanted(&order), order.generation);
+    let known = &mut order.warrant.unwanted;
+    known.retain(|key, _| unwanted.contains(key));
+    for key in unwanted {
+        known.entry(key).or_insert(generation);
+    }
+    Ok(order)
 }
 
 /// Which services are still in a project that shall be gone: they go first.

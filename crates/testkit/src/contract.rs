@@ -7,6 +7,7 @@
 mod deletes;
 mod parts;
 mod place;
+mod rehearsals;
 mod scale;
 mod watches;
 mod workloads;
@@ -33,6 +34,7 @@ const AT_ONCE: usize = 8;
 pub fn all() -> Vec<(&'static str, Check)> {
     [
         writes::CHECKS,
+        rehearsals::CHECKS,
         deletes::CHECKS,
         watches::CHECKS,
         workloads::CHECKS,

@@ -32,7 +32,7 @@ use futures::stream::BoxStream;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use trueup_cluster::verbs::Answer;
-use trueup_cluster::{CallError, Cluster, Heard, List, Scope};
+use trueup_cluster::{CallError, Cluster, Draft, Heard, List, Scope};
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::survey::Contents;
 
@@ -45,7 +45,7 @@ const WATCH_LIMIT: Duration = Duration::from_secs(20);
 /// The field manager of whoever edits from outside.
 pub const SOMEBODY: &str = "somebody";
 
-/// The six ways to ask.
+/// The ways to ask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verb {
     /// Read one.
@@ -60,6 +60,8 @@ pub enum Verb {
     Patch,
     /// Guarded delete.
     Delete,
+    /// A write that is only tried.
+    Rehearse,
 }
 
 /// On which side of the effect a fault falls.
@@ -459,6 +461,11 @@ impl Cluster for FakeCluster {
         self.shared
             .call(Verb::Delete, key.kind, |state| state.guarded_delete(key, uid, version))
             .boxed()
+    }
+
+    fn rehearse<'a>(&'a self, key: &'a ResourceKey, draft: Draft<'a>) -> Answer<'a, Value> {
+        let act = move |state: &mut State| Ok((state.rehearse(key, draft)?, None));
+        self.shared.call(Verb::Rehearse, key.kind, act).boxed()
     }
 
     fn warnings<'a>(&'a self, key: &'a ResourceKey, uid: &'a str) -> Answer<'a, Vec<Value>> {

@@ -33,6 +33,7 @@ mod endpoint;
 mod env;
 mod event_line;
 mod events;
+mod exact;
 mod explain;
 mod findings;
 mod follow;

@@ -108,6 +108,10 @@ fn problem_advice(problem: &Problem) -> Option<&'static str> {
         Code::Unconfirmed => {
             Some("look at all of them first, then pass --confirm with that number")
         }
+        Code::PlanVoid => Some("make a new plan with `trueup plan -f FILE --exact` and look at it"),
+        Code::PlanUnready => {
+            Some("try again soon, or make a new plan: `trueup plan -f FILE --exact`")
+        }
         Code::MalformedBody
         | Code::TooLarge
         | Code::BadRequest

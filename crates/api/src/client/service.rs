@@ -117,6 +117,22 @@ impl Client {
         self.change(Method::PUT, &path, manifest, terms).await
     }
 
+    /// The same, only if exactly what this plan request says would happen.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn service_put_planned(
+        &self,
+        project: &str,
+        name: &str,
+        manifest: &ServiceManifest,
+        plan: &str,
+        terms: &Terms,
+    ) -> Result<Accepted, ClientError> {
+        let path = query(&service_path(project, name)?, &[("plan", Some(plan))]);
+        self.change(Method::PUT, &path, manifest, terms).await
+    }
+
     /// One service with its objects and, once it is gone, its receipt.
     ///
     /// # Errors

@@ -58,8 +58,13 @@ async fn a_real_scheduler_says_what_is_short() {
 
 /// No more pods than these may be in this namespace.
 async fn tighten(client: &kube::Client, namespace: &str, pods: &str) {
+    limit(client, namespace, "pods", pods).await;
+}
+
+/// No more of these than so many may be in this namespace.
+pub(crate) async fn limit(client: &kube::Client, namespace: &str, of: &str, most: &str) {
     let quota = json!({ "apiVersion": "v1", "kind": "ResourceQuota", "metadata": { "name": "tight" },
-        "spec": { "hard": { "pods": pods } } });
+        "spec": { "hard": { of: most } } });
     let path = format!("/api/v1/namespaces/{namespace}/resourcequotas");
     let request = Request::post(path).header("content-type", "application/json");
     let request = request.body(quota.to_string().into_bytes()).expect("should be a request");

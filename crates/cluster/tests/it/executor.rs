@@ -56,6 +56,7 @@ fn checks() -> Vec<(&'static str, Check)> {
 pub(crate) async fn failures(cluster: Arc<dyn Cluster>) -> Vec<&'static str> {
     let all = checks().into_iter().chain(crate::executor_runs::checks());
     let all = all.chain(crate::executor_scale::checks()).chain(hosts::checks());
+    let all = all.chain(crate::rehearsals::checks());
     let runs = all.map(|(sentence, check)| {
         let cluster = Arc::clone(&cluster);
         async move {

@@ -16,6 +16,7 @@ mod handover;
 mod plans;
 mod rbac;
 mod real_node;
+mod rehearsals;
 mod resync;
 mod rig;
 mod sweep;

@@ -4,6 +4,7 @@ mod anchor;
 mod crash_points;
 mod endpoint;
 mod freeze;
+mod planner;
 mod poison;
 mod recorder;
 mod replicas;

@@ -124,6 +124,8 @@ fn of_the_rest() -> BTreeSet<&'static str> {
         token_create,
         token_list,
         token_revoke,
+        plan_request_create,
+        plan_request_get,
         finding_list,
         finding_remove,
         wake_list,

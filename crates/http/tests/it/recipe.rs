@@ -63,6 +63,8 @@ pub(crate) const RECIPES: &[Recipe] = &[
     reads("service_get"),
     reads("service_watch"),
     changes("service_put", Role::Developer).with(|| web("nginx:3")),
+    changes("plan_request_create", Role::Developer).with(|| web("nginx:3")),
+    changes("plan_request_get", Role::Developer),
     changes("service_delete", Role::Developer),
     changes("service_pause", Role::Developer).with(|| json!({})),
     changes("service_resume", Role::Developer).with(|| json!({})),
@@ -227,6 +229,8 @@ async fn things(front: &Front) -> Vec<Thing> {
     let token = front.post("/v1/tokens").json(&spare).send().await.json();
     let org = front.get("/v1/orgs/acme").send().await.json();
     let cluster = front.get("/v1/clusters/test").send().await.json();
+    let asked = front.post(&format!("{WEB}/plan-requests")).json(&web("nginx:3")).send().await;
+    let asked = id(asked.json());
     let findings = front.db.app.list_findings(false, None, 1).await.unwrap();
     let finding = findings[0].id.to_string();
     [
@@ -234,6 +238,7 @@ async fn things(front: &Front) -> Vec<Thing> {
         // A wake has the id of what it is about, and no name.
         ("wake", &wake, wake.clone()),
         ("finding", &finding, finding.clone()),
+        ("plan_request", &asked, asked.clone()),
         ("service", "web", wake.clone()),
         ("token", "spare", id(token)),
         ("org", "acme", id(org)),

@@ -246,7 +246,7 @@ fn after(fact: &Fact) -> Option<Fact> {
         Fact::ProjectQueued {} => Fact::ProjectDeleteQueued { principal, services: 2 },
         Fact::ProjectDeleteQueued { .. } => {
             let action = "declare".to_owned();
-            Fact::ServiceQueued { deletes: false, principal, action }
+            Fact::ServiceQueued { deletes: false, principal, action, plan: None }
         }
         Fact::ServiceQueued { .. } => Fact::ReconcileStarted {},
         Fact::ReconcileStarted {} => Fact::ReconcileSucceeded {},

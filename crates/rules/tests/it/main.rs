@@ -18,6 +18,7 @@ mod endpoints;
 mod entries;
 #[cfg(test)]
 mod envelope;
+mod exact;
 mod facts;
 mod forbidden;
 mod former;

@@ -4,7 +4,7 @@
 
 use jiff::Timestamp;
 use trueup_model::event::{Fact, NewEvent, Source};
-use trueup_model::id::{OrgId, ServiceId};
+use trueup_model::id::{OrgId, PlanRequestId, ServiceId};
 use trueup_model::name::Name;
 use trueup_model::order::Unit;
 use trueup_model::project::Project;
@@ -25,7 +25,9 @@ use crate::mint::mint;
 use crate::pool::Tx;
 use crate::row::json;
 use crate::service::{ServiceRow, find, service};
-use crate::{App, Error, event, plan, project, quota, release, repeat, status, template, wake};
+use crate::{
+    App, Error, event, plan, plan_request, project, quota, release, repeat, status, template, wake,
+};
 
 /// What somebody asks of a service.
 #[derive(Debug, Clone)]
@@ -38,6 +40,8 @@ pub struct ServiceAsk<'a> {
     pub if_generation: Option<i64>,
     /// The project's name, if it is to be made where there is none.
     pub with_project: Option<&'a Name>,
+    /// The exact preview that has to hold, if the caller insists on one.
+    pub plan: Option<PlanRequestId>,
 }
 
 impl<'a> ServiceAsk<'a> {
@@ -45,14 +49,14 @@ impl<'a> ServiceAsk<'a> {
     #[must_use]
     pub const fn declare(project: &'a str, name: &'a Name, ask: &'a Ask) -> Self {
         let change = ServiceChange::Declare(name, ask);
-        Self { project, change, if_generation: None, with_project: None }
+        Self { project, change, if_generation: None, with_project: None, plan: None }
     }
 
     /// Asks for this to be done with a service.
     #[must_use]
     pub const fn act(project: &'a str, service: &'a str, action: &'a Action) -> Self {
         let change = ServiceChange::Act(service, action);
-        Self { project, change, if_generation: None, with_project: None }
+        Self { project, change, if_generation: None, with_project: None, plan: None }
     }
 
     /// Only if it has this generation.
@@ -118,11 +122,19 @@ impl App {
         if let Some(project) = wanted.with_project {
             super::project::declare(&mut tx, org, project, asker, now).await?;
         }
-        let decided = decide(&mut tx, wanted, now).await?;
+        let held = match wanted.plan {
+            Some(plan) => Some(plan_request::hold(&mut tx, plan, wanted, now).await?),
+            None => None,
+        };
+        let decided = decide(&mut tx, wanted, held.as_ref().map(|held| held.service), now).await?;
         let id = decided.after.id;
         if decided.changed {
-            write_down(&mut tx, &decided.after, wanted.change.word(), asker, now).await?;
+            let act = Act { word: wanted.change.word(), plan: wanted.plan };
+            write_down(&mut tx, &decided.after, act, asker, now).await?;
             write_force(&mut tx, &decided.after, &wanted.change, asker).await?;
+        }
+        if let Some(held) = &held {
+            held.check(&mut tx, &decided.after).await?;
         }
         repeat::record(&mut tx, asker, &id.to_string(), now).await?;
         let row = found(&mut tx, wanted.project, &id.to_string()).await?;
@@ -135,8 +147,13 @@ impl App {
     }
 }
 
-/// Locks the service and asks the rules.
-async fn decide(tx: &mut Tx, wanted: &ServiceAsk<'_>, now: Timestamp) -> Result<Decided, Refusal> {
+/// Locks the service and asks the rules. A new one gets the id that was planned for it.
+async fn decide(
+    tx: &mut Tx,
+    wanted: &ServiceAsk<'_>,
+    planned: Option<ServiceId>,
+    now: Timestamp,
+) -> Result<Decided, Refusal> {
     let project = project::find(tx, wanted.project).await?.ok_or(Refusal::NotFound("project"))?;
     let project = project.project;
     let (before, admitted) = match wanted.change {
@@ -169,7 +186,7 @@ async fn decide(tx: &mut Tx, wanted: &ServiceAsk<'_>, now: Timestamp) -> Result<
     let (after, changed) = match (admitted, &before, &wanted.change) {
         (Admitted::Changed(promise), Some(before), _) => (next(before, *promise, now), true),
         (Admitted::Changed(promise), None, ServiceChange::Declare(name, _)) => {
-            (first(&project, name, *promise, now), true)
+            (first(&project, name, planned.unwrap_or_else(|| mint(now)), *promise, now), true)
         }
         (Admitted::Unchanged, Some(before), _) => (before.clone(), false),
         // Only a declaration can be about a service that is not there, and it changes that.
@@ -259,8 +276,13 @@ pub(super) fn check_generation(
 }
 
 /// The first generation of a service.
-fn first(project: &Project, name: &Name, promise: Promise, now: Timestamp) -> Service {
-    let id: ServiceId = mint(now);
+fn first(
+    project: &Project,
+    name: &Name,
+    id: ServiceId,
+    promise: Promise,
+    now: Timestamp,
+) -> Service {
     Service {
         id,
         org: project.org,
@@ -291,17 +313,30 @@ fn next(current: &Service, promise: Promise, now: Timestamp) -> Service {
     }
 }
 
+/// What was done, and the exact preview that it was accepted with.
+pub(crate) struct Act {
+    word: &'static str,
+    plan: Option<PlanRequestId>,
+}
+
+impl From<&'static str> for Act {
+    fn from(word: &'static str) -> Self {
+        Self { word, plan: None }
+    }
+}
+
 /// The generation itself: row, release, status, event.
 pub(crate) async fn write_down(
     tx: &mut Tx,
     service: &Service,
-    action: &'static str,
+    act: impl Into<Act>,
     asker: &Asker<'_>,
     now: Timestamp,
 ) -> Result<(), Refusal> {
     let unit = Unit::Service(service.id);
+    let Act { word, plan } = act.into();
     upsert(tx, service).await?;
-    release::insert(tx, service, action, &asker.principal.name).await?;
+    release::insert(tx, service, word, &asker.principal.name).await?;
     status::accept(tx, unit, service.org, now).await?;
     let queued = NewEvent {
         id: mint(now),
@@ -313,7 +348,8 @@ pub(crate) async fn write_down(
         fact: Fact::ServiceQueued {
             deletes: service.desired == DesiredState::Deleted,
             principal: asker.principal.name.clone(),
-            action: action.to_owned(),
+            action: word.to_owned(),
+            plan,
         },
         trace: asker.trace.clone(),
         cause: None,

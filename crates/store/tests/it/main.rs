@@ -37,6 +37,8 @@ mod outage;
 #[cfg(test)]
 mod page;
 #[cfg(test)]
+mod plan_request;
+#[cfg(test)]
 mod project;
 #[cfg(test)]
 mod projection;

@@ -8,13 +8,16 @@ use crate::stage::Stage;
 use crate::system::tenant_tables;
 
 /// What `system.rs` calls for one org.
-const TESTED: [&str; 15] = [
+const TESTED: [&str; 18] = [
     "bury_unit",
     "claim_orders",
+    "end_plan",
     "finish_check",
     "finish_wake",
     "finish_wakes",
+    "forget_plans",
     "forget_repeats",
+    "note_plans",
     "note_transitions",
     "poison_wake",
     "requeue_lost",
@@ -28,8 +31,9 @@ const TESTED: [&str; 15] = [
 
 /// What writes no row of any tenant, and what a new holder of a lease does: it takes back all that
 /// was claimed in its cluster, whose ever it is.
-const OTHERS: [&str; 18] = [
+const OTHERS: [&str; 20] = [
     "acquire_lease",
+    "asked_plans",
     "asked_removals",
     "count_wakes",
     "end_removal",
@@ -41,6 +45,7 @@ const OTHERS: [&str; 18] = [
     "listen",
     "note_cluster",
     "note_findings",
+    "open_plans",
     "overdue_deletes",
     "release_lease",
     "renew_lease",

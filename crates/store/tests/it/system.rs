@@ -10,7 +10,7 @@ use trueup_model::key::Kind;
 use trueup_model::order::Unit;
 use trueup_model::report::{Change, Outcome, Report};
 use trueup_model::wake::Claimed;
-use trueup_store::{Observer, ServiceRow};
+use trueup_store::{AskedPlan, Observer, ServiceRow};
 
 use crate::project::proof;
 use crate::stage::{PROJECT, Stage, at, converged, gone, seen};
@@ -198,6 +198,34 @@ async fn s17_reports_of_one_org_settle_without_touching_another() {
     theirs.are_untouched_by("forget_repeats").await;
     stage.seal().await;
     theirs.are_untouched_by("seal_events").await;
+    orgs_agree(stage).await;
+}
+
+/// S17.
+#[tokio::test]
+async fn s17_plans_of_one_org_are_made_and_forgotten_without_touching_another() {
+    let two = two().await;
+    let (stage, lease) = (&two.stage, two.observer.lease);
+    let worker = &stage.db.worker;
+    let theirs = Rows::of(stage, two.theirs).await;
+    let asked = worker.asked_plans(lease.cluster, 9, at(10)).await.unwrap();
+    let is_ours = |asked: &&AskedPlan| asked.order.as_ref().is_ok_and(|it| it.org == stage.db.org);
+    let ours: Vec<_> = asked.iter().filter(is_ours).map(|asked| asked.id).collect();
+    assert_eq!((asked.len(), ours.len()), (2, 1));
+    stage.fill(lease, ours[0], 11).await;
+    theirs.are_untouched_by("end_plan").await;
+    let open = worker.open_plans(lease.cluster, at(12)).await.unwrap();
+    assert_eq!(open.into_iter().map(|(id, ..)| id).collect::<Vec<_>>(), ours);
+    worker.note_plans(lease, &ours, &[], at(12)).await.unwrap();
+    worker.note_plans(lease, &[], &[(ours[0], "changed".to_owned())], at(13)).await.unwrap();
+    theirs.are_untouched_by("note_plans").await;
+    sqlx::query("update plan_requests set expires_at = '2000-01-01' where org_id = $1")
+        .bind(stage.db.org.uuid())
+        .execute(&stage.owner)
+        .await
+        .unwrap();
+    assert_eq!(worker.forget_plans(at(14)).await.unwrap(), 1);
+    theirs.are_untouched_by("forget_plans").await;
     orgs_agree(stage).await;
 }
 

@@ -44,6 +44,7 @@ pub(crate) async fn two_orgs() -> (Stage, OrgId, OrgId) {
         set_for(&stage, org, "theirs alone").await.unwrap();
         set_variable_for(&stage, org).await;
         stage.open(org, "web", "public").await.unwrap();
+        request_plan(&stage, org).await;
         stage.add(org, "web", "www.example.org").await.unwrap();
         former_project(&stage, org, lease).await;
     }
@@ -56,6 +57,13 @@ pub(crate) async fn two_orgs() -> (Stage, OrgId, OrgId) {
         stage.db.setup.ensure_token(token, "key", Role::Owner, Some(org), at(0)).await.unwrap();
     }
     (stage, ours, theirs)
+}
+
+/// Lets an org ask what a new service would do.
+async fn request_plan(stage: &Stage, org: OrgId) {
+    let (new, ask) = (name("new"), web("nginx:1"));
+    let wanted = ServiceAsk::declare(PROJECT, &new, &ask);
+    stage.db.app.request_plan(org, &wanted, &stage.asker(), at(6)).await.unwrap();
 }
 
 /// Gives an org a project that was there once, with the receipt of its end.

@@ -56,7 +56,7 @@ impl Admission {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Stored {
     object: Arc<Value>,
     /// What our field manager owns: the object as last applied, less what others took over.
@@ -65,7 +65,7 @@ struct Stored {
     others: Managers,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(super) struct State {
     objects: BTreeMap<ResourceKey, Stored>,
     /// Keys by the uid of each of their owners.

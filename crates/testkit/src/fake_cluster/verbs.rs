@@ -1,7 +1,7 @@
 //! The writing verbs, in the order in which an API server checks them.
 
 use serde_json::{Map, Value, json};
-use trueup_cluster::CallError;
+use trueup_cluster::{CallError, Draft};
 use trueup_model::key::{Kind, ResourceKey};
 
 use super::state::State;
@@ -45,6 +45,25 @@ impl State {
         validate::change(key, current, &merged)?;
         let applied = self.applied(key).map(|applied| apply::still_ours(applied, &merged));
         Ok(self.store(Verb::Patch, key, merged, applied))
+    }
+
+    /// A write to a copy of everything. The answer carries the version of what really stands there, or
+    /// the one that was said where nothing does.
+    pub(super) fn rehearse(&self, key: &ResourceKey, draft: Draft<'_>) -> Result<Value, CallError> {
+        let mut copy = self.clone();
+        let (mut stored, _) = match draft {
+            Draft::Apply(object) => copy.apply(key, object)?,
+            Draft::Patch(patch) => copy.patch(key, patch)?,
+        };
+        let (Draft::Apply(said) | Draft::Patch(said)) = draft;
+        let version = self.get(key).unwrap_or(said)["metadata"].get("resourceVersion").cloned();
+        if let Some(metadata) = stored.get_mut("metadata").and_then(Value::as_object_mut) {
+            match version {
+                Some(version) => metadata.insert("resourceVersion".to_owned(), version),
+                None => metadata.remove("resourceVersion"),
+            };
+        }
+        Ok(stored)
     }
 
     pub(super) fn guarded_delete(

@@ -38,6 +38,7 @@ impl Call {
             Verb::Get => "get",
             Verb::List => "list",
             Verb::Watch => "watch",
+            Verb::Rehearse => "rehearse",
         };
         format!("{verb} {}/{}", self.key.kind, self.key.name)
     }

@@ -12,7 +12,7 @@ use futures::stream::BoxStream;
 use serde_json::Value;
 use tokio::sync::{Notify, watch};
 use trueup_cluster::verbs::Answer;
-use trueup_cluster::{CallError, Cluster, Heard, List, Scope};
+use trueup_cluster::{CallError, Cluster, Draft, Heard, List, Scope};
 use trueup_model::Clock;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::survey::Contents;
@@ -476,6 +476,10 @@ impl Cluster for Layer {
     ) -> Answer<'a, ()> {
         let call = self.shared.fake.delete(key, uid, version);
         self.shared.write(Verb::Delete, key, Some(uid), call).boxed()
+    }
+
+    fn rehearse<'a>(&'a self, key: &'a ResourceKey, draft: Draft<'a>) -> Answer<'a, Value> {
+        self.shared.fake.rehearse(key, draft)
     }
 
     fn warnings<'a>(&'a self, key: &'a ResourceKey, uid: &'a str) -> Answer<'a, Vec<Value>> {

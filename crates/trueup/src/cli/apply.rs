@@ -30,6 +30,9 @@ pub(crate) struct Args {
     /// Wait until every service in them is healthy
     #[arg(long, conflicts_with = "dry_run")]
     wait: bool,
+    /// Accept it only if exactly this plan still holds (`plan --exact` makes one)
+    #[arg(long, value_name = "ID", conflicts_with = "dry_run")]
+    plan: Option<String>,
     /// How long to wait for each
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration)]
     timeout: Duration,
@@ -52,14 +55,19 @@ struct Outcome {
 
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     if args.dry.is_dry() {
-        return plan::run(plan::Args { files: args.files }, context).await;
+        return plan::run(plan::Args { files: args.files, exact: false }, context).await;
     }
     let documents = read_all(&args.files);
+    if args.plan.is_some() && !matches!(documents.as_slice(), [(_, Ok(Manifest::Service { .. }))]) {
+        let message = "a plan is of one service, and this is not one document with a service";
+        let hint = "put the service into a file of its own, plan it with --exact, and apply that";
+        return Err(Failure::new(Exit::Usage, message).hint(hint).into());
+    }
     let connection = context.connect()?;
     let mut outcomes = Vec::new();
     for (place, document) in documents {
         let result = match document {
-            Ok(manifest) => send(manifest, context, &connection).await,
+            Ok(manifest) => send(manifest, args.plan.as_deref(), context, &connection).await,
             Err(wrong) => Err(Failure::new(Exit::Failed, wrong.message).hint(wrong.fix).into()),
         };
         let outcome = settle(&place, result);
@@ -112,6 +120,7 @@ struct Sent {
 
 async fn send(
     manifest: Manifest,
+    plan: Option<&str>,
     context: &Context,
     connection: &Connection,
 ) -> anyhow::Result<Sent> {
@@ -134,7 +143,16 @@ async fn send(
         }
         Manifest::Service { name, body } => {
             let project = context.project_of(body.project.as_ref(), connection)?;
-            let sending = client.service_put(&project, &name, &body, &Terms::PLAIN);
+            let sending = async {
+                match plan {
+                    Some(plan) => {
+                        client
+                            .service_put_planned(&project, &name, &body, plan, &Terms::PLAIN)
+                            .await
+                    }
+                    None => client.service_put(&project, &name, &body, &Terms::PLAIN).await,
+                }
+            };
             let accepted = context.ask("declaring the service", sending).await?;
             Ok(Sent {
                 subject: format!("service/{name}"),

@@ -27,6 +27,13 @@ pub(crate) fn event_line(event: &CloudEvent, style: Style) -> String {
     line.trim_end().to_owned()
 }
 
+/// Who asked, and by which exact preview.
+fn accepted(data: &Value) -> String {
+    let by = text(data, "principal").map(|by| format!(", asked by {by}"));
+    let plan = text(data, "plan").map(|plan| format!(", as planned by {plan}"));
+    format!("{}{}", by.unwrap_or_default(), plan.unwrap_or_default())
+}
+
 fn words(event: &CloudEvent) -> (Paint, String, String) {
     let data = &event.data;
     let generation = format!("generation {}", event.generation);
@@ -36,8 +43,7 @@ fn words(event: &CloudEvent) -> (Paint, String, String) {
         "ServiceQueued" => {
             let deletes = data.get("deletes").and_then(Value::as_bool).unwrap_or(false);
             let what = if deletes { "deletion accepted" } else { "accepted" };
-            let by = text(data, "principal").map(|by| format!(", asked by {by}"));
-            (Paint::Strong, what, format!("{generation}{}", by.unwrap_or_default()))
+            (Paint::Strong, what, format!("{generation}{}", accepted(data)))
         }
         "ReconcileStarted" => (Paint::Plain, "begun", generation),
         "ReconcileSucceeded" => {

@@ -50,7 +50,7 @@ fn reach(units: &[PreviewUnit]) -> String {
     }
 }
 
-fn heading(unit: &PreviewUnit) -> String {
+pub(crate) fn heading(unit: &PreviewUnit) -> String {
     format!("{}/{}", clean(&unit.kind), clean(&unit.name))
 }
 
@@ -77,7 +77,7 @@ fn object_lines(object: &PreviewObject, style: Style) -> Vec<String> {
     lines
 }
 
-fn field_line(field: &PreviewField) -> String {
+pub(crate) fn field_line(field: &PreviewField) -> String {
     let said = |value: &Option<Value>| match value {
         None => "(none)".to_owned(),
         Some(Value::String(text)) => format!("\"{}\"", clean(text)),
@@ -86,7 +86,7 @@ fn field_line(field: &PreviewField) -> String {
     format!("{}: {} → {}", clean(&field.path), said(&field.before), said(&field.after))
 }
 
-fn cost(unit: &PreviewUnit) -> Option<String> {
+pub(crate) fn cost(unit: &PreviewUnit) -> Option<String> {
     let after = unit.monthly_after.as_ref()?;
     Some(match &unit.monthly_before {
         Some(before) if before == after => format!("{} a month, as now", after.text),
@@ -95,7 +95,7 @@ fn cost(unit: &PreviewUnit) -> Option<String> {
     })
 }
 
-fn room(quota: &Quota) -> String {
+pub(crate) fn room(quota: &Quota) -> String {
     let left = &quota.left;
     format!(
         "left then: {}, {} m CPU, {} MiB memory, {} GiB disk, {}",

@@ -15,6 +15,8 @@ mod desk;
 #[cfg(test)]
 mod docs;
 #[cfg(test)]
+mod exact;
+#[cfg(test)]
 mod install;
 #[cfg(test)]
 mod lifecycle;

@@ -1,0 +1,176 @@
+//! Exact previews, step by step: what is tried, what is believed, and what a plan stands on.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use trueup_model::key::{Kind, ResourceKey};
+use trueup_model::order::Order;
+use trueup_model::plan_request::{ExactPlan, ExactVerb, Standing};
+use trueup_model::service::Service;
+use trueup_rules::exact::{Next, Rehearsal, Tries, Write, hash, holds};
+use trueup_rules::plan::Observed;
+use trueup_rules::preview::digest;
+
+use crate::given;
+
+type World = BTreeMap<ResourceKey, Arc<Value>>;
+
+fn web(parameters: Value) -> Service {
+    given::promised(&given::template("web"), parameters)
+}
+
+fn observed(objects: &World) -> Observed {
+    Observed { objects: objects.clone(), project_ready: true, ..Observed::default() }
+}
+
+/// Rehearses on a server that takes everything as it comes; answers also with what would stand there.
+fn rehearse(order: Order, world: &World, refuses: Option<Kind>) -> (ExactPlan, World) {
+    let (mut rehearsal, mut made) = (Rehearsal::new(order, observed(world)), world.clone());
+    for _round in 0..24 {
+        let drafts = match rehearsal.next(&given::proofs()) {
+            Next::Over(plan) => return (plan, made),
+            Next::Try(drafts) => drafts,
+        };
+        for draft in drafts {
+            let (Write::Make(object) | Write::Apply(object) | Write::Patch(object)) = &draft.write;
+            let mut stored = object.clone();
+            stored["metadata"]["uid"] = json!(draft.key.to_string());
+            let tries = if Some(draft.key.kind) == refuses {
+                Tries::Refused("no".to_owned())
+            } else {
+                Tries::Stored(stored.clone())
+            };
+            made.insert(draft.key.clone(), Arc::new(stored));
+            rehearsal.take(draft, tries);
+        }
+    }
+    unreachable!("a rehearsal should come to its end")
+}
+
+fn told(plan: &ExactPlan) -> Vec<String> {
+    let objects = plan.objects.iter();
+    objects.map(|object| format!("{:?} {}", object.verb, object.key.kind)).collect()
+}
+
+#[test]
+fn a_new_service_is_tried_stage_by_stage_and_stands_on_nothing() {
+    let (plan, made) =
+        rehearse(given::order(&web(json!({"image": "shop:1"}))), &World::new(), None);
+    let objects = [
+        "Create ConfigMap",
+        "Create ConfigMap",
+        "Create Secret",
+        "Create Deployment",
+        "Create Service",
+    ];
+    assert_eq!(told(&plan), objects);
+    assert_eq!(plan.stops, None);
+    assert!(plan.footing.iter().all(|at| at.uid.is_none() && at.fields.is_empty()));
+    // Tried again on what was made, nothing is left to do.
+    let (again, _) = rehearse(given::order(&web(json!({"image": "shop:1"}))), &made, None);
+    assert!(again.objects.iter().all(|object| object.verb == ExactVerb::Keep), "{again:#?}");
+    assert!(again.footing.is_empty());
+}
+
+#[test]
+fn what_is_refused_is_told_and_the_rest_is_tried_all_the_same() {
+    let order = given::order(&web(json!({"image": "shop:1"})));
+    for kind in [Kind::ConfigMap, Kind::Secret, Kind::Service, Kind::Deployment] {
+        let (plan, _) = rehearse(order.clone(), &World::new(), Some(kind));
+        assert_eq!(plan.objects.len(), 5, "{plan:#?}");
+        for object in &plan.objects {
+            assert_eq!(object.refused.is_some(), object.key.kind == kind, "{object:?}");
+        }
+    }
+}
+
+/// A service that runs, its next generation, and what is planned for that.
+fn changed() -> (Order, World, ExactPlan) {
+    let service = web(json!({"image": "shop:1"}));
+    let (_, world) = rehearse(given::order(&service), &World::new(), None);
+    let next = Service { generation: 2, ..web(json!({"image": "shop:2", "replicas": 1})) };
+    let order = given::order(&next);
+    let (plan, _) = rehearse(order.clone(), &world, None);
+    (order, world, plan)
+}
+
+#[test]
+fn a_change_stands_on_the_values_that_it_changes() {
+    let (order, world, plan) = changed();
+    let image: Vec<String> =
+        "spec.template.spec.containers.main.image".split('.').map(str::to_owned).collect();
+    let deployment = plan.footing.iter().find(|at| at.key.kind == Kind::Deployment);
+    let deployment = deployment.expect("the Deployment should change");
+    assert_eq!(deployment.fields.iter().map(|(at, _)| at).collect::<Vec<_>>(), [&image]);
+    let holds = |world: &World| holds(&plan.footing, order.unit, world, &given::proofs());
+    assert_eq!(holds(&world), Ok(()));
+
+    let key = &deployment.key;
+    let edited = |edit: fn(&mut Value)| {
+        let mut world = world.clone();
+        let mut object = (*world[key]).clone();
+        edit(&mut object);
+        world.insert(key.clone(), Arc::new(object));
+        holds(&world)
+    };
+    let says = |words: &str| Err(format!("{key} {words}"));
+    assert_eq!(edited(|it| it["status"] = json!({"replicas": 9})), Ok(()));
+    assert_eq!(edited(|it| it["metadata"]["resourceVersion"] = json!("99")), Ok(()));
+    assert_eq!(edited(|it| it["spec"]["replicas"] = json!(9)), Ok(()), "it is not touched");
+    assert_eq!(edited(|it| it["metadata"]["uid"] = json!("other")), says("was made anew"));
+    assert_eq!(
+        edited(|it| it["spec"]["template"]["spec"]["containers"][0]["image"] = json!("evil:1")),
+        says("has another spec.template.spec.containers.main.image now")
+    );
+    let mut without = world.clone();
+    without.remove(key);
+    assert_eq!(holds(&without), says("is not there any more"));
+}
+
+#[test]
+fn what_would_be_made_may_not_be_there() {
+    let (plan, made) =
+        rehearse(given::order(&web(json!({"image": "shop:1"}))), &World::new(), None);
+    let unit = given::order(&web(json!({"image": "shop:1"}))).unit;
+    assert_eq!(holds(&plan.footing, unit, &World::new(), &given::proofs()), Ok(()));
+    let why = holds(&plan.footing, unit, &made, &given::proofs()).expect_err("it is there");
+    assert!(why.ends_with("is there now"), "{why}");
+}
+
+#[test]
+fn a_hash_tells_apart_all_that_a_plan_stands_on() {
+    let (_, _, plan) = changed();
+    let one = hash("digest", 2, &plan.footing);
+    assert_eq!(one, hash("digest", 2, &plan.footing));
+    let other = |edit: fn(&mut Standing)| {
+        let mut footing = plan.footing.clone();
+        footing.iter_mut().filter(|at| at.key.kind == Kind::Deployment).for_each(edit);
+        hash("digest", 2, &footing)
+    };
+    let all = [
+        one,
+        hash("other", 2, &plan.footing),
+        hash("digest", 3, &plan.footing),
+        hash("digest", 2, &[]),
+        other(|at| at.uid = None),
+        other(|at| at.fields.clear()),
+        other(|at| at.fields[0].1.push('x')),
+        other(|at| at.key.name.push('x')),
+    ];
+    let different: std::collections::BTreeSet<&String> = all.iter().collect();
+    assert_eq!(different.len(), all.len());
+}
+
+#[test]
+fn a_digest_is_of_what_would_be_made_and_of_nothing_else() {
+    let plain = |service: &Service| Order::of_service(service.clone(), "shop-1".to_owned());
+    let one = digest(&plain(&web(json!({"image": "shop:1"}))));
+    let later = Service { generation: 7, ..web(json!({"image": "shop:1"})) };
+    assert_eq!(digest(&plain(&later)), one);
+    assert_ne!(digest(&plain(&web(json!({"image": "shop:2"})))), one);
+    let with = web(json!({"image": "shop:1", "variables": {"A": "1"}}));
+    assert_ne!(digest(&plain(&with)), one);
+    let elsewhere = Order::of_service(web(json!({"image": "shop:1"})), "shop-2".to_owned());
+    assert_ne!(digest(&elsewhere), one);
+}
