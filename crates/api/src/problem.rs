@@ -46,11 +46,13 @@ pub enum Code {
     TooBusy,
     /// So many removals want to be confirmed.
     Unconfirmed,
+    /// The operator took the proof of a domain back.
+    ProofWithdrawn,
 }
 
 impl Code {
     /// Every code.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Unauthenticated,
         Self::Forbidden,
         Self::NotFound,
@@ -71,6 +73,7 @@ impl Code {
         Self::NameTaken,
         Self::TooBusy,
         Self::Unconfirmed,
+        Self::ProofWithdrawn,
     ];
 
     /// The stable text: `TU` and four digits, area by thousand.
@@ -97,6 +100,7 @@ impl Code {
             Self::NameTaken => "TU1006",
             Self::TooBusy => "TU1007",
             Self::Unconfirmed => "TU1008",
+            Self::ProofWithdrawn => "TU1009",
         }
     }
 
@@ -116,7 +120,7 @@ impl Code {
             Self::DatabaseAway | Self::KeyAway => 503,
             Self::Internal => 500,
             Self::TokenInAddress => 400,
-            Self::LastOwner | Self::NameTaken | Self::Unconfirmed => 409,
+            Self::LastOwner | Self::NameTaken | Self::Unconfirmed | Self::ProofWithdrawn => 409,
             Self::TooBusy => 429,
         }
     }
@@ -145,6 +149,7 @@ impl Code {
             Self::NameTaken => "This name is taken",
             Self::TooBusy => "Too many requests at once",
             Self::Unconfirmed => "So many removals want to be confirmed",
+            Self::ProofWithdrawn => "The proof of this host was taken back",
         }
     }
 }

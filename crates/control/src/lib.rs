@@ -5,14 +5,17 @@
 //! orders, the executor (room `cluster`) makes them true, `settle` writes down what it reports,
 //! `recorder` what it notices of pods, disks and nodes, `finder` what it finds that belongs to nobody.
 //! `bell` nudges other processes on the same database and hears them.
-//! `sealer` puts events in order; `sweep` forgets what is kept for a while only.
+//! `sealer` puts events in order; `sweep` forgets what is kept for a while only; `prover` asks DNS, through
+//! the seam `names`, whose a host is.
 
 mod bell;
 mod driver;
 mod finder;
 mod measured;
 mod metrics;
+pub mod names;
 mod overdue;
+mod prover;
 mod recorder;
 mod sealer;
 mod settle;
@@ -23,6 +26,7 @@ mod within;
 pub use bell::Bell;
 pub use measured::Measured;
 pub use metrics::Metrics;
+pub use prover::Prover;
 pub use sealer::Sealer;
 pub use sweep::Sweep;
 pub use tenure::Tenure;

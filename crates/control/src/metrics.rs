@@ -69,6 +69,7 @@ pub struct Metrics {
     pub(crate) watch_age_seconds: Family<OfKind, Gauge<f64, AtomicU64>>,
     pub(crate) silent_kinds: Gauge,
     pub(crate) deletes_overdue: Gauge,
+    pub(crate) domain_looks: Family<Ended, Counter>,
 }
 
 impl Metrics {
@@ -90,6 +91,7 @@ impl Metrics {
             watch_age_seconds: Family::default(),
             silent_kinds: Gauge::default(),
             deletes_overdue: Gauge::default(),
+            domain_looks: Family::default(),
         };
         metrics.register_sights(registry);
         let m = &metrics;
@@ -139,6 +141,11 @@ impl Metrics {
 
     /// What is seen of the cluster, and what others did there.
     fn register_sights(&self, registry: &mut Registry) {
+        registry.register(
+            "trueup_domain_looks",
+            "Looks into DNS for the proof of a host, by outcome",
+            self.domain_looks.clone(),
+        );
         registry.register(
             "trueup_deletes_overdue",
             "Deletions that were asked for more than ten minutes ago and are not proved yet",

@@ -57,6 +57,7 @@ pub const OPERATIONS: &[Owned] = &[
     owned("project_", Mechanism::Reconciler, "the executor of its cluster"),
     owned("variable_", Mechanism::Reconciler, "the executors of the services that read it"),
     owned("secret_", Mechanism::Reconciler, "the executors of the services that read it"),
+    owned("domain_look", Mechanism::Janitor, "the prover"),
     owned("domain_", Mechanism::Reconciler, "the executor of its cluster"),
     owned("endpoint_", Mechanism::Reconciler, "the executor of its cluster; settle frees the port"),
     owned("wake_", Mechanism::Janitor, "the driver"),
@@ -160,6 +161,14 @@ pub const LOOPS: &[Loop] = &[
         writes: "findings, and removes from the cluster what somebody asked for",
         wakes: "a sweep of a kind; polls every 2 seconds for removals",
         net: "the next sweep; a removal that was not answered is tried again",
+    },
+    Loop {
+        name: "prover",
+        file: "crates/control/src/prover.rs",
+        mechanism: Mechanism::Janitor,
+        writes: "what looks into DNS saw; through the door, that a host is proved",
+        wakes: "a look's signal, and when the next look is due",
+        net: "the next look, at most an hour later; it ends a week after the last ask",
     },
     Loop {
         name: "bell",

@@ -8,13 +8,16 @@ use crate::stage::Stage;
 use crate::system::tenant_tables;
 
 /// What `system.rs` calls for one org.
-const TESTED: [&str; 15] = [
+const TESTED: [&str; 18] = [
     "bury_unit",
+    "claim_looks",
     "claim_orders",
     "finish_check",
     "finish_wake",
     "finish_wakes",
     "forget_repeats",
+    "note_contested",
+    "note_look",
     "note_transitions",
     "poison_wake",
     "requeue_lost",
@@ -28,7 +31,7 @@ const TESTED: [&str; 15] = [
 
 /// What writes no row of any tenant, and what a new holder of a lease does: it takes back all that
 /// was claimed in its cluster, whose ever it is.
-const OTHERS: [&str; 18] = [
+const OTHERS: [&str; 19] = [
     "acquire_lease",
     "asked_removals",
     "count_wakes",
@@ -40,6 +43,7 @@ const OTHERS: [&str; 18] = [
     "lane_loads",
     "listen",
     "note_cluster",
+    "next_look",
     "note_findings",
     "overdue_deletes",
     "release_lease",
