@@ -31,7 +31,7 @@ const BATCH: usize = 64;
 const UNDER_WAY: usize = 256;
 /// While wakes keep coming they are claimed this often at most: many in one transaction.
 const GATHER: Duration = Duration::from_millis(10);
-/// How often the lanes are counted.
+/// How often the watches' ages are told.
 const MEASURE: Duration = Duration::from_secs(5);
 /// The safety net for a signal that got lost.
 const POLL: Duration = Duration::from_secs(1);
@@ -104,7 +104,7 @@ impl Driver {
         loop {
             let now = self.clock.monotonic();
             if now >= measured {
-                self.measure().await;
+                self.measure();
                 measured = now + MEASURE;
             }
             let wants = under_way.more && under_way.has_room();
@@ -264,11 +264,7 @@ impl Driver {
         }
     }
 
-    async fn measure(&self) {
-        match self.worker.lane_loads(self.lease.cluster).await {
-            Ok(loads) => self.metrics.wakes(&loads, self.clock.now()),
-            Err(error) => tracing::debug!(%error, "wakes cannot be counted now"),
-        }
+    fn measure(&self) {
         self.metrics.watches(&self.executor.freshness().borrow(), self.clock.now());
     }
 }

@@ -4,10 +4,12 @@
 //! `tenure` holds a cluster's lease and runs its loops while it lasts: the `driver` turns wakes into
 //! orders, the executor (room `cluster`) makes them true, `settle` writes down what it reports,
 //! `recorder` what it notices of pods, disks and nodes, `finder` what it finds that belongs to nobody.
+//! `backlog` counts what waits, whoever holds the lease.
 //! `bell` nudges other processes on the same database and hears them.
 //! `sealer` puts events in order; `sweep` forgets what is kept for a while only; `prover` asks DNS, through
 //! the seam `names`, whose a host is.
 
+mod backlog;
 mod bell;
 mod driver;
 mod finder;
@@ -19,6 +21,7 @@ mod prover;
 mod recorder;
 mod sealer;
 mod settle;
+mod silence;
 mod sweep;
 mod tenure;
 mod within;

@@ -16,14 +16,16 @@ use trueup_model::freeze::Freeze;
 use trueup_model::{Clock, ClusterId, crash};
 use trueup_rules::envelope::Opener;
 use trueup_rules::proof::ProofKey;
-use trueup_store::{Error, Lease, Observer, Signals, Worker};
+use trueup_store::{Error, Lease, Observer, Signals, Turn, Worker};
 
+use crate::backlog::Backlog;
 use crate::driver::Driver;
 use crate::finder::Finder;
 use crate::metrics::Metrics;
 use crate::overdue::Overdue;
 use crate::recorder::Recorder;
 use crate::settle::Settle;
+use crate::silence::Silence;
 use crate::within::{within, within_time};
 
 /// How often the switches are looked at when nobody says that one was turned.
@@ -62,11 +64,26 @@ struct Begun {
 }
 
 impl Tenure {
-    /// Works on the cluster whenever the lease can be had, until it is told to stop.
+    /// Works on the cluster whenever the lease can be had, until it is told to stop; says all the while
+    /// what waits there.
     pub async fn run(self, stop: CancellationToken) {
+        let backlog = Backlog {
+            worker: self.worker.clone(),
+            clock: Arc::clone(&self.clock),
+            metrics: self.metrics.clone(),
+            cluster: self.cluster_id,
+        };
+        tokio::select! {
+            () = self.take_turns(&stop) => {}
+            () = backlog.run() => {}
+        }
+    }
+
+    async fn take_turns(&self, stop: &CancellationToken) {
+        let mut silence = Silence::default();
         while !stop.is_cancelled() {
-            match self.acquire().await {
-                Ok(Some(begun)) => self.hold(begun, &stop).await,
+            match self.acquire(&mut silence).await {
+                Ok(Some(begun)) => self.hold(begun, stop).await,
                 Ok(None) => {
                     tracing::debug!(cluster = %self.cluster_id, "another process holds the lease")
                 }
@@ -79,11 +96,18 @@ impl Tenure {
         }
     }
 
-    async fn acquire(&self) -> Result<Option<Begun>, Error> {
+    async fn acquire(&self, silence: &mut Silence) -> Result<Option<Begun>, Error> {
         let asked_at = self.clock.monotonic();
         let now = self.clock.now();
-        let asked = self.worker.acquire_lease(self.cluster_id, &self.holder, now);
-        let Some(lease) = within(&*self.clock, asked).await? else { return Ok(None) };
+        let dead = silence.longer_than(Lease::TTL, asked_at);
+        let asked = self.worker.acquire_lease(self.cluster_id, &self.holder, dead, now);
+        let lease = match within(&*self.clock, asked).await? {
+            Turn::Ours(lease) => lease,
+            Turn::Theirs { until } => {
+                silence.note(until, asked_at);
+                return Ok(None);
+            }
+        };
         let fence = Arc::new(Fence::closed(Arc::clone(&self.clock)));
         fence.open(asked_at, Lease::WRITE_FOR);
         crash::point("tenure.leased").await;

@@ -22,8 +22,14 @@ impl DbClock {
     #[expect(clippy::disallowed_methods, reason = "this is the clock")]
     #[must_use]
     pub fn unanchored() -> Self {
-        let anchor = AtomicI64::new(Timestamp::now().as_microsecond());
-        Self { start: Instant::now(), anchor }
+        Self::starting_at(Timestamp::now())
+    }
+
+    /// A clock that tells some other time until it is anchored, as that of a machine that is wrong.
+    #[expect(clippy::disallowed_methods, reason = "this is the clock")]
+    #[must_use]
+    pub fn starting_at(now: Timestamp) -> Self {
+        Self { start: Instant::now(), anchor: AtomicI64::new(now.as_microsecond()) }
     }
 
     /// Asks the database for its time. Call again after a failover.

@@ -28,13 +28,37 @@ impl Lease {
     pub const RENEW_EVERY: Duration = Duration::from_secs(3);
 }
 
+/// What came of asking for a lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    /// It is the asker's.
+    Ours(Lease),
+    /// Another has it.
+    Theirs {
+        /// When it ends if nothing more is heard.
+        until: Timestamp,
+    },
+}
+
+impl Turn {
+    /// The lease, for those who got it.
+    #[must_use]
+    pub fn ours(self) -> Option<Lease> {
+        match self {
+            Self::Ours(lease) => Some(lease),
+            Self::Theirs { .. } => None,
+        }
+    }
+}
+
 fn expiry(now: Timestamp) -> Timestamp {
     let ttl = SignedDuration::try_from(Lease::TTL).unwrap_or(SignedDuration::ZERO);
     now.checked_add(ttl).unwrap_or(now)
 }
 
 impl Worker {
-    /// Takes the lease if it is free, over, or already this holder's; always with a new epoch.
+    /// Takes the lease if it is free, over, or already this holder's; always with a new epoch. A lease
+    /// that still ends at `dead` counts as over, whatever the time is.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -42,17 +66,21 @@ impl Worker {
         &self,
         cluster: ClusterId,
         holder: &str,
+        dead: Option<Timestamp>,
         now: Timestamp,
-    ) -> Result<Option<Lease>, Error> {
+    ) -> Result<Turn, Error> {
         let mut tx = self.begin().await?;
+        let over = |until: &Timestamp| *until <= now || Some(*until) == dead;
         // Mostly it is held: then nobody waits for a lock.
-        if is_held_by_another(&mut tx, cluster, holder, now).await? {
-            return Ok(None);
+        if let Some(until) = held_by_another(&mut tx, cluster, holder).await?.filter(|it| !over(it))
+        {
+            return Ok(Turn::Theirs { until });
         }
         lock(&mut tx, cluster, holder).await?;
         // Of many who found it free the first one is through by now, and only a new statement sees it.
-        if is_held_by_another(&mut tx, cluster, holder, now).await? {
-            return Ok(None);
+        if let Some(until) = held_by_another(&mut tx, cluster, holder).await?.filter(|it| !over(it))
+        {
+            return Ok(Turn::Theirs { until });
         }
         let (epoch,): (i64,) = sqlx::query_as(
             "update leases set holder = $2, epoch = epoch + 1 where cluster_id = $1 returning epoch",
@@ -80,7 +108,7 @@ impl Worker {
         .execute(&mut *tx)
         .await?;
         tx.commit().await?;
-        Ok(Some(Lease { cluster, epoch }))
+        Ok(Turn::Ours(Lease { cluster, epoch }))
     }
 
     /// Keeps a lease alive.
@@ -116,22 +144,21 @@ impl Worker {
     }
 }
 
-async fn is_held_by_another(
+/// When the lease of somebody else ends.
+async fn held_by_another(
     tx: &mut Tx,
     cluster: ClusterId,
     holder: &str,
-    now: Timestamp,
-) -> Result<bool, Error> {
-    let (held,): (bool,) = sqlx::query_as(
-        "select exists (select from leases l join lease_heartbeats h using (cluster_id)
-                        where l.cluster_id = $1 and l.holder <> $2 and h.expires_at > $3)",
+) -> Result<Option<Timestamp>, Error> {
+    let until: Option<(jiff_sqlx::Timestamp,)> = sqlx::query_as(
+        "select h.expires_at from leases l join lease_heartbeats h using (cluster_id)
+         where l.cluster_id = $1 and l.holder <> $2",
     )
     .bind(cluster.uuid())
     .bind(holder)
-    .bind(sql(now))
-    .fetch_one(&mut **tx)
+    .fetch_optional(&mut **tx)
     .await?;
-    Ok(held)
+    Ok(until.map(|(until,)| until.to_jiff()))
 }
 
 /// Makes everybody else who wants this lease wait until this transaction is over.

@@ -53,7 +53,7 @@ pub use cluster::{ClusterHolds, ClusterRow};
 pub use error::Error;
 pub use event::{EventOrder, EventQuery, SealedEvent};
 pub use freeze::FreezeAsk;
-pub use lease::Lease;
+pub use lease::{Lease, Turn};
 pub use look::DueLook;
 pub use mint::new_token;
 pub use pool::{App, Worker};

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use trueup_control::Bell;
 use trueup_model::Clock;
-use trueup_store::{DbClock, EventQuery, Nudge, Signals, Worker};
+use trueup_store::{DbClock, EventQuery, Lease, Nudge, Signals, Worker};
 use trueup_testkit::pg_proxy::{Mode, PgProxy};
 use trueup_testkit::test_db::TestDb;
 
@@ -149,8 +149,41 @@ async fn f17_a_slow_database_slows_and_neither_loses_a_lease_nor_a_change() {
     }
     proxy.set(Mode::Pass);
     rig.until_wakes(0).await;
-    let next = rig.db.worker.acquire_lease(rig.db.cluster, "one", rig.clock.now()).await.unwrap();
-    assert_eq!(next.map(|lease| lease.epoch), Some(2), "it held its one lease all the time");
+    let next =
+        rig.db.worker.acquire_lease(rig.db.cluster, "one", None, rig.clock.now()).await.unwrap();
+    assert_eq!(next.ours().map(|lease| lease.epoch), Some(2), "it held its one lease all the time");
+}
+
+#[tokio::test]
+async fn f50_work_that_waits_while_nobody_works_is_told_by_who_stands_by() {
+    let mut rig = Rig::new().await;
+    // Somebody renews the lease and does nothing: no count of holders would show it.
+    let (worker, cluster, clock) = (rig.db.worker.clone(), rig.db.cluster, Arc::clone(&rig.clock));
+    let lease = worker.acquire_lease(cluster, "idler", None, clock.now()).await.unwrap();
+    let lease = lease.ours().unwrap();
+    let mut idler = tokio::task::JoinSet::new();
+    idler.spawn(async move {
+        loop {
+            worker.renew_lease(lease, clock.now()).await.unwrap();
+            clock.sleep(Lease::RENEW_EVERY).await;
+        }
+    });
+    rig.declare_project().await;
+    rig.start("one");
+    let aged = async {
+        let age = |text: &str| {
+            let line = text
+                .lines()
+                .find(|it| it.starts_with(r#"trueup_wake_age_seconds{lane="user_change"#));
+            line.and_then(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
+        };
+        while age(&rig.told()).is_none_or(|age| age < 1.0) {
+            rig.clock.sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let told = tokio::time::timeout(LONG, aged).await;
+    assert!(told.is_ok() && rig.told().contains("trueup_lease_held 0"), "{}", rig.told());
+    assert_eq!(idler.len(), 1, "it held the lease to the end");
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use serde_json::{Map, Value, json};
 use tokio::task::JoinSet;
@@ -32,6 +33,7 @@ pub(crate) struct Rig {
     /// The keys of the process that is started next.
     pub(crate) keys: Keyring,
     tasks: JoinSet<()>,
+    registry: Registry,
 }
 
 impl Rig {
@@ -46,6 +48,7 @@ impl Rig {
             signals: Signals::default(),
             keys: Keyring::new(&[7; 32]),
             tasks: JoinSet::new(),
+            registry: Registry::default(),
         }
     }
 
@@ -60,7 +63,7 @@ impl Rig {
         holder: &str,
         cluster: Arc<dyn Cluster>,
     ) -> CancellationToken {
-        let metrics = Metrics::register(&mut Registry::default());
+        let metrics = Metrics::register(&mut self.registry);
         let stop = CancellationToken::new();
         let tenure = Tenure {
             worker: self.worker.clone(),
@@ -88,6 +91,13 @@ impl Rig {
             }
         });
         stop
+    }
+
+    /// What the processes' metrics say.
+    pub(crate) fn told(&self) -> String {
+        let mut text = String::new();
+        encode(&mut text, &self.registry).expect("metrics should be told");
+        text
     }
 
     /// Waits until every loop that was started has ended.

@@ -193,7 +193,8 @@ pub(crate) async fn stage() -> (Front, Vec<Thing>) {
     assert_eq!(open.status, 202, "{}", open.text());
     let add = front.put(&format!("{WEB}/domains/www.example.org")).json(&json!({})).send().await;
     assert_eq!(add.status, 202, "{}", add.text());
-    let lease = front.db.worker.acquire_lease(front.db.cluster, "one", front.clock.now()).await;
+    let lease =
+        front.db.worker.acquire_lease(front.db.cluster, "one", None, front.clock.now()).await;
     let stray = Stray {
         key: ResourceKey::new(Kind::ConfigMap, "shop", "left"),
         uid: "uid".to_owned(),
@@ -202,7 +203,7 @@ pub(crate) async fn stage() -> (Front, Vec<Thing>) {
         proved: true,
     };
     let swept = Swept { kind: Kind::ConfigMap, strays: vec![stray] };
-    let lease = lease.unwrap().unwrap();
+    let lease = lease.unwrap().ours().unwrap();
     front.db.worker.note_findings(lease, &swept, front.clock.now()).await.unwrap();
     let things = things(&front).await;
     (front, things)

@@ -57,7 +57,8 @@ async fn a_volume_is_shown_as_far_as_it_was_seen() {
     assert_eq!(volumes(&front).await, Vec::<Value>::new(), "nothing was ordered yet");
 
     let (worker, now) = (&front.db.worker, front.clock.now());
-    let lease = worker.acquire_lease(front.db.cluster, "one", now).await.unwrap().unwrap();
+    let lease =
+        worker.acquire_lease(front.db.cluster, "one", None, now).await.unwrap().ours().unwrap();
     let orders = worker.claim_orders(lease, 10, now).await.unwrap();
     let [volume] = volumes(&front).await.try_into().unwrap();
     assert_eq!((&volume["service"], &volume["size_gib"]), (&json!("game"), &json!(25)));

@@ -1,16 +1,18 @@
 //! Leases: one holder at a time by database time, and a late one is told so.
 
 use futures::future::join_all;
+use jiff::SignedDuration;
+use trueup_model::Clock as _;
 use trueup_model::cluster::Freshness;
-use trueup_store::{Error, Lease};
+use trueup_store::{DbClock, Error, Lease, Turn};
 
 use crate::stage::{Stage, at, converged};
 
 impl Stage {
     async fn acquire(&self, holder: &str, seconds: i64) -> Option<Lease> {
         let worker = &self.db.worker;
-        let lease = worker.acquire_lease(self.db.cluster, holder, at(seconds)).await;
-        lease.unwrap()
+        let lease = worker.acquire_lease(self.db.cluster, holder, None, at(seconds)).await;
+        lease.unwrap().ours()
     }
 }
 
@@ -61,6 +63,45 @@ async fn a_lease_given_back_is_free_at_once() {
 }
 
 #[tokio::test]
+async fn f52_machines_whose_clocks_are_wrong_agree_on_a_lease() {
+    let stage = Stage::new().await;
+    let right = DbClock::unanchored();
+    right.anchor(&stage.db.app).await.unwrap();
+    let worker = &stage.db.worker;
+    let lease = worker.acquire_lease(stage.db.cluster, "one", None, right.now()).await.unwrap();
+    assert!(lease.ours().is_some());
+    for minutes in [-10, 10] {
+        let machine = right.now() + SignedDuration::from_mins(minutes);
+        let wrong = DbClock::starting_at(machine);
+        assert!(wrong.now().duration_since(right.now()).abs() > SignedDuration::from_mins(9));
+        wrong.anchor(&stage.db.app).await.unwrap();
+        assert!(wrong.now().duration_since(right.now()).abs() < SignedDuration::from_secs(5));
+        let asked = worker.acquire_lease(stage.db.cluster, "two", None, wrong.now()).await.unwrap();
+        assert_eq!(asked.ours(), None, "{minutes} minutes");
+        worker.renew_lease(lease.ours().unwrap(), right.now()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn f52_a_lease_that_outlives_its_holder_by_an_hour_is_over_when_it_stands_still() {
+    let stage = Stage::new().await;
+    let first = stage.acquire("one", 3_600).await.unwrap();
+    // The database's clock is set back by an hour, and nobody is left to move the lease's end.
+    let worker = &stage.db.worker;
+    let ask = |dead, seconds| worker.acquire_lease(stage.db.cluster, "two", dead, at(seconds));
+    let turn = ask(None, 0).await.unwrap();
+    assert_eq!(turn, Turn::Theirs { until: at(3_610) });
+    // It moved after all: whoever moved it lives.
+    worker.renew_lease(first, at(3)).await.unwrap();
+    assert_eq!(ask(Some(at(3_610)), 4).await.unwrap(), Turn::Theirs { until: at(13) });
+    worker.renew_lease(first, at(3_600)).await.unwrap();
+    let next = ask(Some(at(3_610)), 5).await.unwrap().ours().unwrap();
+    assert!(next.epoch > first.epoch);
+    // Its own lease ends by the new time.
+    assert!(stage.acquire("three", 15).await.is_some());
+}
+
+#[tokio::test]
 async fn of_many_who_try_at_once_one_gets_it() {
     let stage = Stage::new().await;
     let names: Vec<String> = (0..8).map(|number| format!("holder-{number}")).collect();
@@ -77,8 +118,8 @@ async fn clusters_have_leases_of_their_own() {
     let other = stage.db.setup.ensure_cluster("other", at(0)).await.unwrap();
     stage.acquire("one", 0).await.unwrap();
     let worker = &stage.db.worker;
-    let lease = worker.acquire_lease(other, "two", at(0)).await.unwrap();
-    assert_eq!(lease.map(|lease| lease.epoch), Some(1));
+    let lease = worker.acquire_lease(other, "two", None, at(0)).await.unwrap();
+    assert_eq!(lease.ours().map(|lease| lease.epoch), Some(1));
 }
 
 #[tokio::test]

@@ -111,7 +111,7 @@ async fn a_cluster_s_holder_gets_no_orders_for_another_cluster() {
     stage.declare("web", "nginx:1").await;
     let other = stage.db.setup.ensure_cluster("other", at(0)).await.unwrap();
     let worker = &stage.db.worker;
-    let lease = worker.acquire_lease(other, "one", at(0)).await.unwrap().unwrap();
+    let lease = worker.acquire_lease(other, "one", None, at(0)).await.unwrap().ours().unwrap();
     assert!(worker.claim_orders(lease, 10, at(9)).await.unwrap().is_empty());
     assert_eq!(worker.count_wakes().await.unwrap(), (2, 0));
 }

@@ -49,9 +49,9 @@ async fn f14_a_lease_whose_commit_is_lost_can_be_taken_again_with_a_higher_epoch
     let worker = Worker::connect_within(&proxy.url(&stage.db.urls.worker), LONG).unwrap();
     let cluster: ClusterId = stage.db.cluster;
     proxy.set(Mode::LoseCommit);
-    let lost = worker.acquire_lease(cluster, "one", at(1)).await;
+    let lost = worker.acquire_lease(cluster, "one", None, at(1)).await;
     assert!(lost.is_err(), "{lost:?}");
-    let lease = worker.acquire_lease(cluster, "one", at(1)).await.unwrap().unwrap();
+    let lease = worker.acquire_lease(cluster, "one", None, at(1)).await.unwrap().ours().unwrap();
     assert_eq!(lease.epoch, 2, "the first one counts, whoever heard of it");
 }
 

@@ -229,7 +229,8 @@ async fn a_batch_that_is_told_again_is_written_once() {
     assert_eq!(stage.grown(&before).await, []);
     // The same words in another batch are news, and so are those of the next holder.
     assert_eq!(worker.settle_once(lease, 2, &batch, at(12)).await.unwrap(), 1);
-    let next = worker.acquire_lease(stage.db.cluster, "one", at(13)).await.unwrap().unwrap();
+    let next =
+        worker.acquire_lease(stage.db.cluster, "one", None, at(13)).await.unwrap().ours().unwrap();
     assert_eq!(worker.settle_once(next, 1, &batch, at(14)).await.unwrap(), 1);
     let created = stage.events_of(row.service.id.uuid()).await;
     assert_eq!(created.iter().filter(|kind| *kind == "ResourceCreated").count(), 3);

@@ -114,8 +114,8 @@ impl Stage {
 
     pub(crate) async fn lease(&self) -> Lease {
         let worker = &self.db.worker;
-        let lease = worker.acquire_lease(self.db.cluster, "one", at(0)).await;
-        lease.unwrap().unwrap()
+        let lease = worker.acquire_lease(self.db.cluster, "one", None, at(0)).await;
+        lease.unwrap().ours().unwrap()
     }
 
     /// How many rows each table has.

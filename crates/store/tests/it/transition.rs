@@ -77,8 +77,14 @@ async fn what_was_seen_is_written_once_whoever_sees_it_again() {
     assert_eq!(stage.history("web").await, expected);
     // The answer was lost and all of it comes again; then a new observer sees what stands there.
     assert_eq!(stage.note(&one, &life[2..], 5).await, 0);
-    let lease =
-        stage.db.worker.acquire_lease(stage.db.cluster, "one", at(6)).await.unwrap().unwrap();
+    let lease = stage
+        .db
+        .worker
+        .acquire_lease(stage.db.cluster, "one", None, at(6))
+        .await
+        .unwrap()
+        .ours()
+        .unwrap();
     let heard = [(Kind::Pod, at(4))].into_iter().collect();
     let two = Observer { before: Freshness { heard }, ..observer(lease) };
     let again = [
@@ -216,8 +222,8 @@ async fn partitions_are_made_before_they_are_needed() {
         present(Kind::Pod, &pod(&row, "b", 6, None), at(1)),
         present(Kind::Pod, &pod(&row, "c", 7, None), at(later)),
     ];
-    let lease = stage.db.worker.acquire_lease(stage.db.cluster, "one", at(later)).await;
-    let one = observer(lease.unwrap().unwrap());
+    let lease = stage.db.worker.acquire_lease(stage.db.cluster, "one", None, at(later)).await;
+    let one = observer(lease.unwrap().ours().unwrap());
     stage.note(&one, &noticed, later).await;
     assert_eq!(stage.all::<String>(partitions).await.len(), 5);
     let counts: Vec<i64> = stage

@@ -128,8 +128,8 @@ async fn what_a_crashed_holder_had_claimed_is_claimed_again_by_the_next() {
     assert_eq!(lost.len(), 2);
     assert_eq!(stage.wakes().await, (0, 2));
     let worker = &stage.db.worker;
-    let next = worker.acquire_lease(stage.db.cluster, "two", at(11)).await;
-    let next = next.unwrap().unwrap();
+    let next = worker.acquire_lease(stage.db.cluster, "two", None, at(11)).await;
+    let next = next.unwrap().ours().unwrap();
     let units: BTreeSet<Unit> = lost.iter().map(|wake| wake.unit).collect();
     let found = stage.claim(next, 10, 11).await;
     assert_eq!(found.iter().map(|wake| wake.unit).collect::<BTreeSet<_>>(), units);
@@ -142,8 +142,8 @@ async fn a_holder_that_comes_back_late_ends_no_wake_of_the_next_one() {
     stage.declare("web", "nginx:1").await;
     let old = stage.claim_service(paused, 1).await;
     let worker = &stage.db.worker;
-    let next = worker.acquire_lease(stage.db.cluster, "two", at(11)).await;
-    let next = next.unwrap().unwrap();
+    let next = worker.acquire_lease(stage.db.cluster, "two", None, at(11)).await;
+    let next = next.unwrap().ours().unwrap();
 
     // While it waits for the next holder…
     worker.finish_wake(&old, at(11)).await.unwrap();
