@@ -179,6 +179,14 @@ pub const LOOPS: &[Loop] = &[
         net: "everybody polls",
     },
     Loop {
+        name: "backlog",
+        file: "crates/control/src/backlog.rs",
+        mechanism: Mechanism::Janitor,
+        writes: "nothing: it counts the wakes that wait, for metrics",
+        wakes: "every 5 seconds",
+        net: "the next count",
+    },
+    Loop {
         name: "overdue",
         file: "crates/control/src/overdue.rs",
         mechanism: Mechanism::Janitor,
