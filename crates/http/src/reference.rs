@@ -47,6 +47,7 @@ fn render(document: &Value) -> String {
     }
     format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>Trueup API</title>\
+         <meta name=\"viewport\" content=\"width=device-width\">\
          <link rel=\"stylesheet\" href=\"/docs/api.css\"></head><body><h1>Trueup API</h1>\
          <p>{}</p><p>Send <code>Authorization: Bearer TOKEN</code>. The same for programs: \
          <a href=\"/openapi.json\">/openapi.json</a>.</p><nav>{contents}<a href=\"#schemas\">schemas</a>\
