@@ -110,10 +110,12 @@ impl World {
                 tokio::task::yield_now().await;
             }
         });
-        match reached.await {
-            Ok(domain) => domain,
-            Err(_) => panic!("{what}: {:#?}", self.domain().await),
+        if let Ok(domain) = reached.await {
+            return domain;
         }
+        let domain = self.domain().await;
+        assert!(is_so(&domain), "{what} did not come: {domain:#?}");
+        domain
     }
 
     /// Waits until so many questions were asked.

@@ -9,6 +9,9 @@ use crate::wait::eventually;
 
 const HOST: &str = "www.example.org";
 const WEB: &str = "\
+kind: Project
+name: proofs
+---
 kind: Service
 name: web
 project: proofs
