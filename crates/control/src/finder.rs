@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use trueup_cluster::{Executor, Notices};
 use trueup_model::Clock;
-use trueup_store::{Error, Lease, Signals, Worker};
+use trueup_store::{Error, Lease, Removal, Signals, Worker};
 
 use crate::within::within;
 
@@ -47,15 +47,18 @@ impl Finder {
         let asked = self.worker.asked_removals(self.lease.cluster);
         let asked = within(&*self.clock, asked).await?;
         let mut ended = 0;
-        for found in asked {
-            let kept = match self.executor.remove(&found).await {
-                Ok(()) => None,
-                // It is tried again when the cluster is back.
-                Err(error) if error.is_away() => {
-                    tracing::debug!(key = %found.key, %error, "it cannot be removed now");
-                    continue;
-                }
-                Err(error) => Some(error.to_string()),
+        for Removal { found, recorded } in asked {
+            let kept = match recorded {
+                true => Some("a service or project records it by now".to_owned()),
+                false => match self.executor.remove(&found).await {
+                    Ok(()) => None,
+                    // It is tried again when the cluster is back.
+                    Err(error) if error.is_away() => {
+                        tracing::debug!(key = %found.key, %error, "it cannot be removed now");
+                        continue;
+                    }
+                    Err(error) => Some(error.to_string()),
+                },
             };
             let now = self.clock.now();
             let told = self.worker.end_removal(self.lease, &found, kept.as_deref(), now);

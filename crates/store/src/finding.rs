@@ -29,6 +29,24 @@ const COLUMNS: &str =
     "id, cluster_id, class, kind, namespace, name, uid, resource_version, unit, found_at,
                        seen_at, closed_at, closed_why, remove_by, kept_why";
 
+/// Whether something that is still to be there records an object, `c`, of a cluster, `$1`.
+const RECORDED: &str = "exists (
+    select from resources r
+    where r.cluster_id = $1 and r.kind = c.kind and r.namespace = c.namespace and r.name = c.name
+      and (exists (select from services s where r.unit_kind = 'service' and s.id = r.unit_id
+                                            and s.deleted_at is null)
+        or exists (select from projects p where r.unit_kind = 'project' and p.id = r.unit_id
+                                            and p.deleted_at is null)))";
+
+/// A removal that somebody asked for.
+#[derive(Debug, Clone)]
+pub struct Removal {
+    /// What is to go.
+    pub found: Finding,
+    /// Whether something records it by now, so that it must stay.
+    pub recorded: bool,
+}
+
 fn finding(row: &PgRow) -> Result<Finding, Error> {
     let time =
         |name| row.try_get::<jiff_sqlx::Timestamp, _>(name).map(jiff_sqlx::Timestamp::to_jiff);
@@ -175,9 +193,9 @@ impl Worker {
     ///
     /// # Errors
     /// The database cannot be reached.
-    pub async fn asked_removals(&self, cluster: ClusterId) -> Result<Vec<Finding>, Error> {
+    pub async fn asked_removals(&self, cluster: ClusterId) -> Result<Vec<Removal>, Error> {
         let statement = format!(
-            "select {COLUMNS} from findings
+            "select {COLUMNS}, {RECORDED} as recorded from findings c
              where cluster_id = $1 and remove_at is not null and closed_at is null and kept_why is null
              order by remove_at limit 20"
         );
@@ -185,7 +203,9 @@ impl Worker {
             .bind(cluster.uuid())
             .fetch_all(self.pool())
             .await?;
-        rows.iter().map(finding).collect()
+        let removal =
+            |row| Ok(Removal { found: finding(row)?, recorded: row.try_get("recorded")? });
+        rows.iter().map(removal).collect()
     }
 
     /// Writes down how a removal ended: it is gone, or it was kept and why.
@@ -245,23 +265,18 @@ async fn unrecorded<'a>(
         return Ok(Vec::new());
     }
     let column = |of: fn(&Stray) -> &str| swept.strays.iter().map(of).collect::<Vec<_>>();
-    let rows: Vec<(i64,)> = sqlx::query_as(
-        "select c.at from unnest($3::text[], $4::text[]) with ordinality as c (namespace, name, at)
-         where not exists (
-             select from resources r
-             where r.cluster_id = $1 and r.kind = $2 and r.namespace = c.namespace and r.name = c.name
-               and (exists (select from services s where r.unit_kind = 'service' and s.id = r.unit_id
-                                                     and s.deleted_at is null)
-                 or exists (select from projects p where r.unit_kind = 'project' and p.id = r.unit_id
-                                                     and p.deleted_at is null)))
-         order by c.at",
-    )
-    .bind(lease.cluster.uuid())
-    .bind(swept.kind.as_str())
-    .bind(column(|stray| &stray.key.namespace))
-    .bind(column(|stray| &stray.key.name))
-    .fetch_all(&mut **tx)
-    .await?;
+    let statement = format!(
+        "with strays as (select $2::text as kind, s.* from unnest($3::text[], $4::text[])
+                         with ordinality as s (namespace, name, at))
+         select c.at from strays c where not {RECORDED} order by c.at"
+    );
+    let rows: Vec<(i64,)> = sqlx::query_as(sqlx::AssertSqlSafe(statement))
+        .bind(lease.cluster.uuid())
+        .bind(swept.kind.as_str())
+        .bind(column(|stray| &stray.key.namespace))
+        .bind(column(|stray| &stray.key.name))
+        .fetch_all(&mut **tx)
+        .await?;
     let index = |(at,): (i64,)| usize::try_from(at - 1).ok();
     Ok(rows.into_iter().filter_map(index).filter_map(|at| swept.strays.get(at)).collect())
 }

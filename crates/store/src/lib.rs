@@ -52,6 +52,7 @@ pub use clock::DbClock;
 pub use cluster::{ClusterHolds, ClusterRow};
 pub use error::Error;
 pub use event::{EventOrder, EventQuery, SealedEvent};
+pub use finding::Removal;
 pub use freeze::FreezeAsk;
 pub use lease::{Lease, Turn};
 pub use look::DueLook;

@@ -84,6 +84,23 @@ async fn what_only_something_deleted_records_is_found() {
 }
 
 #[tokio::test]
+async fn what_is_recorded_after_its_removal_was_asked_for_is_told_as_recorded() {
+    let stage = Stage::new().await;
+    stage.declare("web", "nginx:1").await;
+    let lease = stage.lease().await;
+    stage.db.worker.claim_orders(lease, 10, at(1)).await.unwrap();
+    assert_eq!(stage.sweep(vec![stray("left", true)], 10).await, 1);
+    let found = stage.findings(false).await;
+    assert!(stage.remove_found(&found[0], None).await.unwrap());
+    let asked = || stage.db.worker.asked_removals(stage.db.cluster);
+    assert!(!asked().await.unwrap()[0].recorded);
+    let recorded = "update resources set namespace = 'shop', name = 'left'
+                    where kind = 'ConfigMap' and unit_kind = 'service' returning 1";
+    assert_eq!(stage.all::<i32>(recorded).await, [1]);
+    assert!(asked().await.unwrap()[0].recorded);
+}
+
+#[tokio::test]
 async fn a_removal_is_asked_for_one_by_one_and_many_are_confirmed() {
     let stage = Stage::new().await;
     stage.sweep(vec![stray("a", true), stray("b", true), stray("copied", false)], 10).await;
@@ -99,12 +116,12 @@ async fn a_removal_is_asked_for_one_by_one_and_many_are_confirmed() {
 
     let worker = &stage.db.worker;
     let mut asked = worker.asked_removals(stage.db.cluster).await.unwrap();
-    asked.sort_by(|a, b| a.key.cmp(&b.key));
+    asked.sort_by(|a, b| a.found.key.cmp(&b.found.key));
     assert_eq!(asked.len(), 2);
     let lease = stage.lease().await;
-    worker.end_removal(lease, &asked[0], None, at(60)).await.unwrap();
-    worker.end_removal(lease, &asked[1], Some("it changed"), at(62)).await.unwrap();
-    worker.end_removal(lease, &asked[0], None, at(61)).await.unwrap();
+    worker.end_removal(lease, &asked[0].found, None, at(60)).await.unwrap();
+    worker.end_removal(lease, &asked[1].found, Some("it changed"), at(62)).await.unwrap();
+    worker.end_removal(lease, &asked[0].found, None, at(61)).await.unwrap();
     assert!(worker.asked_removals(stage.db.cluster).await.unwrap().is_empty());
     let left = stage.findings(false).await;
     let names = left.iter().map(|one| (one.key.name.as_str(), one.kept_why.as_deref()));
