@@ -51,13 +51,28 @@ pub struct Domain {
     pub created_at: Timestamp,
 }
 
-/// The TXT record that proves whose a host is: nobody else can publish it.
+/// The TXT record that proves whose a host is: nobody else can publish it. Trueup looks for it by itself,
+/// soon after somebody asked and then less and less, for a week.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DomainProof {
     /// The name of the record.
     pub name: String,
     /// Its text.
     pub value: String,
+    /// When it was looked for last, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub looked_at: Option<Timestamp>,
+    /// What was seen instead of it: `nothing`, `other_texts`, or `doubt` where DNS did not say yes or no.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub saw: Option<String>,
+    /// Why the host is not proved yet, in one sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// When it is looked for next; nothing where nobody looks until somebody asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub next_look_at: Option<Timestamp>,
 }
 
 /// A list of domains.

@@ -46,6 +46,8 @@ pub enum Code {
     TooBusy,
     /// So many removals want to be confirmed.
     Unconfirmed,
+    /// The operator took the proof of a domain back.
+    ProofWithdrawn,
     /// What an exact preview stands on is not there any more.
     PlanVoid,
     /// An exact preview is not filled, failed, or too old.
@@ -54,7 +56,7 @@ pub enum Code {
 
 impl Code {
     /// Every code.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::Unauthenticated,
         Self::Forbidden,
         Self::NotFound,
@@ -75,6 +77,7 @@ impl Code {
         Self::NameTaken,
         Self::TooBusy,
         Self::Unconfirmed,
+        Self::ProofWithdrawn,
         Self::PlanVoid,
         Self::PlanUnready,
     ];
@@ -103,6 +106,7 @@ impl Code {
             Self::NameTaken => "TU1006",
             Self::TooBusy => "TU1007",
             Self::Unconfirmed => "TU1008",
+            Self::ProofWithdrawn => "TU1009",
             Self::PlanVoid => "TU1304",
             Self::PlanUnready => "TU1305",
         }
@@ -124,7 +128,7 @@ impl Code {
             Self::DatabaseAway | Self::KeyAway => 503,
             Self::Internal => 500,
             Self::TokenInAddress => 400,
-            Self::LastOwner | Self::NameTaken | Self::Unconfirmed => 409,
+            Self::LastOwner | Self::NameTaken | Self::Unconfirmed | Self::ProofWithdrawn => 409,
             Self::PlanVoid | Self::PlanUnready => 409,
             Self::TooBusy => 429,
         }
@@ -154,6 +158,7 @@ impl Code {
             Self::NameTaken => "This name is taken",
             Self::TooBusy => "Too many requests at once",
             Self::Unconfirmed => "So many removals want to be confirmed",
+            Self::ProofWithdrawn => "The proof of this host was taken back",
             Self::PlanVoid => "The plan does not hold any more",
             Self::PlanUnready => "The plan cannot be used",
         }

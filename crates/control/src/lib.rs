@@ -7,7 +7,8 @@
 //! `planner` says what an order would do before anybody gives it.
 //! `backlog` counts what waits, whoever holds the lease.
 //! `bell` nudges other processes on the same database and hears them.
-//! `sealer` puts events in order; `sweep` forgets what is kept for a while only.
+//! `sealer` puts events in order; `sweep` forgets what is kept for a while only; `prover` asks DNS, through
+//! the seam `names`, whose a host is.
 
 mod backlog;
 mod bell;
@@ -15,8 +16,10 @@ mod driver;
 mod finder;
 mod measured;
 mod metrics;
+pub mod names;
 mod overdue;
 mod planner;
+mod prover;
 mod recorder;
 mod sealer;
 mod settle;
@@ -29,6 +32,7 @@ mod within;
 pub use bell::Bell;
 pub use measured::Measured;
 pub use metrics::Metrics;
+pub use prover::Prover;
 pub use sealer::Sealer;
 pub use sweep::Sweep;
 pub use tenure::Tenure;

@@ -70,6 +70,7 @@ pub struct Metrics {
     pub(crate) silent_kinds: Gauge,
     pub(crate) deletes_overdue: Gauge,
     pub(crate) plans: Family<Ended, Counter>,
+    pub(crate) domain_looks: Family<Ended, Counter>,
 }
 
 impl Metrics {
@@ -92,6 +93,7 @@ impl Metrics {
             silent_kinds: Gauge::default(),
             deletes_overdue: Gauge::default(),
             plans: Family::default(),
+            domain_looks: Family::default(),
         };
         metrics.register_sights(registry);
         let m = &metrics;
@@ -141,6 +143,11 @@ impl Metrics {
 
     /// What is seen of the cluster, and what others did there.
     fn register_sights(&self, registry: &mut Registry) {
+        registry.register(
+            "trueup_domain_looks",
+            "Looks into DNS for the proof of a host, by outcome",
+            self.domain_looks.clone(),
+        );
         registry.register(
             "trueup_deletes_overdue",
             "Deletions that were asked for more than ten minutes ago and are not proved yet",

@@ -1,4 +1,4 @@
-//! Domains: list, show, add, prove, remove.
+//! Domains: list, show, add, look for their proofs, prove, remove.
 //!
 //! Whether another org has a host is never said to a tenant: any org may ask for any host, and only
 //! the operator, who proves whose it is, hears that it is taken.
@@ -9,9 +9,11 @@ use axum::response::Response;
 use trueup_api::Problem;
 use trueup_api::domain::{Domain, DomainBody, DomainList, DomainProof, DomainVerification};
 use trueup_api::preview::{OrPreview, Preview};
+use trueup_api::service::NoBody;
 use trueup_model::domain::{self, Host, ParseHostError, Tls};
 use trueup_model::principal::Permission;
 use trueup_rules::admit::Breach;
+use trueup_rules::domain::unproved;
 use trueup_store::door::DomainAsk;
 
 use crate::Door;
@@ -86,8 +88,39 @@ pub(crate) async fn domain_put(
     if change.is_dry() && added.changed {
         // The id of what is only rehearsed proves nothing later.
         row.proof = None;
+    } else if added.changed {
+        // It is looked for soon.
+        change.door.signals.look();
     }
     change.accepted(added.changed, &row)
+}
+
+/// Asks for DNS to be looked into now for the proof of a host, and again and again from then on. At most
+/// every ten seconds; asking for what is about to happen changes nothing.
+#[utoipa::path(post, path = "/v1/projects/{project}/services/{service}/domains/{domain}/look",
+    operation_id = "domain_look", tag = "domains",
+    params(("project" = String, Path, description = "name or id"),
+           ("service" = String, Path, description = "name or id"),
+           ("domain" = String, Path, description = "host name"), DryRun),
+    request_body = NoBody,
+    responses((status = 200, description = "proved, or about to be looked for; or a preview", body = OrPreview<Domain>),
+              (status = 202, description = "it will be looked for", body = Domain),
+              (status = "4XX", body = Problem)))]
+pub(crate) async fn domain_look(
+    change: Change,
+    Path((project, service, domain)): Path<(String, String, String)>,
+    Body(NoBody {}): Body<NoBody>,
+) -> Answer<Response> {
+    change.must(Permission::ManageServices)?;
+    let host = host(&change, (&project, &service), &domain).await?;
+    let host = host.map_err(|_| Failure::not_found("domain"))?;
+    let wanted = wanted(&change, (&project, &service), &host)?;
+    let (org, asker, now) = (change.org(), change.asker(), change.now());
+    let asked = change.app().look_for_domain(org, &wanted, &asker, now).await?;
+    if asked.changed && !change.is_dry() {
+        change.door.signals.look();
+    }
+    change.accepted(asked.changed, &shown(asked.row))
 }
 
 /// Says whether a host is proved to be the org's. For operators, after they looked into DNS or at a
@@ -168,7 +201,7 @@ fn refused(field: &str, message: String) -> Failure {
 fn shown(domain: domain::Domain) -> Domain {
     Domain {
         id: domain.id.to_string(),
-        proof: Some(DomainProof { name: domain.host.challenge(), value: domain.id.to_string() }),
+        proof: Some(proof(&domain)),
         host: domain.host.to_string(),
         service: domain.service_name,
         tls: domain.tls.as_str().to_owned(),
@@ -176,5 +209,20 @@ fn shown(domain: domain::Domain) -> Domain {
         verified_at: domain.verified_at,
         made_by: domain.made_by,
         created_at: domain.created_at,
+    }
+}
+
+/// The record, and what was seen of it while it is still looked for.
+fn proof(domain: &domain::Domain) -> DomainProof {
+    let (name, value) = (domain.host.challenge(), domain.id.to_string());
+    let open = domain.verified_at.is_none();
+    let last = domain.search.last.as_ref().filter(|_| open);
+    DomainProof {
+        name,
+        value,
+        looked_at: last.map(|look| look.at),
+        saw: last.map(|look| look.saw.as_str().to_owned()),
+        message: unproved(domain),
+        next_look_at: domain.search.next_at.filter(|_| open),
     }
 }

@@ -39,7 +39,7 @@ pub(crate) async fn error_page(Path(code): Path<String>) -> Answer<Response> {
 }
 
 /// Pages are looked up in this list and nowhere else: no path is ever made of what a caller sends.
-const PAGES: [(&str, &str); 22] = [
+const PAGES: [(&str, &str); 23] = [
     ("TU1001", include_str!("../../../docs/errors/TU1001.md")),
     ("TU1002", include_str!("../../../docs/errors/TU1002.md")),
     ("TU1003", include_str!("../../../docs/errors/TU1003.md")),
@@ -48,6 +48,7 @@ const PAGES: [(&str, &str); 22] = [
     ("TU1006", include_str!("../../../docs/errors/TU1006.md")),
     ("TU1007", include_str!("../../../docs/errors/TU1007.md")),
     ("TU1008", include_str!("../../../docs/errors/TU1008.md")),
+    ("TU1009", include_str!("../../../docs/errors/TU1009.md")),
     ("TU1101", include_str!("../../../docs/errors/TU1101.md")),
     ("TU1102", include_str!("../../../docs/errors/TU1102.md")),
     ("TU1103", include_str!("../../../docs/errors/TU1103.md")),

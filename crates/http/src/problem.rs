@@ -143,6 +143,11 @@ impl From<Refusal> for Failure {
                 Code::LastOwner,
                 "make another token that can make tokens first (`trueup token create NAME --role owner`)",
             ),
+            Refusal::Withdrawn => Self::new(
+                Code::ProofWithdrawn,
+                "the operator took the proof of this host back, and its text proves nothing any more; remove the \
+                 domain, add it again and publish its new text, or ask the operator",
+            ),
             Refusal::Kept(why) => Self::new(Code::BadRequest, why),
             Refusal::OverBudget { number } => Self::new(
                 Code::Unconfirmed,

@@ -91,6 +91,7 @@ pub(crate) fn services() -> Router<Door> {
             get(domain::domain_get).put(domain::domain_put).delete(domain::domain_delete),
         )
         .route(&one("/domains/{domain}/verification"), put(domain::domain_verify))
+        .route(&one("/domains/{domain}/look"), post(domain::domain_look))
 }
 
 /// What is the same for every org, and what an org may have of it.

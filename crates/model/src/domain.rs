@@ -170,6 +170,60 @@ impl DomainState {
     }
 }
 
+/// What DNS said about a domain's proof when it did not prove it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Saw {
+    /// There is certainly no TXT record.
+    Nothing,
+    /// There are TXT records, and none of them has the domain's text.
+    OtherTexts,
+    /// Nobody can tell: no answer, or none that says yes or no.
+    Doubt,
+}
+
+impl Saw {
+    /// Each of them.
+    pub const ALL: [Self; 3] = [Self::Nothing, Self::OtherTexts, Self::Doubt];
+
+    /// The text in the database and on the wire.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing",
+            Self::OtherTexts => "other_texts",
+            Self::Doubt => "doubt",
+        }
+    }
+
+    /// The one of this name.
+    #[must_use]
+    pub fn find(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|saw| saw.as_str() == text)
+    }
+}
+
+/// One look into DNS that proved nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Look {
+    /// When.
+    pub at: Timestamp,
+    /// What was seen.
+    pub saw: Saw,
+    /// That in a few words, for people.
+    pub why: String,
+}
+
+/// How far looking for a domain's proof has come.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Search {
+    /// The last look that ended, if there was one.
+    pub last: Option<Look>,
+    /// When the next one is due; nothing where nobody looks until somebody asks.
+    pub next_at: Option<Timestamp>,
+    /// When the operator took the proof back: the domain's text proves nothing since.
+    pub withdrawn_at: Option<Timestamp>,
+}
+
 /// A domain as it is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Domain {
@@ -187,6 +241,8 @@ pub struct Domain {
     pub state: DomainState,
     /// When it was proved to be the org's, if it was.
     pub verified_at: Option<Timestamp>,
+    /// How far looking for its proof has come.
+    pub search: Search,
     /// Who asked for it.
     pub made_by: String,
     /// When.

@@ -360,6 +360,20 @@ pub enum Fact {
         /// Who said so.
         principal: String,
     },
+    /// Somebody asked for DNS to be looked into now for the proof of a host.
+    DomainLookAsked {
+        /// Which host.
+        host: String,
+        /// Who asked.
+        principal: String,
+    },
+    /// An org proved a host that is another org's. Nothing was changed; operators decide.
+    DomainContested {
+        /// Which host.
+        host: String,
+        /// Who proved it now.
+        claimant: OrgId,
+    },
     /// A host no longer leads to a service.
     DomainRemoved {
         /// Which host.
@@ -450,6 +464,8 @@ impl Fact {
             Self::EndpointClosed { .. } => "EndpointClosed",
             Self::DomainAdded { .. } => "DomainAdded",
             Self::DomainVerified { .. } => "DomainVerified",
+            Self::DomainLookAsked { .. } => "DomainLookAsked",
+            Self::DomainContested { .. } => "DomainContested",
             Self::DomainRemoved { .. } => "DomainRemoved",
             Self::VariableSet { .. } => "VariableSet",
             Self::VariableDeleted { .. } => "VariableDeleted",

@@ -25,6 +25,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (12, "transitions", include_str!("../migrations/0012_transitions.sql")),
     (13, "projects", include_str!("../migrations/0013_projects.sql")),
     (15, "findings", include_str!("../migrations/0015_findings.sql")),
+    (16, "looks", include_str!("../migrations/0016_looks.sql")),
     (17, "plan_requests", include_str!("../migrations/0017_plan_requests.sql")),
 ];
 

@@ -6,7 +6,7 @@ use sqlx::Row;
 use sqlx::postgres::PgRow;
 use sqlx::types::Json;
 use trueup_model::cluster::Routing;
-use trueup_model::domain::{Domain, DomainState, Route, Tls};
+use trueup_model::domain::{Domain, DomainState, Look, Route, Saw, Search, Tls};
 use trueup_model::id::{DomainId, OrgId, ServiceId};
 use trueup_model::status::Inputs;
 use trueup_rules::names;
@@ -20,7 +20,7 @@ use crate::{App, Error, project};
 /// Everything about domains that are not removed.
 pub(crate) const SELECT: &str =
     "select d.id, d.host, d.service_id, d.tls, d.made_by, d.created_at, d.verified_at,
-        s.name as service_name, s.object_name, t.inputs
+        d.look_at, d.looked_at, d.saw, d.saw_why, d.withdrawn_at, s.name as service_name, s.object_name, t.inputs
      from domains d
      join services s on s.id = d.service_id
      join statuses t on t.unit_kind = 'service' and t.unit_id = s.id";
@@ -72,9 +72,27 @@ pub(crate) fn domain(row: &PgRow) -> Result<Domain, Error> {
             (Some(_), false) => DomainState::Opening,
         },
         verified_at: verified_at.map(jiff_sqlx::Timestamp::to_jiff),
+        search: search(row)?,
         made_by: row.try_get("made_by")?,
         created_at: row.try_get::<jiff_sqlx::Timestamp, _>("created_at")?.to_jiff(),
     })
+}
+
+fn search(row: &PgRow) -> Result<Search, Error> {
+    let time = |name| {
+        let at: Option<jiff_sqlx::Timestamp> = row.try_get(name)?;
+        Ok::<_, Error>(at.map(jiff_sqlx::Timestamp::to_jiff))
+    };
+    let (saw, why): (Option<String>, Option<String>) =
+        (row.try_get("saw")?, row.try_get("saw_why")?);
+    let last = match (time("looked_at")?, saw, why) {
+        // A word that is not known comes from a newer version, and proves nothing.
+        (Some(at), Some(saw), Some(why)) => {
+            Some(Look { at, saw: Saw::find(&saw).unwrap_or(Saw::Doubt), why })
+        }
+        _ => None,
+    };
+    Ok(Search { last, next_at: time("look_at")?, withdrawn_at: time("withdrawn_at")? })
 }
 
 fn tls(row: &PgRow) -> Result<Tls, Error> {

@@ -7,12 +7,14 @@ mod config;
 mod domain;
 mod endpoint;
 mod entry;
+mod look;
 mod project;
 mod race;
 mod secret;
 mod service;
 mod variable;
 
+use trueup_model::event::Source;
 use trueup_model::principal::Principal;
 use trueup_model::quota::{Amounts, Quota};
 use trueup_rules::access::MintRefused;
@@ -39,13 +41,20 @@ pub struct Asker<'a> {
     pub trace: Option<String>,
     /// What makes the request known again, if the caller wants that.
     pub repeat: Option<Repeat>,
+    /// What the events of it come from.
+    pub source: Source,
 }
 
 impl<'a> Asker<'a> {
     /// Somebody whose requests are not known again.
     #[must_use]
     pub const fn new(principal: &'a Principal, trace: Option<String>) -> Self {
-        Self { principal, trace, repeat: None }
+        Self { principal, trace, repeat: None, source: Source::User }
+    }
+
+    /// Trueup itself.
+    pub(crate) const fn system(principal: &'a Principal) -> Self {
+        Self { principal, trace: None, repeat: None, source: Source::System }
     }
 }
 
@@ -105,6 +114,9 @@ pub enum Refusal {
     /// Nobody would be left who can make tokens.
     #[error("it is the last token that can make tokens")]
     LastOwner,
+    /// The operator took the proof of a domain back.
+    #[error("its proof was taken back")]
+    Withdrawn,
     /// It is not for Trueup to remove.
     #[error("it is kept: {0}")]
     Kept(&'static str),

@@ -129,7 +129,8 @@ pub(crate) async fn asks(
     let rows: Vec<(String, Uuid, i64, Uuid, Option<String>)> = sqlx::query_as(
         "select distinct on (e.unit_id, e.generation) e.unit_kind, e.unit_id, e.generation, e.id, e.trace
          from unnest($1::uuid[], $2::bigint[]) as a (unit_id, generation)
-         join events e on e.unit_id = a.unit_id and e.generation = a.generation and e.source = 'user'
+         join events e on e.unit_id = a.unit_id and e.generation = a.generation
+              and e.source in ('user', 'system')
          order by e.unit_id, e.generation, e.id",
     )
     .bind(of.iter().map(|(unit, _)| unit_uuid(*unit)).collect::<Vec<_>>())

@@ -14,11 +14,13 @@ pub enum Nudge {
     Seal,
     /// A cluster or the platform was frozen or let go.
     Freeze,
+    /// Somebody asked for the proof of a domain to be looked for.
+    Look,
 }
 
 impl Nudge {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Wake, Self::Seal, Self::Freeze];
+    pub const ALL: [Self; 4] = [Self::Wake, Self::Seal, Self::Freeze, Self::Look];
 
     /// The word that travels.
     pub(crate) const fn as_str(self) -> &'static str {
@@ -26,6 +28,7 @@ impl Nudge {
             Self::Wake => "wake",
             Self::Seal => "seal",
             Self::Freeze => "freeze",
+            Self::Look => "look",
         }
     }
 }
@@ -36,6 +39,7 @@ pub struct Counts {
     wakes: u64,
     seals: u64,
     freezes: u64,
+    looks: u64,
 }
 
 impl Counts {
@@ -44,6 +48,7 @@ impl Counts {
             Nudge::Wake => &mut self.wakes,
             Nudge::Seal => &mut self.seals,
             Nudge::Freeze => &mut self.freezes,
+            Nudge::Look => &mut self.looks,
         };
         *count = count.wrapping_add(1);
     }
@@ -54,6 +59,7 @@ impl Counts {
             Nudge::Wake => self.wakes != earlier.wakes,
             Nudge::Seal => self.seals != earlier.seals,
             Nudge::Freeze => self.freezes != earlier.freezes,
+            Nudge::Look => self.looks != earlier.looks,
         })
     }
 }
@@ -63,6 +69,7 @@ impl Counts {
 pub struct Signals {
     wakes: Arc<Notify>,
     events: Arc<Notify>,
+    looks: Arc<Notify>,
     seals: watch::Sender<u64>,
     freezes: watch::Sender<u64>,
     /// What this process did itself: others are told of that, and of nothing they said themselves.
@@ -74,6 +81,7 @@ impl Default for Signals {
         Self {
             wakes: Arc::default(),
             events: Arc::default(),
+            looks: Arc::default(),
             seals: watch::Sender::new(0),
             freezes: watch::Sender::new(0),
             own: watch::Sender::new(Counts::default()),
@@ -102,6 +110,11 @@ impl Signals {
         self.tell(Nudge::Freeze);
     }
 
+    /// Somebody asked for the proof of a domain to be looked for.
+    pub fn look(&self) {
+        self.tell(Nudge::Look);
+    }
+
     /// This process committed something: everybody shall hear of it.
     fn tell(&self, nudge: Nudge) {
         self.own.send_modify(|own| own.add(nudge));
@@ -114,6 +127,7 @@ impl Signals {
             Nudge::Wake => self.wakes.notify_one(),
             Nudge::Seal => self.seals.send_modify(|count| *count = count.wrapping_add(1)),
             Nudge::Freeze => self.freezes.send_modify(|count| *count = count.wrapping_add(1)),
+            Nudge::Look => self.looks.notify_one(),
         }
     }
 
@@ -132,6 +146,11 @@ impl Signals {
     /// Completes once a wake was recorded since the last call.
     pub async fn woken(&self) {
         self.wakes.notified().await;
+    }
+
+    /// Completes once a look was asked for since the last call.
+    pub async fn look_asked(&self) {
+        self.looks.notified().await;
     }
 
     /// Completes once an event was recorded since the last call.

@@ -1,7 +1,7 @@
 //! For tests only: real parts and stand-ins at our own seams.
 //!
 //! [`test_db`] gives each test a database of its own on a real Postgres, [`fake_cluster`] a cluster
-//! in memory that the contract suite holds to the real one's behaviour, [`real_kube`] the real one,
+//! in memory that the contract suite holds to the real one's behaviour, [`real_kube`] the real one, [`real_dns`] a real DNS server,
 //! [`manual_clock`] time that moves when the test says so, [`virtual_clock`] time that jumps to where
 //! something happens. [`harness`] puts them together: it breaks everything it can, everywhere.
 
@@ -10,6 +10,7 @@ pub mod fake_cluster;
 pub mod harness;
 pub mod manual_clock;
 pub mod pg_proxy;
+pub mod real_dns;
 pub mod real_kube;
 pub mod test_db;
 pub mod virtual_clock;

@@ -19,7 +19,8 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use trueup_api::Client;
 use trueup_cluster::Switch;
-use trueup_control::{Bell, Measured, Metrics, Sealer, Sweep, Tenure};
+use trueup_control::names::Dns;
+use trueup_control::{Bell, Measured, Metrics, Prover, Sealer, Sweep, Tenure};
 use trueup_http::{Door, Doubts, Limits, LiveLogs, Streams};
 use trueup_local::postgres::Postgres;
 use trueup_local::{Progress, kube};
@@ -51,6 +52,8 @@ pub(crate) struct Options {
     pub(crate) demo: bool,
     /// Whether all pods of the local cluster are simulated, also where they could really run.
     pub(crate) simulated: bool,
+    /// Whom to ask for the proofs of domains; none means those that this machine asks.
+    pub(crate) name_servers: Vec<SocketAddr>,
 }
 
 impl Options {
@@ -213,6 +216,7 @@ impl System {
             clock: self.clock(),
             name: format!("{}/{}", self.holder, std::process::id()),
         };
+        let prover = self.prover(options, metrics.clone());
         let loops = async {
             tokio::select! {
                 () = bell.run() => {}
@@ -220,6 +224,7 @@ impl System {
                 () = self.tenure(metrics).run(stop.clone()) => {}
                 () = sealer.run() => {}
                 () = sweep.run() => {}
+                () = prover.run() => {}
             }
         };
         let (served, announced, ()) = tokio::join!(server, announce, loops);
@@ -253,6 +258,21 @@ impl System {
         // Nobody listens any more only if the process is already on its way out.
         let _unheard = ready.send(client);
         Ok(())
+    }
+
+    fn prover(&self, options: &Options, metrics: Metrics) -> Prover {
+        let names = match options.name_servers.as_slice() {
+            [] => Dns::system(),
+            servers => Dns::servers(servers),
+        };
+        Prover {
+            worker: self.worker.clone(),
+            app: self.app.clone(),
+            signals: self.signals.clone(),
+            clock: self.clock(),
+            metrics,
+            names: Arc::new(names),
+        }
     }
 
     fn clock(&self) -> Arc<dyn Clock> {

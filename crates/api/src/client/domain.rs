@@ -1,9 +1,12 @@
 //! Domains of a project's services.
 
+use reqwest::Method;
+
 use super::path::segment;
 use super::service::service_path;
 use super::{Client, ClientError};
 use crate::domain::{Domain, DomainBody, DomainList, DomainVerification};
+use crate::service::NoBody;
 
 impl Client {
     /// The domains of a project's services.
@@ -54,6 +57,21 @@ impl Client {
     ) -> Result<Domain, ClientError> {
         let path = format!("{}/verification", domain_path(project, service, host)?);
         Ok(self.put(&path, body).await?.1)
+    }
+
+    /// Asks for DNS to be looked into now for the proof of a host.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn domain_look(
+        &self,
+        project: &str,
+        service: &str,
+        host: &str,
+    ) -> Result<Domain, ClientError> {
+        let path = format!("{}/look", domain_path(project, service, host)?);
+        let response = self.send(self.request(Method::POST, &path).json(&NoBody {}), &path).await?;
+        self.body(response, &path).await
     }
 
     /// Asks for a host to lead to a service no more.

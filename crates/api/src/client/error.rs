@@ -117,7 +117,8 @@ fn problem_advice(problem: &Problem) -> Option<&'static str> {
         | Code::BadRequest
         | Code::TokenInAddress
         | Code::LastOwner
-        | Code::NameTaken => None,
+        | Code::NameTaken
+        | Code::ProofWithdrawn => None,
     }
 }
 

@@ -19,8 +19,9 @@ async fn a_domain_is_added_proved_listed_and_removed() {
     assert_eq!(add.status, StatusCode::ACCEPTED, "{}", add.text());
     let shown = add.json();
     assert_eq!((&shown["state"], &shown["tls"]), (&json!("unverified"), &json!("auto")));
-    let proof = json!({"name": format!("_trueup.{HOST}"), "value": shown["id"]});
-    assert_eq!(shown["proof"], proof);
+    let proof = &shown["proof"];
+    assert_eq!(proof["name"], format!("_trueup.{HOST}"));
+    assert_eq!(proof["value"], shown["id"]);
     assert_eq!(front.put(&path(HOST)).json(&json!({"tls": "auto"})).send().await.status, 200);
     assert_eq!(front.get(LIST).token(VIEWER).send().await.json(), json!({"items": [shown]}));
     assert_eq!(front.get(&path(HOST)).token(VIEWER).send().await.json(), shown);
@@ -74,4 +75,35 @@ async fn a_preview_shows_what_a_proved_host_makes_and_proves_nothing() {
     let create = json!("create");
     assert_eq!(made, [(&create, &json!("NetworkPolicy")), (&create, &json!("Ingress"))]);
     assert_eq!(front.get(&path(HOST)).send().await.json()["state"], "unverified");
+}
+
+#[tokio::test]
+async fn a_look_into_dns_can_be_asked_for_and_says_how_far_the_proof_is() {
+    let front = Front::with_web().await;
+    let (look, verify) = (format!("{}/look", path(HOST)), format!("{}/verification", path(HOST)));
+    let ask = || front.post(&look).json(&json!({}));
+    ask().send().await.must_be(404, "TU1003");
+    let added = front.put(&path(HOST)).json(&json!({})).send().await.json();
+    let proof = &added["proof"];
+    assert_eq!(proof["message"], format!("nobody looked for _trueup.{HOST} yet"));
+    assert!(proof["next_look_at"].is_string() && proof.get("looked_at").is_none(), "{proof}");
+    let asked = ask().send().await;
+    assert_eq!(asked.status, StatusCode::ACCEPTED, "{}", asked.text());
+    assert!(asked.json()["proof"]["next_look_at"].as_str() < proof["next_look_at"].as_str());
+    assert_eq!(ask().send().await.status, StatusCode::OK, "it is about to happen");
+    ask().token(VIEWER).send().await.must_be(403, "TU1002");
+    ask().token(STRANGER).send().await.must_be(404, "TU1003");
+    front.post(&look).json(&json!({"now": true})).send().await.must_be(400, "TU1101");
+
+    let say = |verified: bool| {
+        let say = front.put(&verify).token(OPERATOR).header("trueup-org", "acme");
+        say.json(&json!({ "verified": verified })).send()
+    };
+    let proved = say(true).await.json();
+    assert_eq!(proved["proof"].get("message"), None, "{proved}");
+    assert_eq!(proved["proof"].get("next_look_at"), None, "{proved}");
+    assert_eq!(ask().send().await.status, StatusCode::OK, "it is proved");
+    let taken = say(false).await.json();
+    assert!(taken["proof"]["message"].as_str().unwrap().contains("add it again"), "{taken}");
+    ask().send().await.must_be(409, "TU1009");
 }

@@ -50,6 +50,7 @@ fn of_services() -> BTreeSet<&'static str> {
         domain_delete,
         domain_get,
         domain_list,
+        domain_look,
         domain_put,
         domain_verify,
         endpoint_delete,

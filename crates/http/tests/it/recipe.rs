@@ -128,6 +128,7 @@ pub(crate) const RECIPES: &[Recipe] = &[
     reads("domain_list"),
     reads("domain_get"),
     changes("domain_put", Role::Developer).with(|| json!({"tls": "off"})),
+    changes("domain_look", Role::Developer).with(|| json!({})),
     changes("domain_verify", Role::Operator).with(|| json!({"verified": true})),
     changes("domain_delete", Role::Developer),
     reads("whoami").orgless(),

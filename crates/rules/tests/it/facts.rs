@@ -295,6 +295,8 @@ fn after(fact: &Fact) -> Option<Fact> {
         | Fact::EndpointClosed { .. }
         | Fact::DomainAdded { .. }
         | Fact::DomainVerified { .. }
+        | Fact::DomainLookAsked { .. }
+        | Fact::DomainContested { .. }
         | Fact::DomainRemoved { .. }
         | Fact::VariableSet { .. }
         | Fact::VariableDeleted { .. }
@@ -372,7 +374,9 @@ fn after_selling(fact: &Fact) -> Option<Fact> {
         }
         Fact::EndpointClosed { .. } => Fact::DomainAdded { host, principal },
         Fact::DomainAdded { .. } => Fact::DomainVerified { host, verified: true, principal },
-        Fact::DomainVerified { .. } => Fact::DomainRemoved { host, principal },
+        Fact::DomainVerified { .. } => Fact::DomainLookAsked { host, principal },
+        Fact::DomainLookAsked { .. } => Fact::DomainContested { host, claimant: org() },
+        Fact::DomainContested { .. } => Fact::DomainRemoved { host, principal },
         Fact::DomainRemoved { .. } => Fact::VariableSet { name, version: 1, principal },
         Fact::VariableSet { .. } => Fact::VariableDeleted { name, version: 2, principal },
         Fact::VariableDeleted { .. } => Fact::SecretSet { name, version: 1, principal },

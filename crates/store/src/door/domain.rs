@@ -2,13 +2,13 @@
 
 use jiff::Timestamp;
 use trueup_model::domain::{Domain, Host, Tls};
-use trueup_model::event::{Fact, NewEvent, Source};
+use trueup_model::event::{Fact, NewEvent};
 use trueup_model::id::{DomainId, OrgId};
 use trueup_model::order::Unit;
 use trueup_model::service::{DesiredState, Service};
 use trueup_model::wake::Lane;
 use trueup_rules::admit::Refused;
-use trueup_rules::domain::{MOST_DOMAINS, http_port};
+use trueup_rules::domain::{MOST_DOMAINS, http_port, next_look};
 
 use super::config::invalid;
 use super::race::again;
@@ -121,13 +121,7 @@ impl App {
             return Ok(Accepted { row, changed: false });
         }
         let principal = asker.principal.name.clone();
-        sqlx::query("update domains set verified_at = $2, verified_by = $3 where id = $1")
-            .bind(row.id.uuid())
-            .bind(verified.then(|| sql(now)))
-            .bind(verified.then_some(&principal))
-            .execute(&mut *tx)
-            .await
-            .map_err(taken)?;
+        mark(&mut tx, row.id, verified, &principal, now).await?;
         let fact = Fact::DomainVerified { host: wanted.host.to_string(), verified, principal };
         accept(&mut tx, current, fact, asker, now).await?;
         let row = read(&mut tx, row.id).await?;
@@ -172,6 +166,29 @@ impl App {
     }
 }
 
+/// Notes that a host is proved, or that its proof was taken back: then its text proves nothing any more, or
+/// the next look would undo what the operator did.
+pub(super) async fn mark(
+    tx: &mut Tx,
+    domain: DomainId,
+    verified: bool,
+    by: &str,
+    now: Timestamp,
+) -> Result<(), Refusal> {
+    sqlx::query(
+        "update domains set verified_at = $2, verified_by = $3, withdrawn_at = $4, look_at = null
+         where id = $1",
+    )
+    .bind(domain.uuid())
+    .bind(verified.then(|| sql(now)))
+    .bind(verified.then_some(by))
+    .bind((!verified).then(|| sql(now)))
+    .execute(&mut **tx)
+    .await
+    .map_err(taken)?;
+    Ok(())
+}
+
 /// Two orgs cannot both have a host. Only who may prove it ever hears of this.
 fn taken(error: sqlx::Error) -> Refusal {
     let rule = error.as_database_error().and_then(sqlx::error::DatabaseError::constraint);
@@ -182,7 +199,7 @@ fn taken(error: sqlx::Error) -> Refusal {
     }
 }
 
-async fn lock(tx: &mut Tx, wanted: &DomainAsk<'_>) -> Result<Service, Refusal> {
+pub(super) async fn lock(tx: &mut Tx, wanted: &DomainAsk<'_>) -> Result<Service, Refusal> {
     let found = crate::service::find(tx, wanted.project, wanted.service).await?;
     let found = found.ok_or(Refusal::NotFound("service"))?.service;
     let row = sqlx::query("select * from services where id = $1 for update")
@@ -209,16 +226,23 @@ async fn find(tx: &mut Tx, host: &Host) -> Result<Option<Domain>, Error> {
 }
 
 /// The same, if it leads to this service.
-async fn own(tx: &mut Tx, service: &Service, host: &Host) -> Result<Domain, Refusal> {
+pub(super) async fn own(tx: &mut Tx, service: &Service, host: &Host) -> Result<Domain, Refusal> {
     let found = find(tx, host).await?.filter(|row| row.service == service.id);
     found.ok_or(Refusal::NotFound("domain"))
 }
 
-async fn read(tx: &mut Tx, id: DomainId) -> Result<Domain, Error> {
-    let statement = format!("{SELECT} where d.id = $1");
-    let row =
-        sqlx::query(sqlx::AssertSqlSafe(statement)).bind(id.uuid()).fetch_one(&mut **tx).await?;
-    domain(&row)
+pub(super) async fn read(tx: &mut Tx, id: DomainId) -> Result<Domain, Error> {
+    find_by_id(tx, id).await?.ok_or_else(|| sqlx::Error::RowNotFound.into())
+}
+
+/// The org's domain with this id, unless it is removed.
+pub(super) async fn find_by_id(tx: &mut Tx, id: DomainId) -> Result<Option<Domain>, Error> {
+    let statement = format!("{SELECT} where d.id = $1 and d.deleted_at is null");
+    let row = sqlx::query(sqlx::AssertSqlSafe(statement))
+        .bind(id.uuid())
+        .fetch_optional(&mut **tx)
+        .await?;
+    row.as_ref().map(domain).transpose()
 }
 
 async fn insert(
@@ -240,8 +264,8 @@ async fn insert(
     }
     let id: DomainId = mint(now);
     sqlx::query(
-        "insert into domains (id, org_id, service_id, host, tls, made_by, created_at)
-         values ($1, $2, $3, $4, $5, $6, $7)",
+        "insert into domains (id, org_id, service_id, host, tls, made_by, created_at, asked_at, look_at)
+         values ($1, $2, $3, $4, $5, $6, $7, $7, $8)",
     )
     .bind(id.uuid())
     .bind(service.org.uuid())
@@ -250,13 +274,14 @@ async fn insert(
     .bind(tls.as_str())
     .bind(&asker.principal.name)
     .bind(sql(now))
+    .bind(next_look(now, 0, now).map(sql))
     .execute(&mut **tx)
     .await?;
     Ok(id)
 }
 
 /// Writes down what changed: the next generation, its event and its wake.
-async fn accept(
+pub(super) async fn accept(
     tx: &mut Tx,
     current: Service,
     fact: Fact,
@@ -269,7 +294,7 @@ async fn accept(
     let told = NewEvent {
         id: mint(now),
         org: next.org,
-        source: Source::User,
+        source: asker.source,
         unit: Unit::Service(next.id),
         generation,
         at: now,

@@ -3,7 +3,7 @@
 //! Locks are taken in one order everywhere: service, then quota, then wake.
 
 use jiff::Timestamp;
-use trueup_model::event::{Fact, NewEvent, Source};
+use trueup_model::event::{Fact, NewEvent};
 use trueup_model::id::{OrgId, PlanRequestId, ServiceId};
 use trueup_model::name::Name;
 use trueup_model::order::Unit;
@@ -341,7 +341,7 @@ pub(crate) async fn write_down(
     let queued = NewEvent {
         id: mint(now),
         org: service.org,
-        source: Source::User,
+        source: asker.source,
         unit,
         generation: service.generation,
         at: now,

@@ -43,7 +43,7 @@ impl Stage {
     }
 
     /// Another org with a service of the same name.
-    async fn others(&self) -> OrgId {
+    pub(crate) async fn others(&self) -> OrgId {
         let theirs = self.db.setup.ensure_org("other", at(0)).await.unwrap();
         self.project(theirs).await;
         let (name, ask) = (name("web"), web("nginx:1"));

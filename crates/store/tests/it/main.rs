@@ -31,6 +31,8 @@ mod lane;
 #[cfg(test)]
 mod lease;
 #[cfg(test)]
+mod look;
+#[cfg(test)]
 mod order;
 #[cfg(test)]
 mod outage;

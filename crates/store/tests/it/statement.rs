@@ -8,8 +8,9 @@ use crate::stage::Stage;
 use crate::system::tenant_tables;
 
 /// What `system.rs` calls for one org.
-const TESTED: [&str; 18] = [
+const TESTED: [&str; 21] = [
     "bury_unit",
+    "claim_looks",
     "claim_orders",
     "end_plan",
     "finish_check",
@@ -17,6 +18,8 @@ const TESTED: [&str; 18] = [
     "finish_wakes",
     "forget_plans",
     "forget_repeats",
+    "note_contested",
+    "note_look",
     "note_plans",
     "note_transitions",
     "poison_wake",
@@ -31,7 +34,7 @@ const TESTED: [&str; 18] = [
 
 /// What writes no row of any tenant, and what a new holder of a lease does: it takes back all that
 /// was claimed in its cluster, whose ever it is.
-const OTHERS: [&str; 20] = [
+const OTHERS: [&str; 21] = [
     "acquire_lease",
     "asked_plans",
     "asked_removals",
@@ -44,6 +47,7 @@ const OTHERS: [&str; 20] = [
     "lane_loads",
     "listen",
     "note_cluster",
+    "next_look",
     "note_findings",
     "open_plans",
     "overdue_deletes",

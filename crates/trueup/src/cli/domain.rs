@@ -1,12 +1,16 @@
 //! `trueup domain`: host names that lead to a service.
 
-use trueup_api::domain::{Domain, DomainBody, DomainVerification};
+mod prove;
+
+use std::time::Duration;
+
+use trueup_api::domain::{Domain, DomainBody};
 
 use super::clock;
 use super::context::{Connection, Context};
 use super::failure::Exit;
 use super::get::show;
-use super::human::age;
+use super::human::{age, clean, duration};
 use super::place::place;
 use super::rehearse::DryRun;
 use super::style::Paint;
@@ -45,18 +49,15 @@ enum Command {
         #[command(flatten)]
         dry: DryRun,
     },
-    /// Say that a host is proved to be the org's; for operators
-    Verify {
+    /// Look into DNS now for the proof of a host; an operator says by hand that it is proved
+    Verify(Proving),
+    /// Show one domain, and how far its proof is
+    Get {
         /// The host
         host: String,
         /// The service: NAME, PROJECT/NAME or svc_…
         #[arg(short, long, value_name = "NAME")]
         service: String,
-        /// Take it back instead, to move the host to another org
-        #[arg(long)]
-        withdraw: bool,
-        #[command(flatten)]
-        dry: DryRun,
     },
     /// List the domains of the project, or of one service
     List {
@@ -64,6 +65,27 @@ enum Command {
         #[arg(short, long, value_name = "NAME")]
         service: Option<String>,
     },
+}
+
+/// Which host, and how its proof is sought.
+#[derive(Debug, clap::Args)]
+struct Proving {
+    /// The host
+    host: String,
+    /// The service: NAME, PROJECT/NAME or svc_…
+    #[arg(short, long, value_name = "NAME")]
+    service: String,
+    /// Wait until DNS proves it
+    #[arg(long, conflicts_with_all = ["withdraw", "dry_run"])]
+    wait: bool,
+    /// How long to wait for that
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration)]
+    timeout: Duration,
+    /// Take a proof back instead, to move the host to another org; for operators
+    #[arg(long)]
+    withdraw: bool,
+    #[command(flatten)]
+    dry: DryRun,
 }
 
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
@@ -80,16 +102,11 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
             }
             tell(&domain, context)
         }
-        Command::Verify { host, service, withdraw, dry } => {
-            let writing = dry.begin(&connection.client);
+        Command::Verify(proving) => prove::run(&proving, context, &connection).await,
+        Command::Get { host, service } => {
             let found = context.ask("the service", resolve(&service, context, &connection)).await?;
-            let body = DomainVerification { verified: !withdraw };
-            let proving = writing.client().domain_verify(&found.project, &found.name, &host, &body);
-            let domain = context.ask("proving the domain", proving).await?;
-            if writing.previewed(&format!("domain/{host}"), context)? {
-                return Ok(Exit::Ok);
-            }
-            tell(&domain, context)
+            let reading = connection.client.domain_get(&found.project, &found.name, &host);
+            tell(&context.ask("reading the domain", reading).await?, context)
         }
         Command::Remove { host, service, dry } => {
             let writing = dry.begin(&connection.client);
@@ -114,11 +131,27 @@ fn tell(domain: &Domain, context: &Context) -> anyhow::Result<Exit> {
     context.terminal.line(&format!("domain/{} {}", domain.host, domain.state))?;
     if let ("unverified", Some(proof)) = (domain.state.as_str(), &domain.proof) {
         let (name, value) = (&proof.name, &proof.value);
-        context.terminal.line(&format!(
-            "publish the TXT record {name} with the text {value}, then ask the operator to verify it"
-        ))?;
+        context.terminal.line(&format!("publish the TXT record {name} with the text {value}"))?;
+        context.terminal.line(&search(domain))?;
     }
     Ok(Exit::Ok)
+}
+
+/// Why a host is not proved yet, when that was seen, and when it is looked for again.
+fn search(domain: &Domain) -> String {
+    let Some(proof) = domain.proof.as_ref().filter(|_| domain.verified_at.is_none()) else {
+        return String::new();
+    };
+    let mut text = clean(proof.message.as_deref().unwrap_or_default());
+    if let Some(at) = proof.looked_at {
+        text.push_str(&format!("; looked {} ago", age(clock::now(), at)));
+    }
+    match (proof.next_look_at, proof.saw.as_deref()) {
+        (Some(at), _) => text.push_str(&format!(", next look in {}", age(at, clock::now()))),
+        (None, Some(_)) => text.push_str(", nobody looks again until `trueup domain verify`"),
+        (None, None) => {}
+    }
+    text
 }
 
 /// Also behind `trueup get domains`.
@@ -134,7 +167,7 @@ pub(crate) async fn list(
     if context.output.print(context.terminal, &list)? {
         return Ok(Exit::Ok);
     }
-    let mut table = Table::new(&["HOST", "SERVICE", "TLS", "STATE", "AGE"]);
+    let mut table = Table::new(&["HOST", "SERVICE", "TLS", "STATE", "AGE", "PROOF"]);
     for domain in &list.items {
         table.row(vec![
             Cell::plain(&domain.host),
@@ -142,6 +175,7 @@ pub(crate) async fn list(
             Cell::plain(&domain.tls),
             state(domain),
             Cell::plain(&age(clock::now(), domain.created_at)),
+            Cell::plain(&search(domain)),
         ]);
     }
     let things = format!("domains of {}", place.words());

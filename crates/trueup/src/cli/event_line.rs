@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use trueup_api::event::CloudEvent;
+use trueup_model::event::{Source, wire_source};
 
 use super::human::{clean, clock_time, count};
 use super::style::{self, Paint, Style};
@@ -101,12 +102,7 @@ fn words(event: &CloudEvent) -> (Paint, String, String) {
         "QuotaChanged" => (Paint::Busy, "quota changed", asked(data)),
         "EndpointOpened" => (Paint::Strong, "endpoint opened", port(data)),
         "EndpointClosed" => (Paint::Strong, "endpoint closed", port(data)),
-        "DomainAdded" => (Paint::Strong, "domain added", host(data)),
-        "DomainVerified" => {
-            let (paint, what) = proved(data);
-            (paint, what, host(data))
-        }
-        "DomainRemoved" => (Paint::Strong, "domain removed", host(data)),
+        kind if kind.starts_with("Domain") => domain(kind, event),
         "VariableSet" => (Paint::Strong, "variable set", entry(data)),
         "VariableDeleted" => (Paint::Strong, "variable deleted", entry(data)),
         "SecretSet" => (Paint::Strong, "secret set", entry(data)),
@@ -139,11 +135,26 @@ fn ending(data: &Value) -> String {
     format!("accepted with {services}, {}", by(data))
 }
 
-fn proved(data: &Value) -> (Paint, &'static str) {
-    if data["verified"] == false {
-        (Paint::Busy, "domain not verified any more")
-    } else {
-        (Paint::Good, "domain verified")
+/// What became of a host name.
+fn domain(kind: &str, event: &CloudEvent) -> (Paint, &'static str, String) {
+    let data = &event.data;
+    match kind {
+        "DomainVerified" if data["verified"] == false => {
+            (Paint::Busy, "domain not verified any more", host(data))
+        }
+        "DomainVerified" if event.source == wire_source(Source::System.as_str()) => {
+            let host = text(data, "host").unwrap_or("?");
+            (Paint::Good, "domain verified", format!("{host}, its record is in DNS"))
+        }
+        "DomainVerified" => (Paint::Good, "domain verified", host(data)),
+        "DomainLookAsked" => (Paint::Busy, "looking into DNS", host(data)),
+        "DomainContested" => {
+            let (host, by) =
+                (text(data, "host").unwrap_or("?"), text(data, "claimant").unwrap_or("?"));
+            (Paint::Bad, "domain contested", format!("{host} is another org's, and DNS names {by}"))
+        }
+        "DomainRemoved" => (Paint::Strong, "domain removed", host(data)),
+        _ => (Paint::Strong, "domain added", host(data)),
     }
 }
 

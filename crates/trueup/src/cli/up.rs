@@ -1,6 +1,7 @@
 //! `trueup up`: start everything on this machine, say where to look, and stop it on Ctrl-C.
 
 use std::fs::OpenOptions;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -39,6 +40,10 @@ pub(crate) struct Args {
     /// The nodes of the local cluster: a real one, too, where this machine allows it, or only simulated ones
     #[arg(long, value_enum, default_value_t = Nodes::Real)]
     nodes: Nodes,
+    /// Ask this name server for the proofs of domains, instead of those of this machine: ADDRESS or
+    /// ADDRESS:PORT; may be given more than once
+    #[arg(long, env = "TRUEUP_DNS_SERVER", value_name = "ADDRESS", value_delimiter = ',', value_parser = name_server)]
+    dns_server: Vec<SocketAddr>,
     /// Start without the demo's projects and services
     #[arg(long)]
     no_demo: bool,
@@ -53,6 +58,18 @@ enum Nodes {
 /// Starting is a matter of seconds; building Kubernetes goes on afterwards.
 const START_LIMIT: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(100);
+/// Where DNS is served.
+const DNS_PORT: u16 = 53;
+
+/// Reads the address of a name server.
+fn name_server(text: &str) -> Result<SocketAddr, String> {
+    let bare = || text.parse::<IpAddr>().map(|address| SocketAddr::from((address, DNS_PORT)));
+    text.parse().or_else(|_| bare()).map_err(|_| {
+        format!(
+            "`{text}` is no address; write it like 192.0.2.53, 127.0.0.1:5353 or [2001:db8::53]:53"
+        )
+    })
+}
 
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     if let Some(cluster) = args.cluster.as_ref().filter(|cluster| !cluster.is_file()) {
@@ -84,6 +101,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         database: args.database_url,
         demo: !args.no_demo,
         simulated: args.nodes == Nodes::Simulated,
+        name_servers: args.dns_server,
     };
     let progress = Progress::new();
     let stop = CancellationToken::new();
@@ -138,6 +156,9 @@ async fn detach(args: &Args, context: &Context, install: &Install) -> anyhow::Re
     }
     if args.nodes == Nodes::Simulated {
         command.args(["--nodes", "simulated"]);
+    }
+    for server in &args.dns_server {
+        command.arg("--dns-server").arg(server.to_string());
     }
     match &args.database_url {
         // Not as an argument: everybody on the machine could read it.
@@ -236,4 +257,24 @@ fn arm_crash() -> anyhow::Result<()> {
     let (point, hit) = armed.split_once(':').unwrap_or((&armed, "1"));
     crash::arm(point, hit.parse()?)
         .map_err(|point| anyhow::anyhow!("there is no crash point `{point}`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_server_has_an_address_and_mostly_the_usual_port() {
+        for (text, server) in [
+            ("192.0.2.53", "192.0.2.53:53"),
+            ("127.0.0.1:5353", "127.0.0.1:5353"),
+            ("2001:db8::53", "[2001:db8::53]:53"),
+            ("[::1]:5353", "[::1]:5353"),
+        ] {
+            assert_eq!(name_server(text), Ok(server.parse().unwrap()));
+        }
+        for text in ["", "dns.example.org", "192.0.2.53:", "192.0.2.53:99999", "1.2.3"] {
+            assert!(name_server(text).unwrap_err().contains("192.0.2.53"), "{text}");
+        }
+    }
 }

@@ -31,6 +31,8 @@ mod pair;
 #[cfg(test)]
 mod plan;
 #[cfg(test)]
+mod proof;
+#[cfg(test)]
 mod real_node;
 #[cfg(test)]
 mod replicas;

@@ -1,0 +1,495 @@
+//! Looks into DNS on a real Postgres: when they are, what they change, and what they never tell.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+use tokio::task::JoinSet;
+use trueup_control::names::Doubt;
+use trueup_control::{Metrics, Prover};
+use trueup_model::domain::{Domain, Host, Saw, Tls};
+use trueup_model::{Clock, OrgId};
+use trueup_rules::action::Action;
+use trueup_store::door::{Accepted, Asker, DomainAsk, Refusal, ServiceAsk};
+use trueup_store::{App, EventQuery, SealedEvent};
+use trueup_testkit::manual_clock::ManualClock;
+use trueup_testkit::pg_proxy::{Mode, PgProxy};
+
+use crate::names::FakeNames;
+use crate::rig::Rig;
+
+const PATIENCE: Duration = Duration::from_secs(120);
+const HOST: &str = "www.example.org";
+const PROOF: &str = "_trueup.www.example.org";
+const SOON: Duration = Duration::from_secs(10);
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// A service, a clock that stands still, and a DNS of our own.
+struct World {
+    rig: Rig,
+    clock: ManualClock,
+    names: FakeNames,
+    /// What the loop that was started last counts.
+    registry: Registry,
+    tasks: JoinSet<()>,
+}
+
+impl World {
+    async fn new() -> Self {
+        let clock = ManualClock::new();
+        let mut rig = Rig::new().await;
+        rig.clock = Arc::new(clock.clone());
+        rig.declare_project().await;
+        rig.declare("web", "web:1").await;
+        let (names, registry) = (FakeNames::default(), Registry::default());
+        Self { rig, clock, names, registry, tasks: JoinSet::new() }
+    }
+
+    /// Starts the loop of one process.
+    fn start(&mut self) {
+        self.start_with(self.rig.db.app.clone());
+    }
+
+    fn start_with(&mut self, app: App) {
+        self.registry = Registry::default();
+        let prover = Prover {
+            worker: self.rig.db.worker.clone(),
+            app,
+            signals: self.rig.signals.clone(),
+            clock: Arc::clone(&self.rig.clock),
+            metrics: Metrics::register(&mut self.registry),
+            names: Arc::new(self.names.clone()),
+        };
+        self.tasks.spawn(prover.run());
+    }
+
+    async fn add(&self, org: OrgId, text: &str) -> Domain {
+        let (owner, host) = (self.rig.db.owner(), host(text));
+        let asker = Asker::new(&owner, None);
+        let now = self.clock.now();
+        let added = self.rig.db.app.add_domain(org, &wanted(&host), Tls::Auto, &asker, now).await;
+        self.rig.signals.look();
+        added.expect("a domain should be added").row
+    }
+
+    async fn look(&self) -> Result<Accepted<Domain>, Refusal> {
+        let (owner, host) = (self.rig.db.owner(), host(HOST));
+        let asker = Asker::new(&owner, None);
+        let now = self.clock.now();
+        self.rig.db.app.look_for_domain(self.rig.db.org, &wanted(&host), &asker, now).await
+    }
+
+    async fn say(&self, verified: bool) {
+        let (owner, host) = (self.rig.db.owner(), host(HOST));
+        let asker = Asker::new(&owner, None);
+        let (org, now) = (self.rig.db.org, self.clock.now());
+        let said = self.rig.db.app.verify_domain(org, &wanted(&host), verified, &asker, now).await;
+        assert!(said.expect("an operator should be heard").changed);
+    }
+
+    async fn domains(&self, org: OrgId) -> Vec<Domain> {
+        let listed = self.rig.db.app.list_domains(org, "shop").await;
+        listed.expect("domains should be listed").expect("the project should be there")
+    }
+
+    async fn domain(&self) -> Domain {
+        self.domains(self.rig.db.org).await.remove(0)
+    }
+
+    /// Waits until the domain is so. Nudges only make the loop look what is due; time stands still.
+    async fn until(&self, what: &str, is_so: impl Fn(&Domain) -> bool) -> Domain {
+        let reached = tokio::time::timeout(PATIENCE, async {
+            loop {
+                let domain = self.domain().await;
+                if is_so(&domain) {
+                    return domain;
+                }
+                self.rig.signals.look();
+                tokio::task::yield_now().await;
+            }
+        });
+        if let Ok(domain) = reached.await {
+            return domain;
+        }
+        let domain = self.domain().await;
+        assert!(is_so(&domain), "{what} did not come: {domain:#?}");
+        domain
+    }
+
+    /// Waits until so many questions were asked.
+    async fn until_asked(&self, count: usize) {
+        let reached = tokio::time::timeout(PATIENCE, async {
+            while self.names.asked().len() < count {
+                self.rig.signals.look();
+                tokio::task::yield_now().await;
+            }
+        });
+        assert!(reached.await.is_ok(), "{count} questions: {:?}", self.names.asked());
+    }
+
+    /// Waits until so many looks ended so.
+    async fn until_ended(&self, outcome: &str, count: usize) {
+        let wanted = format!("trueup_domain_looks_total{{outcome=\"{outcome}\"}} {count}\n");
+        let told = || {
+            let mut text = String::new();
+            encode(&mut text, &self.registry).expect("the metrics should be written down");
+            text
+        };
+        let reached = tokio::time::timeout(PATIENCE, async {
+            while !told().contains(&wanted) {
+                tokio::task::yield_now().await;
+            }
+        });
+        assert!(reached.await.is_ok(), "{wanted}: {}", told());
+    }
+
+    /// Moves the clock to when the next look is due, and waits until that saw something.
+    async fn next_look(&self) -> Domain {
+        let due = self.domain().await.search.next_at.expect("a look should be due");
+        let until = due.duration_since(self.clock.now());
+        self.clock.advance(Duration::try_from(until).unwrap_or_default());
+        let now = self.clock.now();
+        self.until("a look", |domain| {
+            domain.search.last.as_ref().is_some_and(|last| last.at == now)
+        })
+        .await
+    }
+
+    async fn events(&self, org: OrgId, kind: &str) -> Vec<SealedEvent> {
+        self.rig.db.seal().await;
+        let query =
+            EventQuery { kind: Some(kind.to_owned()), limit: 1000, ..EventQuery::default() };
+        self.rig.db.app.list_events(org, &query).await.expect("events should be read")
+    }
+
+    /// Another org with the same project and service.
+    async fn others(&self) -> OrgId {
+        let db = &self.rig.db;
+        let now = self.clock.now();
+        let theirs = db.setup.ensure_org("other", now).await.expect("an org should be made");
+        let owner = db.owner();
+        let asker = Asker::new(&owner, None);
+        let project = "shop".parse().expect("this should be a name");
+        db.app.accept_project(theirs, &project, &asker, now).await.expect("a project should be");
+        let web = db.app.find_service(db.org, "shop", "web").await.expect("should be read");
+        let web = web.expect("our service should be there").row.service;
+        let ask = trueup_rules::admit::Ask {
+            template: web.template.clone(),
+            plan: None,
+            parameters: web.parameters.clone(),
+        };
+        let wanted = ServiceAsk::declare("shop", &web.name, &ask);
+        db.app.accept_service(theirs, &wanted, &asker, now).await.expect("a service should be");
+        theirs
+    }
+}
+
+fn host(text: &str) -> Host {
+    text.parse().expect("a test's host should be one")
+}
+
+fn wanted(host: &Host) -> DomainAsk<'_> {
+    DomainAsk { project: "shop", service: "web", host, if_generation: None }
+}
+
+fn seconds(from: Timestamp, to: Timestamp) -> i64 {
+    to.duration_since(from).as_secs()
+}
+
+#[tokio::test]
+async fn a_record_in_dns_proves_a_host_once_and_what_is_proved_stays_so() {
+    let mut world = World::new().await;
+    world.start();
+    let domain = world.add(world.rig.db.org, HOST).await;
+    world.names.says(PROOF, &domain.id.to_string());
+    assert_eq!(seconds(world.clock.now(), domain.search.next_at.unwrap()), 10);
+    assert_eq!(world.names.asked().len(), 0, "nobody can have published it yet");
+    world.clock.advance(SOON);
+    let domain = world.until("the proof", |domain| domain.verified_at.is_some()).await;
+    assert_eq!(domain.verified_at, Some(world.clock.now()));
+    let service = world.rig.get("web").await.row.service;
+    assert_eq!(service.generation, 3, "declared, added, proved");
+    let told = world.events(world.rig.db.org, "DomainVerified").await;
+    assert_eq!(told.len(), 1);
+    assert_eq!((told[0].source.as_str(), told[0].generation), ("system", 3));
+    assert_eq!(told[0].body["principal"], "dns");
+    let queued = world.events(world.rig.db.org, "ServiceQueued").await;
+    assert_eq!(queued.last().map(|event| event.source.as_str()), Some("system"));
+
+    // The record goes, and nobody asks for it any more.
+    world.names.has(PROOF, Vec::new());
+    world.clock.advance(HOUR * 2);
+    assert!(!world.look().await.expect("it should be answered").changed, "it is proved");
+    let other = world.add(world.rig.db.org, "other.example.org").await;
+    world.clock.advance(SOON);
+    world.until_asked(2).await;
+    assert_eq!(world.names.asked(), [PROOF, &other.host.challenge()]);
+    assert!(world.domains(world.rig.db.org).await.iter().any(|one| one.verified_at.is_some()));
+}
+
+#[tokio::test]
+async fn looks_get_rarer_end_after_a_week_and_begin_anew_when_somebody_asks() {
+    let mut world = World::new().await;
+    world.start();
+    let added = world.add(world.rig.db.org, HOST).await;
+    let mut looks = vec![added.created_at];
+    let mut domain = added.clone();
+    while domain.search.next_at.is_some() {
+        domain = world.next_look().await;
+        let last = domain.search.last.clone().expect("it was looked for");
+        assert_eq!((last.saw, last.why.as_str()), (Saw::Nothing, "no TXT record yet"));
+        looks.push(last.at);
+    }
+    let pauses: Vec<i64> = looks.windows(2).map(|two| seconds(two[0], two[1])).collect();
+    assert_eq!(pauses[..11], [10, 10, 20, 40, 80, 160, 320, 640, 1280, 2560, 3600]);
+    assert!(pauses[11..].iter().all(|pause| *pause == 3600), "{pauses:?}");
+    let last = looks[looks.len() - 1].duration_since(added.created_at);
+    let week = SignedDuration::from_hours(7 * 24);
+    assert!(last <= week && last > week - SignedDuration::from_hours(1), "{last:?}");
+    assert_eq!(world.names.asked().len(), looks.len() - 1, "each was one question");
+
+    // Nobody looks, whatever time passes, until somebody asks.
+    world.names.says(PROOF, "another text");
+    world.clock.advance(HOUR * 48);
+    assert!(world.look().await.expect("it should be accepted").changed);
+    assert_eq!(world.names.asked().len(), looks.len() - 1);
+    let now = world.clock.now();
+    let looked = world
+        .until("a look", |domain| domain.search.last.as_ref().is_some_and(|last| last.at == now))
+        .await;
+    assert_eq!(looked.search.last.map(|last| last.saw), Some(Saw::OtherTexts));
+    assert_eq!(looked.search.next_at.map(|next| seconds(now, next)), Some(10));
+    // Asking again and again gives one look every ten seconds, and one event for each.
+    assert!(world.look().await.expect("it should be accepted").changed);
+    for _ in 0..5 {
+        assert!(!world.look().await.expect("it should be accepted").changed);
+    }
+    assert_eq!(world.names.asked().len(), looks.len());
+    world.next_look().await;
+    assert_eq!(world.names.asked().len(), looks.len() + 1);
+    assert_eq!(world.events(world.rig.db.org, "DomainLookAsked").await.len(), 2);
+}
+
+#[tokio::test]
+async fn doubt_is_never_a_yes_and_a_silent_server_holds_nobody_up() {
+    let mut world = World::new().await;
+    world.start();
+    let org = world.rig.db.org;
+    let domain = world.add(org, HOST).await;
+    world.names.says(PROOF, &domain.id.to_string());
+    for doubt in [Doubt::Failed, Doubt::Refused, Doubt::Unread, Doubt::NoServer] {
+        world.names.doubts(PROOF, doubt);
+        let last = world.next_look().await.search.last.expect("it was looked for");
+        assert_eq!((last.saw, last.why), (Saw::Doubt, doubt.to_string()));
+    }
+    // More of one org than may be under way at once, and nobody answers.
+    world.names.hold(PROOF);
+    let silent: Vec<String> = (0..9).map(|number| format!("s{number}.example.org")).collect();
+    for text in &silent {
+        world.names.hold(&format!("_trueup.{text}"));
+        world.add(org, text).await;
+    }
+    let theirs = world.others().await;
+    let other = world.add(theirs, "zz.example.org").await;
+    world.names.says("_trueup.zz.example.org", &other.id.to_string());
+    let asked = world.names.asked().len();
+    world.clock.advance(SOON);
+    // Another org does not wait for any of them.
+    let proved = tokio::time::timeout(PATIENCE, async {
+        while world.domains(theirs).await[0].verified_at.is_none() {
+            world.rig.signals.look();
+            tokio::task::yield_now().await;
+        }
+    });
+    proved.await.expect("another org should not wait");
+    world.until_asked(asked + 5).await;
+    world.clock.advance(Duration::from_secs(4));
+    assert_eq!(world.names.asked().len(), asked + 5, "one org has so many places");
+    // In the end each of them was given up, and is in doubt.
+    let ended = tokio::time::timeout(PATIENCE, async {
+        loop {
+            let all = world.domains(org).await;
+            let silent = all.iter().filter(|one| {
+                let said = Doubt::Silent.to_string();
+                one.search.last.as_ref().is_some_and(|last| last.why == said)
+            });
+            if silent.count() >= 9 {
+                return;
+            }
+            world.clock.advance(Duration::from_millis(50));
+            world.rig.signals.look();
+            tokio::task::yield_now().await;
+        }
+    });
+    ended.await.expect("a silent server should be given up");
+    assert!(world.domains(org).await.iter().all(|one| one.verified_at.is_none()));
+}
+
+#[tokio::test]
+async fn two_loops_share_the_looks_and_tell_each_thing_once() {
+    let mut world = World::new().await;
+    world.start();
+    world.start();
+    let org = world.rig.db.org;
+    for number in 0..12 {
+        let domain = world.add(org, &format!("h{number}.example.org")).await;
+        world.names.says(&domain.host.challenge(), &domain.id.to_string());
+    }
+    world.clock.advance(SOON);
+    let proved = tokio::time::timeout(PATIENCE, async {
+        while world.domains(org).await.iter().any(|one| one.verified_at.is_none()) {
+            world.rig.signals.look();
+            tokio::task::yield_now().await;
+        }
+    });
+    proved.await.expect("all should be proved");
+    assert_eq!(world.names.asked().len(), 12, "each was one question: {:?}", world.names.asked());
+    assert_eq!(world.events(org, "DomainVerified").await.len(), 12);
+    // Whoever finds out what is known already changes nothing.
+    let domain = world.domain().await;
+    let again = world.rig.db.app.prove_domain(org, domain.id, world.clock.now()).await;
+    assert!(!again.expect("it should be answered"));
+    assert_eq!(world.events(org, "DomainVerified").await.len(), 12);
+}
+
+/// S15: whoever proves what another org has learns nothing, and operators hear of it once.
+#[tokio::test]
+async fn a_host_of_another_org_stays_theirs_and_only_operators_hear_of_it() {
+    let mut world = World::new().await;
+    let ours = world.rig.db.org;
+    let theirs = world.others().await;
+    let held = world.add(theirs, HOST).await;
+    let proved = world.rig.db.app.prove_domain(theirs, held.id, world.clock.now()).await;
+    assert!(proved.expect("it should be proved"));
+    let domain = world.add(ours, HOST).await;
+    world.names.says(PROOF, &domain.id.to_string());
+    world.start();
+    for _ in 0..3 {
+        let last = world.next_look().await.search.last.expect("it was looked for");
+        assert_eq!(last.saw, Saw::Doubt);
+        assert_eq!(last.why, "it could not be decided; ask the operator");
+    }
+    assert!(world.domain().await.verified_at.is_none());
+    assert!(world.domains(theirs).await[0].verified_at.is_some());
+    assert_eq!(world.events(ours, "DomainVerified").await.len(), 0);
+    for org in [ours, theirs] {
+        assert_eq!(world.events(org, "DomainContested").await.len(), 0);
+    }
+    let told = world.events(trueup_model::org::PLATFORM, "DomainContested").await;
+    assert_eq!(told.len(), 1, "it is told once");
+    assert_eq!(told[0].body["host"], HOST);
+    assert_eq!(told[0].body["claimant"], ours.to_string());
+}
+
+#[tokio::test]
+async fn what_is_removed_or_deleted_while_it_is_looked_for_stays_so() {
+    let mut world = World::new().await;
+    world.start();
+    let (org, owner) = (world.rig.db.org, world.rig.db.owner());
+    let asker = Asker::new(&owner, None);
+    for (ended, (host_text, delete)) in [(1, (HOST, false)), (2, ("last.example.org", true))] {
+        let domain = world.add(org, host_text).await;
+        let name = domain.host.challenge();
+        world.names.says(&name, &domain.id.to_string());
+        world.names.hold(&name);
+        let asked = world.names.asked().len();
+        world.clock.advance(SOON);
+        world.until_asked(asked + 1).await;
+        let (app, now) = (&world.rig.db.app, world.clock.now());
+        if delete {
+            let wanted = ServiceAsk::act("shop", "web", &Action::Delete);
+            app.accept_service(org, &wanted, &asker, now).await.expect("it should be deleted");
+        } else {
+            let host = host(host_text);
+            app.remove_domain(org, &wanted(&host), &asker, now).await.expect("it should go");
+        }
+        let generation = world.rig.get("web").await.row.service.generation;
+        world.names.let_go();
+        world.until_ended("late", ended).await;
+        assert_eq!(world.rig.get("web").await.row.service.generation, generation);
+        assert_eq!(world.events(org, "DomainVerified").await.len(), 0);
+    }
+}
+
+#[tokio::test]
+async fn a_proof_that_was_taken_back_is_not_found_again() {
+    let mut world = World::new().await;
+    world.start();
+    let domain = world.add(world.rig.db.org, HOST).await;
+    world.names.says(PROOF, &domain.id.to_string());
+    world.clock.advance(SOON);
+    world.until("the proof", |domain| domain.verified_at.is_some()).await;
+    world.say(false).await;
+    let domain = world.domain().await;
+    assert_eq!((domain.verified_at, domain.search.next_at), (None, None));
+    assert!(matches!(world.look().await, Err(Refusal::Withdrawn)));
+    let again = world.rig.db.app.prove_domain(world.rig.db.org, domain.id, world.clock.now());
+    assert!(!again.await.expect("it should be answered"), "an old text proves nothing");
+    world.say(true).await;
+    assert_eq!(world.domain().await.search.withdrawn_at, None, "the operator gave it again");
+}
+
+/// F14: the loop cannot know whether it was done; the next look finds out, and nothing is told twice.
+#[tokio::test]
+async fn a_proof_whose_commit_is_not_answered_is_written_once() {
+    let mut world = World::new().await;
+    let proxy = PgProxy::start(&world.rig.db.urls.app).await;
+    let app = App::connect_within(&proxy.url(&world.rig.db.urls.app), PATIENCE)
+        .expect("the proxy should be reached");
+    app.ping().await.expect("the database should answer");
+    proxy.set(Mode::LoseCommit);
+    world.start_with(app);
+    let domain = world.add(world.rig.db.org, HOST).await;
+    world.names.says(PROOF, &domain.id.to_string());
+    world.clock.advance(SOON);
+    world.until("the proof", |domain| domain.verified_at.is_some()).await;
+    assert_eq!(proxy.lost_commits(), 1);
+    // It goes on.
+    let other = world.add(world.rig.db.org, "a.example.org").await;
+    world.names.says("_trueup.a.example.org", &other.id.to_string());
+    world.clock.advance(SOON);
+    world.until("the next proof", |domain| domain.verified_at.is_some()).await;
+    assert_eq!(world.events(world.rig.db.org, "DomainVerified").await.len(), 2);
+}
+
+/// A process that ends in the middle of a look leaves nothing behind: the next look is due as ever.
+#[tokio::test]
+async fn a_look_that_was_begun_and_never_ended_is_made_up_for() {
+    let mut world = World::new().await;
+    world.start();
+    let domain = world.add(world.rig.db.org, HOST).await;
+    world.names.says(PROOF, &domain.id.to_string());
+    world.names.hold(PROOF);
+    world.clock.advance(SOON);
+    world.until_asked(1).await;
+    world.tasks.shutdown().await;
+    world.names.let_go();
+    assert_eq!(world.domain().await.search.last, None);
+    world.start();
+    world.clock.advance(SOON);
+    world.until("the proof", |domain| domain.verified_at.is_some()).await;
+    assert_eq!(world.names.asked().len(), 2);
+}
+
+/// Nobody nudges and nobody polls: the loop sleeps until the next look is due.
+#[tokio::test]
+async fn the_loop_wakes_by_itself_when_a_look_is_due() {
+    let mut world = World::new().await;
+    let domain = world.add(world.rig.db.org, HOST).await;
+    world.names.says(PROOF, &domain.id.to_string());
+    world.start();
+    let mut passed = 0;
+    let proved = tokio::time::timeout(PATIENCE, async {
+        while world.domain().await.verified_at.is_none() {
+            if world.clock.sleepers() > 0 {
+                world.clock.advance(Duration::from_millis(500));
+                passed += 1;
+            }
+            tokio::task::yield_now().await;
+        }
+    });
+    proved.await.expect("the loop should wake by itself");
+    assert!((20..=120).contains(&passed), "{passed} half seconds");
+}
