@@ -216,13 +216,15 @@ fn shown(domain: domain::Domain) -> Domain {
 fn proof(domain: &domain::Domain) -> DomainProof {
     let (name, value) = (domain.host.challenge(), domain.id.to_string());
     let open = domain.verified_at.is_none();
-    let last = domain.search.last.as_ref().filter(|_| open);
+    // What was seen before the proof was taken back says nothing any more.
+    let sought = open && domain.search.withdrawn_at.is_none();
+    let last = domain.search.last.as_ref().filter(|_| sought);
     DomainProof {
         name,
         value,
         looked_at: last.map(|look| look.at),
         saw: last.map(|look| look.saw.as_str().to_owned()),
         message: unproved(domain),
-        next_look_at: domain.search.next_at.filter(|_| open),
+        next_look_at: domain.search.next_at.filter(|_| sought),
     }
 }

@@ -2,6 +2,8 @@
 
 use axum::http::{Method, StatusCode};
 use serde_json::json;
+use trueup_model::Clock;
+use trueup_model::domain::Saw;
 
 use crate::front::{DEVELOPER, Front, OPERATOR, OWNER, STRANGER, VIEWER, WEB};
 
@@ -95,6 +97,14 @@ async fn a_look_into_dns_can_be_asked_for_and_says_how_far_the_proof_is() {
     ask().token(STRANGER).send().await.must_be(404, "TU1003");
     front.post(&look).json(&json!({"now": true})).send().await.must_be(400, "TU1101");
 
+    let (worker, now) = (&front.db.worker, front.clock.now());
+    let due = worker.claim_looks(8, 8, &[], now).await.unwrap();
+    worker.note_look(&due[0], Saw::Nothing, "no TXT record yet", now).await.unwrap();
+    let seen = front.get(&path(HOST)).token(VIEWER).send().await.json()["proof"].clone();
+    assert_eq!(seen["saw"], "nothing");
+    assert_eq!(seen["message"], format!("no TXT record yet at _trueup.{HOST}"));
+    assert!(seen["looked_at"].is_string() && seen["next_look_at"].is_string(), "{seen}");
+
     let say = |verified: bool| {
         let say = front.put(&verify).token(OPERATOR).header("trueup-org", "acme");
         say.json(&json!({ "verified": verified })).send()
@@ -105,5 +115,6 @@ async fn a_look_into_dns_can_be_asked_for_and_says_how_far_the_proof_is() {
     assert_eq!(ask().send().await.status, StatusCode::OK, "it is proved");
     let taken = say(false).await.json();
     assert!(taken["proof"]["message"].as_str().unwrap().contains("add it again"), "{taken}");
+    assert_eq!(taken["proof"].get("saw"), None, "what was seen says nothing any more: {taken}");
     ask().send().await.must_be(409, "TU1009");
 }

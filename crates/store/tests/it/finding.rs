@@ -95,7 +95,8 @@ async fn what_is_recorded_after_its_removal_was_asked_for_is_told_as_recorded() 
     let asked = || stage.db.worker.asked_removals(stage.db.cluster);
     assert!(!asked().await.unwrap()[0].recorded);
     let recorded = "update resources set namespace = 'shop', name = 'left'
-                    where kind = 'ConfigMap' and unit_kind = 'service' returning 1";
+                    where kind = 'ConfigMap' and name = (select min(name) from resources
+                        where kind = 'ConfigMap' and unit_kind = 'service') returning 1";
     assert_eq!(stage.all::<i32>(recorded).await, [1]);
     assert!(asked().await.unwrap()[0].recorded);
 }
