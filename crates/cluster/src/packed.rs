@@ -23,7 +23,8 @@ impl Packed {
     pub(crate) fn new(kind: Kind, object: &Value) -> Self {
         let node = object["spec"]["nodeName"].as_str().filter(|_| kind == Kind::Pod);
         Self {
-            text: object.to_string().into_boxed_str(),
+            // A copy of its very size: a string that is shrunk leaves a hole behind it that lasts as long.
+            text: Box::from(object.to_string().as_str()),
             version: version(object),
             ends: !object["metadata"]["deletionTimestamp"].is_null(),
             watched: kind == Kind::Pod
