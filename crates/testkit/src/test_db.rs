@@ -166,6 +166,26 @@ impl TestDb {
         LongTransaction { connection }
     }
 
+    /// What waits, who holds the lease and what every connection does: for a test that gets no further.
+    pub async fn under_way(&self) -> Vec<String> {
+        let mut owner =
+            PgConnection::connect(&self.urls.owner).await.expect("the owner should connect");
+        let mut admin =
+            PgConnection::connect(server().await).await.expect("the server should answer");
+        let database = self.urls.owner.rsplit('/').next().unwrap_or_default();
+        let of_ours = "select 'wake ' || to_jsonb(w) from wakes w
+             union all select 'lease ' || to_jsonb(l) || to_jsonb(h) || to_jsonb(now())
+                       from leases l join lease_heartbeats h using (cluster_id)";
+        let ours = sqlx::query_scalar(of_ours).fetch_all(&mut owner).await;
+        let of_server =
+            "select concat_ws(' ', pid, usename, state, wait_event, now() - state_change, query)
+             from pg_stat_activity where datname = $1";
+        let server = sqlx::query_scalar(of_server).bind(database).fetch_all(&mut admin).await;
+        let mut lines: Vec<String> = ours.expect("its rows should be read");
+        lines.extend(server.expect("its connections should be read"));
+        lines
+    }
+
     /// An owner of the org.
     #[must_use]
     pub fn owner(&self) -> Principal {

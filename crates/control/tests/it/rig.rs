@@ -172,7 +172,8 @@ impl Rig {
             return detail;
         }
         let detail = self.get(service).await;
-        assert!(wanted(&detail), "{service} did not get there: {:#?}", detail.row.status);
+        let (status, under_way) = (&detail.row.status, self.db.under_way().await);
+        assert!(wanted(&detail), "{service} did not get there: {status:#?}, {under_way:#?}");
         detail
     }
 
