@@ -5,6 +5,7 @@
 //! time; [`Worker`] serves the loops. They are different database roles with different rights.
 
 mod backfill;
+mod begin;
 mod bell;
 mod bootstrap;
 mod clock;

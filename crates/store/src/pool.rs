@@ -12,6 +12,7 @@ use trueup_model::{ClusterId, OrgId, crash};
 use trueup_rules::turn::Turns;
 
 use crate::Error;
+use crate::begin::begin;
 use crate::rehearsal::{self, Seen};
 
 /// How long a request waits for a connection before it is answered that the database is away.
@@ -68,9 +69,8 @@ impl App {
         Ok(Self { pool: pool(url, "trueup-app", 16, wait)?, rehearsal: None })
     }
 
-    #[expect(clippy::disallowed_methods, reason = "this is where transactions begin")]
     pub(crate) async fn begin(&self, org: OrgId) -> Result<Tx, Error> {
-        let mut tx = self.pool.begin().await?;
+        let mut tx = begin(&self.pool).await?;
         enter(&mut tx, org).await?;
         if self.rehearsal.is_some() {
             rehearsal::begin(&mut tx).await?;
@@ -142,9 +142,8 @@ impl Worker {
         self.turns.lock().unwrap_or_else(PoisonError::into_inner).insert(cluster, now);
     }
 
-    #[expect(clippy::disallowed_methods, reason = "this is where transactions begin")]
     pub(crate) async fn begin(&self) -> Result<Tx, Error> {
-        Ok(self.pool.begin().await?)
+        Ok(begin(&self.pool).await?)
     }
 
     pub(crate) const fn pool(&self) -> &PgPool {

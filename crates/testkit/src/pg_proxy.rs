@@ -1,12 +1,12 @@
-//! A byte proxy before Postgres: passes, delays, swallows, cuts, strands what is connected, and loses
-//! the reply to a COMMIT.
+//! A byte proxy before Postgres: passes, delays, swallows, cuts, strands what is connected, loses the
+//! reply to a COMMIT, and holds back the one to a BEGIN.
 //!
-//! It looks into nothing but the one word it waits for. What a COMMIT did when its reply is lost
+//! It looks into nothing but the two words it waits for. What a COMMIT did when its reply is lost
 //! cannot be known from the connection; who asked must find out by other means.
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -28,10 +28,13 @@ pub enum Mode {
     Cut,
     /// The next COMMIT is carried out, and its reply lost with the connection. Then they pass.
     LoseCommit,
+    /// Every BEGIN is carried out, and its reply waits until this ends. Everything else passes.
+    HoldBegin,
 }
 
-/// The end of a COMMIT as a simple query.
+/// The end of a COMMIT as a simple query, and of a BEGIN.
 const COMMIT: &[u8] = b"COMMIT\0";
+const BEGIN: &[u8] = b"BEGIN\0";
 
 /// A proxy at work. It ends when this is dropped.
 #[derive(Debug)]
@@ -135,21 +138,22 @@ async fn unless_stranded(shared: &Shared, number: usize, served: impl Future<Out
     }
 }
 
+/// What becomes of the next answer on a connection.
+#[derive(Debug, Default)]
+struct Next {
+    lost: AtomicBool,
+    held: AtomicBool,
+}
+
 async fn serve(client: TcpStream, server: u16, shared: &Shared) -> io::Result<()> {
     let server = TcpStream::connect(("127.0.0.1", server)).await?;
     let (mut from_client, mut to_client) = client.into_split();
     let (mut from_server, mut to_server) = server.into_split();
-    // Whether the next answer is the one to be lost.
-    let losing = AtomicUsize::new(0);
-    let mut mode = shared.mode.subscribe();
-    let cut = async {
-        // The sender lives as long as the proxy.
-        let _gone = mode.wait_for(|mode| *mode == Mode::Cut).await;
-    };
+    let next = Next::default();
     tokio::select! {
-        ended = ask(&mut from_client, &mut to_server, shared, &losing) => ended,
-        ended = answer(&mut from_server, &mut to_client, shared, &losing) => ended,
-        () = cut => Ok(()),
+        ended = ask(&mut from_client, &mut to_server, shared, &next) => ended,
+        ended = answer(&mut from_server, &mut to_client, shared, &next) => ended,
+        () = until(shared, |mode| mode == Mode::Cut) => Ok(()),
     }
 }
 
@@ -157,7 +161,7 @@ async fn ask(
     from: &mut OwnedReadHalf,
     to: &mut OwnedWriteHalf,
     shared: &Shared,
-    losing: &AtomicUsize,
+    next: &Next,
 ) -> io::Result<()> {
     let mut bytes = vec![0; 64 * 1024];
     loop {
@@ -166,10 +170,10 @@ async fn ask(
             return Ok(());
         }
         through(shared).await;
-        let is_commit = bytes[..count].windows(COMMIT.len()).any(|word| word == COMMIT);
-        if is_commit && *shared.mode.borrow() == Mode::LoseCommit {
-            losing.store(1, Ordering::SeqCst);
-        }
+        let says = |word: &[u8]| bytes[..count].windows(word.len()).any(|some| some == word);
+        let mode = *shared.mode.borrow();
+        next.lost.store(mode == Mode::LoseCommit && says(COMMIT), Ordering::SeqCst);
+        next.held.store(mode == Mode::HoldBegin && says(BEGIN), Ordering::SeqCst);
         to.write_all(&bytes[..count]).await?;
     }
 }
@@ -178,7 +182,7 @@ async fn answer(
     from: &mut OwnedReadHalf,
     to: &mut OwnedWriteHalf,
     shared: &Shared,
-    losing: &AtomicUsize,
+    next: &Next,
 ) -> io::Result<()> {
     let mut bytes = vec![0; 64 * 1024];
     loop {
@@ -186,13 +190,16 @@ async fn answer(
         if count == 0 {
             return Ok(());
         }
-        if losing.load(Ordering::SeqCst) == 1 {
+        if next.lost.load(Ordering::SeqCst) {
             // It is carried out: this was the answer.
             shared.lost.fetch_add(1, Ordering::SeqCst);
             shared.mode.send_replace(Mode::Pass);
             return Ok(());
         }
         through(shared).await;
+        if next.held.swap(false, Ordering::SeqCst) {
+            until(shared, |mode| mode != Mode::HoldBegin).await;
+        }
         let mode = *shared.mode.borrow();
         if let Mode::Delay(time) = mode {
             tokio::time::sleep(time).await;
@@ -203,7 +210,12 @@ async fn answer(
 
 /// Waits while nothing comes through.
 async fn through(shared: &Shared) {
+    until(shared, |mode| mode != Mode::Blackhole).await;
+}
+
+/// Waits for a mode.
+async fn until(shared: &Shared, wanted: impl Fn(Mode) -> bool) {
     let mut mode = shared.mode.subscribe();
     // The sender lives as long as the proxy.
-    let _gone = mode.wait_for(|mode| *mode != Mode::Blackhole).await;
+    let _gone = mode.wait_for(|mode| wanted(*mode)).await;
 }

@@ -77,12 +77,19 @@ async fn f13_a_database_that_cuts_every_connection_is_an_error_and_then_serves_a
     assert!(answer.unwrap().changed);
 }
 
-/// What is said about the app's connections to this database, asked as the same role.
+/// What is said about the app's connections to this database.
 async fn of_the_app(stage: &Stage, question: &str) -> bool {
-    let mut connection = PgConnection::connect(&stage.db.urls.app).await.unwrap();
+    of(stage, "trueup-app", question).await
+}
+
+/// What is said about somebody's connections to this database, asked as the same role.
+async fn of(stage: &Stage, whom: &str, question: &str) -> bool {
+    let urls = &stage.db.urls;
+    let url = if whom == "trueup-app" { &urls.app } else { &urls.worker };
+    let mut connection = PgConnection::connect(url).await.unwrap();
     let statement = format!(
         "select {question} from pg_stat_activity
-         where datname = current_database() and application_name = 'trueup-app'"
+         where datname = current_database() and application_name = '{whom}'"
     );
     sqlx::query_scalar(AssertSqlSafe(statement)).fetch_one(&mut connection).await.unwrap()
 }
@@ -162,4 +169,33 @@ async fn f14_reports_whose_commit_is_lost_are_told_again_and_written_once() {
     let before = stage.rows().await;
     worker.settle_once(lease, 1, &batch, at(4)).await.unwrap();
     assert_eq!(stage.grown(&before).await, []);
+}
+
+/// F11: whoever wants a transaction goes away while it begins, as the loops of a process do that is told
+/// to stop. Were it left open, what others write on that connection would be lost with it.
+#[tokio::test]
+async fn f11_a_transaction_whose_asker_goes_away_while_it_begins_is_not_left_open() {
+    let stage = Stage::new().await;
+    let lease = stage.lease().await;
+    let proxy = PgProxy::start(&stage.db.urls.worker).await;
+    let worker = Worker::connect_within(&proxy.url(&stage.db.urls.worker), LONG).unwrap();
+    worker.renew_lease(lease, at(1)).await.unwrap();
+    proxy.set(Mode::HoldBegin);
+    tokio::select! {
+        answer = worker.settle(lease, &[], at(2)) => panic!("nobody should answer: {answer:?}"),
+        () = until_workers(&stage, "bool_or(state = 'idle in transaction')") => {}
+    }
+    proxy.set(Mode::Pass);
+    until_workers(&stage, "bool_and(state = 'idle')").await;
+}
+
+/// Waits until this is true of the workers' connections; not for so long that Postgres itself ends a
+/// transaction that nobody goes on with.
+async fn until_workers(stage: &Stage, condition: &str) {
+    let reached = tokio::time::timeout(Duration::from_secs(20), async {
+        while !of(stage, "trueup-worker", condition).await {
+            tokio::task::yield_now().await;
+        }
+    });
+    reached.await.unwrap_or_else(|_| panic!("it should become true: {condition}"));
 }
