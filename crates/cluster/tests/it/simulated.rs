@@ -8,6 +8,7 @@ use http::Request;
 use serde_json::{Value, json};
 use trueup_cluster::Cluster;
 use trueup_model::ClusterId;
+use trueup_model::key::Kind;
 use trueup_model::observation::{Cause, Ended, Observation};
 use trueup_model::order::Order;
 use trueup_model::report::Report;
@@ -17,7 +18,7 @@ use trueup_model::status::{Health, Inputs, Phase, Reason, Status};
 use trueup_rules::status::project;
 
 use crate::causes::real;
-use crate::rig::{Rig, converged, run, spec, with_receipt};
+use crate::rig::{Rig, converged, key, run, spec, with_receipt};
 
 /// A service as people see it: each report of its executor, projected as the settle loop does it.
 pub(crate) struct Shown {
@@ -152,7 +153,7 @@ async fn what_does_not_start_is_named_and_a_good_image_mends_it() {
 async fn a_slow_start_is_on_its_way_and_not_broken() {
     let (cluster, _) = real().await;
     let mut shown = Shown::start(&cluster).await;
-    let order = shown.ask(1, web("localhost/simulate/slow-start:4s")).await;
+    let order = shown.ask(1, web("localhost/simulate/slow-start:5s")).await;
     let life = shown.until(&order, is_well).await;
     assert!(life.iter().any(|status| names(status, Cause::Readiness)), "{life:#?}");
     for status in &life[..life.len() - 1] {
@@ -162,14 +163,28 @@ async fn a_slow_start_is_on_its_way_and_not_broken() {
     shown.end(2).await;
 }
 
+/// First it is waited for; when its deadline is over the Deployment says so, and it is an error.
 #[tokio::test]
 async fn what_is_never_ready_says_what_to_check() {
-    let (cluster, _) = real().await;
+    let (cluster, client) = real().await;
     let mut shown = Shown::start(&cluster).await;
     let order = shown.ask(1, web("localhost/simulate/never-ready:1")).await;
     shown.until(&order, |status| names(status, Cause::Readiness)).await;
     assert_eq!((shown.status.phase, shown.status.health), (Phase::Creating, Health::Progressing));
     helps(&shown.status, "it does not pass its readiness check");
+
+    let deployment = key(&order, Kind::Deployment, str::to_owned);
+    let path = format!(
+        "/apis/apps/v1/namespaces/{}/deployments/{}",
+        deployment.namespace, deployment.name
+    );
+    let sooner = json!({ "spec": { "progressDeadlineSeconds": 2 } }).to_string().into_bytes();
+    let request = Request::patch(path).header("content-type", "application/merge-patch+json");
+    let request = request.body(sooner).expect("should be a request");
+    let _patched: Value = client.request(request).await.expect("it should be patched");
+    shown.until(&order, |status| status.health == Health::Error).await;
+    assert_eq!(shown.status.phase, Phase::Creating);
+    helps(&shown.status, "has timed out progressing");
     shown.mend_and_end(2).await;
 }
 
@@ -199,7 +214,7 @@ async fn an_evicted_pod_is_replaced_and_is_no_failure() {
 async fn a_drained_node_is_named_while_its_pod_goes() {
     let (cluster, client) = real().await;
     let mut shown = Shown::start(&cluster).await;
-    let order = shown.ask(1, web("localhost/simulate/slow-stop:3s")).await;
+    let order = shown.ask(1, web("localhost/simulate/slow-stop:5s")).await;
     shown.until(&order, is_well).await;
     let pod = shown.seen.as_ref().expect("it should be seen").pods[0].name.clone();
     let eviction =
