@@ -1,6 +1,7 @@
 //! What an executor does with its orders, on a cluster in memory and on a real one alike.
 
 pub(crate) mod definitions;
+mod forced;
 mod hosts;
 mod parts;
 
@@ -56,7 +57,7 @@ fn checks() -> Vec<(&'static str, Check)> {
 pub(crate) async fn failures(cluster: Arc<dyn Cluster>) -> Vec<&'static str> {
     let all = checks().into_iter().chain(crate::executor_runs::checks());
     let all = all.chain(crate::executor_scale::checks()).chain(hosts::checks());
-    let all = all.chain(crate::rehearsals::checks());
+    let all = all.chain(crate::rehearsals::checks()).chain(forced::checks());
     let runs = all.map(|(sentence, check)| {
         let cluster = Arc::clone(&cluster);
         async move {

@@ -232,8 +232,13 @@ fn a_forced_end_is_never_told_as_a_proof() {
         ..Receipt::of_absence(Vec::new(), "one", Vec::new())
     };
     let report = Report { receipt: Some(receipt), ..report(&step(Outcome::Converged, false, &[])) };
-    let line = tell(&report, &now.previous, Some(&inputs(Phase::Deleting)), &project(&now, at(1)));
-    assert_eq!(line, "ServicePhaseChanged<asked ServiceDeleteForced<asked");
+    let told = |report: &Report| {
+        tell(report, &now.previous, Some(&inputs(Phase::Deleting)), &project(&now, at(1)))
+    };
+    assert_eq!(told(&report), "ServicePhaseChanged<asked ServiceDeleteForced<asked");
+    let project = trueup_model::id::ProjectId::from_uuid(uuid::Uuid::from_u128(7));
+    let report = Report { unit: Unit::Project(project), ..report };
+    assert_eq!(told(&report), "ServicePhaseChanged<asked ProjectDeleteForced<asked");
 }
 
 /// The fact after this one: a fact that is added to the model must be added here.
@@ -245,6 +250,9 @@ fn after(fact: &Fact) -> Option<Fact> {
     Some(match fact {
         Fact::ProjectQueued {} => Fact::ProjectDeleteQueued { principal, services: 2 },
         Fact::ProjectDeleteQueued { .. } => {
+            Fact::ProjectForceQueued { principal, reason: "nobody runs it".to_owned() }
+        }
+        Fact::ProjectForceQueued { .. } => {
             let action = "declare".to_owned();
             Fact::ServiceQueued { deletes: false, principal, action, plan: None }
         }
@@ -272,7 +280,12 @@ fn after(fact: &Fact) -> Option<Fact> {
             reason: "the node burnt".to_owned(),
             unproven: 2,
         },
-        Fact::ServiceDeleteForced { .. } => Fact::OrgCreated { name: "acme".to_owned(), principal },
+        Fact::ServiceDeleteForced { .. } => Fact::ProjectDeleteForced {
+            principal,
+            reason: "nobody runs it".to_owned(),
+            unproven: 3,
+        },
+        Fact::ProjectDeleteForced { .. } => Fact::OrgCreated { name: "acme".to_owned(), principal },
         Fact::OrgCreated { .. } => {
             Fact::TokenCreated { token, name: "ci".to_owned(), role: Role::Developer, principal }
         }
