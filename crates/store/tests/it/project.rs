@@ -1,13 +1,15 @@
 //! The end of a project: promised once with that of its services, ordered after them, proved at last.
 
+use trueup_model::finding::{Stray, Swept};
+use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::{Order, Unit};
-use trueup_model::receipt::{Reading, Receipt};
+use trueup_model::receipt::{Force, ProofLevel, Reading, Receipt, Unproven};
 use trueup_model::report::{Outcome, Report};
 use trueup_model::service::DesiredState;
 use trueup_model::status::Phase;
 use trueup_model::variable::VariableName;
 use trueup_rules::admit::Refused;
-use trueup_store::door::{Accepted, EntryAsk, Refusal};
+use trueup_store::door::{Accepted, EntryAsk, ProjectForce, Refusal};
 use trueup_store::{Lease, ProjectRow};
 use trueup_testkit::test_db::name;
 
@@ -145,4 +147,104 @@ async fn an_end_of_a_project_that_takes_long_is_counted() {
     assert_eq!(worker.overdue_deletes(cluster, at(3)).await.unwrap(), []);
     let overdue = worker.overdue_deletes(cluster, at(4)).await.unwrap();
     assert_eq!(overdue, [Unit::Project(ended.project.id)]);
+}
+
+impl Stage {
+    pub(crate) async fn force_project(
+        &self,
+        wanted: &str,
+        generation: i64,
+    ) -> Result<Accepted<ProjectRow>, Refusal> {
+        let force = ProjectForce { project: wanted, reason: " nobody runs it ", generation };
+        self.db.app.force_project(self.db.org, &force, &self.asker(), at(6)).await
+    }
+}
+
+/// What an executor says after the forced end of a project: its namespace is still there.
+fn forced(row: &ProjectRow, force: Force) -> Report {
+    let key = ResourceKey::new(Kind::Namespace, "", &row.project.namespace);
+    let left = Unproven { key, uid: Some("u-1".to_owned()), why: "it is still there".to_owned() };
+    let proved = proof(row).receipt.expect("a receipt");
+    let receipt =
+        Receipt { unproven: vec![left], force: Some(force), level: ProofLevel::Forced, ..proved };
+    Report { receipt: Some(receipt), ..proof(row) }
+}
+
+#[tokio::test]
+async fn a_forced_end_of_a_project_frees_its_name_and_what_is_left_can_be_found() {
+    let stage = Stage::new().await;
+    let lease = stage.lease().await;
+    let worker = &stage.db.worker;
+    stage.worked_on(lease).await;
+    let ended = stage.end_project().await.row;
+    let accepted = stage.force_project(PROJECT, 2).await.unwrap();
+    assert_eq!((accepted.changed, accepted.row.project.generation), (true, 3));
+    let again = stage.force_project(PROJECT, 3).await.unwrap();
+    assert_eq!((again.changed, again.row.project.generation), (false, 3), "once");
+
+    let unit = Unit::Project(ended.project.id);
+    let orders = stage.worked_on(lease).await;
+    let order = orders.iter().find(|order| order.unit == unit).expect("it should be woken");
+    let force = order.warrant.force.clone().expect("the order should say that it is forced");
+    assert_eq!(force.reason, "nobody runs it");
+    let keys = "select count(*) from resources where unit_kind = 'project'";
+    let recorded = stage.one::<i64>(keys).await;
+    assert!(recorded > 0);
+
+    // The proof of the promise before it comes late: it is not the end.
+    worker.settle(lease, &[proof(&ended)], at(7)).await.unwrap();
+    assert_eq!(stage.one::<i64>("select count(*) from project_receipts").await, 0);
+    let stray = Stray {
+        key: ResourceKey::new(Kind::Namespace, "", &ended.project.namespace),
+        uid: "u-1".to_owned(),
+        resource_version: "7".to_owned(),
+        unit: Some(ended.project.id.to_string()),
+        proved: true,
+    };
+    let swept = Swept { kind: Kind::Namespace, strays: vec![stray] };
+    assert_eq!(worker.note_findings(lease, &swept, at(8)).await.unwrap(), 0, "on its way");
+    let report = forced(&accepted.row, force);
+    assert_eq!(worker.settle(lease, std::slice::from_ref(&report), at(9)).await.unwrap(), 1);
+    assert_eq!(worker.settle(lease, std::slice::from_ref(&report), at(10)).await.unwrap(), 0);
+
+    let (app, org) = (&stage.db.app, stage.db.org);
+    let id = ended.project.id.to_string();
+    let row = app.find_project(org, &id).await.unwrap().unwrap();
+    assert_eq!((row.receipt, row.status.phase), (report.receipt, Phase::Deleted));
+    assert_eq!(stage.one::<i64>(keys).await, recorded, "what is left stays known");
+    assert_eq!(worker.note_findings(lease, &swept, at(11)).await.unwrap(), 1, "it is found");
+    let told = stage.events_of(ended.project.id.uuid()).await;
+    assert!(told.contains(&"ProjectForceQueued".to_owned()), "{told:?}");
+    assert_eq!(told.last().map(String::as_str), Some("ProjectDeleteForced"), "{told:?}");
+    assert!(!told.iter().any(|kind| kind == "AbsenceVerified"), "{told:?}");
+
+    // The name is free, the namespace's never again, and what is gone cannot end again.
+    let next = app.accept_project(org, &name(PROJECT), &stage.asker(), at(12)).await.unwrap();
+    assert!(next.changed && next.row.project.namespace != ended.project.namespace);
+    let taken = format!(
+        "update projects set namespace = '{}' where id = '{}'",
+        ended.project.namespace,
+        next.row.project.id.uuid()
+    );
+    let taken = sqlx::raw_sql(sqlx::AssertSqlSafe(taken)).execute(&stage.owner).await;
+    assert!(taken.is_err(), "a namespace has one project, for ever");
+    assert!(!stage.force_project(&id, 3).await.unwrap().changed);
+    sqlx::raw_sql("delete from wakes").execute(&stage.owner).await.unwrap();
+    assert_eq!(worker.wake_all(stage.db.cluster, at(13)).await.unwrap(), 1, "only the new one");
+}
+
+#[tokio::test]
+async fn a_project_is_not_forced_before_its_services() {
+    let stage = Stage::new().await;
+    let lease = stage.lease().await;
+    let row = stage.declare("web", "nginx:1").await.row;
+    let lives = stage.force_project(PROJECT, 1).await;
+    assert!(matches!(lives, Err(Refusal::Refused(Refused::Invalid(_)))), "{lives:?}");
+    stage.end_project().await;
+    let early = stage.force_project(PROJECT, 2).await;
+    assert!(matches!(early, Err(Refusal::Refused(Refused::Invalid(_)))), "{early:?}");
+    let stale = stage.force_project(PROJECT, 1).await;
+    assert!(matches!(stale, Err(Refusal::Changed { current: 2 })), "{stale:?}");
+    stage.db.worker.settle(lease, &[gone(&row, 2)], at(9)).await.unwrap();
+    assert!(stage.force_project(PROJECT, 2).await.unwrap().changed);
 }

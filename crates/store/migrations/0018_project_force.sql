@@ -1,0 +1,3 @@
+-- Who ended the deletion of a project without proof, and why. The receipt says what was not proved.
+alter table projects add column force jsonb;
+grant update (force) on projects to trueup_app;
