@@ -237,7 +237,7 @@ async fn comes_to(names: &Dns, name: &str, texts: &[&str]) {
             tokio::task::yield_now().await;
         }
     });
-    seen.await.unwrap_or_else(|_| panic!("{name} should come to {texts:?}"));
+    assert!(seen.await.is_ok(), "{name} should come to {texts:?}");
 }
 
 /// Nobody says anything: neither a yes nor a no, and not for ever.
