@@ -207,9 +207,12 @@ async fn load_tenants(tx: &mut Tx, orders: &mut BTreeMap<Unit, Order>) -> Result
     Ok(())
 }
 
+/// Id, org, namespace, generation, desired state, and who ended it by force.
+type ProjectColumns = (Uuid, Uuid, String, i64, String, Option<Json<Value>>);
+
 async fn bodies(tx: &mut Tx, ids: &[Uuid]) -> Result<BTreeMap<Unit, Order>, Error> {
     let mut orders = BTreeMap::new();
-    let projects: Vec<(Uuid, Uuid, String, i64, String, Option<Json<Value>>)> = sqlx::query_as(
+    let projects: Vec<ProjectColumns> = sqlx::query_as(
         "select id, org_id, namespace, generation, desired, force from projects where id = any($1)",
     )
     .bind(ids)

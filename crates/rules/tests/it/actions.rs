@@ -269,7 +269,7 @@ fn a_project_ends_by_force_after_its_services_and_only_for_a_reason() {
         let answer = force_project(reason, desired, &services(left));
         let told = answer.err().map(|refused| match refused {
             Refused::Invalid(breaches) => (breaches[0].field.clone(), breaches[0].message.clone()),
-            other => panic!("{other:?}"),
+            Refused::BeingDeleted => panic!("it shall be gone, and that is no reason"),
         });
         match (told, expected) {
             (None, None) => {}

@@ -244,14 +244,12 @@ fn a_forced_end_is_never_told_as_a_proof() {
 /// The fact after this one: a fact that is added to the model must be added here.
 fn after(fact: &Fact) -> Option<Fact> {
     let (key, field) = (key(), "spec.replicas".to_owned());
-    let why = "the cluster said so".to_owned();
+    let (why, reason) = ("the cluster said so".to_owned(), "the node burnt".to_owned());
     let principal = "owner".to_owned();
     let token = trueup_model::TokenId::from_uuid(uuid::Uuid::from_u128(5));
     Some(match fact {
         Fact::ProjectQueued {} => Fact::ProjectDeleteQueued { principal, services: 2 },
-        Fact::ProjectDeleteQueued { .. } => {
-            Fact::ProjectForceQueued { principal, reason: "nobody runs it".to_owned() }
-        }
+        Fact::ProjectDeleteQueued { .. } => Fact::ProjectForceQueued { principal, reason },
         Fact::ProjectForceQueued { .. } => {
             let action = "declare".to_owned();
             Fact::ServiceQueued { deletes: false, principal, action, plan: None }
@@ -275,16 +273,12 @@ fn after(fact: &Fact) -> Option<Fact> {
             message: Some("why".to_owned()),
         },
         Fact::ServicePhaseChanged { .. } => Fact::AbsenceVerified { keys: 6 },
-        Fact::AbsenceVerified { .. } => Fact::ServiceDeleteForced {
-            principal,
-            reason: "the node burnt".to_owned(),
-            unproven: 2,
-        },
-        Fact::ServiceDeleteForced { .. } => Fact::ProjectDeleteForced {
-            principal,
-            reason: "nobody runs it".to_owned(),
-            unproven: 3,
-        },
+        Fact::AbsenceVerified { .. } => {
+            Fact::ServiceDeleteForced { principal, reason, unproven: 2 }
+        }
+        Fact::ServiceDeleteForced { .. } => {
+            Fact::ProjectDeleteForced { principal, reason, unproven: 3 }
+        }
         Fact::ProjectDeleteForced { .. } => Fact::OrgCreated { name: "acme".to_owned(), principal },
         Fact::OrgCreated { .. } => {
             Fact::TokenCreated { token, name: "ci".to_owned(), role: Role::Developer, principal }
