@@ -32,7 +32,8 @@ pub struct Receipt {
     /// Who ended it without proof, and why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub force: Option<Force>,
-    /// What was looked at before a project's namespace was deleted, if this observer did that.
+    /// What was looked at before a project's namespace was deleted, by whoever did that. Where there is
+    /// none, Trueup did not delete it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub survey: Option<Survey>,
     /// What a forced end left in a project's namespace beside the recorded keys.

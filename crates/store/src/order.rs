@@ -207,18 +207,19 @@ async fn load_tenants(tx: &mut Tx, orders: &mut BTreeMap<Unit, Order>) -> Result
     Ok(())
 }
 
-/// Id, org, namespace, generation, desired state, and who ended it by force.
-type ProjectColumns = (Uuid, Uuid, String, i64, String, Option<Json<Value>>);
+/// Id, org, namespace, generation and desired state; who ended it by force, and the look on record.
+type ProjectColumns = (Uuid, Uuid, String, i64, String, Option<Json<Value>>, Option<Json<Value>>);
 
 async fn bodies(tx: &mut Tx, ids: &[Uuid]) -> Result<BTreeMap<Unit, Order>, Error> {
     let mut orders = BTreeMap::new();
     let projects: Vec<ProjectColumns> = sqlx::query_as(
-        "select id, org_id, namespace, generation, desired, force from projects where id = any($1)",
+        "select id, org_id, namespace, generation, desired, force, survey
+         from projects where id = any($1)",
     )
     .bind(ids)
     .fetch_all(&mut **tx)
     .await?;
-    for (id, org, namespace, generation, desired, force) in projects {
+    for (id, org, namespace, generation, desired, force, look) in projects {
         let project = ProjectId::from_uuid(id);
         let order = Order {
             unit: Unit::Project(project),
@@ -232,6 +233,7 @@ async fn bodies(tx: &mut Tx, ids: &[Uuid]) -> Result<BTreeMap<Unit, Order>, Erro
             recorded: BTreeMap::new(),
             warrant: Warrant {
                 force: force.map(|force| read_json("force", force)).transpose()?,
+                look: look.map(|look| read_json("survey", look)).transpose()?,
                 ..Warrant::default()
             },
         };

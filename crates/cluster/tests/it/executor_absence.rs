@@ -12,7 +12,6 @@ use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::{Order, Unit};
 use trueup_model::receipt::{Force, ProofLevel, Receipt};
 use trueup_model::report::{Outcome, Report};
-use trueup_model::service::DesiredState;
 use trueup_rules::names;
 use trueup_testkit::fake_cluster::{FakeCluster, Verb, When};
 use trueup_testkit::manual_clock::ManualClock;
@@ -267,18 +266,13 @@ async fn f43_a_broken_apiservice_is_named_and_services_still_go() {
     at.until(project.unit, converged).await;
 }
 
-/// The end of this stage's project.
-fn end_of_project(at: &Stage) -> Order {
-    Order { desired: DesiredState::Deleted, generation: 2, ..at.rig.project() }
-}
-
 /// F43 for a project: a group that does not answer could hold somebody's objects, so nothing is deleted.
 #[tokio::test]
 async fn f43_a_namespace_that_cannot_be_seen_whole_is_not_deleted() {
     let mut at = Stage::new(false);
     at.rig.order_until(at.rig.project(), converged).await;
     at.fake.break_api_service(Some("metrics.example.com/v1beta1"));
-    let end = end_of_project(&at);
+    let end = at.rig.project_end();
     let why = blocked(at.pass(end.clone()).await);
     assert!(why.contains("metrics.example.com/v1beta1"), "{why}");
     assert_eq!(deletes(&at.fake, 0), 0);
@@ -291,7 +285,7 @@ async fn f43_a_namespace_that_cannot_be_seen_whole_is_not_deleted() {
 async fn f42_what_holds_a_namespace_that_goes_is_named() {
     let mut at = Stage::new(false);
     at.rig.order_until(at.rig.project(), converged).await;
-    let end = end_of_project(&at);
+    let end = at.rig.project_end();
     let quota = end.recorded.keys().find(|key| key.kind == Kind::ResourceQuota).expect("a quota");
     at.fake.edit(quota, |object| object["metadata"]["finalizers"] = json!(["example.com/hold"]));
     let _passed = at.rig.executor.order(end.clone()).await;
@@ -307,7 +301,7 @@ async fn f43_a_project_that_can_never_be_seen_whole_ends_by_force() {
     let mut at = Stage::new(false);
     at.rig.order_until(at.rig.project(), converged).await;
     at.fake.break_api_service(Some("metrics.example.com/v1beta1"));
-    let mut end = end_of_project(&at);
+    let mut end = at.rig.project_end();
     blocked(at.pass(end.clone()).await);
     end.generation = 3;
     let (principal, reason) = ("owner".to_owned(), "its server is gone for good".to_owned());
@@ -332,7 +326,7 @@ async fn f43_a_project_that_can_never_be_seen_whole_ends_by_force() {
 async fn a_projects_forced_end_needs_no_cluster() {
     let mut at = Stage::new(false);
     at.rig.order_until(at.rig.project(), converged).await;
-    let mut end = end_of_project(&at);
+    let mut end = at.rig.project_end();
     at.fake.set_reachable(false);
     let (principal, reason) = ("owner".to_owned(), "the cluster burnt".to_owned());
     end.warrant.force = Some(Force { principal, reason });
@@ -356,7 +350,7 @@ async fn a_projects_end_survives_a_failed_call_of_every_kind() {
         let mut at = Stage::new(false);
         at.rig.order_until(at.rig.project(), converged).await;
         at.fake.fail_next(verb, CallError::Unanswered("lost".to_owned()), when);
-        let end = end_of_project(&at);
+        let end = at.rig.project_end();
         let _passed = at.rig.executor.order(end.clone()).await;
         let receipt = at.receipt(end.unit).await;
         assert_eq!(receipt.level, ProofLevel::ApiAbsence, "{verb:?} {when:?}");

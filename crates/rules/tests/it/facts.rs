@@ -74,6 +74,7 @@ fn report(step: &Step) -> Report {
         outcome: step.outcome.clone(),
         changes: step.changes.clone(),
         receipt: None,
+        look: None,
     }
 }
 

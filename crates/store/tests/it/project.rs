@@ -4,9 +4,10 @@ use trueup_model::finding::{Stray, Swept};
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::{Order, Unit};
 use trueup_model::receipt::{Force, ProofLevel, Reading, Receipt, Unproven};
-use trueup_model::report::{Outcome, Report};
+use trueup_model::report::{Look, Outcome, Report};
 use trueup_model::service::DesiredState;
 use trueup_model::status::Phase;
+use trueup_model::survey::Survey;
 use trueup_model::variable::VariableName;
 use trueup_rules::admit::Refused;
 use trueup_store::door::{Accepted, EntryAsk, ProjectForce, Refusal};
@@ -56,6 +57,7 @@ pub(crate) fn proof(row: &ProjectRow) -> Report {
         outcome: Outcome::Converged,
         changes: Vec::new(),
         receipt: Some(Receipt::of_absence(Vec::new(), "one", vec![reading])),
+        look: None,
     }
 }
 
@@ -247,4 +249,53 @@ async fn a_project_is_not_forced_before_its_services() {
     assert!(matches!(stale, Err(Refusal::Changed { current: 2 })), "{stale:?}");
     stage.db.worker.settle(lease, &[gone(&row, 2)], at(9)).await.unwrap();
     assert!(stage.force_project(PROJECT, 2).await.unwrap().changed);
+}
+
+#[tokio::test]
+async fn a_look_goes_on_record_once_wakes_its_project_and_can_be_taken_back() {
+    let stage = Stage::new().await;
+    let lease = stage.lease().await;
+    let worker = &stage.db.worker;
+    let row = stage.end_project().await.row;
+    let survey = |second: i64| Survey { at: at(second), kinds: ["Secret".to_owned()].into() };
+    let report = |look: Look| {
+        let waits = Outcome::Waiting { on: "the look to be on record".to_owned() };
+        Report { receipt: None, outcome: waits, look: Some(look), ..proof(&row) }
+    };
+    let ordered = async || {
+        let orders = stage.worked_on(lease).await;
+        let order = orders.into_iter().find(|order| order.unit == Unit::Project(row.project.id));
+        order.map(|order| order.warrant.look)
+    };
+    assert_eq!(ordered().await, Some(None), "nobody looked yet");
+    for (look, woken) in [
+        (Look::Clear(survey(4)), Some(Some(survey(4)))),
+        // Told again after an answer was lost, or by a pass that had no new order yet.
+        (Look::Clear(survey(4)), None),
+        (Look::Clear(survey(5)), None),
+        (Look::Kept, Some(None)),
+        (Look::Kept, None),
+        (Look::Clear(survey(6)), Some(Some(survey(6)))),
+    ] {
+        worker.settle(lease, &[report(look.clone())], at(6)).await.unwrap();
+        assert_eq!(ordered().await, woken, "{look:?}");
+    }
+    // What is gone needs no look any more, and one that is to stay is never looked into.
+    worker.settle(lease, &[proof(&row)], at(7)).await.unwrap();
+    worker.settle(lease, &[report(Look::Kept)], at(8)).await.unwrap();
+    assert_eq!(ordered().await, None);
+    let next = app_project(&stage).await;
+    let early = Report {
+        unit: Unit::Project(next.project.id),
+        generation: 1,
+        ..report(Look::Clear(survey(9)))
+    };
+    worker.settle(lease, &[early], at(9)).await.unwrap();
+    let looks = "select count(*) from projects where survey is not null and desired = 'active'";
+    assert_eq!(stage.one::<i64>(looks).await, 0);
+}
+
+async fn app_project(stage: &Stage) -> ProjectRow {
+    let (app, org) = (&stage.db.app, stage.db.org);
+    app.accept_project(org, &name(PROJECT), &stage.asker(), at(8)).await.unwrap().row
 }

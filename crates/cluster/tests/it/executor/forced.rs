@@ -7,7 +7,7 @@ use trueup_model::order::Order;
 use trueup_model::receipt::{Force, ProofLevel, Receipt};
 use trueup_model::report::{Outcome, Report};
 
-use super::{Check, hold, project_end};
+use super::{Check, hold};
 use crate::rig::{Rig, converged, with_receipt};
 
 pub(crate) fn checks() -> Vec<(&'static str, Check)> {
@@ -43,7 +43,7 @@ async fn remove(rig: &Rig, key: &ResourceKey) {
 /// Somebody else's object keeps the namespace, and nobody will remove it.
 async fn leaves_kept(mut rig: Rig) {
     rig.order_until(rig.project(), converged).await;
-    let end = project_end(&rig);
+    let end = rig.project_end();
     let theirs = ResourceKey::new(Kind::ConfigMap, &end.namespace, "precious");
     let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "precious"}});
     rig.cluster.apply(&theirs, &object).await.expect("the test should be set up right");
@@ -67,7 +67,7 @@ async fn leaves_kept(mut rig: Rig) {
 /// The namespace goes already and never ends, because somebody else holds something in it.
 async fn leaves_hanging(mut rig: Rig) {
     rig.order_until(rig.project(), converged).await;
-    let end = project_end(&rig);
+    let end = rig.project_end();
     let quota = end.recorded.keys().find(|key| key.kind == Kind::ResourceQuota).cloned();
     let quota = quota.expect("a project should have a quota");
     hold(&rig, &quota, json!(["example.com/hold"])).await;
@@ -86,7 +86,7 @@ async fn leaves_hanging(mut rig: Rig) {
 /// Whoever forces what is gone gets the ordinary proof.
 async fn proves(mut rig: Rig) {
     rig.order_until(rig.project(), converged).await;
-    let end = project_end(&rig);
+    let end = rig.project_end();
     rig.order_until(end.clone(), with_receipt).await;
     let receipt = force(&mut rig, end).await;
     assert_eq!((receipt.level, receipt.unproven_count()), (ProofLevel::ApiAbsence, 0));
