@@ -5,6 +5,7 @@
 //! [`Executor`] is the seam above: orders in, reports out.
 
 mod absence;
+mod act;
 mod brake;
 mod cache;
 mod compact;

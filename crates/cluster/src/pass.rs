@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::future::join_all;
-use serde_json::{Value, json};
 use trueup_model::freeze::Freeze;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::observation::Absent;
@@ -204,112 +203,6 @@ impl Shared {
         }
         observed
     }
-
-    /// Carries out one action; answers what to tell the event log.
-    async fn act(&self, order: &Order, action: &Action) -> Result<Option<Change>, CallError> {
-        if !self.fence.is_open() {
-            return Err(CallError::Unreachable("the lease on this cluster is over".to_owned()));
-        }
-        if let Some(after) = self.throttle.left(self.clock.monotonic()) {
-            return Err(CallError::Throttled { after });
-        }
-        match action {
-            Action::Apply { key, object, change } => {
-                in_order(order, key)?;
-                let live = self.cache().get(key);
-                let now = self.clock.monotonic();
-                self.refusals.check(key, object, live.as_deref(), now)?;
-                crash::point("executor.applying").await;
-                let answer = match is_new(change) {
-                    // What stands there already makes a conflict; the next plan judges whose it is.
-                    true => self.cluster.apply(key, &only_new(object)).await,
-                    false => self.cluster.apply(key, object).await,
-                };
-                let stored = self.refusals.note(key, object, answer, now)?;
-                crash::point("executor.applied").await;
-                self.cache().present(key.kind, stored);
-                Ok(Some(change.clone()))
-            }
-            Action::Prune { key, patch, change } => {
-                in_order(order, key)?;
-                let guards = &patch["metadata"];
-                if !self.is_still(key, &guards["uid"], &guards["resourceVersion"]).await? {
-                    return Ok(None);
-                }
-                let (live, now) = (self.cache().get(key), self.clock.monotonic());
-                self.refusals.check(key, patch, live.as_deref(), now)?;
-                let stored = self.cluster.patch(key, patch).await?;
-                self.refusals.note_prune(key, patch, &stored);
-                self.cache().present(key.kind, stored);
-                Ok(Some(change.clone()))
-            }
-            Action::Delete { key, uid, version } => {
-                in_order(order, key)?;
-                let judged = (json!(uid), json!(version));
-                if is_critical(key.kind) && !self.is_still(key, &judged.0, &judged.1).await? {
-                    return Ok(None);
-                }
-                crash::point("executor.deleting").await;
-                self.cluster.delete(key, uid, version).await?;
-                crash::point("executor.deleted").await;
-                self.cache().terminating(key, uid);
-                if Kind::READ.contains(&key.kind) {
-                    // No watch will say that it is gone.
-                    self.is_taken(key).await?;
-                }
-                Ok(Some(Change::Removed { key: key.clone() }))
-            }
-            Action::ReleaseAnchor { key, uid, version, finalizers } => {
-                in_order(order, key)?;
-                if !self.is_still(key, &json!(uid), &json!(version)).await? {
-                    return Ok(None);
-                }
-                let patch = json!({"metadata": {
-                    "uid": uid, "resourceVersion": version, "finalizers": finalizers }});
-                crash::point("executor.releasing").await;
-                let stored = self.cluster.patch(key, &patch).await?;
-                crash::point("executor.released").await;
-                self.cache().present(key.kind, stored);
-                Ok(None)
-            }
-            Action::VerifyAbsence => Ok(None),
-        }
-    }
-
-    /// Whether what was judged is what stands there now, by a read that no cache answers. Guards on
-    /// uid and version hold at the server, too; this tells before anything is sent, and what is
-    /// different goes into the cache for the next plan.
-    async fn is_still(
-        &self,
-        key: &ResourceKey,
-        uid: &Value,
-        version: &Value,
-    ) -> Result<bool, CallError> {
-        let Some(live) = self.cluster.get(key).await? else {
-            self.cache().forget(key);
-            return Ok(false);
-        };
-        let metadata = &live["metadata"];
-        let same = metadata["uid"] == *uid && metadata["resourceVersion"] == *version;
-        if !same {
-            self.cache().present(key.kind, live);
-        }
-        Ok(same)
-    }
-
-    /// What really stands there now, whatever was heard of it.
-    async fn is_taken(&self, key: &ResourceKey) -> Result<bool, CallError> {
-        match self.cluster.get(key).await? {
-            Some(object) => {
-                self.cache().present(key.kind, object);
-                Ok(true)
-            }
-            None => {
-                self.cache().forget(key);
-                Ok(false)
-            }
-        }
-    }
 }
 
 async fn loop_rounds(
@@ -419,32 +312,9 @@ fn part_refused(action: &Action, error: &CallError) -> Option<(Kind, Absent)> {
     error.absent().filter(|_| kind.is_optional()).map(|why| (kind, why))
 }
 
-/// Whether a write makes something that nobody has seen there.
-const fn is_new(change: &Change) -> bool {
-    matches!(change, Change::Created { .. } | Change::DeletedExternally { .. })
-}
-
-/// The object as it is applied where nothing may stand yet. A name is no proof, and applying by force
-/// would take over whatever somebody else put there. A version says nothing about an object that is
-/// not there, and no object ever has this one: an empty store begins with it.
-pub(crate) fn only_new(object: &Value) -> Value {
-    let mut object = object.clone();
-    object["metadata"]["resourceVersion"] = json!("1");
-    object
-}
-
 /// Whether somebody else had a hand in it.
 const fn is_foreign_act(change: &Change) -> bool {
     matches!(change, Change::DeletedExternally { .. } | Change::ModifiedExternally { .. })
-}
-
-/// The executor's own guard: whatever a plan says, a key outside of the order is never touched.
-fn in_order(order: &Order, key: &ResourceKey) -> Result<(), CallError> {
-    if order.recorded.contains_key(key) {
-        Ok(())
-    } else {
-        Err(CallError::Refused(format!("{key} is not part of this order")))
-    }
 }
 
 fn key(action: &Action) -> &ResourceKey {
@@ -495,9 +365,4 @@ pub(crate) fn failure(error: &CallError) -> Outcome {
         CallError::Refused(_) => Outcome::Refused { why },
         _ => Outcome::Failed { why },
     }
-}
-
-/// What takes data, or everything else, along when it goes.
-const fn is_critical(kind: Kind) -> bool {
-    matches!(kind, Kind::Namespace | Kind::PersistentVolumeClaim | Kind::StatefulSet)
 }

@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Every point there is. Tests run through all of them, so a point that is never reached fails.
-pub const POINTS: [&str; 19] = [
+pub const POINTS: [&str; 21] = [
     // Somebody's change is written; it is committed, and nobody was told.
     "door.recorded",
     "door.accepted",
@@ -26,6 +26,8 @@ pub const POINTS: [&str; 19] = [
     // Around each kind of write to a cluster, and after a proof of absence.
     "executor.applying",
     "executor.applied",
+    "executor.pruning",
+    "executor.pruned",
     "executor.deleting",
     "executor.deleted",
     "executor.releasing",

@@ -13,7 +13,8 @@ use trueup_model::plan_request::{ExactPlan, Standing};
 use trueup_rules::exact::{self, Draft, Next, Rehearsal, Tries, Write};
 
 use super::{Command, Executor};
-use crate::pass::{Shared, only_new};
+use crate::act::only_new;
+use crate::pass::Shared;
 use crate::verbs::{self, CallError};
 
 /// Why an order could not be rehearsed.

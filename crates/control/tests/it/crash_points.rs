@@ -1,31 +1,266 @@
-//! Every crash point is reached by one service's life; a point that no work passes tests nothing.
+//! A crash at every crash point, on a real Postgres: the end is the same, and so are the promises that
+//! are told and the number of creates and deletes.
+//!
+//! One life without a crash is the reference; it must reach every point there is, because one that no
+//! work passes tests nothing. Each other life has one crash, on a database and a cluster of its own. They
+//! run side by side: most of the time each waits until what a dead process sent cannot arrive any more.
 
-use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Mutex;
+use std::thread;
+use std::time::Duration;
 
+use serde_json::{Map, json};
+use tokio::runtime::Builder;
+use tokio::sync::Notify;
 use trueup_model::crash::{self, Fate, POINTS};
+use trueup_model::key::{Kind, ResourceKey};
+use trueup_rules::action::Action;
+use trueup_rules::admit::Ask;
+use trueup_store::EventQuery;
+use trueup_store::door::{Asker, ServiceAsk};
+use trueup_testkit::test_db::name;
 
-use crate::rig::{Rig, deleted};
+use crate::rig::{Rig, deleted, running};
 
-#[tokio::test]
-async fn a_life_from_declaration_to_receipt_reaches_every_crash_point() {
-    let reached: Rc<RefCell<BTreeSet<&str>>> = Rc::default();
-    let notes = Rc::clone(&reached);
-    crash::script(move |point| {
-        notes.borrow_mut().insert(point);
-        Fate::GoOn
-    });
-    let mut rig = Rig::new().await;
-    rig.start("one");
-    rig.declare_project().await;
-    rig.declare("web", "web:1").await;
-    rig.until_running("web").await;
-    let id = rig.delete("web").await;
-    rig.until(&id, deleted).await;
-    rig.until_wakes(0).await;
-    crash::end_script();
+/// How many lives there are at once.
+const AT_ONCE: usize = 8;
+
+/// Events that are written with what they tell, each of which a life must have.
+const PROMISES: [&str; 4] =
+    ["ProjectQueued", "ServiceQueued", "ProjectDeleteQueued", "AbsenceVerified"];
+/// Events about writes. What a process did right before it died it tells nobody, and what it told is
+/// never told again.
+const WRITES: [&str; 5] = [
+    "ResourceCreated",
+    "ResourceRemoved",
+    "ResourceModifiedExternally",
+    "DriftDetected",
+    "DriftReverted",
+];
+
+/// A point, and at which of its hits.
+type Place = (&'static str, usize);
+
+/// What is left of a life.
+#[derive(Debug, PartialEq, Eq)]
+struct End {
+    /// How many of each kind were made, and how many of them went.
+    counts: BTreeMap<Kind, (u32, u32)>,
+    /// How many promises of each type were told.
+    promises: BTreeMap<&'static str, usize>,
+    /// Wakes that wait, and that are worked on.
+    wakes: (i64, i64),
+}
+
+/// A life, and what was seen of it on the way.
+struct Life {
+    end: End,
+    /// How many events about writes of each type were told.
+    writes: BTreeMap<&'static str, usize>,
+    /// How often each point was reached.
+    reached: BTreeMap<&'static str, usize>,
+}
+
+#[test]
+fn a_crash_at_every_point_changes_neither_the_end_nor_what_is_told() {
+    let Life { end: expected, writes, reached } = in_its_own_world(None);
     let missed: Vec<&str> =
-        POINTS.into_iter().filter(|point| !reached.borrow().contains(point)).collect();
+        POINTS.into_iter().filter(|point| !reached.contains_key(point)).collect();
     assert!(missed.is_empty(), "never reached: {missed:?}");
+
+    // The first time, while the project is made for most of them, and once in the middle of everything.
+    let hits = |point| [1, reached[point] / 2 + 1].into_iter().filter(|hit| *hit <= reached[point]);
+    let mut places: Vec<Place> =
+        POINTS.into_iter().flat_map(|point| hits(point).map(move |hit| (point, hit))).collect();
+    places.dedup();
+    let (planned, waiting) = (places.len(), Mutex::new(places));
+    thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                let next = || waiting.lock().expect("no thread should panic here").pop();
+                while let Some(place) = next() {
+                    let life = in_its_own_world(Some(place));
+                    assert_eq!(life.end, expected, "after a crash at {place:?}");
+                    let twice = WRITES.iter().find(|kind| life.writes[*kind] > writes[*kind]);
+                    assert_eq!(twice, None, "told twice after a crash at {place:?}");
+                }
+            });
+        }
+    });
+    println!("{planned} crashes at {} points, each of which happened", POINTS.len());
+}
+
+/// Points are scripted by thread, and so is the time of what runs on it.
+fn in_its_own_world(crash_at: Option<Place>) -> Life {
+    let runtime = Builder::new_current_thread().enable_all().build();
+    runtime.expect("a runtime should be made").block_on(live(crash_at))
+}
+
+/// Where a process dies, and how often each point was reached.
+#[derive(Default)]
+struct Script {
+    crash_at: Option<Place>,
+    reached: RefCell<BTreeMap<&'static str, usize>>,
+    /// The process is dead: nothing of it goes on anywhere.
+    dead: Cell<bool>,
+    died: Cell<bool>,
+    tell: Notify,
+}
+
+impl Script {
+    fn at(&self, point: &'static str) -> Fate {
+        if self.dead.get() {
+            return Fate::Stop;
+        }
+        let mut reached = self.reached.borrow_mut();
+        let hit = reached.entry(point).or_default();
+        *hit += 1;
+        if self.crash_at != Some((point, *hit)) || self.died.get() {
+            return Fate::GoOn;
+        }
+        self.dead.set(true);
+        self.died.set(true);
+        self.tell.notify_one();
+        Fate::Stop
+    }
+}
+
+/// A whole life, with a crash on the way.
+async fn live(crash_at: Option<Place>) -> Life {
+    let mut rig = Rig::new().await;
+    let script = Rc::new(Script { crash_at, ..Script::default() });
+    let decides = Rc::clone(&script);
+    crash::script(move |point| decides.at(point));
+    let client = Client::default();
+    rig.start("one");
+    loop {
+        tokio::select! {
+            biased;
+            () = script.tell.notified() => {}
+            () = client.ask_for_everything(&rig) => break,
+        }
+        rig.crash().await;
+        script.dead.set(false);
+        rig.start("one");
+    }
+    crash::end_script();
+    assert!(crash_at.is_none() || script.died.get(), "{crash_at:?} was never reached");
+    let (end, writes) = end(&rig).await;
+    Life { end, writes, reached: script.reached.borrow().clone() }
+}
+
+async fn end(rig: &Rig) -> (End, BTreeMap<&'static str, usize>) {
+    let mut counts: BTreeMap<Kind, (u32, u32)> = BTreeMap::new();
+    for (key, count) in rig.fake.counts() {
+        let (made, gone) = counts.entry(key.kind).or_default();
+        *made += count.creates;
+        *gone += count.deletes;
+    }
+    let query = EventQuery { limit: 1000, ..EventQuery::default() };
+    let told = rig.db.app.list_events(rig.db.org, &query).await.unwrap();
+    let positions: Vec<i64> = told.iter().map(|event| event.position).collect();
+    let expected: Vec<i64> = (1..).take(positions.len()).collect();
+    assert_eq!(positions, expected, "no place is empty, and none is taken twice");
+    let count = |kinds: &[&'static str]| -> BTreeMap<&'static str, usize> {
+        let of = |kind: &str| told.iter().filter(|event| event.kind == kind).count();
+        kinds.iter().map(|kind| (*kind, of(kind))).collect()
+    };
+    let wakes = rig.db.worker.count_wakes().await.unwrap();
+    (End { counts, promises: count(&PROMISES), wakes }, count(&WRITES))
+}
+
+/// Somebody who asks again for whatever was not answered. It outlives the processes that it talks to.
+#[derive(Default)]
+struct Client {
+    step: Cell<usize>,
+    project: RefCell<String>,
+    service: RefCell<String>,
+}
+
+impl Client {
+    async fn ask_for_everything(&self, rig: &Rig) {
+        while self.take(rig).await {
+            self.step.set(self.step.get() + 1);
+        }
+    }
+
+    /// Takes the next step; answers whether there is another one.
+    async fn take(&self, rig: &Rig) -> bool {
+        let (app, org, now) = (&rig.db.app, rig.db.org, rig.clock.now());
+        let owner = rig.db.owner();
+        let asker = Asker::new(&owner, None);
+        let (project, service) = (self.project.borrow().clone(), self.service.borrow().clone());
+        match self.step.get() {
+            0 => {
+                let accepted = app.accept_project(org, &name("shop"), &asker, now).await;
+                *self.project.borrow_mut() = accepted.unwrap().row.project.id.to_string();
+            }
+            1 => {
+                let parameters = Map::from_iter([("image".to_owned(), json!("web:1"))]);
+                let ask = Ask { template: "web@1".parse().unwrap(), plan: None, parameters };
+                let name = name("web");
+                let wanted = ServiceAsk::declare("shop", &name, &ask);
+                let accepted = app.accept_service(org, &wanted, &asker, now).await;
+                *self.service.borrow_mut() = accepted.unwrap().row.service.id.to_string();
+            }
+            2 => drop(rig.until(&service, running).await),
+            3 => meddle(rig),
+            4 => until(|| async { containers(rig).iter().all(|count| *count == 1) }).await,
+            5 => drop(rig.until(&service, running).await),
+            6 => {
+                let wanted = ServiceAsk::act("shop", &service, &Action::Delete);
+                drop(app.accept_service(org, &wanted, &asker, now).await.unwrap());
+            }
+            7 => drop(rig.until(&service, deleted).await),
+            8 => drop(app.delete_project(org, &project, &asker, now).await.unwrap()),
+            9 => {
+                until(|| async {
+                    let found = app.find_project(org, &project).await.unwrap();
+                    found.unwrap().receipt.is_some()
+                })
+                .await;
+            }
+            10 => {
+                rig.until_wakes(0).await;
+                until(|| async { rig.db.worker.unsealed_events().await.unwrap().count == 0 }).await;
+            }
+            _ => return false,
+        }
+        rig.signals.wake();
+        rig.signals.event();
+        true
+    }
+}
+
+/// Somebody else adds a container, where nothing of others may stand.
+fn meddle(rig: &Rig) {
+    for deployment in rig.fake.objects(Kind::Deployment) {
+        let text = |field: &str| deployment["metadata"][field].as_str().unwrap().to_owned();
+        let key = ResourceKey::new(Kind::Deployment, &text("namespace"), &text("name"));
+        rig.fake.edit(&key, |object| {
+            let containers = &mut object["spec"]["template"]["spec"]["containers"];
+            let foreign = json!({ "name": "foreign", "image": "foreign:1" });
+            containers.as_array_mut().unwrap().push(foreign);
+        });
+    }
+}
+
+/// How many containers each Deployment has.
+fn containers(rig: &Rig) -> Vec<usize> {
+    let count = |object: &serde_json::Value| {
+        object["spec"]["template"]["spec"]["containers"].as_array().map_or(0, Vec::len)
+    };
+    rig.fake.objects(Kind::Deployment).iter().map(count).collect()
+}
+
+async fn until<F: Future<Output = bool>>(mut holds: impl FnMut() -> F) {
+    let reached = tokio::time::timeout(Duration::from_secs(120), async {
+        while !holds().await {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+    assert!(reached.await.is_ok(), "it should get there in time");
 }

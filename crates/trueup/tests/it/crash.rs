@@ -26,7 +26,7 @@ const ABORT: i32 = 6;
 
 /// Where a process is really killed, and at which hits: one point of each loop, in the middle of a
 /// service's creation and deletion. All points of `trueup_model::crash` have plans of their own in
-/// `control`, in virtual time; here the operating system takes everything away.
+/// `control`, on a real Postgres; here the operating system takes everything away.
 const KILLED: [(&str, &[u32]); 7] = [
     // The project, the service's declaration, and its deletion.
     ("door.recorded", &[2]),
