@@ -41,10 +41,10 @@ impl Rig {
     }
 }
 
-/// F09: what was looked at before the namespace went is on record before it goes, so the process that proves the
+/// What was looked at before the namespace went is on record before it goes, so the process that proves the
 /// end can say so, whoever looked.
 #[tokio::test]
-async fn f09_a_takeover_between_the_look_and_the_proof_loses_no_look() {
+async fn a_takeover_between_the_look_and_the_proof_loses_no_look() {
     let mut rig = Rig::new().await;
     rig.start("one");
     rig.declare_project().await;

@@ -46,10 +46,10 @@ async fn nothing_is_deleted_before_the_look_is_on_record() {
     assert!(report.receipt.and_then(|receipt| receipt.survey).is_some());
 }
 
-/// F09: the delete was sent by a process that is gone. Its successor never saw what was in there, and the
+/// The delete was sent by a process that is gone. Its successor never saw what was in there, and the
 /// right to list it went with the namespace: only the record can say what was looked at.
 #[tokio::test]
-async fn f09_the_successor_of_whoever_looked_says_what_was_looked_at() {
+async fn the_successor_of_whoever_looked_says_what_was_looked_at() {
     let (fake, mut rig) = stage().await;
     let end = rig.project_end();
     let quota = end.recorded.keys().find(|key| key.kind == Kind::ResourceQuota).expect("a quota");
