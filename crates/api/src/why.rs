@@ -22,7 +22,7 @@ pub struct Why {
 /// One link of the chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WhyLink {
-    /// `asked`, `ordered`, `applied`, `observed` or `waiting`.
+    /// `asked`, `ordered`, `frozen`, `applied`, `observed` or `waiting`.
     pub step: String,
     /// What is known.
     pub text: String,

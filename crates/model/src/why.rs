@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 
+use crate::freeze::Freeze;
 use crate::id::{EventId, ReleaseId};
 use crate::key::{Kind, ResourceKey};
 use crate::service::DesiredState;
@@ -30,6 +31,8 @@ pub struct Facts {
     pub inputs: Option<Inputs>,
     /// The kinds of its evidence that have not been heard for too long.
     pub silent: Vec<Kind>,
+    /// The widest freeze that is in force on it now, whatever the last look was held up by.
+    pub freeze: Option<Freeze>,
 }
 
 /// Who asked for a generation.
@@ -101,6 +104,8 @@ pub enum LinkStep {
     Asked,
     /// The loop was told.
     Ordered,
+    /// Somebody forbade every act.
+    Frozen,
     /// Objects were made.
     Applied,
     /// Reality was looked at.

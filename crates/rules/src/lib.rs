@@ -46,4 +46,4 @@ pub mod variable;
 pub mod why;
 
 /// Raised whenever a projection computed from the same inputs could come out differently.
-pub const RULES_VERSION: i32 = 3;
+pub const RULES_VERSION: i32 = 4;

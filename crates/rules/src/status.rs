@@ -346,20 +346,26 @@ fn run_condition(inputs: &Inputs) -> Option<Condition> {
     }
 }
 
+/// What is true of whatever is missing while a freeze holds.
+const NOTHING_DONE: &str = "Trueup does nothing about it while it is frozen";
+
 /// The worst trouble there is, or how many pods are still missing.
 fn pod_condition(inputs: &Inputs) -> Option<Condition> {
     let (observation, reason) = (&inputs.observation, Reason::PodsNotReady);
+    // What the last pods say on their way out would promise others in their place.
+    if observation.workload.is_none() && is_let_down(inputs) {
+        let message = format!("what makes its pods is gone, and its pods with it; {NOTHING_DONE}");
+        return Some(Condition { reason, message, cause: None });
+    }
     if let Some((message, cause)) = trouble(observation) {
         return Some(Condition { reason, message, cause: Some(cause) });
-    }
-    if observation.workload.is_none() && is_let_down(inputs) {
-        let message = "what makes its pods is gone, and its pods with it".to_owned();
-        return Some(Condition { reason, message, cause: None });
     }
     let workload = observation.workload.as_ref().filter(|workload| workload.runs.is_none())?;
     let is_short = is_held(inputs) && workload.ready < workload.wanted;
     ((observation.applied || is_short) && !is_complete(observation)).then(|| {
-        let message = if !workload.current {
+        let message = if is_short {
+            format!("{} of {} pods are ready; {NOTHING_DONE}", workload.ready, workload.wanted)
+        } else if !workload.current {
             "the cluster has not taken up the newest change yet".to_owned()
         } else if workload.wanted == 0 {
             "pods are still stopping".to_owned()

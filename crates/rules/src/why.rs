@@ -1,5 +1,6 @@
 //! Why a service is as it is, told from what is stored and from nothing else.
 
+use trueup_model::freeze::{Freeze, FreezeScope};
 use trueup_model::observation::Observation;
 use trueup_model::report::Outcome;
 use trueup_model::service::DesiredState;
@@ -14,9 +15,10 @@ pub fn explain(facts: &Facts) -> Why {
     let (shown, _) = aged(facts.status.clone(), &facts.silent);
     let waits: Vec<Link> = shown.conditions.iter().map(|one| waiting(facts, one)).collect();
     let mut links = vec![asked(facts), ordered(facts)];
+    links.extend(facts.freeze.as_ref().map(frozen));
     links.extend(applied(facts));
     links.extend(observed(facts));
-    let unblock = shown.conditions.first().map(unblock);
+    let unblock = shown.conditions.first().map(|first| unblock(facts, first));
     let answer = answer(facts, shown.phase, shown.health, shown.conditions.first());
     links.extend(waits);
     Why { answer, links, unblock }
@@ -101,6 +103,16 @@ fn ordered(facts: &Facts) -> Link {
     Link { step: LinkStep::Ordered, text, at, proof }
 }
 
+/// Nothing is done, and who wants it so.
+fn frozen(freeze: &Freeze) -> Link {
+    Link {
+        step: LinkStep::Frozen,
+        text: format!("{freeze}; Trueup looks at it and does nothing"),
+        at: Some(freeze.since),
+        proof: Vec::new(),
+    }
+}
+
 fn applied(facts: &Facts) -> Option<Link> {
     let inputs = facts.inputs.as_ref()?;
     let seen: Vec<String> = inputs
@@ -160,17 +172,47 @@ fn waiting(facts: &Facts, condition: &Condition) -> Link {
     }
 }
 
-/// What would unblock it: the cause's own advice, or what its reason means.
-fn unblock(condition: &Condition) -> String {
+/// What would unblock it: the cause's own advice, or what its reason means. What is frozen is never on
+/// its way by anything that Trueup does.
+fn unblock(facts: &Facts, condition: &Condition) -> String {
     if let Some(seen) = &condition.cause {
         return seen.cause.advice().to_owned();
     }
-    match condition.reason {
+    match (condition.reason, &facts.freeze) {
+        (Reason::Frozen, Some(freeze)) => {
+            format!("{}: nothing is done until then", let_go(facts, freeze))
+        }
+        (Reason::Waiting | Reason::PodsNotReady, Some(freeze)) => {
+            format!(
+                "the cluster, if it does it by itself; Trueup helps only after {}",
+                let_go(facts, freeze)
+            )
+        }
+        (reason, _) => meaning(reason).to_owned(),
+    }
+}
+
+/// Who lets it go, and how.
+fn let_go(facts: &Facts, freeze: &Freeze) -> String {
+    match freeze.scope {
+        FreezeScope::Service => "somebody lets it go with `trueup unfreeze`".to_owned(),
+        FreezeScope::Cluster => {
+            let cluster = &facts.cluster;
+            format!("an operator lets its cluster go with `trueup unfreeze --cluster {cluster}`")
+        }
+        FreezeScope::Platform => {
+            "an operator lets the platform go with `trueup unfreeze --platform`".to_owned()
+        }
+    }
+}
+
+const fn meaning(reason: Reason) -> &'static str {
+    match reason {
         Reason::Waiting | Reason::PodsNotReady => "time: it is on its way",
         Reason::ClusterUnreachable | Reason::Stale => "the cluster answering again",
         Reason::SecretsLocked => "the key that opens its secrets",
         Reason::Blocked => "a person: do what the message says, and it goes on by itself",
-        Reason::Frozen => "whoever froze it: nothing is done until the freeze is lifted",
+        Reason::Frozen => "time: the freeze is lifted, and it is looked at again",
         Reason::Defect => "an operator: see the log, then let it be tried again",
         Reason::Refused => "a person: the cluster refuses it as it is asked for",
         Reason::DatabaseOlder => "an operator: the database is older than the cluster",
@@ -178,5 +220,4 @@ fn unblock(condition: &Condition) -> String {
         Reason::RunFailed => "a run that ends well",
         Reason::PartMissing => "an operator: do what the message says, and it is used by itself",
     }
-    .to_owned()
 }

@@ -46,6 +46,7 @@ impl App {
             objects: resources(&mut tx, id).await?,
             inputs: inputs.map(|inputs| read_json("inputs", inputs)).transpose()?,
             silent: row.watches.silent(&freshness::evidence(&row.service.spec), now),
+            freeze: row.frozen,
             status: row.status,
         }))
     }

@@ -13,6 +13,7 @@ pub mod journal;
 pub mod layer;
 pub mod learn;
 pub mod oracle;
+mod orders;
 pub mod panics;
 pub mod plan;
 pub mod run;

@@ -1,5 +1,5 @@
-//! Causes outside of Trueup, made on a real API server: by its own scheduler and controllers, and by
-//! statuses as a kubelet would write them, because simulated nodes run nothing that could fail.
+//! Causes outside of Trueup, made on a real API server by its own scheduler and controllers. What a node
+//! says of containers is in `simulated`, and in `real_node` where they really run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,7 @@ fn shows(report: &Report, cause: Cause) -> bool {
     report.observation.as_ref().is_some_and(|seen| causes(seen).contains(&cause))
 }
 
-async fn real() -> (Arc<dyn Cluster>, kube::Client) {
+pub(crate) async fn real() -> (Arc<dyn Cluster>, kube::Client) {
     let path = real_kube::shared().await;
     let kubeconfig = kube::config::Kubeconfig::read_from(&path).expect("should be a kubeconfig");
     let config = kube::Config::try_from(kubeconfig).expect("should be a kubeconfig");
@@ -124,46 +124,6 @@ async fn refused_by_quota(spec: Spec, pods: &str) {
 #[tokio::test]
 async fn f35_a_real_quota_that_refuses_pods_is_named() {
     refused_by_quota(web(3), "1").await;
-}
-
-#[tokio::test]
-async fn what_a_kubelet_says_of_containers_is_read_from_a_real_server() {
-    let (cluster, client) = real().await;
-    let mut rig = Rig::start(cluster);
-    let report = rig.running(web(1)).await;
-    let order = rig.service(1, web(1));
-    let pod = report.observation.expect("should be seen").pods.remove(0).name;
-    let now = "2026-01-01T00:00:00Z";
-    let crash = |code: i64, reason: &str| {
-        json!({ "ready": false, "restartCount": 4,
-            "state": { "waiting": { "reason": "CrashLoopBackOff", "message": "back-off 40s" } },
-            "lastState": { "terminated": { "exitCode": code, "reason": reason, "startedAt": now, "finishedAt": now } } })
-    };
-    let waits = |reason: &str, message: &str| json!({ "ready": false, "restartCount": 0, "state": { "waiting": { "reason": reason, "message": message } } });
-    let container = rig.get(&ResourceKey::new(Kind::Pod, &order.namespace, &pod)).await;
-    let container = container.expect("should be there")["spec"]["containers"][0].clone();
-    for (cause, mut status) in [
-        (Cause::ImageMissing, waits("ImagePullBackOff", "example:1: not found")),
-        (Cause::ContainerConfig, waits("CreateContainerConfigError", "secret \"a\" not found")),
-        (Cause::CrashLoop, crash(1, "Error")),
-        (Cause::OutOfMemory, crash(137, "OOMKilled")),
-    ] {
-        status["name"] = container["name"].clone();
-        status["image"] = container["image"].clone();
-        status["imageID"] = json!("");
-        let ready = json!({ "type": "Ready", "status": "False", "lastTransitionTime": now });
-        let patch = json!({ "status": { "conditions": [ready], "containerStatuses": [status] } });
-        let path = format!("/api/v1/namespaces/{}/pods/{pod}/status", order.namespace);
-        let request =
-            Request::patch(path).header("content-type", "application/strategic-merge-patch+json");
-        let request = request.body(patch.to_string().into_bytes()).expect("should be a request");
-        let _patched: Value = client.request(request).await.expect("should patch the status");
-        let report = rig.until(order.unit, |report| shows(report, cause)).await;
-        let seen = report.observation.expect("should be seen").pods.remove(0);
-        let detail = seen.problem.map(|problem| problem.detail).unwrap_or_default();
-        assert!(detail.starts_with("container "), "{detail}");
-        assert!(seen.simulated, "its node says by its label that nothing really runs there");
-    }
 }
 
 #[tokio::test]

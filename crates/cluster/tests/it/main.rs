@@ -19,6 +19,8 @@ mod real_node;
 mod rehearsals;
 mod resync;
 mod rig;
+mod simulated;
+mod simulated_node;
 mod sweep;
 mod wire;
 mod wire_plans;

@@ -41,7 +41,7 @@ fn nothing(reference: &Reference) -> Plan {
 fn depth(workload: &str) -> Depth {
     match workload {
         "web" => Depth::Whole,
-        "game" | "job" => Depth::Full,
+        "game" | "job" | "project" => Depth::Full,
         _ => Depth::Few,
     }
 }

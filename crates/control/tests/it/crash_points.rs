@@ -160,7 +160,8 @@ async fn end(rig: &Rig) -> (End, BTreeMap<&'static str, usize>) {
         *gone += count.deletes;
     }
     let query = EventQuery { limit: 1000, ..EventQuery::default() };
-    let told = rig.db.app.list_events(rig.db.org, &query).await.unwrap();
+    let told = rig.db.app.list_events(rig.db.org, &query).await;
+    let told = told.expect("events should be listed");
     let positions: Vec<i64> = told.iter().map(|event| event.position).collect();
     let expected: Vec<i64> = (1..).take(positions.len()).collect();
     assert_eq!(positions, expected, "no place is empty, and none is taken twice");
@@ -168,7 +169,7 @@ async fn end(rig: &Rig) -> (End, BTreeMap<&'static str, usize>) {
         let of = |kind: &str| told.iter().filter(|event| event.kind == kind).count();
         kinds.iter().map(|kind| (*kind, of(kind))).collect()
     };
-    let wakes = rig.db.worker.count_wakes().await.unwrap();
+    let wakes = rig.db.worker.count_wakes().await.expect("wakes should be counted");
     (End { counts, promises: count(&PROMISES), wakes }, count(&WRITES))
 }
 
@@ -196,15 +197,18 @@ impl Client {
         match self.step.get() {
             0 => {
                 let accepted = app.accept_project(org, &name("shop"), &asker, now).await;
-                *self.project.borrow_mut() = accepted.unwrap().row.project.id.to_string();
+                *self.project.borrow_mut() =
+                    accepted.expect("it should be accepted").row.project.id.to_string();
             }
             1 => {
                 let parameters = Map::from_iter([("image".to_owned(), json!("web:1"))]);
-                let ask = Ask { template: "web@1".parse().unwrap(), plan: None, parameters };
+                let ask =
+                    Ask { template: "web@1".parse().expect("a template"), plan: None, parameters };
                 let name = name("web");
                 let wanted = ServiceAsk::declare("shop", &name, &ask);
                 let accepted = app.accept_service(org, &wanted, &asker, now).await;
-                *self.service.borrow_mut() = accepted.unwrap().row.service.id.to_string();
+                *self.service.borrow_mut() =
+                    accepted.expect("it should be accepted").row.service.id.to_string();
             }
             2 => drop(rig.until(&service, running).await),
             3 => meddle(rig),
@@ -212,20 +216,27 @@ impl Client {
             5 => drop(rig.until(&service, running).await),
             6 => {
                 let wanted = ServiceAsk::act("shop", &service, &Action::Delete);
-                drop(app.accept_service(org, &wanted, &asker, now).await.unwrap());
+                let accepted = app.accept_service(org, &wanted, &asker, now).await;
+                drop(accepted.expect("it should be accepted"));
             }
             7 => drop(rig.until(&service, deleted).await),
-            8 => drop(app.delete_project(org, &project, &asker, now).await.unwrap()),
+            8 => {
+                let accepted = app.delete_project(org, &project, &asker, now).await;
+                drop(accepted.expect("it should be accepted"));
+            }
             9 => {
                 until(|| async {
-                    let found = app.find_project(org, &project).await.unwrap();
-                    found.unwrap().receipt.is_some()
+                    let found = app.find_project(org, &project).await;
+                    found.is_ok_and(|found| found.is_some_and(|row| row.receipt.is_some()))
                 })
                 .await;
             }
             10 => {
                 rig.until_wakes(0).await;
-                until(|| async { rig.db.worker.unsealed_events().await.unwrap().count == 0 }).await;
+                until(|| async {
+                    rig.db.worker.unsealed_events().await.is_ok_and(|left| left.count == 0)
+                })
+                .await;
             }
             _ => return false,
         }
@@ -238,12 +249,12 @@ impl Client {
 /// Somebody else adds a container, where nothing of others may stand.
 fn meddle(rig: &Rig) {
     for deployment in rig.fake.objects(Kind::Deployment) {
-        let text = |field: &str| deployment["metadata"][field].as_str().unwrap().to_owned();
-        let key = ResourceKey::new(Kind::Deployment, &text("namespace"), &text("name"));
+        let text = |field: &str| deployment["metadata"][field].as_str().unwrap_or_default();
+        let key = ResourceKey::new(Kind::Deployment, text("namespace"), text("name"));
         rig.fake.edit(&key, |object| {
             let containers = &mut object["spec"]["template"]["spec"]["containers"];
             let foreign = json!({ "name": "foreign", "image": "foreign:1" });
-            containers.as_array_mut().unwrap().push(foreign);
+            containers.as_array_mut().expect("it should have containers").push(foreign);
         });
     }
 }

@@ -6,7 +6,9 @@ use std::time::Duration;
 use trueup_model::key::Kind;
 use trueup_model::order::Unit;
 use trueup_model::status::{Health, Phase, Reason, Reconciliation};
+use trueup_model::why::LinkStep;
 use trueup_rules::status::reconciliation;
+use trueup_rules::why::explain;
 use trueup_store::door::Asker;
 use trueup_store::{EventQuery, FreezeAsk, ServiceDetail};
 
@@ -122,6 +124,10 @@ async fn drift_and_deletion_are_held_too_and_both_are_told_truthfully() {
         "{told}"
     );
     assert!(rig.fake.objects(Kind::Deployment).is_empty(), "it is not made again");
+    let facts = rig.db.app.find_why(rig.db.org, ("shop", "web"), rig.clock.now()).await.unwrap();
+    let why = explain(&facts.expect("the service should be there"));
+    assert!(why.links.iter().any(|link| link.step == LinkStep::Frozen), "{why:#?}");
+    assert!(why.unblock.is_some_and(|it| it.contains("`trueup unfreeze`")), "it says how");
 
     let id = rig.delete("web").await;
     rig.until(&id, |detail| detail.row.status.phase == Phase::Deleting).await;

@@ -87,6 +87,10 @@ fn a_freeze_repairs_nothing_and_hides_nothing() {
     let told: Vec<&str> = told.iter().map(|condition| condition.message.as_str()).collect();
     assert_eq!(
         told,
-        ["the service is frozen", "what makes its pods is gone, and its pods with it"]
+        [
+            "the service is frozen",
+            "what makes its pods is gone, and its pods with it; \
+             Trueup does nothing about it while it is frozen"
+        ]
     );
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use trueup_model::freeze::{Freeze, FreezeScope};
 use trueup_model::key::Kind;
 use trueup_model::observation::Cause;
 use trueup_model::report::Outcome;
@@ -13,7 +14,7 @@ use trueup_rules::why::explain;
 use uuid::Uuid;
 
 use crate::given::at;
-use crate::projection::{away, inputs, newer, pods, seen, stuck, troubled};
+use crate::projection::{away, inputs, newer, pods, ran, seen, stuck, troubled};
 
 fn facts(inputs: Inputs) -> Facts {
     let status = project(&inputs, at(9));
@@ -40,6 +41,7 @@ fn facts(inputs: Inputs) -> Facts {
         status,
         inputs: Some(inputs),
         silent: Vec::new(),
+        freeze: None,
     }
 }
 
@@ -54,6 +56,47 @@ fn told(facts: &Facts) -> String {
     }
     text.push_str(&format!("  unblock: {:?}\n", why.unblock));
     text
+}
+
+fn freeze(scope: FreezeScope) -> Freeze {
+    Freeze { scope, by: "an operator".to_owned(), why: "an audit".to_owned(), since: at(1) }
+}
+
+/// A frozen service that has none of its pods, in every way that can be.
+fn of_frozen() -> Vec<(&'static str, Facts)> {
+    let without_pods = |outcome: Outcome| {
+        let mut lost = inputs(Phase::Running);
+        ran(&mut lost);
+        seen(&mut lost, pods(0, 2));
+        lost.observation.applied = outcome == Outcome::Converged;
+        lost.outcome = outcome;
+        lost
+    };
+    let held = |scope| {
+        let freeze = freeze(scope);
+        let why = format!("{freeze}; Deployment/shop/web waits");
+        Facts { freeze: Some(freeze), ..facts(without_pods(Outcome::Held { why })) }
+    };
+    let nothing_to_write = Facts {
+        freeze: Some(freeze(FreezeScope::Platform)),
+        ..facts(without_pods(Outcome::Converged))
+    };
+    vec![
+        ("8 frozen", held(FreezeScope::Service)),
+        ("8 frozen with its cluster", held(FreezeScope::Cluster)),
+        ("8 frozen, nothing to write", nothing_to_write),
+        ("8 just let go", Facts { freeze: None, ..held(FreezeScope::Service) }),
+    ]
+}
+
+#[test]
+fn what_is_frozen_is_never_said_to_be_on_its_way() {
+    for (name, facts) in of_frozen().into_iter().filter(|(_, facts)| facts.freeze.is_some()) {
+        let told = told(&facts);
+        assert!(!told.contains("on its way"), "{name}: {told}");
+        assert!(told.contains("by an operator: an audit"), "{name}: {told}");
+        assert!(told.contains("`trueup unfreeze"), "{name}: {told}");
+    }
 }
 
 #[test]
@@ -92,6 +135,7 @@ fn each_state_has_its_chain() {
     gone.absent = true;
     gone.outcome = Outcome::Converged;
     cases.insert("7 gone", facts(gone));
+    cases.extend(of_frozen());
     let text: String =
         cases.iter().map(|(name, facts)| format!("{name}: {}", told(facts))).collect();
     insta::assert_snapshot!(text);

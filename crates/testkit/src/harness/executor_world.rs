@@ -4,25 +4,26 @@
 //! one would be told after a crash: the promise of now, every key ever recorded, the uids last seen.
 
 use std::collections::BTreeMap;
+use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
+use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use trueup_cluster::{Cluster, Echo, Executor, Fence, Parts};
-use trueup_model::id::{Id, Noun};
+use trueup_model::Clock;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::observation::Run;
-use trueup_model::order::{Body, Order, SecretValue, ServiceBody, Unit, Warrant};
-use trueup_model::report::{Change, Outcome, Report};
+use trueup_model::order::{Body, Order};
+use trueup_model::report::{Change, Look, Outcome, Report};
 use trueup_model::service::DesiredState;
 use trueup_model::spec::{Spec, Workload};
-use trueup_model::{Clock, OrgId, ProjectId, ServiceId};
+use trueup_rules::names;
 use trueup_rules::proof::ProofKey;
-use trueup_rules::{names, render};
 
 use super::layer::Layer;
+use super::orders;
 use super::run::World;
 use super::workload::{Shape, Step};
 use crate::fake_cluster::FakeCluster;
@@ -40,7 +41,7 @@ pub struct ExecutorWorld {
     project: Held,
     service: Option<Held>,
     /// The cluster before somebody else did something to it: it shall be so again.
-    before: BTreeMap<String, serde_json::Value>,
+    before: BTreeMap<String, Value>,
     wrong: Vec<String>,
 }
 
@@ -61,25 +62,12 @@ struct Held {
 impl ExecutorWorld {
     /// A project, and an executor that is told of it.
     pub async fn new(layer: &Layer, fake: &FakeCluster, clock: Arc<dyn Clock>) -> Self {
-        let project: ProjectId = id(1);
-        let order = Order {
-            unit: Unit::Project(project),
-            org: OrgId::from_uuid(project.uuid()),
-            project,
-            namespace: names::namespace(&name("plan"), project),
-            generation: 1,
-            desired: DesiredState::Active,
-            body: Body::Project,
-            freeze: None,
-            recorded: BTreeMap::new(),
-            warrant: Warrant::default(),
-        };
         let mut world = Self {
             layer: layer.clone(),
             fake: fake.clone(),
             clock,
             running: None,
-            project: Held { order: recorded(order), last: None },
+            project: Held { order: orders::project(), last: None },
             service: None,
             before: BTreeMap::new(),
             wrong: Vec::new(),
@@ -97,7 +85,7 @@ impl ExecutorWorld {
         let cluster: Arc<dyn Cluster> = Arc::new(self.layer.clone());
         let parts = Parts {
             cluster,
-            proofs: ProofKey::new(&[42; 32], id(7)),
+            proofs: ProofKey::new(&[42; 32], orders::id(7)),
             fence,
             clock: Arc::clone(&self.clock),
             observer: "harness".to_owned(),
@@ -105,30 +93,76 @@ impl ExecutorWorld {
             echo: Echo { lasts: ECHO, inherited: self.service.is_some() },
         };
         let executor = Executor::start(parts, reports_in, &mut tasks);
-        let _passed = executor.order(self.project.order.clone()).await;
-        if let Some(service) = &self.service {
-            let _passed = executor.order(service.order.clone()).await;
+        for held in iter::once(&self.project).chain(&self.service).filter(|held| !held.has_ended())
+        {
+            let _passed = executor.order(held.order.clone()).await;
         }
         self.running = Some(Running { executor, reports, tasks });
     }
 
-    /// Changes the promise about the service, as the door would, and orders it.
-    async fn promise(&mut self, desired: DesiredState, spec: Option<Spec>) {
-        let order = match (&self.service, spec) {
-            (None, None) => return,
-            (None, Some(spec)) => first(&self.project.order, spec),
-            (Some(held), spec) => {
-                let mut order = held.order.clone();
-                if let (Body::Service(body), Some(spec)) = (&mut order.body, spec) {
-                    body.secrets = secrets(&spec);
-                    body.spec = spec;
-                }
-                order.generation += 1;
-                order.desired = desired;
-                if desired == DesiredState::Deleted { order } else { recorded(order) }
+    /// Declares the service, as the door would.
+    async fn declare(&mut self, spec: Spec) {
+        match &self.service {
+            None => {
+                let order = orders::first(&self.project.order, spec);
+                self.service = Some(Held { order: order.clone(), last: None });
+                self.order(order).await;
             }
-        };
-        self.service = Some(Held { order: order.clone(), last: None });
+            Some(_) => {
+                self.promise(DesiredState::Active, |order| {
+                    if let Body::Service(body) = &mut order.body {
+                        body.secrets = orders::secrets(&spec);
+                        body.spec = spec;
+                    }
+                })
+                .await;
+            }
+        }
+    }
+
+    /// Changes the promise about the service, as the door would.
+    async fn promise(&mut self, desired: DesiredState, change: impl FnOnce(&mut Order)) {
+        let Some(held) = &mut self.service else { return };
+        change(&mut held.order);
+        held.order.generation += 1;
+        held.order.desired = desired;
+        if desired != DesiredState::Deleted {
+            held.order = orders::recorded(held.order.clone());
+        }
+        held.last = None;
+        let order = held.order.clone();
+        self.order(order).await;
+    }
+
+    /// Promises the end of the project, and of what is in it.
+    async fn end_project(&mut self) {
+        let service_is_left = self.service.as_ref().is_some_and(|held| !held.has_ended());
+        if service_is_left {
+            self.promise(DesiredState::Deleted, |_| ()).await;
+        }
+        let order = orders::end_of_project(self.project.order.clone(), service_is_left);
+        self.project = Held { order: order.clone(), last: None };
+        self.order(order).await;
+    }
+
+    /// The turn of a project that shall be gone has come: its last service is gone, or the look into
+    /// its namespace is on record now, or no more.
+    async fn go_on_with_project(&mut self, was_looked_into: bool) {
+        let service_has_ended = self.service.as_ref().is_some_and(Held::has_ended);
+        let is_left_alone = service_has_ended && !self.project.order.warrant.tenants.is_empty();
+        if is_left_alone {
+            self.project.order = orders::without_tenants(self.project.order.clone());
+        }
+        if is_left_alone || self.is_looked_into() != was_looked_into {
+            self.order(self.project.order.clone()).await;
+        }
+    }
+
+    const fn is_looked_into(&self) -> bool {
+        self.project.order.warrant.look.is_some()
+    }
+
+    async fn order(&self, order: Order) {
         if let Some(running) = &self.running {
             let _passed = running.executor.order(order).await;
         }
@@ -148,6 +182,13 @@ impl ExecutorWorld {
         if report.generation < last || report.generation > held.order.generation {
             let seen = (last, report.generation, held.order.generation);
             self.wrong.push(format!("O6: generations went back (last, now, ordered): {seen:?}"));
+        }
+        match &report.look {
+            Some(Look::Clear(survey)) => {
+                held.order.warrant.look.get_or_insert_with(|| survey.clone());
+            }
+            Some(Look::Kept) => held.order.warrant.look = None,
+            None => {}
         }
         let recorded = &mut held.order.recorded;
         if held.order.desired != DesiredState::Deleted {
@@ -174,14 +215,21 @@ impl ExecutorWorld {
             .collect()
     }
 
-    fn last(&self) -> Option<(&Order, &Report)> {
-        let held = self.service.as_ref()?;
-        Some((&held.order, held.last.as_ref()?))
-    }
-
     /// Whether the service is as it is promised.
     fn is_there(&self) -> bool {
-        let Some((order, report)) = self.last() else { return false };
+        self.service.as_ref().is_some_and(Held::is_there)
+    }
+}
+
+impl Held {
+    /// Whether its absence was proved: that is the last word on it, and outlives every process.
+    fn has_ended(&self) -> bool {
+        self.last.as_ref().is_some_and(|last| last.receipt.is_some())
+    }
+
+    /// Whether it is as it is promised.
+    fn is_there(&self) -> bool {
+        let (order, Some(report)) = (&self.order, &self.last) else { return false };
         if report.generation != order.generation {
             return false;
         }
@@ -218,12 +266,14 @@ impl World for ExecutorWorld {
     async fn begin(&mut self, step: &Step) {
         self.before = self.fake.snapshot();
         match step {
-            Step::Declare(shape) => {
-                self.promise(DesiredState::Active, Some(Shape::spec(shape))).await
+            Step::Declare(shape) => self.declare(Shape::spec(shape)).await,
+            Step::Resume => self.promise(DesiredState::Active, |_| ()).await,
+            Step::Pause => self.promise(DesiredState::Paused, |_| ()).await,
+            Step::Lead(hosts) => {
+                self.promise(DesiredState::Active, |order| orders::lead(order, hosts)).await;
             }
-            Step::Resume => self.promise(DesiredState::Active, None).await,
-            Step::Pause => self.promise(DesiredState::Paused, None).await,
-            Step::Delete => self.promise(DesiredState::Deleted, None).await,
+            Step::Delete => self.promise(DesiredState::Deleted, |_| ()).await,
+            Step::DeleteProject => self.end_project().await,
             Step::Lose(kinds) => self.keys(kinds).iter().for_each(|key| self.fake.remove(key)),
             Step::Edit(kind, field, value) => {
                 for key in self.keys(&[*kind]) {
@@ -231,6 +281,14 @@ impl World for ExecutorWorld {
                         if let Some(found) = object.pointer_mut(field) {
                             *found = value.clone();
                         }
+                    });
+                }
+            }
+            Step::Add(kind, list, entry) => {
+                for key in self.keys(&[*kind]) {
+                    self.fake.edit(&key, |object| {
+                        let found = object.pointer_mut(list).and_then(Value::as_array_mut);
+                        found.into_iter().for_each(|entries| entries.push(entry.clone()));
                     });
                 }
             }
@@ -243,8 +301,11 @@ impl World for ExecutorWorld {
 
     async fn reached(&mut self, step: &Step) -> bool {
         match step {
-            Step::Declare(_) | Step::Pause | Step::Resume | Step::Delete => self.is_there(),
-            Step::Lose(_) | Step::Edit(..) | Step::LoseNamespace => {
+            Step::Declare(_) | Step::Pause | Step::Resume | Step::Lead(_) | Step::Delete => {
+                self.is_there()
+            }
+            Step::DeleteProject => self.is_there() && self.project.is_there(),
+            Step::Lose(_) | Step::Edit(..) | Step::Add(..) | Step::LoseNamespace => {
                 self.is_there() && same_but_for_anchors(&self.fake.snapshot(), &self.before)
             }
         }
@@ -263,7 +324,11 @@ impl World for ExecutorWorld {
                 None => return,
             };
             match heard {
-                Some(report) => self.hear(report),
+                Some(report) => {
+                    let looked_into = self.is_looked_into();
+                    self.hear(report);
+                    self.go_on_with_project(looked_into).await;
+                }
                 None => {
                     self.wrong.push("O10: the executor ended by itself".to_owned());
                     self.running = None;
@@ -276,13 +341,13 @@ impl World for ExecutorWorld {
         if let Some(mut running) = self.running.take() {
             running.tasks.shutdown().await;
         }
-        // The reports of a dead process are lost with it.
-        self.project.last = None;
-        self.project.order = recorded(self.project.order.clone());
-        if let Some(service) = &mut self.service {
-            service.last = None;
-            if service.order.desired != DesiredState::Deleted {
-                service.order = recorded(service.order.clone());
+        // What a dead process would have said next is lost with it.
+        for held in iter::once(&mut self.project).chain(&mut self.service) {
+            if !held.has_ended() {
+                held.last = None;
+            }
+            if held.order.desired != DesiredState::Deleted {
+                held.order = orders::recorded(held.order.clone());
             }
         }
         self.start().await;
@@ -329,64 +394,12 @@ impl World for ExecutorWorld {
 }
 
 /// An anchor that was deleted comes back under the next name, and its children hang from that one.
-fn same_but_for_anchors(
-    now: &BTreeMap<String, serde_json::Value>,
-    before: &BTreeMap<String, serde_json::Value>,
-) -> bool {
-    let kinds = |stage: &BTreeMap<String, serde_json::Value>| -> Vec<String> {
+fn same_but_for_anchors(now: &BTreeMap<String, Value>, before: &BTreeMap<String, Value>) -> bool {
+    let kinds = |stage: &BTreeMap<String, Value>| -> Vec<String> {
         stage.keys().map(|key| key.split('/').next().unwrap_or_default().to_owned()).collect()
     };
-    let specs = |stage: &BTreeMap<String, serde_json::Value>| -> Vec<serde_json::Value> {
+    let specs = |stage: &BTreeMap<String, Value>| -> Vec<Value> {
         stage.values().map(|object| object["spec"].clone()).collect()
     };
     kinds(now) == kinds(before) && specs(now) == specs(before)
-}
-
-/// The order for a service that was never ordered before.
-fn first(project: &Order, spec: Spec) -> Order {
-    let service: ServiceId = id(2);
-    recorded(Order {
-        unit: Unit::Service(service),
-        generation: 1,
-        body: Body::Service(Box::new(ServiceBody {
-            object_name: names::object_name(&name("it"), service),
-            template: "web@1".parse().expect("a template should be named"),
-            endpoints: Vec::new(),
-            routes: Vec::new(),
-            routing: trueup_model::cluster::Routing::default(),
-            sealed: BTreeMap::new(),
-            secrets: secrets(&spec),
-            spec,
-        })),
-        freeze: None,
-        recorded: BTreeMap::new(),
-        warrant: Warrant::default(),
-        ..project.clone()
-    })
-}
-
-fn secrets(spec: &Spec) -> BTreeMap<String, SecretValue> {
-    let generated = spec.generated_secrets.iter();
-    generated.map(|name| (name.clone(), SecretValue::new(format!("value of {name}")))).collect()
-}
-
-/// The order with every key that it may touch, as the driver records them.
-fn recorded(mut order: Order) -> Order {
-    for key in render::keys(&order) {
-        order.recorded.entry(key).or_insert(None);
-    }
-    for key in render::unwanted(&order) {
-        order.warrant.unwanted.entry(key).or_insert(order.generation);
-    }
-    order
-}
-
-fn name(text: &str) -> trueup_model::name::Name {
-    text.parse().expect("a name should be valid")
-}
-
-/// The same ids in every run, so that runs can be compared.
-fn id<N: Noun>(salt: u8) -> Id<N> {
-    let at = Timestamp::from_second(1_700_000_000).expect("this should be a time");
-    Id::from_parts(at, [salt; 10])
 }

@@ -4,6 +4,7 @@ use trueup_model::key::Kind;
 
 use super::learn::Reference;
 use super::plan::{Action, Ends, Failure, Plan, Side, Trigger};
+use crate::fake_cluster::Verb;
 
 /// So many events of one kind get a plan of each sort: the first ones and the last ones.
 const EVENTS: usize = 8;
@@ -42,7 +43,9 @@ fn writes(reference: &Reference, depth: Depth) -> Vec<Plan> {
     let calls = reference.story.notes.calls.iter().enumerate();
     calls
         .filter(|(_, call)| call.effect.is_some())
-        .filter(|(_, call)| depth == Depth::Whole || !is_of_project(call.key.kind))
+        .filter(|(_, call)| {
+            depth == Depth::Whole || call.verb == Verb::Delete || !is_of_project(call.key.kind)
+        })
         .flat_map(|(index, call)| {
             let (number, title) = (index + 1, call.title());
             let one = |then| Plan::one(name, Trigger::Write(number), then, title.clone());

@@ -24,12 +24,18 @@ pub enum Step {
     Pause,
     /// It shall run again.
     Resume,
+    /// It shall be reached under these hosts, and no others.
+    Lead(&'static [&'static str]),
     /// It shall be gone.
     Delete,
+    /// The project shall be gone, with whatever is left in it.
+    DeleteProject,
     /// Somebody else deletes the service's objects of these kinds, all at once.
     Lose(&'static [Kind]),
     /// Somebody else edits the service's objects of this kind: this field, as a JSON pointer.
     Edit(Kind, &'static str, Value),
+    /// Somebody else adds an entry to a list in the service's objects of this kind, as a JSON pointer.
+    Add(Kind, &'static str, Value),
     /// Somebody else deletes the project's namespace.
     LoseNamespace,
 }
@@ -141,6 +147,20 @@ impl Workload {
             // Another template under the same name: the old workload goes, another comes.
             life("becomes-stateful", vec![web("web:1", 1), game("easy")]),
             life("becomes-stateless", vec![game("easy"), web("web:1", 1)]),
+            life(
+                "hosts",
+                vec![
+                    web("web:1", 1),
+                    Step::Lead(&["one.example.org"]),
+                    Step::Lead(&["one.example.org", "two.example.org"]),
+                    Step::Lead(&[]),
+                ],
+            ),
+            Self {
+                name: "project",
+                steps: vec![web("web:1", 1), Step::Delete, Step::DeleteProject],
+            },
+            Self { name: "project-and-all", steps: vec![game("easy"), Step::DeleteProject] },
         ]
     }
 
@@ -166,6 +186,23 @@ impl Workload {
                     game("easy"),
                     Step::Lose(&[Kind::StatefulSet]),
                     Step::Edit(Kind::Service, "/spec/selector", json!({ "app": "other" })),
+                    Step::Delete,
+                ],
+            },
+            Self {
+                name: "storm-closed",
+                steps: vec![
+                    web("web:1", 1),
+                    Step::Add(
+                        Kind::Deployment,
+                        "/spec/template/spec/containers",
+                        json!({ "name": "foreign", "image": "foreign:1" }),
+                    ),
+                    Step::Add(
+                        Kind::Service,
+                        "/spec/ports",
+                        json!({ "name": "foreign", "port": 9 }),
+                    ),
                     Step::Delete,
                 ],
             },

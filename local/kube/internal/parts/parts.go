@@ -148,13 +148,14 @@ func (s Set) Scheduler() Part {
 	)
 }
 
-// Simulator plays the kubelets of the nodes that carry our label, and of no other node.
+// Simulator plays the kubelets of the nodes that carry our label, and of no other node. One that shall be
+// lost falls silent as a kubelet that hangs would; what follows from that is done by the real controllers.
 func (s Set) Simulator() Part {
 	return Part{Name: "kwok", Program: s.Kwok, Args: []string{
 		"--kubeconfig=" + s.Dir.Kubeconfig(),
 		"--config=" + s.Dir.Stages(),
 		"--manage-all-nodes=false",
-		"--manage-nodes-with-label-selector=" + seed.ClassLabel + "=" + seed.ClassSimulated,
+		"--manage-nodes-with-label-selector=" + seed.ClassLabel + "=" + seed.ClassSimulated + ",!" + seed.LostLabel,
 		"--node-lease-duration-seconds=40",
 		"--cidr=10.244.0.1/16",
 		"--node-ip=10.245.0.1",

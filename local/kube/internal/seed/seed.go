@@ -23,6 +23,8 @@ const (
 	ClassLabel     = "trueup.dev/node-class"
 	ClassSimulated = "simulated"
 	ClassReal      = "real"
+	// LostLabel, with any value, silences a simulated node: nobody renews its lease or speaks for its pods.
+	LostLabel = "simulate.trueup.dev/lost"
 )
 
 const (

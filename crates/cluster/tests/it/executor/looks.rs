@@ -79,11 +79,15 @@ async fn a_look_that_finds_something_of_others_takes_back_the_one_on_record() {
     assert_eq!(deletes(&fake), 0);
 }
 
-/// Somebody else deleted the namespace, and nobody of ours looked: its absence is proved, and no look claimed.
+/// Somebody else deleted the namespace before a look of ours was on record: its absence is proved, and no look
+/// is claimed.
 #[tokio::test]
 async fn what_others_deleted_is_proved_without_a_look() {
     let (fake, mut rig) = stage().await;
-    fake.remove(&ResourceKey::new(Kind::Namespace, "", &rig.project().namespace));
-    let report = rig.order_until(unlooked(&rig), with_receipt).await;
+    let end = unlooked(&rig);
+    // While the project is to stay its namespace would be made again.
+    rig.order_until(end.clone(), with_look).await;
+    fake.remove(&ResourceKey::new(Kind::Namespace, "", &end.namespace));
+    let report = rig.until(end.unit, with_receipt).await;
     assert_eq!(report.receipt.expect("as asked for").survey, None);
 }

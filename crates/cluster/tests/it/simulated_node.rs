@@ -1,0 +1,137 @@
+//! A simulated node falls silent: its lease runs out, and the real controllers do what they do then.
+
+use std::sync::Arc;
+
+use http::Request;
+use serde_json::{Value, json};
+use trueup_cluster::Cluster;
+use trueup_model::key::{Kind, ResourceKey};
+use trueup_model::observation::Cause;
+use trueup_model::order::Order;
+use trueup_model::spec::Spec;
+use trueup_model::status::{Health, Phase, Status};
+
+use crate::causes::real;
+use crate::rig::spec;
+use crate::simulated::{Shown, is_well, names};
+
+/// More than any other node has, so that what asks for them comes to our nodes.
+const GPUS: u32 = 12;
+
+/// Nodes that only this test's pods come to, one to each: two that are lost, and one that takes over.
+struct Frail {
+    client: kube::Client,
+    names: [String; 3],
+}
+
+impl Frail {
+    async fn make(client: &kube::Client) -> Self {
+        let names = [1, 2, 3].map(|number| format!("frail-{number}-{}", std::process::id()));
+        for name in &names {
+            let has = json!({ "cpu": "4", "memory": "8Gi", "pods": "10", "nvidia.com/gpu": "16" });
+            let node = json!({
+                "apiVersion": "v1", "kind": "Node",
+                "metadata": { "name": name, "labels": { "trueup.dev/node-class": "simulated" } },
+                "spec": { "taints": [
+                    { "key": "trueup.dev/node-class", "value": "simulated", "effect": "NoSchedule" }] },
+                "status": { "capacity": has, "allocatable": has },
+            });
+            let made = Request::post("/api/v1/nodes").header("content-type", "application/json");
+            send(client, made, &node).await;
+        }
+        Self { client: client.clone(), names }
+    }
+
+    /// Whether a node speaks.
+    async fn silence(&self, name: &str, lost: bool) {
+        let value = if lost { json!("yes") } else { Value::Null };
+        self.patch(
+            name,
+            &json!({ "metadata": { "labels": { "simulate.trueup.dev/lost": value } } }),
+        )
+        .await;
+    }
+
+    /// What an operator says of a node that does not come back.
+    async fn give_up(&self, name: &str) {
+        let taint = json!({ "key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute" });
+        self.patch(name, &json!({ "spec": { "taints": [taint] } })).await;
+    }
+
+    async fn patch(&self, name: &str, patch: &Value) {
+        let request = Request::patch(format!("/api/v1/nodes/{name}"))
+            .header("content-type", "application/strategic-merge-patch+json");
+        send(&self.client, request, patch).await;
+    }
+
+    async fn remove(self) {
+        for name in &self.names {
+            let request = Request::delete(format!("/api/v1/nodes/{name}"));
+            send(&self.client, request, &json!({})).await;
+        }
+    }
+}
+
+async fn send(client: &kube::Client, request: http::request::Builder, body: &Value) {
+    let request = request.body(body.to_string().into_bytes()).expect("should be a request");
+    let _answer: Value = client.request(request).await.expect("the cluster should take it");
+}
+
+fn demanding() -> Spec {
+    spec(&json!({
+        "workload": "deployment", "replicas": 1, "nodes": "simulated",
+        "resources": { "cpu_millis": 100, "memory_mib": 64, "gpus": GPUS },
+    }))
+}
+
+/// Where the pod is that serves.
+async fn home(shown: &Shown, order: &Order) -> String {
+    let seen = shown.seen.as_ref().expect("it should be seen");
+    let pod = seen.pods.iter().find(|pod| pod.ready).expect("a pod should serve");
+    let pod = shown.rig.get(&ResourceKey::new(Kind::Pod, &order.namespace, &pod.name)).await;
+    let pod = pod.expect("its pod should be there");
+    pod["spec"]["nodeName"].as_str().expect("its pod should have a node").to_owned()
+}
+
+/// A service on one of these nodes, which falls silent; and the name of that.
+async fn on_a_lost_node(nodes: &Frail, cluster: &Arc<dyn Cluster>) -> (Shown, Order, String) {
+    let mut shown = Shown::start(cluster).await;
+    let order = shown.ask(1, demanding()).await;
+    shown.until(&order, is_well).await;
+    let home = home(&shown, &order).await;
+    assert!(nodes.names.contains(&home), "{home}");
+
+    nodes.silence(&home, true).await;
+    let is_lost =
+        |status: &Status| names(status, Cause::NodeLost) && status.health == Health::Error;
+    shown.until(&order, is_lost).await;
+    assert_eq!(shown.status.phase, Phase::Running, "what ran and lost its pods still runs");
+    let told = shown.status.conditions.iter().find(|it| it.cause.is_some());
+    let message = &told.expect("a condition should say it").message;
+    assert!(message.contains(&format!("its node {home} is not ready since")), "{message}");
+    (shown, order, home)
+}
+
+async fn comes_back(nodes: &Frail, cluster: &Arc<dyn Cluster>) {
+    let (mut shown, order, lost) = on_a_lost_node(nodes, cluster).await;
+    nodes.silence(&lost, false).await;
+    shown.until(&order, is_well).await;
+    assert_eq!(home(&shown, &order).await, lost, "the pod never left");
+    shown.end(2).await;
+}
+
+async fn is_given_up(nodes: &Frail, cluster: &Arc<dyn Cluster>) {
+    let (mut shown, order, lost) = on_a_lost_node(nodes, cluster).await;
+    nodes.give_up(&lost).await;
+    shown.until(&order, is_well).await;
+    assert_ne!(home(&shown, &order).await, lost, "another pod took its place");
+    shown.end(2).await;
+}
+
+#[tokio::test]
+async fn a_lost_node_is_named_until_it_is_back_or_given_up() {
+    let (cluster, client) = real().await;
+    let nodes = Frail::make(&client).await;
+    tokio::join!(comes_back(&nodes, &cluster), is_given_up(&nodes, &cluster));
+    nodes.remove().await;
+}

@@ -1,0 +1,107 @@
+//! Orders as a driver would give them: with every key that they may touch, and the same ids in each run.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use trueup_model::domain::{Route, Tls};
+use trueup_model::id::{Id, Noun};
+use trueup_model::order::{Body, Order, SecretValue, ServiceBody, Unit, Warrant};
+use trueup_model::service::DesiredState;
+use trueup_model::spec::Spec;
+use trueup_model::{OrgId, ProjectId, ServiceId};
+use trueup_rules::{names, render};
+
+/// What the service is called.
+const SERVICE: &str = "it";
+
+/// The order for the project.
+pub(super) fn project() -> Order {
+    let project: ProjectId = id(1);
+    recorded(Order {
+        unit: Unit::Project(project),
+        org: OrgId::from_uuid(project.uuid()),
+        project,
+        namespace: names::namespace(&name("plan"), project),
+        generation: 1,
+        desired: DesiredState::Active,
+        body: Body::Project,
+        freeze: None,
+        recorded: BTreeMap::new(),
+        warrant: Warrant::default(),
+    })
+}
+
+/// The order for its end; it waits for the service, where that is not gone yet.
+pub(super) fn end_of_project(mut order: Order, service_is_left: bool) -> Order {
+    order.generation += 1;
+    order.desired = DesiredState::Deleted;
+    order.warrant.tenants = service_is_left.then(|| SERVICE.to_owned()).into_iter().collect();
+    order
+}
+
+/// The order once nothing is left in the project.
+pub(super) fn without_tenants(mut order: Order) -> Order {
+    order.warrant.tenants = BTreeSet::new();
+    order
+}
+
+/// Leads these hosts to the service, and no others.
+pub(super) fn lead(order: &mut Order, hosts: &[&str]) {
+    if let Body::Service(body) = &mut order.body {
+        let routes = (3..).zip(hosts).map(|(salt, host)| Route {
+            id: id(salt),
+            host: host.parse().expect("a workload's hosts should be right"),
+            tls: Tls::Auto,
+        });
+        body.routes = routes.collect();
+    }
+}
+
+/// The order for a service that was never ordered before.
+pub(super) fn first(project: &Order, spec: Spec) -> Order {
+    let service: ServiceId = id(2);
+    recorded(Order {
+        unit: Unit::Service(service),
+        generation: 1,
+        body: Body::Service(Box::new(ServiceBody {
+            object_name: names::object_name(&name(SERVICE), service),
+            template: "web@1".parse().expect("a template should be named"),
+            endpoints: Vec::new(),
+            routes: Vec::new(),
+            routing: trueup_model::cluster::Routing::default(),
+            sealed: BTreeMap::new(),
+            secrets: secrets(&spec),
+            spec,
+        })),
+        freeze: None,
+        recorded: BTreeMap::new(),
+        warrant: Warrant::default(),
+        ..project.clone()
+    })
+}
+
+pub(super) fn secrets(spec: &Spec) -> BTreeMap<String, SecretValue> {
+    let generated = spec.generated_secrets.iter();
+    generated.map(|name| (name.clone(), SecretValue::new(format!("value of {name}")))).collect()
+}
+
+/// The order with every key that it may touch, as the driver records them.
+pub(super) fn recorded(mut order: Order) -> Order {
+    for key in render::keys(&order) {
+        order.recorded.entry(key).or_insert(None);
+    }
+    for key in render::unwanted(&order) {
+        order.warrant.unwanted.entry(key).or_insert(order.generation);
+    }
+    order
+}
+
+fn name(text: &str) -> trueup_model::name::Name {
+    text.parse().expect("a name should be valid")
+}
+
+/// The same ids in every run, so that runs can be compared.
+pub(super) fn id<N: Noun>(salt: u8) -> Id<N> {
+    let at = Timestamp::from_second(1_700_000_000).expect("this should be a time");
+    Id::from_parts(at, [salt; 10])
+}
