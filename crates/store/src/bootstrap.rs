@@ -105,8 +105,7 @@ pub async fn is_ours(
 
 /// Creates roles and database where they are missing and brings the schema up to date.
 ///
-/// `admin_url` must be allowed to create roles and
-/// databases.
+/// `admin_url` must be allowed to create roles and databases; it need not be a superuser.
 ///
 /// # Errors
 /// The database cannot be reached, or a migration does not apply.
@@ -219,7 +218,22 @@ async fn create_database(connection: &mut PgConnection, database: &str) -> Resul
     .fetch_optional(&mut *connection)
     .await?;
     if let Some((statement,)) = statement {
+        own_for_owner(connection).await?;
         sqlx::raw_sql(sqlx::AssertSqlSafe(statement)).execute(connection).await?;
+    }
+    Ok(())
+}
+
+/// A superuser may make a database for anybody; whoever may only make roles may do so for those that it
+/// may become, and it may say that of the roles that it made.
+async fn own_for_owner(connection: &mut PgConnection) -> Result<(), Error> {
+    let (is_superuser,): (bool,) =
+        sqlx::query_as("select rolsuper from pg_roles where rolname = current_user")
+            .fetch_one(&mut *connection)
+            .await?;
+    if !is_superuser {
+        let granted = "grant trueup_owner to current_user with inherit false, set true";
+        sqlx::raw_sql(granted).execute(connection).await?;
     }
     Ok(())
 }

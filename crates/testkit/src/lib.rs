@@ -9,6 +9,7 @@ pub mod contract;
 pub mod fake_cluster;
 pub mod harness;
 pub mod manual_clock;
+pub mod own_postgres;
 pub mod pg_proxy;
 pub mod real_dns;
 pub mod real_kube;

@@ -113,6 +113,10 @@ const POD: Fields = &[
     ("hostPID", Rule::Unsaid),
     ("hostIPC", Rule::Unsaid),
     ("hostAliases", Rule::Unsaid),
+    // Which class of nodes somebody pays for. What else others say about nodes, and what pods tolerate, is
+    // for whoever runs the cluster to say.
+    ("nodeSelector", Rule::Prefixes(OURS)),
+    ("nodeName", Rule::Unsaid),
 ];
 
 const CONTAINER: Fields = &[

@@ -1,6 +1,9 @@
 //! A server that is shared: whose it is, is asked before anything is changed.
 
-use trueup_store::{RolePasswords, is_ours};
+use sqlx::{Connection, PgConnection};
+use tokio::task::JoinSet;
+use trueup_store::{App, RolePasswords, Worker, bootstrap, is_ours};
+use trueup_testkit::own_postgres::OwnPostgres;
 use trueup_testkit::test_db::{passwords, server};
 
 #[tokio::test]
@@ -10,4 +13,32 @@ async fn roles_with_other_passwords_belong_to_somebody_else() {
     let text = || "another".to_owned();
     let other = RolePasswords { owner: text(), app: text(), worker: text() };
     assert!(!is_ours(admin, "trueup_is_not_there", &other).await.unwrap());
+}
+
+/// A server that somebody else runs for us gives no superuser, but one who may make roles and databases.
+#[tokio::test]
+async fn whoever_may_make_roles_and_databases_need_not_be_a_superuser() {
+    let server = OwnPostgres::start("without-superuser").await;
+    // In a task of its own: the server is stopped whatever comes of it.
+    let mut tasks = JoinSet::new();
+    tasks.spawn(prepare_without_superuser(server.admin_url()));
+    let outcome = tasks.join_next().await;
+    server.stop().await;
+    outcome.unwrap().unwrap();
+}
+
+async fn prepare_without_superuser(admin: String) {
+    let mut connection = PgConnection::connect(&admin).await.unwrap();
+    let made = "create role somebody login createrole createdb nosuperuser password 'secret'";
+    sqlx::raw_sql(made).execute(&mut connection).await.unwrap();
+    let (_, place) = admin.rsplit_once('@').unwrap();
+    let url = format!("postgres://somebody:secret@{place}");
+    for start in ["the first start", "the second one"] {
+        assert!(is_ours(&url, "trueup", &passwords()).await.unwrap(), "{start}");
+        let urls = bootstrap(&url, "trueup", &passwords()).await;
+        let urls = urls.unwrap_or_else(|error| panic!("{start}: {error:?}"));
+        App::connect(&urls.app).unwrap().ping().await.unwrap();
+        let counted = Worker::connect(&urls.worker).unwrap().count_wakes().await.unwrap();
+        assert_eq!(counted, (0, 0), "{start}");
+    }
 }
