@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use trueup_model::spec::{Autoscale, Port, Probe, Spec, Workload};
 
+use crate::variable::MOST_IN_SPEC;
 use crate::{image, schedule};
 
 /// One thing that is wrong with a spec.
@@ -170,6 +171,9 @@ fn check_variables(spec: &Spec, faults: &mut Faults) {
                 format!("`{name}` is a secret that Trueup generates; choose another name");
             faults.add(&place, message);
         }
+    }
+    if spec.variables.values().map(String::len).sum::<usize>() > MOST_IN_SPEC {
+        faults.add("/variables", "must have at most 512 KiB together");
     }
     for name in spec.generated_secrets.iter().filter(|name| !is_variable(name)) {
         faults.add("/generated_secrets", no_name(name));

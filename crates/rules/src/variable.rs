@@ -12,11 +12,13 @@ use trueup_model::variable::VariableName;
 
 use crate::admit::Breach;
 
-/// The longest value, and how much the values of one service may have together: what a ConfigMap
-/// or a Secret takes.
+/// The longest value.
 pub const MOST_VALUE: usize = 32_768;
-/// See [`MOST_VALUE`].
-pub const MOST_TOGETHER: usize = 1 << 20;
+/// How much the variables of one project or one service may have together, and its secrets. A service reads
+/// both and its spec's, which has twice as much: all of it is as much as a ConfigMap or a Secret takes.
+pub const MOST_TOGETHER: usize = 256 << 10;
+/// How much the variables of a spec may have together.
+pub const MOST_IN_SPEC: usize = 2 * MOST_TOGETHER;
 /// How many names one project or one service may set.
 pub const MOST_ENTRIES: usize = 200;
 /// How many services one change may reach: each one gets a new generation in the same transaction.
@@ -97,10 +99,30 @@ fn lay(
     }
 }
 
-/// How many bytes a service's variables and secrets have, each together.
-#[must_use]
-pub fn sizes(read: &Read) -> (usize, usize) {
-    // A sealed value is as long as the value and its tag.
-    let secrets = read.1.values().map(|secret| secret.sealed.bytes.len().saturating_sub(16)).sum();
-    (read.0.values().map(String::len).sum(), secrets)
+/// Whether a project or a service may set these from now on. What is too much already may get less.
+///
+/// # Errors
+/// The breach names the field `value`.
+pub fn check_together(before: &Entries, after: &Entries) -> Result<(), Breach> {
+    let grown = after.sizes().into_iter().zip(before.sizes());
+    for (size, was) in grown {
+        if size > MOST_TOGETHER && size > was {
+            let message =
+                "would make more than 256 KiB together with what is set here; keep large \
+                           values in a volume or outside"
+                    .to_owned();
+            return Err(Breach { field: "value".to_owned(), message });
+        }
+    }
+    Ok(())
+}
+
+impl Entries {
+    /// How many bytes the variables and the secrets have, each together.
+    fn sizes(&self) -> [usize; 2] {
+        // A sealed value is as long as the value and its tag.
+        let secrets =
+            self.secrets.values().map(|secret| secret.sealed.bytes.len().saturating_sub(16));
+        [self.variables.values().map(String::len).sum(), secrets.sum()]
+    }
 }

@@ -13,6 +13,7 @@ mod executor_scale;
 mod fake_controls;
 mod faults;
 mod handover;
+mod large;
 mod plans;
 mod rbac;
 mod real_node;

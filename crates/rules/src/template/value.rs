@@ -6,6 +6,7 @@ use serde_json::Value;
 use trueup_model::template::{Parameter, ParameterKind};
 
 use crate::spec::is_variable;
+use crate::variable::MOST_IN_SPEC;
 
 /// What an integer may be where its parameter sets no bound: all that a spec can hold.
 pub(super) const MOST: i64 = 0xFFFF_FFFF;
@@ -18,9 +19,6 @@ pub(super) const MOST_ITEMS: usize = 100;
 
 /// How many names a map may have.
 pub(super) const MOST_NAMES: usize = 200;
-
-/// What one ConfigMap takes, and so what the values of a map may have together.
-const MOST_TEXT: usize = 1 << 20;
 
 /// Whether a parameter takes a value.
 pub(super) fn check(parameter: &Parameter, value: &Value) -> Result<(), String> {
@@ -106,8 +104,8 @@ fn check_map(value: &Value) -> Result<(), String> {
         }
         together = together.saturating_add(text.len());
     }
-    if together > MOST_TEXT {
-        return Err("all values together must be at most 1 MiB".to_owned());
+    if together > MOST_IN_SPEC {
+        return Err("all values together must be at most 512 KiB".to_owned());
     }
     Ok(())
 }

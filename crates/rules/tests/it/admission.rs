@@ -73,7 +73,11 @@ fn each_bad_parameter_is_refused_with_its_place_and_what_would_be_right() {
         (json!({"image": "a", "variables": {"A": 1}}), "variables", "value of `A` must be a text"),
         (json!({"image": "a", "variables": {"A": "\0"}}), "variables", "without NUL"),
         (json!({"image": "a", "variables": many}), "variables", "at most 200 entries"),
-        (json!({"image": "a", "variables": large}), "variables", "together must be at most 1 MiB"),
+        (
+            json!({"image": "a", "variables": large}),
+            "variables",
+            "together must be at most 512 KiB",
+        ),
     ];
     for (parameters, field, message) in table {
         let told = breaches(web(parameters));

@@ -10,7 +10,9 @@ use trueup_model::spec::Spec;
 use trueup_model::variable::Scope;
 use trueup_rules::names;
 use trueup_rules::plan::{Observed, plan};
-use trueup_rules::variable::{Entries, MOST_VALUE, check_value, collisions, merge, sizes};
+use trueup_rules::variable::{
+    Entries, MOST_TOGETHER, MOST_VALUE, check_together, check_value, collisions, merge,
+};
 
 use crate::given;
 use crate::manifests::objects;
@@ -61,7 +63,24 @@ fn the_service_wins_over_the_manifest_and_that_over_the_project() {
     assert_eq!(plain, expected);
     assert_eq!(secrets.keys().collect::<Vec<_>>(), ["D", "F"]);
     assert!(variables.keys().all(|name| !secrets.contains_key(name)), "each name is read once");
-    assert_eq!(sizes(&(variables, secrets)), (7 + 8 + 7 + 8 + 7, 6));
+}
+
+#[test]
+fn what_one_place_sets_has_an_end_and_may_always_get_less() {
+    let plain = |bytes: usize| {
+        let value = [("A".parse().unwrap(), "x".repeat(bytes))];
+        Entries { variables: value.into(), ..Entries::default() }
+    };
+    let secret = |bytes: usize| {
+        let value = [("A".parse().unwrap(), sealed("A", bytes))];
+        Entries { secrets: value.into(), ..Entries::default() }
+    };
+    for of in [&plain as &dyn Fn(usize) -> Entries, &secret] {
+        assert_eq!(check_together(&of(0), &of(MOST_TOGETHER)), Ok(()));
+        let breach = check_together(&of(0), &of(MOST_TOGETHER + 1)).unwrap_err();
+        assert_eq!(breach.field, "value");
+        assert_eq!(check_together(&of(MOST_TOGETHER + 2), &of(MOST_TOGETHER + 1)), Ok(()));
+    }
 }
 
 #[test]

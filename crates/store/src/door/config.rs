@@ -14,7 +14,7 @@ use trueup_model::variable::{Scope, VariableName};
 use trueup_model::wake::Lane;
 use trueup_rules::admit::{Breach, Refused};
 use trueup_rules::variable::{
-    Entries, MOST_ENTRIES, MOST_SERVICES, MOST_TOGETHER, collisions, merge, sizes,
+    Entries, MOST_ENTRIES, MOST_SERVICES, check_together, collisions, merge,
 };
 
 use super::entry::EntryKind;
@@ -116,6 +116,9 @@ pub(super) async fn reach(
     now: Timestamp,
 ) -> Result<usize, Refusal> {
     let after = set_now(tx, of).await?;
+    let own = |all: &AllEntries| entries_of(all, of, of.scope.service);
+    check_together(&own(before), &own(&after))
+        .map_err(|breach| Refusal::Refused(Refused::Invalid(vec![breach])))?;
     let reached = reached(tx, of, before, &after).await?;
     let (mut generation, mut changed) = (of.generation, Vec::new());
     for current in &reached {
@@ -175,13 +178,6 @@ async fn reached(
         let reads = merge(&service.spec, &shared(after), &own(after));
         if reads == merge(&service.spec, &shared(before), &own(before)) {
             continue;
-        }
-        if sizes(&reads).0.max(sizes(&reads).1) > MOST_TOGETHER {
-            let message = format!(
-                "with it, the values that service `{}` reads would have more than 1 MiB together",
-                service.name
-            );
-            return Err(invalid("value", message));
         }
         reached.push(service);
     }

@@ -7,7 +7,7 @@ use trueup_model::secret::Secret;
 use trueup_model::variable::{Variable, VariableName};
 use trueup_rules::admit::{Ask, Refused};
 use trueup_rules::envelope::{Keyring, Sealer};
-use trueup_rules::variable::{MOST_ENTRIES, MOST_VALUE};
+use trueup_rules::variable::{MOST_ENTRIES, MOST_TOGETHER, MOST_VALUE};
 use trueup_store::door::{Accepted, EntryAsk, EntryKind, Refusal, SecretAsk};
 
 use crate::stage::{PROJECT, Stage, at, gone, web};
@@ -221,17 +221,24 @@ async fn there_is_an_end_to_names_and_to_how_much_they_hold() {
     }
     let refused = stage.set_variable(None, "ONE_MORE", "").await.unwrap_err();
     assert_eq!(fields(refused), ["name"]);
-    stage.set_variable(None, "V0", "changed").await.unwrap();
+    stage.set_variable(None, "V0", "").await.unwrap();
 
-    stage.declare("web", "nginx:1").await;
+    // For a project, which has no services yet, and for a service.
     let large = "x".repeat(MOST_VALUE);
-    for number in 0..31 {
-        stage.set_variable(Some("web"), &format!("W{number}"), &large).await.unwrap();
+    for service in [None, Some("web")] {
+        if service.is_some() {
+            stage.declare("web", "nginx:1").await;
+        }
+        for number in 0..MOST_TOGETHER / MOST_VALUE {
+            stage.set_variable(service, &format!("V{number}"), &large).await.unwrap();
+        }
+        let before = stage.rows().await;
+        let refused = stage.set_variable(service, "V100", "x").await.unwrap_err();
+        assert_eq!(fields(refused), ["value"]);
+        assert_eq!(stage.grown(&before).await, []);
+        stage.set_variable(service, "V1", "less").await.unwrap();
+        stage.set_variable(service, "V100", "x").await.unwrap();
     }
-    let before = stage.rows().await;
-    let refused = stage.set_variable(Some("web"), "W32", &large).await.unwrap_err();
-    assert_eq!(fields(refused), ["value"]);
-    assert_eq!(stage.grown(&before).await, []);
 }
 
 /// Failed before: whichever statement breaks, nothing of the change is there, and it can be asked anew.
