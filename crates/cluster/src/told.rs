@@ -1,16 +1,17 @@
-//! Asking a cluster's events why something gets no further: late, seldom, and of single objects only.
+//! Asking a cluster why something gets no further, its events and the Job of a cron's run: late, seldom, and
+//! of single objects only.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use serde_json::Value;
-use trueup_model::key::ResourceKey;
+use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::observation::Observation;
 use trueup_model::order::{Order, Unit};
-use trueup_rules::observe::{Unexplained, explain, unexplained};
+use trueup_rules::observe::{Answers, Unexplained, explain, unexplained};
 
 use crate::pass::Shared;
+use crate::verbs::CallError;
 
 /// How long something may take before anybody is asked why.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -28,7 +29,7 @@ pub(crate) struct Told {
 struct Quiet {
     /// When its events are asked for next.
     ask_at: Duration,
-    answers: Vec<(Unexplained, Vec<Value>)>,
+    answers: Vec<(Unexplained, Answers)>,
 }
 
 impl Told {
@@ -57,18 +58,33 @@ impl Shared {
         if quiet.ask_at <= now {
             let mut answers = Vec::new();
             for of in open {
-                let key = ResourceKey::new(of.kind, &order.namespace, &of.name);
-                match self.cluster.warnings(&key, &of.uid).await {
-                    Ok(events) => answers.push((of, events)),
-                    Err(error) => tracing::debug!(%key, %error, "its events cannot be read"),
+                match self.ask(order, &of).await {
+                    Ok(told) => answers.push((of, told)),
+                    Err(error) => {
+                        tracing::debug!(kind = %of.kind, name = of.name, %error, "it cannot be asked");
+                    }
                 }
             }
             quiet = Quiet { ask_at: now + ASK_AGAIN, answers };
             self.told.quiet().insert(order.unit, quiet.clone());
         }
-        for (of, events) in &quiet.answers {
-            explain(seen, of, events);
+        for (of, answers) in &quiet.answers {
+            explain(seen, of, answers);
         }
         Some(quiet.ask_at)
+    }
+
+    /// What one of them answers: the Job of a run, if there is one, and otherwise itself.
+    async fn ask(&self, order: &Order, of: &Unexplained) -> Result<Answers, CallError> {
+        let key = |kind, name| ResourceKey::new(kind, &order.namespace, name);
+        if let Some(run) = &of.run
+            && let Some(job) = self.cluster.get(&key(Kind::Job, run)).await?
+        {
+            let uid = job["metadata"]["uid"].as_str().unwrap_or_default();
+            let events = self.cluster.warnings(&key(Kind::Job, run), uid).await?;
+            return Ok(Answers { events, run: Some(job) });
+        }
+        let events = self.cluster.warnings(&key(of.kind, &of.name), &of.uid).await?;
+        Ok(Answers { events, run: None })
     }
 }

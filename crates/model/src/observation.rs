@@ -136,6 +136,9 @@ pub struct Runs {
     pub repeats: bool,
     /// How the last one stands.
     pub last: Run,
+    /// The name of the last one's Job, where a cron made it: that knows more about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<String>,
 }
 
 /// How one run stands.

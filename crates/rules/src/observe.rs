@@ -1,6 +1,7 @@
 //! From Kubernetes' own words to evidence: the only place that reads a workload's status.
 
 mod pod;
+mod runs;
 mod warned;
 
 use std::collections::BTreeSet;
@@ -10,7 +11,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::observation::{
-    Cause, Missing, Observation, PodProblem, PodSeen, Run, Runs, Sighting, WorkloadSeen,
+    Cause, Missing, Observation, PodProblem, PodSeen, Sighting, WorkloadSeen,
 };
 use trueup_model::order::{Body, Order, ServiceBody};
 use trueup_model::service::DesiredState;
@@ -21,7 +22,7 @@ use crate::proof::ProofKey;
 use crate::render::{keys, starting_replicas, workload_key};
 use pod::pod_seen;
 
-pub use warned::{Unexplained, explain, unexplained};
+pub use warned::{Answers, Unexplained, explain, unexplained};
 
 /// What was seen of this order's unit.
 #[must_use]
@@ -118,45 +119,15 @@ fn workload_seen(promised: Promised, object: &Value) -> WorkloadSeen {
         // A cron and a job do not say which spec they have seen, and need not: a change of a cron is
         // for the next run, and another ask is another job.
         Workload::CronJob => {
-            let runs = Runs { repeats: true, last: last_run_by_the_clock(&object["status"]) };
-            WorkloadSeen { current: true, runs: Some(runs), ..WorkloadSeen::default() }
+            let runs = Some(runs::of_cron(object));
+            WorkloadSeen { current: true, runs, ..WorkloadSeen::default() }
         }
         Workload::Job => {
-            let runs = Runs { repeats: false, last: only_run(object) };
-            WorkloadSeen { current: true, runs: Some(runs), ..WorkloadSeen::default() }
+            let (runs, stuck) = runs::of_job(object);
+            WorkloadSeen { current: true, runs: Some(runs), stuck, ..WorkloadSeen::default() }
         }
         Workload::Deployment | Workload::StatefulSet => serving(object, promised.pods),
     }
-}
-
-/// A cron's last run, from the two times it keeps: when one was last begun, and when one last ended
-/// well. A run that is neither under way nor followed by a success has failed.
-fn last_run_by_the_clock(status: &Value) -> Run {
-    let time = |name: &str| status[name].as_str().and_then(|text| text.parse::<Timestamp>().ok());
-    let (begun, ended_well) = (time("lastScheduleTime"), time("lastSuccessfulTime"));
-    if status["active"].as_array().is_some_and(|runs| !runs.is_empty()) {
-        return Run::Active;
-    }
-    match (begun, ended_well) {
-        (None, None) => Run::Waiting,
-        (Some(begun), ended) if ended.is_none_or(|ended| ended < begun) => {
-            Run::Failed { why: format!("the run of {begun} did not succeed") }
-        }
-        (Some(_) | None, _) => Run::Succeeded,
-    }
-}
-
-/// How a Job's one run stands.
-fn only_run(job: &Value) -> Run {
-    let condition =
-        |name: &str| condition(&job["status"], name).filter(|one| one["status"] == "True");
-    if condition("Complete").is_some() {
-        return Run::Succeeded;
-    }
-    if let Some(failed) = condition("Failed") {
-        return Run::Failed { why: text(&failed["message"]) };
-    }
-    if condition("Suspended").is_some() { Run::Waiting } else { Run::Active }
 }
 
 fn serving(object: &Value, promised: u32) -> WorkloadSeen {

@@ -274,8 +274,8 @@ fn conditions(inputs: &Inputs) -> Vec<Condition> {
 fn troubles(seen: &Observation) -> impl Iterator<Item = (&PodSeen, &PodProblem)> {
     let counts = match runs(seen) {
         None => false,
-        Some(Runs { repeats: true, last }) => matches!(last, Run::Failed { .. }),
-        Some(Runs { repeats: false, last }) => *last != Run::Succeeded,
+        Some(Runs { repeats: true, last, .. }) => matches!(last, Run::Failed { .. }),
+        Some(Runs { repeats: false, last, .. }) => *last != Run::Succeeded,
     };
     seen.pods
         .iter()

@@ -14,8 +14,9 @@ use crate::admit::Breach;
 
 /// The longest value.
 pub const MOST_VALUE: usize = 32_768;
-/// How much the variables of one project or one service may have together, and its secrets. A service reads
-/// both and its spec's, which has twice as much: all of it is as much as a ConfigMap or a Secret takes.
+/// How much the variables of one project or one service may have together, and its secrets.
+///
+/// A service reads both and its spec's, which has twice as much: all of it is as much as a ConfigMap or a Secret takes.
 pub const MOST_TOGETHER: usize = 256 << 10;
 /// How much the variables of a spec may have together.
 pub const MOST_IN_SPEC: usize = 2 * MOST_TOGETHER;

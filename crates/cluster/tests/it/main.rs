@@ -21,6 +21,7 @@ mod rehearsals;
 mod resync;
 mod rig;
 mod simulated;
+mod simulated_cron;
 mod simulated_node;
 mod sweep;
 mod wire;

@@ -233,7 +233,7 @@ async fn a_run_that_fails_says_how() {
         (
             "never-ready:1",
             json!({ "time_limit_s": 3 }),
-            None,
+            Some(Cause::TimeLimit),
             ended,
             "active longer than specified deadline",
         ),

@@ -58,11 +58,13 @@ pub enum Cause {
     SlowStart,
     /// The program of a run ended with an error.
     Exited,
+    /// A run took longer than it may.
+    TimeLimit,
 }
 
 impl Cause {
     /// Every cause.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::ImagePull,
         Self::ImageName,
         Self::ImageMissing,
@@ -89,6 +91,7 @@ impl Cause {
         Self::NodeLost,
         Self::SlowStart,
         Self::Exited,
+        Self::TimeLimit,
     ];
 
     /// Whether this passes by itself as a rule: worth saying, but nothing is broken.
@@ -123,7 +126,8 @@ impl Cause {
             | Self::MountFailed
             | Self::ContainerConfig
             | Self::NodeLost
-            | Self::SlowStart => false,
+            | Self::SlowStart
+            | Self::TimeLimit => false,
         }
     }
 
@@ -181,6 +185,9 @@ impl Cause {
                 "read the container's log, and roll back if the last change broke it"
             }
             Self::Exited => "read the run's log, then fix the program, its arguments or variables",
+            Self::TimeLimit => {
+                "give it a longer time limit, or find out in its log what it waits for"
+            }
         }
     }
 }

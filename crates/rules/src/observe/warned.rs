@@ -1,4 +1,5 @@
-//! What only Kubernetes' events tell: why a set or a job gets no pods, why a pod cannot mount its disk.
+//! What only Kubernetes' events tell: why a set or a job gets no pods, why a pod cannot mount its disk; and
+//! what only the Job of a cron's run tells, which nobody watches.
 //!
 //! Events are best effort and kept for an hour. So they are asked for only where nothing else says why,
 //! and what is older than a controller's longest pause between two tries says nothing any more.
@@ -6,9 +7,10 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use trueup_model::key::Kind;
-use trueup_model::observation::{Cause, Observation, PodProblem, Run};
+use trueup_model::observation::{Cause, Observation, PodProblem, Run, Runs};
 
-use super::{not_made, pod, text};
+use super::runs::{self, Failure};
+use super::{each, not_made, pod, text};
 
 /// Controllers try again after seventeen minutes at the latest, and tell it each time.
 const LATELY: SignedDuration = SignedDuration::from_mins(20);
@@ -22,6 +24,17 @@ pub struct Unexplained {
     pub name: String,
     /// Which incarnation.
     pub uid: String,
+    /// The Job of its last run, where it is a cron: that is asked first.
+    pub run: Option<String>,
+}
+
+/// What was answered.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Answers {
+    /// The warnings among the events of the run's Job, or of the object itself where there is none.
+    pub events: Vec<Value>,
+    /// The Job of the run.
+    pub run: Option<Value>,
 }
 
 /// Whom to ask why a service gets no further: its workload where pods are missing, and a pod that is
@@ -34,7 +47,11 @@ pub fn unexplained(seen: &Observation) -> Vec<Unexplained> {
     let mut alive = seen.pods.iter().filter(|pod| pod.ended.is_none());
     let is_explained = workload.stuck.is_some() || alive.clone().any(|pod| pod.problem.is_some());
     let is_short = match &workload.runs {
-        Some(runs) => runs.last == Run::Active && alive.clone().next().is_none(),
+        Some(Runs { last: Run::Active, .. }) => alive.clone().next().is_none(),
+        Some(Runs { last: Run::Failed { .. }, job: Some(_), .. }) => {
+            !seen.pods.iter().any(|pod| pod.problem.is_some())
+        }
+        Some(_) => false,
         None => workload.existing < workload.wanted,
     };
     if is_explained {
@@ -45,18 +62,23 @@ pub fn unexplained(seen: &Observation) -> Vec<Unexplained> {
         kind: it.key.kind,
         name: it.key.name.clone(),
         uid: it.uid.clone(),
+        run: workload.runs.as_ref().and_then(|runs| runs.job.clone()),
     });
     let pod = alive.find(|pod| !pod.ready).map(|pod| Unexplained {
         kind: Kind::Pod,
         name: pod.name.clone(),
         uid: pod.uid.clone(),
+        run: None,
     });
     maker.into_iter().chain(pod).collect()
 }
 
-/// Adds to what was seen what the events of one of those say, if they say anything.
-pub fn explain(seen: &mut Observation, of: &Unexplained, events: &[Value]) {
-    let Some(problem) = newest(events, seen.as_of) else { return };
+/// Adds to what was seen what one of those answers, if it says anything.
+pub fn explain(seen: &mut Observation, of: &Unexplained, answers: &Answers) {
+    if let Some(job) = &answers.run {
+        return explain_run(seen, of, job, &answers.events);
+    }
+    let Some(problem) = newest(&answers.events, seen.as_of) else { return };
     if of.kind == Kind::Pod {
         if let Some(pod) = seen.pods.iter_mut().find(|pod| pod.uid == of.uid) {
             pod.problem.get_or_insert(problem);
@@ -64,6 +86,28 @@ pub fn explain(seen: &mut Observation, of: &Unexplained, events: &[Value]) {
     } else if let Some(workload) = &mut seen.workload {
         workload.stuck.get_or_insert(problem);
     }
+}
+
+/// Adds what the Job of a cron's last run says. One that somebody else made under that name says nothing,
+/// and neither does one of an earlier run.
+fn explain_run(seen: &mut Observation, of: &Unexplained, job: &Value, events: &[Value]) {
+    let now = seen.as_of;
+    let Some(workload) = &mut seen.workload else { return };
+    let Some(runs) = workload.runs.as_mut().filter(|runs| runs.job == of.run) else { return };
+    let is_its = |owner: &Value| owner["uid"] == *of.uid && owner["controller"] == true;
+    if !each(&job["metadata"]["ownerReferences"]).any(is_its) {
+        return;
+    }
+    let problem = match (&mut runs.last, runs::failure(job)) {
+        (Run::Failed { .. }, Some(Failure::Stopped(problem))) => Some(problem),
+        (Run::Failed { why }, Some(Failure::Said(said))) if !said.is_empty() => {
+            *why = format!("{why}: {said}");
+            None
+        }
+        (Run::Active, None) => newest(events, now),
+        (Run::Waiting | Run::Active | Run::Succeeded | Run::Failed { .. }, _) => None,
+    };
+    workload.stuck = workload.stuck.take().or(problem);
 }
 
 fn newest(events: &[Value], now: Timestamp) -> Option<PodProblem> {

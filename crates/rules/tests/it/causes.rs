@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 use trueup_model::key::Kind;
-use trueup_model::observation::{Cause, PodSeen, Run, Runs, WorkloadSeen};
+use trueup_model::observation::{Cause, Ended, PodSeen, Run, Runs, WorkloadSeen};
 use trueup_model::status::Phase::Creating;
-use trueup_rules::observe::{explain, unexplained};
+use trueup_rules::observe::{Answers, explain, unexplained};
 use trueup_rules::status::project;
 
 use crate::given::{self, at};
@@ -234,7 +234,7 @@ fn f35_what_only_events_tell_is_asked_of_single_objects_and_believed_for_a_while
     let told = |events: &[Value]| {
         let mut seen = lacking.clone();
         seen.as_of = at(3600);
-        explain(&mut seen, &asked[0], events);
+        explain(&mut seen, &asked[0], &Answers { events: events.to_vec(), run: None });
         seen.workload.unwrap().stuck.map(|problem| problem.cause)
     };
     assert_eq!(told(&[]), None);
@@ -251,7 +251,8 @@ fn f35_what_only_events_tell_is_asked_of_single_objects_and_believed_for_a_while
     mounting.as_of = at(60);
     let asked = unexplained(&mounting);
     assert_eq!((asked.len(), asked[0].kind), (1, Kind::Pod));
-    explain(&mut mounting, &asked[0], &[event("FailedAttachVolume", "Multi-Attach error", 50)]);
+    let events = vec![event("FailedAttachVolume", "Multi-Attach error", 50)];
+    explain(&mut mounting, &asked[0], &Answers { events, run: None });
     let problem = mounting.pods[0].problem.clone().unwrap();
     assert_eq!(
         (problem.cause, problem.detail.as_str()),
@@ -263,10 +264,67 @@ fn f35_what_only_events_tell_is_asked_of_single_objects_and_believed_for_a_while
     assert_eq!(unexplained(&lacking), [], "there is something to do first");
 }
 
+/// What is shown of a cron's last run, when its Job answers like this.
+fn run_told(last: Run, job: &Value, events: Vec<Value>) -> (Run, Option<(Cause, String)>) {
+    let mut cron = inputs(Creating).observation;
+    cron.as_of = at(60);
+    let runs = Some(Runs { repeats: true, last, job: Some("web-5".to_owned()) });
+    cron.workload = Some(WorkloadSeen { current: true, runs, ..WorkloadSeen::default() });
+    let asked = unexplained(&cron);
+    assert_eq!((asked.len(), asked[0].run.as_deref()), (1, Some("web-5")));
+    explain(&mut cron, &asked[0], &Answers { events, run: Some(job.clone()) });
+    let workload = cron.workload.expect("it should still be there");
+    let stuck = workload.stuck.map(|problem| (problem.cause, problem.detail));
+    (workload.runs.expect("runs").last, stuck)
+}
+
+#[test]
+fn the_job_of_a_crons_last_run_says_why_it_has_no_pods_or_failed() {
+    let job = |owner: &str, conditions: Value| {
+        json!({
+            "metadata": { "name": "web-5", "ownerReferences": [{ "uid": owner, "controller": true }] },
+            "status": { "conditions": conditions },
+        })
+    };
+    let ended = |reason: &str, message: &str| json!([{ "type": "Failed", "status": "True", "reason": reason, "message": message }]);
+    let failed = || Run::Failed { why: "the run of noon did not succeed".to_owned() };
+    let late = ended("DeadlineExceeded", "Job was active longer than specified deadline");
+    let (_, stuck) = run_told(failed(), &job("uid-5", late.clone()), Vec::new());
+    assert_eq!(stuck.map(|(cause, _)| cause), Some(Cause::TimeLimit));
+
+    let often = ended("BackoffLimitExceeded", "Job has reached the specified backoff limit");
+    let (last, stuck) = run_told(failed(), &job("uid-5", often), Vec::new());
+    let why = "the run of noon did not succeed: Job has reached the specified backoff limit";
+    assert_eq!((last, stuck), (Run::Failed { why: why.to_owned() }, None));
+
+    let quota = json!({ "reason": "FailedCreate", "message": "exceeded quota: tight", "lastTimestamp": at(50).to_string() });
+    let (_, stuck) = run_told(Run::Active, &job("uid-5", json!([])), vec![quota.clone()]);
+    assert_eq!(stuck.map(|(cause, _)| cause), Some(Cause::QuotaExceeded));
+
+    // Nothing is believed of a Job that somebody else made, nor of one that is ahead of its cron.
+    for (owner, last, conditions) in
+        [("else", failed(), late.clone()), ("uid-5", Run::Active, late)]
+    {
+        let told = run_told(last.clone(), &job(owner, conditions), vec![quota.clone()]);
+        assert_eq!(told, (last, None));
+    }
+}
+
+#[test]
+fn a_run_whose_pods_say_why_is_not_asked_about() {
+    let mut cron = inputs(Creating).observation;
+    let last = Run::Failed { why: "no luck".to_owned() };
+    let runs = Some(Runs { repeats: true, last, job: Some("web-5".to_owned()) });
+    cron.workload = Some(WorkloadSeen { current: true, runs, ..WorkloadSeen::default() });
+    cron.pods =
+        vec![PodSeen { ended: Some(Ended::Badly), ..troubled(Cause::Exited, "exit code 1") }];
+    assert_eq!(unexplained(&cron), []);
+}
+
 #[test]
 fn f35_a_run_without_a_pod_is_asked_about_and_one_with_a_pod_is_not() {
     let mut active = inputs(Creating).observation;
-    let runs = Some(Runs { repeats: false, last: Run::Active });
+    let runs = Some(Runs { repeats: false, last: Run::Active, job: None });
     active.workload = Some(WorkloadSeen { current: true, runs, ..WorkloadSeen::default() });
     assert_eq!(unexplained(&active).len(), 1);
     active.pods = vec![PodSeen { ready: true, problem: None, ..troubled(Cause::Exited, "") }];

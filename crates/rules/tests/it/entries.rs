@@ -75,7 +75,8 @@ fn what_one_place_sets_has_an_end_and_may_always_get_less() {
         let value = [("A".parse().unwrap(), sealed("A", bytes))];
         Entries { secrets: value.into(), ..Entries::default() }
     };
-    for of in [&plain as &dyn Fn(usize) -> Entries, &secret] {
+    let kinds: [&dyn Fn(usize) -> Entries; 2] = [&plain, &secret];
+    for of in kinds {
         assert_eq!(check_together(&of(0), &of(MOST_TOGETHER)), Ok(()));
         let breach = check_together(&of(0), &of(MOST_TOGETHER + 1)).unwrap_err();
         assert_eq!(breach.field, "value");

@@ -45,7 +45,7 @@ fn outcomes() -> Vec<Outcome> {
 
 fn workloads() -> Vec<Option<WorkloadSeen>> {
     let run = |repeats, last| {
-        let runs = Some(Runs { repeats, last });
+        let runs = Some(Runs { repeats, last, job: None });
         Some(WorkloadSeen { current: true, runs, ..WorkloadSeen::default() })
     };
     let mut all =

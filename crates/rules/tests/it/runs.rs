@@ -13,7 +13,11 @@ use crate::projection::{inputs, newer, troubled};
 use crate::world::World;
 
 fn run(repeats: bool, last: Run) -> WorkloadSeen {
-    WorkloadSeen { current: true, runs: Some(Runs { repeats, last }), ..WorkloadSeen::default() }
+    WorkloadSeen {
+        current: true,
+        runs: Some(Runs { repeats, last, job: None }),
+        ..WorkloadSeen::default()
+    }
 }
 
 fn failed() -> Run {
@@ -129,14 +133,52 @@ fn a_new_ask_of_a_completed_job_is_an_update() {
     assert_eq!((status.phase, status.health), (Updating, Progressing), "an old run proves nothing");
 }
 
-/// What is seen of a service whose workload has this status.
+/// What is seen of the last run of a service whose workload has this status.
 fn seen(template: &str, asked: Value, status: Value) -> Run {
+    workload(template, asked, status).runs.expect("runs").last
+}
+
+fn workload(template: &str, asked: Value, status: Value) -> WorkloadSeen {
     let mut world = World::service(given::template(template), asked);
     world.reconcile();
     let key = world.server.objects.keys().find(|key| key.kind.is_workload()).cloned();
     world.server.edit(&key.expect("a workload"), |live| live["status"] = status);
-    let workload = world.observation(true).workload.expect("a workload");
-    workload.runs.expect("runs").last
+    world.observation(true).workload.expect("a workload")
+}
+
+/// The names are those that Kubernetes gives; `simulated_cron` asks a real one.
+#[test]
+fn a_cron_names_the_job_of_its_last_run() {
+    let due = "2030-01-01T00:01:00Z";
+    let table = [
+        (json!({}), None),
+        (json!({"lastScheduleTime": due, "active": [{"name": "x"}]}), Some("x")),
+        (json!({"lastScheduleTime": due}), Some("cron-00000004-31557601")),
+    ];
+    for (status, expected) in table {
+        let asked = json!({"image": "report:1", "schedule": "@hourly"});
+        let runs = workload("cron", asked, status.clone()).runs.expect("runs");
+        assert_eq!(runs.job.as_deref(), expected, "{status}");
+    }
+}
+
+#[test]
+fn a_run_that_was_stopped_for_its_time_says_so() {
+    let late = json!({"conditions": [{"type": "Failed", "status": "True", "reason": "DeadlineExceeded",
+        "message": "Job was active longer than specified deadline"}]});
+    let mut given = inputs(Running);
+    given.observation.workload = Some(workload("gpu-job", json!({"image": "train:1"}), late));
+    let status = project(&given, at(9));
+    assert_eq!((status.phase, status.health), (Completed, Error));
+    let condition = &status.conditions[0];
+    assert_eq!(condition.cause.as_ref().map(|seen| seen.cause), Some(Cause::TimeLimit));
+    assert_eq!(
+        condition.message,
+        format!(
+            "the run was stopped; Job was active longer than specified deadline; {}",
+            Cause::TimeLimit.advice()
+        )
+    );
 }
 
 #[test]

@@ -1,0 +1,99 @@
+//! Runs that a real cron controller makes by the clock, each minute, and that go wrong on simulated nodes.
+
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::join_all;
+use serde_json::{Value, json};
+use trueup_cluster::Cluster;
+use trueup_model::observation::{Cause, Run};
+use trueup_model::order::Order;
+use trueup_model::spec::Spec;
+use trueup_model::status::{Health, Phase, Reason, Status};
+
+use crate::causes::{limit, real};
+use crate::rig::{run, with_receipt};
+use crate::simulated::{Shown, cause, names};
+
+fn cron(image: &str, own: &Value) -> Spec {
+    let mut spec = json!({ "workload": "cron_job", "schedule": "* * * * *", "image": image });
+    let own = own.as_object().cloned().unwrap_or_default();
+    spec.as_object_mut().expect("the test should be set up right").extend(own);
+    run(&spec)
+}
+
+/// Waits until people are told of this, and how it is told.
+async fn told(shown: &mut Shown, order: &Order, wanted: Cause, detail: &str) -> Reason {
+    shown.until(order, |status| names(status, wanted)).await;
+    let status = &shown.status;
+    assert_eq!((status.phase, status.health), (Phase::Running, Health::Degraded), "{status:#?}");
+    let (cause, message) = cause(status).expect("a cause should be named");
+    assert!(message.contains(detail) && message.ends_with(cause.advice()), "{message}");
+    let condition = status.conditions.iter().find(|it| it.cause.is_some());
+    condition.expect("a condition should name it").reason
+}
+
+async fn end(mut shown: Shown) {
+    let gone = shown.rig.gone(9, cron("example:1", &json!({})));
+    shown.rig.order_until(gone, with_receipt).await;
+}
+
+/// Its pods stay and say it. A good image is for the next run, which ends well.
+async fn fails_and_is_mended(cluster: &Arc<dyn Cluster>) {
+    let mut shown = Shown::start(cluster).await;
+    let order = shown.ask(1, cron("localhost/simulate/crash-loop:1", &json!({}))).await;
+    let reason = told(&mut shown, &order, Cause::Exited, "exit code 1").await;
+    assert_eq!(reason, Reason::RunFailed);
+    let order = shown.ask(2, cron("example:1", &json!({}))).await;
+    shown.until(&order, |status: &Status| status.conditions.is_empty()).await;
+    while shown.status.health != Health::Healthy || last(&shown) != Some(&Run::Succeeded) {
+        shown.until(&order, |_| true).await;
+    }
+    end(shown).await;
+}
+
+fn last(shown: &Shown) -> Option<&Run> {
+    let runs = shown.seen.as_ref()?.workload.as_ref()?.runs.as_ref()?;
+    Some(&runs.last)
+}
+
+async fn lacks_its_image(cluster: &Arc<dyn Cluster>) {
+    let mut shown = Shown::start(cluster).await;
+    let order = shown.ask(1, cron("localhost/simulate/image-missing:1", &json!({}))).await;
+    let reason = told(&mut shown, &order, Cause::ImageMissing, "not found").await;
+    assert_eq!(reason, Reason::PodsNotReady, "the run is still under way");
+    end(shown).await;
+}
+
+/// Nothing of the run is left when it is stopped, except for its Job.
+async fn takes_too_long(cluster: &Arc<dyn Cluster>) {
+    let mut shown = Shown::start(cluster).await;
+    let own = json!({ "time_limit_s": 2 });
+    let order = shown.ask(1, cron("localhost/simulate/never-ready:1", &own)).await;
+    let reason = told(&mut shown, &order, Cause::TimeLimit, "longer than specified deadline").await;
+    assert_eq!(reason, Reason::RunFailed);
+    end(shown).await;
+}
+
+/// Its Job gets no pod; only the events of that Job say why.
+async fn is_refused(cluster: &Arc<dyn Cluster>, client: &kube::Client) {
+    let mut shown = Shown::start(cluster).await;
+    let order = shown.rig.service(1, cron("example:1", &json!({})));
+    limit(client, &order.namespace, "pods", "0").await;
+    shown.order(&order).await;
+    let reason = told(&mut shown, &order, Cause::QuotaExceeded, "exceeded quota: tight").await;
+    assert_eq!(reason, Reason::PodsNotReady, "the run is still under way");
+    end(shown).await;
+}
+
+#[tokio::test]
+async fn f35_a_run_of_a_real_cron_that_goes_wrong_says_why() {
+    let (cluster, client) = real().await;
+    join_all([
+        fails_and_is_mended(&cluster).boxed(),
+        lacks_its_image(&cluster).boxed(),
+        takes_too_long(&cluster).boxed(),
+        is_refused(&cluster, &client).boxed(),
+    ])
+    .await;
+}
