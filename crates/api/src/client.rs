@@ -13,6 +13,7 @@ mod freeze;
 mod log;
 mod path;
 mod plan_request;
+mod project;
 mod rehearsal;
 mod secret;
 mod service;
@@ -36,6 +37,7 @@ use serde::de::DeserializeOwned;
 pub use access::RawAnswer;
 pub use error::ClientError;
 pub use log::{LogQuery, Logs};
+pub use project::AcceptedProject;
 pub use rehearsal::Rehearsal;
 pub use service::{ServiceQuery, Terms};
 pub use wake::WakeQuery;
@@ -47,7 +49,6 @@ use self::rehearsal::Seen;
 use crate::cluster::ClusterList;
 use crate::plan::{Plan, PlanList, PlanManifest};
 use crate::preview::Preview;
-use crate::project::{Project, ProjectList, ProjectManifest};
 use crate::quota::{Amounts, Quota};
 use crate::service::Service;
 
@@ -74,15 +75,6 @@ pub struct Client {
 pub struct Accepted {
     /// The service as it is now.
     pub service: Service,
-    /// Whether this request changed anything.
-    pub changed: bool,
-}
-
-/// What became of a project's declaration.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AcceptedProject {
-    /// The project as it is now.
-    pub project: Project,
     /// Whether this request changed anything.
     pub changed: bool,
 }
@@ -132,47 +124,6 @@ impl Client {
     #[must_use]
     pub fn base_url(&self) -> &str {
         &self.base
-    }
-
-    /// Every project.
-    ///
-    /// # Errors
-    /// See [`ClientError`]; so for every operation.
-    pub async fn project_list(&self) -> Result<ProjectList, ClientError> {
-        self.get("/v1/projects").await
-    }
-
-    /// Declares a project.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub async fn project_put(
-        &self,
-        name: &str,
-        manifest: &ProjectManifest,
-    ) -> Result<AcceptedProject, ClientError> {
-        let path = format!("/v1/projects/{}", segment(name)?);
-        let (status, project) = self.put(&path, manifest).await?;
-        Ok(AcceptedProject { project, changed: is_change(status) })
-    }
-
-    /// One project, by name or id.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub async fn project_get(&self, name_or_id: &str) -> Result<Project, ClientError> {
-        self.get(&format!("/v1/projects/{}", segment(name_or_id)?)).await
-    }
-
-    /// Asks for a project to be gone, with every service in it.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub async fn project_delete(&self, name_or_id: &str) -> Result<AcceptedProject, ClientError> {
-        let path = format!("/v1/projects/{}", segment(name_or_id)?);
-        let response = self.send(self.request(Method::DELETE, &path), &path).await?;
-        let changed = is_change(response.status());
-        Ok(AcceptedProject { project: self.body(response, &path).await?, changed })
     }
 
     /// Every plan.

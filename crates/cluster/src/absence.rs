@@ -82,7 +82,8 @@ fn receipt(
     } else {
         ProofLevel::ProcessesUnconfirmed
     };
-    let survey = echoes.survey.clone();
+    // Another process may have looked, and sent the delete, before this one.
+    let survey = echoes.survey.clone().or_else(|| order.warrant.look.clone());
     Receipt { unconfirmed, level, survey, ..Receipt::of_absence(absent, observer, reads) }
 }
 

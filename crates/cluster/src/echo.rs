@@ -41,7 +41,7 @@ pub(crate) struct Echoes {
     pub(crate) first: Option<Reading>,
     /// The version that each key was last seen at during a deletion.
     pub(crate) versions: BTreeMap<ResourceKey, String>,
-    /// The last look at the namespace of a project, after which it was deleted.
+    /// The last look at the namespace of a project, after which it was deleted. An earlier one is on record.
     pub(crate) survey: Option<Survey>,
 }
 

@@ -8,8 +8,10 @@ use serde_json::Value;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::{Body, Order};
 use trueup_model::receipt::{Absence, Force, ProofLevel, Reading, Receipt, Unproven};
+use trueup_model::survey::{Remains, Unread};
 use trueup_rules::names;
 use trueup_rules::plan::{Ownership, ownership};
+use trueup_rules::survey::remains;
 
 use crate::absence::{WIDTH, find, left_volumes};
 use crate::echo::Echoes;
@@ -49,6 +51,7 @@ pub(crate) async fn end_by_force(
     }
     unproven.extend(pods_left(cluster, order).await);
     unproven.extend(volumes_left(cluster, order, &foreign).await);
+    let remains = left_inside(cluster, order, &unproven).await;
     // Where nobody could look behind a key, that it is gone itself proves too little.
     absent.retain(|absence: &Absence| unproven.iter().all(|left| left.key != absence.key));
     let unconfirmed = shared.cache().lost_pods(order);
@@ -60,6 +63,7 @@ pub(crate) async fn end_by_force(
         unconfirmed,
         level: if proved { ProofLevel::ApiAbsence } else { ProofLevel::Forced },
         force: Some(force.clone()),
+        remains,
         ..Receipt::of_absence(absent, &shared.observer, vec![reading])
     }
 }
@@ -124,6 +128,25 @@ async fn volumes_left(
             .collect(),
         Err(error) => behind(order, &[Kind::PersistentVolumeClaim], "its volume", &error),
     }
+}
+
+/// What others have in the namespace of a project, if that is not proved to be gone.
+async fn left_inside(
+    cluster: &dyn Cluster,
+    order: &Order,
+    unproven: &[Unproven],
+) -> Option<Remains> {
+    let stays = unproven.iter().any(|left| left.key.kind == Kind::Namespace);
+    if !stays || !matches!(order.body, Body::Project) {
+        return None;
+    }
+    Some(match cluster.contents(&order.namespace).await {
+        Ok(contents) => remains(order, contents),
+        Err(error) => {
+            let unread = Unread { what: "everything in it".to_owned(), why: error.to_string() };
+            Remains { unread: vec![unread], ..Remains::default() }
+        }
+    })
 }
 
 /// What is behind the recorded keys of these kinds could not be looked at.

@@ -13,7 +13,7 @@ use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::observation::Absent;
 use trueup_model::order::Order;
 use trueup_model::receipt::Receipt;
-use trueup_model::report::{Change, Outcome, Report};
+use trueup_model::report::{Change, Look, Outcome, Report};
 use trueup_model::service::DesiredState;
 use trueup_model::{Clock, crash};
 use trueup_rules::observe::observe;
@@ -78,10 +78,11 @@ pub(crate) struct Ended {
 }
 
 /// What comes together on the way through a pass.
-struct Course {
+pub(crate) struct Course {
     changes: Vec<Change>,
     receipt: Option<Receipt>,
-    echoes: Echoes,
+    pub(crate) look: Option<Look>,
+    pub(crate) echoes: Echoes,
     again_at: Option<Duration>,
     /// Kinds that the cluster did not take, and that can be done without.
     refused: BTreeMap<Kind, Absent>,
@@ -98,6 +99,7 @@ impl Shared {
         let mut course = Course {
             changes: Vec::new(),
             receipt: None,
+            look: None,
             echoes,
             again_at: None,
             refused: BTreeMap::new(),
@@ -110,7 +112,7 @@ impl Shared {
             }
             None => self.work(&mut order, given, &mut course).await,
         };
-        let Course { changes, receipt, echoes, again_at, refused } = course;
+        let Course { changes, receipt, look, echoes, again_at, refused } = course;
         // The lock must be free again before `look` takes it.
         let complete = self.cache().is_complete();
         let observed = complete.then(|| {
@@ -130,6 +132,7 @@ impl Shared {
             outcome,
             changes,
             receipt,
+            look,
         };
         Ended { order, report, echoes, again_at }
     }
@@ -253,7 +256,7 @@ async fn loop_rounds(
                 }
             }
         }
-        if let Some(outcome) = kept_back(shared, order, &plan.actions, &mut course.echoes).await {
+        if let Some(outcome) = kept_back(shared, order, &plan.actions, course).await {
             return outcome;
         }
         let acts = plan.actions.iter().map(|action| shared.act(order, action));

@@ -2,48 +2,57 @@
 
 use trueup_model::key::Kind;
 use trueup_model::order::Order;
-use trueup_model::report::Outcome;
+use trueup_model::report::{Look, Outcome};
 use trueup_model::survey::Survey;
 use trueup_rules::plan::{Action, held};
 use trueup_rules::survey::kept_by;
 
-use crate::echo::Echoes;
-use crate::pass::{Shared, failure};
+use crate::pass::{Course, Shared, failure};
 
 /// What keeps a plan from being carried out now: a freeze, or what is in a namespace that shall go.
 pub(crate) async fn kept_back(
     shared: &Shared,
     order: &Order,
     actions: &[Action],
-    echoes: &mut Echoes,
+    course: &mut Course,
 ) -> Option<Outcome> {
     match shared.frozen(order) {
         Some(freeze) => Some(held(&freeze, actions)),
-        None => kept(shared, order, actions, echoes).await,
+        None => kept(shared, order, actions, course).await,
     }
 }
 
-/// What keeps these actions from being carried out, if one of them would take a namespace away. That
-/// nothing does is remembered for the receipt.
+/// What keeps these actions from being carried out, if one of them would take a namespace away.
+///
+/// That nothing does goes on record first, and only then the namespace goes: whoever proves its end, and
+/// be it another process after this one, can say what was looked at. Each look counts anew: one that
+/// finds somebody else's object takes back what was on record.
 async fn kept(
     shared: &Shared,
     order: &Order,
     actions: &[Action],
-    echoes: &mut Echoes,
+    course: &mut Course,
 ) -> Option<Outcome> {
     let is_namespace = |action: &Action| matches!(action, Action::Delete { key, .. } if key.kind == Kind::Namespace);
     if !actions.iter().any(is_namespace) {
         return None;
     }
     let at = shared.clock.now();
-    match shared.cluster.contents(&order.namespace).await {
-        Ok(contents) => {
-            let kept = kept_by(order, &contents);
-            if kept.is_none() {
-                echoes.survey = Some(Survey { at, kinds: contents.kinds });
-            }
-            kept
-        }
-        Err(error) => Some(failure(&error)),
+    let contents = match shared.cluster.contents(&order.namespace).await {
+        Ok(contents) => contents,
+        Err(error) => return Some(failure(&error)),
+    };
+    let recorded = order.warrant.look.is_some();
+    if let Some(kept) = kept_by(order, &contents) {
+        course.echoes.survey = None;
+        course.look = recorded.then_some(Look::Kept);
+        return Some(kept);
     }
+    let survey = Survey { at, kinds: contents.kinds };
+    if recorded {
+        course.echoes.survey = Some(survey);
+        return None;
+    }
+    course.look = Some(Look::Clear(survey));
+    Some(Outcome::Waiting { on: "the look into its namespace to be on record".to_owned() })
 }

@@ -197,6 +197,7 @@ impl Driver {
                 outcome: Outcome::Locked { why },
                 changes: Vec::new(),
                 receipt: None,
+                look: None,
             })
         })
     }

@@ -79,6 +79,10 @@ impl Settle {
                     if news > 0 {
                         self.signals.event();
                     }
+                    if batch.iter().any(|report| report.look.is_some()) {
+                        // The project goes on now that its look is on record.
+                        self.signals.wake();
+                    }
                     return Ok(());
                 }
                 Err(Error::Fenced) => return Err(Over),
@@ -143,6 +147,7 @@ fn merge(earlier: Report, later: Report) -> Report {
     Report {
         observation: later.observation.or(earlier.observation),
         receipt: later.receipt.or(earlier.receipt),
+        look: later.look.or(earlier.look),
         changes,
         ..later
     }

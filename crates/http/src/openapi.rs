@@ -15,6 +15,7 @@ use crate::{
     info(title = "Trueup", description = "Keeps what is promised, what runs and what is paid true to each other."),
     paths(
         project::project_list, project::project_get, project::project_put, project::project_delete,
+        project::project_force_delete,
         service::service_list, service::service_get, service::service_put, service::service_delete,
         variable::variable_list, variable::variable_put, variable::variable_delete,
         variable::service_variable_list, variable::service_variable_put,

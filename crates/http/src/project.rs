@@ -5,15 +5,18 @@ use axum::extract::State;
 use axum::response::Response;
 use trueup_api::preview::OrPreview;
 use trueup_api::project::{Project, ProjectList, ProjectManifest};
+use trueup_api::service::ForceDeleteBody;
 use trueup_api::{Code, Problem};
 use trueup_model::name::Name;
 use trueup_model::principal::Permission;
 use trueup_rules::admit::Breach;
+use trueup_store::door::ProjectForce;
 
 use crate::address::Path;
 use crate::body::Body;
 use crate::caller::Caller;
 use crate::change::{Change, DryRun};
+use crate::keyed::Keyed;
 use crate::problem::{Answer, Failure};
 use crate::{Door, view};
 
@@ -81,6 +84,31 @@ pub(crate) async fn project_delete(
     change.must(Permission::ManageProjects)?;
     let (org, asker, now) = (change.org(), change.asker(), change.now());
     let accepted = change.app().delete_project(org, &project, &asker, now).await?;
+    change.accepted(accepted.changed, &view::project(&accepted.row, now))
+}
+
+/// Ends the deletion of a project that cannot be proved: its name is free again, and the receipt says what
+/// was not proved, who ended it and why. What is left in the cluster is not deleted.
+///
+/// Its services come first: each of them has to be gone, or ended by force.
+#[utoipa::path(post, path = "/v1/projects/{project}/force-delete",
+    operation_id = "project_force_delete", tag = "projects",
+    params(("project" = String, Path, description = "name or id"), DryRun),
+    request_body = ForceDeleteBody,
+    responses((status = 200, description = "it ends so already, or a preview", body = OrPreview<Project>),
+              (status = 202, description = "accepted", body = Project),
+              (status = "4XX", body = Problem)))]
+pub(crate) async fn project_force_delete(
+    change: Change,
+    Path(project): Path<String>,
+    Keyed { body: ForceDeleteBody { reason, generation }, repeat }: Keyed<ForceDeleteBody>,
+) -> Answer<Response> {
+    // As for a service: afterwards nobody proves that nothing is left.
+    change.must(Permission::ManageProjects)?;
+    change.must(Permission::ManageServices)?;
+    let (org, asker, now) = (change.org(), change.asker_again(repeat), change.now());
+    let wanted = ProjectForce { project: &project, reason: &reason, generation };
+    let accepted = change.app().force_project(org, &wanted, &asker, now).await?;
     change.accepted(accepted.changed, &view::project(&accepted.row, now))
 }
 

@@ -29,6 +29,7 @@ pub(crate) fn projects() -> Router<Door> {
             "/v1/projects/{project}",
             get(project::project_get).put(project::project_put).delete(project::project_delete),
         )
+        .route("/v1/projects/{project}/force-delete", post(project::project_force_delete))
         .route("/v1/projects/{project}/variables", get(variable::variable_list))
         .route(
             "/v1/projects/{project}/variables/{variable}",

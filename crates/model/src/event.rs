@@ -89,6 +89,13 @@ pub enum Fact {
         /// How many services go with it that were to stay until then.
         services: usize,
     },
+    /// Somebody asked for the end of a project's deletion without proof.
+    ProjectForceQueued {
+        /// Who asked.
+        principal: String,
+        /// In their words.
+        reason: String,
+    },
     /// A service's change was accepted.
     ServiceQueued {
         /// Whether it asks for deletion.
@@ -181,6 +188,15 @@ pub enum Fact {
         /// In their words.
         reason: String,
         /// How many keys were not proved absent.
+        unproven: usize,
+    },
+    /// Somebody ended the deletion of a project before everything was proved to be gone.
+    ProjectDeleteForced {
+        /// Who.
+        principal: String,
+        /// In their words.
+        reason: String,
+        /// How many objects were not proved absent, with those of others in its namespace.
         unproven: usize,
     },
     /// What had met a defect too often gets new tries.
@@ -426,6 +442,7 @@ impl Fact {
         match self {
             Self::ProjectQueued {} => "ProjectQueued",
             Self::ProjectDeleteQueued { .. } => "ProjectDeleteQueued",
+            Self::ProjectForceQueued { .. } => "ProjectForceQueued",
             Self::ServiceQueued { .. } => "ServiceQueued",
             Self::ReconcileStarted {} => "ReconcileStarted",
             Self::ReconcileSucceeded {} => "ReconcileSucceeded",
@@ -441,6 +458,7 @@ impl Fact {
             Self::ServicePhaseChanged { .. } => "ServicePhaseChanged",
             Self::AbsenceVerified { .. } => "AbsenceVerified",
             Self::ServiceDeleteForced { .. } => "ServiceDeleteForced",
+            Self::ProjectDeleteForced { .. } => "ProjectDeleteForced",
             Self::WakeRequeued { .. } => "WakeRequeued",
             Self::ReconcileRequested { .. } => "ReconcileRequested",
             Self::ReconcileChecked { .. } => "ReconcileChecked",

@@ -16,6 +16,7 @@ use crate::receipt::Force;
 use crate::secret::SealedSecret;
 use crate::service::{DesiredState, Service};
 use crate::spec::Spec;
+use crate::survey::Survey;
 use crate::template::TemplateRef;
 
 /// What is converged as one: a project's namespace with its policies, or one service.
@@ -110,6 +111,9 @@ pub struct Warrant {
     pub force: Option<Force>,
     /// The services that are still in a project: while there is one, its namespace stays.
     pub tenants: BTreeSet<String>,
+    /// The look into a project's namespace that is on record: without one it is not deleted, so that
+    /// whoever proves its end knows what was looked at.
+    pub look: Option<Survey>,
 }
 
 impl Order {

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::key::ResourceKey;
-use crate::survey::Survey;
+use crate::survey::{Remains, Survey};
 
 /// What was proved about the end of a unit, and what was not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,9 +32,13 @@ pub struct Receipt {
     /// Who ended it without proof, and why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub force: Option<Force>,
-    /// What was looked at before a project's namespace was deleted, if this observer did that.
+    /// What was looked at before a project's namespace was deleted, by whoever did that. Where there is
+    /// none, Trueup did not delete it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub survey: Option<Survey>,
+    /// What a forced end left in a project's namespace beside the recorded keys.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remains: Option<Remains>,
 }
 
 impl Receipt {
@@ -52,7 +56,15 @@ impl Receipt {
             level: ProofLevel::ApiAbsence,
             force: None,
             survey: None,
+            remains: None,
         }
+    }
+
+    /// How many objects were not proved to be gone, as far as anybody could count them.
+    #[must_use]
+    pub fn unproven_count(&self) -> usize {
+        let others = self.remains.as_ref().map_or(0, Remains::count);
+        self.unproven.len().saturating_add(others)
     }
 }
 

@@ -7,6 +7,7 @@ use crate::key::ResourceKey;
 use crate::observation::Observation;
 use crate::order::Unit;
 use crate::receipt::Receipt;
+use crate::survey::Survey;
 
 /// One unit after one pass of its executor.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +26,17 @@ pub struct Report {
     pub changes: Vec<Change>,
     /// The proof of absence, once a deletion is complete.
     pub receipt: Option<Receipt>,
+    /// What a look into the namespace of a project came to, where that is for the record.
+    pub look: Option<Look>,
+}
+
+/// What a look into the namespace of a project that shall be gone came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Look {
+    /// Nothing in it was somebody else's. It is deleted once this is on record.
+    Clear(Survey),
+    /// Something keeps it: what is on record of an earlier look counts no more.
+    Kept,
 }
 
 /// How a pass ended.

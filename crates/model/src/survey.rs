@@ -17,7 +17,7 @@ pub struct Contents {
 }
 
 /// A kind or an API group that could not be looked at.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unread {
     /// Which.
     pub what: String,
@@ -26,7 +26,7 @@ pub struct Unread {
 }
 
 /// One object in a namespace: only what names it and says who holds it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Item {
     /// Its kind, as the server spells it.
     pub kind: String,
@@ -35,8 +35,10 @@ pub struct Item {
     /// Which incarnation.
     pub uid: String,
     /// The uids of what it belongs to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub owners: Vec<String>,
     /// Who wants to be asked before it goes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub finalizers: Vec<String>,
     /// Whether it is being deleted.
     pub going: bool,
@@ -49,4 +51,25 @@ pub struct Survey {
     pub at: Timestamp,
     /// Each kind that was listed.
     pub kinds: BTreeSet<String>,
+}
+
+/// What else was in a namespace that a forced end left behind: all that the project did not make itself,
+/// as far as it could be seen.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Remains {
+    /// The first of them, by kind and name.
+    pub objects: Vec<Item>,
+    /// How many more there are.
+    pub more: usize,
+    /// What could not be looked at: it may hold more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unread: Vec<Unread>,
+}
+
+impl Remains {
+    /// How many objects were seen.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.objects.len().saturating_add(self.more)
+    }
 }

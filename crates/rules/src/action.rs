@@ -145,7 +145,7 @@ pub fn act(action: &Action, knowing: Knowing<'_>) -> Result<Admitted, Refused> {
             return Ok(Admitted::unless_same(next, Some(current)));
         }
         Action::ForceDelete { reason } => {
-            check_force(reason, current)?;
+            check_force("service", reason, current.desired)?;
             // Nothing else is promised; that it ends is a generation of its own.
             return Ok(Admitted::Changed(Box::new(next)));
         }
@@ -170,10 +170,39 @@ pub fn act(action: &Action, knowing: Knowing<'_>) -> Result<Admitted, Refused> {
     Ok(Admitted::unless_same(next, Some(current)))
 }
 
+/// More than so many services are only counted.
+const NAMED: usize = 5;
+
+/// Whether the deletion of a project may be ended without proof, where these services are still in it.
+///
+/// Each of them is ended by itself first, by proof or by force: then there is a receipt for each that names
+/// what was left of it, and nothing is given up that nobody looked at.
+///
+/// # Errors
+/// [`Refused`] says why not.
+pub fn force_project(
+    reason: &str,
+    desired: DesiredState,
+    services: &[String],
+) -> Result<(), Refused> {
+    check_force("project", reason, desired)?;
+    if services.is_empty() {
+        return Ok(());
+    }
+    let names = services.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let more = services.len().saturating_sub(NAMED);
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    let message = format!(
+        "still has services that are not gone: {names}{more}; wait for them, and end those that are \
+         stuck by force, one by one, before the project"
+    );
+    Err(Refused::at("project", message))
+}
+
 /// Only a deletion can be ended, and only with a reason that somebody can read later.
-fn check_force(reason: &str, current: &Service) -> Result<(), Refused> {
-    if current.desired != DesiredState::Deleted {
-        return Err(Refused::at("service", "is not being deleted; delete it first"));
+fn check_force(what: &str, reason: &str, desired: DesiredState) -> Result<(), Refused> {
+    if desired != DesiredState::Deleted {
+        return Err(Refused::at(what, "is not being deleted; delete it first"));
     }
     let length = reason.trim().chars().count();
     if !(3..=500).contains(&length) || reason.chars().any(char::is_control) {

@@ -2,7 +2,8 @@
 
 use trueup_model::event::{Fact, Source};
 use trueup_model::key::ResourceKey;
-use trueup_model::receipt::{Force, ProofLevel};
+use trueup_model::order::Unit;
+use trueup_model::receipt::{Force, ProofLevel, Receipt};
 use trueup_model::report::{Change, Outcome, Report};
 use trueup_model::status::{Inputs, Phase, Status};
 
@@ -67,20 +68,28 @@ pub fn facts(
         story.tell(Source::K8sWatch, changed, why);
     }
     if let (Phase::Deleted, Some(receipt)) = (status.phase, &report.receipt) {
-        let verified = match (&receipt.force, receipt.level) {
-            (Some(Force { principal, reason }), ProofLevel::Forced) => Fact::ServiceDeleteForced {
-                principal: principal.clone(),
-                reason: reason.clone(),
-                unproven: receipt.unproven.len(),
-            },
-            (
-                Some(_) | None,
-                ProofLevel::ApiAbsence | ProofLevel::ProcessesUnconfirmed | ProofLevel::Forced,
-            ) => Fact::AbsenceVerified { keys: receipt.absent.len() },
-        };
-        story.tell(Source::Reconciler, verified, why);
+        story.tell(Source::Reconciler, last_word(report.unit, receipt), why);
     }
     story.told
+}
+
+/// What a receipt proves, or who ended it without proof.
+fn last_word(unit: Unit, receipt: &Receipt) -> Fact {
+    let force = match (&receipt.force, receipt.level) {
+        (Some(force), ProofLevel::Forced) => force,
+        (
+            Some(_) | None,
+            ProofLevel::ApiAbsence | ProofLevel::ProcessesUnconfirmed | ProofLevel::Forced,
+        ) => return Fact::AbsenceVerified { keys: receipt.absent.len() },
+    };
+    let Force { principal, reason } = force.clone();
+    let unproven = receipt.unproven_count();
+    match unit {
+        Unit::Project(_) => Fact::ProjectDeleteForced { principal, reason, unproven },
+        Unit::Service(_) | Unit::Org(_) => {
+            Fact::ServiceDeleteForced { principal, reason, unproven }
+        }
+    }
 }
 
 #[derive(Default)]

@@ -8,10 +8,13 @@ use std::collections::BTreeSet;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::Order;
 use trueup_model::report::Outcome;
-use trueup_model::survey::{Contents, Item, Unread};
+use trueup_model::survey::{Contents, Item, Remains, Unread};
 
 /// More than so many are only counted.
 const NAMED: usize = 5;
+
+/// A receipt names so many of what a forced end leaves behind, and counts the rest.
+const KEPT: usize = 50;
 
 /// What keeps the namespace of this project, or nothing if it may go.
 ///
@@ -43,6 +46,19 @@ pub fn kept_by(order: &Order, contents: &Contents) -> Option<Outcome> {
         return Some(Outcome::Waiting { on: format!("{names} to be gone from its namespace") });
     }
     None
+}
+
+/// What a forced end leaves in the namespace beside what the project made and Kubernetes makes by itself.
+#[must_use]
+pub fn remains(order: &Order, contents: Contents) -> Remains {
+    let Contents { mut items, mut unread, .. } = contents;
+    items.retain(|item| !is_expected(order, item));
+    items.sort_by(|a, b| (&a.kind, &a.name).cmp(&(&b.kind, &b.name)));
+    let more = items.len().saturating_sub(KEPT);
+    items.truncate(KEPT);
+    unread.sort_by(|a, b| a.what.cmp(&b.what));
+    unread.truncate(KEPT);
+    Remains { objects: items, more, unread }
 }
 
 /// Made by the project, by its uid, or by Kubernetes itself: in every namespace, or as a shadow of

@@ -27,6 +27,7 @@ pub use config::EntryAsk;
 pub use domain::DomainAsk;
 pub use endpoint::{EndpointAsk, EndpointTarget};
 pub use entry::EntryKind;
+pub use project::ProjectForce;
 pub use secret::SecretAsk;
 pub use service::{ServiceAsk, ServiceChange};
 

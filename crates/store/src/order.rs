@@ -207,15 +207,19 @@ async fn load_tenants(tx: &mut Tx, orders: &mut BTreeMap<Unit, Order>) -> Result
     Ok(())
 }
 
+/// Id, org, namespace, generation and desired state; who ended it by force, and the look on record.
+type ProjectColumns = (Uuid, Uuid, String, i64, String, Option<Json<Value>>, Option<Json<Value>>);
+
 async fn bodies(tx: &mut Tx, ids: &[Uuid]) -> Result<BTreeMap<Unit, Order>, Error> {
     let mut orders = BTreeMap::new();
-    let projects: Vec<(Uuid, Uuid, String, i64, String)> = sqlx::query_as(
-        "select id, org_id, namespace, generation, desired from projects where id = any($1)",
+    let projects: Vec<ProjectColumns> = sqlx::query_as(
+        "select id, org_id, namespace, generation, desired, force, survey
+         from projects where id = any($1)",
     )
     .bind(ids)
     .fetch_all(&mut **tx)
     .await?;
-    for (id, org, namespace, generation, desired) in projects {
+    for (id, org, namespace, generation, desired, force, look) in projects {
         let project = ProjectId::from_uuid(id);
         let order = Order {
             unit: Unit::Project(project),
@@ -227,7 +231,11 @@ async fn bodies(tx: &mut Tx, ids: &[Uuid]) -> Result<BTreeMap<Unit, Order>, Erro
             body: Body::Project,
             freeze: None,
             recorded: BTreeMap::new(),
-            warrant: Warrant::default(),
+            warrant: Warrant {
+                force: force.map(|force| read_json("force", force)).transpose()?,
+                look: look.map(|look| read_json("survey", look)).transpose()?,
+                ..Warrant::default()
+            },
         };
         orders.insert(order.unit, order);
     }

@@ -11,6 +11,7 @@ use trueup_model::name::Name;
 use trueup_model::order::Unit;
 use trueup_model::project::Project;
 use trueup_model::receipt::Receipt;
+use trueup_model::report::Look;
 use trueup_model::service::DesiredState;
 use trueup_model::status::Status;
 use trueup_model::wake::Lane;
@@ -144,19 +145,50 @@ pub(crate) async fn end(
     Ok(())
 }
 
+/// Puts a look into its namespace on record, or takes it back. Only what is new there wakes the project, which goes
+/// on with it.
+pub(crate) async fn record_look(
+    tx: &mut Tx,
+    project: ProjectId,
+    look: &Look,
+    now: Timestamp,
+) -> Result<(), Error> {
+    let survey = match look {
+        Look::Clear(survey) => Some(json(survey)),
+        Look::Kept => None,
+    };
+    let ending: Option<Ending> = sqlx::query_as(
+        "update projects set survey = $2
+         where id = $1 and desired = 'deleted' and deleted_at is null and (survey is null) <> ($2 is null)
+         returning id, org_id, cluster_id",
+    )
+    .bind(project.uuid())
+    .bind(survey)
+    .fetch_optional(&mut **tx)
+    .await?;
+    wake(tx, ending, now).await
+}
+
 /// A project that shall be gone waits for its services: it is looked at after each of them.
 pub(crate) async fn wake_ending(
     tx: &mut Tx,
     service: ServiceId,
     now: Timestamp,
 ) -> Result<(), Error> {
-    let ending: Option<(Uuid, Uuid, Uuid)> = sqlx::query_as(
+    let ending: Option<Ending> = sqlx::query_as(
         "select p.id, p.org_id, p.cluster_id from services s join projects p on p.id = s.project_id
          where s.id = $1 and p.desired = 'deleted' and p.deleted_at is null",
     )
     .bind(service.uuid())
     .fetch_optional(&mut **tx)
     .await?;
+    wake(tx, ending, now).await
+}
+
+/// A project that shall be gone, with its org and its cluster.
+type Ending = (Uuid, Uuid, Uuid);
+
+async fn wake(tx: &mut Tx, ending: Option<Ending>, now: Timestamp) -> Result<(), Error> {
     let Some((id, org, cluster)) = ending else { return Ok(()) };
     let again = wake::Request {
         unit: Unit::Project(ProjectId::from_uuid(id)),

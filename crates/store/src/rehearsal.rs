@@ -107,7 +107,8 @@ pub(crate) async fn end(mut tx: Tx, seen: &Seen) -> Result<(), Error> {
 async fn new_generations(tx: &mut Tx) -> Result<Vec<Unit>, Error> {
     let rows: Vec<(String, Uuid)> = sqlx::query_as(
         "select distinct e.unit_kind, e.unit_id from event_queue q join events e on e.id = q.event_id
-         where q.xid = pg_current_xact_id() and e.type in ('ServiceQueued', 'ProjectQueued', 'ProjectDeleteQueued')",
+         where q.xid = pg_current_xact_id() and e.type in
+               ('ServiceQueued', 'ProjectQueued', 'ProjectDeleteQueued', 'ProjectForceQueued')",
     )
     .fetch_all(&mut **tx)
     .await?;

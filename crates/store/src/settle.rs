@@ -110,6 +110,7 @@ impl Worker {
         record_sightings(&mut tx, lease, &settled, now).await?;
         ask_for_next_anchors(&mut tx, lease, &settled, now).await?;
         record_absences(&mut tx, &settled, now).await?;
+        record_looks(&mut tx, &settled, now).await?;
         endpoint::release(&mut tx, &carried(&settled), now).await?;
         let events = events(&mut tx, told, now).await?;
         event::record(&mut tx, &events).await?;
@@ -145,6 +146,7 @@ fn is_old_news(
 ) -> bool {
     report.changes.is_empty()
         && report.receipt.is_none()
+        && report.look.is_none()
         && last.is_some_and(|last| {
             last.outcome == report.outcome
                 && report.observation.as_ref().is_none_or(|seen| last.observation.same_as(seen))
@@ -408,6 +410,20 @@ async fn record_absences(
             .await?;
         quota::release(tx, service).await?;
         project::wake_ending(tx, service, now).await?;
+    }
+    Ok(())
+}
+
+/// Puts looks into the namespaces of projects on record, or takes them back.
+async fn record_looks(
+    tx: &mut Tx,
+    settled: &[(&Report, DesiredState, bool)],
+    now: Timestamp,
+) -> Result<(), Error> {
+    for (report, ..) in settled {
+        if let (Unit::Project(project), Some(look)) = (report.unit, &report.look) {
+            project::record_look(tx, project, look, now).await?;
+        }
     }
     Ok(())
 }

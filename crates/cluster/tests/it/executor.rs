@@ -1,7 +1,9 @@
 //! What an executor does with its orders, on a cluster in memory and on a real one alike.
 
 pub(crate) mod definitions;
+mod forced;
 mod hosts;
+mod looks;
 mod parts;
 
 use std::sync::Arc;
@@ -17,7 +19,6 @@ use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::Order;
 use trueup_model::receipt::{Force, ProofLevel};
 use trueup_model::report::{Change, Outcome, Report};
-use trueup_model::service::DesiredState;
 use trueup_model::spec::Spec;
 use trueup_rules::names;
 use trueup_testkit::fake_cluster::FakeCluster;
@@ -56,7 +57,7 @@ fn checks() -> Vec<(&'static str, Check)> {
 pub(crate) async fn failures(cluster: Arc<dyn Cluster>) -> Vec<&'static str> {
     let all = checks().into_iter().chain(crate::executor_runs::checks());
     let all = all.chain(crate::executor_scale::checks()).chain(hosts::checks());
-    let all = all.chain(crate::rehearsals::checks());
+    let all = all.chain(crate::rehearsals::checks()).chain(forced::checks());
     let runs = all.map(|(sentence, check)| {
         let cluster = Arc::clone(&cluster);
         async move {
@@ -331,19 +332,15 @@ async fn forces(mut rig: Rig) {
     hold(&rig, &config, serde_json::Value::Null).await;
 }
 
-/// The end of this rig's project.
-fn project_end(rig: &Rig) -> Order {
-    Order { desired: DesiredState::Deleted, generation: 2, ..rig.project() }
-}
-
 async fn ends_project(mut rig: Rig) {
     rig.order_until(rig.project(), converged).await;
-    let report = rig.order_until(project_end(&rig), with_receipt).await;
+    let report = rig.order_until(rig.project_end(), with_receipt).await;
     let receipt = report.receipt.expect("a receipt should be there");
     let known = receipt.absent.iter().filter(|absence| absence.uid.is_some()).count();
     assert_eq!(known, receipt.absent.len(), "all of it was seen: {receipt:#?}");
     let survey = receipt.survey.expect("the namespace should have been looked at");
     assert!(survey.kinds.contains("Secret") && survey.kinds.contains("Deployment.apps"));
+    assert!(!survey.kinds.contains("Widget.example.com"), "the last look counts: {survey:?}");
     let namespace = ResourceKey::new(Kind::Namespace, "", &rig.project().namespace);
     assert_eq!(rig.get(&namespace).await, None);
 }
@@ -351,7 +348,7 @@ async fn ends_project(mut rig: Rig) {
 /// The services go first; then the namespace does, also while Kubernetes still clears up after them.
 async fn outlasts_services(mut rig: Rig) {
     rig.running(game()).await;
-    let mut end = project_end(&rig);
+    let mut end = rig.project_end();
     end.warrant.tenants.insert("web".to_owned());
     let waits = |report: &Report| matches!(&report.outcome, Outcome::Waiting { on } if on == "its services to be gone: web");
     rig.order_until(end.clone(), waits).await;
@@ -362,7 +359,7 @@ async fn outlasts_services(mut rig: Rig) {
 
 async fn keeps_namespace(mut rig: Rig) {
     rig.order_until(rig.project(), converged).await;
-    let end = project_end(&rig);
+    let end = rig.project_end();
     let theirs = ResourceKey::new(Kind::ConfigMap, &end.namespace, "precious");
     let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "precious"}});
     let made = rig.cluster.apply(&theirs, &object).await.expect("the test should be set up right");

@@ -12,7 +12,6 @@ use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::{Order, Unit};
 use trueup_model::receipt::{Force, ProofLevel, Receipt};
 use trueup_model::report::{Outcome, Report};
-use trueup_model::service::DesiredState;
 use trueup_rules::names;
 use trueup_testkit::fake_cluster::{FakeCluster, Verb, When};
 use trueup_testkit::manual_clock::ManualClock;
@@ -267,18 +266,13 @@ async fn f43_a_broken_apiservice_is_named_and_services_still_go() {
     at.until(project.unit, converged).await;
 }
 
-/// The end of this stage's project.
-fn end_of_project(at: &Stage) -> Order {
-    Order { desired: DesiredState::Deleted, generation: 2, ..at.rig.project() }
-}
-
 /// F43 for a project: a group that does not answer could hold somebody's objects, so nothing is deleted.
 #[tokio::test]
 async fn f43_a_namespace_that_cannot_be_seen_whole_is_not_deleted() {
     let mut at = Stage::new(false);
     at.rig.order_until(at.rig.project(), converged).await;
     at.fake.break_api_service(Some("metrics.example.com/v1beta1"));
-    let end = end_of_project(&at);
+    let end = at.rig.project_end();
     let why = blocked(at.pass(end.clone()).await);
     assert!(why.contains("metrics.example.com/v1beta1"), "{why}");
     assert_eq!(deletes(&at.fake, 0), 0);
@@ -291,13 +285,57 @@ async fn f43_a_namespace_that_cannot_be_seen_whole_is_not_deleted() {
 async fn f42_what_holds_a_namespace_that_goes_is_named() {
     let mut at = Stage::new(false);
     at.rig.order_until(at.rig.project(), converged).await;
-    let end = end_of_project(&at);
+    let end = at.rig.project_end();
     let quota = end.recorded.keys().find(|key| key.kind == Kind::ResourceQuota).expect("a quota");
     at.fake.edit(quota, |object| object["metadata"]["finalizers"] = json!(["example.com/hold"]));
     let _passed = at.rig.executor.order(end.clone()).await;
     at.rig.until(end.unit, waits_for("example.com/hold")).await;
     at.fake.edit(quota, |object| object["metadata"]["finalizers"] = json!([]));
     at.until(end.unit, with_receipt).await;
+}
+
+/// F43, the way out: the API service is never mended, so the project can never be proved to be gone. Its end
+/// by force says what it could not see, deletes nothing, and leaves nobody at work.
+#[tokio::test]
+async fn f43_a_project_that_can_never_be_seen_whole_ends_by_force() {
+    let mut at = Stage::new(false);
+    at.rig.order_until(at.rig.project(), converged).await;
+    at.fake.break_api_service(Some("metrics.example.com/v1beta1"));
+    let mut end = at.rig.project_end();
+    blocked(at.pass(end.clone()).await);
+    end.generation = 3;
+    let (principal, reason) = ("owner".to_owned(), "its server is gone for good".to_owned());
+    end.warrant.force = Some(Force { principal, reason });
+    let writes = at.fake.journal().len();
+    let report = at.rig.order_until(end.clone(), with_receipt).await;
+    let receipt = report.receipt.expect("as asked for");
+    assert_eq!(receipt.level, ProofLevel::Forced);
+    let remains = receipt.remains.expect("the namespace is still there");
+    let unseen: Vec<_> = remains.unread.iter().map(|unread| &*unread.what).collect();
+    assert_eq!(unseen, ["metrics.example.com/v1beta1"]);
+    at.fake.break_api_service(None);
+    at.clock.advance(Duration::from_secs(3600));
+    let other = Rig::start(Arc::new(at.fake.clone()));
+    other.executor.order(other.project()).await.await.expect("another unit should pass");
+    assert_eq!(deletes(&at.fake, writes), 0, "nothing is deleted after the end");
+    assert_eq!(at.fake.objects(Kind::Namespace).len(), 2);
+}
+
+/// The whole cluster is gone: nothing can be read, and the project still ends.
+#[tokio::test]
+async fn a_projects_forced_end_needs_no_cluster() {
+    let mut at = Stage::new(false);
+    at.rig.order_until(at.rig.project(), converged).await;
+    let mut end = at.rig.project_end();
+    at.fake.set_reachable(false);
+    let (principal, reason) = ("owner".to_owned(), "the cluster burnt".to_owned());
+    end.warrant.force = Some(Force { principal, reason });
+    let report = at.rig.order_until(end.clone(), with_receipt).await;
+    let receipt = report.receipt.expect("as asked for");
+    assert_eq!((receipt.level, receipt.absent.len()), (ProofLevel::Forced, 0));
+    assert_eq!(receipt.unproven.len(), end.recorded.len());
+    let remains = receipt.remains.expect("nobody knows what is in there");
+    assert_eq!((remains.count(), remains.unread.len()), (0, 1));
 }
 
 /// Each call of a project's end fails before it is done, or is done and its answer lost.
@@ -312,7 +350,7 @@ async fn a_projects_end_survives_a_failed_call_of_every_kind() {
         let mut at = Stage::new(false);
         at.rig.order_until(at.rig.project(), converged).await;
         at.fake.fail_next(verb, CallError::Unanswered("lost".to_owned()), when);
-        let end = end_of_project(&at);
+        let end = at.rig.project_end();
         let _passed = at.rig.executor.order(end.clone()).await;
         let receipt = at.receipt(end.unit).await;
         assert_eq!(receipt.level, ProofLevel::ApiAbsence, "{verb:?} {when:?}");

@@ -16,11 +16,17 @@ use trueup_model::order::{Body, Order, SecretValue, ServiceBody, Unit, Warrant};
 use trueup_model::report::{Outcome, Report};
 use trueup_model::service::DesiredState;
 use trueup_model::spec::Spec;
+use trueup_model::survey::Survey;
 use trueup_model::{Clock, ClusterId, OrgId, ProjectId, ServiceId};
 use trueup_rules::names;
 use trueup_rules::proof::ProofKey;
 use trueup_rules::render;
 use trueup_store::DbClock;
+
+/// A look that some process took and that is on record.
+pub(crate) fn looked() -> Survey {
+    Survey { at: Timestamp::UNIX_EPOCH, kinds: ["Widget.example.com".to_owned()].into() }
+}
 
 /// Longer than any wait of a test that is right.
 pub(crate) const LONG: Duration = Duration::from_secs(180);
@@ -120,6 +126,13 @@ impl Rig {
             recorded: BTreeMap::new(),
             warrant: Warrant::default(),
         })
+    }
+
+    /// The order for the end of this rig's project, after a look into it that is on record.
+    pub(crate) fn project_end(&self) -> Order {
+        let mut end = Order { desired: DesiredState::Deleted, generation: 2, ..self.project() };
+        end.warrant.look = Some(looked());
+        end
     }
 
     /// An order for this rig's service.

@@ -2,6 +2,7 @@
 
 mod anchor;
 mod crash_points;
+mod ending;
 mod endpoint;
 mod freeze;
 mod names;

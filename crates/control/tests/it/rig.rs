@@ -20,8 +20,8 @@ use trueup_store::{DbClock, ServiceDetail, Signals, Worker};
 use trueup_testkit::fake_cluster::FakeCluster;
 use trueup_testkit::test_db::{TestDb, name};
 
-const LONG: Duration = Duration::from_secs(120);
-const LOOK: Duration = Duration::from_millis(10);
+pub(crate) const LONG: Duration = Duration::from_secs(120);
+pub(crate) const LOOK: Duration = Duration::from_millis(10);
 
 pub(crate) struct Rig {
     pub(crate) db: TestDb,

@@ -28,7 +28,7 @@ async fn every_write_can_be_previewed_and_then_records_nothing() {
         let token = if operation.recipe.least == Role::Operator { OPERATOR } else { OWNER };
         let path = format!("{}?dry_run=true", operation.address(&things));
         let own;
-        let (front, body) = if operation.recipe.operation == "service_force_delete" {
+        let (front, body) = if operation.recipe.operation.ends_with("_force_delete") {
             own = stage().await.0;
             (&own, prepare(&own, operation).await)
         } else {

@@ -161,6 +161,12 @@ impl Front {
         stored
     }
 
+    /// Every service that is being deleted is gone, as if an executor had proved it.
+    pub(crate) async fn end_services(&self) {
+        let gone = "update services set deleted_at = accepted_at where desired = 'deleted'";
+        sqlx::raw_sql(gone).execute(&self.owner).await.unwrap();
+    }
+
     /// Makes a token as the org's owner and answers with its secret.
     pub(crate) async fn mint(&self, body: &Value) -> String {
         let reply = self.post("/v1/tokens").json(body).send().await;

@@ -112,6 +112,7 @@ fn of_the_rest() -> BTreeSet<&'static str> {
         platform_get,
         platform_unfreeze,
         project_delete,
+        project_force_delete,
         project_get,
         project_list,
         project_put,

@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 use serde_json::json;
 
-use crate::front::{DEVELOPER, Front, WEB, web};
+use crate::front::{DEVELOPER, Front, OPERATOR, STRANGER, VIEWER, WEB, web};
 
 const SHOP: &str = "/v1/projects/shop";
 
@@ -54,4 +54,48 @@ async fn a_project_is_deleted_with_its_services_once_and_takes_nothing_new() {
         .await
         .must_be(409, "TU1302");
     front.delete("/v1/projects/none").send().await.must_be(404, "TU1003");
+}
+
+#[tokio::test]
+async fn a_projects_deletion_is_ended_by_its_owner_with_a_reason_after_its_services() {
+    let front = Front::with_web().await;
+    let path = format!("{SHOP}/force-delete");
+    let body = |generation: i64| json!({"reason": "nobody runs it", "generation": generation});
+    let force = |generation: i64| front.post(&path).json(&body(generation));
+    let told = |problem: serde_json::Value| {
+        let error = &problem["errors"][0];
+        (error["field"].as_str().unwrap().to_owned(), error["message"].as_str().unwrap().to_owned())
+    };
+    let (field, said) = told(force(1).send().await.must_be(422, "TU1201"));
+    assert_eq!((&*field, &*said), ("project", "is not being deleted; delete it first"));
+    front.delete(SHOP).send().await;
+    let (field, said) = told(force(2).send().await.must_be(422, "TU1201"));
+    assert!(field == "project" && said.contains("not gone: web;"), "{said}");
+    front.end_services().await;
+
+    for token in [DEVELOPER, VIEWER] {
+        force(2).token(token).send().await.must_be(403, "TU1002");
+    }
+    // Half of the rights that the end of a service takes are not enough.
+    let half = json!({"name": "half", "role": "owner", "permissions": ["read", "manage_projects"]});
+    let half = front.mint(&half).await;
+    force(2).token(&half).send().await.must_be(403, "TU1002");
+    force(2).token(STRANGER).send().await.must_be(404, "TU1003");
+    force(1).send().await.must_be(412, "TU1301");
+    let silent = json!({"reason": "  ", "generation": 2});
+    front.post(&path).json(&silent).send().await.must_be(422, "TU1201");
+    let odd = json!({"reason": "nobody runs it", "generation": 2, "wipe": true});
+    front.post(&path).json(&odd).send().await.must_be(400, "TU1101");
+    assert_eq!(front.get(SHOP).send().await.json()["generation"], 2, "nothing of that counts");
+
+    let preview = front.post(&format!("{path}?dry_run=true")).json(&body(2)).send().await.json();
+    assert_eq!(preview["units"][0]["objects"], json!([]), "nothing more is deleted: {preview}");
+    let key = |name: &'static str| force(2).header("idempotency-key", name);
+    let accepted = key("k1").send().await;
+    assert_eq!(accepted.status, StatusCode::ACCEPTED, "{}", accepted.text());
+    assert_eq!(accepted.json()["generation"], 3);
+    assert_eq!(key("k1").send().await.status, StatusCode::OK, "the same request again");
+    force(2).send().await.must_be(412, "TU1301");
+    let again = force(3).token(OPERATOR).header("trueup-org", "acme").send().await;
+    assert_eq!((again.status, &again.json()["generation"]), (StatusCode::OK, &json!(3)));
 }

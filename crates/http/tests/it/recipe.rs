@@ -75,6 +75,8 @@ pub(crate) const RECIPES: &[Recipe] = &[
     changes("service_rollback", Role::Developer).with(|| json!({"to": 1})),
     changes("service_force_delete", Role::Owner)
         .with(|| json!({"reason": "the node burnt", "generation": 2})),
+    changes("project_force_delete", Role::Owner)
+        .with(|| json!({"reason": "nobody runs it", "generation": 2})),
     reads("service_logs"),
     reads("release_list"),
     reads("transition_list"),
@@ -213,11 +215,16 @@ pub(crate) async fn stage() -> (Front, Vec<Thing>) {
 
 /// Brings a stage into the state that an operation is for; answers with the body that fits it.
 pub(crate) async fn prepare(front: &Front, operation: &Operation) -> Option<Value> {
-    if operation.recipe.operation != "service_force_delete" {
-        return None;
-    }
-    let deleting = front.delete(WEB).send().await;
+    let path = match operation.recipe.operation {
+        "service_force_delete" => WEB,
+        "project_force_delete" => "/v1/projects/shop",
+        _ => return None,
+    };
+    let deleting = front.delete(path).send().await;
     assert_eq!(deleting.status, 202, "{}", deleting.text());
+    if path != WEB {
+        front.end_services().await;
+    }
     let generation = deleting.json()["generation"].clone();
     Some(json!({"reason": "the node burnt", "generation": generation}))
 }

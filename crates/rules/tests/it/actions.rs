@@ -251,3 +251,33 @@ fn another_version_of_the_same_template_is_an_upgrade() {
     let known = Known { template: Some(&newer), plan: None, current: Some(&service) };
     assert_eq!(promised(admit(&ask, known)).template.to_string(), "web@2");
 }
+
+#[test]
+fn a_project_ends_by_force_after_its_services_and_only_for_a_reason() {
+    use trueup_rules::action::force_project;
+    let (gone, lives) = (DesiredState::Deleted, DesiredState::Active);
+    let services = |number: usize| (1..=number).map(|n| format!("s{n}")).collect::<Vec<_>>();
+    let table = [
+        ("nobody runs it", gone, 0, None),
+        ("nobody runs it", lives, 0, Some(("project", "is not being deleted; delete it first"))),
+        ("no", gone, 0, Some(("reason", "must say why in 3 to 500 characters on one line"))),
+        ("two\nlines", gone, 0, Some(("reason", "on one line"))),
+        ("nobody runs it", gone, 2, Some(("project", "not gone: s1, s2; wait for them"))),
+        ("nobody runs it", gone, 7, Some(("project", "s4, s5 and 2 more;"))),
+    ];
+    for (reason, desired, left, expected) in table {
+        let answer = force_project(reason, desired, &services(left));
+        let told = answer.err().map(|refused| match refused {
+            Refused::Invalid(breaches) => (breaches[0].field.clone(), breaches[0].message.clone()),
+            Refused::BeingDeleted => panic!("it shall be gone, and that is no reason"),
+        });
+        match (told, expected) {
+            (None, None) => {}
+            (Some((field, message)), Some((at, words))) => {
+                assert_eq!(field, at, "{message}");
+                assert!(message.contains(words), "{message}");
+            }
+            (told, expected) => panic!("{told:?} instead of {expected:?}"),
+        }
+    }
+}

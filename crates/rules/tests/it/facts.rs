@@ -74,6 +74,7 @@ fn report(step: &Step) -> Report {
         outcome: step.outcome.clone(),
         changes: step.changes.clone(),
         receipt: None,
+        look: None,
     }
 }
 
@@ -232,19 +233,25 @@ fn a_forced_end_is_never_told_as_a_proof() {
         ..Receipt::of_absence(Vec::new(), "one", Vec::new())
     };
     let report = Report { receipt: Some(receipt), ..report(&step(Outcome::Converged, false, &[])) };
-    let line = tell(&report, &now.previous, Some(&inputs(Phase::Deleting)), &project(&now, at(1)));
-    assert_eq!(line, "ServicePhaseChanged<asked ServiceDeleteForced<asked");
+    let told = |report: &Report| {
+        tell(report, &now.previous, Some(&inputs(Phase::Deleting)), &project(&now, at(1)))
+    };
+    assert_eq!(told(&report), "ServicePhaseChanged<asked ServiceDeleteForced<asked");
+    let project = trueup_model::id::ProjectId::from_uuid(uuid::Uuid::from_u128(7));
+    let report = Report { unit: Unit::Project(project), ..report };
+    assert_eq!(told(&report), "ServicePhaseChanged<asked ProjectDeleteForced<asked");
 }
 
 /// The fact after this one: a fact that is added to the model must be added here.
 fn after(fact: &Fact) -> Option<Fact> {
     let (key, field) = (key(), "spec.replicas".to_owned());
-    let why = "the cluster said so".to_owned();
+    let (why, reason) = ("the cluster said so".to_owned(), "the node burnt".to_owned());
     let principal = "owner".to_owned();
     let token = trueup_model::TokenId::from_uuid(uuid::Uuid::from_u128(5));
     Some(match fact {
         Fact::ProjectQueued {} => Fact::ProjectDeleteQueued { principal, services: 2 },
-        Fact::ProjectDeleteQueued { .. } => {
+        Fact::ProjectDeleteQueued { .. } => Fact::ProjectForceQueued { principal, reason },
+        Fact::ProjectForceQueued { .. } => {
             let action = "declare".to_owned();
             Fact::ServiceQueued { deletes: false, principal, action, plan: None }
         }
@@ -267,12 +274,13 @@ fn after(fact: &Fact) -> Option<Fact> {
             message: Some("why".to_owned()),
         },
         Fact::ServicePhaseChanged { .. } => Fact::AbsenceVerified { keys: 6 },
-        Fact::AbsenceVerified { .. } => Fact::ServiceDeleteForced {
-            principal,
-            reason: "the node burnt".to_owned(),
-            unproven: 2,
-        },
-        Fact::ServiceDeleteForced { .. } => Fact::OrgCreated { name: "acme".to_owned(), principal },
+        Fact::AbsenceVerified { .. } => {
+            Fact::ServiceDeleteForced { principal, reason, unproven: 2 }
+        }
+        Fact::ServiceDeleteForced { .. } => {
+            Fact::ProjectDeleteForced { principal, reason, unproven: 3 }
+        }
+        Fact::ProjectDeleteForced { .. } => Fact::OrgCreated { name: "acme".to_owned(), principal },
         Fact::OrgCreated { .. } => {
             Fact::TokenCreated { token, name: "ci".to_owned(), role: Role::Developer, principal }
         }

@@ -3,8 +3,8 @@
 use trueup_model::key::Kind;
 use trueup_model::order::Order;
 use trueup_model::report::Outcome;
-use trueup_model::survey::{Contents, Item, Unread};
-use trueup_rules::survey::kept_by;
+use trueup_model::survey::{Contents, Item, Remains, Unread};
+use trueup_rules::survey::{kept_by, remains};
 
 use crate::given;
 
@@ -113,4 +113,21 @@ fn f43_what_cannot_be_seen_keeps_it() {
     let contents = Contents { items: usual(&order), unread, ..Contents::default() };
     let why = blocked(kept_by(&order, &contents));
     assert!(why.contains("metrics.example.com/v1beta1 (it does not answer)"), "{why}");
+}
+
+#[test]
+fn a_forced_end_names_what_others_have_in_there_and_counts_the_rest() {
+    let order = seen();
+    let mut items = usual(&order);
+    items.extend((0..60).map(|n| item("Widget", &format!("w-{n:02}"), &format!("f-{n}"))));
+    items.push(item("ConfigMap", "precious", "f-60"));
+    let unread =
+        vec![Unread { what: "metrics/v1".to_owned(), why: "it does not answer".to_owned() }];
+    let left = remains(&order, Contents { items, unread: unread.clone(), ..Contents::default() });
+    assert_eq!((left.objects.len(), left.more, left.count()), (50, 11, 61));
+    let names: Vec<&str> = left.objects.iter().take(2).map(|item| &*item.name).collect();
+    assert_eq!(names, ["precious", "w-00"], "by kind and name, without what is usual");
+    assert_eq!(left.unread, unread);
+    let nothing = Contents { items: usual(&order), ..Contents::default() };
+    assert_eq!(remains(&order, nothing), Remains::default());
 }

@@ -1,5 +1,7 @@
 //! Accepting projects, and their end.
 
+mod force;
+
 use jiff::Timestamp;
 use trueup_model::event::{Fact, NewEvent, Source};
 use trueup_model::id::{OrgId, ProjectId};
@@ -22,6 +24,8 @@ use crate::project::{ProjectRow, find};
 use crate::row::read;
 use crate::service::service;
 use crate::{App, Error, event, status, wake};
+
+pub use force::ProjectForce;
 
 impl App {
     /// Declares a project. Declaring it again changes nothing.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use trueup_model::id::ClusterId;
 use trueup_rules::action::Action;
-use trueup_store::door::{Accepted, Asker, Refusal, ServiceAsk};
+use trueup_store::door::{Accepted, Asker, ProjectForce, Refusal, ServiceAsk};
 use trueup_store::{App, Error, Repeat, ServiceRow, Worker};
 use trueup_testkit::pg_proxy::{Mode, PgProxy};
 
@@ -40,6 +40,31 @@ async fn f14_a_commit_whose_reply_is_lost_is_known_by_its_key_and_not_done_twice
     assert!(!again.changed);
     assert_eq!(again.row.service.spec.restart, 1);
     assert_eq!(again.row.service.generation, 2);
+}
+
+#[tokio::test]
+async fn f14_a_forced_end_of_a_project_whose_commit_is_lost_is_recorded_once() {
+    let stage = Stage::new().await;
+    let (org, asker) = (stage.db.org, stage.asker());
+    stage.db.app.delete_project(org, PROJECT, &asker, at(1)).await.unwrap();
+    let proxy = PgProxy::start(&stage.db.urls.app).await;
+    let app = App::connect_within(&proxy.url(&stage.db.urls.app), LONG).unwrap();
+    app.ping().await.unwrap();
+
+    let repeat = Some(Repeat::new("POST /force-delete".to_owned(), "k1".to_owned(), b"{}"));
+    let keyed = Asker { repeat, ..asker.clone() };
+    let wanted = ProjectForce { project: PROJECT, reason: "nobody runs it", generation: 2 };
+    proxy.set(Mode::LoseCommit);
+    let lost = app.force_project(org, &wanted, &keyed, at(2)).await;
+    assert!(matches!(lost, Err(Refusal::Store(Error::Doubtful(_)))), "{lost:?}");
+    assert_eq!(proxy.lost_commits(), 1, "the reply should have been lost");
+    let again = app.force_project(org, &wanted, &keyed, at(3)).await.unwrap();
+    assert_eq!((again.changed, again.row.project.generation), (false, 3));
+    // Without a key the generation tells.
+    let blind = app.force_project(org, &wanted, &asker, at(3)).await;
+    assert!(matches!(blind, Err(Refusal::Changed { current: 3 })), "{blind:?}");
+    let told = "select count(*) from events where type = 'ProjectForceQueued'";
+    assert_eq!(stage.one::<i64>(told).await, 1);
 }
 
 #[tokio::test]

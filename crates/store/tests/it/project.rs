@@ -1,13 +1,16 @@
 //! The end of a project: promised once with that of its services, ordered after them, proved at last.
 
+use trueup_model::finding::{Stray, Swept};
+use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::{Order, Unit};
-use trueup_model::receipt::{Reading, Receipt};
-use trueup_model::report::{Outcome, Report};
+use trueup_model::receipt::{Force, ProofLevel, Reading, Receipt, Unproven};
+use trueup_model::report::{Look, Outcome, Report};
 use trueup_model::service::DesiredState;
 use trueup_model::status::Phase;
+use trueup_model::survey::Survey;
 use trueup_model::variable::VariableName;
 use trueup_rules::admit::Refused;
-use trueup_store::door::{Accepted, EntryAsk, Refusal};
+use trueup_store::door::{Accepted, EntryAsk, ProjectForce, Refusal};
 use trueup_store::{Lease, ProjectRow};
 use trueup_testkit::test_db::name;
 
@@ -54,6 +57,7 @@ pub(crate) fn proof(row: &ProjectRow) -> Report {
         outcome: Outcome::Converged,
         changes: Vec::new(),
         receipt: Some(Receipt::of_absence(Vec::new(), "one", vec![reading])),
+        look: None,
     }
 }
 
@@ -145,4 +149,153 @@ async fn an_end_of_a_project_that_takes_long_is_counted() {
     assert_eq!(worker.overdue_deletes(cluster, at(3)).await.unwrap(), []);
     let overdue = worker.overdue_deletes(cluster, at(4)).await.unwrap();
     assert_eq!(overdue, [Unit::Project(ended.project.id)]);
+}
+
+impl Stage {
+    pub(crate) async fn force_project(
+        &self,
+        wanted: &str,
+        generation: i64,
+    ) -> Result<Accepted<ProjectRow>, Refusal> {
+        let force = ProjectForce { project: wanted, reason: " nobody runs it ", generation };
+        self.db.app.force_project(self.db.org, &force, &self.asker(), at(6)).await
+    }
+}
+
+/// What an executor says after the forced end of a project: its namespace is still there.
+fn forced(row: &ProjectRow, force: Force) -> Report {
+    let key = ResourceKey::new(Kind::Namespace, "", &row.project.namespace);
+    let left = Unproven { key, uid: Some("u-1".to_owned()), why: "it is still there".to_owned() };
+    let proved = proof(row).receipt.expect("a receipt");
+    let receipt =
+        Receipt { unproven: vec![left], force: Some(force), level: ProofLevel::Forced, ..proved };
+    Report { receipt: Some(receipt), ..proof(row) }
+}
+
+#[tokio::test]
+async fn a_forced_end_of_a_project_frees_its_name_and_what_is_left_can_be_found() {
+    let stage = Stage::new().await;
+    let lease = stage.lease().await;
+    let worker = &stage.db.worker;
+    stage.worked_on(lease).await;
+    let ended = stage.end_project().await.row;
+    let accepted = stage.force_project(PROJECT, 2).await.unwrap();
+    assert_eq!((accepted.changed, accepted.row.project.generation), (true, 3));
+    let again = stage.force_project(PROJECT, 3).await.unwrap();
+    assert_eq!((again.changed, again.row.project.generation), (false, 3), "once");
+
+    let unit = Unit::Project(ended.project.id);
+    let orders = stage.worked_on(lease).await;
+    let order = orders.iter().find(|order| order.unit == unit).expect("it should be woken");
+    let force = order.warrant.force.clone().expect("the order should say that it is forced");
+    assert_eq!(force.reason, "nobody runs it");
+    let keys = "select count(*) from resources where unit_kind = 'project'";
+    let recorded = stage.one::<i64>(keys).await;
+    assert!(recorded > 0);
+
+    // The proof of the promise before it comes late: it is not the end.
+    worker.settle(lease, &[proof(&ended)], at(7)).await.unwrap();
+    assert_eq!(stage.one::<i64>("select count(*) from project_receipts").await, 0);
+    let stray = Stray {
+        key: ResourceKey::new(Kind::Namespace, "", &ended.project.namespace),
+        uid: "u-1".to_owned(),
+        resource_version: "7".to_owned(),
+        unit: Some(ended.project.id.to_string()),
+        proved: true,
+    };
+    let swept = Swept { kind: Kind::Namespace, strays: vec![stray] };
+    assert_eq!(worker.note_findings(lease, &swept, at(8)).await.unwrap(), 0, "on its way");
+    let report = forced(&accepted.row, force);
+    assert_eq!(worker.settle(lease, std::slice::from_ref(&report), at(9)).await.unwrap(), 1);
+    assert_eq!(worker.settle(lease, std::slice::from_ref(&report), at(10)).await.unwrap(), 0);
+
+    let (app, org) = (&stage.db.app, stage.db.org);
+    let id = ended.project.id.to_string();
+    let row = app.find_project(org, &id).await.unwrap().unwrap();
+    assert_eq!((row.receipt, row.status.phase), (report.receipt, Phase::Deleted));
+    assert_eq!(stage.one::<i64>(keys).await, recorded, "what is left stays known");
+    assert_eq!(worker.note_findings(lease, &swept, at(11)).await.unwrap(), 1, "it is found");
+    let told = stage.events_of(ended.project.id.uuid()).await;
+    assert!(told.contains(&"ProjectForceQueued".to_owned()), "{told:?}");
+    assert_eq!(told.last().map(String::as_str), Some("ProjectDeleteForced"), "{told:?}");
+    assert!(!told.iter().any(|kind| kind == "AbsenceVerified"), "{told:?}");
+
+    // The name is free, the namespace's never again, and what is gone cannot end again.
+    let next = app.accept_project(org, &name(PROJECT), &stage.asker(), at(12)).await.unwrap();
+    assert!(next.changed && next.row.project.namespace != ended.project.namespace);
+    let taken = format!(
+        "update projects set namespace = '{}' where id = '{}'",
+        ended.project.namespace,
+        next.row.project.id.uuid()
+    );
+    let taken = sqlx::raw_sql(sqlx::AssertSqlSafe(taken)).execute(&stage.owner).await;
+    assert!(taken.is_err(), "a namespace has one project, for ever");
+    assert!(!stage.force_project(&id, 3).await.unwrap().changed);
+    sqlx::raw_sql("delete from wakes").execute(&stage.owner).await.unwrap();
+    assert_eq!(worker.wake_all(stage.db.cluster, at(13)).await.unwrap(), 1, "only the new one");
+}
+
+#[tokio::test]
+async fn a_project_is_not_forced_before_its_services() {
+    let stage = Stage::new().await;
+    let lease = stage.lease().await;
+    let row = stage.declare("web", "nginx:1").await.row;
+    let lives = stage.force_project(PROJECT, 1).await;
+    assert!(matches!(lives, Err(Refusal::Refused(Refused::Invalid(_)))), "{lives:?}");
+    stage.end_project().await;
+    let early = stage.force_project(PROJECT, 2).await;
+    assert!(matches!(early, Err(Refusal::Refused(Refused::Invalid(_)))), "{early:?}");
+    let stale = stage.force_project(PROJECT, 1).await;
+    assert!(matches!(stale, Err(Refusal::Changed { current: 2 })), "{stale:?}");
+    stage.db.worker.settle(lease, &[gone(&row, 2)], at(9)).await.unwrap();
+    assert!(stage.force_project(PROJECT, 2).await.unwrap().changed);
+}
+
+#[tokio::test]
+async fn a_look_goes_on_record_once_wakes_its_project_and_can_be_taken_back() {
+    let stage = Stage::new().await;
+    let lease = stage.lease().await;
+    let worker = &stage.db.worker;
+    let row = stage.end_project().await.row;
+    let survey = |second: i64| Survey { at: at(second), kinds: ["Secret".to_owned()].into() };
+    let report = |look: Look| {
+        let waits = Outcome::Waiting { on: "the look to be on record".to_owned() };
+        Report { receipt: None, outcome: waits, look: Some(look), ..proof(&row) }
+    };
+    let ordered = async || {
+        let orders = stage.worked_on(lease).await;
+        let order = orders.into_iter().find(|order| order.unit == Unit::Project(row.project.id));
+        order.map(|order| order.warrant.look)
+    };
+    assert_eq!(ordered().await, Some(None), "nobody looked yet");
+    for (look, woken) in [
+        (Look::Clear(survey(4)), Some(Some(survey(4)))),
+        // Told again after an answer was lost, or by a pass that had no new order yet.
+        (Look::Clear(survey(4)), None),
+        (Look::Clear(survey(5)), None),
+        (Look::Kept, Some(None)),
+        (Look::Kept, None),
+        (Look::Clear(survey(6)), Some(Some(survey(6)))),
+    ] {
+        worker.settle(lease, &[report(look.clone())], at(6)).await.unwrap();
+        assert_eq!(ordered().await, woken, "{look:?}");
+    }
+    // What is gone needs no look any more, and one that is to stay is never looked into.
+    worker.settle(lease, &[proof(&row)], at(7)).await.unwrap();
+    worker.settle(lease, &[report(Look::Kept)], at(8)).await.unwrap();
+    assert_eq!(ordered().await, None);
+    let next = app_project(&stage).await;
+    let early = Report {
+        unit: Unit::Project(next.project.id),
+        generation: 1,
+        ..report(Look::Clear(survey(9)))
+    };
+    worker.settle(lease, &[early], at(9)).await.unwrap();
+    let looks = "select count(*) from projects where survey is not null and desired = 'active'";
+    assert_eq!(stage.one::<i64>(looks).await, 0);
+}
+
+async fn app_project(stage: &Stage) -> ProjectRow {
+    let (app, org) = (&stage.db.app, stage.db.org);
+    app.accept_project(org, &name(PROJECT), &stage.asker(), at(8)).await.unwrap().row
 }

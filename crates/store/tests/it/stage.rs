@@ -236,6 +236,7 @@ pub(crate) fn converged(row: &ServiceRow, generation: i64) -> Report {
         outcome: Outcome::Converged,
         changes: Vec::new(),
         receipt: None,
+        look: None,
     }
 }
 
@@ -253,6 +254,7 @@ pub(crate) fn gone(row: &ServiceRow, generation: i64) -> Report {
     Report {
         observation: Some(nothing),
         receipt: Some(Receipt::of_absence(vec![absence], "one", vec![reading])),
+        look: None,
         ..converged(row, generation)
     }
 }

@@ -16,7 +16,7 @@ use trueup_model::Clock;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::observation::Run;
 use trueup_model::order::{Body, Order};
-use trueup_model::report::{Change, Outcome, Report};
+use trueup_model::report::{Change, Look, Outcome, Report};
 use trueup_model::service::DesiredState;
 use trueup_model::spec::{Spec, Workload};
 use trueup_rules::names;
@@ -145,13 +145,21 @@ impl ExecutorWorld {
         self.order(order).await;
     }
 
-    /// The last service of a project that shall be gone is gone: the project's turn has come.
-    async fn go_on_with_project(&mut self) {
+    /// The turn of a project that shall be gone has come: its last service is gone, or the look into
+    /// its namespace is on record now, or no more.
+    async fn go_on_with_project(&mut self, was_looked_into: bool) {
         let service_has_ended = self.service.as_ref().is_some_and(Held::has_ended);
-        if service_has_ended && !self.project.order.warrant.tenants.is_empty() {
+        let is_left_alone = service_has_ended && !self.project.order.warrant.tenants.is_empty();
+        if is_left_alone {
             self.project.order = orders::without_tenants(self.project.order.clone());
+        }
+        if is_left_alone || self.is_looked_into() != was_looked_into {
             self.order(self.project.order.clone()).await;
         }
+    }
+
+    const fn is_looked_into(&self) -> bool {
+        self.project.order.warrant.look.is_some()
     }
 
     async fn order(&self, order: Order) {
@@ -174,6 +182,13 @@ impl ExecutorWorld {
         if report.generation < last || report.generation > held.order.generation {
             let seen = (last, report.generation, held.order.generation);
             self.wrong.push(format!("O6: generations went back (last, now, ordered): {seen:?}"));
+        }
+        match &report.look {
+            Some(Look::Clear(survey)) => {
+                held.order.warrant.look.get_or_insert_with(|| survey.clone());
+            }
+            Some(Look::Kept) => held.order.warrant.look = None,
+            None => {}
         }
         let recorded = &mut held.order.recorded;
         if held.order.desired != DesiredState::Deleted {
@@ -310,8 +325,9 @@ impl World for ExecutorWorld {
             };
             match heard {
                 Some(report) => {
+                    let looked_into = self.is_looked_into();
                     self.hear(report);
-                    self.go_on_with_project().await;
+                    self.go_on_with_project(looked_into).await;
                 }
                 None => {
                     self.wrong.push("O10: the executor ended by itself".to_owned());

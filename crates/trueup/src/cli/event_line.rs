@@ -41,6 +41,7 @@ fn words(event: &CloudEvent) -> (Paint, String, String) {
     let (paint, what, detail) = match short_type(event) {
         "ProjectQueued" => (Paint::Strong, "project accepted", generation),
         "ProjectDeleteQueued" => (Paint::Strong, "project deletion", ending(data)),
+        "ProjectForceQueued" => (Paint::Strong, "end without proof", because(data)),
         "ServiceQueued" => {
             let deletes = data.get("deletes").and_then(Value::as_bool).unwrap_or(false);
             let what = if deletes { "deletion accepted" } else { "accepted" };
@@ -67,7 +68,7 @@ fn words(event: &CloudEvent) -> (Paint, String, String) {
             let keys = count(usize::try_from(keys).unwrap_or(usize::MAX), "object");
             (Paint::Good, "absence verified", format!("{keys} proved to be gone"))
         }
-        "ServiceDeleteForced" => (Paint::Bad, "deletion forced", forced(data)),
+        kind if kind.ends_with("DeleteForced") => (Paint::Bad, "deletion forced", forced(data)),
         "WakeRequeued" => (Paint::Busy, "requeued", by(data)),
         "ReconcileRequested" => (Paint::Busy, "reconcile asked for", by(data)),
         "ReconcileChecked" => {
@@ -162,8 +163,11 @@ fn domain(kind: &str, event: &CloudEvent) -> (Paint, &'static str, String) {
 fn forced(data: &Value) -> String {
     let left = data.get("unproven").and_then(Value::as_u64).unwrap_or(0);
     let left = count(usize::try_from(left).unwrap_or(usize::MAX), "object");
-    let reason = text(data, "reason").unwrap_or_default();
-    format!("{left} not proved gone: {reason}, {}", by(data))
+    format!("{left} not proved gone: {}", because(data))
+}
+
+fn because(data: &Value) -> String {
+    format!("{}, {}", text(data, "reason").unwrap_or_default(), by(data))
 }
 
 fn phase(data: &Value) -> (Paint, String, String) {
@@ -295,6 +299,16 @@ mod tests {
                 "ServiceDeleteForced",
                 json!({"principal": "owner", "reason": "the node burnt", "unproven": 2}),
                 "deletion forced     2 objects not proved gone: the node burnt, asked by owner",
+            ),
+            (
+                "ProjectForceQueued",
+                json!({"principal": "owner", "reason": "nobody runs it"}),
+                "end without proof   nobody runs it, asked by owner",
+            ),
+            (
+                "ProjectDeleteForced",
+                json!({"principal": "owner", "reason": "nobody runs it", "unproven": 1}),
+                "deletion forced     1 object not proved gone: nobody runs it, asked by owner",
             ),
             (
                 "SecretSet",

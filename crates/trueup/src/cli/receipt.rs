@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use trueup_model::receipt::{ProofLevel, Receipt};
+use trueup_model::survey::Remains;
 
 use super::human::{clean, count, moment};
 
@@ -38,11 +39,35 @@ pub(crate) fn lines(receipt: &Value) -> Vec<String> {
             format!("  {key}  {}  {why}", clean(left.uid.as_deref().unwrap_or("never seen")))
         }));
     }
+    lines.extend(receipt.remains.iter().flat_map(others));
     lines.push(format!("absent        {}", count(receipt.absent.len(), "object")));
     lines.extend(receipt.absent.iter().map(|absence| {
         let uid = absence.uid.as_deref().unwrap_or("never seen");
         format!("  {}  {}", clean(&absence.key.to_string()), clean(uid))
     }));
+    lines
+}
+
+/// What else a forced end left in a project's namespace.
+fn others(remains: &Remains) -> Vec<String> {
+    let mut lines =
+        vec![format!("beside them   {} in its namespace", count(remains.count(), "object"))];
+    lines.extend(remains.objects.iter().map(|item| {
+        let held = match item.finalizers.as_slice() {
+            [] => String::new(),
+            by => format!("  held by {}", clean(&by.join(", "))),
+        };
+        format!("  {}/{}  {}{held}", clean(&item.kind), clean(&item.name), clean(&item.uid))
+    }));
+    if remains.more > 0 {
+        lines.push(format!("  and {} more", remains.more));
+    }
+    lines.extend(
+        remains
+            .unread
+            .iter()
+            .map(|unread| format!("  not seen: {} ({})", clean(&unread.what), clean(&unread.why))),
+    );
     lines
 }
 
@@ -103,6 +128,12 @@ mod tests {
             }],
             "unconfirmed": [{ "name": "web-0", "uid": "u-2", "node": "node-1" }],
             "force": { "principal": "owner", "reason": "the node burnt" },
+            "remains": {
+                "objects": [{ "kind": "Widget", "name": "kept", "uid": "u-3", "going": true,
+                              "finalizers": ["example.com/hold"] }],
+                "more": 2,
+                "unread": [{ "what": "metrics.example.com/v1", "why": "it does not answer" }],
+            },
         });
         assert_eq!(
             lines(&receipt)[1..],
@@ -115,6 +146,10 @@ mod tests {
                 "not confirmed pod web-0: its processes on node node-1 were not seen to end",
                 "not proven    1 object",
                 "  Secret/shop/web  u-1  it is still there",
+                "beside them   3 objects in its namespace",
+                "  Widget/kept  u-3  held by example.com/hold",
+                "  and 2 more",
+                "  not seen: metrics.example.com/v1 (it does not answer)",
                 "absent        0 objects",
             ]
         );

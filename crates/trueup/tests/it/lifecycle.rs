@@ -1,11 +1,14 @@
 //! One service from manifest to receipt, by the commands that a person types.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use trueup_cluster::Cluster;
 use trueup_local::kube::node;
 use trueup_model::key::{Kind, ResourceKey};
 
 use crate::install::shared;
+use crate::wait::eventually;
 
 #[tokio::test]
 async fn up_again_says_that_it_is_up_and_where() {
@@ -153,4 +156,40 @@ async fn a_deletion_that_is_held_can_be_ended_by_force_and_says_what_is_left() {
     install.kube().patch(&key, &hold(Value::Null)).await.unwrap();
     install.trueup(&["apply", "-f", &file, "--wait"]).await.well();
     install.trueup(&["delete", "held", "--yes", "--wait"]).await.well();
+}
+
+#[tokio::test]
+async fn a_projects_deletion_that_is_kept_can_be_ended_by_force_and_its_name_is_free() {
+    let install = shared().await;
+    let file = install.file("stuck.yaml", "kind: Project\nname: stuck\n");
+    install.trueup(&["apply", "-f", &file]).await.well();
+    let shown = || async {
+        install.trueup(&["get", "project", "stuck", "-o", "json"]).await.well().json().remove(0)
+    };
+    let project = shown().await;
+    let text = |field: &str| project[field].as_str().unwrap().to_owned();
+    let (id, namespace) = (text("id"), text("namespace"));
+    let key = ResourceKey::new(Kind::ConfigMap, &namespace, "precious");
+    let theirs = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "precious"}});
+    let made = || async { install.kube().apply(&key, &theirs).await.ok() };
+    eventually("an object of somebody else's", Duration::from_secs(120), made).await;
+
+    let reason = "nobody knows whose it is";
+    let force = ["delete", "project", "stuck", "--force", "--reason", reason, "--yes", "--wait"];
+    install.trueup(&force).await.complains(1, &["is not being deleted"]);
+    install.trueup(&["delete", "project", "stuck", "--yes"]).await.well();
+    let dry = ["delete", "project", "stuck", "--force", "--reason", reason, "--dry-run"];
+    let dry = install.trueup(&dry).await.well();
+    assert!(dry.out.contains("no object differs"), "{dry:#?}");
+    let ended = install.trueup(&force).await.well();
+    for words in ["ends without proof", "forced by", reason, "ConfigMap/precious", &namespace] {
+        assert!(ended.out.contains(words), "`{words}` is not in {ended:#?}");
+    }
+    let gone = install.trueup(&["get", "project", &id, "-o", "json"]).await.well().json().remove(0);
+    assert_eq!(gone["receipt"]["level"], "forced", "{gone}");
+    assert!(install.kube().get(&key).await.unwrap().is_some(), "what is left stays there");
+
+    install.trueup(&["apply", "-f", &file]).await.well();
+    assert_ne!(shown().await["namespace"], namespace.as_str());
+    install.trueup(&["delete", "project", "stuck", "--yes", "--wait"]).await.well();
 }

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
+use trueup_api::client::Terms;
 use trueup_api::project::Project;
+use trueup_api::service::ForceDeleteBody;
 
 use super::super::context::{Connection, Context};
 use super::super::failure::{Exit, Failure};
@@ -19,13 +21,11 @@ pub(super) async fn run(
     context: &Context,
     connection: &Connection,
 ) -> anyhow::Result<Exit> {
-    if args.force {
-        return Err(Failure::new(Exit::Usage, "only the deletion of a service can be forced")
-            .hint("the project's status says what holds it: trueup get project NAME -o json")
-            .into());
-    }
     let reading = connection.client.project_get(name);
     let project = context.ask("reading the project", reading).await?;
+    if let (true, Some(reason)) = (args.force, &args.reason) {
+        return force(project, reason, args, context, connection).await;
+    }
     if !args.yes && !args.dry.is_dry() && project.desired != "deleted" {
         let question = format!(
             "Delete project {} with all of its services and their data, and its namespace {}?",
@@ -44,7 +44,7 @@ pub(super) async fn run(
     if writing.previewed(&format!("project/{}", project.name), context)? {
         return Ok(Exit::Ok);
     }
-    let mut project = accepted.project;
+    let project = accepted.project;
     if !context.output.is_for_programs() {
         let outcome = if accepted.changed { "accepted" } else { "was accepted before" };
         context.terminal.line(&format!(
@@ -52,6 +52,58 @@ pub(super) async fn run(
             project.name, project.generation
         ))?;
     }
+    let hint = format!("see how far it is: trueup get project {}", project.id);
+    show(project, &hint, args, context, connection).await
+}
+
+/// Ends a deletion without proof. Only one that is under way: what is to stay is deleted first.
+async fn force(
+    project: Project,
+    reason: &str,
+    args: &Args,
+    context: &Context,
+    connection: &Connection,
+) -> anyhow::Result<Exit> {
+    let Project { name, namespace, cluster, .. } = &project;
+    if project.desired != "deleted" {
+        return Err(Failure::new(Exit::Failed, format!("project/{name} is not being deleted"))
+            .hint("delete it first, and force only what stays stuck")
+            .into());
+    }
+    if !args.yes && !args.dry.is_dry() {
+        let question = format!(
+            "End the deletion of project {name} without proof? Its namespace {namespace} in cluster \
+             {cluster} stays as it is, with all that is left in it."
+        );
+        if context.terminal.ask(&question)? == Some(false) {
+            return Err(Failure::new(Exit::Failed, format!("the deletion of {name} goes on"))
+                .hint("answer y, or pass --yes")
+                .into());
+        }
+    }
+    let body = ForceDeleteBody { reason: reason.to_owned(), generation: project.generation };
+    let writing = args.dry.begin(&connection.client);
+    let forcing = writing.client().project_force_delete(&project.id, &body, &Terms::PLAIN);
+    let accepted = context.ask("ending the deletion", forcing).await?;
+    if writing.previewed(&format!("project/{name}"), context)? {
+        return Ok(Exit::Ok);
+    }
+    let project = accepted.project;
+    if !context.output.is_for_programs() {
+        context.terminal.line(&format!("project/{} ends without proof", project.name))?;
+    }
+    let hint = format!("what was not proved: trueup get project {} -o json", project.id);
+    show(project, &hint, args, context, connection).await
+}
+
+/// Shows it as it is now, or its receipt once it is gone.
+async fn show(
+    mut project: Project,
+    hint: &str,
+    args: &Args,
+    context: &Context,
+    connection: &Connection,
+) -> anyhow::Result<Exit> {
     if args.wait {
         let waiting = gone(project, args.timeout, connection);
         project = context.ask("waiting until it is gone", waiting).await?;
@@ -65,11 +117,7 @@ pub(super) async fn run(
             lines.extend(receipt::lines(proof).into_iter().map(|line| format!("  {line}")));
             context.terminal.line(&lines.join("\n"))?;
         }
-        None => {
-            context
-                .terminal
-                .note(&format!("see how far it is: trueup get project {}", project.id))?;
-        }
+        None => context.terminal.note(hint)?,
     }
     Ok(Exit::Ok)
 }

@@ -1,0 +1,110 @@
+//! Ending the deletion of a project that cannot be proved.
+//!
+//! It is a generation of its own, so a report of the pass before it cannot be taken for its end.
+
+use jiff::Timestamp;
+use trueup_model::event::Fact;
+use trueup_model::id::{OrgId, ProjectId};
+use trueup_model::receipt::Force;
+use trueup_model::wake::Lane;
+use trueup_rules::action::force_project;
+
+use super::super::race::again;
+use super::super::{Accepted, Asker, Refusal};
+use super::{lock, record, request};
+use crate::pool::Tx;
+use crate::project::{ProjectRow, find};
+use crate::row::json;
+use crate::{App, Error, repeat};
+
+/// That the deletion of a project shall end without proof.
+#[derive(Debug, Clone, Copy)]
+pub struct ProjectForce<'a> {
+    /// The project, by name or id.
+    pub project: &'a str,
+    /// Why, for the receipt.
+    pub reason: &'a str,
+    /// The generation that the caller has seen.
+    pub generation: i64,
+}
+
+impl App {
+    /// Ends the deletion of a project without proof. Asking again changes nothing: the first reason stays.
+    ///
+    /// # Errors
+    /// [`Refusal`] says why not.
+    pub async fn force_project(
+        &self,
+        org: OrgId,
+        wanted: &ProjectForce<'_>,
+        asker: &Asker<'_>,
+        now: Timestamp,
+    ) -> Result<Accepted<ProjectRow>, Refusal> {
+        again(|| self.try_force_project(org, wanted, asker, now)).await
+    }
+
+    async fn try_force_project(
+        &self,
+        org: OrgId,
+        wanted: &ProjectForce<'_>,
+        asker: &Asker<'_>,
+        now: Timestamp,
+    ) -> Result<Accepted<ProjectRow>, Refusal> {
+        let mut tx = self.begin(org).await?;
+        if let Some(subject) = repeat::find(&mut tx, asker, now).await? {
+            let row = found(&mut tx, &subject).await?;
+            return Ok(Accepted { row, changed: false });
+        }
+        let id = found(&mut tx, wanted.project).await?.project.id;
+        let desired = lock(&mut tx, id).await?;
+        // Read again: somebody may have been quicker until the lock was ours.
+        let current = found(&mut tx, &id.to_string()).await?.project.generation;
+        if current != wanted.generation {
+            return Err(Refusal::Changed { current });
+        }
+        let services = services_left(&mut tx, id).await?;
+        force_project(wanted.reason, desired, &services).map_err(Refusal::Refused)?;
+        let principal = asker.principal.name.clone();
+        let force = Force { principal, reason: wanted.reason.trim().to_owned() };
+        let changed = write_down(&mut tx, id, &force).await?;
+        let row = found(&mut tx, &id.to_string()).await?;
+        if changed {
+            let Force { principal, reason } = force;
+            let fact = Fact::ProjectForceQueued { principal, reason };
+            record(&mut tx, &row.project, fact, asker, now).await?;
+            request(&mut tx, &row.project, Lane::Delete, asker, now).await?;
+        }
+        repeat::record(&mut tx, asker, &id.to_string(), now).await?;
+        self.end(tx).await?;
+        Ok(Accepted { row, changed })
+    }
+}
+
+async fn found(tx: &mut Tx, wanted: &str) -> Result<ProjectRow, Refusal> {
+    find(tx, wanted).await?.ok_or(Refusal::NotFound("project"))
+}
+
+/// The services that are not verified to be gone, nor ended by force. In a project that ends there are
+/// never new ones.
+async fn services_left(tx: &mut Tx, project: ProjectId) -> Result<Vec<String>, Error> {
+    let rows: Vec<(String,)> = sqlx::query_as(
+        "select name from services where project_id = $1 and deleted_at is null order by name",
+    )
+    .bind(project.uuid())
+    .fetch_all(&mut **tx)
+    .await?;
+    Ok(rows.into_iter().map(|(name,)| name).collect())
+}
+
+/// Answers whether it was not so before. What is gone is gone: there is nothing left to end.
+async fn write_down(tx: &mut Tx, project: ProjectId, force: &Force) -> Result<bool, Error> {
+    let written = sqlx::query(
+        "update projects set force = $2, generation = generation + 1
+         where id = $1 and force is null and deleted_at is null",
+    )
+    .bind(project.uuid())
+    .bind(json(force))
+    .execute(&mut **tx)
+    .await?;
+    Ok(written.rows_affected() == 1)
+}
