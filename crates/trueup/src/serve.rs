@@ -5,10 +5,11 @@
 
 mod logs;
 mod parts;
+mod recognise;
 mod seed;
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use trueup_api::Client;
 use trueup_cluster::Switch;
+use trueup_cluster::kube::Kube;
 use trueup_control::names::Dns;
 use trueup_control::{Bell, Measured, Metrics, Prover, Sealer, Sweep, Tenure};
 use trueup_http::{Door, Doubts, Limits, LiveLogs, Streams};
@@ -34,6 +36,8 @@ use crate::cli::secret::Secret;
 use crate::demo;
 use crate::install::{Install, role_passwords};
 
+use recognise::{Unrecognised, recognise};
+
 /// The database that everything is in.
 const DATABASE: &str = "trueup";
 /// How often the clock is set by the database.
@@ -48,6 +52,8 @@ pub(crate) struct Options {
     pub(crate) cluster: Option<PathBuf>,
     /// A Postgres that is there already, instead of the embedded one; others may use it, too.
     pub(crate) database: Option<Secret>,
+    /// Whether another cluster than before may answer: it was replaced.
+    pub(crate) replaced: bool,
     /// Whether to declare the demo data.
     pub(crate) demo: bool,
     /// Whether all pods of the local cluster are simulated, also where they could really run.
@@ -81,20 +87,23 @@ pub(crate) async fn run(
         None => Some(parts::start_postgres(install, progress).await?),
     };
     let system = System::build(install, postgres.as_ref(), options).await?;
+    if let Some(kubeconfig) = &options.cluster {
+        refuse_another(&system, kubeconfig, options.replaced).await?;
+    }
     let url = format!("http://{}", listener.local_addr()?);
 
     let stop_parts = CancellationToken::new();
     let front = async {
-        let served = Box::pin(system.serve(listener, url, options, ready, stop)).await;
+        let served = Box::pin(system.serve(listener, url, options, ready, stop.clone())).await;
         stop_parts.cancel();
         served
     };
-    let (served, kube, postgres) = tokio::join!(
+    let (served, kept, postgres) = tokio::join!(
         front,
-        parts::keep_cluster(install, options, progress, &system, &stop_parts),
+        parts::keep_cluster(install, options, progress, &system, (&stop, &stop_parts)),
         parts::keep_postgres(install, postgres, progress, &stop_parts),
     );
-    if let Some(kube) = kube {
+    if let Some(kube) = kept.kube {
         progress.begin("kubernetes", "stopping");
         kube.stop().await?;
         progress.finish("kubernetes");
@@ -102,7 +111,16 @@ pub(crate) async fn run(
     if let Some(postgres) = postgres {
         postgres.stop().await?;
     }
-    served
+    kept.another.map_or(served, |another| Err(another.into()))
+}
+
+/// Whether somebody is told before anything begins; a cluster that does not answer now is asked later.
+async fn refuse_another(system: &System, kubeconfig: &Path, replaced: bool) -> anyhow::Result<()> {
+    let Ok(kube) = Kube::from_kubeconfig(kubeconfig) else { return Ok(()) };
+    match recognise(system, &kube, replaced).await {
+        Err(Unrecognised::Another(failure)) => Err(failure.into()),
+        Err(Unrecognised::Away(_)) | Ok(()) => Ok(()),
+    }
 }
 
 /// Makes a database that was given ready, unless it is somebody else's: the passwords of its roles are

@@ -293,7 +293,12 @@ fn after(fact: &Fact) -> Option<Fact> {
             routing: crate::domains::with_gateway(),
             principal,
         },
-        Fact::RoutingChanged { .. } => {
+        Fact::RoutingChanged { .. } => Fact::ClusterReplaced {
+            cluster: "local".to_owned(),
+            before: "5f3c".to_owned(),
+            now: "81aa".to_owned(),
+        },
+        Fact::ClusterReplaced { .. } => {
             Fact::QuotaChanged { limit: Amounts { services: 3, ..Amounts::default() }, principal }
         }
         Fact::QuotaChanged { .. }

@@ -34,6 +34,9 @@ pub(crate) struct Args {
     /// Use the cluster of this kubeconfig instead of a local one
     #[arg(long, value_name = "KUBECONFIG")]
     cluster: Option<PathBuf>,
+    /// The cluster was replaced by another one: work on that one from now on, and make everything anew there
+    #[arg(long)]
+    replace_cluster: bool,
     /// Use this Postgres instead of an embedded one; replicas of one Trueup share it
     #[arg(long, env = "DATABASE_URL", hide_env_values = true, value_name = "URL")]
     database_url: Option<Secret>,
@@ -99,6 +102,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         port: args.port,
         cluster: args.cluster,
         database: args.database_url,
+        replaced: args.replace_cluster,
         demo: !args.no_demo,
         simulated: args.nodes == Nodes::Simulated,
         name_servers: args.dns_server,
@@ -151,8 +155,11 @@ async fn detach(args: &Args, context: &Context, install: &Install) -> anyhow::Re
     if let Some(cluster) = &args.cluster {
         command.arg("--cluster").arg(cluster.canonicalize().context("cannot find the kubeconfig")?);
     }
-    if args.no_demo {
-        command.arg("--no-demo");
+    for (asked, flag) in [(args.no_demo, "--no-demo"), (args.replace_cluster, "--replace-cluster")]
+    {
+        if asked {
+            command.arg(flag);
+        }
     }
     if args.nodes == Nodes::Simulated {
         command.args(["--nodes", "simulated"]);

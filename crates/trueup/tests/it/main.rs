@@ -34,6 +34,7 @@ mod plan;
 mod proof;
 #[cfg(test)]
 mod real_node;
+mod recognise;
 #[cfg(test)]
 mod replicas;
 #[cfg(test)]
