@@ -9,7 +9,7 @@ mod recognise;
 mod seed;
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,17 +43,26 @@ const DATABASE: &str = "trueup";
 /// How often the clock is set by the database.
 const ANCHOR: Duration = Duration::from_secs(60);
 
+/// Which cluster to work on.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct ClusterChoice {
+    /// Use the cluster of this kubeconfig instead of a local one
+    #[arg(long = "cluster", value_name = "KUBECONFIG")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// The cluster was replaced by another one: work on that one from now on, and make everything anew there
+    #[arg(long = "replace-cluster")]
+    pub(crate) replaced: bool,
+}
+
 /// What to serve.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
     /// The port on 127.0.0.1.
     pub(crate) port: u16,
-    /// A kubeconfig, instead of the local cluster.
-    pub(crate) cluster: Option<PathBuf>,
+    /// Which cluster to work on.
+    pub(crate) cluster: ClusterChoice,
     /// A Postgres that is there already, instead of the embedded one; others may use it, too.
     pub(crate) database: Option<Secret>,
-    /// Whether another cluster than before may answer: it was replaced.
-    pub(crate) replaced: bool,
     /// Whether to declare the demo data.
     pub(crate) demo: bool,
     /// Whether all pods of the local cluster are simulated, also where they could really run.
@@ -65,7 +74,7 @@ pub(crate) struct Options {
 impl Options {
     /// Whether there will be a node on which pods really run, as far as this machine can tell.
     pub(crate) fn expects_real_node(&self) -> bool {
-        self.cluster.is_none() && !self.simulated && kube::node::missing().is_none()
+        self.cluster.kubeconfig.is_none() && !self.simulated && kube::node::missing().is_none()
     }
 }
 
@@ -87,9 +96,7 @@ pub(crate) async fn run(
         None => Some(parts::start_postgres(install, progress).await?),
     };
     let system = System::build(install, postgres.as_ref(), options).await?;
-    if let Some(kubeconfig) = &options.cluster {
-        refuse_another(&system, kubeconfig, options.replaced).await?;
-    }
+    refuse_another(&system, &options.cluster).await?;
     let url = format!("http://{}", listener.local_addr()?);
 
     let stop_parts = CancellationToken::new();
@@ -114,10 +121,11 @@ pub(crate) async fn run(
     kept.another.map_or(served, |another| Err(another.into()))
 }
 
-/// Whether somebody is told before anything begins; a cluster that does not answer now is asked later.
-async fn refuse_another(system: &System, kubeconfig: &Path, replaced: bool) -> anyhow::Result<()> {
-    let Ok(kube) = Kube::from_kubeconfig(kubeconfig) else { return Ok(()) };
-    match recognise(system, &kube, replaced).await {
+/// Tells of another cluster before anything begins; one that does not answer now is asked later.
+async fn refuse_another(system: &System, cluster: &ClusterChoice) -> anyhow::Result<()> {
+    let given = cluster.kubeconfig.as_deref().map(Kube::from_kubeconfig);
+    let Some(Ok(kube)) = given else { return Ok(()) };
+    match recognise(system, &kube, cluster.replaced).await {
         Err(Unrecognised::Another(failure)) => Err(failure.into()),
         Err(Unrecognised::Away(_)) | Ok(()) => Ok(()),
     }
@@ -268,7 +276,8 @@ impl System {
     ) -> anyhow::Result<()> {
         let token = Secret::from(self.seeded.owner_token.clone());
         let project = options.demo.then(|| demo::PROJECT.to_owned());
-        let client = ClientFile { url, token, project, kubeconfig: options.cluster.clone() };
+        let client =
+            ClientFile { url, token, project, kubeconfig: options.cluster.kubeconfig.clone() };
         if options.demo {
             let client = Client::new(&client.url, client.token.reveal())?;
             demo::declare(&client, options.expects_real_node()).await?;

@@ -74,7 +74,7 @@ pub(super) async fn keep_cluster(
     system: &System,
     (end, stop): (&CancellationToken, &CancellationToken),
 ) -> Kept {
-    if let Some(kubeconfig) = &options.cluster {
+    if let Some(kubeconfig) = &options.cluster.kubeconfig {
         // Somebody else's cluster: its operator decides which rights Trueup gets there.
         let kube = Kube::from_kubeconfig(kubeconfig);
         let another = connect(system, options, kube, (end, stop)).await;
@@ -164,7 +164,7 @@ async fn connect(
         }
     };
     loop {
-        match recognise(system, &kube, options.replaced).await {
+        match recognise(system, &kube, options.cluster.replaced).await {
             Ok(()) => break,
             Err(Unrecognised::Another(failure)) => {
                 end.cancel();
