@@ -34,6 +34,7 @@ mod plan;
 mod proof;
 #[cfg(test)]
 mod real_node;
+#[cfg(test)]
 mod recognise;
 #[cfg(test)]
 mod replicas;
