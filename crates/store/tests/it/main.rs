@@ -27,6 +27,8 @@ mod event;
 #[cfg(test)]
 mod finding;
 #[cfg(test)]
+mod identity;
+#[cfg(test)]
 mod lane;
 #[cfg(test)]
 mod lease;
