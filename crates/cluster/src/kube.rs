@@ -159,6 +159,20 @@ impl Kube {
         }
     }
 
+    /// Which cluster this is: its oldest namespace has an id that no other cluster's has, and goes only
+    /// with the cluster.
+    ///
+    /// # Errors
+    /// It does not answer, or has only just begun to serve.
+    pub async fn identity(&self) -> Result<String, CallError> {
+        let oldest = ResourceKey::new(Kind::Namespace, "", "kube-system");
+        let found = self.get_one(&oldest).await?;
+        let uid = found.as_ref().and_then(|object| object["metadata"]["uid"].as_str());
+        uid.map(str::to_owned).ok_or_else(|| {
+            CallError::Unreachable("it does not say yet which cluster it is".to_owned())
+        })
+    }
+
     async fn get_one(&self, key: &ResourceKey) -> Result<Option<Value>, CallError> {
         let reply = self.ask(Method::GET, Address::one(key)?, Content::Nothing).await?;
         if reply.status == StatusCode::NOT_FOUND && no_such_object(&reply.failure(), key) {

@@ -383,6 +383,15 @@ pub enum Fact {
         /// Who asked.
         principal: String,
     },
+    /// An operator said that a cluster was replaced by another one.
+    ClusterReplaced {
+        /// What it is called here.
+        cluster: String,
+        /// Which one it was, as that one said.
+        before: String,
+        /// Which one it is.
+        now: String,
+    },
     /// An org proved a host that is another org's. Nothing was changed; operators decide.
     DomainContested {
         /// Which host.
@@ -483,6 +492,7 @@ impl Fact {
             Self::DomainAdded { .. } => "DomainAdded",
             Self::DomainVerified { .. } => "DomainVerified",
             Self::DomainLookAsked { .. } => "DomainLookAsked",
+            Self::ClusterReplaced { .. } => "ClusterReplaced",
             Self::DomainContested { .. } => "DomainContested",
             Self::DomainRemoved { .. } => "DomainRemoved",
             Self::VariableSet { .. } => "VariableSet",

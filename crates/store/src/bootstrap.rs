@@ -28,6 +28,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (16, "looks", include_str!("../migrations/0016_looks.sql")),
     (17, "plan_requests", include_str!("../migrations/0017_plan_requests.sql")),
     (18, "ending", include_str!("../migrations/0018_ending.sql")),
+    (19, "identity", include_str!("../migrations/0019_identity.sql")),
 ];
 
 /// Names the schema: changes whenever a migration is added or changed.

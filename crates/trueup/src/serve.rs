@@ -5,6 +5,7 @@
 
 mod logs;
 mod parts;
+mod recognise;
 mod seed;
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -19,6 +20,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use trueup_api::Client;
 use trueup_cluster::Switch;
+use trueup_cluster::kube::Kube;
 use trueup_control::names::Dns;
 use trueup_control::{Bell, Measured, Metrics, Prover, Sealer, Sweep, Tenure};
 use trueup_http::{Door, Doubts, Limits, LiveLogs, Streams};
@@ -34,18 +36,31 @@ use crate::cli::secret::Secret;
 use crate::demo;
 use crate::install::{Install, role_passwords};
 
+use recognise::{Unrecognised, recognise};
+
 /// The database that everything is in.
 const DATABASE: &str = "trueup";
 /// How often the clock is set by the database.
 const ANCHOR: Duration = Duration::from_secs(60);
+
+/// Which cluster to work on.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct ClusterChoice {
+    /// Use the cluster of this kubeconfig instead of a local one
+    #[arg(long = "cluster", value_name = "KUBECONFIG")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// The cluster was replaced by another one: work on that one from now on, and make everything anew there
+    #[arg(long = "replace-cluster")]
+    pub(crate) replaced: bool,
+}
 
 /// What to serve.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
     /// The port on 127.0.0.1.
     pub(crate) port: u16,
-    /// A kubeconfig, instead of the local cluster.
-    pub(crate) cluster: Option<PathBuf>,
+    /// Which cluster to work on.
+    pub(crate) cluster: ClusterChoice,
     /// A Postgres that is there already, instead of the embedded one; others may use it, too.
     pub(crate) database: Option<Secret>,
     /// Whether to declare the demo data.
@@ -59,7 +74,7 @@ pub(crate) struct Options {
 impl Options {
     /// Whether there will be a node on which pods really run, as far as this machine can tell.
     pub(crate) fn expects_real_node(&self) -> bool {
-        self.cluster.is_none() && !self.simulated && kube::node::missing().is_none()
+        self.cluster.kubeconfig.is_none() && !self.simulated && kube::node::missing().is_none()
     }
 }
 
@@ -81,20 +96,21 @@ pub(crate) async fn run(
         None => Some(parts::start_postgres(install, progress).await?),
     };
     let system = System::build(install, postgres.as_ref(), options).await?;
+    refuse_another(&system, &options.cluster).await?;
     let url = format!("http://{}", listener.local_addr()?);
 
     let stop_parts = CancellationToken::new();
     let front = async {
-        let served = Box::pin(system.serve(listener, url, options, ready, stop)).await;
+        let served = Box::pin(system.serve(listener, url, options, ready, stop.clone())).await;
         stop_parts.cancel();
         served
     };
-    let (served, kube, postgres) = tokio::join!(
+    let (served, kept, postgres) = tokio::join!(
         front,
-        parts::keep_cluster(install, options, progress, &system, &stop_parts),
+        parts::keep_cluster(install, options, progress, &system, (&stop, &stop_parts)),
         parts::keep_postgres(install, postgres, progress, &stop_parts),
     );
-    if let Some(kube) = kube {
+    if let Some(kube) = kept.kube {
         progress.begin("kubernetes", "stopping");
         kube.stop().await?;
         progress.finish("kubernetes");
@@ -102,7 +118,17 @@ pub(crate) async fn run(
     if let Some(postgres) = postgres {
         postgres.stop().await?;
     }
-    served
+    kept.another.map_or(served, |another| Err(another.into()))
+}
+
+/// Tells of another cluster before anything begins; one that does not answer now is asked later.
+async fn refuse_another(system: &System, cluster: &ClusterChoice) -> anyhow::Result<()> {
+    let given = cluster.kubeconfig.as_deref().map(Kube::from_kubeconfig);
+    let Some(Ok(kube)) = given else { return Ok(()) };
+    match recognise(system, &kube, cluster.replaced).await {
+        Err(Unrecognised::Another(failure)) => Err(failure.into()),
+        Err(Unrecognised::Away(_)) | Ok(()) => Ok(()),
+    }
 }
 
 /// Makes a database that was given ready, unless it is somebody else's: the passwords of its roles are
@@ -250,7 +276,8 @@ impl System {
     ) -> anyhow::Result<()> {
         let token = Secret::from(self.seeded.owner_token.clone());
         let project = options.demo.then(|| demo::PROJECT.to_owned());
-        let client = ClientFile { url, token, project, kubeconfig: options.cluster.clone() };
+        let client =
+            ClientFile { url, token, project, kubeconfig: options.cluster.kubeconfig.clone() };
         if options.demo {
             let client = Client::new(&client.url, client.token.reveal())?;
             demo::declare(&client, options.expects_real_node()).await?;

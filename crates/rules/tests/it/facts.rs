@@ -293,10 +293,9 @@ fn after(fact: &Fact) -> Option<Fact> {
             routing: crate::domains::with_gateway(),
             principal,
         },
-        Fact::RoutingChanged { .. } => {
-            Fact::QuotaChanged { limit: Amounts { services: 3, ..Amounts::default() }, principal }
-        }
-        Fact::QuotaChanged { .. }
+        Fact::RoutingChanged { .. }
+        | Fact::ClusterReplaced { .. }
+        | Fact::QuotaChanged { .. }
         | Fact::TemplatePublished { .. }
         | Fact::TemplateDeprecated { .. }
         | Fact::EndpointOpened { .. }
@@ -370,6 +369,14 @@ fn after_selling(fact: &Fact) -> Option<Fact> {
     let template = "web@1".parse().expect("a template");
     let host = "www.example.org".to_owned();
     Some(match fact {
+        Fact::RoutingChanged { .. } => Fact::ClusterReplaced {
+            cluster: "local".to_owned(),
+            before: "5f3c".to_owned(),
+            now: "81aa".to_owned(),
+        },
+        Fact::ClusterReplaced { .. } => {
+            Fact::QuotaChanged { limit: Amounts { services: 3, ..Amounts::default() }, principal }
+        }
         Fact::QuotaChanged { .. } => Fact::TemplatePublished { template, principal },
         Fact::TemplatePublished { .. } => {
             Fact::TemplateDeprecated { template, instead: "use web@2".to_owned(), principal }

@@ -34,7 +34,7 @@ const TESTED: [&str; 21] = [
 
 /// What writes no row of any tenant, and what a new holder of a lease does: it takes back all that
 /// was claimed in its cluster, whose ever it is.
-const OTHERS: [&str; 21] = [
+const OTHERS: [&str; 22] = [
     "acquire_lease",
     "asked_plans",
     "asked_removals",
@@ -50,6 +50,7 @@ const OTHERS: [&str; 21] = [
     "next_look",
     "note_findings",
     "open_plans",
+    "recognise_cluster",
     "overdue_deletes",
     "release_lease",
     "renew_lease",

@@ -100,6 +100,10 @@ fn words(event: &CloudEvent) -> (Paint, String, String) {
             let cluster = text(data, "cluster").unwrap_or_default();
             (Paint::Busy, "routing changed", format!("cluster {cluster}, {}", asked(data)))
         }
+        "ClusterReplaced" => {
+            let cluster = text(data, "cluster").unwrap_or_default();
+            (Paint::Busy, "cluster replaced", format!("cluster {cluster} is another one now"))
+        }
         "QuotaChanged" => (Paint::Busy, "quota changed", asked(data)),
         "EndpointOpened" => (Paint::Strong, "endpoint opened", port(data)),
         "EndpointClosed" => (Paint::Strong, "endpoint closed", port(data)),

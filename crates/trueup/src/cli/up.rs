@@ -2,7 +2,6 @@
 
 use std::fs::OpenOptions;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -31,9 +30,8 @@ pub(crate) struct Args {
     /// Go on in the background once it is ready
     #[arg(long)]
     detach: bool,
-    /// Use the cluster of this kubeconfig instead of a local one
-    #[arg(long, value_name = "KUBECONFIG")]
-    cluster: Option<PathBuf>,
+    #[command(flatten)]
+    cluster: serve::ClusterChoice,
     /// Use this Postgres instead of an embedded one; replicas of one Trueup share it
     #[arg(long, env = "DATABASE_URL", hide_env_values = true, value_name = "URL")]
     database_url: Option<Secret>,
@@ -72,7 +70,7 @@ fn name_server(text: &str) -> Result<SocketAddr, String> {
 }
 
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
-    if let Some(cluster) = args.cluster.as_ref().filter(|cluster| !cluster.is_file()) {
+    if let Some(cluster) = args.cluster.kubeconfig.as_ref().filter(|cluster| !cluster.is_file()) {
         let missing = format!("there is no kubeconfig at {}", cluster.display());
         return Err(Failure::new(Exit::Failed, missing)
             .hint("check the path, or leave --cluster out to use a local cluster")
@@ -148,11 +146,14 @@ async fn detach(args: &Args, context: &Context, install: &Install) -> anyhow::Re
     let log = OpenOptions::new().create(true).write(true).truncate(true).open(&out)?;
     let mut command = std::process::Command::new(std::env::current_exe()?);
     command.arg("--data-dir").arg(install.dir()).arg("up").arg("--port").arg(args.port.to_string());
-    if let Some(cluster) = &args.cluster {
+    if let Some(cluster) = &args.cluster.kubeconfig {
         command.arg("--cluster").arg(cluster.canonicalize().context("cannot find the kubeconfig")?);
     }
-    if args.no_demo {
-        command.arg("--no-demo");
+    for (asked, flag) in [(args.no_demo, "--no-demo"), (args.cluster.replaced, "--replace-cluster")]
+    {
+        if asked {
+            command.arg(flag);
+        }
     }
     if args.nodes == Nodes::Simulated {
         command.args(["--nodes", "simulated"]);

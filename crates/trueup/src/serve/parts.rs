@@ -10,8 +10,10 @@ use trueup_local::kube::{self, LocalKube};
 use trueup_local::postgres::{self, Postgres};
 use trueup_local::{Progress, layout};
 
+use super::recognise::{Unrecognised, recognise};
 use super::{Options, System};
 use crate::cli::clock;
+use crate::cli::failure::Failure;
 use crate::install::Install;
 
 /// How often a part is looked at.
@@ -54,44 +56,58 @@ pub(super) async fn keep_postgres(
     held
 }
 
+/// What is left of the cluster's part when it is time to stop.
+#[derive(Default)]
+pub(super) struct Kept {
+    /// What must be stopped.
+    pub(super) kube: Option<LocalKube>,
+    /// Why nothing can be done here.
+    pub(super) another: Option<Failure>,
+}
+
 /// Connects the cluster as soon as there is one, building the local one if need be, and starts it
-/// again whenever it is gone; answers with what must be stopped.
+/// again whenever it is gone. If it is not the right one, `end` ends everything.
 pub(super) async fn keep_cluster(
     install: &Install,
     options: &Options,
     progress: &Progress,
     system: &System,
-    stop: &CancellationToken,
-) -> Option<LocalKube> {
-    if let Some(kubeconfig) = &options.cluster {
+    (end, stop): (&CancellationToken, &CancellationToken),
+) -> Kept {
+    if let Some(kubeconfig) = &options.cluster.kubeconfig {
         // Somebody else's cluster: its operator decides which rights Trueup gets there.
-        connect(system, Kube::from_kubeconfig(kubeconfig)).await;
-        return None;
+        let kube = Kube::from_kubeconfig(kubeconfig);
+        let another = connect(system, options, kube, (end, stop)).await;
+        return Kept { kube: None, another };
     }
     let mut held = None;
     loop {
         if !held.as_ref().is_some_and(LocalKube::is_alive) {
             held = tokio::select! {
                 started = start_kube(install, options, progress) => match started {
-                    Ok(kube) => {
-                        connect(system, provision(kube.kubeconfig()).await).await;
-                        Some(kube)
+                    Ok(local) => {
+                        let kube = provision(local.kubeconfig()).await;
+                        let another = connect(system, options, kube, (end, stop)).await;
+                        if another.is_some() {
+                            return Kept { kube: Some(local), another };
+                        }
+                        Some(local)
                     }
                     Err(error) => {
                         tracing::error!(%error, "there is no local Kubernetes");
                         note(system, Some(&format!("{error}"))).await;
                         // Nothing will change until a person acts; everything else goes on.
                         stop.cancelled().await;
-                        return None;
+                        return Kept::default();
                     }
                 },
                 () = tell_progress(system, progress) => None,
                 // A build that was begun goes on from Go's cache next time.
-                () = stop.cancelled() => return None,
+                () = stop.cancelled() => return Kept::default(),
             };
         }
         if !wait(stop).await {
-            return held;
+            return Kept { kube: held, another: None };
         }
     }
 }
@@ -132,19 +148,38 @@ async fn provision(kubeconfig: &Path) -> Result<Kube, ConnectError> {
     Kube::provision(kubeconfig).await
 }
 
-async fn connect(system: &System, kube: Result<Kube, ConnectError>) {
-    match kube {
-        Ok(kube) => {
-            let kube = Arc::new(kube);
-            system.logs.connect(Arc::clone(&kube));
-            system.switch.connect(kube);
-            note(system, None).await;
-        }
+/// Connects a cluster once it has said that it is the right one; if it is another one, that is the end.
+async fn connect(
+    system: &System,
+    options: &Options,
+    kube: Result<Kube, ConnectError>,
+    (end, stop): (&CancellationToken, &CancellationToken),
+) -> Option<Failure> {
+    let kube = match kube {
+        Ok(kube) => Arc::new(kube),
         Err(error) => {
             tracing::error!(%error, "the cluster cannot be connected");
             note(system, Some(&format!("{error}"))).await;
+            return None;
+        }
+    };
+    loop {
+        match recognise(system, &kube, options.cluster.replaced).await {
+            Ok(()) => break,
+            Err(Unrecognised::Another(failure)) => {
+                end.cancel();
+                return Some(failure);
+            }
+            Err(Unrecognised::Away(why)) => note(system, Some(&why)).await,
+        }
+        if !wait(stop).await {
+            return None;
         }
     }
+    system.logs.connect(Arc::clone(&kube));
+    system.switch.connect(kube);
+    note(system, None).await;
+    None
 }
 
 /// Writes what is going on with the cluster to where everybody can read it.

@@ -37,6 +37,8 @@ mod proof;
 #[cfg(test)]
 mod real_node;
 #[cfg(test)]
+mod recognise;
+#[cfg(test)]
 mod replicas;
 #[cfg(test)]
 mod restart;
