@@ -384,7 +384,7 @@ impl Work {
             }
         }
         if finished && slot.order.desired == DesiredState::Deleted {
-            self.shared.cache().retire(&slot.order);
+            self.shared.retire(&slot.order);
             self.slots.remove(&unit);
             return;
         }

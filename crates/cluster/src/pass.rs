@@ -93,6 +93,13 @@ impl Shared {
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Forgets what was kept about a unit that is gone for good.
+    pub(crate) fn retire(&self, order: &Order) {
+        self.cache().retire(order);
+        self.told.forget(order.unit);
+        self.refusals.forget(order.recorded.keys());
+    }
+
     /// Works on one order until there is nothing left to do now.
     pub(crate) async fn pass(&self, mut order: Order, given: Given, echoes: Echoes) -> Ended {
         let project_ready = given.project_ready;

@@ -41,6 +41,14 @@ enum Why {
 }
 
 impl Refusals {
+    /// Nothing is offered under these keys any more.
+    pub(crate) fn forget<'a>(&self, keys: impl Iterator<Item = &'a ResourceKey>) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        for key in keys {
+            seen.remove(key);
+        }
+    }
+
     /// Refuses to offer what is known not to be taken now.
     pub(crate) fn check(
         &self,
@@ -156,5 +164,14 @@ mod tests {
         assert!(refusals.check(&key, &one, None, at(32_000)).is_ok(), "never longer than {MOST:?}");
         assert!(refusals.note(&key, &one, Ok(one.clone()), at(32_000)).is_ok());
         assert!(refusals.check(&key, &one, None, at(32_000)).is_ok());
+    }
+    #[test]
+    fn what_is_gone_for_good_is_remembered_no_longer() {
+        let refusals = Refusals::default();
+        let key = ResourceKey::new(Kind::ConfigMap, "n", "a");
+        let no = Err(CallError::Refused("no".to_owned()));
+        assert!(refusals.note(&key, &json!({}), no, Duration::ZERO).is_err());
+        refusals.forget([&key].into_iter());
+        assert!(refusals.seen.lock().unwrap().is_empty());
     }
 }

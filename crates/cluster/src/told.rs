@@ -33,6 +33,11 @@ struct Quiet {
 }
 
 impl Told {
+    /// Nobody asks about this unit any more.
+    pub(crate) fn forget(&self, unit: Unit) {
+        self.quiet().remove(&unit);
+    }
+
     fn quiet(&self) -> MutexGuard<'_, HashMap<Unit, Quiet>> {
         self.quiet.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -61,6 +61,9 @@ impl Worker {
         .bind(without.iter().map(|org| org.uuid()).collect::<Vec<_>>())
         .fetch_all(&mut *tx)
         .await?;
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
         let (mut due, mut ids, mut next) = (Vec::new(), Vec::new(), Vec::new());
         for row in &rows {
             let id: Uuid = row.try_get("id")?;

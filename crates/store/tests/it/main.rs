@@ -26,6 +26,7 @@ mod endpoint;
 mod event;
 #[cfg(test)]
 mod finding;
+#[cfg(test)]
 mod identity;
 #[cfg(test)]
 mod lane;
