@@ -17,6 +17,8 @@ mod docs;
 #[cfg(test)]
 mod exact;
 #[cfg(test)]
+mod findings;
+#[cfg(test)]
 mod install;
 #[cfg(test)]
 mod lifecycle;
