@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use futures::StreamExt;
 use rustix::process::Signal;
 use serde_json::json;
 use trueup_api::Client;
@@ -206,6 +207,25 @@ impl Pair {
             replica.trueup(&["audit", "verify"]).await.well();
         }
         events.len()
+    }
+
+    /// Whatever one of them accepts, streams of both tell, whoever sealed it.
+    pub(crate) async fn judge_streams(&self) {
+        let filter = EventFilter { kind: Some("VariableSet".to_owned()), ..EventFilter::default() };
+        let mut streams = Vec::new();
+        for which in [0, 1] {
+            streams.push(self.client(which).event_watch(&filter, None).await.unwrap());
+        }
+        for which in [0, 1] {
+            let name = format!("SET_BY_{which}");
+            let body = serde_json::from_value(json!({ "value": "1" })).unwrap();
+            self.client(which).variable_put(PROJECT, &name, &body).await.unwrap();
+            for stream in &mut streams {
+                let told = tokio::time::timeout(SOON, stream.next()).await;
+                let told = told.expect("a stream should tell").unwrap().unwrap();
+                assert_eq!(told.data["name"], name, "{told:?}");
+            }
+        }
     }
 
     /// Looks at every service afresh: what is true is not written again, by anybody.

@@ -19,6 +19,7 @@ async fn two_replicas_lose_and_double_nothing_whatever_happens_to_one_of_them() 
     let kube = install.kube();
     let tally = Tally::start(install.kube()).await;
     let pair = Pair::start(&install.kubeconfig()).await;
+    pair.judge_streams().await;
 
     // The one that works is killed while both are asked for changes.
     let load = Load::start(&pair, Accepted::new());
