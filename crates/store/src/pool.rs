@@ -154,8 +154,9 @@ impl Worker {
 fn pool(url: &str, name: &str, size: u32, wait: Duration) -> Result<PgPool, Error> {
     let options = PgConnectOptions::from_str(url)?
         .application_name(name)
-        // A transaction that somebody forgot must not stall the sealer for ever.
-        .options([("idle_in_transaction_session_timeout", "30s"), ("statement_timeout", "30s")]);
+        // Whoever is stopped in the middle of a transaction keeps its rows, the lease's among them, and
+        // stalls the sealer. Nobody here pauses between two statements.
+        .options([("idle_in_transaction_session_timeout", "5s"), ("statement_timeout", "30s")]);
     let pool = PgPoolOptions::new()
         .max_connections(size)
         .acquire_timeout(wait)

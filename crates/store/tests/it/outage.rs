@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use trueup_model::crash::{self, Fate};
 use trueup_model::id::ClusterId;
 use trueup_rules::action::Action;
 use trueup_store::door::{Accepted, Asker, ProjectForce, Refusal, ServiceAsk};
@@ -206,21 +207,60 @@ async fn f11_a_transaction_whose_asker_goes_away_while_it_begins_is_not_left_ope
     let worker = Worker::connect_within(&proxy.url(&stage.db.urls.worker), LONG).unwrap();
     worker.renew_lease(lease, at(1)).await.unwrap();
     proxy.set(Mode::HoldBegin);
-    tokio::select! {
+    let begun = tokio::select! {
         answer = worker.settle(lease, &[], at(2)) => panic!("nobody should answer: {answer:?}"),
-        () = until_workers(&stage, "bool_or(state = 'idle in transaction')") => {}
-    }
+        begun = stopped_in_transaction(&stage) => begun,
+    };
     proxy.set(Mode::Pass);
-    until_workers(&stage, "bool_and(state = 'idle')").await;
-}
-
-/// Waits until this is true of the workers' connections; not for so long that Postgres itself ends a
-/// transaction that nobody goes on with.
-async fn until_workers(stage: &Stage, condition: &str) {
-    let reached = tokio::time::timeout(Duration::from_secs(20), async {
-        while !of(stage, "trueup-worker", condition).await {
+    // The same connection: Postgres itself ends one that nobody goes on with.
+    let is_free = format!("bool_or(pid = {begun} and state = 'idle')");
+    let reached = tokio::time::timeout(LONG, async {
+        while !of(&stage, "trueup-worker", &is_free).await {
             tokio::task::yield_now().await;
         }
     });
-    reached.await.unwrap_or_else(|_| panic!("it should become true: {condition}"));
+    assert!(reached.await.is_ok(), "what was begun should be ended");
+}
+
+/// F49: a holder is stopped in the middle of a transaction, which keeps the row of its lease. Nobody waits
+/// for that longer than for the lease itself.
+#[tokio::test]
+async fn f49_a_holder_that_is_stopped_in_a_transaction_does_not_keep_its_lease() {
+    let stage = Stage::new().await;
+    let (lease, row) = (stage.lease().await, stage.declare("web", "shop:1").await.row);
+    let holder = Worker::connect(&stage.db.urls.worker).unwrap();
+    crash::script(|point| if point == "settle.settling" { Fate::Stop } else { Fate::GoOn });
+    let batch = [converged(&row, 1)];
+    let stopped = holder.settle(lease, &batch, at(1));
+    tokio::pin!(stopped);
+    tokio::select! {
+        answer = &mut stopped => panic!("it should be stopped: {answer:?}"),
+        _pid = stopped_in_transaction(&stage) => {}
+    }
+    let next = stage.db.worker.acquire_lease(stage.db.cluster, "two", None, at(11));
+    let turn = tokio::time::timeout(Duration::from_secs(20), next).await;
+    let turn = turn.expect("nobody should wait for who is stopped");
+    assert_eq!(turn.unwrap().ours().map(|lease| lease.epoch), Some(lease.epoch + 1));
+    crash::end_script();
+}
+
+/// Waits until a worker does nothing in the middle of a transaction; answers which process of Postgres.
+async fn stopped_in_transaction(stage: &Stage) -> i32 {
+    let mut connection = PgConnection::connect(&stage.db.urls.worker).await.unwrap();
+    let found = tokio::time::timeout(LONG, async {
+        loop {
+            let pid: Option<i32> = sqlx::query_scalar(
+                "select max(pid) from pg_stat_activity where datname = current_database()
+                 and application_name = 'trueup-worker' and state = 'idle in transaction'",
+            )
+            .fetch_one(&mut connection)
+            .await
+            .unwrap();
+            if let Some(pid) = pid {
+                return pid;
+            }
+            tokio::task::yield_now().await;
+        }
+    });
+    found.await.expect("it should be in a transaction")
 }
