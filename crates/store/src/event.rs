@@ -9,6 +9,7 @@ use sqlx::{FromRow, Postgres, QueryBuilder};
 use trueup_model::event::{Fact, NewEvent, Source, wire_source, wire_type};
 use trueup_model::id::{EventId, OrgId};
 use trueup_model::order::Unit;
+use trueup_model::org::PLATFORM;
 use trueup_rules::chain::{Content, Hash};
 use uuid::Uuid;
 
@@ -191,6 +192,21 @@ impl Shown {
             data: &self.body.0,
         };
         trueup_rules::chain::link(previous, org, position, &content)
+    }
+}
+
+/// A fact for operators that nobody asked for.
+pub(crate) fn of_platform(fact: Fact, source: Source, now: Timestamp) -> NewEvent {
+    NewEvent {
+        id: mint(now),
+        org: PLATFORM,
+        source,
+        unit: Unit::Org(PLATFORM),
+        generation: 0,
+        at: now,
+        fact,
+        trace: None,
+        cause: None,
     }
 }
 

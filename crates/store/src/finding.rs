@@ -3,11 +3,10 @@
 use jiff::{SignedDuration, Timestamp};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
-use trueup_model::event::{Fact, NewEvent, Source};
+use trueup_model::event::{Fact, Source};
 use trueup_model::finding::{Finding, FindingClass, Stray, Swept};
 use trueup_model::id::{ClusterId, FindingId};
 use trueup_model::key::ResourceKey;
-use trueup_model::order::Unit;
 use trueup_model::org::PLATFORM;
 use trueup_rules::finding::{kept, may_remove};
 use uuid::Uuid;
@@ -365,16 +364,6 @@ async fn close(
 }
 
 async fn record(tx: &mut Tx, facts: &[Fact], now: Timestamp) -> Result<(), Error> {
-    let event = |fact: &Fact| NewEvent {
-        id: mint(now),
-        org: PLATFORM,
-        source: Source::Reconciler,
-        unit: Unit::Org(PLATFORM),
-        generation: 0,
-        at: now,
-        fact: fact.clone(),
-        trace: None,
-        cause: None,
-    };
+    let event = |fact: &Fact| event::of_platform(fact.clone(), Source::Reconciler, now);
     event::record(tx, &facts.iter().map(event).collect::<Vec<_>>()).await
 }

@@ -1,13 +1,9 @@
 //! Which cluster it is: one that is taken for another would prove what is not true.
 
 use jiff::Timestamp;
-use trueup_model::event::{Fact, NewEvent, Source};
+use trueup_model::event::{Fact, Source};
 use trueup_model::id::ClusterId;
-use trueup_model::order::Unit;
-use trueup_model::org::PLATFORM;
 
-use crate::mint::mint;
-use crate::pool::Tx;
 use crate::{Error, Worker, event};
 
 /// Whether the cluster that answers is the one that is known.
@@ -44,7 +40,11 @@ impl Worker {
         match known {
             Some(known) if known == identity => return Ok(Recognised::Ours),
             Some(known) if !replaced => return Ok(Recognised::Another { known }),
-            Some(before) => tell(&mut tx, name, before, identity, now).await?,
+            Some(before) => {
+                let fact =
+                    Fact::ClusterReplaced { cluster: name, before, now: identity.to_owned() };
+                event::record(&mut tx, &[event::of_platform(fact, Source::System, now)]).await?;
+            }
             None => {}
         }
         sqlx::query("update clusters set identity = $2 where id = $1")
@@ -55,25 +55,4 @@ impl Worker {
         tx.commit().await?;
         Ok(Recognised::Ours)
     }
-}
-
-async fn tell(
-    tx: &mut Tx,
-    cluster: String,
-    before: String,
-    identity: &str,
-    now: Timestamp,
-) -> Result<(), Error> {
-    let told = NewEvent {
-        id: mint(now),
-        org: PLATFORM,
-        source: Source::System,
-        unit: Unit::Org(PLATFORM),
-        generation: 0,
-        at: now,
-        fact: Fact::ClusterReplaced { cluster, before, now: identity.to_owned() },
-        trace: None,
-        cause: None,
-    };
-    event::record(tx, &[told]).await
 }

@@ -8,13 +8,10 @@ use sqlx::Row;
 use trueup_model::domain::{Host, Saw};
 use trueup_model::event::{Fact, NewEvent, Source};
 use trueup_model::id::{DomainId, OrgId};
-use trueup_model::order::Unit;
-use trueup_model::org::PLATFORM;
 use trueup_rules::domain::next_look;
 use uuid::Uuid;
 
 use crate::clock::sql;
-use crate::mint::mint;
 use crate::{Error, Worker, event};
 
 /// What is told of a proof that could not be taken. It says nothing about why: that another org has the
@@ -165,15 +162,6 @@ impl Worker {
 
 /// A fact for operators: it names both the host and who proved it.
 fn contested(look: &DueLook, now: Timestamp) -> NewEvent {
-    NewEvent {
-        id: mint(now),
-        org: PLATFORM,
-        source: Source::System,
-        unit: Unit::Org(PLATFORM),
-        generation: 0,
-        at: now,
-        fact: Fact::DomainContested { host: look.host.to_string(), claimant: look.org },
-        trace: None,
-        cause: None,
-    }
+    let fact = Fact::DomainContested { host: look.host.to_string(), claimant: look.org };
+    event::of_platform(fact, Source::System, now)
 }
