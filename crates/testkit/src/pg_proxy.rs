@@ -172,8 +172,8 @@ async fn ask(
         through(shared).await;
         let says = |word: &[u8]| bytes[..count].windows(word.len()).any(|some| some == word);
         let mode = *shared.mode.borrow();
-        next.lost.store(mode == Mode::LoseCommit && says(COMMIT), Ordering::SeqCst);
-        next.held.store(mode == Mode::HoldBegin && says(BEGIN), Ordering::SeqCst);
+        next.lost.fetch_or(mode == Mode::LoseCommit && says(COMMIT), Ordering::SeqCst);
+        next.held.fetch_or(mode == Mode::HoldBegin && says(BEGIN), Ordering::SeqCst);
         to.write_all(&bytes[..count]).await?;
     }
 }
