@@ -3,14 +3,20 @@
 CARGO_TARGET_DIR ?= $(HOME)/.cache/trueup/target
 export CARGO_TARGET_DIR
 TRUEUP := $(CARGO_TARGET_DIR)/debug/trueup
+# What the last whole run of the tests came to.
+LAST_TEST := $(HOME)/.cache/trueup/last-test.json
 
 # Every build goes through here: it makes a shared build folder safe to share.
 CARGO := scripts/own-target && cargo
+# The tests are always built as one: cargo chooses features by what it builds, and every other choice
+# would compile the dependencies once more.
+BUILD_TESTS := $(CARGO) test --locked --workspace --all-targets --no-run
 
-.PHONY: help up down test soak bench check fmt
+.PHONY: help up down test plans soak bench check fmt
 
-help: ## Say what there is
+help: ## Say what there is, and how the last test run ended
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
+	@sed -nE 's/^ *"summary": "(.*)",?$$/\nLast test run: \1/p' $(LAST_TEST) 2>/dev/null || true
 
 up: ## Build and run everything here, with demo data; Ctrl-C stops it
 	@scripts/toolchain
@@ -23,10 +29,9 @@ down: ## Stop what a killed `make up` left running
 
 test: check ## Install what is needed and run all tests, on real parts
 	@scripts/toolchain --with-go
-	$(CARGO) test --locked --workspace --all-targets --no-run
+	$(BUILD_TESTS)
 	$(TRUEUP) local build
-	@scripts/test
-
+	@$(CARGO_TARGET_DIR)/debug/run-tests $(SUITES)
 soak: ## Kill, pause and restart two replicas under load for SOAK_SECONDS (300), and say what held
 	@scripts/toolchain --with-go
 	$(CARGO) test --locked --workspace --no-run

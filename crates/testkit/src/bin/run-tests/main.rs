@@ -1,0 +1,112 @@
+//! `make test`, after everything is built: runs every suite, two at a time, and says what came of it.
+//!
+//! A test that fails is run again, alone, once all suites have ended. If it passes then, it is flaky: the run
+//! goes on, ends by naming it, and keeps what it printed when it failed. A flaky test is a bug to find, so
+//! more than [`MOST_FLAKY`] of them fail the run. The result is kept in `last-test.json` beside the build.
+//!
+//! `run-tests NAME…` runs only suites whose name contains one of these words, for example `control/it`.
+
+#![expect(
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "a runner measures real time and tells people what it saw"
+)]
+
+mod output;
+mod process;
+mod report;
+mod retry;
+mod suite;
+
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+use anyhow::Context as _;
+use trueup_local::layout::cache_dir;
+use trueup_local::{kube, postgres};
+
+use crate::process::{Ended, Place, Progress};
+use crate::report::Report;
+use crate::suite::Suite;
+
+/// How many suites run at once: most of the time one of them waits for real parts.
+const AT_ONCE: usize = 2;
+/// How many tests may fail once and pass alone before the run counts as failed.
+const MOST_FLAKY: usize = 3;
+/// How often a line says how far the run is.
+const SAY_SO: Duration = Duration::from_secs(30);
+
+fn main() -> anyhow::Result<ExitCode> {
+    let filters: Vec<String> = std::env::args().skip(1).collect();
+    let suites = suite::all(&filters)?;
+    let commit = report::Commit::here()?;
+    let logs = cache_dir().join("test-logs");
+    // What the last run kept is about another run.
+    if logs.exists() {
+        fs::remove_dir_all(&logs).context("removing the logs of the last run")?;
+    }
+    fs::create_dir_all(&logs)?;
+    let left_out = logs.join("left-out");
+
+    // Parts of a run that was killed would be adopted with everything in them.
+    stop_parts()?;
+    let begun = Instant::now();
+    let place = Place { logs: &logs, left_out: &left_out };
+    let ended = run_all(&suites, &place)?;
+    let alone = |suite: &Suite, test: &str| process::passes_alone(suite, test, &place);
+    let retried = retry::failed_tests(&ended, &place, alone)?;
+    stop_parts()?;
+
+    let report = Report::new(commit, &ended, &retried, &left_out, begun.elapsed())?;
+    if filters.is_empty() {
+        report.keep(&cache_dir().join("last-test.json"))?;
+    }
+    report.print();
+    Ok(if report.is_green(MOST_FLAKY) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Runs all suites, the long ones first, and prints a line for each that ends.
+fn run_all(suites: &[Suite], place: &Place<'_>) -> anyhow::Result<Vec<Ended>> {
+    let progress = Progress::new(suites)?;
+    println!("{} tests in {} suites", progress.total(), suites.len());
+    let waiting = Mutex::new(suites.iter());
+    let ended = Mutex::new(Vec::new());
+    let running = Mutex::new(AT_ONCE);
+    thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                let next = || waiting.lock().expect("no worker should panic").next();
+                while let Some(suite) = next() {
+                    let one = process::run(suite, place, &progress);
+                    println!("{}", one.line());
+                    if !one.is_ok() {
+                        println!("{}", one.failures());
+                    }
+                    ended.lock().expect("no worker should panic").push(one);
+                }
+                *running.lock().expect("no worker should panic") -= 1;
+            });
+        }
+        let mut said = Instant::now();
+        while *running.lock().expect("no worker should panic") > 0 {
+            thread::sleep(Duration::from_millis(200));
+            if said.elapsed() >= SAY_SO {
+                println!("  … {progress}");
+                said = Instant::now();
+            }
+        }
+    });
+    Ok(ended.into_inner().expect("no worker should panic"))
+}
+
+/// Stops the Postgres and the Kubernetes that test processes share and leave running for each other.
+fn stop_parts() -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        kube::stop_left(&cache_dir(), &cache_dir().join("test-kube")).await?;
+        postgres::stop_left(&cache_dir().join("test-postgres")).await?;
+        Ok(())
+    })
+}

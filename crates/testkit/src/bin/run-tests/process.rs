@@ -1,0 +1,309 @@
+//! One suite's process: its lines are read as they come, and it is ended when it no longer prints any.
+
+use std::fmt;
+use std::io::{BufRead as _, BufReader, PipeReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+use std::{fs, io};
+
+use anyhow::ensure;
+use trueup_testkit::left_out::{REPORT, REQUIRE_ALL};
+
+use crate::output::{self, Outcome};
+use crate::suite::Suite;
+
+/// A suite that prints nothing for this long hangs: the longest test takes a fraction of it.
+const SILENCE: Duration = Duration::from_secs(900);
+
+/// Where suites leave what they say.
+#[derive(Debug)]
+pub(crate) struct Place<'a> {
+    /// The folder of their logs.
+    pub(crate) logs: &'a Path,
+    /// The file that tests name in it what they leave out.
+    pub(crate) left_out: &'a Path,
+}
+
+/// A suite that ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) suite: Suite,
+    pub(crate) passed: usize,
+    pub(crate) ignored: usize,
+    pub(crate) failed: Vec<String>,
+    /// Why it did not run all of its tests.
+    pub(crate) broken: Option<String>,
+    pub(crate) took: Duration,
+    pub(crate) log: PathBuf,
+}
+
+impl Ended {
+    pub(crate) const fn is_ok(&self) -> bool {
+        self.failed.is_empty() && self.broken.is_none()
+    }
+
+    /// How it ended, for people.
+    pub(crate) fn line(&self) -> String {
+        let how = if self.is_ok() { "ok" } else { "failed" };
+        let mut line = format!(
+            "{how:<6} {:<24} {:>4} s  {} passed",
+            self.suite.name,
+            self.took.as_secs(),
+            self.passed
+        );
+        for (count, what) in [(self.failed.len(), "failed"), (self.ignored, "ignored")] {
+            if count > 0 {
+                line.push_str(&format!(", {count} {what}"));
+            }
+        }
+        if let Some(why) = &self.broken {
+            line.push_str(&format!("; {why}"));
+        }
+        line
+    }
+
+    /// What the failed tests printed; the end of the log where the suite itself broke.
+    pub(crate) fn failures(&self) -> String {
+        let log = fs::read_to_string(&self.log).unwrap_or_default();
+        if self.broken.is_some() {
+            let lines: Vec<&str> = log.lines().collect();
+            return lines[lines.len().saturating_sub(60)..].join("\n");
+        }
+        self.failed.iter().map(|test| output::section(&log, test)).collect()
+    }
+}
+
+/// How far the run is.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    total: usize,
+    done: Mutex<usize>,
+    /// The suites that run, each with its tests that take long.
+    running: Mutex<Vec<(String, Vec<String>)>>,
+    begun: Instant,
+}
+
+impl Progress {
+    pub(crate) fn new(suites: &[Suite]) -> anyhow::Result<Self> {
+        let mut total = 0;
+        for suite in suites {
+            let listed =
+                Command::new(&suite.program).args(["--list", "--format", "terse"]).output()?;
+            ensure!(listed.status.success(), "{} does not list its tests", suite.name);
+            let listed = String::from_utf8(listed.stdout)?;
+            total += listed.lines().filter(|line| line.ends_with(": test")).count();
+        }
+        let (done, running) = (Mutex::default(), Mutex::default());
+        Ok(Self { total, done, running, begun: Instant::now() })
+    }
+
+    pub(crate) const fn total(&self) -> usize {
+        self.total
+    }
+
+    fn hear(&self, suite: &Suite, line: &str) {
+        let ended = output::outcome(line).map(|(test, _)| test);
+        if ended.is_some() {
+            *self.done.lock().expect("no worker should panic") += 1;
+        }
+        let mut running = self.running.lock().expect("no worker should panic");
+        let Some((_, slow)) = running.iter_mut().find(|(name, _)| *name == suite.name) else {
+            return;
+        };
+        slow.extend(output::slow(line).map(str::to_owned));
+        slow.retain(|test| Some(test.as_str()) != ended);
+    }
+
+    fn starts(&self, suite: &Suite) {
+        let mut running = self.running.lock().expect("no worker should panic");
+        running.push((suite.name.clone(), Vec::new()));
+    }
+
+    /// Forgets the suite; says which of its tests took long and never ended.
+    fn ends(&self, suite: &Suite) -> Vec<String> {
+        let mut running = self.running.lock().expect("no worker should panic");
+        let place = running.iter().position(|(name, _)| *name == suite.name);
+        place.map_or_else(Vec::new, |place| running.remove(place).1)
+    }
+}
+
+impl fmt::Display for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.begun.elapsed().as_secs();
+        let done = *self.done.lock().expect("no worker should panic");
+        write!(f, "{}m{:02}s: {done} of {} tests", seconds / 60, seconds % 60, self.total)?;
+        for (suite, slow) in self.running.lock().expect("no worker should panic").iter() {
+            write!(f, ", {suite}")?;
+            if let Some(test) = slow.last() {
+                write!(f, " (in {test})")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Runs a suite to its end, or until it hangs.
+pub(crate) fn run(suite: &Suite, place: &Place<'_>, progress: &Progress) -> Ended {
+    let begun = Instant::now();
+    let log = place.logs.join(format!("{}.log", suite.name.replace('/', "-")));
+    progress.starts(suite);
+    let args = ["--test-threads".to_owned(), suite.threads.to_string()];
+    let lines = start(suite, &args, place).and_then(|started| {
+        let heard = |line: &str| progress.hear(suite, line);
+        started.follow(&log, SILENCE, heard)
+    });
+    let slow = progress.ends(suite);
+    let mut ended = Ended {
+        suite: suite.clone(),
+        passed: 0,
+        ignored: 0,
+        failed: Vec::new(),
+        broken: None,
+        took: begun.elapsed(),
+        log,
+    };
+    match lines {
+        Ok(lines) => ended.count(&lines, &slow),
+        Err(error) => ended.broken = Some(format!("it could not be run: {error}")),
+    }
+    ended
+}
+
+impl Ended {
+    fn count(&mut self, lines: &[String], slow: &[String]) {
+        for (test, outcome) in lines.iter().filter_map(|line| output::outcome(line)) {
+            match outcome {
+                Outcome::Passed => self.passed += 1,
+                Outcome::Ignored => self.ignored += 1,
+                Outcome::Failed => self.failed.push(test.to_owned()),
+            }
+        }
+        if !lines.iter().any(|line| output::is_end(line)) {
+            let last =
+                if slow.is_empty() { String::new() } else { format!(" in {}", slow.join(", ")) };
+            self.broken = Some(format!("it did not run to its end{last}"));
+        }
+    }
+}
+
+/// Whether a test passes when it runs alone.
+pub(crate) fn passes_alone(suite: &Suite, test: &str, place: &Place<'_>) -> io::Result<bool> {
+    let args = ["--exact", test].map(str::to_owned);
+    let log = place.logs.join("alone.log");
+    let lines = start(suite, &args, place)?.follow(&log, SILENCE, |_| ())?;
+    let passed = Some((test, Outcome::Passed));
+    Ok(lines.iter().any(|line| output::outcome(line) == passed))
+}
+
+/// A process, and what it prints.
+struct Started {
+    child: Child,
+    output: PipeReader,
+}
+
+fn start(suite: &Suite, args: &[String], place: &Place<'_>) -> io::Result<Started> {
+    let mut command = Command::new(&suite.program);
+    command.args(args).current_dir(&suite.folder);
+    // A failing test says what it expected; a backtrace through the runtime would only bury that.
+    command.env("RUST_BACKTRACE", "0").env(REPORT, place.left_out);
+    // CI has every part: what is left out there is a hole.
+    if std::env::var_os("CI").is_some() {
+        command.env(REQUIRE_ALL, "1");
+    }
+    Started::new(command)
+}
+
+impl Started {
+    fn new(mut command: Command) -> io::Result<Self> {
+        let (output, input) = io::pipe()?;
+        command.stdin(Stdio::null()).stdout(input.try_clone()?).stderr(input);
+        Ok(Self { child: command.spawn()?, output })
+    }
+
+    /// Reads all lines into the log; ends the process when it hangs.
+    fn follow(
+        mut self,
+        log: &Path,
+        silence: Duration,
+        mut heard: impl FnMut(&str),
+    ) -> io::Result<Vec<String>> {
+        let (tell, lines) = mpsc::channel();
+        let reader = BufReader::new(self.output);
+        thread::spawn(move || {
+            for line in reader.split(b'\n').map_while(Result::ok) {
+                if tell.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
+                    return;
+                }
+            }
+        });
+        let mut all = Vec::new();
+        loop {
+            match lines.recv_timeout(silence) {
+                Ok(line) => {
+                    heard(&line);
+                    let end = output::is_end(&line);
+                    all.push(line);
+                    // Parts that tests share live on, and keep the pipe open.
+                    if end {
+                        break;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    self.child.kill()?;
+                    break;
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        self.child.wait()?;
+        fs::write(log, all.join("\n") + "\n")?;
+        Ok(all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a shell's lines come to when silence lasts this long at most.
+    fn follow(script: &str, silence: Duration) -> (Vec<String>, String) {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        let name = format!("trueup-follow-{}-{}", std::process::id(), script.len());
+        let log = std::env::temp_dir().join(name);
+        let lines = Started::new(command).and_then(|started| started.follow(&log, silence, |_| ()));
+        let kept = fs::read_to_string(&log).expect("a log should be kept");
+        fs::remove_file(&log).expect("the log is ours");
+        (lines.expect("a shell should run"), kept)
+    }
+
+    #[test]
+    fn a_program_that_hangs_is_ended_and_what_it_said_is_kept() {
+        let (lines, kept) = follow("echo test a ... ok; exec sleep 600", Duration::from_secs(2));
+        assert_eq!(lines, ["test a ... ok"]);
+        assert_eq!(kept, "test a ... ok\n");
+    }
+
+    #[test]
+    fn a_part_that_lives_on_does_not_keep_a_suite_open() {
+        let (lines, _) = follow("sleep 5 & echo 'test result: ok.'", Duration::from_secs(600));
+        assert_eq!(lines, ["test result: ok."]);
+    }
+
+    #[test]
+    fn a_suite_that_breaks_off_is_broken_and_names_its_slow_test() {
+        let suite =
+            Suite { name: "a/it".into(), folder: ".".into(), program: "a".into(), threads: 1 };
+        let log = PathBuf::new();
+        let took = Duration::ZERO;
+        let failed = Vec::new();
+        let mut ended = Ended { suite, passed: 0, ignored: 0, failed, broken: None, took, log };
+        ended.count(&["test a ... ok".to_owned()], &["b".to_owned()]);
+        assert_eq!(ended.broken.as_deref(), Some("it did not run to its end in b"));
+        assert!(!ended.is_ok());
+    }
+}

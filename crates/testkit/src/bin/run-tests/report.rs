@@ -1,0 +1,157 @@
+//! What came of a run: printed for people, kept for programs.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use serde::Serialize;
+
+use crate::process::Ended;
+use crate::retry::Retried;
+
+/// The sources that were tested.
+#[derive(Debug)]
+pub(crate) struct Commit {
+    hash: String,
+    clean: bool,
+}
+
+impl Commit {
+    /// What is checked out here, and whether it was changed since.
+    pub(crate) fn here() -> anyhow::Result<Self> {
+        let hash = git(&["rev-parse", "HEAD"])?.trim().to_owned();
+        let clean = git(&["status", "--porcelain"])?.is_empty();
+        Ok(Self { hash, clean })
+    }
+}
+
+fn git(args: &[&str]) -> anyhow::Result<String> {
+    let said = Command::new("git").args(args).output().context("asking git what is tested")?;
+    ensure!(said.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&said.stderr));
+    Ok(String::from_utf8(said.stdout)?)
+}
+
+/// The result of a run.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    /// One line for people; `make help` prints it.
+    summary: String,
+    commit: String,
+    /// Nothing was changed since that commit.
+    clean: bool,
+    passed: usize,
+    /// Tests that never passed.
+    failed: Vec<String>,
+    /// Suites that did not run to their end.
+    broken: Vec<String>,
+    /// Tests that failed in their suite and passed alone.
+    flaky: Vec<String>,
+    /// What tests could not check on this machine, and why.
+    left_out: Vec<String>,
+    /// Tests that have a target of their own, such as `make soak`.
+    ignored: usize,
+    seconds: u64,
+    seconds_by_suite: BTreeMap<String, u64>,
+    /// Where flaky and failed tests' output is.
+    #[serde(skip)]
+    kept: Vec<String>,
+}
+
+impl Report {
+    pub(crate) fn new(
+        commit: Commit,
+        ended: &[Ended],
+        retried: &[Retried],
+        left_out: &Path,
+        took: Duration,
+    ) -> anyhow::Result<Self> {
+        let named = |flaky: bool| {
+            let those = retried.iter().filter(move |one| one.is_flaky == flaky);
+            those.map(|one| one.test.clone()).collect::<Vec<_>>()
+        };
+        let broken = ended
+            .iter()
+            .filter_map(|one| one.broken.as_ref().map(|why| format!("{}: {why}", one.suite.name)));
+        let seconds = ended.iter().map(|one| (one.suite.name.clone(), one.took.as_secs()));
+        let mut report = Self {
+            summary: String::new(),
+            commit: commit.hash,
+            clean: commit.clean,
+            passed: ended.iter().map(|one| one.passed).sum::<usize>() + named(true).len(),
+            failed: named(false),
+            broken: broken.collect(),
+            flaky: named(true),
+            left_out: read_lines(left_out)?,
+            ignored: ended.iter().map(|one| one.ignored).sum(),
+            seconds: took.as_secs(),
+            seconds_by_suite: seconds.collect(),
+            kept: retried
+                .iter()
+                .map(|one| format!("{}: {}", one.test, one.kept.display()))
+                .collect(),
+        };
+        report.summary = report.in_one_line();
+        Ok(report)
+    }
+
+    /// Everything passed, and so few only at a second try that it may count.
+    pub(crate) const fn is_green(&self, most_flaky: usize) -> bool {
+        self.failed.is_empty()
+            && self.broken.is_empty()
+            && self.flaky.len() <= most_flaky
+            && self.passed > 0
+    }
+
+    fn in_one_line(&self) -> String {
+        let changed = if self.clean { "" } else { " with changes" };
+        let mut line = format!(
+            "{} passed, {} failed, {} left out, {} flaky in {}m{:02}s at {}{changed}",
+            self.passed,
+            self.failed.len() + self.broken.len(),
+            self.left_out.len(),
+            self.flaky.len(),
+            self.seconds / 60,
+            self.seconds % 60,
+            self.commit.get(..9).unwrap_or(&self.commit),
+        );
+        if let Some(first) = self.failed.first().or(self.broken.first()).or(self.flaky.first()) {
+            line.push_str(&format!(" ({first})"));
+        }
+        // It is read with a line-based tool: keep quotes out of it.
+        line.replace(['"', '\\', '\n'], " ")
+    }
+
+    /// Writes it as JSON.
+    pub(crate) fn keep(&self, path: &Path) -> anyhow::Result<()> {
+        fs::write(path, serde_json::to_string_pretty(self)? + "\n").context("keeping the result")
+    }
+
+    /// The end of what `make test` prints; the last line is the one that CI reads.
+    pub(crate) fn print(&self) {
+        for (what, which) in [
+            ("left out", &self.left_out),
+            ("flaky, a bug to find", &self.flaky),
+            ("failed", &self.failed),
+            ("did not run to its end", &self.broken),
+            ("what it printed", &self.kept),
+        ] {
+            for one in which {
+                println!("{what}: {one}");
+            }
+        }
+        println!("{}", self.summary);
+        println!("{} passed, {} failed", self.passed, self.failed.len() + self.broken.len());
+    }
+}
+
+fn read_lines(path: &Path) -> anyhow::Result<Vec<String>> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(text.lines().map(str::to_owned).collect()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error).context("reading what was left out"),
+    }
+}
