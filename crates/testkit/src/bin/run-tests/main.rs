@@ -2,7 +2,7 @@
 //!
 //! A test that fails is run again, alone, once all suites have ended. If it passes then, it is flaky: the run
 //! goes on, ends by naming it, and keeps what it printed when it failed. A flaky test is a bug to find, so
-//! more than [`MOST_FLAKY`] of them fail the run. The result is kept in `last-test.json` beside the build.
+//! more than [`MOST_FLAKY`] of them fail the run. The result is kept in `~/.cache/trueup/last-test.json`.
 //!
 //! `run-tests NAME…` runs only suites whose name contains one of these words, for example `control/it`.
 
@@ -18,6 +18,7 @@ mod report;
 mod retry;
 mod suite;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -42,7 +43,8 @@ fn main() -> anyhow::Result<ExitCode> {
     let filters: Vec<String> = std::env::args().skip(1).collect();
     let suites = suite::all(&filters)?;
     let commit = report::Commit::here()?;
-    let logs = cache_dir().join("test-logs");
+    let kept = result_dir()?;
+    let logs = kept.join("test-logs");
     // What the last run kept is about another run.
     if logs.exists() {
         fs::remove_dir_all(&logs).context("removing the logs of the last run")?;
@@ -61,7 +63,7 @@ fn main() -> anyhow::Result<ExitCode> {
 
     let report = Report::new(commit, &ended, &retried, &left_out, begun.elapsed())?;
     if filters.is_empty() {
-        report.keep(&cache_dir().join("last-test.json"))?;
+        report.keep(&kept.join("last-test.json"))?;
     }
     report.print();
     Ok(if report.is_green(MOST_FLAKY) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -99,6 +101,12 @@ fn run_all(suites: &[Suite], place: &Place<'_>) -> anyhow::Result<Vec<Ended>> {
         }
     });
     Ok(ended.into_inner().expect("no worker should panic"))
+}
+
+/// Where results are kept, the same for every clone on this machine.
+fn result_dir() -> anyhow::Result<PathBuf> {
+    let home = std::env::var_os("HOME").context("HOME should say where results are kept")?;
+    Ok(PathBuf::from(home).join(".cache/trueup"))
 }
 
 /// Stops the Postgres and the Kubernetes that test processes share and leave running for each other.
