@@ -83,14 +83,18 @@ func serve() error {
 	})
 	server := &http.Server{Addr: ":" + port, Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	ctx := stopped()
+	answered := make(chan struct{})
 	go func() {
 		<-ctx.Done()
 		_ = server.Shutdown(context.Background())
+		close(answered)
 	}()
 	fmt.Println("serving on port", port)
+	// It returns as soon as the stop begins, while requests may still be answered.
 	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
+	<-answered
 	fmt.Println("stopped in order")
 	return nil
 }
