@@ -58,8 +58,14 @@ func ensureAuthority(dir place.Dir, name, commonName string) (*authority, error)
 
 func ensureLeaf(dir place.Dir, name string, signer *authority, want leaf) error {
 	found, err := complete(Cert(dir, name), Key(dir, name))
-	if err != nil || found {
+	if err != nil {
 		return err
+	}
+	if found {
+		current, err := loadCert(dir, name)
+		if err != nil || fits(current, signer, want) {
+			return err
+		}
 	}
 	subject := pkix.Name{CommonName: want.commonName}
 	if want.group != "" {
@@ -79,6 +85,17 @@ func ensureLeaf(dir place.Dir, name string, signer *authority, want leaf) error 
 		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageClientAuth)
 	}
 	return issue(dir, name, template, signer)
+}
+
+// fits says whether a certificate that is there can stay: one of an authority that was lost, or for an
+// address that the node had before, is good for nothing.
+func fits(current *x509.Certificate, signer *authority, want leaf) bool {
+	for _, address := range want.addresses {
+		if current.VerifyHostname(address.String()) != nil {
+			return false
+		}
+	}
+	return current.CheckSignatureFrom(signer.cert) == nil
 }
 
 // issue writes a new pair; without a signer it signs itself.
@@ -115,18 +132,26 @@ func newTemplate(subject pkix.Name) (*x509.Certificate, error) {
 	}, nil
 }
 
+func loadCert(dir place.Dir, name string) (*x509.Certificate, error) {
+	content, err := readPEM(Cert(dir, name))
+	if err != nil {
+		return nil, err
+	}
+	cert, err := x509.ParseCertificate(content)
+	if err != nil {
+		return nil, fmt.Errorf("%s is damaged, remove the pki folder to make a new one: %w", Cert(dir, name), err)
+	}
+	return cert, nil
+}
+
 func loadAuthority(dir place.Dir, name string) (*authority, error) {
-	cert, err := readPEM(Cert(dir, name))
+	cert, err := loadCert(dir, name)
 	if err != nil {
 		return nil, err
 	}
 	key, err := readPEM(Key(dir, name))
 	if err != nil {
 		return nil, err
-	}
-	parsed, err := x509.ParseCertificate(cert)
-	if err != nil {
-		return nil, fmt.Errorf("%s is damaged, remove the pki folder to make a new one: %w", Cert(dir, name), err)
 	}
 	private, err := x509.ParsePKCS8PrivateKey(key)
 	if err != nil {
@@ -136,7 +161,7 @@ func loadAuthority(dir place.Dir, name string) (*authority, error) {
 	if !ok {
 		return nil, fmt.Errorf("%s cannot sign, remove the pki folder to make a new one", Key(dir, name))
 	}
-	return &authority{cert: parsed, key: signer}, nil
+	return &authority{cert: cert, key: signer}, nil
 }
 
 func ensureServiceAccountKeys(dir place.Dir) error {
