@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-const cgroupMount = "/sys/fs/cgroup"
+// cgroupMount is where the kernel shows cgroups; tests have a folder of their own.
+var cgroupMount = "/sys/fs/cgroup"
 
 // cgroupRoots are the places of one cgroup: one for each controller where the machine has the old
 // hierarchy, one in all where it has the new one.
@@ -152,14 +153,18 @@ func shimsOf(runFolder string) []int {
 		if err != nil {
 			continue
 		}
-		args := strings.Split(string(content), "\x00")
-		if strings.Contains(args[0], "containerd-shim") && slices.ContainsFunc(args, func(arg string) bool {
-			return strings.HasPrefix(arg, runFolder+"/")
-		}) {
+		if isShim(string(content), runFolder) {
 			pids = append(pids, pid)
 		}
 	}
 	return pids
+}
+
+func isShim(commandLine, runFolder string) bool {
+	args := strings.Split(commandLine, "\x00")
+	return strings.Contains(args[0], "containerd-shim") && slices.ContainsFunc(args, func(arg string) bool {
+		return strings.HasPrefix(arg, runFolder+"/")
+	})
 }
 
 // unmountBelow takes away the mounts of containers and volumes, the innermost first.
@@ -168,21 +173,31 @@ func unmountBelow(folders ...string) error {
 	if err != nil {
 		return err
 	}
-	var mounts []string
-	for _, line := range strings.Split(string(content), "\n") {
-		fields := strings.Fields(line)
-		if len(fields) > 4 && slices.ContainsFunc(folders, func(folder string) bool {
-			return strings.HasPrefix(fields[4], folder+"/")
-		}) {
-			mounts = append(mounts, fields[4])
-		}
-	}
-	slices.Reverse(mounts)
 	var failed error
-	for _, mount := range mounts {
+	for _, mount := range mountsBelow(string(content), folders) {
 		if err := syscall.Unmount(mount, syscall.MNT_DETACH); err != nil && !errors.Is(err, syscall.EINVAL) {
 			failed = fmt.Errorf("cannot unmount %s: %w", mount, err)
 		}
 	}
 	return failed
 }
+
+// mountsBelow finds the mounts in a list of the kernel, the last one first.
+func mountsBelow(mountinfo string, folders []string) []string {
+	var mounts []string
+	for _, line := range strings.Split(mountinfo, "\n") {
+		fields := strings.Fields(line)
+		if len(fields) <= 4 {
+			continue
+		}
+		mount := escapedInMountinfo.Replace(fields[4])
+		if slices.ContainsFunc(folders, func(folder string) bool { return strings.HasPrefix(mount, folder+"/") }) {
+			mounts = append(mounts, mount)
+		}
+	}
+	slices.Reverse(mounts)
+	return mounts
+}
+
+// escapedInMountinfo is how the kernel writes what would end a field or a line.
+var escapedInMountinfo = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\043`, "#", `\134`, `\`)

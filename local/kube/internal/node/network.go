@@ -22,7 +22,7 @@ func bridge(tag string) string { return "tu-" + tag }
 
 func (n network) gateway() net.IP {
 	_, subnet, err := net.ParseCIDR(n.Subnet)
-	if err != nil {
+	if err != nil || subnet.IP.To4() == nil {
 		return nil
 	}
 	address := subnet.IP.To4()
@@ -44,16 +44,9 @@ func chooseNetwork(dir place.Dir, tag string) (network, error) {
 	if err != nil {
 		return chosen, fmt.Errorf("cannot list the addresses of this machine: %w", err)
 	}
-	for try := range 256 {
-		// A part of 10/8 that few use, spread by the cluster's own tag.
-		subnet := fmt.Sprintf("10.%d.%d.0/24", 192+int(tag[0])%16, (int(tag[1])*16+int(tag[2])+try)%256)
-		if isFree(subnet, taken) {
-			chosen = network{Bridge: bridge(tag), Subnet: subnet}
-			break
-		}
-	}
-	if chosen.Subnet == "" {
-		return chosen, errors.New("no free subnet for a real node: too many local clusters on this machine")
+	chosen, err = freeNetwork(tag, taken)
+	if err != nil {
+		return chosen, err
 	}
 	if err := os.MkdirAll(dir.Node(), 0o700); err != nil {
 		return chosen, err
@@ -63,6 +56,17 @@ func chooseNetwork(dir place.Dir, tag string) (network, error) {
 		return chosen, err
 	}
 	return chosen, place.WriteFile(name, content, 0o600)
+}
+
+func freeNetwork(tag string, taken []net.Addr) (network, error) {
+	for try := range 256 {
+		// A part of 10/8 that few use, spread by the cluster's own tag.
+		subnet := fmt.Sprintf("10.%d.%d.0/24", 192+int(tag[0])%16, (int(tag[1])*16+int(tag[2])+try)%256)
+		if isFree(subnet, taken) {
+			return network{Bridge: bridge(tag), Subnet: subnet}, nil
+		}
+	}
+	return network{}, errors.New("no free subnet for a real node: too many local clusters on this machine")
 }
 
 func isFree(subnet string, taken []net.Addr) bool {
