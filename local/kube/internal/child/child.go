@@ -40,7 +40,7 @@ func Start(dir place.Dir, part parts.Part, restarted func(cause error, pause tim
 		// The kernel sends the parent-death signal when the *thread* that forked ends, so this
 		// goroutine keeps its thread for as long as it may have a child.
 		runtime.LockOSThread()
-		keepRunning(wanted, alive, dir, part, restarted)
+		keepRunning(wanted, alive, dir, part, &backoff{}, restarted)
 	}()
 	return child
 }
@@ -56,25 +56,34 @@ func (c *Child) Stop(grace time.Duration) {
 	}
 }
 
-func keepRunning(wanted, alive context.Context, dir place.Dir, part parts.Part, restarted func(error, time.Duration)) {
-	pause := firstPause
+func keepRunning(wanted, alive context.Context, dir place.Dir, part parts.Part, backoff *backoff, restarted func(error, time.Duration)) {
 	for {
 		began := time.Now()
 		cause := runOnce(wanted, alive, dir, part)
 		if wanted.Err() != nil {
 			return
 		}
-		if time.Since(began) > healthyRun {
-			pause = firstPause
-		}
+		pause := backoff.after(time.Since(began))
 		restarted(cause, pause)
 		select {
 		case <-wanted.Done():
 			return
 		case <-time.After(pause):
 		}
-		pause = min(2*pause, longPause)
 	}
+}
+
+// backoff is the pause before the next restart. It doubles with every run that ends too early.
+type backoff struct{ next time.Duration }
+
+// after returns the pause that follows a run of this length.
+func (b *backoff) after(ran time.Duration) time.Duration {
+	if b.next == 0 || ran > healthyRun {
+		b.next = firstPause
+	}
+	pause := b.next
+	b.next = min(2*pause, longPause)
+	return pause
 }
 
 func runOnce(wanted, alive context.Context, dir place.Dir, part parts.Part) error {

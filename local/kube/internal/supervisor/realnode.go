@@ -44,14 +44,14 @@ func (c *cluster) launchNode(ctx context.Context, set parts.Set, client *kuberne
 	if err := real.Prepare(); err != nil {
 		return fmt.Errorf("the real node cannot be prepared: %w", err)
 	}
-	c.launch(real.Containerd(), 3*time.Second)
+	c.launch(real.Containerd(), nodeGrace)
 	if err := poll(ctx, real.Answers); err != nil {
 		return fmt.Errorf("containerd did not answer, see %s: %w", c.dir.Log("containerd"), err)
 	}
 	if err := poll(ctx, real.ImportImages); err != nil {
 		return fmt.Errorf("the sample images cannot be imported: %w", err)
 	}
-	c.launch(real.Kubelet(), 3*time.Second)
+	c.launch(real.Kubelet(), nodeGrace)
 	isReady := func(ctx context.Context) error { return seed.NodeIsReady(ctx, client, node.Name) }
 	if err := poll(ctx, isReady); err != nil {
 		return fmt.Errorf("the kubelet did not become ready, see %s: %w", c.dir.Log("kubelet"), err)

@@ -47,6 +47,14 @@ type cluster struct {
 	running []running
 }
 
+// Grace is how long a component may take to stop. The clients of the API server stop together, then the
+// two servers one after the other: less than ten seconds in all.
+const (
+	serverGrace = 3 * time.Second
+	clientGrace = 2 * time.Second
+	nodeGrace   = 3 * time.Second
+)
+
 type running struct {
 	name  string
 	child *child.Child
@@ -112,7 +120,7 @@ func (c *cluster) start(ctx context.Context, set parts.Set, options options) err
 	if err != nil {
 		return err
 	}
-	c.launch(set.Etcd(), 3*time.Second)
+	c.launch(set.Etcd(), serverGrace)
 	if err := c.await(ctx, "etcd", answers); err != nil {
 		return err
 	}
@@ -121,7 +129,7 @@ func (c *cluster) start(ctx context.Context, set parts.Set, options options) err
 		return err
 	}
 	// It would wait for open watches to end by themselves, which no client does.
-	c.launch(set.APIServer(), 3*time.Second)
+	c.launch(set.APIServer(), serverGrace)
 	if err := c.await(ctx, "kube-apiserver", apiAnswers(client)); err != nil {
 		return err
 	}
@@ -129,9 +137,9 @@ func (c *cluster) start(ctx context.Context, set parts.Set, options options) err
 		return err
 	}
 	// These keep trying by themselves, so nothing waits for them.
-	c.launch(set.ControllerManager(), 2*time.Second)
-	c.launch(set.Scheduler(), 2*time.Second)
-	c.launch(set.Simulator(), 2*time.Second)
+	c.launch(set.ControllerManager(), clientGrace)
+	c.launch(set.Scheduler(), clientGrace)
+	c.launch(set.Simulator(), clientGrace)
 
 	c.report.say("seed", starting, "")
 	if err := seed.Apply(ctx, client, options.nodes); err != nil {
@@ -195,7 +203,7 @@ func (c *cluster) announce(client *kubernetes.Clientset, set parts.Set, hasNode 
 }
 
 // stop ends the components in reverse: controllers lose their API server last, the API server its
-// database last. The grace times add up to less than ten seconds because the clients go together.
+// database last.
 func (c *cluster) stop() {
 	if err := removeReady(c.dir); err != nil {
 		c.report.say("cluster", failed, err.Error())
