@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -162,7 +163,9 @@ func (s *supervised) wait(t *testing.T, status int) {
 }
 
 func call(kube string, args ...string) (status int, said string) {
-	command := exec.Command(kube, args...)
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	command := exec.CommandContext(ctx, kube, args...)
 	output, _ := command.CombinedOutput()
 	return command.ProcessState.ExitCode(), string(output)
 }
