@@ -12,6 +12,11 @@ CARGO := scripts/own-target && cargo
 # would compile the dependencies once more.
 BUILD_TESTS := $(CARGO) test --locked --workspace --all-targets --no-run
 
+# The flags of crates/local/src/kube/build.rs, so that both share Go's build cache.
+GO := cd local/kube && CGO_ENABLED=0 GOFLAGS="-mod=readonly -buildvcs=false" GOWORK=off go
+# Without cmd/trueup-kube: to vet it takes all of Kubernetes, and its build type-checks it.
+GO_PACKAGES := ./internal/... ./cmd/trueup-sample
+
 .PHONY: help up down test plans soak bench check fmt
 
 help: ## Say what there is, and how the last test run ended
@@ -27,16 +32,17 @@ up: ## Build and run everything here, with demo data; Ctrl-C stops it
 down: ## Stop what a killed `make up` left running
 	@$(TRUEUP) down
 
-test: check ## Install what is needed and run all tests, on real parts
+test: check ## Install what is needed and run all tests, on real parts; SUITES=store/it for some
+	$(BUILD_TESTS)
+	$(TRUEUP) local build
+	$(GO) test -trimpath -vet=off -timeout 150s $(GO_PACKAGES)
+	@$(CARGO_TARGET_DIR)/debug/run-tests $(SUITES)
+
+soak: ## Kill, pause and restart two replicas under load for SOAK_SECONDS (300), and say what held
 	@scripts/toolchain --with-go
 	$(BUILD_TESTS)
 	$(TRUEUP) local build
-	@$(CARGO_TARGET_DIR)/debug/run-tests $(SUITES)
-soak: ## Kill, pause and restart two replicas under load for SOAK_SECONDS (300), and say what held
-	@scripts/toolchain --with-go
-	$(CARGO) test --locked --workspace --no-run
-	$(TRUEUP) local build
-	cargo test --locked --workspace --test it -- --ignored --exact soak::soak --nocapture
+	cargo test --locked --workspace --all-targets -- --ignored --exact soak::soak --nocapture
 
 bench: ## Measure the release binary beside its floors; BENCH=idle for one of them
 	@scripts/toolchain --with-go
@@ -46,9 +52,12 @@ bench: ## Measure the release binary beside its floors; BENCH=idle for one of th
 	$(CARGO) run --locked --release -p trueup-http --example watchers
 
 check: ## Format, lints, docs
+	@scripts/toolchain --with-go
 	cargo fmt --all --check
+	@test -z "$$(gofmt -l local/kube)" || { gofmt -d local/kube; exit 1; }
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --quiet
+	$(GO) vet -trimpath $(GO_PACKAGES)
 
 fmt: ## Format everything
 	cargo fmt --all
