@@ -66,6 +66,13 @@ impl Cache {
         self.missing.insert(kind, why) != Some(why)
     }
 
+    /// Whether a kind was never listed, although everything was that no service can do without.
+    pub(crate) fn waits_only_for(&self, kind: Kind) -> bool {
+        let essential = Kind::WATCHED.iter().filter(|other| !other.is_optional());
+        let listed = |kind: &Kind| self.listed.contains(kind);
+        !listed(&kind) && essential.copied().all(|other| listed(&other))
+    }
+
     /// Nodes cannot be seen with the rights there are, so nobody waits for them.
     pub(crate) const fn give_up_on_nodes(&mut self) {
         self.blind = true;

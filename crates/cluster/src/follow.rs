@@ -43,6 +43,8 @@ pub(crate) enum News {
 /// Between tries to reach a cluster that is away.
 const PAUSE_LEAST: Duration = Duration::from_millis(500);
 const PAUSE_MOST: Duration = Duration::from_secs(2);
+/// So many lists in a row that the server failed, while it serves other kinds, are no hiccup.
+const FAILURES: u32 = 3;
 /// Until a kind that the cluster does not take is looked for again.
 const PAUSE_MISSING: Duration = Duration::from_secs(5);
 
@@ -50,18 +52,23 @@ impl Follower {
     /// Follows for ever; ends only when nobody listens any more.
     pub(crate) async fn run(self) {
         let mut pause = PAUSE_LEAST;
+        let mut failures = 0_u32;
         loop {
             let error = match self.list().await {
                 Ok(version) => {
                     pause = PAUSE_LEAST;
+                    failures = 0;
                     if self.news.send(News::Returned).await.is_err() {
                         return;
                     }
                     self.watch(version).await
                 }
-                Err(error) => Some(error),
+                Err(error) => {
+                    failures = failures.saturating_add(1);
+                    Some(error)
+                }
             };
-            if let Some(why) = error.as_ref().and_then(|error| self.absent(error)) {
+            if let Some(why) = error.as_ref().and_then(|error| self.absent(error, failures)) {
                 if self.miss(why).await.is_err() {
                     return;
                 }
@@ -86,8 +93,14 @@ impl Follower {
     }
 
     /// Whether an error means that the cluster takes no objects of this kind, and that we can do without.
-    const fn absent(&self, error: &CallError) -> Option<Absent> {
-        if self.kind.is_optional() { error.absent() } else { None }
+    /// A kind whose own server fails would keep everything else waiting for ever.
+    fn absent(&self, error: &CallError, failures: u32) -> Option<Absent> {
+        if !self.kind.is_optional() {
+            return None;
+        }
+        let fails = matches!(error, CallError::Server(_)) && failures >= FAILURES;
+        let unavailable = || self.cache().waits_only_for(self.kind).then_some(Absent::Unavailable);
+        error.absent().or_else(|| fails.then(unavailable).flatten())
     }
 
     /// The cluster answered, and has nothing of this kind: units that should have some must say so.

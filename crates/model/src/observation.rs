@@ -64,6 +64,8 @@ pub enum Absent {
     Unserved,
     /// It does not let us near it.
     Forbidden,
+    /// The server behind the kind fails: an APIService without a service, or a broken conversion webhook.
+    Unavailable,
 }
 
 impl Missing {
@@ -78,6 +80,13 @@ impl Missing {
             (Absent::Unserved, None) => {
                 format!(
                     "the cluster does not know {kind} objects; ask the operator for a newer one"
+                )
+            }
+            (Absent::Unavailable, _) => {
+                let (plural, group) = (kind.plural(), kind.group());
+                format!(
+                    "the cluster fails to serve {kind} objects; ask the operator to repair or remove \
+                     the APIService or conversion webhook behind {plural}.{group}"
                 )
             }
             (Absent::Forbidden, _) => {

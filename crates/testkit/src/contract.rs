@@ -4,6 +4,7 @@
 //! behaviour, and the same list runs on [`FakeCluster`](crate::fake_cluster::FakeCluster) and on a
 //! real API server; where they differ, the fake is wrong.
 
+pub mod closed;
 mod deletes;
 mod parts;
 mod place;

@@ -8,9 +8,11 @@
 //! built-in controllers run to rest inside the call that gave them work.
 
 mod apply;
+mod calls;
 mod collect;
 mod contents;
 mod controllers;
+mod faults;
 mod jobs;
 mod managers;
 mod pods;
@@ -22,20 +24,19 @@ mod volumes;
 mod watch;
 mod workloads;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread;
 use std::time::Duration;
 
-use futures::FutureExt;
-use futures::stream::BoxStream;
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use trueup_cluster::verbs::Answer;
-use trueup_cluster::{CallError, Cluster, Draft, Heard, List, Scope};
+use trueup_cluster::{CallError, List};
 use trueup_model::key::{Kind, ResourceKey};
-use trueup_model::survey::Contents;
 
+use faults::Faults;
 pub use state::Count;
 use state::State;
 
@@ -82,6 +83,8 @@ pub enum Closed {
     Forbidden,
     /// We may look at it and not write it.
     ReadOnly,
+    /// The server behind it fails, as that of an APIService that points to nowhere.
+    Failing,
 }
 
 /// Who runs the built-in controllers.
@@ -93,17 +96,19 @@ pub enum Controllers {
     Manual,
 }
 
-/// A write through the six verbs that changed something.
+/// A write through the six verbs that reached the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Write {
     /// Apply, Patch or Delete.
     pub verb: Verb,
     /// What was written.
     pub key: ResourceKey,
-    /// Which incarnation.
+    /// The uid of the object that it changed; empty where it changed none.
     pub uid: String,
-    /// Whether this write brought it into being.
+    /// Whether this write created the object.
     pub created: bool,
+    /// Whether it changed anything: not if it was refused, or if it said what was stored already.
+    pub effective: bool,
 }
 
 /// What becomes of a call whose write was just carried out.
@@ -119,16 +124,33 @@ pub enum Then {
 
 type OnWrite = Arc<dyn Fn(usize, &Write) -> Then + Send + Sync>;
 
-/// The cluster. Clones are the same cluster.
-#[derive(Clone)]
+/// The cluster. Clones are the same cluster. Dropping the first handle fails a test whose injected
+/// faults were not all met: see [`FakeCluster::assert_no_faults_left`].
 pub struct FakeCluster {
     shared: Arc<Shared>,
+    is_first: bool,
+}
+
+impl Clone for FakeCluster {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared), is_first: false }
+    }
+}
+
+impl Drop for FakeCluster {
+    fn drop(&mut self) {
+        if self.is_first && !thread::panicking() {
+            self.assert_no_faults_left();
+        }
+    }
 }
 
 struct Shared {
     inner: Mutex<Inner>,
     /// Raised whenever a watch may have something to say.
     news: tokio::sync::watch::Sender<u64>,
+    /// How many watches are open.
+    watches: AtomicUsize,
 }
 
 struct Inner {
@@ -136,10 +158,14 @@ struct Inner {
     reachable: bool,
     controllers: Controllers,
     watch_limit: Duration,
-    faults: BTreeMap<Verb, VecDeque<(CallError, When)>>,
+    faults: Faults,
     /// Kinds that are not served, or that nobody lets us near.
     closed: BTreeMap<Kind, Closed>,
     journal: Vec<Write>,
+    /// How many of the writes were effective.
+    effects: usize,
+    /// How often each verb was used on each kind.
+    calls: BTreeMap<(Verb, Kind), usize>,
     deaf: BTreeSet<Kind>,
     on_write: Option<OnWrite>,
     /// Events that warn.
@@ -165,20 +191,25 @@ impl FakeCluster {
         let (key, node) = pods::node();
         let mut state = State::default();
         state.edit(&key, |object| *object = node);
+        // As on a server that has served for a while, history does not go back to the beginning.
+        state.compact();
         let inner = Inner {
             state,
             reachable: true,
             controllers: Controllers::Automatic,
             watch_limit: WATCH_LIMIT,
-            faults: BTreeMap::new(),
+            faults: Faults::default(),
             closed: BTreeMap::new(),
             journal: Vec::new(),
+            effects: 0,
+            calls: BTreeMap::new(),
             deaf: BTreeSet::new(),
             on_write: None,
             warnings: Vec::new(),
         };
         let news = tokio::sync::watch::Sender::new(0);
-        Self { shared: Arc::new(Shared { inner: Mutex::new(inner), news }) }
+        let (inner, watches) = (Mutex::new(inner), AtomicUsize::new(0));
+        Self { shared: Arc::new(Shared { inner, news, watches }), is_first: true }
     }
 
     /// Cuts the cluster off, or lets it back in. Watches end when it is cut off.
@@ -219,7 +250,22 @@ impl FakeCluster {
 
     /// The next call with this verb that has no fault yet fails like this.
     pub fn fail_next(&self, verb: Verb, error: CallError, when: When) {
-        self.shared.lock().faults.entry(verb).or_default().push_back((error, when));
+        self.shared.lock().faults.add(verb, error, when);
+    }
+
+    /// Every call with this verb fails like this from now on, before anything is done.
+    pub fn fail_every(&self, verb: Verb, error: CallError) {
+        self.shared.lock().faults.add_lasting(verb, error);
+    }
+
+    /// Asserts that every fault of [`Self::fail_next`] was met, and each of [`Self::fail_every`] at
+    /// least once: a test whose fault never happened proves nothing.
+    ///
+    /// # Panics
+    /// Some were not.
+    pub fn assert_no_faults_left(&self) {
+        let left = self.shared.lock().faults.left();
+        assert!(left.is_empty(), "these injected faults never happened: {left:?}");
     }
 
     /// Installs an admission webhook, which may change or refuse what is applied or patched.
@@ -278,10 +324,31 @@ impl FakeCluster {
         });
     }
 
-    /// Every effective write through the six verbs, in order.
+    /// Every write through the six verbs that reached the server, in order: also those that were
+    /// refused, and those that changed nothing.
     #[must_use]
     pub fn journal(&self) -> Vec<Write> {
         self.shared.lock().journal.clone()
+    }
+
+    /// Of these, the ones that changed something.
+    #[must_use]
+    pub fn effects(&self) -> Vec<Write> {
+        let mut writes = self.journal();
+        writes.retain(|write| write.effective);
+        writes
+    }
+
+    /// How many calls with this verb on this kind reached the server.
+    #[must_use]
+    pub fn calls(&self, verb: Verb, kind: Kind) -> usize {
+        self.shared.lock().calls.get(&(verb, kind)).copied().unwrap_or_default()
+    }
+
+    /// How many watches are open now, of all kinds.
+    #[must_use]
+    pub fn open_watches(&self) -> usize {
+        self.shared.watches.load(Ordering::SeqCst)
     }
 
     /// How often each key came into being and went, whoever caused it.
@@ -350,50 +417,6 @@ impl Shared {
         drop(inner);
         self.tell();
     }
-
-    /// One call: faults, effect, journal, controllers, and what the test wants to happen next.
-    async fn call<T>(
-        &self,
-        verb: Verb,
-        kind: Kind,
-        act: impl FnOnce(&mut State) -> Result<(T, Option<Write>), CallError> + Send,
-    ) -> Result<T, CallError> {
-        let (outcome, then) = self.carry_out(verb, kind, act);
-        match then {
-            Then::Answer => outcome,
-            Then::Lose(error) => Err(error),
-            Then::Hang => futures::future::pending().await,
-        }
-    }
-
-    fn carry_out<T>(
-        &self,
-        verb: Verb,
-        kind: Kind,
-        act: impl FnOnce(&mut State) -> Result<(T, Option<Write>), CallError>,
-    ) -> (Result<T, CallError>, Then) {
-        let mut inner = self.lock();
-        let fault = match inner.admit(verb, kind) {
-            Ok(fault) => fault,
-            Err(error) => return (Err(error), Then::Answer),
-        };
-        let (outcome, write) = match act(&mut inner.state) {
-            Ok((value, write)) => (Ok(value), write),
-            Err(error) => (Err(error), None),
-        };
-        let mut then = Then::Answer;
-        if let Some(write) = write {
-            inner.journal.push(write.clone());
-            inner.run_controllers();
-            let (number, ask) = (inner.journal.len(), inner.on_write.clone());
-            drop(inner);
-            self.tell();
-            if let Some(ask) = ask {
-                then = ask(number, &write);
-            }
-        }
-        (outcome, fault.map_or(then, Then::Lose))
-    }
 }
 
 impl Inner {
@@ -402,10 +425,11 @@ impl Inner {
         if !self.reachable {
             return Err(CallError::Unreachable("the fake cluster is cut off".to_owned()));
         }
+        *self.calls.entry((verb, kind)).or_default() += 1;
         if let Some(error) = self.refusal(verb, kind) {
             return Err(error);
         }
-        match self.faults.get_mut(&verb).and_then(VecDeque::pop_front) {
+        match self.faults.take(verb) {
             None => Ok(None),
             Some((error, When::Before)) => Err(error),
             Some((error, When::After)) => Ok(Some(error)),
@@ -418,6 +442,7 @@ impl Inner {
         let forbidden = || CallError::Forbidden(format!("User \"trueup\" cannot use {kind}"));
         match self.closed.get(&kind)? {
             Closed::Unserved => Some(CallError::UnknownKind(kind.to_string())),
+            Closed::Failing => Some(CallError::Server("service unavailable".to_owned())),
             Closed::ReadOnly if reads => None,
             Closed::Forbidden | Closed::ReadOnly => Some(forbidden()),
         }
@@ -428,55 +453,5 @@ impl Inner {
             Controllers::Automatic => controllers::settle(&mut self.state),
             Controllers::Manual => {}
         }
-    }
-}
-
-impl Cluster for FakeCluster {
-    fn get<'a>(&'a self, key: &'a ResourceKey) -> Answer<'a, Option<Value>> {
-        self.shared.call(Verb::Get, key.kind, |state| Ok((state.get(key).cloned(), None))).boxed()
-    }
-
-    fn list(&self, kind: Kind, scope: Scope) -> Answer<'_, List> {
-        self.shared.call(Verb::List, kind, move |state| Ok((state.list(kind, scope), None))).boxed()
-    }
-
-    fn watch(&self, kind: Kind, from: String) -> BoxStream<'static, Result<Heard, CallError>> {
-        watch::stream(Arc::clone(&self.shared), kind, &from)
-    }
-
-    fn apply<'a>(&'a self, key: &'a ResourceKey, object: &'a Value) -> Answer<'a, Value> {
-        self.shared.call(Verb::Apply, key.kind, |state| state.apply(key, object)).boxed()
-    }
-
-    fn patch<'a>(&'a self, key: &'a ResourceKey, patch: &'a Value) -> Answer<'a, Value> {
-        self.shared.call(Verb::Patch, key.kind, |state| state.patch(key, patch)).boxed()
-    }
-
-    fn delete<'a>(
-        &'a self,
-        key: &'a ResourceKey,
-        uid: &'a str,
-        version: &'a str,
-    ) -> Answer<'a, ()> {
-        self.shared
-            .call(Verb::Delete, key.kind, |state| state.guarded_delete(key, uid, version))
-            .boxed()
-    }
-
-    fn rehearse<'a>(&'a self, key: &'a ResourceKey, draft: Draft<'a>) -> Answer<'a, Value> {
-        let act = move |state: &mut State| Ok((state.rehearse(key, draft)?, None));
-        self.shared.call(Verb::Rehearse, key.kind, act).boxed()
-    }
-
-    fn warnings<'a>(&'a self, key: &'a ResourceKey, uid: &'a str) -> Answer<'a, Vec<Value>> {
-        let events = self.shared.lock().warnings.clone();
-        let of_it = events.into_iter().filter(|event| event["involvedObject"]["uid"] == uid);
-        let of_it: Vec<Value> = of_it.collect();
-        self.shared.call(Verb::List, key.kind, move |_| Ok((of_it, None))).boxed()
-    }
-
-    fn contents<'a>(&'a self, namespace: &'a str) -> Answer<'a, Contents> {
-        let look = |state: &mut State| Ok((contents::of(state, namespace), None));
-        self.shared.call(Verb::List, Kind::Namespace, look).boxed()
     }
 }

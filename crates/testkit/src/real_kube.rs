@@ -6,7 +6,8 @@
 use std::path::{Path, PathBuf};
 
 use rustix::process::Signal;
-use trueup_local::kube::{LocalKube, NoNode, Options, build};
+pub use trueup_local::kube::NoNode;
+use trueup_local::kube::{LocalKube, Options, build};
 use trueup_local::supervise::Process;
 use trueup_local::{Progress, layout};
 
@@ -52,13 +53,52 @@ impl Drop for Paused {
     }
 }
 
+/// A cluster that belongs to one test: for what would disturb all others on a shared one. It is stopped
+/// when this is dropped.
+#[derive(Debug)]
+pub struct OwnKube {
+    kube: LocalKube,
+    dir: PathBuf,
+}
+
+impl OwnKube {
+    /// Starts one, without anything in it, in a folder of this name.
+    ///
+    /// # Panics
+    /// It does not start.
+    pub async fn start(name: &str) -> Self {
+        let folder = layout::cache_dir().join("test-servers");
+        let dir = folder.join(format!("{name}-{}", std::process::id()));
+        let options = Options { dir: dir.clone(), nodes: 1, fast: true, real_node: false };
+        Self { kube: start(&options).await, dir }
+    }
+
+    /// The administrator's kubeconfig.
+    #[must_use]
+    pub fn kubeconfig(&self) -> &Path {
+        self.kube.kubeconfig()
+    }
+}
+
+impl Drop for OwnKube {
+    fn drop(&mut self) {
+        // The components end with their supervisor; what it leaves in its folder is of no use.
+        if let Some(supervisor) = Process::find(self.kube.pid()) {
+            let _gone = supervisor.signal(Signal::KILL);
+        }
+        let _left = std::fs::remove_dir_all(&self.dir);
+    }
+}
+
 async fn started() -> LocalKube {
+    start(&Options { dir: folder(), nodes: NODES, fast: true, real_node: true }).await
+}
+
+async fn start(options: &Options) -> LocalKube {
     let (cache, progress) = (layout::cache_dir(), Progress::new());
     let binaries = build(&cache, &progress).await.expect("should be able to build Kubernetes");
-    let options = Options { dir: folder(), nodes: NODES, fast: true, real_node: true };
-    LocalKube::adopt_or_start(&binaries, &options, &progress)
-        .await
-        .expect("should be able to start the shared Kubernetes")
+    let started = LocalKube::adopt_or_start(&binaries, options, &progress).await;
+    started.expect("should be able to start Kubernetes")
 }
 
 fn folder() -> PathBuf {

@@ -2,6 +2,7 @@
 //! not.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::Request;
 use serde_json::{Value, json};
@@ -11,7 +12,7 @@ use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::Order;
 use trueup_model::report::{Change, Outcome, Report};
 use trueup_rules::names;
-use trueup_testkit::fake_cluster::{FakeCluster, Then, Verb, When};
+use trueup_testkit::fake_cluster::{FakeCluster, Then, Verb};
 use trueup_testkit::real_kube;
 
 use crate::rig::{Rig, converged, healthy, key, web, with_receipt};
@@ -25,7 +26,7 @@ fn outdated(report: &Report) -> bool {
     matches!(report.outcome, Outcome::Outdated { .. })
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn f06_a_crash_right_after_the_anchor_or_right_before_its_finalizer_goes_leaks_nothing() {
     let dies_at: [fn(Verb, &ResourceKey) -> bool; 2] = [
         // The anchor with its finalizer is there, nothing hangs from it yet.
@@ -42,7 +43,7 @@ async fn f06_a_crash_right_after_the_anchor_or_right_before_its_finalizer_goes_l
                 && !once.swap(true, std::sync::atomic::Ordering::SeqCst);
             if now { Then::Hang } else { Then::Answer }
         });
-        let mut rig = Rig::start(Arc::new(fake.clone()));
+        let mut rig = Rig::fake(&fake);
         rig.order_until(rig.project(), converged).await;
         let _passed = rig.executor.order(rig.service(1, web(1))).await;
         if dies(Verb::Delete, &anchor(&rig.service(1, web(1)))) {
@@ -58,10 +59,10 @@ async fn f06_a_crash_right_after_the_anchor_or_right_before_its_finalizer_goes_l
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn f46_a_label_taken_off_is_put_back_and_makes_no_second_copy() {
     let fake = FakeCluster::new();
-    let mut rig = Rig::start(Arc::new(fake.clone()));
+    let mut rig = Rig::fake(&fake);
     rig.running(web(1)).await;
     let order = rig.service(1, web(1));
     for kind in [Kind::Service, Kind::Deployment] {
@@ -81,10 +82,10 @@ async fn f46_a_label_taken_off_is_put_back_and_makes_no_second_copy() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn f46_a_namespace_deleted_from_outside_ends_and_comes_back_with_everything() {
     let fake = FakeCluster::new();
-    let mut rig = Rig::start(Arc::new(fake.clone()));
+    let mut rig = Rig::fake(&fake);
     rig.running(web(2)).await;
     let order = rig.service(1, web(2));
     let namespace = ResourceKey::new(Kind::Namespace, "", &order.namespace);
@@ -136,10 +137,10 @@ async fn f46_after_a_foreground_delete_of_its_anchor_a_service_is_whole_again() 
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn f47_our_labels_on_a_foreign_object_give_us_no_right_to_it() {
     let fake = FakeCluster::new();
-    let mut rig = Rig::start(Arc::new(fake.clone()));
+    let mut rig = Rig::fake(&fake);
     rig.running(web(1)).await;
     let order = rig.service(1, web(1));
     let ours = rig.get(&anchor(&order)).await.expect("the anchor");
@@ -155,10 +156,10 @@ async fn f47_our_labels_on_a_foreign_object_give_us_no_right_to_it() {
     assert_eq!(left["data"]["precious"], "data");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn f48_nothing_is_owned_across_a_namespace_and_no_claim_is_owned_at_all() {
     let fake = FakeCluster::new();
-    let mut rig = Rig::start(Arc::new(fake.clone()));
+    let mut rig = Rig::fake(&fake);
     rig.running(crate::rig::game()).await;
     for kind in Kind::WATCHED.into_iter().chain(Kind::READ).filter(|kind| *kind != Kind::Pod) {
         for object in fake.objects(kind) {
@@ -175,10 +176,10 @@ async fn f48_nothing_is_owned_across_a_namespace_and_no_claim_is_owned_at_all() 
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn f25_an_order_older_than_its_anchor_stops_the_service_and_writes_nothing() {
     let fake = FakeCluster::new();
-    let mut rig = Rig::start(Arc::new(fake.clone()));
+    let mut rig = Rig::fake(&fake);
     rig.order_until(rig.project(), converged).await;
     rig.order_until(rig.service(5, web(2)), healthy).await;
     let writes = fake.journal().len();
@@ -197,45 +198,72 @@ async fn f25_an_order_older_than_its_anchor_stops_the_service_and_writes_nothing
     rig.order_until(rig.service(6, web(1)), healthy).await;
 }
 
-#[tokio::test]
-async fn f16_many_services_ahead_of_the_database_stop_the_cluster() {
+/// The database is behind. Three services show it: they were told more than their orders, which say that
+/// they shall be gone. Orders of others are as old, only nothing shows it: none of them deletes anything.
+#[tokio::test(start_paused = true)]
+async fn f16_many_services_ahead_of_the_database_stop_every_write_and_every_deletion() {
     let fake = FakeCluster::new();
-    let mut rigs: Vec<Rig> = (0..3).map(|_| Rig::start(Arc::new(fake.clone()))).collect();
+    let mut rigs: Vec<Rig> = (0..6).map(|_| Rig::fake(&fake)).collect();
     for rig in &mut rigs {
         rig.order_until(rig.project(), converged).await;
         rig.order_until(rig.service(5, web(1)), healthy).await;
     }
-    // One executor gets the old orders of all of them, and a new one.
-    let mut rig = Rig::start(Arc::new(fake.clone()));
+    let before = fake.snapshot();
+    // One executor gets the orders of all of them, and a new one.
+    let mut rig = Rig::fake(&fake);
     rig.order_until(rig.project(), converged).await;
-    for old in rigs {
-        let (project, service) = (old.project(), old.service(3, web(1)));
+    let mut projects = Vec::new();
+    let mut ends = Vec::new();
+    for (number, old) in rigs.into_iter().enumerate() {
+        ends.push(old.gone(if number < 3 { 4 } else { 6 }, web(1)));
+        projects.push(old.project());
         drop(old);
+    }
+    for project in projects {
         rig.order_until(project, converged).await;
-        rig.order_until(service, outdated).await;
     }
     let writes = fake.journal().len();
+    for (number, end) in ends.into_iter().enumerate() {
+        let report = rig.order_until(end, outdated).await;
+        let told = format!("{:?}", report.outcome);
+        assert!(number < 3 || told.contains("3 services"), "{told}");
+    }
     let report = rig.order_until(rig.service(1, web(1)), outdated).await;
     assert!(format!("{:?}", report.outcome).contains("3 services"), "{:?}", report.outcome);
-    assert_eq!(fake.journal().len(), writes, "nothing was written");
+    // Nor later, when it is tried again.
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    assert_eq!(fake.journal()[writes..], [], "nothing was written and nothing deleted");
+    let after = fake.snapshot();
+    assert!(before.iter().all(|(name, object)| after.get(name) == Some(object)), "all still runs");
 }
 
-#[tokio::test]
+/// The delete is carried out and answered with an error; before anybody looks again, somebody else makes
+/// an object of that name. What we deleted is gone, and theirs is none of our business.
+#[tokio::test(start_paused = true)]
 async fn f33_a_delete_that_was_lost_and_a_new_object_under_the_name_are_told_apart() {
     let fake = FakeCluster::new();
-    let mut rig = Rig::start(Arc::new(fake.clone()));
+    let mut rig = Rig::fake(&fake);
     rig.running(web(1)).await;
     let order = rig.service(1, web(1));
     let service = key(&order, Kind::Service, str::to_owned);
-    // The delete is carried out and answered with an error; before anybody looks again, somebody
-    // else makes an object of that name.
-    fake.fail_next(Verb::Delete, CallError::Server("timeout".to_owned()), When::After);
+    let old = fake.find(&service).expect("it should be there")["metadata"]["uid"].clone();
+    let (theirs, at) = (fake.clone(), service.clone());
+    fake.on_write(move |_, write| {
+        if write.verb != Verb::Delete || write.key != at {
+            return Then::Answer;
+        }
+        theirs.edit(&at, |live| live["spec"] = json!({ "ports": [{ "port": 1 }] }));
+        Then::Lose(CallError::Server("timeout".to_owned()))
+    });
     let report = rig.order_until(rig.gone(2, web(1)), with_receipt).await;
     let receipt = report.receipt.expect("a receipt");
     let absence = receipt.absent.iter().find(|it| it.key == service).expect("it is named");
-    assert!(absence.uid.is_some(), "absent is said of a recorded uid");
-    // 404 on a delete of something that is gone is a success; another uid under the name is not.
-    fake.edit(&service, |live| live["spec"] = json!({ "ports": [{ "port": 1 }] }));
-    let refused = rig.cluster.delete(&service, "another", "1").await;
-    assert!(matches!(refused, Err(CallError::Conflict(_))), "{refused:?}");
+    assert_eq!(absence.uid.as_deref(), old.as_str(), "absent is said of the uid that we deleted");
+    let new = fake.find(&service).expect("theirs should be there");
+    assert_ne!(new["metadata"]["uid"], old);
+    assert_eq!(new["spec"]["ports"][0]["port"], 1, "and as they made it");
+    assert!(new["metadata"]["deletionTimestamp"].is_null(), "{new}");
+    let deletes = fake.journal().into_iter().filter(|it| it.verb == Verb::Delete);
+    let uids: Vec<String> = deletes.filter(|it| it.key == service).map(|it| it.uid).collect();
+    assert_eq!(uids, [old.as_str().unwrap_or_default()], "theirs was not even tried");
 }

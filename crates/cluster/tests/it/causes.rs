@@ -8,13 +8,11 @@ use http::Request;
 use serde_json::{Value, json};
 use trueup_cluster::Cluster;
 use trueup_cluster::kube::Kube;
-use trueup_model::Clock;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::observation::{Cause, Observation};
 use trueup_model::report::Report;
 use trueup_model::spec::Spec;
 use trueup_testkit::fake_cluster::{Controllers, FakeCluster};
-use trueup_testkit::manual_clock::ManualClock;
 use trueup_testkit::real_kube;
 
 use crate::rig::{Rig, converged, game, key, run, web};
@@ -26,7 +24,7 @@ fn causes(seen: &Observation) -> Vec<Cause> {
     pods.chain(stuck).map(|problem| problem.cause).collect()
 }
 
-fn shows(report: &Report, cause: Cause) -> bool {
+pub(crate) fn shows(report: &Report, cause: Cause) -> bool {
     report.observation.as_ref().is_some_and(|seen| causes(seen).contains(&cause))
 }
 
@@ -80,29 +78,21 @@ async fn f35_a_real_set_and_a_real_job_without_pods_are_explained_by_their_event
 }
 
 /// F35: events are asked for only when something takes long, and then again only after a while.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn f35_events_are_asked_for_late() {
     let fake = FakeCluster::new();
-    let clock = ManualClock::new();
-    let mut rig = Rig::on_clock(Arc::new(fake.clone()), 78_000, Arc::new(clock.clone()));
+    let mut rig = Rig::fake(&fake);
     rig.order_until(rig.project(), converged).await;
     fake.set_controllers(Controllers::Manual);
     let order = rig.service(1, game());
     rig.order_until(order.clone(), converged).await;
     let set = key(&order, Kind::StatefulSet, str::to_owned);
-    let began = clock.monotonic();
-    fake.warn(&set, "FailedCreate", "exceeded quota: tight", clock.now());
-    let mut told = None;
-    while told.is_none() {
-        clock.advance(Duration::from_secs(5));
-        while let Ok(report) =
-            tokio::time::timeout(Duration::from_millis(20), rig.reports.recv()).await
-        {
-            told = report.filter(|report| shows(report, Cause::QuotaExceeded)).or(told);
-        }
-        assert!(clock.monotonic() < began + Duration::from_secs(120), "it should be told");
-    }
-    assert!(clock.monotonic() >= began + Duration::from_secs(20), "nobody asks at once");
+    let began = rig.clock.monotonic();
+    fake.warn(&set, "FailedCreate", "exceeded quota: tight", rig.clock.now());
+    rig.until(order.unit, |report| shows(report, Cause::QuotaExceeded)).await;
+    let after = rig.clock.monotonic().saturating_sub(began);
+    assert!(after >= Duration::from_secs(20), "events should not be asked for at once: {after:?}");
+    assert!(after <= Duration::from_secs(120), "it should be told soon: {after:?}");
 }
 
 /// The quota of a real cluster leaves room for so many pods, and what a service shows names it.
@@ -126,10 +116,10 @@ async fn f35_a_real_quota_that_refuses_pods_is_named() {
     refused_by_quota(web(3), "1").await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_node_that_is_lost_is_named_by_its_pods_and_forgotten_when_it_is_back() {
     let fake = FakeCluster::new();
-    let mut rig = Rig::start(Arc::new(fake.clone()));
+    let mut rig = Rig::fake(&fake);
     rig.running(web(2)).await;
     let order = rig.service(1, web(2));
     let node = fake.objects(Kind::Node).remove(0);

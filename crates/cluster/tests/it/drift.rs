@@ -55,10 +55,10 @@ async fn f45_an_edit_is_told_with_the_manager_that_made_it_on_a_real_cluster() {
     assert_eq!(report.changes, [reverted]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn f45_an_edit_is_told_once_and_open_places_cause_no_write() {
     let fake = FakeCluster::new();
-    let mut rig = Rig::start(Arc::new(fake.clone()));
+    let mut rig = Rig::fake(&fake);
     rig.running(web(1)).await;
     let order = rig.service(1, web(1));
     let config = key(&order, Kind::ConfigMap, names::config);

@@ -71,7 +71,7 @@ fn waits_for(text: &'static str) -> impl Fn(&Report) -> bool {
 
 /// F33: the delete was carried out and its answer lost. What is absent now could still be made by a
 /// call that nobody waits for; only a read after lease time and deadline is the last word.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn f33_a_lost_answer_is_closed_by_a_second_read_only() {
     let errors = [CallError::Unanswered("lost".to_owned()), CallError::Server("500".to_owned())];
     for error in errors {
@@ -97,7 +97,7 @@ async fn f33_a_lost_answer_is_closed_by_a_second_read_only() {
 }
 
 /// A call that nobody answered, or a former holder's, lands after the first read: it is found.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn f33_what_a_late_call_makes_is_found_by_the_second_read() {
     let mut at = Stage::new(true);
     at.rig.running(web(1)).await;
@@ -118,7 +118,7 @@ async fn f33_what_a_late_call_makes_is_found_by_the_second_read() {
     assert_eq!(at.fake.journal().iter().filter(deletes).count(), 2, "{receipt:#?}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_new_epoch_closes_nothing_before_the_calls_of_the_last_one_are_over() {
     let mut at = Stage::new(true);
     at.rig.running(web(1)).await;
@@ -134,7 +134,7 @@ async fn a_new_epoch_closes_nothing_before_the_calls_of_the_last_one_are_over() 
     assert_eq!((receipt.reads.len(), receipt.level), (2, ProofLevel::ApiAbsence));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn without_doubt_one_read_is_enough() {
     let mut at = Stage::new(false);
     at.rig.running(game()).await;
@@ -145,7 +145,7 @@ async fn without_doubt_one_read_is_enough() {
 }
 
 /// API absence is not process absence: the pod went while its container ran, and nobody saw it end.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_pod_that_went_by_force_is_named_in_the_receipt() {
     let mut at = Stage::new(false);
     at.rig.running(web(2)).await;
@@ -165,7 +165,7 @@ async fn a_pod_that_went_by_force_is_named_in_the_receipt() {
 
 /// F42: somebody else's finalizer. It is named at once, a person is asked to act when it lasts,
 /// other deletions go on, and when it is taken off the deletion ends by itself.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn f42_a_foreign_finalizer_is_named_and_others_go_on() {
     let mut at = Stage::new(false);
     // The fake's own time, which deletions are stamped with, is ahead of this clock.
@@ -185,7 +185,7 @@ async fn f42_a_foreign_finalizer_is_named_and_others_go_on() {
     let why = blocked(at.pass(gone.clone()).await);
     assert!(why.contains("example.com/hold") && why.contains("take the finalizer off"), "{why}");
 
-    let mut other = Rig::start(Arc::new(at.fake.clone()));
+    let mut other = Rig::fake(&at.fake);
     other.running(web(1)).await;
     other.order_until(other.gone(2, web(1)), with_receipt).await;
 
@@ -193,7 +193,7 @@ async fn f42_a_foreign_finalizer_is_named_and_others_go_on() {
     at.rig.until(gone.unit, with_receipt).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_refusing_webhook_is_named() {
     let mut at = Stage::new(false);
     at.rig.running(web(1)).await;
@@ -205,7 +205,7 @@ async fn a_refusing_webhook_is_named() {
     at.until(gone.unit, with_receipt).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_volume_that_is_kept_is_named_with_its_policy() {
     let mut at = Stage::new(false);
     at.rig.running(game()).await;
@@ -226,7 +226,7 @@ async fn a_volume_that_is_kept_is_named_with_its_policy() {
 
 /// F44: the namespace of this very name is still going. Nothing is adopted by its name: it is waited
 /// for, and then made anew.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn f44_a_namespace_that_is_still_going_is_waited_for() {
     let mut at = Stage::new(false);
     let project = at.rig.project();
@@ -250,7 +250,7 @@ async fn f44_a_namespace_that_is_still_going_is_waited_for() {
 
 /// F43: an APIService that has nothing to do with us does not answer, so no namespace ends. What is
 /// waited for says so, services in it still go, and when it is mended all goes on by itself.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn f43_a_broken_apiservice_is_named_and_services_still_go() {
     let mut at = Stage::new(false);
     at.rig.running(web(1)).await;
@@ -267,7 +267,7 @@ async fn f43_a_broken_apiservice_is_named_and_services_still_go() {
 }
 
 /// F43 for a project: a group that does not answer could hold somebody's objects, so nothing is deleted.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn f43_a_namespace_that_cannot_be_seen_whole_is_not_deleted() {
     let mut at = Stage::new(false);
     at.rig.order_until(at.rig.project(), converged).await;
@@ -281,7 +281,7 @@ async fn f43_a_namespace_that_cannot_be_seen_whole_is_not_deleted() {
 }
 
 /// F42 for a project: the namespace goes already when something in it turns out to be held.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn f42_what_holds_a_namespace_that_goes_is_named() {
     let mut at = Stage::new(false);
     at.rig.order_until(at.rig.project(), converged).await;
@@ -296,7 +296,7 @@ async fn f42_what_holds_a_namespace_that_goes_is_named() {
 
 /// F43, the way out: the API service is never mended, so the project can never be proved to be gone. Its end
 /// by force says what it could not see, deletes nothing, and leaves nobody at work.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn f43_a_project_that_can_never_be_seen_whole_ends_by_force() {
     let mut at = Stage::new(false);
     at.rig.order_until(at.rig.project(), converged).await;
@@ -315,14 +315,14 @@ async fn f43_a_project_that_can_never_be_seen_whole_ends_by_force() {
     assert_eq!(unseen, ["metrics.example.com/v1beta1"]);
     at.fake.break_api_service(None);
     at.clock.advance(Duration::from_secs(3600));
-    let other = Rig::start(Arc::new(at.fake.clone()));
+    let other = Rig::fake(&at.fake);
     other.executor.order(other.project()).await.await.expect("another unit should pass");
     assert_eq!(deletes(&at.fake, writes), 0, "nothing is deleted after the end");
     assert_eq!(at.fake.objects(Kind::Namespace).len(), 2);
 }
 
 /// The whole cluster is gone: nothing can be read, and the project still ends.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_projects_forced_end_needs_no_cluster() {
     let mut at = Stage::new(false);
     at.rig.order_until(at.rig.project(), converged).await;
@@ -339,7 +339,7 @@ async fn a_projects_forced_end_needs_no_cluster() {
 }
 
 /// Each call of a project's end fails before it is done, or is done and its answer lost.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_projects_end_survives_a_failed_call_of_every_kind() {
     for (verb, when) in [
         (Verb::List, When::Before),
@@ -359,7 +359,7 @@ async fn a_projects_end_survives_a_failed_call_of_every_kind() {
 }
 
 /// A cluster that is gone for good: nothing can be read, so nothing is proved, and it still ends.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_forced_end_needs_no_cluster() {
     let mut at = Stage::new(false);
     at.rig.running(game()).await;
@@ -375,7 +375,7 @@ async fn a_forced_end_needs_no_cluster() {
     let unread = receipt.unproven.iter().filter(|left| left.why.contains("could not be read"));
     assert!(unread.count() >= gone.recorded.len(), "{receipt:#?}");
     at.fake.set_reachable(true);
-    let other = Rig::start(Arc::new(at.fake.clone()));
+    let other = Rig::fake(&at.fake);
     let passed = other.executor.order(other.project()).await;
     passed.await.expect("another unit should pass");
     assert_eq!(deletes(&at.fake, writes), 0, "nothing is deleted after the end");
@@ -383,7 +383,7 @@ async fn a_forced_end_needs_no_cluster() {
 
 /// The node is lost, so its pod never goes, while everything that was recorded is gone: what is only
 /// stuck in a pod is not proved either.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_forced_end_names_the_pods_that_are_left() {
     let mut at = Stage::new(false);
     at.rig.running(web(1)).await;

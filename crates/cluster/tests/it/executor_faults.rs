@@ -82,10 +82,10 @@ async fn reference(whose: Whose) -> (End, usize) {
     let fake = FakeCluster::new();
     let mut rig = Rig::numbered(Arc::new(fake.clone()), 1_000_000);
     live(&mut rig, whose).await;
-    (end(&fake), fake.journal().len())
+    (end(&fake), fake.effects().len())
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_lost_answer_at_any_write_changes_nothing_in_the_end() {
     for whose in [Whose::Game, Whose::Job] {
         lose_each_answer(whose).await;
@@ -113,7 +113,7 @@ async fn lose_each_answer(whose: Whose) {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_crash_at_any_write_changes_nothing_in_the_end() {
     for whose in [Whose::Game, Whose::Job] {
         crash_at_each_write(whose).await;
@@ -148,7 +148,7 @@ async fn crash_at_each_write(whose: Whose) {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_error_before_any_kind_of_write_is_tried_again() {
     let whose = Whose::Game;
     let (expected, _) = reference(whose).await;
@@ -169,11 +169,11 @@ async fn an_error_before_any_kind_of_write_is_tried_again() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_cluster_that_is_away_defers_and_converges_when_it_is_back() {
     let fake = FakeCluster::new();
     fake.set_reachable(false);
-    let mut rig = Rig::start(Arc::new(fake.clone()));
+    let mut rig = Rig::fake(&fake);
     let deferred = |report: &Report| matches!(report.outcome, Outcome::Deferred { .. });
     let report = rig.order_until(rig.project(), deferred).await;
     assert_eq!(report.observation, None, "nothing was seen, so nothing is claimed");
@@ -183,10 +183,10 @@ async fn a_cluster_that_is_away_defers_and_converges_when_it_is_back() {
     rig.order_until(rig.service(1, web(1)), healthy).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_watch_that_fell_behind_still_notices_what_is_gone() {
     let fake = FakeCluster::new();
-    let mut rig = Rig::start(Arc::new(fake.clone()));
+    let mut rig = Rig::fake(&fake);
     rig.running(web(1)).await;
     let order = rig.service(1, web(1));
     let service = crate::rig::key(&order, trueup_model::key::Kind::Service, str::to_owned);

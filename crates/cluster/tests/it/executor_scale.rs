@@ -1,7 +1,5 @@
 //! Who says how many pods there are: handed over to an autoscaler, left to it, and taken back.
 
-use std::sync::Arc;
-
 use futures::FutureExt;
 use serde_json::{Value, json};
 use trueup_model::key::{Kind, ResourceKey};
@@ -112,10 +110,10 @@ async fn budgets(mut rig: Rig) {
 }
 
 /// Others write as they like; we write nothing.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_autoscaler_causes_no_write() {
     let cluster = FakeCluster::new();
-    let mut rig = Rig::start(Arc::new(cluster.clone()));
+    let mut rig = Rig::fake(&cluster);
     rig.running(elastic(IMAGE, 2, 5)).await;
     let order = rig.service(1, elastic(IMAGE, 2, 5));
     let writes = cluster.journal().len();
@@ -127,10 +125,10 @@ async fn an_autoscaler_causes_no_write() {
 }
 
 /// Between our look and our write the autoscaler decides: its number stays.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_decision_in_between_is_not_undone() {
     let cluster = FakeCluster::new();
-    let mut rig = Rig::start(Arc::new(cluster.clone()));
+    let mut rig = Rig::fake(&cluster);
     rig.running(elastic(IMAGE, 2, 5)).await;
     let order = rig.service(2, elastic("example:2", 2, 5));
     let deployment = workload(&order);

@@ -24,7 +24,7 @@ fn with_namespace() -> FakeCluster {
     cluster
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_cluster_that_is_cut_off_does_nothing_and_ends_its_watches() {
     let cluster = with_namespace();
     let (key, object) = config("one");
@@ -39,7 +39,7 @@ async fn a_cluster_that_is_cut_off_does_nothing_and_ends_its_watches() {
     assert_eq!(cluster.get(&key).await.unwrap(), None);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_fault_falls_on_one_side_of_the_effect() {
     let cluster = with_namespace();
     let (key, object) = config("one");
@@ -47,15 +47,46 @@ async fn a_fault_falls_on_one_side_of_the_effect() {
     cluster.fail_next(Verb::Apply, lost(), When::Before);
     cluster.fail_next(Verb::Apply, lost(), When::After);
     assert_eq!(cluster.apply(&key, &object).await, Err(lost()));
-    assert!(cluster.get(&key).await.unwrap().is_none() && cluster.journal().is_empty());
+    assert!(cluster.get(&key).await.unwrap().is_none() && cluster.effects().is_empty());
     assert_eq!(cluster.apply(&key, &object).await, Err(lost()));
     assert!(cluster.get(&key).await.unwrap().is_some());
-    assert_eq!(cluster.journal().len(), 1);
-    cluster.apply(&key, &object).await.unwrap();
-    assert_eq!(cluster.journal().len(), 1, "a write without effect should not be journalled");
+    assert_eq!(cluster.effects().len(), 1);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
+async fn every_write_that_reaches_the_server_is_in_its_journal() {
+    let cluster = with_namespace();
+    let (key, object) = config("one");
+    cluster.set_reachable(false);
+    cluster.apply(&key, &object).await.unwrap_err();
+    cluster.set_reachable(true);
+    cluster.fail_next(Verb::Apply, CallError::Server("broken".to_owned()), When::Before);
+    cluster.apply(&key, &object).await.unwrap_err();
+    let made = cluster.apply(&key, &object).await.unwrap();
+    cluster.apply(&key, &object).await.unwrap();
+    cluster.delete(&key, "another", "1").await.unwrap_err();
+    let journal = cluster.journal();
+    let told: Vec<_> = journal.iter().map(|it| (it.verb, it.created, it.effective)).collect();
+    let nothing = (Verb::Apply, false, false);
+    assert_eq!(
+        told,
+        [nothing, (Verb::Apply, true, true), nothing, (Verb::Delete, false, false)],
+        "what failed, what was made, the same again, and what a guard refused"
+    );
+    assert_eq!(journal[1].uid, made["metadata"]["uid"]);
+    assert_eq!(cluster.effects(), journal[1..2]);
+}
+
+#[tokio::test(start_paused = true)]
+#[should_panic(expected = "these injected faults never happened")]
+async fn a_fault_that_never_happened_fails_the_test() {
+    let cluster = with_namespace();
+    cluster.fail_next(Verb::Delete, CallError::Expired, When::Before);
+    let (key, object) = config("one");
+    cluster.apply(&key, &object).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_caller_can_be_stopped_at_its_second_write() {
     let cluster = with_namespace();
     cluster.on_write(|number, _| if number == 2 { Then::Hang } else { Then::Answer });
@@ -70,7 +101,7 @@ async fn a_caller_can_be_stopped_at_its_second_write() {
     assert_eq!(names, ["one", "two"]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_compacted_history_expires_open_and_new_watches() {
     let cluster = with_namespace();
     let (key, object) = config("one");
@@ -85,7 +116,7 @@ async fn a_compacted_history_expires_open_and_new_watches() {
     assert_eq!(watch.next().await, None);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn two_runs_that_mean_the_same_have_the_same_snapshot_and_other_counts() {
     let (key, object) = config("one");
     let direct = with_namespace();
@@ -99,7 +130,7 @@ async fn two_runs_that_mean_the_same_have_the_same_snapshot_and_other_counts() {
     assert_eq!((detour.counts()[&key].creates, detour.counts()[&key].deletes), (2, 1));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn controllers_wait_when_told_to() {
     let cluster = with_namespace();
     cluster.set_controllers(Controllers::Manual);

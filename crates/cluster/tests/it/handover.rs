@@ -62,13 +62,13 @@ impl Cluster for Gated {
 /// As many reads as any test makes at once.
 const OPEN: usize = 1000;
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_freeze_that_comes_during_a_pass_outlasts_it() {
     let fake = FakeCluster::new();
     let gate = Semaphore::new(OPEN);
     let gated = Arc::new(Gated { inner: fake.clone(), gate, came: Semaphore::new(0) });
     let cluster: Arc<dyn Cluster> = Arc::<Gated>::clone(&gated);
-    let mut rig = Rig::start(cluster);
+    let mut rig = Rig::in_virtual_time(cluster);
     rig.running(web(1)).await;
 
     // A pass stands at the gate.

@@ -1,6 +1,9 @@
 //! Clusters from outside: one contract, two implementations; one executor on either.
 
+mod a_long_wait;
+mod admission;
 mod anchors;
+mod broken_api;
 mod causes;
 mod contract_fake;
 mod contract_real;
@@ -20,6 +23,7 @@ mod real_node;
 mod rehearsals;
 mod resync;
 mod rig;
+mod rules_server;
 mod simulated;
 mod simulated_cron;
 mod simulated_node;

@@ -9,6 +9,8 @@ use trueup_cluster::kube::{Kube, rbac};
 use trueup_rules::names;
 use trueup_testkit::real_kube;
 
+use crate::rig::Rig;
+
 const UPDATE: &str = "TRUEUP_UPDATE";
 
 /// Compares with what is checked in, or writes it.
@@ -225,6 +227,6 @@ async fn s29_every_behaviour_of_the_executor_holds_with_the_two_accounts() {
     crate::executor::definitions::ensure(&kubeconfig).await;
     let kube =
         Kube::provision(&kubeconfig).await.expect("an administrator should make the accounts");
-    let failures = crate::executor::failures(Arc::new(kube)).await;
+    let failures = crate::executor::failures(Arc::new(kube), Rig::start).await;
     assert!(failures.is_empty(), "{failures:#?}");
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::FutureExt;
 use serde_json::{Value, json};
 use trueup_cluster::kube::Kube;
-use trueup_cluster::{CallError, Cluster, Unrehearsed};
+use trueup_cluster::{CallError, Unrehearsed};
 use trueup_model::freeze::{Freeze, FreezeScope};
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::{Body, Order, SecretValue};
@@ -228,10 +228,10 @@ async fn holds(mut rig: Rig) {
     assert_eq!(told, format!("{deployment} has another spec.replicas now"));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_a_webhook_refuses_is_told_in_its_words_and_the_rest_is_tried() {
     let fake = FakeCluster::new();
-    let mut rig = Rig::start(Arc::new(fake.clone()));
+    let mut rig = Rig::fake(&fake);
     rig.order_until(rig.project(), converged).await;
     fake.set_webhook(|key, _| match key.kind {
         Kind::Service => Err(CallError::Refused("policy: no services on Mondays".to_owned())),
@@ -251,10 +251,10 @@ async fn what_a_webhook_refuses_is_told_in_its_words_and_the_rest_is_tried() {
     assert_eq!((fake.journal().len(), plan.stops), (writes, None));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_a_webhook_changes_on_its_way_in_is_told() {
     let fake = FakeCluster::new();
-    let mut rig = Rig::start(Arc::new(fake.clone()));
+    let mut rig = Rig::fake(&fake);
     rig.order_until(rig.project(), converged).await;
     fake.set_webhook(|key, object| {
         if key.kind == Kind::Deployment {
@@ -292,11 +292,10 @@ async fn a_real_quota_that_has_no_room_is_told_in_its_words() {
     assert!(told.contains("exceeded quota"), "{told}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_cannot_be_asked_now_is_asked_later_and_what_is_frozen_never() {
     let fake = FakeCluster::new();
-    let cluster: Arc<dyn Cluster> = Arc::new(fake.clone());
-    let mut rig = Rig::start(cluster);
+    let mut rig = Rig::fake(&fake);
     let order = rig.service(1, web(1));
     let early = rig.executor.rehearse(order.clone()).await;
     let waits = |answer: &Result<ExactPlan, Unrehearsed>, words: &str| {

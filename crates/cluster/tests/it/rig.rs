@@ -22,6 +22,8 @@ use trueup_rules::names;
 use trueup_rules::proof::ProofKey;
 use trueup_rules::render;
 use trueup_store::DbClock;
+use trueup_testkit::fake_cluster::FakeCluster;
+use trueup_testkit::virtual_clock::VirtualClock;
 
 /// A look that some process took and that is on record.
 pub(crate) fn looked() -> Survey {
@@ -48,8 +50,20 @@ pub(crate) struct Rig {
 static SERIAL: AtomicU64 = AtomicU64::new(1);
 
 impl Rig {
-    /// An executor at work on this cluster.
+    /// An executor at work on a real cluster, in real time.
     pub(crate) fn start(cluster: Arc<dyn Cluster>) -> Self {
+        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+        Self::on_clock(cluster, serial, Arc::new(DbClock::unanchored()))
+    }
+
+    /// An executor at work on the cluster in memory, in virtual time: the test's runtime should be
+    /// paused (`start_paused`), so that time moves on only when every task waits for it.
+    pub(crate) fn fake(cluster: &FakeCluster) -> Self {
+        Self::in_virtual_time(Arc::new(cluster.clone()))
+    }
+
+    /// The same on any cluster that needs no real time.
+    pub(crate) fn in_virtual_time(cluster: Arc<dyn Cluster>) -> Self {
         Self::numbered(cluster, SERIAL.fetch_add(1, Ordering::Relaxed))
     }
 
@@ -60,8 +74,7 @@ impl Rig {
 
     /// The same with ids of the caller's choice, so that two runs can be compared.
     pub(crate) fn numbered(cluster: Arc<dyn Cluster>, serial: u64) -> Self {
-        let echo = Echo { lasts: ECHO, inherited: false };
-        Self::with(cluster, serial, Arc::new(DbClock::unanchored()), echo)
+        Self::on_clock(cluster, serial, Arc::new(VirtualClock::new()))
     }
 
     /// Stops, as a crash would, and starts anew on the same cluster with the same ids.
@@ -71,8 +84,7 @@ impl Rig {
         Self::with(Arc::clone(&self.cluster), self.serial, Arc::clone(&self.clock), echo)
     }
 
-    /// The same with a clock of the caller's own.
-    pub(crate) fn on_clock(cluster: Arc<dyn Cluster>, serial: u64, clock: Arc<dyn Clock>) -> Self {
+    fn on_clock(cluster: Arc<dyn Cluster>, serial: u64, clock: Arc<dyn Clock>) -> Self {
         Self::with(cluster, serial, clock, Echo { lasts: ECHO, inherited: false })
     }
 
@@ -267,6 +279,11 @@ impl Rig {
         });
         assert!(reached.await.is_ok(), "{key} did not become as wanted: {:?}", self.get(key).await);
     }
+}
+
+/// Waits until no task has anything left to do at this time: paused time moves only then.
+pub(crate) async fn at_rest() {
+    tokio::time::sleep(Duration::from_millis(1)).await;
 }
 
 pub(crate) fn proofs() -> ProofKey {

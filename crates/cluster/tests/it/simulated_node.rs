@@ -128,8 +128,7 @@ async fn is_given_up(nodes: &Frail, cluster: &Arc<dyn Cluster>) {
     shown.end(2).await;
 }
 
-#[tokio::test]
-async fn a_lost_node_is_named_until_it_is_back_or_given_up() {
+pub(crate) async fn lost_nodes_are_named_until_they_are_back_or_given_up() {
     let (cluster, client) = real().await;
     let nodes = Frail::make(&client).await;
     tokio::join!(comes_back(&nodes, &cluster), is_given_up(&nodes, &cluster));

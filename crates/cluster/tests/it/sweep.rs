@@ -1,6 +1,5 @@
 //! What carries our label and belongs to nobody: it is found, and removed only as it was found.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -12,26 +11,26 @@ use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::{Clock, ClusterId};
 use trueup_rules::names;
 use trueup_testkit::fake_cluster::FakeCluster;
-use trueup_testkit::manual_clock::ManualClock;
 
 use crate::rig::{Rig, key, web};
 
+/// Longer than a round of comparisons over all kinds.
+const ROUND: Duration = Duration::from_secs(750);
+
 /// The next sweep of a kind.
-async fn swept(rig: &Rig, clock: &ManualClock, kind: Kind) -> Swept {
-    let began = clock.monotonic();
-    loop {
-        clock.advance(Duration::from_secs(30));
-        let waited = tokio::time::timeout(Duration::from_millis(20), rig.notices.take_swept());
-        match waited.await {
-            Ok(swept) if swept.kind == kind => return swept,
-            Ok(_) | Err(_) => {}
+async fn swept(rig: &Rig, kind: Kind) -> Swept {
+    let swept = async {
+        loop {
+            let swept = rig.notices.take_swept().await;
+            if swept.kind == kind {
+                return swept;
+            }
         }
-        let spent = clock.monotonic().checked_sub(began).unwrap_or_default();
-        assert!(spent < Duration::from_secs(4_000), "{kind} should be swept in a round");
-    }
+    };
+    tokio::time::timeout(ROUND, swept).await.expect("a kind should be swept in each round")
 }
 
-fn found(stray: &Stray, clock: &ManualClock) -> Finding {
+fn found(stray: &Stray, clock: &dyn Clock) -> Finding {
     Finding {
         id: FindingId::from_uuid(uuid::Uuid::from_u128(1)),
         cluster: ClusterId::from_uuid(uuid::Uuid::from_u128(7)),
@@ -48,11 +47,10 @@ fn found(stray: &Stray, clock: &ManualClock) -> Finding {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_no_order_knows_is_found_and_a_copy_proves_nothing() {
     let fake = FakeCluster::new();
-    let clock = ManualClock::new();
-    let mut rig = Rig::on_clock(Arc::new(fake.clone()), 79_000, Arc::new(clock.clone()));
+    let mut rig = Rig::fake(&fake);
     rig.running(web(1)).await;
     let order = rig.service(1, web(1));
     let config = key(&order, Kind::ConfigMap, names::config);
@@ -62,40 +60,39 @@ async fn what_no_order_knows_is_found_and_a_copy_proves_nothing() {
         object["metadata"]["labels"] = ours["metadata"]["labels"].clone();
         object["metadata"]["annotations"] = ours["metadata"]["annotations"].clone();
     });
-    let told = swept(&rig, &clock, Kind::ConfigMap).await;
+    let told = swept(&rig, Kind::ConfigMap).await;
     let names: Vec<_> = told.strays.iter().map(|it| (&it.key, it.proved)).collect();
     assert_eq!(names, [(&copy, false)], "what an order knows is no stray");
 
     // One who has no orders finds everything, and knows what is ours by its proof.
-    let blank = Rig::on_clock(Arc::new(fake.clone()), 79_001, Arc::new(clock.clone()));
-    let told = swept(&blank, &clock, Kind::ConfigMap).await;
+    let blank = Rig::fake(&fake);
+    let told = swept(&blank, Kind::ConfigMap).await;
     let stray = told.strays.iter().find(|it| it.key == config).expect("it should be found");
     assert!(stray.proved);
     assert_eq!(stray.unit, Some(order.unit.to_string()));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn only_what_was_found_and_proves_itself_is_removed() {
     let fake = FakeCluster::new();
-    let clock = ManualClock::new();
-    let mut rig = Rig::on_clock(Arc::new(fake.clone()), 79_002, Arc::new(clock.clone()));
+    let mut rig = Rig::fake(&fake);
     rig.running(web(1)).await;
     let order = rig.service(1, web(1));
     drop(rig);
-    let blank = Rig::on_clock(Arc::new(fake.clone()), 79_003, Arc::new(clock.clone()));
-    let told = swept(&blank, &clock, Kind::ConfigMap).await;
+    let blank = Rig::fake(&fake);
+    let told = swept(&blank, Kind::ConfigMap).await;
     let of = |wanted: &dyn Fn(&Value) -> bool| {
         let is = |it: &&Stray| fake.find(&it.key).is_some_and(|live| wanted(&live));
-        found(told.strays.iter().find(is).expect("it should be found"), &clock)
+        found(told.strays.iter().find(is).expect("it should be found"), &*blank.clock)
     };
     let anchor = of(&|live| live["metadata"]["finalizers"].is_array());
-    blank.fence.open(clock.monotonic(), Duration::from_secs(3600));
+    blank.fence.open(blank.clock.monotonic(), Duration::from_secs(3600));
 
     let freeze = Freeze {
         scope: FreezeScope::Cluster,
         by: "an operator".to_owned(),
         why: "an audit".to_owned(),
-        since: clock.now(),
+        since: blank.clock.now(),
     };
     blank.executor.brake().set(Some(freeze));
     assert!(matches!(blank.executor.remove(&anchor).await, Err(CallError::Refused(_))));
@@ -114,21 +111,29 @@ async fn only_what_was_found_and_proves_itself_is_removed() {
     assert!(matches!(blank.executor.remove(&whole).await, Err(CallError::Refused(_))));
     blank.fence.close();
     assert!(matches!(blank.executor.remove(&anchor).await, Err(CallError::Unreachable(_))));
-    blank.fence.open(clock.monotonic(), Duration::from_secs(3600));
+    blank.fence.open(blank.clock.monotonic(), Duration::from_secs(3600));
     assert!(fake.find(&anchor.key).is_some() && fake.find(&namespace).is_some());
+
+    // Without its proof it is anybody's, labels or not.
+    let config = key(&order, Kind::ConfigMap, names::config);
+    let mut stripped = of(&|live| live["metadata"]["name"] == config.name.as_str());
+    let proof = fake.find(&config).expect("it should be there")["metadata"]["annotations"].clone();
+    fake.edit(&config, |object| object["metadata"]["annotations"] = json!({}));
+    stripped.resource_version = version(&fake, &config);
+    assert!(matches!(blank.executor.remove(&stripped).await, Err(CallError::Refused(_))));
+    assert!(fake.find(&config).is_some());
+    fake.edit(&config, |object| object["metadata"]["annotations"] = proof);
+    stripped.resource_version = version(&fake, &config);
+    assert_eq!(blank.executor.remove(&stripped).await, Ok(()), "with it, it is ours");
+    assert_eq!(fake.find(&config), None);
 
     assert_eq!(blank.executor.remove(&anchor).await, Ok(()));
     assert_eq!(fake.find(&anchor.key), None, "our own finalizer does not keep it");
     assert_eq!(blank.executor.remove(&anchor).await, Ok(()), "what is gone is gone");
+}
 
-    let config = key(&order, Kind::ConfigMap, names::config);
-    if let Some(live) = fake.find(&config) {
-        fake.edit(&config, |object| object["metadata"]["annotations"] = json!({}));
-        let stripped = Finding {
-            key: config.clone(),
-            uid: live["metadata"]["uid"].as_str().unwrap_or_default().to_owned(),
-            ..anchor
-        };
-        assert!(matches!(blank.executor.remove(&stripped).await, Err(CallError::Refused(_))));
-    }
+/// The version of what stands at a key now.
+fn version(fake: &FakeCluster, key: &ResourceKey) -> String {
+    let live = fake.find(key).expect("it should be there");
+    live["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned()
 }

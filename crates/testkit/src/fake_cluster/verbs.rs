@@ -7,7 +7,8 @@ use trueup_model::key::{Kind, ResourceKey};
 use super::state::State;
 use super::{Verb, Write, apply, validate};
 
-type Written<T> = Result<(T, Option<Write>), CallError>;
+/// What a write answers, and what it changed.
+pub(super) type Written<T> = Result<(T, Option<Write>), CallError>;
 
 impl State {
     pub(super) fn apply(&mut self, key: &ResourceKey, desired: &Value) -> Written<Value> {
@@ -79,8 +80,8 @@ impl State {
         let mut guards = json!({ "metadata": { "uid": uid, "resourceVersion": version } });
         self.check_guards(key, &mut guards)?;
         self.delete(key);
-        let write =
-            Write { verb: Verb::Delete, key: key.clone(), uid: uid.to_owned(), created: false };
+        let (key, uid) = (key.clone(), uid.to_owned());
+        let write = Write { verb: Verb::Delete, key, uid, created: false, effective: true };
         Ok(((), (self.version() != before).then_some(write)))
     }
 
@@ -96,7 +97,8 @@ impl State {
         // The object is gone if the last finalizer was just removed; the answer still shows it.
         let stored = self.get(key).cloned().unwrap_or(object);
         let uid = stored["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
-        let write = changed.then(|| Write { verb, key: key.clone(), uid, created });
+        let key = key.clone();
+        let write = changed.then_some(Write { verb, key, uid, created, effective: true });
         (stored, write)
     }
 

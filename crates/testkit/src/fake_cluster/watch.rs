@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
@@ -19,6 +20,12 @@ struct Watching {
     news: Receiver<u64>,
     open: Option<Pin<Box<Sleep>>>,
     over: bool,
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        self.close();
+    }
 }
 
 /// Opens the watch when it is first polled, as a request would.
@@ -49,6 +56,7 @@ impl Watching {
                 return Some(Err(error));
             }
             self.open = Some(Box::pin(tokio::time::sleep(inner.watch_limit)));
+            self.shared.watches.fetch_add(1, Ordering::SeqCst);
         }
         loop {
             self.news.borrow_and_update();
@@ -56,7 +64,7 @@ impl Watching {
                 Ok(Some(heard)) => return Some(Ok(heard)),
                 Ok(None) => {}
                 Err(error) => {
-                    self.over = true;
+                    self.close();
                     return Some(Err(error));
                 }
             }
@@ -65,10 +73,17 @@ impl Watching {
                 biased;
                 Ok(()) = self.news.changed() => {}
                 () = open => {
-                    self.over = true;
+                    self.close();
                     return Some(Ok(Heard::Bookmark(self.position.to_string())));
                 }
             }
+        }
+    }
+
+    fn close(&mut self) {
+        self.over = true;
+        if self.open.take().is_some() {
+            self.shared.watches.fetch_sub(1, Ordering::SeqCst);
         }
     }
 

@@ -1,7 +1,5 @@
 //! The look into a namespace before it goes: on record first, so that no takeover loses it.
 
-use std::sync::Arc;
-
 use serde_json::json;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::Order;
@@ -12,7 +10,7 @@ use crate::rig::{Rig, converged, looked, with_receipt};
 
 async fn stage() -> (FakeCluster, Rig) {
     let fake = FakeCluster::new();
-    let mut rig = Rig::start(Arc::new(fake.clone()));
+    let mut rig = Rig::fake(&fake);
     rig.order_until(rig.project(), converged).await;
     (fake, rig)
 }
@@ -32,7 +30,7 @@ fn deletes(fake: &FakeCluster) -> usize {
     fake.journal().iter().filter(|write| write.verb == Verb::Delete).count()
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn nothing_is_deleted_before_the_look_is_on_record() {
     let (fake, mut rig) = stage().await;
     let report = rig.order_until(unlooked(&rig), with_look).await;
@@ -48,7 +46,7 @@ async fn nothing_is_deleted_before_the_look_is_on_record() {
 
 /// The delete was sent by a process that is gone. Its successor never saw what was in there, and the
 /// right to list it went with the namespace: only the record can say what was looked at.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_successor_of_whoever_looked_says_what_was_looked_at() {
     let (fake, mut rig) = stage().await;
     let end = rig.project_end();
@@ -67,7 +65,7 @@ async fn the_successor_of_whoever_looked_says_what_was_looked_at() {
 }
 
 /// What was clear once may hold something by now: the record of it must not outlive that.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_look_that_finds_something_of_others_takes_back_the_one_on_record() {
     let (fake, mut rig) = stage().await;
     let end = rig.project_end();
@@ -81,7 +79,7 @@ async fn a_look_that_finds_something_of_others_takes_back_the_one_on_record() {
 
 /// Somebody else deleted the namespace before a look of ours was on record: its absence is proved, and no look
 /// is claimed.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_others_deleted_is_proved_without_a_look() {
     let (fake, mut rig) = stage().await;
     let end = unlooked(&rig);

@@ -1,7 +1,5 @@
 //! F39: a kind that the cluster does not serve, or does not let us near, is missing by itself alone.
 
-use std::sync::Arc;
-
 use trueup_model::key::Kind;
 use trueup_model::observation::{Absent, Missing};
 use trueup_model::order::Order;
@@ -24,16 +22,17 @@ fn autoscaler(order: &Order) -> trueup_model::key::ResourceKey {
 fn without(kind: Kind, how: Closed) -> (FakeCluster, Rig) {
     let cluster = FakeCluster::new();
     cluster.close(kind, Some(how));
-    let rig = Rig::start(Arc::new(cluster.clone()));
+    let rig = Rig::fake(&cluster);
     (cluster, rig)
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn f39_a_kind_that_is_not_served_is_missing_alone() {
     for (how, why) in [
         (Closed::Unserved, Absent::Unserved),
         (Closed::Forbidden, Absent::Forbidden),
         (Closed::ReadOnly, Absent::Forbidden),
+        (Closed::Failing, Absent::Unavailable),
     ] {
         let kind = Kind::HorizontalPodAutoscaler;
         let (_cluster, mut rig) = without(kind, how);
@@ -45,14 +44,29 @@ async fn f39_a_kind_that_is_not_served_is_missing_alone() {
     }
 }
 
-#[tokio::test]
+/// A kind that was seen once and fails later takes nothing else with it either.
+#[tokio::test(start_paused = true)]
+async fn f39_a_kind_whose_server_fails_keeps_nothing_else_waiting_and_comes_back() {
+    let kind = Kind::HorizontalPodAutoscaler;
+    let (cluster, mut rig) = without(kind, Closed::Failing);
+    rig.running(elastic(IMAGE, 2, 5)).await;
+    let order = rig.service(1, elastic(IMAGE, 2, 5));
+    cluster.close(kind, None);
+    rig.until(order.unit, |report| healthy(report) && missing(report).is_empty()).await;
+    assert!(rig.get(&autoscaler(&order)).await.is_some());
+    cluster.close(kind, Some(Closed::Failing));
+    let other = rig.namesake(1, crate::rig::web(1));
+    rig.order_until(other, healthy).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_a_service_does_not_need_is_not_missed() {
     let (_cluster, mut rig) = without(Kind::ServiceMonitor, Closed::Unserved);
     let report = rig.running(elastic(IMAGE, 2, 5)).await;
     assert_eq!(missing(&report), []);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn f39_a_kind_that_comes_later_is_used_without_a_restart() {
     let (cluster, mut rig) = without(Kind::HorizontalPodAutoscaler, Closed::Unserved);
     let order = rig.service(1, elastic(IMAGE, 2, 5));
@@ -65,10 +79,10 @@ async fn f39_a_kind_that_comes_later_is_used_without_a_restart() {
     rig.until(order.unit, |report| healthy(report) && !missing(report).is_empty()).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_kind_that_went_away_keeps_no_deletion_from_its_proof() {
     let cluster = FakeCluster::new();
-    let mut rig = Rig::start(Arc::new(cluster.clone()));
+    let mut rig = Rig::fake(&cluster);
     rig.running(elastic(IMAGE, 2, 5)).await;
     cluster.close(Kind::HorizontalPodAutoscaler, Some(Closed::Unserved));
     let report = rig.order_until(rig.gone(2, elastic(IMAGE, 2, 5)), with_receipt).await;
@@ -76,10 +90,10 @@ async fn a_kind_that_went_away_keeps_no_deletion_from_its_proof() {
 }
 
 /// What we may not look at may still be there.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn f39_a_kind_that_is_forbidden_keeps_a_deletion_from_its_proof() {
     let cluster = FakeCluster::new();
-    let mut rig = Rig::start(Arc::new(cluster.clone()));
+    let mut rig = Rig::fake(&cluster);
     rig.running(elastic(IMAGE, 2, 5)).await;
     cluster.close(Kind::HorizontalPodAutoscaler, Some(Closed::Forbidden));
     let order = rig.gone(2, elastic(IMAGE, 2, 5));
@@ -95,7 +109,7 @@ async fn f39_a_kind_that_is_forbidden_keeps_a_deletion_from_its_proof() {
 }
 
 /// A kind that pods stand on is not something to do without.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn f39_without_an_essential_kind_nothing_is_written() {
     let (cluster, rig) = without(Kind::ConfigMap, Closed::Forbidden);
     let passed = rig.executor.order(rig.project()).await.await.expect("an outcome should come");

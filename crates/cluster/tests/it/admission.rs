@@ -1,0 +1,114 @@
+//! A real ValidatingAdmissionPolicy that refuses what a service is made of.
+
+use std::sync::Arc;
+
+use http::Request;
+use serde_json::{Value, json};
+use trueup_cluster::Draft;
+use trueup_model::key::{Kind, ResourceKey};
+use trueup_model::observation::Cause;
+use trueup_model::order::Order;
+use trueup_model::report::{Outcome, Report};
+
+use crate::causes::{real, shows};
+use crate::rig::{LONG, Rig, converged, healthy, key, web};
+
+const GROUP: &str = "/apis/admissionregistration.k8s.io/v1";
+
+/// A policy that refuses all new objects of a resource in one namespace.
+struct Policy {
+    client: kube::Client,
+    name: String,
+}
+
+impl Policy {
+    async fn make(client: &kube::Client, namespace: &str, group: &str, resource: &str) -> Self {
+        let name = format!("no-{resource}-{namespace}");
+        let here = json!({ "matchLabels": { "kubernetes.io/metadata.name": namespace } });
+        let rule = json!({ "apiGroups": [group], "apiVersions": ["*"], "operations": ["CREATE"],
+                           "resources": [resource] });
+        let policy = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+            "metadata": { "name": name },
+            "spec": { "failurePolicy": "Fail", "matchConstraints": { "resourceRules": [rule] },
+                      "validations": [{ "expression": "false", "message": "not on Mondays" }] },
+        });
+        let binding = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingAdmissionPolicyBinding", "metadata": { "name": name },
+            "spec": { "policyName": name, "validationActions": ["Deny"],
+                      "matchResources": { "namespaceSelector": here } },
+        });
+        let this = Self { client: client.clone(), name };
+        this.post("validatingadmissionpolicies", &policy).await;
+        this.post("validatingadmissionpolicybindings", &binding).await;
+        this
+    }
+
+    async fn post(&self, plural: &str, object: &Value) {
+        let request = Request::post(format!("{GROUP}/{plural}"));
+        let request = request.header("content-type", "application/json");
+        let request = request.body(object.to_string().into_bytes()).expect("should be a request");
+        let _made: Value = self.client.request(request).await.expect("it should be made");
+    }
+
+    async fn remove(self) {
+        for plural in ["validatingadmissionpolicybindings", "validatingadmissionpolicies"] {
+            let request = Request::delete(format!("{GROUP}/{plural}/{}", self.name));
+            let request = request.body(Vec::new()).expect("should be a request");
+            let _gone: Value = self.client.request(request).await.expect("it should be removed");
+        }
+    }
+}
+
+/// Waits until the server refuses a new object of this kind: it learns of a policy a little later.
+async fn until_refused(rig: &Rig, order: &Order, kind: Kind, object: &Value) {
+    let probe = ResourceKey::new(kind, &order.namespace, "probe");
+    let refused = async {
+        while rig.cluster.rehearse(&probe, Draft::Apply(object)).await.is_ok() {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(LONG, refused).await.expect("the policy should come to count");
+}
+
+/// F34: an object of the service itself is refused, and named with the words of the policy.
+#[tokio::test]
+async fn f34_a_real_policy_that_refuses_an_object_is_named() {
+    let (cluster, client) = real().await;
+    let mut rig = Rig::start(cluster);
+    rig.order_until(rig.project(), converged).await;
+    let order = rig.service(1, web(1));
+    let policy = Policy::make(&client, &order.namespace, "", "services").await;
+    let probe = json!({ "apiVersion": "v1", "kind": "Service", "metadata": { "name": "probe" },
+                        "spec": { "ports": [{ "port": 80 }] } });
+    until_refused(&rig, &order, Kind::Service, &probe).await;
+    let is_refused = |report: &Report| matches!(report.outcome, Outcome::Refused { .. });
+    let report = rig.order_until(order.clone(), is_refused).await;
+    let Outcome::Refused { why } = &report.outcome else { unreachable!("just asked for") };
+    let service = key(&order, Kind::Service, str::to_owned);
+    assert!(why.contains(&service.to_string()) && why.contains("not on Mondays"), "{why}");
+    policy.remove().await;
+    rig.until(order.unit, healthy).await;
+}
+
+/// F35: the Deployment is taken and its pods are refused: what the service shows names the policy.
+#[tokio::test]
+async fn f35_a_real_policy_that_refuses_pods_is_named() {
+    let (cluster, client) = real().await;
+    let mut rig = Rig::start(Arc::clone(&cluster));
+    rig.order_until(rig.project(), converged).await;
+    let order = rig.service(1, web(1));
+    let policy = Policy::make(&client, &order.namespace, "", "pods").await;
+    let container = json!({ "name": "main", "image": "example:1" });
+    let probe = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "probe" },
+                        "spec": { "containers": [container] } });
+    until_refused(&rig, &order, Kind::Pod, &probe).await;
+    let _passed = rig.executor.order(order.clone()).await;
+    let report = rig.until(order.unit, |report| shows(report, Cause::NotAdmitted)).await;
+    let workload = report.observation.and_then(|seen| seen.workload).expect("should be seen");
+    let detail = workload.stuck.expect("should be stuck").detail;
+    assert!(detail.contains("not on Mondays"), "{detail}");
+    policy.remove().await;
+    rig.until(order.unit, healthy).await;
+}

@@ -1,0 +1,36 @@
+//! Kinds that a cluster does not serve, or that we may not use: each call says so, in its own way.
+//!
+//! No check among [`all`](super::all): what is out of reach differs between clusters, so whoever runs this
+//! says it.
+
+use futures::StreamExt;
+use serde_json::json;
+use trueup_cluster::{CallError, Cluster, Draft, Scope};
+use trueup_model::key::{Kind, ResourceKey};
+
+use super::place::labelled;
+
+/// The verbs whose answer about this kind is another error than one with this label, with their answers.
+pub async fn other_answers(cluster: &dyn Cluster, kind: Kind, label: &str) -> Vec<String> {
+    let key = ResourceKey::new(kind, "default", "closed");
+    let mut object = labelled(&key);
+    object["spec"] = json!({});
+    let uid = "00000000-0000-0000-0000-000000000000";
+    let watched = cluster.watch(kind, "1".to_owned()).next().await;
+    let answers = [
+        ("get", cluster.get(&key).await.map(drop)),
+        ("list ours", cluster.list(kind, Scope::Ours).await.map(drop)),
+        ("list all", cluster.list(kind, Scope::All).await.map(drop)),
+        ("versions", cluster.versions(kind).await.map(drop)),
+        ("watch", watched.unwrap_or(Err(CallError::Expired)).map(drop)),
+        ("apply", cluster.apply(&key, &object).await.map(drop)),
+        ("patch", cluster.patch(&key, &json!({ "metadata": {} })).await.map(drop)),
+        ("delete", cluster.delete(&key, uid, "1").await),
+        ("rehearse", cluster.rehearse(&key, Draft::Apply(&object)).await.map(drop)),
+    ];
+    let other = |answer: &Result<(), CallError>| {
+        answer.as_ref().err().is_none_or(|error| error.label() != label)
+    };
+    let wrong = answers.into_iter().filter(|(_, answer)| other(answer));
+    wrong.map(|(verb, answer)| format!("{verb}: {answer:?}")).collect()
+}

@@ -1,0 +1,139 @@
+//! The six verbs as calls: faults, effect, journal, controllers, and what the test wants to happen next.
+
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::stream::BoxStream;
+use serde_json::Value;
+use trueup_cluster::verbs::Answer;
+use trueup_cluster::{CallError, Cluster, Draft, Heard, List, Scope};
+use trueup_model::key::{Kind, ResourceKey};
+use trueup_model::survey::Contents;
+
+use super::state::State;
+use super::verbs::Written;
+use super::{FakeCluster, Inner, Shared, Then, Verb, Write, contents, watch};
+
+impl Shared {
+    /// One call that reads.
+    async fn read<T>(
+        &self,
+        verb: Verb,
+        kind: Kind,
+        act: impl FnOnce(&mut State) -> Result<T, CallError> + Send,
+    ) -> Result<T, CallError> {
+        let mut inner = self.lock();
+        let fault = inner.admit(verb, kind)?;
+        let outcome = act(&mut inner.state);
+        fault.map_or(outcome, Err)
+    }
+
+    /// One call that writes.
+    async fn write<T>(
+        &self,
+        verb: Verb,
+        key: &ResourceKey,
+        act: impl FnOnce(&mut State) -> Written<T> + Send,
+    ) -> Result<T, CallError> {
+        let (outcome, then) = self.carry_out(verb, key, act);
+        match then {
+            Then::Answer => outcome,
+            Then::Lose(error) => Err(error),
+            Then::Hang => futures::future::pending().await,
+        }
+    }
+
+    fn carry_out<T>(
+        &self,
+        verb: Verb,
+        key: &ResourceKey,
+        act: impl FnOnce(&mut State) -> Written<T>,
+    ) -> (Result<T, CallError>, Then) {
+        let mut inner = self.lock();
+        let fault = match inner.admit(verb, key.kind) {
+            Ok(fault) => fault,
+            Err(error) => {
+                inner.note_ineffective(verb, key);
+                return (Err(error), Then::Answer);
+            }
+        };
+        let (outcome, write) = match act(&mut inner.state) {
+            Ok((value, write)) => (Ok(value), write),
+            Err(error) => (Err(error), None),
+        };
+        let mut then = Then::Answer;
+        if let Some(write) = write {
+            inner.journal.push(write.clone());
+            inner.effects += 1;
+            inner.run_controllers();
+            let (number, ask) = (inner.effects, inner.on_write.clone());
+            drop(inner);
+            self.tell();
+            if let Some(ask) = ask {
+                then = ask(number, &write);
+            }
+        } else {
+            inner.note_ineffective(verb, key);
+        }
+        (outcome, fault.map_or(then, Then::Lose))
+    }
+}
+
+impl Inner {
+    /// A write came that changed nothing. What never reached the server is not in its journal.
+    fn note_ineffective(&mut self, verb: Verb, key: &ResourceKey) {
+        if self.reachable {
+            let (key, uid) = (key.clone(), String::new());
+            self.journal.push(Write { verb, key, uid, created: false, effective: false });
+        }
+    }
+}
+
+impl Cluster for FakeCluster {
+    fn get<'a>(&'a self, key: &'a ResourceKey) -> Answer<'a, Option<Value>> {
+        self.shared.read(Verb::Get, key.kind, |state| Ok(state.get(key).cloned())).boxed()
+    }
+
+    fn list(&self, kind: Kind, scope: Scope) -> Answer<'_, List> {
+        self.shared.read(Verb::List, kind, move |state| Ok(state.list(kind, scope))).boxed()
+    }
+
+    fn watch(&self, kind: Kind, from: String) -> BoxStream<'static, Result<Heard, CallError>> {
+        watch::stream(Arc::clone(&self.shared), kind, &from)
+    }
+
+    fn apply<'a>(&'a self, key: &'a ResourceKey, object: &'a Value) -> Answer<'a, Value> {
+        self.shared.write(Verb::Apply, key, |state| state.apply(key, object)).boxed()
+    }
+
+    fn patch<'a>(&'a self, key: &'a ResourceKey, patch: &'a Value) -> Answer<'a, Value> {
+        self.shared.write(Verb::Patch, key, |state| state.patch(key, patch)).boxed()
+    }
+
+    fn delete<'a>(
+        &'a self,
+        key: &'a ResourceKey,
+        uid: &'a str,
+        version: &'a str,
+    ) -> Answer<'a, ()> {
+        let act = |state: &mut State| state.guarded_delete(key, uid, version);
+        self.shared.write(Verb::Delete, key, act).boxed()
+    }
+
+    fn rehearse<'a>(&'a self, key: &'a ResourceKey, draft: Draft<'a>) -> Answer<'a, Value> {
+        let act = move |state: &mut State| state.rehearse(key, draft);
+        self.shared.read(Verb::Rehearse, key.kind, act).boxed()
+    }
+
+    fn warnings<'a>(&'a self, key: &'a ResourceKey, uid: &'a str) -> Answer<'a, Vec<Value>> {
+        let events = self.shared.lock().warnings.clone();
+        let of_it = events.into_iter().filter(|event| event["involvedObject"]["uid"] == uid);
+        let of_it: Vec<Value> = of_it.collect();
+        self.shared.read(Verb::List, key.kind, move |_| Ok(of_it)).boxed()
+    }
+
+    fn contents<'a>(&'a self, namespace: &'a str) -> Answer<'a, Contents> {
+        let look = |state: &mut State| Ok(contents::of(state, namespace));
+        self.shared.read(Verb::List, Kind::Namespace, look).boxed()
+    }
+}
