@@ -1,10 +1,10 @@
 //! A real ValidatingAdmissionPolicy that refuses what a service is made of.
 
-use std::sync::Arc;
+use std::time::Duration;
 
 use http::Request;
 use serde_json::{Value, json};
-use trueup_cluster::Draft;
+use trueup_cluster::{CallError, Draft};
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::observation::Cause;
 use trueup_model::order::Order;
@@ -13,6 +13,8 @@ use trueup_model::report::{Outcome, Report};
 use crate::causes::{real, shows};
 use crate::rig::{LONG, Rig, converged, healthy, key, web};
 
+/// What the policy says.
+const WORDS: &str = "not on Mondays";
 const GROUP: &str = "/apis/admissionregistration.k8s.io/v1";
 
 /// A policy that refuses all new objects of a resource in one namespace.
@@ -31,7 +33,7 @@ impl Policy {
             "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
             "metadata": { "name": name },
             "spec": { "failurePolicy": "Fail", "matchConstraints": { "resourceRules": [rule] },
-                      "validations": [{ "expression": "false", "message": "not on Mondays" }] },
+                      "validations": [{ "expression": "false", "message": WORDS }] },
         });
         let binding = json!({
             "apiVersion": "admissionregistration.k8s.io/v1",
@@ -61,15 +63,35 @@ impl Policy {
     }
 }
 
-/// Waits until the server refuses a new object of this kind: it learns of a policy a little later.
+/// Waits until the policy refuses a new object of this kind: the server learns of it a little later.
 async fn until_refused(rig: &Rig, order: &Order, kind: Kind, object: &Value) {
     let probe = ResourceKey::new(kind, &order.namespace, "probe");
+    let mut last = None;
     let refused = async {
-        while rig.cluster.rehearse(&probe, Draft::Apply(object)).await.is_ok() {
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        loop {
+            let answer = rig.cluster.rehearse(&probe, Draft::Apply(object)).await;
+            if matches!(&answer, Err(CallError::Refused(words)) if words.contains(WORDS)) {
+                return;
+            }
+            last = Some(answer);
+            tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    tokio::time::timeout(LONG, refused).await.expect("the policy should come to count");
+    let reached = tokio::time::timeout(LONG, refused).await;
+    assert!(reached.is_ok(), "the policy should come to count: {last:?}");
+}
+
+/// A pod that breaks no other rule of a project.
+fn pod() -> Value {
+    let limits = json!({ "cpu": "10m", "memory": "16Mi" });
+    let container = json!({
+        "name": "main", "image": "example:1", "resources": { "requests": limits, "limits": limits },
+        "securityContext": { "allowPrivilegeEscalation": false, "capabilities": { "drop": ["ALL"] } },
+    });
+    let context = json!({ "runAsNonRoot": true, "runAsUser": 1000,
+                          "seccompProfile": { "type": "RuntimeDefault" } });
+    json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "probe" },
+            "spec": { "securityContext": context, "containers": [container] } })
 }
 
 /// F34: an object of the service itself is refused, and named with the words of the policy.
@@ -87,7 +109,7 @@ async fn f34_a_real_policy_that_refuses_an_object_is_named() {
     let report = rig.order_until(order.clone(), is_refused).await;
     let Outcome::Refused { why } = &report.outcome else { unreachable!("just asked for") };
     let service = key(&order, Kind::Service, str::to_owned);
-    assert!(why.contains(&service.to_string()) && why.contains("not on Mondays"), "{why}");
+    assert!(why.contains(&service.to_string()) && why.contains(WORDS), "{why}");
     policy.remove().await;
     rig.until(order.unit, healthy).await;
 }
@@ -96,19 +118,16 @@ async fn f34_a_real_policy_that_refuses_an_object_is_named() {
 #[tokio::test]
 async fn f35_a_real_policy_that_refuses_pods_is_named() {
     let (cluster, client) = real().await;
-    let mut rig = Rig::start(Arc::clone(&cluster));
+    let mut rig = Rig::start(cluster);
     rig.order_until(rig.project(), converged).await;
     let order = rig.service(1, web(1));
     let policy = Policy::make(&client, &order.namespace, "", "pods").await;
-    let container = json!({ "name": "main", "image": "example:1" });
-    let probe = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "probe" },
-                        "spec": { "containers": [container] } });
-    until_refused(&rig, &order, Kind::Pod, &probe).await;
+    until_refused(&rig, &order, Kind::Pod, &pod()).await;
     let _passed = rig.executor.order(order.clone()).await;
     let report = rig.until(order.unit, |report| shows(report, Cause::NotAdmitted)).await;
     let workload = report.observation.and_then(|seen| seen.workload).expect("should be seen");
     let detail = workload.stuck.expect("should be stuck").detail;
-    assert!(detail.contains("not on Mondays"), "{detail}");
+    assert!(detail.contains(WORDS), "{detail}");
     policy.remove().await;
     rig.until(order.unit, healthy).await;
 }
