@@ -143,8 +143,10 @@ async fn fields_come_stay_and_go_alike() {
     pair.edit(&key, |live| live["data"]["a"] = "theirs".into());
     pair.apply(&key, &config(&key, &json!({ "a": "2" }))).await;
     pair.patch(&key, &json!({ "data": { "x": null, "y": "1" } })).await;
+    pair.edit(&key, |live| live["data"]["a"] = "theirs".into());
+    pair.apply(&key, &config(&key, &json!({}))).await;
     let [ours, _] = pair.both(&key);
-    assert_eq!(ours.expect("it should be there")["data"], json!({ "a": "2", "y": "1" }));
+    assert_eq!(ours.expect("it should be there")["data"], json!({ "a": "theirs", "y": "1" }));
 }
 
 #[tokio::test(start_paused = true)]
@@ -184,17 +186,25 @@ async fn what_is_deleted_is_held_and_collected_alike() {
     let mut object = config(&held, &json!({}));
     object["metadata"]["finalizers"] = json!(["trueup.dev/anchor"]);
     pair.apply(&held, &object).await;
+    let other = at(Kind::ConfigMap, "other");
+    pair.apply(&other, &config(&other, &json!({}))).await;
     let child = at(Kind::Secret, "child");
-    let [ours, theirs] = pair.both(&held).map(|live| live.expect("it should be there"));
-    let owned = |owner: &Value| {
-        let reference = json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": "held",
-                                "uid": owner["metadata"]["uid"] });
+    let [first, second] = [&held, &other].map(|key| pair.both(key));
+    let owned = |side: usize| {
+        let reference = |both: &[Option<Value>; 2]| {
+            let owner = &both[side].as_ref().expect("it should be there")["metadata"];
+            json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": owner["name"],
+                    "uid": owner["uid"] })
+        };
+        let owners = [reference(&first), reference(&second)];
         json!({ "apiVersion": "v1", "kind": "Secret",
-                "metadata": { "name": "child", "ownerReferences": [reference] } })
+                "metadata": { "name": "child", "ownerReferences": owners } })
     };
-    pair.rules.apply(&child, &owned(&ours));
-    pair.fake.apply(&child, &owned(&theirs)).await.expect("it should be applied");
+    pair.rules.apply(&child, &owned(0));
+    pair.fake.apply(&child, &owned(1)).await.expect("it should be applied");
     pair.compare(&child);
+    pair.delete(&other).await;
+    assert!(pair.both(&child).iter().all(Option::is_some), "it has another owner");
 
     pair.delete(&held).await;
     assert!(pair.both(&held).iter().all(Option::is_some), "its finalizer holds it");

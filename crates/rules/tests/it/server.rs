@@ -58,6 +58,10 @@ impl Server {
             .clone()
             .unwrap_or_else(|| json!({"kind": key.kind.as_str(), "metadata": {"name": key.name}}));
         change(&mut after);
+        // What others wrote over is theirs from then on.
+        if let Some(applied) = self.applied.get_mut(key) {
+            *applied = still_said(applied, &after, "").unwrap_or_default();
+        }
         self.store(key, before.as_ref(), after);
         self.finish(key);
     }
@@ -195,12 +199,14 @@ impl Server {
         }
         self.applied.remove(key);
         let gone = self.objects.remove(key).unwrap_or_default();
+        let is_there = |uid: &Value| self.objects.values().any(|it| it["metadata"]["uid"] == *uid);
         let orphans: Vec<_> = self
             .objects
             .iter()
             .filter(|(_, object)| {
                 object["metadata"]["ownerReferences"].as_array().is_some_and(|owners| {
-                    !owners.is_empty() && owners.iter().all(|o| o["uid"] == gone["metadata"]["uid"])
+                    owners.iter().any(|owner| owner["uid"] == gone["metadata"]["uid"])
+                        && !owners.iter().any(|owner| is_there(&owner["uid"]))
                 })
             })
             .map(|(key, _)| key.clone())
@@ -317,6 +323,28 @@ fn merge_patch(target: &mut Value, patch: &Value) {
     }
 }
 
+/// What of it still stands as it was said.
+fn still_said(said: &Value, live: &Value, field: &str) -> Option<Value> {
+    match (said, live) {
+        (Value::Object(said), Value::Object(live)) => {
+            let kept = said.iter().filter_map(|(name, value)| {
+                Some((name.clone(), still_said(value, live.get(name)?, name)?))
+            });
+            Some(Value::Object(kept.collect()))
+        }
+        (Value::Array(said), Value::Array(live)) if !known_by(field).is_empty() => {
+            let kept = said.iter().filter_map(|entry| {
+                still_said(entry, live.iter().find(|other| same(field, other, entry))?, "")
+            });
+            Some(Value::Array(kept.collect()))
+        }
+        (Value::Array(said), Value::Array(live)) if field == "finalizers" => {
+            Some(Value::Array(said.iter().filter(|one| live.contains(one)).cloned().collect()))
+        }
+        (said, live) => (said == live).then(|| said.clone()),
+    }
+}
+
 /// Takes away what was said before and is not said now.
 fn drop_unsaid(current: &mut Value, before: &Value, now: &Value, field: &str) {
     match (current, before) {
@@ -332,6 +360,13 @@ fn drop_unsaid(current: &mut Value, before: &Value, now: &Value, field: &str) {
             }
         }
         (Value::Array(current), Value::Array(before)) if !known_by(field).is_empty() => {
+            let now_said = now.as_array().map_or(&[][..], Vec::as_slice);
+            for entry in current.iter_mut() {
+                let find = |list: &[Value]| list.iter().find(|it| same(field, it, entry)).cloned();
+                if let (Some(before), Some(now)) = (find(before), find(now_said)) {
+                    drop_unsaid(entry, &before, &now, "");
+                }
+            }
             let unsaid = |entry: &Value| {
                 let named = |list: &[Value]| list.iter().any(|other| same(field, other, entry));
                 named(before) && !now.as_array().is_some_and(|now| named(now))
