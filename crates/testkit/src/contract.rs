@@ -8,6 +8,7 @@ pub mod closed;
 mod deletes;
 mod parts;
 mod place;
+mod quotas;
 mod rehearsals;
 mod scale;
 mod watches;
@@ -39,6 +40,7 @@ pub fn all() -> Vec<(&'static str, Check)> {
         deletes::CHECKS,
         watches::CHECKS,
         workloads::CHECKS,
+        quotas::CHECKS,
         scale::CHECKS,
         parts::CHECKS,
     ]

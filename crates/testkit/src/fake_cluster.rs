@@ -32,7 +32,7 @@ use std::thread;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::Value;
 use trueup_cluster::{CallError, List};
 use trueup_model::key::{Kind, ResourceKey};
 
@@ -168,8 +168,6 @@ struct Inner {
     calls: BTreeMap<(Verb, Kind), usize>,
     deaf: BTreeSet<Kind>,
     on_write: Option<OnWrite>,
-    /// Events that warn.
-    warnings: Vec<Value>,
 }
 
 impl fmt::Debug for FakeCluster {
@@ -205,7 +203,6 @@ impl FakeCluster {
             calls: BTreeMap::new(),
             deaf: BTreeSet::new(),
             on_write: None,
-            warnings: Vec::new(),
         };
         let news = tokio::sync::watch::Sender::new(0);
         let (inner, watches) = (Mutex::new(inner), AtomicUsize::new(0));
@@ -383,13 +380,7 @@ impl FakeCluster {
 
     /// Warns of what stands at a key now, as a controller or a kubelet would.
     pub fn warn(&self, key: &ResourceKey, reason: &str, message: &str, at: Timestamp) {
-        let mut inner = self.shared.lock();
-        let uid = inner.state.get(key).map(|object| object["metadata"]["uid"].clone());
-        inner.warnings.push(json!({
-            "type": "Warning", "reason": reason, "message": message,
-            "involvedObject": { "uid": uid, "name": key.name, "namespace": key.namespace },
-            "lastTimestamp": at.to_string(),
-        }));
+        self.shared.lock().state.warn(key, reason, message, &at.to_string());
     }
 
     /// The whole cluster without what differs between two runs that mean the same: uids, versions,

@@ -72,9 +72,8 @@ pub(crate) async fn limit(client: &kube::Client, namespace: &str, of: &str, most
 /// F35: a set and a job say nothing of themselves when their pods are refused; their events do.
 #[tokio::test]
 async fn f35_a_real_set_and_a_real_job_without_pods_are_explained_by_their_events() {
-    for spec in [game(), run(&json!({ "workload": "job" }))] {
-        refused_by_quota(spec, "0").await;
-    }
+    let job = run(&json!({ "workload": "job" }));
+    tokio::join!(refused_by_quota(game(), "0"), refused_by_quota(job, "0"));
 }
 
 /// F35: events are asked for only when something takes long, and then again only after a while.

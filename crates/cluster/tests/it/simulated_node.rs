@@ -85,10 +85,16 @@ fn demanding() -> Spec {
 }
 
 /// Where the pod is that serves.
-async fn home(shown: &Shown, order: &Order) -> String {
-    let seen = shown.seen.as_ref().expect("it should be seen");
-    let pod = seen.pods.iter().find(|pod| pod.ready).expect("a pod should serve");
-    let pod = shown.rig.get(&ResourceKey::new(Kind::Pod, &order.namespace, &pod.name)).await;
+async fn home(shown: &mut Shown, order: &Order) -> String {
+    // Workloads and pods come on two watches, so either may be ahead of the other.
+    let name = loop {
+        let pods = shown.seen.iter().flat_map(|seen| &seen.pods);
+        match pods.into_iter().find(|pod| pod.ready) {
+            Some(pod) => break pod.name.clone(),
+            None => _ = shown.until(order, |_| true).await,
+        }
+    };
+    let pod = shown.rig.get(&ResourceKey::new(Kind::Pod, &order.namespace, &name)).await;
     let pod = pod.expect("its pod should be there");
     pod["spec"]["nodeName"].as_str().expect("its pod should have a node").to_owned()
 }
@@ -98,7 +104,7 @@ async fn on_a_lost_node(nodes: &Frail, cluster: &Arc<dyn Cluster>) -> (Shown, Or
     let mut shown = Shown::start(cluster).await;
     let order = shown.ask(1, demanding()).await;
     shown.until(&order, is_well).await;
-    let home = home(&shown, &order).await;
+    let home = home(&mut shown, &order).await;
     assert!(nodes.names.contains(&home), "{home}");
 
     nodes.silence(&home, true).await;
@@ -116,7 +122,7 @@ async fn comes_back(nodes: &Frail, cluster: &Arc<dyn Cluster>) {
     let (mut shown, order, lost) = on_a_lost_node(nodes, cluster).await;
     nodes.silence(&lost, false).await;
     shown.until(&order, is_well).await;
-    assert_eq!(home(&shown, &order).await, lost, "the pod never left");
+    assert_eq!(home(&mut shown, &order).await, lost, "the pod never left");
     shown.end(2).await;
 }
 
@@ -124,7 +130,7 @@ async fn is_given_up(nodes: &Frail, cluster: &Arc<dyn Cluster>) {
     let (mut shown, order, lost) = on_a_lost_node(nodes, cluster).await;
     nodes.give_up(&lost).await;
     shown.until(&order, is_well).await;
-    assert_ne!(home(&shown, &order).await, lost, "another pod took its place");
+    assert_ne!(home(&mut shown, &order).await, lost, "another pod took its place");
     shown.end(2).await;
 }
 

@@ -112,6 +112,19 @@ impl Place {
         }
     }
 
+    /// A moment between two looks.
+    pub(super) async fn pause(&self) {
+        tokio::time::sleep(PAUSE).await;
+    }
+
+    /// Waits for something that should come.
+    pub(super) async fn in_time<T>(&self, what: &str, comes: impl Future<Output = T>) -> T {
+        match tokio::time::timeout(PATIENCE, comes).await {
+            Ok(it) => it,
+            Err(_) => unreachable!("{what} should come within {PATIENCE:?}"),
+        }
+    }
+
     /// Waits until there is no such object.
     pub(super) async fn until_gone(&self, key: &ResourceKey) {
         let gone = async {

@@ -77,7 +77,7 @@ fn job(at: &Place, name: &str, held: bool) -> (ResourceKey, Value) {
     (key, object)
 }
 
-fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
+pub(super) fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
     object["status"]["conditions"]
         .as_array()?
         .iter()
@@ -147,7 +147,7 @@ pub(super) fn deployment(at: &Place, name: &str, replicas: u32) -> (ResourceKey,
     (key, object)
 }
 
-fn workload(name: &str, replicas: u32) -> Value {
+pub(super) fn workload(name: &str, replicas: u32) -> Value {
     let labels = json!({ "trueup.dev/name": name });
     json!({
         "replicas": replicas,

@@ -126,10 +126,11 @@ impl Cluster for FakeCluster {
     }
 
     fn warnings<'a>(&'a self, key: &'a ResourceKey, uid: &'a str) -> Answer<'a, Vec<Value>> {
-        let events = self.shared.lock().warnings.clone();
-        let of_it = events.into_iter().filter(|event| event["involvedObject"]["uid"] == uid);
-        let of_it: Vec<Value> = of_it.collect();
-        self.shared.read(Verb::List, key.kind, move |_| Ok(of_it)).boxed()
+        let act = move |state: &mut State| {
+            let of_it = state.warnings.iter().filter(|it| it["involvedObject"]["uid"] == uid);
+            Ok(of_it.cloned().collect())
+        };
+        self.shared.read(Verb::List, key.kind, act).boxed()
     }
 
     fn contents<'a>(&'a self, namespace: &'a str) -> Answer<'a, Contents> {

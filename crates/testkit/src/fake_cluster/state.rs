@@ -81,6 +81,8 @@ pub(super) struct State {
     pub(super) broken_group: Option<String>,
     /// What stands between a write and the store.
     pub(super) admission: Admission,
+    /// Events that warn.
+    pub(super) warnings: Vec<Value>,
     /// Who writes now, if the server's record of field managers shall name them.
     writer: Option<&'static str>,
 }
@@ -255,6 +257,22 @@ impl State {
         self.writer = None;
     }
 
+    /// Warns of what stands at a key now. The same is told once.
+    pub(super) fn warn(&mut self, key: &ResourceKey, reason: &str, message: &str, at: &str) {
+        let uid = self.get(key).map(|object| object["metadata"]["uid"].clone());
+        let event = json!({
+            "type": "Warning", "reason": reason, "message": message,
+            "involvedObject": { "uid": uid, "name": key.name, "namespace": key.namespace },
+            "lastTimestamp": at,
+        });
+        let same = |it: &Value| {
+            it["message"] == event["message"] && it["involvedObject"] == event["involvedObject"]
+        };
+        if !self.warnings.iter().any(same) {
+            self.warnings.push(event);
+        }
+    }
+
     /// Deletes an object, or marks it where a finalizer holds it.
     pub(super) fn delete(&mut self, key: &ResourceKey) {
         let Some(object) = self.get(key) else { return };
@@ -351,7 +369,7 @@ impl State {
         }
     }
 
-    fn now(&self) -> String {
+    pub(super) fn now(&self) -> String {
         let seconds = i64::try_from(self.version).unwrap_or_default();
         Timestamp::from_second(EPOCH + seconds).unwrap_or(Timestamp::UNIX_EPOCH).to_string()
     }

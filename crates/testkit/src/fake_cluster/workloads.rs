@@ -26,13 +26,41 @@ pub(super) fn reconcile(state: &mut State, key: &ResourceKey) {
         };
         remove_others(state, key, &workload, &made, &hash);
         for (pod, object) in made {
-            if state.get(&pod).is_none() {
-                state.edit(&pod, |new| merge_into(new, object));
+            if state.get(&pod).is_some() {
+                continue;
+            }
+            match over_quota(state, &pod) {
+                None => state.edit(&pod, |new| merge_into(new, object)),
+                Some(words) => warn(state, key, &pod, &words),
             }
         }
     }
     let status = status(state, key, &workload, wanted, &hash);
     state.edit(key, |object| object["status"] = status);
+}
+
+/// Why a quota of its namespace does not let a pod in.
+fn over_quota(state: &State, pod: &ResourceKey) -> Option<String> {
+    let used = state.in_namespace(Kind::Pod, &pod.namespace).count();
+    state.in_namespace(Kind::ResourceQuota, &pod.namespace).find_map(|(quota, object)| {
+        let most: usize = object["spec"]["hard"]["pods"].as_str()?.parse().ok()?;
+        (used >= most).then(|| {
+            format!(
+                "pods \"{}\" is forbidden: exceeded quota: {}, requested: pods=1, used: pods={used}, \
+                 limited: pods={most}",
+                pod.name, quota.name
+            )
+        })
+    })
+}
+
+/// A set says it by an event of its own; a Deployment shows it in its status, see [`status`].
+fn warn(state: &mut State, key: &ResourceKey, pod: &ResourceKey, words: &str) {
+    if key.kind == Kind::StatefulSet {
+        let (pod, set, now) = (&pod.name, &key.name, state.now());
+        let message = format!("create Pod {pod} in StatefulSet {set} failed error: {words}");
+        state.warn(key, "FailedCreate", &message, &now);
+    }
 }
 
 fn takes_content(state: &State, key: &ResourceKey) -> bool {
@@ -164,11 +192,17 @@ fn status(state: &State, key: &ResourceKey, workload: &Value, wanted: u64, hash:
             ("False", "MinimumReplicasUnavailable")
         };
         let progress = if enough { "NewReplicaSetAvailable" } else { "ReplicaSetUpdated" };
-        let conditions = json!([
-            { "type": "Available", "status": available, "reason": reason },
-            { "type": "Progressing", "status": "True", "reason": progress },
-        ]);
-        status.insert("conditions".to_owned(), conditions);
+        let mut conditions = vec![
+            json!({ "type": "Available", "status": available, "reason": reason }),
+            json!({ "type": "Progressing", "status": "True", "reason": progress }),
+        ];
+        let missing = u64::try_from(pods.len()).is_ok_and(|there| there < wanted);
+        let refused = over_quota(state, &pod_key(key, &format!("{}-{hash}", key.name)));
+        if let Some(words) = refused.filter(|_| missing) {
+            conditions.push(json!({ "type": "ReplicaFailure", "status": "True",
+                                    "reason": "FailedCreate", "message": words }));
+        }
+        status.insert("conditions".to_owned(), conditions.into());
     }
     Value::Object(status)
 }
