@@ -1,5 +1,6 @@
 //! A simulated node falls silent: its lease runs out, and the real controllers do what they do then.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use http::Request;
@@ -26,6 +27,7 @@ struct Frail {
 
 impl Frail {
     async fn make(client: &kube::Client) -> Self {
+        remove_left(client).await;
         let names = [1, 2, 3].map(|number| format!("frail-{number}-{}", std::process::id()));
         for name in &names {
             let has = json!({ "cpu": "4", "memory": "8Gi", "pods": "10", "nvidia.com/gpu": "16" });
@@ -68,6 +70,22 @@ impl Frail {
         for name in &self.names {
             let request = Request::delete(format!("/api/v1/nodes/{name}"));
             send(&self.client, request, &json!({})).await;
+        }
+    }
+}
+
+/// Removes the nodes of test processes that failed and are gone: pods of ours would come to them, too.
+async fn remove_left(client: &kube::Client) {
+    let request = Request::get("/api/v1/nodes").body(Vec::new()).expect("should be a request");
+    let nodes: Value = client.request(request).await.expect("nodes should be listed");
+    for node in nodes["items"].as_array().into_iter().flatten() {
+        let name = node["metadata"]["name"].as_str().unwrap_or_default();
+        let maker = name.strip_prefix("frail-").and_then(|rest| rest.split_once('-'));
+        let is_left = |pid: &str| !Path::new("/proc").join(pid).exists();
+        if maker.is_some_and(|(_, pid)| is_left(pid)) {
+            let request = Request::delete(format!("/api/v1/nodes/{name}")).body(Vec::new());
+            // Another process may remove it at the same time.
+            let _gone = client.request::<Value>(request.expect("should be a request")).await;
         }
     }
 }
