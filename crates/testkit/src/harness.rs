@@ -9,14 +9,21 @@
 
 pub mod executor_world;
 pub mod generate;
+mod held;
 pub mod journal;
 pub mod layer;
+mod layer_state;
 pub mod learn;
+pub mod notes;
 pub mod oracle;
 mod orders;
 pub mod panics;
 pub mod plan;
+mod receipts;
 pub mod run;
+pub mod sample;
+pub mod sound;
+pub mod stage;
 pub mod suite;
 pub mod watching;
 pub mod workload;

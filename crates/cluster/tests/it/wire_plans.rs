@@ -21,8 +21,8 @@ use crate::wire::{At, Fault, Wire};
 
 /// As many as the server bears without making each other wait.
 const AT_ONCE: usize = 6;
-/// How many kinds of trouble each write meets, in turn.
-const EACH: usize = 2;
+/// How many kinds of trouble each write meets, in turn; with `TRUEUP_ALL_PLANS=1` it meets all.
+const EACH: usize = 1;
 
 /// What a report must be like.
 type Wanted = fn(&Report) -> bool;
@@ -113,7 +113,12 @@ fn content(order: &Order, object: &Value) -> Value {
     if let Some(template) = spec.pointer_mut("/template/metadata").and_then(Value::as_object_mut) {
         template.remove("annotations");
     }
-    let whole = json!({ "spec": spec, "data": object["data"], "type": object["type"] });
+    let owners = object["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+    let owners: Vec<Value> = owners.map(|it| json!([it["kind"], it["name"]])).collect();
+    let whole = json!({
+        "labels": object["metadata"]["labels"], "owners": owners,
+        "spec": spec, "data": object["data"], "type": object["type"],
+    });
     neutral(order, &whole.to_string()).parse().expect("it should still be JSON")
 }
 
@@ -143,8 +148,10 @@ async fn run(kubeconfig: &Path, fault: Option<(At, Fault)>) -> Story {
 
 /// Every write meets some of the troubles, and all of them are met many times.
 fn plans(writes: usize) -> Vec<(At, Fault)> {
+    let all = std::env::var("TRUEUP_ALL_PLANS").is_ok_and(|all| all == "1");
+    let each = if all { Fault::ALL.len() } else { EACH };
     let on_writes = (1..=writes).flat_map(|write| {
-        let turns = (0..EACH).map(move |turn| (write + turn * 3) % Fault::ALL.len());
+        let turns = (0..each).map(move |turn| (write + turn) % Fault::ALL.len());
         turns.map(move |turn| (At::Write(write), Fault::ALL[turn]))
     });
     let on_watches = [Fault::Answered(410), Fault::Answered(503), Fault::Unreachable, Fault::Cut];
@@ -160,6 +167,12 @@ async fn trouble_on_the_wire_to_a_real_server_changes_nothing_in_the_end() {
     assert!(calm.stages[1].len() > calm.stages[0].len() + 4, "{:?}", calm.stages[1].keys());
 
     let plans = plans(calm.writes.len());
+    for fault in Fault::ALL {
+        assert!(
+            plans.iter().any(|(at, one)| matches!(at, At::Write(_)) && *one == fault),
+            "{fault:?}"
+        );
+    }
     let runs = plans.iter().map(|plan| {
         let kubeconfig = &kubeconfig;
         async move { (plan, run(kubeconfig, Some(*plan)).await) }

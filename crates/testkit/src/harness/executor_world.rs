@@ -1,35 +1,47 @@
 //! An executor alone, told what a driver would tell it: the world for thousands of plans.
 //!
-//! What settle would have stored of its reports is kept here, so a new executor is told what a real
+//! What the database would have stored of its reports is kept here, so a new executor is told what a real
 //! one would be told after a crash: the promise of now, every key ever recorded, the uids last seen.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use trueup_cluster::{Cluster, Echo, Executor, Fence, Parts};
 use trueup_model::Clock;
 use trueup_model::key::{Kind, ResourceKey};
-use trueup_model::observation::Run;
 use trueup_model::order::{Body, Order};
-use trueup_model::report::{Change, Look, Outcome, Report};
+use trueup_model::receipt::Receipt;
+use trueup_model::report::{Outcome, Report};
 use trueup_model::service::DesiredState;
-use trueup_model::spec::{Spec, Workload};
+use trueup_model::spec::Spec;
 use trueup_rules::names;
 use trueup_rules::proof::ProofKey;
 
+use super::held::Held;
 use super::layer::Layer;
-use super::orders;
 use super::run::World;
+use super::stage::Stage;
 use super::workload::{Shape, Step};
-use crate::fake_cluster::FakeCluster;
+use super::{orders, receipts};
+use crate::fake_cluster::{Controllers, FakeCluster};
 
 /// Lease time and call deadline, as in production.
 const ECHO: Duration = Duration::from_secs(20);
+/// Who is named as observer in receipts.
+const OBSERVER: &str = "harness";
+/// How often the lease is renewed, and slow controllers are looked after.
+const SLICE: Duration = Duration::from_secs(1);
+
+/// The service of most steps.
+const FIRST: usize = 0;
+/// The service of a step beside it.
+const SECOND: usize = 1;
 
 /// The world.
 #[derive(Debug)]
@@ -39,9 +51,11 @@ pub struct ExecutorWorld {
     clock: Arc<dyn Clock>,
     running: Option<Running>,
     project: Held,
-    service: Option<Held>,
-    /// The cluster before somebody else did something to it: it shall be so again.
-    before: BTreeMap<String, Value>,
+    services: BTreeMap<usize, Held>,
+    /// How often the cluster's controllers run, if not at once, and when they do next.
+    controllers: Option<(Duration, Duration)>,
+    /// The cluster before somebody else did something to it: it must be so again.
+    before: Stage,
     wrong: Vec<String>,
 }
 
@@ -50,26 +64,31 @@ struct Running {
     executor: Executor,
     reports: mpsc::Receiver<Report>,
     tasks: JoinSet<()>,
-}
-
-/// What is promised about a unit, and the last thing that was said of it.
-#[derive(Debug)]
-struct Held {
-    order: Order,
-    last: Option<Report>,
+    started: Timestamp,
+    echo: Echo,
 }
 
 impl ExecutorWorld {
-    /// A project, and an executor that is told of it.
-    pub async fn new(layer: &Layer, fake: &FakeCluster, clock: Arc<dyn Clock>) -> Self {
+    /// A project, and an executor that is told of it. Controllers run every so often, or at once.
+    pub async fn new(
+        layer: &Layer,
+        fake: &FakeCluster,
+        clock: Arc<dyn Clock>,
+        controllers: Option<Duration>,
+    ) -> Self {
+        if controllers.is_some() {
+            fake.set_controllers(Controllers::Manual);
+        }
+        layer.guard_workloads_with(orders::policies());
         let mut world = Self {
             layer: layer.clone(),
             fake: fake.clone(),
             clock,
             running: None,
-            project: Held { order: orders::project(), last: None },
-            service: None,
-            before: BTreeMap::new(),
+            project: Held::new(orders::project()),
+            services: BTreeMap::new(),
+            controllers: controllers.map(|pace| (pace, Duration::ZERO)),
+            before: Stage::new(),
             wrong: Vec::new(),
         };
         world.start().await;
@@ -79,50 +98,53 @@ impl ExecutorWorld {
     /// Starts an executor and tells it everything.
     async fn start(&mut self) {
         let fence = Arc::new(Fence::closed(Arc::clone(&self.clock)));
-        fence.open(self.clock.monotonic(), Duration::from_secs(365 * 86400));
+        self.layer.set_fence(Arc::clone(&fence));
         let (reports_in, reports) = mpsc::channel(1024);
         let mut tasks = JoinSet::new();
         let cluster: Arc<dyn Cluster> = Arc::new(self.layer.clone());
+        // A process that starts with a service is not the first one.
+        let echo = Echo { lasts: ECHO, inherited: !self.services.is_empty() };
         let parts = Parts {
             cluster,
             proofs: ProofKey::new(&[42; 32], orders::id(7)),
             fence,
             clock: Arc::clone(&self.clock),
-            observer: "harness".to_owned(),
-            // Whoever starts with a service was there before.
-            echo: Echo { lasts: ECHO, inherited: self.service.is_some() },
+            observer: OBSERVER.to_owned(),
+            echo,
         };
+        let started = self.clock.now();
         let executor = Executor::start(parts, reports_in, &mut tasks);
-        for held in iter::once(&self.project).chain(&self.service).filter(|held| !held.has_ended())
-        {
+        let held = iter::once(&self.project).chain(self.services.values());
+        for held in held.filter(|held| !held.has_ended()) {
             let _passed = executor.order(held.order.clone()).await;
         }
-        self.running = Some(Running { executor, reports, tasks });
+        self.running = Some(Running { executor, reports, tasks, started, echo });
     }
 
-    /// Declares the service, as the door would.
-    async fn declare(&mut self, spec: Spec) {
-        match &self.service {
-            None => {
-                let order = orders::first(&self.project.order, spec);
-                self.service = Some(Held { order: order.clone(), last: None });
-                self.order(order).await;
-            }
-            Some(_) => {
-                self.promise(DesiredState::Active, |order| {
-                    if let Body::Service(body) = &mut order.body {
-                        body.secrets = orders::secrets(&spec);
-                        body.spec = spec;
-                    }
-                })
-                .await;
-            }
+    /// Declares a service, as the API would.
+    async fn declare(&mut self, service: usize, spec: Spec) {
+        if self.services.contains_key(&service) {
+            let change = |order: &mut Order| {
+                if let Body::Service(body) = &mut order.body {
+                    body.secrets = orders::secrets(&spec);
+                    body.spec = spec;
+                }
+            };
+            return self.promise(service, DesiredState::Active, change).await;
         }
+        let order = orders::first(&self.project.order, service, spec);
+        self.services.insert(service, Held::new(order.clone()));
+        self.order(order).await;
     }
 
-    /// Changes the promise about the service, as the door would.
-    async fn promise(&mut self, desired: DesiredState, change: impl FnOnce(&mut Order)) {
-        let Some(held) = &mut self.service else { return };
+    /// Changes the promise about a service, as the API would.
+    async fn promise(
+        &mut self,
+        service: usize,
+        desired: DesiredState,
+        change: impl FnOnce(&mut Order),
+    ) {
+        let Some(held) = self.services.get_mut(&service) else { return };
         change(&mut held.order);
         held.order.generation += 1;
         held.order.desired = desired;
@@ -134,31 +156,41 @@ impl ExecutorWorld {
         self.order(order).await;
     }
 
+    /// The names of the services that are not gone yet.
+    fn tenants(&self) -> BTreeSet<String> {
+        let left = self.services.iter().filter(|(_, held)| !held.has_ended());
+        left.map(|(service, _)| orders::service_name(*service).to_owned()).collect()
+    }
+
     /// Promises the end of the project, and of what is in it.
     async fn end_project(&mut self) {
-        let service_is_left = self.service.as_ref().is_some_and(|held| !held.has_ended());
-        if service_is_left {
-            self.promise(DesiredState::Deleted, |_| ()).await;
+        let tenants = self.tenants();
+        let left: Vec<usize> = self.services.keys().copied().collect();
+        for service in left {
+            if self.services.get(&service).is_some_and(|held| !held.has_ended()) {
+                self.promise(service, DesiredState::Deleted, |_| ()).await;
+            }
         }
-        let order = orders::end_of_project(self.project.order.clone(), service_is_left);
-        self.project = Held { order: order.clone(), last: None };
+        let order = orders::end_of_project(self.project.order.clone(), tenants);
+        self.project = Held::new(order.clone());
         self.order(order).await;
     }
 
-    /// The turn of a project that shall be gone has come: its last service is gone, or the look into
-    /// its namespace is on record now, or no more.
-    async fn go_on_with_project(&mut self, was_looked_into: bool) {
-        let service_has_ended = self.service.as_ref().is_some_and(Held::has_ended);
-        let is_left_alone = service_has_ended && !self.project.order.warrant.tenants.is_empty();
-        if is_left_alone {
-            self.project.order = orders::without_tenants(self.project.order.clone());
+    /// The turn of a project that is to go has come: a service of it is gone, or the survey of its namespace is on
+    /// record now, or no more.
+    async fn go_on_with_project(&mut self, was_surveyed: bool) {
+        let tenants = self.tenants();
+        let is_left = self.project.order.desired == DesiredState::Deleted
+            && self.project.order.warrant.tenants != tenants;
+        if is_left {
+            self.project.order.warrant.tenants = tenants;
         }
-        if is_left_alone || self.is_looked_into() != was_looked_into {
+        if is_left || self.is_surveyed() != was_surveyed {
             self.order(self.project.order.clone()).await;
         }
     }
 
-    const fn is_looked_into(&self) -> bool {
+    const fn is_surveyed(&self) -> bool {
         self.project.order.warrant.look.is_some()
     }
 
@@ -168,130 +200,100 @@ impl ExecutorWorld {
         }
     }
 
-    /// What settle would store of a report.
+    /// What the database would store of a report.
     fn hear(&mut self, report: Report) {
-        let held = match (report.unit == self.project.order.unit, &mut self.service) {
-            (true, _) => &mut self.project,
-            (false, Some(held)) if held.order.unit == report.unit => held,
-            (false, _) => {
-                self.wrong.push(format!("O3: a report of {}, which nobody ordered", report.unit));
-                return;
-            }
-        };
-        let last = held.last.as_ref().map_or(0, |last| last.generation);
-        if report.generation < last || report.generation > held.order.generation {
-            let seen = (last, report.generation, held.order.generation);
-            self.wrong.push(format!("O6: generations went back (last, now, ordered): {seen:?}"));
+        let wrong = report.receipt.as_ref().map(|receipt| self.check(&report, receipt));
+        self.wrong.extend(wrong.into_iter().flatten());
+        let mut held = iter::once(&mut self.project).chain(self.services.values_mut());
+        match held.find(|held| held.order.unit == report.unit) {
+            Some(held) => self.wrong.extend(held.hear(report)),
+            None => self.wrong.push(format!("O3: a report of {}, never ordered", report.unit)),
         }
-        match &report.look {
-            Some(Look::Clear(survey)) => {
-                held.order.warrant.look.get_or_insert_with(|| survey.clone());
-            }
-            Some(Look::Kept) => held.order.warrant.look = None,
-            None => {}
-        }
-        let recorded = &mut held.order.recorded;
-        if held.order.desired != DesiredState::Deleted {
-            for change in &report.changes {
-                if let Change::Removed { key } = change {
-                    recorded.insert(key.clone(), None);
-                }
-            }
-        }
-        for seen in report.observation.iter().flat_map(|seen| &seen.objects) {
-            if let Some(uid) = recorded.get_mut(&seen.key) {
-                *uid = Some(seen.uid.clone());
-            }
-        }
-        held.last = Some(report);
     }
 
-    /// The service's objects of these kinds that are there now.
-    fn keys(&self, kinds: &[Kind]) -> Vec<ResourceKey> {
-        let recorded = self.service.iter().flat_map(|held| held.order.recorded.keys());
+    /// What is wrong about a receipt.
+    fn check(&self, report: &Report, receipt: &Receipt) -> Vec<String> {
+        let mut held = iter::once(&self.project).chain(self.services.values());
+        let held = held.find(|held| held.order.unit == report.unit);
+        let (Some(held), Some(running)) = (held, &self.running) else { return Vec::new() };
+        if held.has_ended() || held.order.desired != DesiredState::Deleted {
+            return vec![format!("O12: {} has a receipt it cannot have", report.unit)];
+        }
+        let object_name = |order: &Order| match &order.body {
+            Body::Service(body) => body.object_name.clone(),
+            Body::Project => order.namespace.clone(),
+        };
+        let names: Vec<String> =
+            self.services.values().map(|held| object_name(&held.order)).collect();
+        let own_name = object_name(&held.order);
+        let (monotonic, now) = (self.clock.monotonic(), self.clock.now());
+        let time = |at: Duration| {
+            let ago = SignedDuration::try_from(monotonic.saturating_sub(at)).unwrap_or_default();
+            now - ago
+        };
+        let notes = self.layer.notes();
+        let calls = notes.calls.iter();
+        let own = calls.filter(|call| receipts::belongs(&call.key, report.unit, &own_name, &names));
+        receipts::wrong(
+            receipt,
+            &receipts::Facts {
+                order: &held.order,
+                fake: &self.fake,
+                calls: own.map(|call| (time(call.at), call)).collect(),
+                observer: OBSERVER,
+                started: running.started,
+                echo: running.echo,
+                now,
+            },
+        )
+    }
+
+    /// A service's objects of these kinds that are there now.
+    fn keys(&self, service: usize, kinds: &[Kind]) -> Vec<ResourceKey> {
+        let recorded = self.services.get(&service).into_iter();
         recorded
+            .flat_map(|held| held.order.recorded.keys())
             .filter(|key| kinds.contains(&key.kind) && self.fake.find(key).is_some())
             .cloned()
             .collect()
     }
 
-    /// Whether the service is as it is promised.
+    /// Changes the objects of a kind from outside.
+    fn edit(&self, service: usize, kind: Kind, change: impl Fn(&mut Value)) {
+        for key in self.keys(service, &[kind]) {
+            self.fake.edit(&key, |object| change(object));
+        }
+    }
+
+    /// Whether every service is as it is promised.
     fn is_there(&self) -> bool {
-        self.service.as_ref().is_some_and(Held::is_there)
-    }
-}
-
-impl Held {
-    /// Whether its absence was proved: that is the last word on it, and outlives every process.
-    fn has_ended(&self) -> bool {
-        self.last.as_ref().is_some_and(|last| last.receipt.is_some())
+        self.services.values().all(Held::is_there)
     }
 
-    /// Whether it is as it is promised.
-    fn is_there(&self) -> bool {
-        let (order, Some(report)) = (&self.order, &self.last) else { return false };
-        if report.generation != order.generation {
-            return false;
-        }
-        match order.desired {
-            DesiredState::Deleted => report.receipt.is_some(),
-            DesiredState::Active | DesiredState::Paused => {
-                report.outcome == Outcome::Converged && is_up(order, report)
-            }
-        }
-    }
-}
-
-/// Whether the workload says that it does what the order asks.
-fn is_up(order: &Order, report: &Report) -> bool {
-    let Body::Service(body) = &order.body else { return true };
-    let Some(seen) = &report.observation else { return false };
-    let Some(workload) = &seen.workload else { return false };
-    match body.spec.workload {
-        Workload::Deployment | Workload::StatefulSet => {
-            let ready = seen.pods.iter().filter(|pod| pod.ready).count();
-            workload.current
-                && workload.ready == workload.wanted
-                && workload.updated == workload.wanted
-                && u32::try_from(ready) == Ok(workload.wanted)
-                && (order.desired == DesiredState::Paused) == (workload.wanted == 0)
-        }
-        Workload::Job if order.desired == DesiredState::Paused => true,
-        Workload::Job => workload.runs.as_ref().is_some_and(|runs| runs.last == Run::Succeeded),
-        Workload::CronJob => true,
-    }
-}
-
-impl World for ExecutorWorld {
-    async fn begin(&mut self, step: &Step) {
-        self.before = self.fake.snapshot();
+    async fn begin_of(&mut self, service: usize, step: &Step) {
         match step {
-            Step::Declare(shape) => self.declare(Shape::spec(shape)).await,
-            Step::Resume => self.promise(DesiredState::Active, |_| ()).await,
-            Step::Pause => self.promise(DesiredState::Paused, |_| ()).await,
+            Step::Rest | Step::Beside(_) | Step::Hasty(_) => {}
+            Step::Declare(shape) => self.declare(service, Shape::spec(shape)).await,
+            Step::Resume => self.promise(service, DesiredState::Active, |_| ()).await,
+            Step::Pause => self.promise(service, DesiredState::Paused, |_| ()).await,
             Step::Lead(hosts) => {
-                self.promise(DesiredState::Active, |order| orders::lead(order, hosts)).await;
+                let lead = |order: &mut Order| orders::lead(order, hosts);
+                self.promise(service, DesiredState::Active, lead).await;
             }
-            Step::Delete => self.promise(DesiredState::Deleted, |_| ()).await,
+            Step::Delete => self.promise(service, DesiredState::Deleted, |_| ()).await,
             Step::DeleteProject => self.end_project().await,
-            Step::Lose(kinds) => self.keys(kinds).iter().for_each(|key| self.fake.remove(key)),
-            Step::Edit(kind, field, value) => {
-                for key in self.keys(&[*kind]) {
-                    self.fake.edit(&key, |object| {
-                        if let Some(found) = object.pointer_mut(field) {
-                            *found = value.clone();
-                        }
-                    });
-                }
+            Step::Lose(kinds) => {
+                self.keys(service, kinds).iter().for_each(|key| self.fake.remove(key));
             }
-            Step::Add(kind, list, entry) => {
-                for key in self.keys(&[*kind]) {
-                    self.fake.edit(&key, |object| {
-                        let found = object.pointer_mut(list).and_then(Value::as_array_mut);
-                        found.into_iter().for_each(|entries| entries.push(entry.clone()));
-                    });
+            Step::Edit(kind, field, value) => self.edit(service, *kind, |object| {
+                if let Some(found) = object.pointer_mut(field) {
+                    *found = value.clone();
                 }
-            }
+            }),
+            Step::Add(kind, list, entry) => self.edit(service, *kind, |object| {
+                let found = object.pointer_mut(list).and_then(Value::as_array_mut);
+                found.into_iter().for_each(|entries| entries.push(entry.clone()));
+            }),
             Step::LoseNamespace => {
                 let namespace = &self.project.order.namespace;
                 self.fake.remove(&ResourceKey::new(Kind::Namespace, "", namespace));
@@ -299,35 +301,33 @@ impl World for ExecutorWorld {
         }
     }
 
-    async fn reached(&mut self, step: &Step) -> bool {
-        match step {
-            Step::Declare(_) | Step::Pause | Step::Resume | Step::Lead(_) | Step::Delete => {
-                self.is_there()
-            }
-            Step::DeleteProject => self.is_there() && self.project.is_there(),
-            Step::Lose(_) | Step::Edit(..) | Step::Add(..) | Step::LoseNamespace => {
-                self.is_there() && same_but_for_anchors(&self.fake.snapshot(), &self.before)
-            }
+    /// Lets controllers that are slow work, if it is time.
+    fn run_controllers(&mut self) {
+        let now = self.clock.monotonic();
+        if let Some((pace, next)) = &mut self.controllers
+            && *next <= now
+        {
+            *next = now + *pace;
+            self.fake.settle_controllers();
         }
     }
 
-    async fn pass(&mut self, time: Duration) {
+    /// Hears reports for so long.
+    async fn listen(&mut self, time: Duration) {
         let over = self.clock.sleep(time);
         tokio::pin!(over);
         loop {
-            let heard = match &mut self.running {
-                Some(running) => tokio::select! {
-                    biased;
-                    report = running.reports.recv() => report,
-                    () = &mut over => return,
-                },
-                None => return,
+            let Some(running) = &mut self.running else { return over.await };
+            let heard = tokio::select! {
+                biased;
+                report = running.reports.recv() => report,
+                () = &mut over => return,
             };
             match heard {
                 Some(report) => {
-                    let looked_into = self.is_looked_into();
+                    let was_surveyed = self.is_surveyed();
                     self.hear(report);
-                    self.go_on_with_project(looked_into).await;
+                    self.go_on_with_project(was_surveyed).await;
                 }
                 None => {
                     self.wrong.push("O10: the executor ended by itself".to_owned());
@@ -336,13 +336,53 @@ impl World for ExecutorWorld {
             }
         }
     }
+}
+
+impl World for ExecutorWorld {
+    async fn begin(&mut self, step: &Step) {
+        self.before = self.fake.snapshot();
+        match step.inner() {
+            Step::Beside(step) => self.begin_of(SECOND, step).await,
+            step => self.begin_of(FIRST, step).await,
+        }
+    }
+
+    async fn reached(&mut self, step: &Step) -> bool {
+        let step = match step.inner() {
+            Step::Beside(step) => step,
+            step => step,
+        };
+        match step {
+            Step::Declare(_)
+            | Step::Pause
+            | Step::Resume
+            | Step::Lead(_)
+            | Step::Delete
+            | Step::Beside(_)
+            | Step::Hasty(_) => self.is_there(),
+            Step::Rest | Step::DeleteProject => self.is_there() && self.project.is_there(),
+            Step::Lose(_) | Step::Edit(..) | Step::Add(..) | Step::LoseNamespace => {
+                self.is_there() && same_specs(&self.fake.snapshot(), &self.before)
+            }
+        }
+    }
+
+    async fn pass(&mut self, time: Duration) {
+        let until = self.clock.monotonic() + time;
+        while let Some(left) = until.checked_sub(self.clock.monotonic()).filter(|it| !it.is_zero())
+        {
+            self.layer.renew_lease();
+            self.run_controllers();
+            self.listen(left.min(SLICE)).await;
+        }
+    }
 
     async fn restart(&mut self) {
         if let Some(mut running) = self.running.take() {
             running.tasks.shutdown().await;
         }
         // What a dead process would have said next is lost with it.
-        for held in iter::once(&mut self.project).chain(&mut self.service) {
+        for held in iter::once(&mut self.project).chain(self.services.values_mut()) {
             if !held.has_ended() {
                 held.last = None;
             }
@@ -366,17 +406,15 @@ impl World for ExecutorWorld {
 
     async fn faults_at_rest(&mut self) -> Vec<String> {
         let mut wrong = Vec::new();
-        let known = |key: &ResourceKey| {
-            let of = |held: &Held| held.order.recorded.contains_key(key);
-            of(&self.project) || self.service.as_ref().is_some_and(of)
-        };
-        for kind in Kind::WATCHED {
+        let all = || iter::once(&self.project).chain(self.services.values());
+        let known = |key: &ResourceKey| all().any(|held| held.order.recorded.contains_key(key));
+        for kind in Kind::ALL {
             for object in self.fake.objects(kind) {
                 let text = |name: &str| object["metadata"][name].as_str().unwrap_or_default();
                 let key = ResourceKey::new(kind, text("namespace"), text("name"));
                 let ours = object["metadata"]["labels"][names::MANAGED_BY] == names::MANAGER;
                 if ours && !known(&key) {
-                    wrong.push(format!("O3: {key} carries our label and nobody knows of it"));
+                    wrong.push(format!("O3: {key} carries our label and is in no order"));
                 }
             }
         }
@@ -389,17 +427,17 @@ impl World for ExecutorWorld {
     fn standing(&self) -> String {
         let of =
             |held: &Held| held.last.as_ref().map(|last| (last.generation, last.outcome.clone()));
-        format!("project {:?}, service {:?}", of(&self.project), self.service.as_ref().map(of))
+        let services: Vec<_> = self.services.values().map(of).collect();
+        format!("project {:?}, services {services:?}", of(&self.project))
     }
 }
 
-/// An anchor that was deleted comes back under the next name, and its children hang from that one.
-fn same_but_for_anchors(now: &BTreeMap<String, Value>, before: &BTreeMap<String, Value>) -> bool {
-    let kinds = |stage: &BTreeMap<String, Value>| -> Vec<String> {
-        stage.keys().map(|key| key.split('/').next().unwrap_or_default().to_owned()).collect()
+/// Whether there are as many objects of each kind with the same specs. The rest of a stage is judged afterwards:
+/// here it would only say that a step is not reached, and not why.
+fn same_specs(now: &Stage, before: &Stage) -> bool {
+    let kind = |key: &String| key.split('/').next().unwrap_or_default().to_owned();
+    let specs = |stage: &Stage| -> Vec<(String, Value)> {
+        stage.iter().map(|(key, object)| (kind(key), object["spec"].clone())).collect()
     };
-    let specs = |stage: &BTreeMap<String, Value>| -> Vec<Value> {
-        stage.values().map(|object| object["spec"].clone()).collect()
-    };
-    kinds(now) == kinds(before) && specs(now) == specs(before)
+    specs(now) == specs(before)
 }

@@ -2,7 +2,10 @@
 
 use trueup_model::key::Kind;
 
+use super::journal::Target;
 use super::learn::Reference;
+use super::notes::Notes;
+use super::orders;
 use super::plan::{Action, Ends, Failure, Plan, Side, Trigger};
 use crate::fake_cluster::Verb;
 
@@ -30,6 +33,7 @@ pub fn plans(reference: &Reference, depth: Depth) -> Vec<Plan> {
     let mut plans = writes(reference, depth);
     plans.extend(points(reference, depth == Depth::Whole));
     plans.extend(events(reference, depth));
+    plans.extend(lease_ends_while_reading(reference));
     if depth != Depth::Few {
         plans.extend(reads(reference));
     }
@@ -39,18 +43,24 @@ pub fn plans(reference: &Reference, depth: Depth) -> Vec<Plan> {
 /// Around every write that had an effect.
 fn writes(reference: &Reference, depth: Depth) -> Vec<Plan> {
     let name = reference.workload.name;
-    let last = reference.story.notes.calls.len();
-    let calls = reference.story.notes.calls.iter().enumerate();
+    let notes = &reference.story.notes;
+    let last = notes.calls.len();
+    let project = orders::project_keys();
+    let calls = notes.calls.iter().enumerate();
     calls
         .filter(|(_, call)| call.effect.is_some())
         .filter(|(_, call)| {
-            depth == Depth::Whole || call.verb == Verb::Delete || !is_of_project(call.key.kind)
+            depth == Depth::Whole || call.verb == Verb::Delete || !project.contains(&call.key)
         })
         .flat_map(|(index, call)| {
             let (number, title) = (index + 1, call.title());
             let one = |then| Plan::one(name, Trigger::Write(number), then, title.clone());
             let stale = Action::Stale(40);
-            let mut plans: Vec<Plan> = actions(call.key.kind, depth).into_iter().map(one).collect();
+            let mut plans: Vec<Plan> = actions(call.key.kind, depth)
+                .into_iter()
+                .filter(|action| can_matter(notes, number, action))
+                .map(one)
+                .collect();
             // The process that recovers dies at its first write, too.
             if number < last && depth != Depth::Few {
                 let second = Action::Crash(Side::After);
@@ -73,6 +83,8 @@ fn actions(kind: Kind, depth: Depth) -> Vec<Action> {
             Action::Lose(Failure::Unanswered),
             Action::Fail(Failure::Conflict, 5),
             Action::ForeignEdit,
+            Action::ForeignDelete,
+            Action::LeaseEnds(40),
             Action::Refuse(kind, 90),
         ];
     }
@@ -91,6 +103,7 @@ fn actions(kind: Kind, depth: Depth) -> Vec<Action> {
         Action::Hang(Side::After),
         Action::ForeignEdit,
         Action::ForeignDelete,
+        Action::LeaseEnds(40),
         Action::Away(120),
         Action::Flap(6),
         Action::Refuse(kind, 90),
@@ -101,12 +114,13 @@ fn actions(kind: Kind, depth: Depth) -> Vec<Action> {
 /// A crash at every point that was reached.
 fn points(reference: &Reference, from_start: bool) -> Vec<Plan> {
     let name = reference.workload.name;
+    let project = orders::project_keys();
     let of_project = reference
         .story
         .notes
         .calls
         .iter()
-        .filter(|call| call.effect.is_some() && is_of_project(call.key.kind))
+        .filter(|call| call.effect.is_some() && project.contains(&call.key))
         .count();
     reference
         .story
@@ -122,6 +136,14 @@ fn points(reference: &Reference, from_start: bool) -> Vec<Plan> {
             })
         })
         .collect()
+}
+
+/// The lease ends during a read that decides about a write.
+fn lease_ends_while_reading(reference: &Reference) -> impl Iterator<Item = Plan> {
+    reference.story.notes.reads_before_writes().map(|number| {
+        let about = "a read right before a write".to_owned();
+        Plan::one(reference.workload.name, Trigger::Get(number), Action::LeaseEnds(40), about)
+    })
 }
 
 fn reads(reference: &Reference) -> Vec<Plan> {
@@ -179,14 +201,20 @@ fn spread(last: usize, most: usize) -> Vec<usize> {
     (1..=last).filter(|number| *number <= half || *number + half > last).collect()
 }
 
-/// Kinds that only a project has.
-const fn is_of_project(kind: Kind) -> bool {
-    matches!(
-        kind,
-        Kind::Namespace
-            | Kind::ResourceQuota
-            | Kind::LimitRange
-            | Kind::NetworkPolicy
-            | Kind::ServiceAccount
-    )
+/// Whether a fault at this write can make a difference.
+fn can_matter(notes: &Notes, number: usize, action: &Action) -> bool {
+    let target = notes.calls[number - 1].target;
+    let mut later = notes.after(&Trigger::Write(number));
+    match action {
+        Action::ForeignEdit => target != Target::Absent,
+        Action::ForeignDelete => target == Target::Present,
+        // Nothing is kept from being sent where nothing is left to send.
+        Action::LeaseEnds(_) => later.any(|at| notes.has_effect(at)),
+        // A Secret has no watch that could stand still.
+        Action::Stale(_) => {
+            notes.calls[number - 1].key.kind != Kind::Secret
+                || later.any(|at| notes.has_effect(at) || matches!(at, Trigger::Event(..)))
+        }
+        _ => true,
+    }
 }

@@ -1,5 +1,8 @@
 //! The effect journal: every write that was sent, what it did and what its sender heard.
 
+use std::time::Duration;
+
+use serde_json::Value;
 use trueup_model::key::ResourceKey;
 
 use crate::fake_cluster::{Verb, Write};
@@ -15,10 +18,37 @@ pub struct Call {
     pub uid: Option<String>,
     /// In which step of the workload.
     pub step: usize,
+    /// When, on the monotonic clock.
+    pub at: Duration,
+    /// What stood at its key right before.
+    pub target: Target,
     /// What it changed, if anything.
     pub effect: Option<Write>,
     /// What its sender heard: `ok`, the label of an error, or `nothing` if it was stopped.
     pub heard: &'static str,
+}
+
+/// What stands at a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    /// Nothing.
+    Absent,
+    /// An object.
+    Present,
+    /// An object that is being deleted.
+    Terminating,
+}
+
+impl Target {
+    /// What this object is, if there is one.
+    #[must_use]
+    pub fn of(found: Option<&Value>) -> Self {
+        match found {
+            None => Self::Absent,
+            Some(object) if object["metadata"]["deletionTimestamp"].is_null() => Self::Present,
+            Some(_) => Self::Terminating,
+        }
+    }
 }
 
 impl Call {

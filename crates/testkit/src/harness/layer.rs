@@ -1,9 +1,6 @@
 //! The layer between an executor and its cluster that breaks what a plan says, and notes the rest.
 
-use std::borrow::Borrow;
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::mem::discriminant;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,15 +9,18 @@ use futures::stream::BoxStream;
 use serde_json::Value;
 use tokio::sync::{Notify, watch};
 use trueup_cluster::verbs::Answer;
-use trueup_cluster::{CallError, Cluster, Draft, Heard, List, Scope};
+use trueup_cluster::{CallError, Cluster, Draft, Fence, Heard, List, Scope};
 use trueup_model::Clock;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::survey::Contents;
+use trueup_store::Lease;
 
-use super::journal::Call;
+use super::journal::{Call, Target};
+use super::layer_state::{Due, State, with_dependents};
+use super::notes::Notes;
 use super::plan::{Action, Failure, Fault, Side, Trigger};
 use super::watching;
-use crate::fake_cluster::{FakeCluster, Verb, Write};
+use crate::fake_cluster::{FakeCluster, Then, Verb, Write};
 
 /// How long a call takes that nobody answers: the deadline of the real client.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -44,62 +44,6 @@ pub(super) struct Shared {
     crashed: Notify,
 }
 
-#[derive(Default)]
-struct State {
-    faults: Vec<Pending>,
-    notes: Notes,
-    step: usize,
-    dead: bool,
-    /// Cut off in these spans of monotonic time.
-    away: Vec<(Duration, Duration)>,
-    refused: Option<(Kind, Duration)>,
-    stale: Option<(String, Duration)>,
-    last_write: Option<Write>,
-}
-
-struct Pending {
-    fault: Fault,
-    /// How often it happens; zero once it is spent.
-    left: usize,
-    fired: bool,
-}
-
-/// What was counted and noted.
-#[derive(Debug, Default, Clone)]
-pub struct Notes {
-    /// Every write that was sent.
-    pub calls: Vec<Call>,
-    /// Fresh reads of one object.
-    pub gets: usize,
-    /// Lists, by kind.
-    pub lists: BTreeMap<Kind, usize>,
-    /// Events heard, by kind.
-    pub events: BTreeMap<Kind, usize>,
-    /// Crash points reached.
-    pub points: BTreeMap<&'static str, usize>,
-    /// What somebody else wrote on: which key, which incarnation.
-    pub foreign: BTreeSet<(ResourceKey, String)>,
-}
-
-impl Notes {
-    /// Whether this moment came.
-    #[must_use]
-    pub fn reached(&self, at: &Trigger) -> bool {
-        let (count, wanted) = match at {
-            Trigger::Write(number) => (self.calls.len(), *number),
-            Trigger::Get(number) => (self.gets, *number),
-            Trigger::List(kind, number) => (count(&self.lists, kind), *number),
-            Trigger::Event(kind, number) => (count(&self.events, kind), *number),
-            Trigger::Point(point, number) => (count(&self.points, point.as_str()), *number),
-        };
-        count >= wanted
-    }
-}
-
-fn count<K: Ord + Borrow<Q>, Q: Ord + ?Sized>(counts: &BTreeMap<K, usize>, of: &Q) -> usize {
-    counts.get(of).copied().unwrap_or_default()
-}
-
 impl fmt::Debug for Layer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Layer").finish_non_exhaustive()
@@ -110,17 +54,11 @@ impl Layer {
     /// A layer over this cluster that breaks what these faults say.
     #[must_use]
     pub fn new(fake: &FakeCluster, clock: Arc<dyn Clock>, faults: &[Fault]) -> Self {
-        let faults = faults.iter().map(|fault| Pending {
-            fault: fault.clone(),
-            left: if let Action::Fail(_, times) = fault.then { times.max(1) } else { 1 },
-            fired: false,
-        });
-        let state = State { faults: faults.collect(), ..State::default() };
         let layer = Self {
             shared: Arc::new(Shared {
                 fake: fake.clone(),
                 clock,
-                state: Mutex::new(state),
+                state: Mutex::new(State::new(faults)),
                 turn: watch::Sender::new(0),
                 crashed: Notify::new(),
             }),
@@ -128,9 +66,9 @@ impl Layer {
         let notes = Arc::downgrade(&layer.shared);
         fake.on_write(move |_, write| {
             if let Some(shared) = notes.upgrade() {
-                shared.state().last_write = Some(write.clone());
+                shared.note_effect(write);
             }
-            crate::fake_cluster::Then::Answer
+            Then::Answer
         });
         layer
     }
@@ -141,10 +79,10 @@ impl Layer {
         self.shared.state().notes.clone()
     }
 
-    /// Which of the faults have happened.
+    /// Which of the faults had an effect.
     #[must_use]
     pub fn fired(&self) -> Vec<bool> {
-        self.shared.state().faults.iter().map(|pending| pending.fired).collect()
+        self.shared.state().fired()
     }
 
     /// From now on writes belong to this step.
@@ -155,11 +93,7 @@ impl Layer {
     /// Whether anything that a fault began still lasts.
     #[must_use]
     pub fn is_broken(&self) -> bool {
-        let now = self.shared.clock.monotonic();
-        let state = self.shared.state();
-        state.away.iter().any(|(_, until)| *until > now)
-            || state.refused.as_ref().is_some_and(|(_, until)| *until > now)
-            || state.stale.as_ref().is_some_and(|(_, until)| *until > now)
+        self.shared.state().is_broken(self.shared.clock.monotonic())
     }
 
     /// Waits until the process is to die.
@@ -172,6 +106,22 @@ impl Layer {
         self.shared.state().dead = false;
     }
 
+    /// The fence of the process that runs from now on; its lease is held, unless a fault forbids it.
+    pub fn set_fence(&self, fence: Arc<Fence>) {
+        self.shared.state().set_fence(fence);
+        self.renew_lease();
+    }
+
+    /// Renews the lease, unless a fault forbids it.
+    pub fn renew_lease(&self) {
+        self.shared.state().renew_lease(self.shared.clock.monotonic(), Lease::WRITE_FOR);
+    }
+
+    /// No workload may be made unless all of these stand.
+    pub fn guard_workloads_with(&self, keys: impl IntoIterator<Item = ResourceKey>) {
+        self.shared.state().guards.extend(keys);
+    }
+
     /// A crash point was reached; says whether the process dies there.
     #[must_use]
     pub fn reach(&self, point: &'static str) -> bool {
@@ -182,31 +132,14 @@ impl Layer {
         let count = state.notes.points.entry(point).or_default();
         *count += 1;
         let count = *count;
-        if state.take(&Trigger::Point(point.to_owned(), count)).is_none() {
+        let Some(due) = state.take(&Trigger::Point(point.to_owned(), count), None) else {
             return false;
-        }
+        };
+        state.happened(due.fault);
         state.dead = true;
         drop(state);
         self.shared.crashed.notify_one();
         true
-    }
-}
-
-impl State {
-    /// The fault that happens at this moment, if there is one.
-    fn take(&mut self, here: &Trigger) -> Option<Action> {
-        let pending = self.faults.iter_mut().find(|pending| {
-            // One that happens several times goes on once it has begun.
-            let goes_on = pending.fired && discriminant(&pending.fault.at) == discriminant(here);
-            pending.left > 0 && (pending.fault.at == *here || goes_on)
-        })?;
-        pending.left -= 1;
-        pending.fired = true;
-        Some(pending.fault.then.clone())
-    }
-
-    fn is_away(&self, now: Duration) -> bool {
-        self.away.iter().any(|(from, until)| *from <= now && now < *until)
     }
 }
 
@@ -226,65 +159,62 @@ impl Shared {
         self.state().dead
     }
 
-    pub(super) fn is_away(&self) -> bool {
+    /// Whether the cluster is away now: whoever asks for it is turned away.
+    pub(super) fn turn_away(&self) -> bool {
         let now = self.clock.monotonic();
-        self.state().is_away(now)
+        self.state().turn_away(now)
     }
 
     /// The next moment at which being away begins or ends.
     pub(super) fn next_turn(&self) -> Option<Duration> {
-        let now = self.clock.monotonic();
-        let state = self.state();
-        let turns = state.away.iter().flat_map(|(from, until)| [*from, *until]);
-        turns.filter(|turn| *turn > now).min().map(|turn| turn - now)
+        self.state().next_turn(self.clock.monotonic())
     }
 
     /// Counts an event; answers with what happens at it.
-    pub(super) fn event(&self, kind: Kind) -> Option<Action> {
+    pub(super) fn event(&self, kind: Kind) -> Option<Due> {
         let mut state = self.state();
         let count = state.notes.events.entry(kind).or_default();
         *count += 1;
-        let count = *count;
-        state.take(&Trigger::Event(kind, count))
+        let here = Trigger::Event(kind, *count);
+        let step = state.step;
+        state.notes.order.push((step, here.clone()));
+        state.take(&here, None)
     }
 
     /// The version that all reads but fresh ones are pinned to, and for how long.
     pub(super) fn stale(&self) -> Option<(String, Duration)> {
-        let now = self.clock.monotonic();
-        let stale = self.state().stale.clone();
-        stale.filter(|(_, until)| *until > now).map(|(version, until)| (version, until - now))
+        self.state().stale(self.clock.monotonic())
+    }
+
+    /// Something was kept back, or shown as it was before.
+    pub(super) fn was_stale(&self) {
+        self.state().was_stale();
+    }
+
+    /// A fault had an effect.
+    pub(super) fn happened(&self, due: &Due) {
+        self.state().happened(due.fault);
     }
 
     /// What lasts for a while begins.
-    pub(super) fn begin(&self, action: &Action) {
+    pub(super) fn begin(&self, due: &Due) {
         let now = self.clock.monotonic();
-        let seconds = Duration::from_secs;
-        match action {
-            Action::Away(length) => self.state().away.push((now, now + seconds(*length))),
-            Action::Flap(times) => {
-                for turn in 0..*times {
-                    let from = now + seconds(turn * 4);
-                    self.state().away.push((from, from + seconds(2)));
-                }
-            }
-            Action::Refuse(kind, length) => {
-                self.state().refused = Some((*kind, now + seconds(*length)));
-            }
-            Action::Stale(length) => {
-                let version = self.fake.version();
-                self.state().stale = Some((version, now + seconds(*length)));
-            }
-            Action::Crash(_)
-            | Action::Fail(..)
-            | Action::Lose(_)
-            | Action::Hang(_)
-            | Action::ForeignEdit
-            | Action::ForeignDelete
-            | Action::Silence(..)
-            | Action::Twice
-            | Action::Drop(_) => {}
-        }
+        self.state().begin(due, now, || self.fake.version());
         self.turn.send_modify(|turn| *turn += 1);
+    }
+
+    /// A write changed something. Workloads come after everything that guards them.
+    fn note_effect(&self, write: &Write) {
+        let mut state = self.state();
+        state.last_write = Some(write.clone());
+        if write.created && write.key.kind.is_workload() {
+            let guards = state.guards.clone();
+            let missing = guards
+                .iter()
+                .filter(|guard| Target::of(self.fake.find(guard).as_ref()) != Target::Present);
+            let wrong = missing.map(|guard| format!("F05: {} was made without {guard}", write.key));
+            state.notes.wrong.extend(wrong);
+        }
     }
 
     /// One read: counted, then broken as planned.
@@ -296,12 +226,14 @@ impl Shared {
         if self.is_dead() {
             self.die().await;
         }
-        let action = {
+        let due = {
             let mut state = self.state();
             let here = count(&mut state.notes);
-            state.take(&here)
+            let step = state.step;
+            state.notes.order.push((step, here.clone()));
+            state.take(&here, None)
         };
-        self.answer(action, None, call).await
+        self.answer(due, None, call).await
     }
 
     async fn write<T>(
@@ -314,19 +246,23 @@ impl Shared {
         if self.is_dead() {
             self.die().await;
         }
-        let now = self.clock.monotonic();
-        let (number, action) = {
+        let target = Target::of(self.fake.find(key).as_ref());
+        let (number, due) = {
             let mut state = self.state();
-            let step = state.step;
+            let (step, at) = (state.step, self.clock.monotonic());
             let uid = uid.map(str::to_owned);
             let heard = "nothing";
-            let call = Call { verb, key: key.clone(), uid, step, effect: None, heard };
+            let call = Call { verb, key: key.clone(), uid, step, at, target, effect: None, heard };
+            if state.is_fenced() {
+                let wrong = format!("O5: {} was sent after the lease was over", call.title());
+                state.notes.wrong.push(wrong);
+            }
+            let number = state.notes.calls.len() + 1;
+            let due = state.take(&Trigger::Write(number), Some(&call));
+            state.notes.order.push((step, Trigger::Write(number)));
             state.notes.calls.push(call);
-            let number = state.notes.calls.len();
-            (number, state.take(&Trigger::Write(number)))
+            (number, due)
         };
-        let refused = self.state().refused;
-        let is_refused = refused.is_some_and(|(kind, until)| kind == key.kind && until > now);
         let noted = async {
             self.state().last_write = None;
             let answer = call.await;
@@ -335,11 +271,7 @@ impl Shared {
             state.notes.calls[number - 1].effect = effect;
             answer
         };
-        let answer = if is_refused {
-            Err(CallError::Refused("the harness refuses this kind for a while".to_owned()))
-        } else {
-            self.answer(action, Some(key), noted).await
-        };
+        let answer = self.answer(due, Some(key), noted).await;
         let heard = answer.as_ref().err().map_or("ok", CallError::label);
         self.state().notes.calls[number - 1].heard = heard;
         answer
@@ -348,66 +280,91 @@ impl Shared {
     /// Carries out a call, or does to it what a plan says.
     async fn answer<T>(
         &self,
-        action: Option<Action>,
+        due: Option<Due>,
         key: Option<&ResourceKey>,
         call: impl Future<Output = Result<T, CallError>>,
     ) -> Result<T, CallError> {
-        if let Some(action) = &action {
-            self.begin(action);
+        if let Some(due) = &due {
+            self.begin(due);
         }
-        if self.is_away() {
+        if self.turn_away() {
             return Err(error(Failure::Unreachable));
         }
-        match action {
-            Some(Action::Crash(Side::Before)) => self.die().await,
-            Some(Action::Crash(Side::After)) => {
-                let _unseen = call.await;
-                self.die().await
-            }
-            Some(Action::Fail(failure, _)) => Err(error(failure)),
-            Some(Action::Lose(failure)) => {
-                let _unseen = call.await;
-                Err(error(failure))
-            }
-            Some(Action::Hang(side)) => {
+        let now = self.clock.monotonic();
+        if key.is_some_and(|key| self.state().refuse(key.kind, now)) {
+            return Err(CallError::Refused("the harness refuses this kind for a while".to_owned()));
+        }
+        let Some(due) = due else { return call.await };
+        match due.action {
+            Action::Crash(side) => {
                 if side == Side::After {
                     let _unseen = call.await;
+                }
+                self.happened(&due);
+                self.die().await
+            }
+            Action::Fail(failure, _) => {
+                self.happened(&due);
+                Err(error(failure))
+            }
+            Action::Lose(failure) => {
+                self.carry_out(&due, call).await;
+                Err(error(failure))
+            }
+            Action::Hang(side) => {
+                match side {
+                    Side::Before => self.happened(&due),
+                    Side::After => self.carry_out(&due, call).await,
                 }
                 self.clock.sleep(DEADLINE).await;
                 Err(error(Failure::Unanswered))
             }
-            Some(Action::ForeignEdit) => {
-                key.into_iter().for_each(|key| self.scribble(key));
+            Action::ForeignEdit => {
+                key.into_iter().for_each(|key| self.scribble(&due, key));
                 call.await
             }
-            Some(Action::ForeignDelete) => {
-                key.into_iter().for_each(|key| self.fake.remove(key));
+            Action::ForeignDelete => {
+                key.into_iter().for_each(|key| self.take_away(&due, key));
                 call.await
             }
-            Some(Action::Refuse(kind, _)) if key.is_some_and(|key| key.kind == kind) => {
-                Err(error(Failure::Refused))
-            }
-            Some(
-                Action::Away(_)
-                | Action::Flap(_)
-                | Action::Refuse(..)
-                | Action::Stale(_)
-                | Action::Silence(..)
-                | Action::Twice
-                | Action::Drop(_),
-            )
-            | None => call.await,
+            Action::Away(_)
+            | Action::Flap(_)
+            | Action::Refuse(..)
+            | Action::Stale(_)
+            | Action::LeaseEnds(_)
+            | Action::Silence(..)
+            | Action::Twice
+            | Action::Drop(_) => call.await,
+        }
+    }
+
+    /// Carries out a call of which the answer is lost: an error is no answer that could be lost.
+    async fn carry_out<T>(&self, due: &Due, call: impl Future<Output = Result<T, CallError>>) {
+        if call.await.is_ok() {
+            self.happened(due);
         }
     }
 
     /// Somebody else writes on what stands there.
-    fn scribble(&self, key: &ResourceKey) {
+    fn scribble(&self, due: &Due, key: &ResourceKey) {
         let found = self.fake.find(key);
         let Some(uid) = found.as_ref().and_then(|object| object["metadata"]["uid"].as_str()) else {
             return;
         };
+        self.happened(due);
         self.state().notes.foreign.insert((key.clone(), uid.to_owned()));
         self.fake.edit(key, |object| object["metadata"]["annotations"][NOTE] = "theirs".into());
+    }
+
+    /// Somebody else deletes what stands there.
+    fn take_away(&self, due: &Due, key: &ResourceKey) {
+        let along = with_dependents(&self.fake, key);
+        let before = self.fake.version();
+        self.fake.remove(key);
+        if self.fake.version() != before {
+            self.happened(due);
+            self.state().notes.deleted.extend(along);
+        }
     }
 }
 
@@ -446,7 +403,11 @@ impl Cluster for Layer {
             match shared.stale() {
                 // What is asked for as a proof is read from the quorum, whatever the plan says.
                 Some((version, _)) if scope == Scope::Ours => {
-                    Ok(shared.fake.list_at(kind, &version))
+                    let past = shared.fake.list_at(kind, &version);
+                    if past.objects != list.objects {
+                        shared.was_stale();
+                    }
+                    Ok(past)
                 }
                 _ => Ok(list),
             }

@@ -1,121 +1,111 @@
 //! Oracles: what must hold after every plan. Each complaint begins with the number of its oracle.
 //!
 //! O1 the end is the same · O2 so is the number of creates and deletes of every key · O3 what carries
-//! our label is known · O4 nothing is taken away that should stay, and nothing without a guard · O6
-//! generations never go back · O7 it gets there, and then nothing is written · O10 no panic, no task
-//! and no work left over · O11 what was planned to go wrong did, if its place came.
+//! our label is known · O4 nothing is taken away that should stay, and nothing without a guard · O5 nothing
+//! is sent after the lease is over · O6 generations never go back · O7 it gets there without a hot loop, and then
+//! nothing is written · O10 no panic, no task and no work left over · O11 what was planned to go wrong had an
+//! effect, if its place came · O12 a deletion receipt says what happened · F05 policies stand before workloads.
+//!
+//! What an earlier process may have in flight is seen while a run goes on (O3, O5, O6, O10, O12, F05: see
+//! `executor_world.rs` and `layer.rs`); the rest is judged here.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
 use trueup_model::key::{Kind, ResourceKey};
 
-use super::learn::{Reference, differences};
+use super::learn::Reference;
 use super::plan::{Action, Plan};
 use super::run::Story;
-
-/// How many more writes than without faults are still no hot loop.
-const SPARE_WRITES: usize = 80;
+use super::stage::{Stage, compare, neutral, without_generations, without_identity};
+use crate::fake_cluster::Count;
 
 /// Everything that is wrong about a run.
 #[must_use]
 pub fn judge(reference: &Reference, plan: &Plan, story: &Story) -> Vec<String> {
     let mut wrong = story.wrong.clone();
-    if plan.faults.iter().any(|fault| fault.then == Action::ForeignDelete) {
-        // What somebody deletes comes once more, and an anchor under its next name.
-        wrong.extend(same_specs(reference, story));
-    } else {
-        wrong.extend(same_stages(reference, story));
-        wrong.extend(same_counts(reference, story));
-    }
+    wrong.extend(same_stages(reference, story));
+    wrong.extend(same_counts(reference, story));
     wrong.extend(nothing_destroyed(reference, story));
-    wrong.extend(policies_first(story));
-    wrong.extend(quiet(reference, story));
+    wrong.extend(quiet(reference, plan, story));
     for (fault, fired) in plan.faults.iter().zip(&story.fired) {
         // Tasks take turns by chance, so a run may end a call or two short of the one it was planned from.
         if !fired && story.notes.reached(&fault.at) {
-            wrong.push(format!("O11: did not happen: {fault:?}"));
+            wrong.push(format!("O11: had no effect: {fault:?}"));
         }
     }
     wrong
 }
 
-/// O1.
+/// O1. What somebody deleted comes back as another object of the generation of now, with an anchor under its next
+/// number; where steps do not wait for each other, it is open which of them writes an object. Uids, and digests
+/// of what holds them, depend on the order in which services are worked on.
 fn same_stages(reference: &Reference, story: &Story) -> Vec<String> {
-    let mut wrong = Vec::new();
-    let stages = reference.story.stages.iter().zip(&story.stages);
-    for (number, (expected, stage)) in stages.enumerate() {
-        let (expected, stage) = (reference.masked(expected), reference.masked(stage));
-        let keys: BTreeSet<&String> = expected.keys().chain(stage.keys()).collect();
-        for key in keys {
-            match (expected.get(key), stage.get(key)) {
-                (Some(one), Some(other)) => {
-                    for field in differences(one, other, String::new()) {
-                        let (one, other) = (one.pointer(&field), other.pointer(&field));
-                        wrong.push(format!(
-                            "O1: after step {number} {key} differs at {field}: {one:?}, and now {other:?}"
-                        ));
-                    }
-                }
-                (Some(_), None) => wrong.push(format!("O1: after step {number} {key} is missing")),
-                (None, Some(_)) => {
-                    wrong.push(format!("O1: after step {number} {key} is left over"))
-                }
-                (None, None) => {}
-            }
+    let workload = &reference.workload;
+    let normal = |stage: &Stage| {
+        if !story.notes.deleted.is_empty() || workload.is_hasty() {
+            without_generations(stage)
+        } else if workload.has_neighbours() {
+            without_identity(stage)
+        } else {
+            stage.clone()
         }
+    };
+    let stages = reference.story.stages.iter().zip(&story.stages);
+    let mut wrong = Vec::new();
+    for (number, (expected, stage)) in stages.enumerate() {
+        let found = compare(&normal(expected), &normal(stage));
+        wrong.extend(found.iter().map(|what| format!("O1: after step {number} {what}")));
     }
     wrong
 }
 
-/// O1 for what comes back under another name: as many objects of each kind, with the same specs.
-fn same_specs(reference: &Reference, story: &Story) -> Vec<String> {
-    let specs = |stage: &BTreeMap<String, Value>| -> Vec<(String, Value)> {
-        let kind = |key: &String| key.split('/').next().unwrap_or_default().to_owned();
-        let spec = |object: &Value| {
-            let mut spec = object["spec"].clone();
-            if object["kind"] == "Job" {
-                // The server finds a Job's pods by its uid, which counts everything that came before.
-                spec["selector"] = Value::Null;
-                spec["template"]["metadata"]["labels"] = Value::Null;
-            }
-            spec
-        };
-        stage.iter().map(|(key, object)| (kind(key), spec(object))).collect()
-    };
-    let stages = reference.story.stages.iter().zip(&story.stages).enumerate();
-    stages
-        .filter(|(_, (expected, stage))| specs(expected) != specs(stage))
-        .map(|(number, (expected, stage))| {
-            let keys = |stage: &BTreeMap<String, Value>| format!("{:?}", stage.keys());
-            format!("O1: after step {number}: {}, and now {}", keys(expected), keys(stage))
-        })
-        .collect()
+/// How often each key came and went, all numbers of an anchor together.
+fn counts(story: &Story) -> BTreeMap<(Kind, String), Count> {
+    let mut counts: BTreeMap<(Kind, String), Count> = BTreeMap::new();
+    // The name of a volume is made of a uid, which counts everything that came before.
+    for (key, count) in story.counts.iter().filter(|(key, _)| key.kind != Kind::PersistentVolume) {
+        let sum = counts.entry(place(key)).or_default();
+        sum.creates += count.creates;
+        sum.deletes += count.deletes;
+    }
+    counts
 }
 
-/// O2.
+/// Where an object stands: an anchor that was deleted comes back at the same place under its next number.
+fn place(key: &ResourceKey) -> (Kind, String) {
+    (key.kind, neutral(&key.name))
+}
+
+/// O2. What somebody deleted may come and go once more, with what went along; nothing else may. Where steps do not
+/// wait for each other, a fault decides which of them are carried out at all, but nothing is made twice.
 fn same_counts(reference: &Reference, story: &Story) -> Vec<String> {
-    let keys: BTreeSet<&ResourceKey> =
-        reference.story.counts.keys().chain(story.counts.keys()).collect();
+    let (expected, counted) = (counts(&reference.story), counts(story));
+    let deleted: BTreeSet<(Kind, String)> = story.notes.deleted.iter().map(place).collect();
+    let is_hasty = reference.workload.is_hasty();
+    let keys: BTreeSet<&(Kind, String)> = expected.keys().chain(counted.keys()).collect();
+    let is_right = |key: &(Kind, String), usual: Count, now: Count| {
+        let as_many_left = i64::from(usual.creates) - i64::from(usual.deletes)
+            == i64::from(now.creates) - i64::from(now.deletes);
+        let most = usual.creates + u32::from(deleted.contains(key));
+        let least = usual.creates;
+        if is_hasty {
+            return as_many_left && (key.0 == Kind::Pod || now.creates <= most.max(1));
+        }
+        as_many_left && (least..=most).contains(&now.creates)
+    };
     keys.into_iter()
-        // Its name is made of a uid, which counts everything that came before.
-        .filter(|key| key.kind != Kind::PersistentVolume)
         .filter_map(|key| {
-            let read = |story: &Story| story.counts.get(key).copied().unwrap_or_default();
-            let (expected, counted) = (read(&reference.story), read(story));
-            (expected != counted).then(|| format!("O2: {key}: {expected:?}, and now {counted:?}"))
+            let read = |counts: &BTreeMap<(Kind, String), Count>| {
+                counts.get(key).copied().unwrap_or_default()
+            };
+            let (usual, now) = (read(&expected), read(&counted));
+            (!is_right(key, usual, now)).then(|| format!("O2: {key:?}: {usual:?}, and now {now:?}"))
         })
         .collect()
 }
 
 /// O4.
 fn nothing_destroyed(reference: &Reference, story: &Story) -> Vec<String> {
-    // An anchor that somebody deleted comes back under its next number.
-    let place = |key: &ResourceKey| {
-        let name = key.name.trim_end_matches(|end: char| end.is_ascii_digit());
-        let is_anchor = name.ends_with("-anchor-");
-        (key.kind, if is_anchor { name.to_owned() } else { key.name.clone() })
-    };
     let may_go: BTreeSet<(Kind, String)> = reference
         .story
         .notes
@@ -123,6 +113,8 @@ fn nothing_destroyed(reference: &Reference, story: &Story) -> Vec<String> {
         .iter()
         .filter(|call| call.is_destructive())
         .map(|call| place(&call.key))
+        // What somebody else deleted is let go.
+        .chain(story.notes.deleted.iter().map(place))
         .collect();
     let mut wrong = Vec::new();
     for call in story.notes.calls.iter().filter(|call| call.is_destructive()) {
@@ -141,35 +133,64 @@ fn nothing_destroyed(reference: &Reference, story: &Story) -> Vec<String> {
     wrong
 }
 
-/// F05: no workload before the policies of its namespace.
-fn policies_first(story: &Story) -> Vec<String> {
-    let mut made: BTreeSet<(Kind, &str)> = BTreeSet::new();
-    let mut wrong = Vec::new();
-    for effect in story.notes.calls.iter().filter_map(|call| call.effect.as_ref()) {
-        let key = &effect.key;
-        if effect.created && key.kind.is_workload() {
-            for kind in [Kind::NetworkPolicy, Kind::ResourceQuota, Kind::LimitRange] {
-                if !made.contains(&(kind, key.namespace.as_str())) {
-                    wrong.push(format!("O1: {key} was made before any {kind}"));
-                }
-            }
-        }
-        if effect.created {
-            made.insert((key.kind, key.namespace.as_str()));
-        }
-    }
-    wrong
-}
-
 /// O7.
-fn quiet(reference: &Reference, story: &Story) -> Vec<String> {
+fn quiet(reference: &Reference, plan: &Plan, story: &Story) -> Vec<String> {
     let mut wrong = Vec::new();
     if !story.late_writes.is_empty() {
         wrong.push(format!("O7: written after everything was at rest: {:?}", story.late_writes));
     }
     let (usual, sent) = (reference.story.notes.calls.len(), story.notes.calls.len());
-    if sent > usual * 2 + SPARE_WRITES {
-        wrong.push(format!("O7: {sent} writes were sent where {usual} are usual"));
+    let spare: usize = plan.faults.iter().map(|it| spare_writes(reference, story, &it.then)).sum();
+    if sent > usual + spare + BY_CHANCE {
+        let most = usual + spare + BY_CHANCE;
+        wrong.push(format!("O7: {sent} writes were sent, {usual} are usual, {most} explained"));
     }
     wrong
+}
+
+/// How many writes more or less there are by chance: tasks take turns, and a pass may begin an event earlier.
+const BY_CHANCE: usize = 2;
+
+/// How many more writes a fault explains.
+fn spare_writes(reference: &Reference, story: &Story, action: &Action) -> usize {
+    let round = reference.story.notes.widest_round();
+    match action {
+        // Every try sends its writes once more, and is turned away.
+        Action::Away(seconds) | Action::Refuse(_, seconds) => tries(*seconds) * round,
+        // Whenever the cluster returns, trying begins from the start.
+        Action::Flap(times) => tries(4) * round * usize::try_from(*times).unwrap_or_default(),
+        Action::Fail(_, times) => *times,
+        // The write itself, and what follows from it.
+        Action::Crash(_) | Action::Lose(_) | Action::Hang(_) => 1,
+        // What is there already is offered once more.
+        Action::Stale(_) => round,
+        // It is put right; a guard that met the edit is tried again.
+        Action::ForeignEdit => 2,
+        // Everything that went comes again; an anchor is let go, and its children change their owner.
+        Action::ForeignDelete => 2 * story.notes.deleted.len(),
+        // Nothing is sent that would have to be sent again.
+        Action::LeaseEnds(_) | Action::Silence(..) | Action::Twice | Action::Drop(_) => 0,
+    }
+}
+
+/// How often something is tried in so many seconds: after half a second, then twice as long each time up to thirty, and
+/// up to a quarter less of each.
+fn tries(seconds: u64) -> usize {
+    let pauses = (0..).map(|number| 375_u64.saturating_mul(1 << u32::min(number, 6)).min(22_500));
+    let times = pauses.scan(0_u64, |at, pause| {
+        *at += pause;
+        Some(*at)
+    });
+    1 + times.take_while(|at| *at <= seconds * 1_000).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tries_double_their_pauses_up_to_a_limit() {
+        assert_eq!((tries(0), tries(1), tries(4), tries(24)), (1, 2, 4, 7));
+        assert_eq!((tries(90), tries(120)), (10, 11));
+    }
 }

@@ -5,14 +5,33 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use trueup_model::domain::{Route, Tls};
 use trueup_model::id::{Id, Noun};
+use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::{Body, Order, SecretValue, ServiceBody, Unit, Warrant};
 use trueup_model::service::DesiredState;
 use trueup_model::spec::Spec;
 use trueup_model::{OrgId, ProjectId, ServiceId};
 use trueup_rules::{names, render};
 
-/// What the service is called.
-const SERVICE: &str = "it";
+/// What the services are called.
+const SERVICES: [&str; 2] = ["it", "other"];
+/// What their ids are made from.
+const SALTS: [u8; 2] = [2, 20];
+
+/// What a service is called.
+pub(super) const fn service_name(service: usize) -> &'static str {
+    SERVICES[service]
+}
+
+/// The keys of the project, which is the same in every run.
+pub(super) fn project_keys() -> BTreeSet<ResourceKey> {
+    render::keys(&project())
+}
+
+/// What limits the pods of the project: all of it must stand before any workload is made.
+pub(super) fn policies() -> impl Iterator<Item = ResourceKey> {
+    let kinds = [Kind::NetworkPolicy, Kind::ResourceQuota, Kind::LimitRange];
+    project_keys().into_iter().filter(move |key| kinds.contains(&key.kind))
+}
 
 /// The order for the project.
 pub(super) fn project() -> Order {
@@ -31,17 +50,11 @@ pub(super) fn project() -> Order {
     })
 }
 
-/// The order for its end; it waits for the service, where that is not gone yet.
-pub(super) fn end_of_project(mut order: Order, service_is_left: bool) -> Order {
+/// The order for its end; it waits for these services.
+pub(super) fn end_of_project(mut order: Order, tenants: BTreeSet<String>) -> Order {
     order.generation += 1;
     order.desired = DesiredState::Deleted;
-    order.warrant.tenants = service_is_left.then(|| SERVICE.to_owned()).into_iter().collect();
-    order
-}
-
-/// The order once nothing is left in the project.
-pub(super) fn without_tenants(mut order: Order) -> Order {
-    order.warrant.tenants = BTreeSet::new();
+    order.warrant.tenants = tenants;
     order
 }
 
@@ -58,13 +71,13 @@ pub(super) fn lead(order: &mut Order, hosts: &[&str]) {
 }
 
 /// The order for a service that was never ordered before.
-pub(super) fn first(project: &Order, spec: Spec) -> Order {
-    let service: ServiceId = id(2);
+pub(super) fn first(project: &Order, number: usize, spec: Spec) -> Order {
+    let service: ServiceId = id(SALTS[number]);
     recorded(Order {
         unit: Unit::Service(service),
         generation: 1,
         body: Body::Service(Box::new(ServiceBody {
-            object_name: names::object_name(&name(SERVICE), service),
+            object_name: names::object_name(&name(SERVICES[number]), service),
             template: "web@1".parse().expect("a template should be named"),
             endpoints: Vec::new(),
             routes: Vec::new(),

@@ -1,5 +1,6 @@
 //! Plans: what goes wrong, and when. A plan is a small file that shows the same failure each time.
 
+use std::fmt;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -101,10 +102,13 @@ pub enum Action {
     Lose(Failure),
     /// No answer comes until the deadline of the call.
     Hang(Side),
-    /// Somebody else changes the object right before.
+    /// Somebody else changes the object right before: at this write, or at the first later one whose object
+    /// stands there.
     ForeignEdit,
-    /// Somebody else deletes the object right before.
+    /// Somebody else deletes the object right before, found in the same way.
     ForeignDelete,
+    /// The lease ends at this moment and is renewed so many seconds later: meanwhile nothing may be written.
+    LeaseEnds(u64),
     /// The cluster is away for so many seconds.
     Away(u64),
     /// The cluster comes and goes every two seconds, so many times.
@@ -141,6 +145,7 @@ impl Action {
             Self::Hang(Side::After) => "call hangs, carried out",
             Self::ForeignEdit => "foreign edit before the write",
             Self::ForeignDelete => "foreign delete before the write",
+            Self::LeaseEnds(_) => "lease over for a while",
             Self::Away(_) => "cluster away",
             Self::Flap(_) => "cluster flaps",
             Self::Refuse(..) => "kind refused for a while",
@@ -169,6 +174,16 @@ impl Plan {
         self
     }
 
+    /// Its name, the same in every run: the workload, then when and what for each fault.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let mut name = self.workload.clone();
+        for fault in &self.faults {
+            name.push_str(&format!("/{}/{}", slug(&fault.at), slug(&fault.then)));
+        }
+        name
+    }
+
     /// Reads a plan from a file.
     ///
     /// # Errors
@@ -183,6 +198,13 @@ impl Plan {
     pub fn text(&self) -> String {
         serde_saphyr::to_string(self).expect("a plan should become text")
     }
+}
+
+/// The debug form as a word of a name: `Write(13)` is `write-13`.
+fn slug(value: &impl fmt::Debug) -> String {
+    let text = format!("{value:?}").to_lowercase();
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '.');
+    words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-")
 }
 
 #[cfg(test)]
@@ -201,5 +223,13 @@ mod tests {
         .and(Trigger::Point("settle.settled".to_owned(), 1), Action::Crash(Side::After));
         let read: Plan = serde_saphyr::from_str(&plan.text()).unwrap();
         assert_eq!(read, plan, "{}", plan.text());
+    }
+
+    #[test]
+    fn plan_name_has_workload_triggers_and_actions() {
+        let plan =
+            Plan::one("web", Trigger::Write(3), Action::Lose(Failure::Unanswered), String::new())
+                .and(Trigger::Point("settle.settled".to_owned(), 1), Action::Crash(Side::After));
+        assert_eq!(plan.name(), "web/write-3/lose-unanswered/point-settle.settled-1/crash-after");
     }
 }

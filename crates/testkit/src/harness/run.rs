@@ -9,13 +9,17 @@ use serde_json::Value;
 use trueup_model::crash::{self, Fate};
 use trueup_model::key::ResourceKey;
 
-use super::layer::{Layer, NOTE, Notes};
+use super::layer::{Layer, NOTE};
+use super::notes::Notes;
 use super::panics;
+use super::stage::Stage;
 use super::workload::{Step, Workload};
 use crate::fake_cluster::{Count, FakeCluster};
 
 /// The longest that a step may take in virtual time, with a fault on the way.
 const PATIENCE: Duration = Duration::from_secs(30 * 60);
+/// How long a hasty step is waited for.
+const HASTE: Duration = Duration::from_secs(2);
 /// How long everything rests between two steps.
 const REST: Duration = Duration::from_secs(45);
 /// How often everything is listed anew at the end, with a rest after each.
@@ -43,7 +47,7 @@ pub trait World {
 #[derive(Debug, Clone, Default)]
 pub struct Story {
     /// The cluster after each step.
-    pub stages: Vec<BTreeMap<String, Value>>,
+    pub stages: Vec<Stage>,
     /// How often each key came and went.
     pub counts: BTreeMap<ResourceKey, Count>,
     /// What the layer noted.
@@ -75,6 +79,7 @@ pub async fn run<W: World>(
     story.wrong.extend(world.end().await);
     story.wrong.extend(panics::take().into_iter().map(|panic| format!("O10: panicked: {panic}")));
     story.notes = layer.notes();
+    story.wrong.append(&mut story.notes.wrong);
     story.fired = layer.fired();
     story.counts = fake.counts();
     story
@@ -91,6 +96,11 @@ impl<W: World> Running<'_, W> {
     async fn go(&mut self, workload: &Workload) {
         for (number, step) in workload.steps.iter().enumerate() {
             self.layer.step(number);
+            if matches!(step, Step::Hasty(_)) {
+                self.hurry(step).await;
+                self.story.stages.push(Stage::new());
+                continue;
+            }
             if !self.perform(step).await {
                 let standing = self.world.standing();
                 self.story
@@ -105,8 +115,17 @@ impl<W: World> Running<'_, W> {
         self.stay_quiet().await;
     }
 
-    /// Asks, waits until it is there, and rests; says whether it came.
-    async fn perform(&mut self, step: &Step) -> bool {
+    /// Asks, and goes on before it can be there.
+    async fn hurry(&mut self, step: &Step) {
+        self.ask(step).await;
+        tokio::select! {
+            biased;
+            () = self.layer.crashed() => self.restart().await,
+            () = self.world.pass(HASTE) => {}
+        }
+    }
+
+    async fn ask(&mut self, step: &Step) {
         let asked = Rc::new(RefCell::new(false));
         while !*asked.borrow() {
             tokio::select! {
@@ -119,6 +138,11 @@ impl<W: World> Running<'_, W> {
             }
             self.restart().await;
         }
+    }
+
+    /// Asks, waits until it is there, and rests; says whether it came.
+    async fn perform(&mut self, step: &Step) -> bool {
+        self.ask(step).await;
         let mut waited = Duration::ZERO;
         let mut rested = Duration::ZERO;
         let tick = Duration::from_secs(1);
@@ -172,7 +196,7 @@ impl<W: World> Running<'_, W> {
     }
 
     /// The cluster as it is, without what the plan itself wrote there.
-    fn stage(&self) -> BTreeMap<String, Value> {
+    fn stage(&self) -> Stage {
         let mut stage = self.fake.snapshot();
         for object in stage.values_mut() {
             if let Some(annotations) =

@@ -23,6 +23,8 @@ pub struct Summary {
     pub faults: BTreeMap<&'static str, (usize, usize)>,
     /// How many ran for each workload.
     pub workloads: BTreeMap<String, usize>,
+    /// The most writes that a plan with this fault sent beyond what is usual, and the plan.
+    pub extra: BTreeMap<&'static str, (usize, String)>,
     /// Writes that were sent in all of them.
     pub writes: usize,
     /// Processes that were started again.
@@ -33,7 +35,10 @@ pub struct Summary {
 
 impl Summary {
     /// Adds what came of one plan.
-    pub fn add(&mut self, plan: &Plan, story: &Story, wrong: Vec<String>) {
+    pub fn add(&mut self, reference: &Reference, plan: &Plan, story: &Story) {
+        let wrong = judge(reference, plan, story);
+        let usual = reference.story.notes.calls.len();
+        let extra = story.notes.calls.len().saturating_sub(usual);
         self.plans += 1;
         *self.workloads.entry(plan.workload.clone()).or_default() += 1;
         self.writes += story.notes.calls.len();
@@ -42,6 +47,8 @@ impl Summary {
             let (planned, happened) = self.faults.entry(fault.then.label()).or_default();
             *planned += 1;
             *happened += usize::from(*fired);
+            let most = self.extra.entry(fault.then.label()).or_default();
+            *most = (extra, plan.name()).max(std::mem::take(most));
         }
         match (&plan.known, wrong.is_empty()) {
             (None, false) => self.failed.push((plan.clone(), wrong)),
@@ -68,7 +75,8 @@ impl Summary {
             if number < 25 {
                 let first: Vec<&String> = wrong.iter().take(8).collect();
                 said.push_str(&format!(
-                    "\n--- {}\n{}wrong: {first:#?}\nagain: TRUEUP_PLAN={} {command}\n",
+                    "\n--- {}, in {}\n{}wrong: {first:#?}\nagain: TRUEUP_PLAN={} {command}\n",
+                    plan.name(),
                     path.display(),
                     plan.text(),
                     path.display()
@@ -84,7 +92,9 @@ impl fmt::Display for Summary {
         let Self { plans, writes, restarts, .. } = self;
         writeln!(f, "{plans} plans, {writes} writes, {restarts} restarts after a crash")?;
         for (fault, (planned, happened)) in &self.faults {
-            writeln!(f, "  {planned:>6} planned, {happened:>6} happened: {fault}")?;
+            let (extra, plan) = self.extra.get(fault).cloned().unwrap_or_default();
+            let most = format!("at most {extra} more writes, in {plan}");
+            writeln!(f, "  {planned:>6} planned, {happened:>6} happened: {fault}; {most}")?;
         }
         for (workload, plans) in &self.workloads {
             writeln!(f, "  {plans:>6} of {workload}")?;
@@ -114,8 +124,7 @@ pub fn run_all(
                         .get(&plan.workload)
                         .expect("a plan should name a workload that was learned");
                     let story = carry_out(reference, plan);
-                    let wrong = judge(reference, plan, &story);
-                    summary.lock().expect("no thread should panic").add(plan, &story, wrong);
+                    summary.lock().expect("no thread should panic").add(reference, plan, &story);
                 }
             });
         }

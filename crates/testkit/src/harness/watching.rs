@@ -21,6 +21,8 @@ struct Watching {
     next: Option<Heard>,
     /// Ends with a 410 at this monotonic time.
     cut_at: Option<Duration>,
+    /// Stood still until this monotonic time.
+    still_until: Option<Duration>,
     over: bool,
 }
 
@@ -37,6 +39,7 @@ pub(super) fn stream(
         turn: shared.turn.subscribe(),
         next: None,
         cut_at: None,
+        still_until: None,
         over: false,
     };
     stream::unfold(watching, |mut watching| async move {
@@ -56,17 +59,22 @@ impl Watching {
             if self.shared.is_dead() {
                 self.shared.die().await;
             }
-            if self.shared.is_away() {
+            if self.shared.turn_away() {
                 return Some(Err(error(Failure::Unreachable)));
             }
             if let Some((_, left)) = self.shared.stale() {
                 self.shared.clock.sleep(left).await;
+                self.still_until = Some(self.shared.clock.monotonic());
                 continue;
             }
+            let now = self.shared.clock.monotonic();
+            let was_still = self.still_until == Some(now);
             if let Some(heard) = self.next.take() {
+                if was_still {
+                    self.shared.was_stale();
+                }
                 return Some(Ok(heard));
             }
-            let now = self.shared.clock.monotonic();
             let cut_in = self.cut_at.map(|at| at.saturating_sub(now));
             if cut_in == Some(Duration::ZERO) {
                 return Some(Err(CallError::Expired));
@@ -83,6 +91,9 @@ impl Watching {
             match heard {
                 Ok(Heard::Bookmark(_)) | Err(_) => return Some(heard),
                 Ok(event) => {
+                    if was_still {
+                        self.shared.was_stale();
+                    }
                     if let Some(said) = self.tell(event).await {
                         return Some(said);
                     }
@@ -93,21 +104,21 @@ impl Watching {
 
     /// Says an event, unless a plan has it otherwise.
     async fn tell(&mut self, event: Heard) -> Option<Result<Heard, CallError>> {
-        let action = self.shared.event(self.kind);
-        if let Some(action) = &action {
-            self.shared.begin(action);
-        }
-        match action {
-            None => Some(Ok(event)),
-            Some(Action::Twice) => {
+        let Some(due) = self.shared.event(self.kind) else { return Some(Ok(event)) };
+        self.shared.begin(&due);
+        match due.action {
+            Action::Twice => {
+                self.shared.happened(&due);
                 self.next = Some(event.clone());
                 Some(Ok(event))
             }
-            Some(Action::Drop(seconds)) => {
+            Action::Drop(seconds) => {
+                self.shared.happened(&due);
                 self.cut_at = Some(self.shared.clock.monotonic() + Duration::from_secs(seconds));
                 None
             }
-            Some(Action::Silence(seconds, ends)) => {
+            Action::Silence(seconds, ends) => {
+                self.shared.happened(&due);
                 self.shared.clock.sleep(Duration::from_secs(seconds)).await;
                 match ends {
                     Ends::Late => Some(Ok(event)),
@@ -115,19 +126,21 @@ impl Watching {
                     Ends::Broken => Some(Err(error(Failure::Unanswered))),
                 }
             }
-            Some(Action::Crash(_)) => self.shared.die().await,
+            Action::Crash(_) => {
+                self.shared.happened(&due);
+                self.shared.die().await
+            }
             // The cluster is away or stale from here on: look again before anything is said.
-            Some(
-                Action::Away(_)
-                | Action::Flap(_)
-                | Action::Stale(_)
-                | Action::Refuse(..)
-                | Action::Fail(..)
-                | Action::Lose(_)
-                | Action::Hang(_)
-                | Action::ForeignEdit
-                | Action::ForeignDelete,
-            ) => {
+            Action::Away(_)
+            | Action::Flap(_)
+            | Action::Stale(_)
+            | Action::Refuse(..)
+            | Action::LeaseEnds(_)
+            | Action::Fail(..)
+            | Action::Lose(_)
+            | Action::Hang(_)
+            | Action::ForeignEdit
+            | Action::ForeignDelete => {
                 self.next = Some(event);
                 None
             }

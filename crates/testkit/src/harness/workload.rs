@@ -1,5 +1,7 @@
 //! Workloads: what people ask, and what others do to the cluster meanwhile.
 
+use std::time::Duration;
+
 use serde_json::{Map, Value, json};
 use trueup_model::key::Kind;
 use trueup_model::spec::Spec;
@@ -13,7 +15,12 @@ pub struct Workload {
     pub name: &'static str,
     /// What happens.
     pub steps: Vec<Step>,
+    /// How often the cluster's controllers run; at once where nothing is said.
+    pub controllers: Option<Duration>,
 }
+
+/// The pace of controllers that are slow: much is asked while a rollout is under way.
+const SLOW: Duration = Duration::from_secs(7);
 
 /// One thing that is asked, or done from outside.
 #[derive(Debug, Clone)]
@@ -38,6 +45,23 @@ pub enum Step {
     Add(Kind, &'static str, Value),
     /// Somebody else deletes the project's namespace.
     LoseNamespace,
+    /// Nothing is asked: the project comes to rest.
+    Rest,
+    /// The same of a second service in the same project.
+    Beside(Box<Self>),
+    /// The same, and the next step does not wait for it.
+    Hasty(Box<Self>),
+}
+
+impl Step {
+    /// The step itself, without its haste.
+    #[must_use]
+    pub fn inner(&self) -> &Self {
+        match self {
+            Self::Hasty(step) => step.inner(),
+            step => step,
+        }
+    }
 }
 
 /// A template as it is shipped, and its parameters.
@@ -110,7 +134,46 @@ fn everything() -> Step {
     })
 }
 
+fn worker(replicas: u32) -> Step {
+    shape("worker", json!({ "image": "work:1", "replicas": replicas }))
+}
+
+fn beside(step: Step) -> Step {
+    Step::Beside(Box::new(step))
+}
+
+fn hasty(step: Step) -> Step {
+    Step::Hasty(Box::new(step))
+}
+
 impl Workload {
+    const fn new(name: &'static str, steps: Vec<Step>) -> Self {
+        Self { name, steps, controllers: None }
+    }
+
+    /// The same where controllers are slow.
+    const fn slow(name: &'static str, steps: Vec<Step>) -> Self {
+        Self { name, steps, controllers: Some(SLOW) }
+    }
+
+    /// Whether a step does not wait for the one before.
+    #[must_use]
+    pub fn is_hasty(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step, Step::Hasty(_)))
+    }
+
+    /// Whether there is more than one service: they are worked on side by side, in no fixed order.
+    #[must_use]
+    pub fn has_neighbours(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step.inner(), Step::Beside(_)))
+    }
+
+    /// A project with nothing in it.
+    #[must_use]
+    pub fn bare() -> Self {
+        Self::new("bare", vec![Step::Rest])
+    }
+
     /// The workload of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
@@ -122,6 +185,8 @@ impl Workload {
     pub fn all() -> Vec<Self> {
         let mut all = Self::lives();
         all.extend(Self::storms());
+        all.extend(Self::neighbours());
+        all.extend(Self::rollouts());
         let ways = Self::routes().into_iter().flat_map(|(_, ways)| ways);
         all.extend(ways.filter(|way| matches!(way.name, "detour" | "everything-and-back")));
         all
@@ -131,11 +196,10 @@ impl Workload {
     fn lives() -> Vec<Self> {
         let life = |name, mut steps: Vec<Step>| {
             steps.push(Step::Delete);
-            Self { name, steps }
+            Self::new(name, steps)
         };
         let job = |image| shape("job", json!({ "image": image }));
         let cron = |image| shape("cron", json!({ "image": image, "schedule": "0 0 1 1 *" }));
-        let worker = |replicas| shape("worker", json!({ "image": "work:1", "replicas": replicas }));
         vec![
             life("web", vec![web("web:1", 2), web("web:2", 2)]),
             life("worker", vec![worker(1), worker(3), worker(1)]),
@@ -156,11 +220,8 @@ impl Workload {
                     Step::Lead(&[]),
                 ],
             ),
-            Self {
-                name: "project",
-                steps: vec![web("web:1", 1), Step::Delete, Step::DeleteProject],
-            },
-            Self { name: "project-and-all", steps: vec![game("easy"), Step::DeleteProject] },
+            Self::new("project", vec![web("web:1", 1), Step::Delete, Step::DeleteProject]),
+            Self::new("project-and-all", vec![game("easy"), Step::DeleteProject]),
         ]
     }
 
@@ -169,9 +230,9 @@ impl Workload {
         let image = |image: &str| json!(image);
         let first = "/spec/template/spec/containers/0/image";
         vec![
-            Self {
-                name: "storm-web",
-                steps: vec![
+            Self::new(
+                "storm-web",
+                vec![
                     web("web:1", 2),
                     Step::Lose(&[Kind::Deployment]),
                     Step::Edit(Kind::Deployment, first, image("evil:1")),
@@ -179,19 +240,19 @@ impl Workload {
                     Step::Edit(Kind::Deployment, "/spec/replicas", json!(7)),
                     Step::Delete,
                 ],
-            },
-            Self {
-                name: "storm-game",
-                steps: vec![
+            ),
+            Self::new(
+                "storm-game",
+                vec![
                     game("easy"),
                     Step::Lose(&[Kind::StatefulSet]),
                     Step::Edit(Kind::Service, "/spec/selector", json!({ "app": "other" })),
                     Step::Delete,
                 ],
-            },
-            Self {
-                name: "storm-closed",
-                steps: vec![
+            ),
+            Self::new(
+                "storm-closed",
+                vec![
                     web("web:1", 1),
                     Step::Add(
                         Kind::Deployment,
@@ -205,22 +266,69 @@ impl Workload {
                     ),
                     Step::Delete,
                 ],
-            },
-            Self {
-                name: "storm-anchor",
-                steps: vec![web("web:1", 1), Step::Lose(&[Kind::ConfigMap]), Step::Delete],
-            },
-            Self {
-                name: "storm-namespace",
-                steps: vec![web("web:1", 1), Step::LoseNamespace, Step::Delete],
-            },
+            ),
+            Self::new(
+                "storm-anchor",
+                vec![web("web:1", 1), Step::Lose(&[Kind::ConfigMap]), Step::Delete],
+            ),
+            Self::new("storm-namespace", vec![web("web:1", 1), Step::LoseNamespace, Step::Delete]),
+        ]
+    }
+
+    /// Two services in one project: what happens to one is nothing to the other.
+    fn neighbours() -> Vec<Self> {
+        vec![
+            Self::new(
+                "neighbours",
+                vec![
+                    web("web:1", 1),
+                    beside(game("easy")),
+                    beside(Step::Delete),
+                    web("web:2", 1),
+                    Step::Delete,
+                ],
+            ),
+            Self::new(
+                "neighbours-lost",
+                vec![web("web:1", 1), beside(worker(1)), Step::LoseNamespace, Step::DeleteProject],
+            ),
+        ]
+    }
+
+    /// Controllers take their time: faults and new wishes meet a rollout or a deletion that is under way.
+    fn rollouts() -> Vec<Self> {
+        let job = |image| shape("job", json!({ "image": image }));
+        vec![
+            Self::slow("slow-web", vec![web("web:1", 2), web("web:2", 2), Step::Delete]),
+            Self::slow("slow-game", vec![game("easy"), game("hard"), Step::Delete]),
+            Self::slow("slow-job", vec![job("job:1"), hasty(job("job:2")), Step::Delete]),
+            Self::slow(
+                "slow-lost",
+                vec![web("web:1", 1), Step::LoseNamespace, Step::DeleteProject],
+            ),
+            Self::slow(
+                "hasty-web",
+                vec![
+                    hasty(web("web:1", 2)),
+                    hasty(web("web:2", 3)),
+                    web("web:3", 1),
+                    hasty(Step::Pause),
+                    Step::Resume,
+                    hasty(web("web:4", 2)),
+                    Step::Delete,
+                ],
+            ),
+            Self::slow(
+                "hasty-game",
+                vec![hasty(game("easy")), game("hard"), hasty(Step::Pause), Step::DeleteProject],
+            ),
         ]
     }
 
     /// Ways that must lead to the same place: the first of each is the direct one.
     #[must_use]
     pub fn routes() -> Vec<(&'static str, Vec<Self>)> {
-        let way = |name, steps| Self { name, steps };
+        let way = Self::new;
         vec![
             (
                 "there and back",

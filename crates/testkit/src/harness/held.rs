@@ -1,0 +1,88 @@
+//! What is promised about one unit, and what was last said of it.
+
+use trueup_model::observation::Run;
+use trueup_model::order::{Body, Order};
+use trueup_model::report::{Change, Look, Outcome, Report};
+use trueup_model::service::DesiredState;
+use trueup_model::spec::Workload;
+
+/// What is promised about a unit, and the last thing that was said of it.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) order: Order,
+    pub(super) last: Option<Report>,
+}
+
+impl Held {
+    pub(super) const fn new(order: Order) -> Self {
+        Self { order, last: None }
+    }
+
+    /// Whether its absence was proved: that is the last word on it, and outlives every process.
+    pub(super) fn has_ended(&self) -> bool {
+        self.last.as_ref().is_some_and(|last| last.receipt.is_some())
+    }
+
+    /// Whether it is as it is promised.
+    pub(super) fn is_there(&self) -> bool {
+        let (order, Some(report)) = (&self.order, &self.last) else { return false };
+        if report.generation != order.generation {
+            return false;
+        }
+        match order.desired {
+            DesiredState::Deleted => report.receipt.is_some(),
+            DesiredState::Active | DesiredState::Paused => {
+                report.outcome == Outcome::Converged && is_up(order, report)
+            }
+        }
+    }
+
+    /// What the database would store of a report; answers with what is wrong about it.
+    pub(super) fn hear(&mut self, report: Report) -> Option<String> {
+        let last = self.last.as_ref().map_or(0, |last| last.generation);
+        let seen = (last, report.generation, self.order.generation);
+        let went_back = report.generation < last || report.generation > self.order.generation;
+        match &report.look {
+            Some(Look::Clear(survey)) => {
+                self.order.warrant.look.get_or_insert_with(|| survey.clone());
+            }
+            Some(Look::Kept) => self.order.warrant.look = None,
+            None => {}
+        }
+        let recorded = &mut self.order.recorded;
+        if self.order.desired != DesiredState::Deleted {
+            for change in &report.changes {
+                if let Change::Removed { key } = change {
+                    recorded.insert(key.clone(), None);
+                }
+            }
+        }
+        for seen in report.observation.iter().flat_map(|seen| &seen.objects) {
+            if let Some(uid) = recorded.get_mut(&seen.key) {
+                *uid = Some(seen.uid.clone());
+            }
+        }
+        self.last = Some(report);
+        went_back.then(|| format!("O6: generations went back (last, now, ordered): {seen:?}"))
+    }
+}
+
+/// Whether the workload says that it does what the order asks.
+fn is_up(order: &Order, report: &Report) -> bool {
+    let Body::Service(body) = &order.body else { return true };
+    let Some(seen) = &report.observation else { return false };
+    let Some(workload) = &seen.workload else { return false };
+    match body.spec.workload {
+        Workload::Deployment | Workload::StatefulSet => {
+            let ready = seen.pods.iter().filter(|pod| pod.ready).count();
+            workload.current
+                && workload.ready == workload.wanted
+                && workload.updated == workload.wanted
+                && u32::try_from(ready) == Ok(workload.wanted)
+                && (order.desired == DesiredState::Paused) == (workload.wanted == 0)
+        }
+        Workload::Job if order.desired == DesiredState::Paused => true,
+        Workload::Job => workload.runs.as_ref().is_some_and(|runs| runs.last == Run::Succeeded),
+        Workload::CronJob => true,
+    }
+}

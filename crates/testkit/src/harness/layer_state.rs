@@ -1,0 +1,229 @@
+//! What the layer knows: the faults that are still to come, those that last, and its notes.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::mem::discriminant;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use trueup_cluster::Fence;
+use trueup_model::key::{Kind, ResourceKey};
+
+use super::journal::{Call, Target};
+use super::notes::Notes;
+use super::plan::{Action, Fault, Trigger};
+use crate::fake_cluster::{FakeCluster, Write};
+
+#[derive(Default)]
+pub(super) struct State {
+    faults: Vec<Pending>,
+    pub(super) notes: Notes,
+    pub(super) step: usize,
+    pub(super) dead: bool,
+    away: Vec<Span>,
+    refused: Option<(Kind, Span)>,
+    stale: Option<(String, Span)>,
+    pub(super) last_write: Option<Write>,
+    fence: Option<Arc<Fence>>,
+    /// The lease cannot be renewed before this monotonic time.
+    lease_back_at: Duration,
+    /// What must stand before any workload is made.
+    pub(super) guards: BTreeSet<ResourceKey>,
+}
+
+struct Pending {
+    fault: Fault,
+    /// How often it is still taken; zero once it is spent.
+    left: usize,
+    taken: bool,
+    happened: bool,
+}
+
+/// A span of monotonic time in which a fault lasts.
+#[derive(Clone, Copy)]
+struct Span {
+    from: Duration,
+    until: Duration,
+    fault: usize,
+}
+
+impl Span {
+    fn holds(self, now: Duration) -> bool {
+        self.from <= now && now < self.until
+    }
+}
+
+/// A fault whose moment has come.
+pub(super) struct Due {
+    pub(super) fault: usize,
+    pub(super) action: Action,
+}
+
+impl State {
+    pub(super) fn new(faults: &[Fault]) -> Self {
+        let pending = |fault: &Fault| Pending {
+            fault: fault.clone(),
+            left: if let Action::Fail(_, times) = fault.then { times.max(1) } else { 1 },
+            taken: false,
+            happened: false,
+        };
+        Self { faults: faults.iter().map(pending).collect(), ..Self::default() }
+    }
+
+    /// The fault whose moment this is, if there is one. It has not happened yet.
+    pub(super) fn take(&mut self, here: &Trigger, write: Option<&Call>) -> Option<Due> {
+        let place = self.faults.iter().position(|pending| {
+            let is_here = match (&pending.fault.at, here, write) {
+                // Tasks take turns by chance: the write that was meant may come a little later.
+                (Trigger::Write(first), Trigger::Write(number), Some(call)) => {
+                    number >= first && is_meant(&pending.fault.then, call, number == first)
+                }
+                (at, here, _) => at == here,
+            };
+            // One that happens several times goes on once it has begun.
+            let goes_on = pending.taken && discriminant(&pending.fault.at) == discriminant(here);
+            pending.left > 0 && (is_here || goes_on)
+        })?;
+        let pending = &mut self.faults[place];
+        pending.left -= 1;
+        pending.taken = true;
+        Some(Due { fault: place, action: pending.fault.then.clone() })
+    }
+
+    /// A fault had an effect.
+    pub(super) fn happened(&mut self, fault: usize) {
+        self.faults[fault].happened = true;
+    }
+
+    /// Which faults had an effect.
+    pub(super) fn fired(&self) -> Vec<bool> {
+        self.faults.iter().map(|pending| pending.happened).collect()
+    }
+
+    /// What lasts for a while begins.
+    pub(super) fn begin(&mut self, due: &Due, now: Duration, version: impl FnOnce() -> String) {
+        let seconds = Duration::from_secs;
+        let span = |from, length| Span { from, until: from + seconds(length), fault: due.fault };
+        match due.action {
+            Action::Away(length) => self.away.push(span(now, length)),
+            Action::Flap(times) => {
+                self.away.extend((0..times).map(|turn| span(now + seconds(turn * 4), 2)));
+            }
+            Action::Refuse(kind, length) => self.refused = Some((kind, span(now, length))),
+            Action::Stale(length) => self.stale = Some((version(), span(now, length))),
+            Action::LeaseEnds(length) => {
+                self.lease_back_at = now + seconds(length);
+                if let Some(fence) = self.fence.clone().filter(|fence| fence.is_open()) {
+                    fence.close();
+                    self.happened(due.fault);
+                }
+            }
+            Action::Crash(_)
+            | Action::Fail(..)
+            | Action::Lose(_)
+            | Action::Hang(_)
+            | Action::ForeignEdit
+            | Action::ForeignDelete
+            | Action::Silence(..)
+            | Action::Twice
+            | Action::Drop(_) => {}
+        }
+    }
+
+    /// Whether anything that a fault began still lasts.
+    pub(super) fn is_broken(&self, now: Duration) -> bool {
+        let spans = self.away.iter().copied();
+        let spans = spans.chain(self.refused.map(|(_, span)| span));
+        let mut spans = spans.chain(self.stale.as_ref().map(|(_, span)| *span));
+        spans.any(|span| span.until > now) || self.lease_back_at > now
+    }
+
+    /// Whether the cluster is away now: whoever asks for it is turned away.
+    pub(super) fn turn_away(&mut self, now: Duration) -> bool {
+        let span = self.away.iter().copied().find(|span| span.holds(now));
+        span.inspect(|span| self.happened(span.fault)).is_some()
+    }
+
+    /// Whether this kind is refused now: whoever writes it is told so.
+    pub(super) fn refuse(&mut self, kind: Kind, now: Duration) -> bool {
+        let refused = self.refused.filter(|(one, span)| *one == kind && span.holds(now));
+        refused.inspect(|(_, span)| self.happened(span.fault)).is_some()
+    }
+
+    /// The version that all reads but fresh ones are pinned to, and for how long.
+    pub(super) fn stale(&self, now: Duration) -> Option<(String, Duration)> {
+        let (version, span) = self.stale.as_ref().filter(|(_, span)| span.holds(now))?;
+        Some((version.clone(), span.until - now))
+    }
+
+    /// Something was kept back, or shown as it was before.
+    pub(super) fn was_stale(&mut self) {
+        if let Some(fault) = self.stale.as_ref().map(|(_, span)| span.fault) {
+            self.happened(fault);
+        }
+    }
+
+    /// The next moment at which being away begins or ends.
+    pub(super) fn next_turn(&self, now: Duration) -> Option<Duration> {
+        let turns = self.away.iter().flat_map(|span| [span.from, span.until]);
+        turns.filter(|turn| *turn > now).min().map(|turn| turn - now)
+    }
+
+    /// A process has this fence from now on.
+    pub(super) fn set_fence(&mut self, fence: Arc<Fence>) {
+        self.fence = Some(fence);
+    }
+
+    /// Renews the lease, unless a fault forbids it.
+    pub(super) fn renew_lease(&self, now: Duration, ttl: Duration) {
+        if let Some(fence) = self.fence.as_ref().filter(|_| self.lease_back_at <= now) {
+            fence.open(now, ttl);
+        }
+    }
+
+    /// Whether the process may not write now.
+    pub(super) fn is_fenced(&self) -> bool {
+        self.fence.as_ref().is_some_and(|fence| !fence.is_open())
+    }
+}
+
+/// Whether a fault can happen at this write, which is the one that was planned or a later one.
+fn is_meant(action: &Action, call: &Call, is_planned: bool) -> bool {
+    match action {
+        // Somebody else can only act on what is there.
+        Action::ForeignEdit => call.target != Target::Absent,
+        Action::ForeignDelete => call.target == Target::Present,
+        Action::Refuse(kind, _) => call.key.kind == *kind,
+        _ => is_planned,
+    }
+}
+
+/// An object and everything that goes along when it is deleted: its dependents, or the content of a namespace.
+pub(super) fn with_dependents(fake: &FakeCluster, key: &ResourceKey) -> BTreeSet<ResourceKey> {
+    let text = |object: &Value, name: &str| {
+        object["metadata"][name].as_str().unwrap_or_default().to_owned()
+    };
+    let all = Kind::ALL.into_iter().flat_map(|kind| {
+        let objects = fake.objects(kind).into_iter();
+        objects.map(move |object| (kind, object))
+    });
+    let all: Vec<(ResourceKey, Value)> = all
+        .map(|(kind, it)| (ResourceKey::new(kind, &text(&it, "namespace"), &text(&it, "name")), it))
+        .collect();
+    if key.kind == Kind::Namespace {
+        let inside = all.into_iter().map(|(one, _)| one).filter(|one| one.namespace == key.name);
+        return inside.chain([key.clone()]).collect();
+    }
+    let mut found = BTreeSet::from([key.clone()]);
+    let mut left = VecDeque::from([key.clone()]);
+    while let Some(owner) = left.pop_front() {
+        let uid = all.iter().find(|(one, _)| *one == owner).map(|(_, it)| text(it, "uid"));
+        let owned = all.iter().filter(|(_, it)| {
+            let owners = it["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+            uid.as_ref().is_some_and(|uid| owners.into_iter().any(|one| one["uid"] == **uid))
+        });
+        let owned: Vec<ResourceKey> = owned.map(|(one, _)| one.clone()).collect();
+        left.extend(owned.into_iter().filter(|one| found.insert(one.clone())));
+    }
+    found
+}

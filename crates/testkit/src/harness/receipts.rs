@@ -1,0 +1,127 @@
+//! Whether a deletion receipt says what happened: every key, the last uid of each, and reads at the right times.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use trueup_cluster::Echo;
+use trueup_model::key::{Kind, ResourceKey};
+use trueup_model::order::{Order, Unit};
+use trueup_model::receipt::{ProofLevel, Receipt};
+
+use super::journal::{Call, Target};
+use crate::fake_cluster::{FakeCluster, Verb};
+
+/// What a receipt is measured by.
+pub(super) struct Facts<'a> {
+    pub(super) order: &'a Order,
+    pub(super) fake: &'a FakeCluster,
+    /// Writes to objects of the unit, with the time of each.
+    pub(super) calls: Vec<(Timestamp, &'a Call)>,
+    pub(super) observer: &'a str,
+    /// When the process started.
+    pub(super) started: Timestamp,
+    pub(super) echo: Echo,
+    pub(super) now: Timestamp,
+}
+
+/// Everything that is wrong about a receipt.
+pub(super) fn wrong(receipt: &Receipt, facts: &Facts<'_>) -> Vec<String> {
+    let mut wrong = keys(receipt, facts);
+    wrong.extend(times(receipt, facts));
+    if receipt.observer != facts.observer {
+        wrong.push(format!("observer {:?}", receipt.observer));
+    }
+    let level = if receipt.unconfirmed.is_empty() {
+        ProofLevel::ApiAbsence
+    } else {
+        ProofLevel::ProcessesUnconfirmed
+    };
+    if receipt.level != level || receipt.force.is_some() || !receipt.unproven.is_empty() {
+        wrong.push(format!("level {:?}, unproven {:?}", receipt.level, receipt.unproven));
+    }
+    let deleted_namespace = facts.calls.iter().any(|(_, call)| {
+        (call.verb, call.key.kind) == (Verb::Delete, Kind::Namespace) && call.effect.is_some()
+    });
+    if deleted_namespace && receipt.survey.is_none() {
+        wrong.push("the namespace was deleted, and no survey is named".to_owned());
+    }
+    let unit = facts.order.unit;
+    wrong.into_iter().map(|what| format!("O12: receipt of {unit}: {what}")).collect()
+}
+
+/// Each recorded key once, everything that was made among them, each with the last uid it had.
+fn keys(receipt: &Receipt, facts: &Facts<'_>) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let absent: BTreeMap<&ResourceKey, Option<&str>> =
+        receipt.absent.iter().map(|it| (&it.key, it.uid.as_deref())).collect();
+    if absent.len() != receipt.absent.len() || absent.is_empty() {
+        wrong.push(format!("{} keys, of these {} different", receipt.absent.len(), absent.len()));
+    }
+    if !absent.keys().copied().eq(facts.order.recorded.keys()) {
+        let keys = (absent.keys(), facts.order.recorded.keys());
+        wrong.push(format!("absent and recorded are not the same: {keys:?}"));
+    }
+    for key in absent.keys() {
+        if Target::of(facts.fake.find(key).as_ref()) != Target::Absent {
+            wrong.push(format!("{key} is not absent"));
+        }
+    }
+    let effects = facts.calls.iter().filter_map(|(_, call)| call.effect.as_ref());
+    let made = effects.filter(|effect| effect.created);
+    let made: BTreeMap<&ResourceKey, &str> =
+        made.map(|effect| (&effect.key, effect.uid.as_str())).collect();
+    for (key, uid) in made {
+        match absent.get(key) {
+            None => wrong.push(format!("{key} was made and is not named")),
+            Some(named) if *named != Some(uid) => {
+                wrong.push(format!("{key} was made as {uid}, and {named:?} is named"));
+            }
+            Some(_) => {}
+        }
+    }
+    wrong
+}
+
+/// The last read began after everything that could still make something, and ended by now.
+fn times(receipt: &Receipt, facts: &Facts<'_>) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let (Some(first), Some(last)) = (receipt.reads.first(), receipt.reads.last()) else {
+        return vec!["no read is named".to_owned()];
+    };
+    let in_order = receipt.reads.iter().all(|read| read.began_at <= read.ended_at)
+        && receipt.reads.windows(2).all(|two| two[0].ended_at <= two[1].began_at)
+        && last.ended_at <= facts.now;
+    let named = (receipt.began_at, receipt.verified_at) == (first.began_at, last.ended_at);
+    if !in_order || !named {
+        wrong.push(format!(
+            "times {:?}, {:?}",
+            (receipt.began_at, receipt.verified_at),
+            receipt.reads
+        ));
+    }
+    let echo = SignedDuration::try_from(facts.echo.lasts).unwrap_or_default();
+    let mut after: Vec<(Timestamp, String)> = Vec::new();
+    for (at, call) in &facts.calls {
+        if call.effect.is_some() {
+            after.push((*at, call.title()));
+        }
+        // The call of a process that is no more counts by the start of the next one.
+        if *at >= facts.started && ["unanswered", "server"].contains(&call.heard) {
+            after.push((*at + echo, format!("{}, which has no answer", call.title())));
+        }
+    }
+    if facts.echo.inherited {
+        after.push((facts.started + echo, "what an earlier process may have sent".to_owned()));
+    }
+    let early = after.into_iter().filter(|(at, _)| last.began_at < *at);
+    wrong.extend(early.map(|(_, what)| format!("the last read began before {what}")));
+    wrong
+}
+
+/// Whether an object belongs to a unit, by its name alone.
+pub(super) fn belongs(key: &ResourceKey, unit: Unit, own_name: &str, names: &[String]) -> bool {
+    match unit {
+        Unit::Service(_) => key.name.contains(own_name),
+        Unit::Project(_) | Unit::Org(_) => !names.iter().any(|name| key.name.contains(name)),
+    }
+}

@@ -1,0 +1,87 @@
+//! Whether a run without faults is right by itself: plans are judged against it, so it must not be judged
+//! against itself.
+//!
+//! The measure is a model of what was asked: whenever the same is asked for again, the same must stand there.
+
+use std::collections::BTreeMap;
+
+use super::learn::Reference;
+use super::stage::{Stage, compare, without_generations, without_identity};
+use super::workload::Step;
+
+/// What is asked for at one time.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Asked {
+    project_is_gone: bool,
+    /// By service: the shape, the hosts, and whether it is paused.
+    services: BTreeMap<usize, (String, Vec<&'static str>, bool)>,
+}
+
+/// Everything that is wrong about a reference; `project` is the stage with a project and no service, `nothing` that of
+/// a cluster which nobody has used.
+#[must_use]
+pub fn unsound(reference: &Reference, project: &Stage, nothing: &Stage) -> Vec<String> {
+    let mut wrong = reference.story.wrong.clone();
+    let (steps, stages) = (&reference.workload.steps, &reference.story.stages);
+    if steps.len() != stages.len() {
+        wrong.push(format!("O7: {} steps, and {} stages", steps.len(), stages.len()));
+    }
+    let unstable = reference.unstable.iter();
+    wrong.extend(unstable.map(|what| format!("O1: between two runs without a fault {what}")));
+    let gone = Asked { project_is_gone: true, ..Asked::default() };
+    let mut asked = Asked::default();
+    let mut seen: BTreeMap<Asked, &Stage> =
+        BTreeMap::from([(asked.clone(), project), (gone, nothing)]);
+    let mut before: Option<&Stage> = None;
+    for (number, (step, stage)) in steps.iter().zip(stages).enumerate() {
+        let is_asked = asked.take(0, step);
+        if matches!(step, Step::Hasty(_)) {
+            continue;
+        }
+        let found = match (is_asked, before) {
+            // Others did something: everything is as it was, to the last generation.
+            (false, Some(before)) => compare(&without_identity(before), &without_identity(stage)),
+            _ => match seen.get(&asked) {
+                Some(same) => compare(&without_generations(same), &without_generations(stage)),
+                None => Vec::new(),
+            },
+        };
+        let told = |what: &String| format!("O1: after step {number}, {step:?}, {what}");
+        wrong.extend(found.iter().map(told));
+        seen.entry(asked.clone()).or_insert(stage);
+        before = Some(stage);
+    }
+    wrong
+}
+
+impl Asked {
+    /// Takes a step of this service; says whether it asks for anything.
+    fn take(&mut self, service: usize, step: &Step) -> bool {
+        match step {
+            Step::Beside(step) => return self.take(1, step),
+            Step::Hasty(step) => return self.take(service, step),
+            Step::Declare(shape) => {
+                let hosts = self.services.get(&service).map(|(_, hosts, _)| hosts.clone());
+                let asked = (format!("{shape:?}"), hosts.unwrap_or_default(), false);
+                self.services.insert(service, asked);
+            }
+            Step::Pause | Step::Resume => {
+                if let Some((_, _, paused)) = self.services.get_mut(&service) {
+                    *paused = matches!(step, Step::Pause);
+                }
+            }
+            Step::Lead(hosts) => {
+                if let Some((_, led, paused)) = self.services.get_mut(&service) {
+                    *led = hosts.to_vec();
+                    *paused = false;
+                }
+            }
+            Step::Delete => _ = self.services.remove(&service),
+            Step::DeleteProject => *self = Self { project_is_gone: true, ..Self::default() },
+            Step::Rest | Step::Lose(_) | Step::Edit(..) | Step::Add(..) | Step::LoseNamespace => {
+                return false;
+            }
+        }
+        true
+    }
+}
