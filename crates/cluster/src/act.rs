@@ -17,12 +17,7 @@ impl Shared {
         order: &Order,
         action: &Action,
     ) -> Result<Option<Change>, CallError> {
-        if !self.fence.is_open() {
-            return Err(CallError::Unreachable("the lease on this cluster is over".to_owned()));
-        }
-        if let Some(after) = self.throttle.left(self.clock.monotonic()) {
-            return Err(CallError::Throttled { after });
-        }
+        self.may_send()?;
         match action {
             Action::Apply { key, object, change } => {
                 in_order(order, key)?;
@@ -48,6 +43,7 @@ impl Shared {
                 }
                 let (live, now) = (self.cache().get(key), self.clock.monotonic());
                 self.refusals.check(key, patch, live.as_deref(), now)?;
+                self.may_send()?;
                 crash::point("executor.pruning").await;
                 let stored = self.cluster.patch(key, patch).await?;
                 crash::point("executor.pruned").await;
@@ -61,6 +57,7 @@ impl Shared {
                 if is_critical(key.kind) && !self.is_still(key, &judged.0, &judged.1).await? {
                     return Ok(None);
                 }
+                self.may_send()?;
                 crash::point("executor.deleting").await;
                 self.cluster.delete(key, uid, version).await?;
                 crash::point("executor.deleted").await;
@@ -78,6 +75,7 @@ impl Shared {
                 }
                 let patch = json!({"metadata": {
                     "uid": uid, "resourceVersion": version, "finalizers": finalizers }});
+                self.may_send()?;
                 crash::point("executor.releasing").await;
                 let stored = self.cluster.patch(key, &patch).await?;
                 crash::point("executor.released").await;
@@ -86,6 +84,20 @@ impl Shared {
             }
             Action::VerifyAbsence => Ok(None),
         }
+    }
+
+    /// Says no once the lease may be over, or while the cluster asks to be left alone. Asked right before each
+    /// write: a read in between can take as long as the lease.
+    fn may_send(&self) -> Result<(), CallError> {
+        self.holds_lease()?;
+        let pause = self.throttle.left(self.clock.monotonic());
+        pause.map_or(Ok(()), |after| Err(CallError::Throttled { after }))
+    }
+
+    /// Says no once the lease may be over.
+    pub(crate) fn holds_lease(&self) -> Result<(), CallError> {
+        let over = || CallError::Unreachable("the lease on this cluster is over".to_owned());
+        self.fence.is_open().then_some(()).ok_or_else(over)
     }
 
     /// Whether what was judged is what stands there now, by a read that no cache answers. Guards on

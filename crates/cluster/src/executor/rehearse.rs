@@ -108,9 +108,7 @@ impl Executor {
 
 /// Whether the cluster may be asked to try something now.
 fn may_ask(shared: &Shared) -> Result<(), CallError> {
-    if !shared.fence.is_open() {
-        return Err(CallError::Unreachable("the lease on this cluster is over".to_owned()));
-    }
+    shared.holds_lease()?;
     match shared.throttle.left(shared.clock.monotonic()) {
         Some(after) => Err(CallError::Throttled { after }),
         None => Ok(()),

@@ -31,9 +31,7 @@ impl Executor {
     /// The cluster cannot be asked, refuses, or has something else there now.
     pub async fn remove(&self, found: &Finding) -> Result<(), CallError> {
         let shared = &self.shared;
-        if !shared.fence.is_open() {
-            return Err(CallError::Unreachable("the lease on this cluster is over".to_owned()));
-        }
+        shared.holds_lease()?;
         if let Some(freeze) = shared.brake.now() {
             return Err(CallError::Refused(freeze.to_string()));
         }
@@ -50,7 +48,10 @@ impl Executor {
                 "it changed since it was seen; look at it, and ask again after the next sweep";
             return Err(CallError::Conflict(why.to_owned()));
         }
+        // Reading takes its time.
+        shared.holds_lease()?;
         let version = self.let_go(found, &live).await?;
+        shared.holds_lease()?;
         shared.cluster.delete(&found.key, &found.uid, &version).await
     }
 
