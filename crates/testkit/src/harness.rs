@@ -13,6 +13,8 @@ mod held;
 pub mod journal;
 pub mod layer;
 mod layer_state;
+#[cfg(test)]
+mod layer_tests;
 pub mod learn;
 pub mod notes;
 pub mod oracle;

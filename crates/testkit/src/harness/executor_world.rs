@@ -239,7 +239,7 @@ impl ExecutorWorld {
             &receipts::Facts {
                 order: &held.order,
                 fake: &self.fake,
-                calls: own.map(|call| (time(call.at), call)).collect(),
+                calls: own.map(|call| (time(call.at), call.clone())).collect(),
                 observer: OBSERVER,
                 started: running.started,
                 echo: running.echo,

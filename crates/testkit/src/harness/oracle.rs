@@ -36,7 +36,9 @@ pub fn judge(reference: &Reference, plan: &Plan, story: &Story) -> Vec<String> {
     wrong
 }
 
-/// O1. What somebody deleted comes back as another object of the generation of now, with an anchor under its next
+/// O1.
+///
+/// What somebody deleted comes back as another object of the generation of now, with an anchor under its next
 /// number; where steps do not wait for each other, it is open which of them writes an object. Uids, and digests
 /// of what holds them, depend on the order in which services are worked on.
 fn same_stages(reference: &Reference, story: &Story) -> Vec<String> {
@@ -76,7 +78,9 @@ fn place(key: &ResourceKey) -> (Kind, String) {
     (key.kind, neutral(&key.name))
 }
 
-/// O2. What somebody deleted may come and go once more, with what went along; nothing else may. Where steps do not
+/// O2.
+///
+/// What somebody deleted may come and go once more, with what went along; nothing else may. Where steps do not
 /// wait for each other, a fault decides which of them are carried out at all, but nothing is made twice.
 fn same_counts(reference: &Reference, story: &Story) -> Vec<String> {
     let (expected, counted) = (counts(&reference.story), counts(story));
@@ -186,11 +190,102 @@ fn tries(seconds: u64) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
+    use super::super::learn::learn_alone;
+    use super::super::plan::Trigger;
+    use super::super::workload::Workload;
     use super::*;
 
     #[test]
     fn tries_double_their_pauses_up_to_a_limit() {
         assert_eq!((tries(0), tries(1), tries(4), tries(24)), (1, 2, 4, 7));
-        assert_eq!((tries(90), tries(120)), (10, 11));
+        assert_eq!((tries(90), tries(120)), (9, 11));
+    }
+
+    /// The oracles that complain about a run of `web` with this damage.
+    fn complaints(
+        reference: &Reference,
+        faults: &[Action],
+        damage: impl Fn(&mut Story),
+    ) -> Vec<String> {
+        let mut plan = Plan::one("web", Trigger::Write(1), Action::Twice, String::new());
+        plan.faults.clear();
+        let plan = faults.iter().fold(plan, |plan, it| plan.and(Trigger::Write(1), it.clone()));
+        let mut story = reference.story.clone();
+        story.fired = vec![true; faults.len()];
+        damage(&mut story);
+        let wrong = judge(reference, &plan, &story);
+        let oracles = wrong.iter().filter_map(|what| what.split(':').next());
+        oracles.map(str::to_owned).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    fn config(reference: &Reference) -> ResourceKey {
+        let mut keys = reference.story.counts.keys();
+        keys.find(|key| key.name.ends_with("-config")).expect("there should be one").clone()
+    }
+
+    fn come_and_go(story: &mut Story, key: &ResourceKey, times: u32) {
+        let count = story.counts.get_mut(key).expect("it should be counted");
+        count.creates += times;
+        count.deletes += times;
+    }
+
+    #[test]
+    fn damage_to_a_run_is_reported_by_its_oracle() {
+        let reference = learn_alone(Workload::named("web").expect("a workload"));
+        let config = config(&reference);
+        let none: [&str; 0] = [];
+        let found = |damage: &dyn Fn(&mut Story)| complaints(&reference, &[], damage);
+        assert_eq!(found(&|_| ()), none);
+        let set = |story: &mut Story, field: &str| {
+            let object = story.stages[0].get_mut(&config.to_string()).expect("it should stand");
+            *object.pointer_mut(field).expect("it should have this field") = json!({ "not": "so" });
+        };
+        for field in ["/metadata/labels", "/metadata/ownerReferences", "/data"] {
+            assert_eq!(found(&|story| set(story, field)), ["O1"], "{field}");
+        }
+        assert_eq!(found(&|story| _ = story.stages[1].remove(&config.to_string())), ["O1"]);
+        assert_eq!(found(&|story| come_and_go(story, &config, 1)), ["O2"]);
+        assert_eq!(found(&|story| story.late_writes.push("apply".to_owned())), ["O7"]);
+        let unguarded = |story: &mut Story| {
+            let mut deletes = story.notes.calls.iter_mut().filter(|call| call.is_destructive());
+            deletes.next().expect("something should be deleted").uid = None;
+        };
+        assert_eq!(found(&unguarded), ["O4"]);
+        let once_more = |story: &mut Story| {
+            let sent = story.notes.calls[0].clone();
+            story.notes.calls.extend(std::iter::repeat_n(sent, BY_CHANCE + 1));
+        };
+        assert_eq!(found(&once_more), ["O7"]);
+        let lost = [Action::Lose(super::super::plan::Failure::Server)];
+        assert_eq!(complaints(&reference, &lost, once_more), none, "the fault explains one");
+        assert_eq!(complaints(&reference, &lost, |story| story.fired = vec![false]), ["O11"]);
+    }
+
+    #[test]
+    fn foreign_delete_explains_one_more_create_of_what_it_took_and_no_other_change() {
+        let reference = learn_alone(Workload::named("web").expect("a workload"));
+        let config = config(&reference);
+        let found = |damage: &dyn Fn(&mut Story)| {
+            complaints(&reference, &[Action::ForeignDelete], |story| {
+                story.notes.deleted.insert(config.clone());
+                damage(story);
+            })
+        };
+        let none: [&str; 0] = [];
+        assert_eq!(found(&|story| come_and_go(story, &config, 1)), none);
+        assert_eq!(found(&|story| come_and_go(story, &config, 2)), ["O2"]);
+        let other = reference.story.counts.keys().find(|key| key.kind == Kind::Service);
+        let other = other.expect("there should be one").clone();
+        assert_eq!(found(&|story| come_and_go(story, &other, 1)), ["O2"]);
+        for field in ["/metadata/labels", "/metadata/ownerReferences", "/data"] {
+            let damage = |story: &mut Story| {
+                let object = story.stages[0].get_mut(&config.to_string()).expect("it should stand");
+                *object.pointer_mut(field).expect("it should have this field") =
+                    json!({ "not": "so" });
+            };
+            assert_eq!(found(&damage), ["O1"], "{field}");
+        }
     }
 }

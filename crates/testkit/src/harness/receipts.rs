@@ -16,7 +16,7 @@ pub(super) struct Facts<'a> {
     pub(super) order: &'a Order,
     pub(super) fake: &'a FakeCluster,
     /// Writes to objects of the unit, with the time of each.
-    pub(super) calls: Vec<(Timestamp, &'a Call)>,
+    pub(super) calls: Vec<(Timestamp, Call)>,
     pub(super) observer: &'a str,
     /// When the process started.
     pub(super) started: Timestamp,
@@ -123,5 +123,91 @@ pub(super) fn belongs(key: &ResourceKey, unit: Unit, own_name: &str, names: &[St
     match unit {
         Unit::Service(_) => key.name.contains(own_name),
         Unit::Project(_) | Unit::Org(_) => !names.iter().any(|name| key.name.contains(name)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use trueup_model::receipt::{Absence, Reading};
+
+    use super::super::orders;
+    use super::super::workload::{Step, Workload};
+    use super::*;
+    use crate::fake_cluster::Write;
+
+    fn order() -> Order {
+        let web = Workload::named("web").expect("a workload");
+        let Some(Step::Declare(shape)) = web.steps.first() else { return orders::project() };
+        orders::first(&orders::project(), 0, shape.spec())
+    }
+
+    fn second(number: i64) -> Timestamp {
+        Timestamp::from_second(number).expect("a time")
+    }
+
+    /// A call for this key, which made an object with the uid `made`.
+    fn made(key: &ResourceKey) -> Call {
+        let effect =
+            Write { verb: Verb::Apply, key: key.clone(), uid: "made".to_owned(), created: true };
+        Call {
+            verb: Verb::Apply,
+            key: key.clone(),
+            uid: None,
+            step: 0,
+            at: Duration::ZERO,
+            target: Target::Absent,
+            effect: Some(effect),
+            heard: "ok",
+        }
+    }
+
+    #[test]
+    fn receipt_with_a_missing_key_uid_or_read_is_wrong() {
+        let order = order();
+        let key = order.recorded.keys().next().expect("a key").clone();
+        let call = made(&key);
+        let reading = |from, to| Reading { began_at: second(from), ended_at: second(to) };
+        let absence = |it: &ResourceKey| Absence {
+            key: it.clone(),
+            uid: (*it == key).then(|| "made".to_owned()),
+            resource_version: None,
+        };
+        let absent: Vec<Absence> = order.recorded.keys().map(absence).collect();
+        let right = Receipt::of_absence(absent, "me", vec![reading(50, 51)]);
+        let fake = FakeCluster::new();
+        let found = |damage: &dyn Fn(&mut Receipt, &mut Facts<'_>)| {
+            let mut facts = Facts {
+                order: &order,
+                fake: &fake,
+                calls: vec![(second(10), call.clone())],
+                observer: "me",
+                started: second(5),
+                echo: Echo { lasts: Duration::from_secs(20), inherited: true },
+                now: second(60),
+            };
+            let mut receipt = right.clone();
+            damage(&mut receipt, &mut facts);
+            wrong(&receipt, &facts).len()
+        };
+        assert_eq!(found(&|_, _| ()), 0);
+        assert!(found(&|receipt, _| _ = receipt.absent.remove(0)) > 0, "a key is missing");
+        assert!(found(&|receipt, _| receipt.absent[0].uid = None) > 0, "a uid is missing");
+        assert!(found(&|receipt, _| receipt.absent.push(receipt.absent[0].clone())) > 0, "twice");
+        assert!(found(&|receipt, _| receipt.reads.clear()) > 0, "no read");
+        assert!(found(&|receipt, _| receipt.observer.clear()) > 0, "no observer");
+        assert!(found(&|receipt, _| receipt.verified_at = second(52)) > 0, "another time");
+        assert!(found(&|_, facts| facts.now = second(50)) > 0, "not over yet");
+        assert!(found(&|_, facts| facts.calls[0].0 = second(55)) > 0, "written later");
+        assert!(found(&|_, facts| facts.started = second(40)) > 0, "too soon after a start");
+        let unanswered = Call { heard: "unanswered", effect: None, ..call.clone() };
+        let late = (second(40), unanswered);
+        assert!(
+            found(&|_, facts| facts.calls.push(late.clone())) > 0,
+            "too soon after a lost answer"
+        );
+        fake.edit(&key, |_| ());
+        assert!(found(&|_, _| ()) > 0, "it stands");
     }
 }

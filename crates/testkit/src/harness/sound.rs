@@ -17,8 +17,9 @@ struct Asked {
     services: BTreeMap<usize, (String, Vec<&'static str>, bool)>,
 }
 
-/// Everything that is wrong about a reference; `project` is the stage with a project and no service, `nothing` that of
-/// a cluster which nobody has used.
+/// Everything that is wrong about a reference.
+///
+/// `project` is the stage with a project and no service, `nothing` that of a cluster which was never used.
 #[must_use]
 pub fn unsound(reference: &Reference, project: &Stage, nothing: &Stage) -> Vec<String> {
     let mut wrong = reference.story.wrong.clone();
@@ -83,5 +84,39 @@ impl Asked {
             }
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::learn::{learn_alone, learn_bare};
+    use super::super::workload::Workload;
+    use super::*;
+
+    #[test]
+    fn reference_that_leaves_something_behind_or_repairs_half_is_unsound() {
+        let (project, nothing) = learn_bare();
+        let mut reference = learn_alone(Workload::named("storm-web").expect("a workload"));
+        let wrong = unsound(&reference, &project, &nothing);
+        assert!(wrong.is_empty(), "{wrong:#?}");
+        let sound = reference.clone();
+        let steps = reference.workload.steps.len();
+        let mut objects = reference.story.stages[0].iter();
+        let (key, object) = objects.find(|(key, _)| key.ends_with("-config")).expect("an object");
+        let (key, object) = (key.clone(), object.clone());
+        reference.story.stages[steps - 1].insert(key.clone(), object);
+        let wrong = unsound(&reference, &project, &nothing);
+        assert!(wrong.len() == 1 && wrong[0].contains("is left over"), "{wrong:#?}");
+
+        let mut reference = sound.clone();
+        reference.story.stages[1].get_mut(&key).expect("it should stand")["metadata"]["labels"] =
+            serde_json::json!({});
+        let wrong = unsound(&reference, &project, &nothing);
+        assert!(wrong.iter().any(|what| what.contains("after step 1")), "{wrong:#?}");
+
+        let mut reference = sound;
+        reference.story.stages.pop();
+        let wrong = unsound(&reference, &project, &nothing);
+        assert!(wrong.len() == 1 && wrong[0].starts_with("O7"), "{wrong:#?}");
     }
 }

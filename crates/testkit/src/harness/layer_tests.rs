@@ -1,0 +1,103 @@
+//! Faults count when they have an effect, and what is wrong at one moment is noted at that moment.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use trueup_cluster::{Cluster, Fence};
+use trueup_model::Clock;
+use trueup_model::key::{Kind, ResourceKey};
+
+use super::layer::Layer;
+use super::plan::{Action, Fault, Trigger};
+use crate::fake_cluster::FakeCluster;
+use crate::virtual_clock::VirtualClock;
+
+const SPACE: &str = "space";
+
+fn object(kind: Kind, name: &str) -> (ResourceKey, Value) {
+    let key = ResourceKey::new(kind, if kind == Kind::Namespace { "" } else { SPACE }, name);
+    let mut object = json!({
+        "apiVersion": kind.api_version(), "kind": kind.as_str(), "metadata": { "name": name },
+    });
+    if kind != Kind::Namespace {
+        object["metadata"]["namespace"] = SPACE.into();
+    }
+    if kind == Kind::Deployment {
+        object["spec"] = json!({
+            "selector": { "matchLabels": { "a": "b" } },
+            "template": {
+                "metadata": { "labels": { "a": "b" } },
+                "spec": { "containers": [{ "name": "c", "image": "i:1" }] },
+            },
+        });
+    }
+    (key, object)
+}
+
+async fn start(faults: &[(Trigger, Action)]) -> (FakeCluster, Layer, Arc<dyn Clock>) {
+    let (fake, clock) = (FakeCluster::new(), Arc::new(VirtualClock::new()));
+    let (key, namespace) = object(Kind::Namespace, SPACE);
+    fake.apply(&key, &namespace).await.expect("a namespace should be made");
+    let faults = faults.iter().cloned().map(|(at, then)| Fault { at, then });
+    let faults: Vec<Fault> = faults.collect();
+    let layer = Layer::new(&fake, Arc::<VirtualClock>::clone(&clock), &faults);
+    (fake, layer, clock)
+}
+
+async fn apply(layer: &Layer, kind: Kind, name: &str) {
+    let (key, object) = object(kind, name);
+    layer.apply(&key, &object).await.expect("it should be applied");
+}
+
+#[tokio::test(start_paused = true)]
+async fn foreign_acts_happen_only_where_the_object_exists() {
+    for action in [Action::ForeignEdit, Action::ForeignDelete] {
+        let (_fake, layer, _clock) = start(&[(Trigger::Write(1), action)]).await;
+        apply(&layer, Kind::ConfigMap, "one").await;
+        assert_eq!(layer.fired(), [false], "there is nothing to act on yet");
+        apply(&layer, Kind::ConfigMap, "one").await;
+        assert_eq!(layer.fired(), [true]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn lasting_faults_happen_when_something_is_turned_away() {
+    let refuse = Action::Refuse(Kind::Secret, 90);
+    let (_fake, layer, _clock) = start(&[(Trigger::Write(1), refuse)]).await;
+    apply(&layer, Kind::ConfigMap, "one").await;
+    assert_eq!(layer.fired(), [false], "another kind is not refused");
+    let (key, secret) = object(Kind::Secret, "one");
+    layer.apply(&key, &secret).await.expect_err("it should be refused");
+    assert_eq!(layer.fired(), [true]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn write_after_the_lease_is_noted() {
+    let (_fake, layer, clock) = start(&[(Trigger::Write(2), Action::LeaseEnds(40))]).await;
+    layer.set_fence(Arc::new(Fence::closed(Arc::clone(&clock))));
+    apply(&layer, Kind::ConfigMap, "one").await;
+    apply(&layer, Kind::ConfigMap, "two").await;
+    assert_eq!((layer.notes().wrong.len(), layer.fired()), (0, vec![true]));
+    layer.renew_lease();
+    apply(&layer, Kind::ConfigMap, "three").await;
+    let wrong = layer.notes().wrong;
+    assert!(wrong.len() == 1 && wrong[0].starts_with("O5"), "{wrong:?}");
+    clock.sleep(std::time::Duration::from_secs(40)).await;
+    layer.renew_lease();
+    apply(&layer, Kind::ConfigMap, "four").await;
+    assert_eq!(layer.notes().wrong.len(), 1, "the lease is back");
+}
+
+#[tokio::test(start_paused = true)]
+async fn workload_without_its_policies_is_noted_also_after_they_are_gone_again() {
+    let (fake, layer, _clock) = start(&[]).await;
+    let (policy, _) = object(Kind::NetworkPolicy, "wall");
+    layer.guard_workloads_with([policy.clone()]);
+    apply(&layer, Kind::NetworkPolicy, "wall").await;
+    apply(&layer, Kind::Deployment, "good").await;
+    assert_eq!(layer.notes().wrong, [""; 0]);
+    fake.remove(&policy);
+    apply(&layer, Kind::Deployment, "bad").await;
+    let wrong = layer.notes().wrong;
+    assert!(wrong.len() == 1 && wrong[0].starts_with("F05"), "{wrong:?}");
+}
