@@ -5,13 +5,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use trueup_model::clock::{Clock, Sleep};
 
 /// A clock that stands still until it is moved. Clones are the same clock.
 #[derive(Debug, Clone, Default)]
 pub struct ManualClock {
     state: Arc<Mutex<State>>,
+    /// Told of each new sleeper.
+    asleep: Arc<Notify>,
 }
 
 #[derive(Debug, Default)]
@@ -23,6 +25,8 @@ struct State {
 
 /// What the clock shows before it is moved: an even moment that reads well in snapshots.
 const START: i64 = 1_800_000_000;
+/// How long a test waits for a sleeper, in real time: only a test that fails waits for so long.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 impl ManualClock {
     /// A clock at its start.
@@ -31,22 +35,72 @@ impl ManualClock {
         Self::default()
     }
 
-    /// Moves on, and wakes everybody whose time has come.
+    /// Moves on, and wakes every sleeper whose time has come.
     pub fn advance(&self, by: Duration) {
         let mut state = self.state();
         state.passed += by;
         let due = state.passed;
         let later = state.sleepers.split_off(&(due + Duration::from_nanos(1), 0));
         for (_, sleeper) in std::mem::replace(&mut state.sleepers, later) {
-            // Whoever slept may have been dropped.
+            // The sleeper may have been dropped.
             let _gone = sleeper.send(());
         }
     }
 
-    /// How many wait for time to pass.
+    /// How many wait for time to pass, whatever for.
     #[must_use]
     pub fn sleepers(&self) -> usize {
-        self.state().sleepers.values().filter(|sleeper| !sleeper.is_closed()).count()
+        self.deadlines().len()
+    }
+
+    /// When each sleeper wakes, on the scale of [`Clock::monotonic`], the next one first.
+    #[must_use]
+    pub fn deadlines(&self) -> Vec<Duration> {
+        let state = self.state();
+        let waiting = state.sleepers.iter().filter(|(_, sleeper)| !sleeper.is_closed());
+        waiting.map(|((at, _), _)| *at).collect()
+    }
+
+    /// Waits until a sleeper wakes at exactly this time, on the scale of [`Clock::monotonic`].
+    ///
+    /// That some task sleeps says little: a limit on a database call that is under way is a sleeper, too.
+    /// A loop that sleeps until the time that it should sleep until has done its work before.
+    ///
+    /// # Panics
+    /// None comes.
+    pub async fn until_sleeping_until(&self, at: Duration) {
+        let what = format!("a sleeper until {at:?}");
+        self.until_asleep(&what, |deadlines| deadlines.contains(&at).then_some(())).await;
+    }
+
+    /// Waits until a sleeper wakes at most this much later than now; returns how much later.
+    ///
+    /// # Panics
+    /// None comes.
+    pub async fn until_sleeping_within(&self, limit: Duration) -> Duration {
+        let what = format!("a sleeper for at most {limit:?}");
+        let next = |deadlines: &[Duration]| {
+            let left = deadlines.first()?.saturating_sub(self.monotonic());
+            (left <= limit).then_some(left)
+        };
+        self.until_asleep(&what, next).await
+    }
+
+    async fn until_asleep<T>(&self, what: &str, found: impl Fn(&[Duration]) -> Option<T>) -> T {
+        let sleeping = tokio::time::timeout(PATIENCE, async {
+            loop {
+                let mut more = std::pin::pin!(self.asleep.notified());
+                // From here on no sleeper is missed.
+                more.as_mut().enable();
+                if let Some(found) = found(&self.deadlines()) {
+                    return found;
+                }
+                more.await;
+            }
+        });
+        let (now, sleeping) = (self.monotonic(), sleeping.await.ok());
+        let deadlines = self.deadlines();
+        sleeping.unwrap_or_else(|| panic_without_sleeper(what, now, &deadlines))
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
@@ -75,13 +129,20 @@ impl Clock for ManualClock {
         } else {
             state.sleepers.insert(at, wake);
         }
+        drop(state);
+        self.asleep.notify_waiters();
         Box::pin(async move {
-            // The clock itself is gone: nobody will ever move it.
+            // The clock itself is gone: time stands still for ever.
             if woken.await.is_err() {
                 std::future::pending::<()>().await;
             }
         })
     }
+}
+
+#[expect(clippy::panic, reason = "a sleeper that never comes fails the test")]
+fn panic_without_sleeper(what: &str, now: Duration, deadlines: &[Duration]) -> ! {
+    panic!("{what} should come; it is {now:?}, and others sleep until {deadlines:?}")
 }
 
 #[cfg(test)]
@@ -99,6 +160,22 @@ mod tests {
         clock.advance(Duration::from_millis(1));
         assert!((&mut short).now_or_never().is_some());
         assert!((&mut long).now_or_never().is_none());
-        assert_eq!(clock.sleepers(), 1);
+        assert_eq!(clock.deadlines(), [Duration::from_secs(2)]);
+        drop(long);
+        assert_eq!(clock.deadlines(), []);
+    }
+
+    #[tokio::test]
+    async fn waiting_for_a_sleeper_ends_with_that_one_and_no_other() {
+        let clock = ManualClock::new();
+        let (limit, nap) = (Duration::from_secs(40), Duration::from_secs(1));
+        let _call = clock.sleep(limit);
+        let mut at = Box::pin(clock.until_sleeping_until(nap));
+        let mut within = Box::pin(clock.until_sleeping_within(nap));
+        assert!((&mut at).now_or_never().is_none(), "the limit of a call is none");
+        assert!((&mut within).now_or_never().is_none(), "the limit of a call is none");
+        let _nap = clock.sleep(nap);
+        at.await;
+        assert_eq!(within.await, nap);
     }
 }
