@@ -1,7 +1,5 @@
 //! Anchors that somebody keeps deleting.
 
-use std::time::Duration;
-
 use serde_json::Value;
 use trueup_cluster::Cluster;
 use trueup_model::key::{Kind, ResourceKey};
@@ -11,9 +9,9 @@ use crate::rig::Rig;
 
 impl Rig {
     async fn until_object(&self, key: &ResourceKey, wanted: impl Fn(Option<&Value>) -> bool) {
-        let reached = tokio::time::timeout(Duration::from_secs(120), async {
+        let reached = tokio::time::timeout(crate::rig::LONG, async {
             while !wanted(self.fake.get(key).await.expect("it should answer").as_ref()) {
-                self.clock.sleep(Duration::from_millis(10)).await;
+                tokio::time::sleep(crate::rig::LOOK).await;
             }
         });
         assert!(reached.await.is_ok(), "{key} did not become as wanted");

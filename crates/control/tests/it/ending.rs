@@ -34,7 +34,7 @@ impl Rig {
                     let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
                     return ResourceKey::new(kind, text("namespace"), text("name"));
                 }
-                self.clock.sleep(crate::rig::LOOK).await;
+                tokio::time::sleep(crate::rig::LOOK).await;
             }
         });
         reached.await.expect("there should be such an object")
@@ -66,7 +66,7 @@ async fn a_takeover_between_the_look_and_the_proof_loses_no_look() {
             if let Some(receipt) = rig.project(&id).await.receipt {
                 return receipt;
             }
-            rig.clock.sleep(crate::rig::LOOK).await;
+            tokio::time::sleep(crate::rig::LOOK).await;
         }
     });
     let receipt = proved.await.expect("the end should be proved");

@@ -1,8 +1,6 @@
 //! Freezes hold everything that is to be done and nothing that is to be seen; looking afresh sees what
 //! no watch has told.
 
-use std::time::Duration;
-
 use trueup_model::key::Kind;
 use trueup_model::order::Unit;
 use trueup_model::status::{Health, Phase, Reason, Reconciliation};
@@ -162,13 +160,13 @@ async fn who_asks_for_a_look_is_told_how_it_ended() {
         limit: 10,
         ..EventQuery::default()
     };
-    let told = tokio::time::timeout(Duration::from_secs(120), async {
+    let told = tokio::time::timeout(crate::rig::LONG, async {
         loop {
             let found = app.list_events(rig.db.org, &query).await.unwrap();
             if let Some(first) = found.into_iter().next() {
                 return first;
             }
-            rig.clock.sleep(Duration::from_millis(10)).await;
+            tokio::time::sleep(crate::rig::LOOK).await;
         }
     });
     let told = told.await.expect("it should be told");

@@ -12,6 +12,7 @@ mod prover;
 mod recorder;
 mod replicas;
 mod rig;
+mod scaled_clock;
 mod sealer;
 mod secret;
 mod sweep;

@@ -10,6 +10,8 @@ use tokio::sync::watch;
 use trueup_control::names::{Dns, Doubt, Names};
 use trueup_testkit::real_dns::RealDns;
 
+use crate::rig::{LONG, LOOK};
+
 /// What a name can have.
 #[derive(Debug, Clone)]
 pub(crate) enum Record {
@@ -178,7 +180,7 @@ async fn contract(names: &dyn Names) {
         ("_trueup.nowhere.example.org", &[]),
     ];
     for (name, expected) in yes {
-        let answer = names.texts(name).await.map(|mut texts| {
+        let answer = heard(names, name).await.map(|mut texts| {
             texts.sort();
             texts
         });
@@ -191,8 +193,21 @@ async fn contract(names: &dyn Names) {
         (too_long.as_str(), Doubt::TooLong),
     ];
     for (name, doubt) in doubts {
-        assert_eq!(names.texts(name).await, Err(doubt), "{name}");
+        assert_eq!(heard(names, name).await, Err(doubt), "{name}");
     }
+}
+
+/// What is answered about a name. On a busy machine an answer may come too late: then it is asked again.
+async fn heard(names: &dyn Names, name: &str) -> Result<Vec<String>, Doubt> {
+    let heard = tokio::time::timeout(LONG, async {
+        loop {
+            let answer = names.texts(name).await;
+            if answer != Err(Doubt::Silent) {
+                return answer;
+            }
+        }
+    });
+    heard.await.unwrap_or(Err(Doubt::Silent))
 }
 
 /// Texts that are owned.
@@ -232,9 +247,9 @@ async fn a_real_dns_server_is_understood() {
 /// Waits until these are the texts of a name.
 async fn comes_to(names: &Dns, name: &str, texts: &[&str]) {
     let wanted = Ok(texts.map_owned());
-    let seen = tokio::time::timeout(std::time::Duration::from_secs(60), async {
+    let seen = tokio::time::timeout(LONG, async {
         while names.texts(name).await != wanted {
-            tokio::task::yield_now().await;
+            tokio::time::sleep(LOOK).await;
         }
     });
     assert!(seen.await.is_ok(), "{name} should come to {texts:?}");
@@ -243,14 +258,16 @@ async fn comes_to(names: &Dns, name: &str, texts: &[&str]) {
 /// Nobody says anything: neither a yes nor a no, and not for ever.
 #[tokio::test]
 async fn a_server_that_does_not_answer_is_a_doubt() {
-    let silent = UdpSocket::bind("127.0.0.1:0").expect("a port should be free");
-    let address = silent.local_addr().expect("a socket should have an address");
-    let answer = Dns::servers(&[address]).texts("_trueup.www.example.org").await;
-    assert_eq!(answer, Err(Doubt::Silent));
-    drop(silent);
-    let answer = Dns::servers(&[address]).texts("_trueup.www.example.org").await;
-    assert!(matches!(answer, Err(Doubt::Silent | Doubt::Unread)), "{answer:?}");
-    let nobody: [SocketAddr; 0] = [];
-    let answer = Dns::servers(&nobody).texts("_trueup.www.example.org").await;
-    assert!(answer.is_err(), "{answer:?}");
+    let [silent, gone] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").expect("a free port"));
+    let [of_silent, of_gone] = [&silent, &gone]
+        .map(|socket| socket.local_addr().expect("a socket should have an address"));
+    drop(gone);
+    let name = "_trueup.www.example.org";
+    let servers: [&[SocketAddr]; 3] = [&[of_silent], &[of_gone], &[]];
+    let [silent_says, gone_says, nobody_says] = servers.map(Dns::servers);
+    let answers =
+        tokio::join!(silent_says.texts(name), gone_says.texts(name), nobody_says.texts(name));
+    assert_eq!(answers.0, Err(Doubt::Silent));
+    assert!(matches!(answers.1, Err(Doubt::Silent | Doubt::Unread)), "{answers:?}");
+    assert!(answers.2.is_err(), "{answers:?}");
 }

@@ -1,8 +1,10 @@
 //! Plan requests on their way through the loops: filled by the holder of the lease, and watched.
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Map, json};
+use trueup_cluster::Cluster;
 use trueup_model::id::PlanRequestId;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::plan_request::{ExactVerb, PlanRequest, PlanState};
@@ -10,10 +12,10 @@ use trueup_rules::admit::Ask;
 use trueup_store::FreezeAsk;
 use trueup_store::door::{Accepted, Asker, Refusal, ServiceAsk};
 use trueup_store::{ServiceDetail, ServiceRow};
-use trueup_testkit::fake_cluster::{Verb, When};
 use trueup_testkit::test_db::name;
 
-use crate::rig::{Rig, running};
+use crate::poison::Poisoned;
+use crate::rig::{LONG, Rig, running};
 
 fn web(image: &str) -> Ask {
     let parameters = Map::from_iter([("image".to_owned(), json!(image))]);
@@ -23,7 +25,12 @@ fn web(image: &str) -> Ask {
 impl Rig {
     /// A service that runs, and nothing left to do.
     async fn with_web(&mut self) -> ServiceDetail {
-        self.start("one");
+        self.with_web_on(Arc::new(self.fake.clone())).await
+    }
+
+    /// The same through this cluster.
+    async fn with_web_on(&mut self, cluster: Arc<dyn Cluster>) -> ServiceDetail {
+        self.start_on("one", cluster);
         self.declare_project().await;
         self.declare("web", "web:1").await;
         let detail = self.until_running("web").await;
@@ -68,13 +75,13 @@ impl Rig {
         id: PlanRequestId,
         wanted: impl Fn(&PlanRequest) -> bool,
     ) -> PlanRequest {
-        let reached = tokio::time::timeout(Duration::from_secs(120), async {
+        let reached = tokio::time::timeout(LONG, async {
             loop {
                 let plan = self.plan(service, id).await;
                 if wanted(&plan) {
                     return plan;
                 }
-                self.clock.sleep(Duration::from_millis(20)).await;
+                tokio::time::sleep(crate::rig::LOOK).await;
             }
         });
         reached.await.expect("the plan should get there")
@@ -164,15 +171,16 @@ async fn a_request_waits_for_a_holder_and_the_next_one_fills_it() {
 #[tokio::test]
 async fn what_cannot_be_tried_now_says_why_and_is_tried_again() {
     let mut rig = Rig::new().await;
-    rig.with_web().await;
-    let lost = || trueup_cluster::CallError::Unanswered("lost".to_owned());
-    for _ in 0..2 {
-        rig.fake.fail_next(Verb::Rehearse, lost(), When::After);
-    }
+    let fixed = Arc::new(AtomicBool::new(true));
+    let inside = rig.fake.clone();
+    let cluster = Poisoned { inside, prefix: "web-", fixed: Arc::clone(&fixed) };
+    rig.with_web_on(Arc::new(cluster)).await;
+    fixed.store(false, Ordering::SeqCst);
     let id = rig.request("web", "web:2").await;
     let waits = rig.until_plan("web", id, |plan| plan.why.is_some()).await;
     assert_eq!(waits.state, PlanState::Waiting);
     assert!(waits.why.is_some_and(|why| why.contains("no answer came")));
+    fixed.store(true, Ordering::SeqCst);
     rig.until_plan("web", id, is(PlanState::Filled)).await;
 }
 

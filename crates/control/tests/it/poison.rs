@@ -1,5 +1,5 @@
 //! A cluster with a defect that only some objects meet: whatever is applied under such a name ends in
-//! a panic, before anything is done, again and again until it is mended.
+//! a panic, before anything is done, and a dry run is not answered, again and again until it is fixed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures::stream::BoxStream;
 use serde_json::Value;
 use trueup_cluster::verbs::Answer;
-use trueup_cluster::{CallError, Cluster, Heard, List, Scope};
+use trueup_cluster::{CallError, Cluster, Draft, Heard, List, Scope};
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_testkit::fake_cluster::FakeCluster;
 
@@ -15,7 +15,13 @@ use trueup_testkit::fake_cluster::FakeCluster;
 pub(crate) struct Poisoned {
     pub(crate) inside: FakeCluster,
     pub(crate) prefix: &'static str,
-    pub(crate) mended: Arc<AtomicBool>,
+    pub(crate) fixed: Arc<AtomicBool>,
+}
+
+impl Poisoned {
+    fn is_broken(&self, key: &ResourceKey) -> bool {
+        key.name.starts_with(self.prefix) && !self.fixed.load(Ordering::SeqCst)
+    }
 }
 
 impl Cluster for Poisoned {
@@ -32,8 +38,7 @@ impl Cluster for Poisoned {
     }
 
     fn apply<'a>(&'a self, key: &'a ResourceKey, object: &'a Value) -> Answer<'a, Value> {
-        let broken = key.name.starts_with(self.prefix) && !self.mended.load(Ordering::SeqCst);
-        assert!(!broken, "a defect that only this object meets");
+        assert!(!self.is_broken(key), "a defect that only this object meets");
         self.inside.apply(key, object)
     }
 
@@ -48,5 +53,12 @@ impl Cluster for Poisoned {
         version: &'a str,
     ) -> Answer<'a, ()> {
         self.inside.delete(key, uid, version)
+    }
+
+    fn rehearse<'a>(&'a self, key: &'a ResourceKey, draft: Draft<'a>) -> Answer<'a, Value> {
+        if self.is_broken(key) {
+            return Box::pin(async { Err(CallError::Unanswered("lost".to_owned())) });
+        }
+        self.inside.rehearse(key, draft)
     }
 }

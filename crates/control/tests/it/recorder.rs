@@ -1,7 +1,5 @@
 //! What really ran is written down while the loops run, across a restart and a break.
 
-use std::time::Duration;
-
 use serde_json::Value;
 use trueup_model::key::Kind;
 
@@ -23,13 +21,13 @@ impl Rig {
 
     async fn until_history(&self, service: &str, wanted: &str, times: usize) -> Vec<String> {
         let count = |history: &[String]| history.iter().filter(|line| *line == wanted).count();
-        let reached = tokio::time::timeout(Duration::from_secs(120), async {
+        let reached = tokio::time::timeout(crate::rig::LONG, async {
             loop {
                 let history = self.history(service).await;
                 if count(&history) >= times {
                     return history;
                 }
-                self.clock.sleep(Duration::from_millis(20)).await;
+                tokio::time::sleep(crate::rig::LOOK).await;
             }
         });
         match reached.await {

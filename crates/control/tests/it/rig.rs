@@ -20,8 +20,12 @@ use trueup_store::{DbClock, ServiceDetail, Signals, Worker};
 use trueup_testkit::fake_cluster::FakeCluster;
 use trueup_testkit::test_db::{TestDb, name};
 
-pub(crate) const LONG: Duration = Duration::from_secs(120);
-pub(crate) const LOOK: Duration = Duration::from_millis(10);
+use crate::scaled_clock::ScaledClock;
+
+/// Longer than any wait of a test that is right, in real time and on a very busy machine.
+pub(crate) const LONG: Duration = Duration::from_secs(300);
+/// How often a test looks whether what it waits for has come, in real time.
+pub(crate) const LOOK: Duration = Duration::from_millis(25);
 
 pub(crate) struct Rig {
     pub(crate) db: TestDb,
@@ -33,12 +37,27 @@ pub(crate) struct Rig {
     /// The keys of the process that is started next.
     pub(crate) keys: Keyring,
     tasks: JoinSet<()>,
+    /// What moves the clock on, whether or not any loop runs.
+    time: JoinSet<()>,
     registry: Registry,
 }
 
 impl Rig {
+    /// Loops for which time passes fast.
     pub(crate) async fn new() -> Self {
-        let clock: Arc<dyn Clock> = Arc::new(DbClock::unanchored());
+        let clock = ScaledClock::new();
+        let mut rig = Self::on(Arc::new(clock.clone())).await;
+        rig.time.spawn(clock.run(rig.db.app.clone()));
+        rig
+    }
+
+    /// Loops in real time, for tests with a database that takes its time.
+    pub(crate) async fn in_real_time() -> Self {
+        Self::on(Arc::new(DbClock::unanchored())).await
+    }
+
+    /// Loops on this clock.
+    pub(crate) async fn on(clock: Arc<dyn Clock>) -> Self {
         let db = TestDb::new().await;
         Self {
             worker: db.worker.clone(),
@@ -48,6 +67,7 @@ impl Rig {
             signals: Signals::default(),
             keys: Keyring::new(&[7; 32]),
             tasks: JoinSet::new(),
+            time: JoinSet::new(),
             registry: Registry::default(),
         }
     }
@@ -102,7 +122,12 @@ impl Rig {
 
     /// Waits until every loop that was started has ended.
     pub(crate) async fn ended(&mut self) {
-        while self.tasks.join_next().await.is_some() {}
+        let ended = tokio::time::timeout(LONG, async {
+            while let Some(ended) = self.tasks.join_next().await {
+                ended.expect("a loop should not panic");
+            }
+        });
+        assert!(ended.await.is_ok(), "every loop should end");
     }
 
     /// Ends all loops at once, as a crash would.
@@ -165,7 +190,7 @@ impl Rig {
                 if wanted(&detail) {
                     return detail;
                 }
-                self.clock.sleep(LOOK).await;
+                tokio::time::sleep(LOOK).await;
             }
         });
         if let Ok(detail) = reached.await {
@@ -186,7 +211,7 @@ impl Rig {
                 if queued + running == wanted {
                     return;
                 }
-                self.clock.sleep(Duration::from_millis(20)).await;
+                tokio::time::sleep(LOOK).await;
             }
         });
         assert!(reached.await.is_ok(), "there should be {wanted} wakes left");

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
+use jiff::Timestamp;
 use trueup_model::key::Kind;
 use trueup_model::order::Unit;
 use trueup_model::org::PLATFORM;
 use trueup_model::status::{Health, Reason};
 use trueup_model::wake::{Wake, WakeState};
 use trueup_store::door::Asker;
-use trueup_store::{EventQuery, Lease, ServiceDetail, WakeFilter};
+use trueup_store::{EventQuery, Lease, ServiceDetail, Turn, WakeFilter};
 
 use crate::poison::Poisoned;
 use crate::rig::{Rig, deleted};
@@ -47,6 +47,7 @@ async fn once_all_is_true_nothing_is_written_any_more() {
     for service in ["a", "b", "c"] {
         rig.until_running(service).await;
     }
+    rig.until_wakes(0).await;
     let writes = rig.fake.journal().len();
     let projection = rig.get("a").await.row.projection;
     // A new tenure tells its executor everything again: that must be free.
@@ -55,6 +56,8 @@ async fn once_all_is_true_nothing_is_written_any_more() {
     rig.start("two");
     rig.fake.remove(&rig.fake_key("a", Kind::Service).await);
     rig.until_service_object("a").await;
+    // All of them were told again, and are done.
+    rig.until_wakes(0).await;
     assert_eq!(rig.fake.journal().len(), writes + 1, "one repair, and nothing else");
     assert_eq!(rig.get("b").await.row.projection, rig.get("c").await.row.projection);
     assert!(rig.get("a").await.row.projection >= projection);
@@ -89,10 +92,21 @@ async fn a_second_process_takes_over_when_the_first_one_stops() {
     rig.declare_project().await;
     rig.declare("web", "web:1").await;
     rig.until_running("web").await;
-    rig.start("second");
+    // It gives its lease back. Without that the lease would end ten seconds after it was last renewed.
+    let told = rig.clock.now();
     first.cancel();
+    rig.ended().await;
+    let ended = rig.clock.now();
+    let over = rig.lease_end().await;
+    assert!(told <= over && over <= ended, "it ends at {over}, and the process was told at {told}");
+    let second = rig.start("second");
     rig.declare("later", "web:1").await;
     rig.until_running("later").await;
+    // The next one stands by already.
+    rig.start("third");
+    second.cancel();
+    rig.declare("last", "web:1").await;
+    rig.until_running("last").await;
     // The first one's epoch is over: nothing it says is written down any more.
     let now = rig.clock.now();
     let stale = Lease { cluster: rig.db.cluster, epoch: 1 };
@@ -124,9 +138,8 @@ async fn a_cluster_that_is_away_defers_without_an_error_and_is_caught_up_with() 
 #[tokio::test]
 async fn one_poisoned_service_does_not_stop_the_others() {
     let mut rig = Rig::new().await;
-    let mended = Arc::new(AtomicBool::new(false));
-    let poisoned =
-        Poisoned { inside: rig.fake.clone(), prefix: "bad-", mended: Arc::clone(&mended) };
+    let fixed = Arc::new(AtomicBool::new(false));
+    let poisoned = Poisoned { inside: rig.fake.clone(), prefix: "bad-", fixed: Arc::clone(&fixed) };
     rig.start_on("one", Arc::new(poisoned));
     rig.declare_project().await;
     rig.declare("bad", "web:1").await;
@@ -141,7 +154,7 @@ async fn one_poisoned_service_does_not_stop_the_others() {
     // After a few tries it is left alone, and an operator finds it.
     let dead = rig.until_dead().await;
     assert_eq!(dead.len(), 1, "{dead:?}");
-    mended.store(true, Ordering::SeqCst);
+    fixed.store(true, Ordering::SeqCst);
     let owner = rig.db.owner();
     let asker = Asker::new(&owner, None);
     let now = rig.clock.now();
@@ -181,17 +194,27 @@ fn has(detail: &ServiceDetail, reason: Reason) -> bool {
 }
 
 impl Rig {
+    /// When the lease ends. It is asked for at a time that is before any end, so that it stays as it is.
+    async fn lease_end(&self) -> Timestamp {
+        let at = Timestamp::UNIX_EPOCH;
+        let asked = self.db.worker.acquire_lease(self.db.cluster, "other", None, at).await;
+        match asked.expect("the database should answer") {
+            Turn::Theirs { until } => until,
+            Turn::Ours(lease) => unreachable!("it should have had a holder: {lease:?}"),
+        }
+    }
+
     /// Waits until something was given up.
     async fn until_dead(&self) -> Vec<Wake> {
         let filter = WakeFilter { state: Some(WakeState::Dead), ..WakeFilter::default() };
-        let found = tokio::time::timeout(Duration::from_secs(120), async {
+        let found = tokio::time::timeout(crate::rig::LONG, async {
             loop {
                 let dead = self.db.app.list_wakes(PLATFORM, filter, 10).await;
                 let dead = dead.expect("wakes should be listed");
                 if !dead.is_empty() {
                     return dead;
                 }
-                self.clock.sleep(Duration::from_millis(20)).await;
+                tokio::time::sleep(crate::rig::LOOK).await;
             }
         });
         found.await.expect("its wake should be given up")
@@ -205,21 +228,21 @@ impl Rig {
 
     async fn until_service_object(&self, service: &str) {
         let key = self.fake_key(service, Kind::Service).await;
-        let back = tokio::time::timeout(Duration::from_secs(120), async {
+        let back = tokio::time::timeout(crate::rig::LONG, async {
             while !self
                 .fake
                 .objects(Kind::Service)
                 .iter()
                 .any(|object| object["metadata"]["name"] == key.name.as_str())
             {
-                self.clock.sleep(Duration::from_millis(10)).await;
+                tokio::time::sleep(crate::rig::LOOK).await;
             }
         });
         assert!(back.await.is_ok(), "{key} should be made again");
     }
 
     async fn until_events(&self, unit: Unit, last: &str) -> Vec<trueup_store::SealedEvent> {
-        let found = tokio::time::timeout(Duration::from_secs(120), async {
+        let found = tokio::time::timeout(crate::rig::LONG, async {
             loop {
                 let events = self
                     .db
@@ -233,7 +256,7 @@ impl Rig {
                 {
                     return events;
                 }
-                self.clock.sleep(Duration::from_millis(10)).await;
+                tokio::time::sleep(crate::rig::LOOK).await;
             }
         });
         found.await.expect("the events should be sealed")
