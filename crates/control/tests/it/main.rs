@@ -9,6 +9,7 @@ mod names;
 mod planner;
 mod poison;
 mod prover;
+mod prover_world;
 mod recorder;
 mod replicas;
 mod rig;

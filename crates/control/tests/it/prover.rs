@@ -1,198 +1,26 @@
 //! Looks into DNS on a real Postgres: when they are, what they change, and what they never tell.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use prometheus_client::encoding::text::encode;
-use prometheus_client::registry::Registry;
-use tokio::task::JoinSet;
 use trueup_control::names::Doubt;
-use trueup_control::{Metrics, Prover};
-use trueup_model::domain::{Domain, Host, Saw, Tls};
-use trueup_model::{Clock, OrgId};
+use trueup_model::Clock;
+use trueup_model::domain::Saw;
 use trueup_rules::action::Action;
-use trueup_store::door::{Accepted, Asker, DomainAsk, Refusal, ServiceAsk};
-use trueup_store::{App, EventQuery, SealedEvent};
-use trueup_testkit::manual_clock::ManualClock;
+use trueup_store::door::{Asker, Refusal, ServiceAsk};
+use trueup_store::{App, Signals};
 use trueup_testkit::pg_proxy::{Mode, PgProxy};
 
-use crate::names::FakeNames;
-use crate::rig::Rig;
+use crate::prover_world::{HOST, LOOK, World, host, wanted};
+use crate::rig::LONG;
 
-const PATIENCE: Duration = Duration::from_secs(120);
-const HOST: &str = "www.example.org";
 const PROOF: &str = "_trueup.www.example.org";
 const SOON: Duration = Duration::from_secs(10);
 const HOUR: Duration = Duration::from_secs(3600);
-
-/// A service, a clock that stands still, and a DNS of our own.
-struct World {
-    rig: Rig,
-    clock: ManualClock,
-    names: FakeNames,
-    /// What the loop that was started last counts.
-    registry: Registry,
-    tasks: JoinSet<()>,
-}
-
-impl World {
-    async fn new() -> Self {
-        let clock = ManualClock::new();
-        let mut rig = Rig::new().await;
-        rig.clock = Arc::new(clock.clone());
-        rig.declare_project().await;
-        rig.declare("web", "web:1").await;
-        let (names, registry) = (FakeNames::default(), Registry::default());
-        Self { rig, clock, names, registry, tasks: JoinSet::new() }
-    }
-
-    /// Starts the loop of one process.
-    fn start(&mut self) {
-        self.start_with(self.rig.db.app.clone());
-    }
-
-    fn start_with(&mut self, app: App) {
-        self.registry = Registry::default();
-        let prover = Prover {
-            worker: self.rig.db.worker.clone(),
-            app,
-            signals: self.rig.signals.clone(),
-            clock: Arc::clone(&self.rig.clock),
-            metrics: Metrics::register(&mut self.registry),
-            names: Arc::new(self.names.clone()),
-        };
-        self.tasks.spawn(prover.run());
-    }
-
-    async fn add(&self, org: OrgId, text: &str) -> Domain {
-        let (owner, host) = (self.rig.db.owner(), host(text));
-        let asker = Asker::new(&owner, None);
-        let now = self.clock.now();
-        let added = self.rig.db.app.add_domain(org, &wanted(&host), Tls::Auto, &asker, now).await;
-        self.rig.signals.look();
-        added.expect("a domain should be added").row
-    }
-
-    async fn look(&self) -> Result<Accepted<Domain>, Refusal> {
-        let (owner, host) = (self.rig.db.owner(), host(HOST));
-        let asker = Asker::new(&owner, None);
-        let now = self.clock.now();
-        self.rig.db.app.look_for_domain(self.rig.db.org, &wanted(&host), &asker, now).await
-    }
-
-    async fn say(&self, verified: bool) {
-        let (owner, host) = (self.rig.db.owner(), host(HOST));
-        let asker = Asker::new(&owner, None);
-        let (org, now) = (self.rig.db.org, self.clock.now());
-        let said = self.rig.db.app.verify_domain(org, &wanted(&host), verified, &asker, now).await;
-        assert!(said.expect("an operator should be heard").changed);
-    }
-
-    async fn domains(&self, org: OrgId) -> Vec<Domain> {
-        let listed = self.rig.db.app.list_domains(org, "shop").await;
-        listed.expect("domains should be listed").expect("the project should be there")
-    }
-
-    async fn domain(&self) -> Domain {
-        self.domains(self.rig.db.org).await.remove(0)
-    }
-
-    /// Waits until the domain is so. Nudges only make the loop look what is due; time stands still.
-    async fn until(&self, what: &str, is_so: impl Fn(&Domain) -> bool) -> Domain {
-        let reached = tokio::time::timeout(PATIENCE, async {
-            loop {
-                let domain = self.domain().await;
-                if is_so(&domain) {
-                    return domain;
-                }
-                self.rig.signals.look();
-                tokio::task::yield_now().await;
-            }
-        });
-        if let Ok(domain) = reached.await {
-            return domain;
-        }
-        let domain = self.domain().await;
-        assert!(is_so(&domain), "{what} did not come: {domain:#?}");
-        domain
-    }
-
-    /// Waits until so many questions were asked.
-    async fn until_asked(&self, count: usize) {
-        let reached = tokio::time::timeout(PATIENCE, async {
-            while self.names.asked().len() < count {
-                self.rig.signals.look();
-                tokio::task::yield_now().await;
-            }
-        });
-        assert!(reached.await.is_ok(), "{count} questions: {:?}", self.names.asked());
-    }
-
-    /// Waits until so many looks ended so.
-    async fn until_ended(&self, outcome: &str, count: usize) {
-        let wanted = format!("trueup_domain_looks_total{{outcome=\"{outcome}\"}} {count}\n");
-        let told = || {
-            let mut text = String::new();
-            encode(&mut text, &self.registry).expect("the metrics should be written down");
-            text
-        };
-        let reached = tokio::time::timeout(PATIENCE, async {
-            while !told().contains(&wanted) {
-                tokio::task::yield_now().await;
-            }
-        });
-        assert!(reached.await.is_ok(), "{wanted}: {}", told());
-    }
-
-    /// Moves the clock to when the next look is due, and waits until that saw something.
-    async fn next_look(&self) -> Domain {
-        let due = self.domain().await.search.next_at.expect("a look should be due");
-        let until = due.duration_since(self.clock.now());
-        self.clock.advance(Duration::try_from(until).unwrap_or_default());
-        let now = self.clock.now();
-        self.until("a look", |domain| {
-            domain.search.last.as_ref().is_some_and(|last| last.at == now)
-        })
-        .await
-    }
-
-    async fn events(&self, org: OrgId, kind: &str) -> Vec<SealedEvent> {
-        self.rig.db.seal().await;
-        let query =
-            EventQuery { kind: Some(kind.to_owned()), limit: 1000, ..EventQuery::default() };
-        self.rig.db.app.list_events(org, &query).await.expect("events should be read")
-    }
-
-    /// Another org with the same project and service.
-    async fn others(&self) -> OrgId {
-        let db = &self.rig.db;
-        let now = self.clock.now();
-        let theirs = db.setup.ensure_org("other", now).await.expect("an org should be made");
-        let owner = db.owner();
-        let asker = Asker::new(&owner, None);
-        let project = "shop".parse().expect("this should be a name");
-        db.app.accept_project(theirs, &project, &asker, now).await.expect("a project should be");
-        let web = db.app.find_service(db.org, "shop", "web").await.expect("should be read");
-        let web = web.expect("our service should be there").row.service;
-        let ask = trueup_rules::admit::Ask {
-            template: web.template.clone(),
-            plan: None,
-            parameters: web.parameters.clone(),
-        };
-        let wanted = ServiceAsk::declare("shop", &web.name, &ask);
-        db.app.accept_service(theirs, &wanted, &asker, now).await.expect("a service should be");
-        theirs
-    }
-}
-
-fn host(text: &str) -> Host {
-    text.parse().expect("a test's host should be one")
-}
-
-fn wanted(host: &Host) -> DomainAsk<'_> {
-    DomainAsk { project: "shop", service: "web", host, if_generation: None }
-}
+/// How long a name server has to answer, and how long the loop rests at least and at most.
+const ANSWER: Duration = Duration::from_secs(5);
+const AGAIN: Duration = Duration::from_secs(1);
+const IDLE: Duration = Duration::from_secs(60);
 
 fn seconds(from: Timestamp, to: Timestamp) -> i64 {
     to.duration_since(from).as_secs()
@@ -205,6 +33,7 @@ async fn a_record_in_dns_proves_a_host_once_and_what_is_proved_stays_so() {
     let domain = world.add(world.rig.db.org, HOST).await;
     world.names.says(PROOF, &domain.id.to_string());
     assert_eq!(seconds(world.clock.now(), domain.search.next_at.unwrap()), 10);
+    world.until_it_rests(SOON).await;
     assert_eq!(world.names.asked().len(), 0, "nobody can have published it yet");
     world.clock.advance(SOON);
     let domain = world.until("the proof", |domain| domain.verified_at.is_some()).await;
@@ -253,6 +82,8 @@ async fn looks_get_rarer_end_after_a_week_and_begin_anew_when_somebody_asks() {
     // Nobody looks, whatever time passes, until somebody asks.
     world.names.says(PROOF, "another text");
     world.clock.advance(HOUR * 48);
+    world.until_it_rests(IDLE).await;
+    assert_eq!(world.names.asked().len(), looks.len() - 1);
     assert!(world.look().await.expect("it should be accepted").changed);
     assert_eq!(world.names.asked().len(), looks.len() - 1);
     let now = world.clock.now();
@@ -297,33 +128,28 @@ async fn doubt_is_never_a_yes_and_a_silent_server_holds_nobody_up() {
     let asked = world.names.asked().len();
     world.clock.advance(SOON);
     // Another org does not wait for any of them.
-    let proved = tokio::time::timeout(PATIENCE, async {
+    let proved = tokio::time::timeout(LONG, async {
         while world.domains(theirs).await[0].verified_at.is_none() {
             world.rig.signals.look();
-            tokio::task::yield_now().await;
+            tokio::time::sleep(LOOK).await;
         }
     });
     proved.await.expect("another org should not wait");
     world.until_asked(asked + 5).await;
-    world.clock.advance(Duration::from_secs(4));
-    assert_eq!(world.names.asked().len(), asked + 5, "one org has so many places");
+    // For as long as none of them is given up, whatever is due is left where it is.
+    for _ in 1..ANSWER.as_secs() {
+        world.clock.advance(AGAIN);
+        world.until_it_rests(AGAIN).await;
+        assert_eq!(world.names.asked().len(), asked + 5, "one org has so many places");
+    }
     // In the end each of them was given up, and is in doubt.
-    let ended = tokio::time::timeout(PATIENCE, async {
-        loop {
-            let all = world.domains(org).await;
-            let silent = all.iter().filter(|one| {
-                let said = Doubt::Silent.to_string();
-                one.search.last.as_ref().is_some_and(|last| last.why == said)
-            });
-            if silent.count() >= 9 {
-                return;
-            }
-            world.clock.advance(Duration::from_millis(50));
-            world.rig.signals.look();
-            tokio::task::yield_now().await;
-        }
-    });
-    ended.await.expect("a silent server should be given up");
+    world.clock.advance(AGAIN);
+    world.until_silent(4).await;
+    for (more, silent) in [(9, 8), (10, 9)] {
+        world.until_asked(asked + more).await;
+        world.clock.advance(ANSWER);
+        world.until_silent(silent).await;
+    }
     assert!(world.domains(org).await.iter().all(|one| one.verified_at.is_none()));
 }
 
@@ -338,10 +164,10 @@ async fn two_loops_share_the_looks_and_tell_each_thing_once() {
         world.names.says(&domain.host.challenge(), &domain.id.to_string());
     }
     world.clock.advance(SOON);
-    let proved = tokio::time::timeout(PATIENCE, async {
+    let proved = tokio::time::timeout(LONG, async {
         while world.domains(org).await.iter().any(|one| one.verified_at.is_none()) {
             world.rig.signals.look();
-            tokio::task::yield_now().await;
+            tokio::time::sleep(LOOK).await;
         }
     });
     proved.await.expect("all should be proved");
@@ -436,7 +262,7 @@ async fn a_proof_that_was_taken_back_is_not_found_again() {
 async fn a_proof_whose_commit_is_not_answered_is_written_once() {
     let mut world = World::new().await;
     let proxy = PgProxy::start(&world.rig.db.urls.app).await;
-    let app = App::connect_within(&proxy.url(&world.rig.db.urls.app), PATIENCE)
+    let app = App::connect_within(&proxy.url(&world.rig.db.urls.app), LONG)
         .expect("the proxy should be reached");
     app.ping().await.expect("the database should answer");
     proxy.set(Mode::LoseCommit);
@@ -446,9 +272,9 @@ async fn a_proof_whose_commit_is_not_answered_is_written_once() {
     world.clock.advance(SOON);
     world.until("the proof", |domain| domain.verified_at.is_some()).await;
     // The proof may be seen before its answer is on the way.
-    let lost = tokio::time::timeout(PATIENCE, async {
+    let lost = tokio::time::timeout(LONG, async {
         while proxy.lost_commits() == 0 {
-            tokio::task::yield_now().await;
+            tokio::time::sleep(LOOK).await;
         }
     });
     assert!(lost.await.is_ok(), "the answer should have been lost");
@@ -479,23 +305,23 @@ async fn a_look_that_was_begun_and_never_ended_is_made_up_for() {
     assert_eq!(world.names.asked().len(), 2);
 }
 
-/// Nobody nudges and nobody polls: the loop sleeps until the next look is due.
+/// Without a nudge and without a poll: the loop sleeps until the next look is due, and no longer.
 #[tokio::test]
 async fn the_loop_wakes_by_itself_when_a_look_is_due() {
     let mut world = World::new().await;
     let domain = world.add(world.rig.db.org, HOST).await;
     world.names.says(PROOF, &domain.id.to_string());
+    // The nudge that came with it is heard by others.
+    world.rig.signals = Signals::default();
     world.start();
-    let mut passed = 0;
-    let proved = tokio::time::timeout(PATIENCE, async {
+    world.until_it_rests(SOON).await;
+    assert_eq!(world.names.asked().len(), 0, "it is not due yet");
+    world.clock.advance(SOON);
+    let proved = tokio::time::timeout(LONG, async {
         while world.domain().await.verified_at.is_none() {
-            if world.clock.sleepers() > 0 {
-                world.clock.advance(Duration::from_millis(500));
-                passed += 1;
-            }
-            tokio::task::yield_now().await;
+            tokio::time::sleep(LOOK).await;
         }
     });
     proved.await.expect("the loop should wake by itself");
-    assert!((20..=120).contains(&passed), "{passed} half seconds");
+    assert_eq!(world.domain().await.verified_at, Some(world.clock.now()));
 }

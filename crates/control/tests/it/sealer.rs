@@ -10,9 +10,10 @@ use trueup_control::{Metrics, Sealer};
 use trueup_store::EventQuery;
 use trueup_testkit::manual_clock::ManualClock;
 
-use crate::rig::Rig;
+use crate::rig::{LONG, Rig};
 
-const PATIENCE: Duration = Duration::from_secs(120);
+/// The longest that the sealer sleeps.
+const IDLE: Duration = Duration::from_secs(1);
 
 /// The value of a metric without labels.
 fn metric(registry: &Registry, name: &str) -> f64 {
@@ -22,14 +23,13 @@ fn metric(registry: &Registry, name: &str) -> f64 {
     line.and_then(|value| value.parse().ok()).expect("the metric should be there")
 }
 
-/// Moves the clock a second at a time until a metric is as wanted.
+/// Moves the clock on until a metric is as wanted: by as long as the sealer sleeps, and only while it does.
+/// While a question to the database is under way time stands still, so none is given up.
 async fn until(registry: &Registry, clock: &ManualClock, name: &str, wanted: fn(f64) -> bool) {
-    let reached = tokio::time::timeout(PATIENCE, async {
+    let reached = tokio::time::timeout(LONG, async {
         while !wanted(metric(registry, name)) {
-            if clock.sleepers() > 0 {
-                clock.advance(Duration::from_secs(1));
-            }
-            tokio::task::yield_now().await;
+            let left = clock.until_sleeping_within(IDLE).await;
+            clock.advance(left);
         }
     });
     assert!(reached.await.is_ok(), "{name} is {}", metric(registry, name));
@@ -38,8 +38,7 @@ async fn until(registry: &Registry, clock: &ManualClock, name: &str, wanted: fn(
 #[tokio::test]
 async fn a_long_foreign_transaction_stalls_sealing_and_raises_the_alarm_and_nothing_else() {
     let clock = ManualClock::new();
-    let mut rig = Rig::new().await;
-    rig.clock = Arc::new(clock.clone());
+    let rig = Rig::on(Arc::new(clock.clone())).await;
     let mut registry = Registry::default();
     let sealer = Sealer {
         worker: rig.db.worker.clone(),

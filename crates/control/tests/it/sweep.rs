@@ -13,14 +13,13 @@ use trueup_testkit::manual_clock::ManualClock;
 
 use crate::rig::Rig;
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const HOUR: Duration = Duration::from_secs(3600);
 const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
 
 #[tokio::test]
 async fn the_sweep_forgets_keys_after_their_week() {
     let clock = ManualClock::new();
-    let mut rig = Rig::new().await;
-    rig.clock = Arc::new(clock.clone());
+    let rig = Rig::on(Arc::new(clock.clone())).await;
     rig.declare_project().await;
     rig.declare("web", "web:1").await;
     let owner = rig.db.owner();
@@ -35,12 +34,7 @@ async fn the_sweep_forgets_keys_after_their_week() {
     let mut tasks = JoinSet::new();
     tasks.spawn(Sweep { worker: rig.db.worker.clone(), clock: Arc::clone(&rig.clock) }.run());
     // It sleeps when there is nothing left to forget.
-    let swept = tokio::time::timeout(PATIENCE, async {
-        while clock.sleepers() == 0 {
-            tokio::task::yield_now().await;
-        }
-    });
-    swept.await.expect("the sweep should come to rest");
+    clock.until_sleeping_until(WEEK + HOUR).await;
     let left = rig.db.worker.forget_repeats(clock.now()).await;
     assert_eq!(left.expect("the database should answer"), 0, "nothing was left to forget");
 }
