@@ -5,6 +5,7 @@ mod crash_points;
 mod ending;
 mod endpoint;
 mod freeze;
+mod log;
 mod names;
 mod planner;
 mod poison;

@@ -1,8 +1,5 @@
 //! From a sealed row to what containers read, and what happens when a key is missing (S40, S42).
 
-use std::io;
-use std::sync::{Arc, Mutex};
-
 use serde_json::{Value, json};
 use trueup_model::key::Kind;
 use trueup_model::order::SecretValue;
@@ -12,6 +9,7 @@ use trueup_rules::envelope::Keyring;
 use trueup_store::door::{Asker, EntryAsk, EntryKind, SecretAsk};
 use trueup_store::{EventQuery, ServiceDetail};
 
+use crate::log::Log;
 use crate::rig::{Rig, deleted, running};
 
 const CANARY: &str = "canary-c3d9e1";
@@ -139,32 +137,10 @@ async fn with_a_missing_key_what_runs_goes_on_and_nothing_is_emptied() {
     assert!(detail.row.status.conditions.is_empty());
 }
 
-/// Everything that this process logs, at every level.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().map_err(|_| io::ErrorKind::Other)?.extend(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 /// S40: the canary is in the cluster's Secret and nowhere else.
 #[tokio::test]
 async fn a_secret_is_in_no_log_no_event_and_no_status() {
-    let log = Log::default();
-    let writer = log.clone();
-    let subscriber = tracing_subscriber::fmt()
-        .with_max_level(tracing::Level::TRACE)
-        .with_writer(move || writer.clone())
-        .finish();
-    // For all tests: one for this thread alone would miss what another thread met first.
-    tracing::subscriber::set_global_default(subscriber).expect("nobody else should listen");
+    let log = Log::begin();
     let mut rig = Rig::new().await;
     rig.start("one");
     rig.declare_project().await;
@@ -181,9 +157,9 @@ async fn a_secret_is_in_no_log_no_event_and_no_status() {
     // No watch tells of secrets; they are looked at again where somebody is seen to meddle (ADR 0020).
     let address = detail.resources.iter().find(|(key, _)| key.kind == Kind::Service);
     rig.fake.remove(&address.expect("it should have an address").0);
-    let back = tokio::time::timeout(std::time::Duration::from_secs(120), async {
+    let back = tokio::time::timeout(crate::rig::LONG, async {
         while rig.fake.objects(Kind::Secret).is_empty() {
-            rig.clock.sleep(std::time::Duration::from_millis(10)).await;
+            tokio::time::sleep(crate::rig::LOOK).await;
         }
     });
     back.await.expect("the Secret should come back");
@@ -191,8 +167,7 @@ async fn a_secret_is_in_no_log_no_event_and_no_status() {
     let id = rig.delete("web").await;
     let gone = rig.until(&id, deleted).await;
 
-    let logged = log.0.lock().expect("the log should be whole").clone();
-    let logged = String::from_utf8_lossy(&logged).into_owned();
+    let logged = log.end();
     assert!(logged.contains("ordered"), "the log should say something, or this proves nothing");
     let all = format!("{logged}{events:?}{:?}{gone:?}", rig.get(&id).await);
     let encoded = data_encoding::BASE64.encode(CANARY.as_bytes());
@@ -205,7 +180,7 @@ async fn a_secret_is_in_no_log_no_event_and_no_status() {
 impl Rig {
     /// Every event, once there is one of this type.
     async fn until_told(&self, kind: &str) -> Vec<trueup_store::SealedEvent> {
-        let told = tokio::time::timeout(std::time::Duration::from_secs(120), async {
+        let told = tokio::time::timeout(crate::rig::LONG, async {
             loop {
                 let all = EventQuery { limit: 1000, ..EventQuery::default() };
                 let events = self.db.app.list_events(self.db.org, &all).await;
@@ -213,7 +188,7 @@ impl Rig {
                 if events.iter().any(|event| event.kind == kind) {
                     return events;
                 }
-                self.clock.sleep(std::time::Duration::from_millis(10)).await;
+                tokio::time::sleep(crate::rig::LOOK).await;
             }
         });
         told.await.expect("the event should come")
