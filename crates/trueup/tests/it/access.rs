@@ -1,12 +1,8 @@
-//! Tokens, orgs and contexts as a person meets them at the command line, and an orderly end.
+//! Tokens, orgs and contexts as a person meets them at the command line.
 
 use std::os::unix::fs::PermissionsExt;
 
-use futures::StreamExt;
-use trueup_api::Client;
-
-use crate::install::{Install, alone, shared};
-use crate::wait::eventually;
+use crate::install::{Install, shared};
 
 fn operator(install: &Install) -> String {
     let file = std::fs::read_to_string(install.dir().join("operator.token")).unwrap();
@@ -17,7 +13,7 @@ fn operator(install: &Install) -> String {
 async fn an_operator_makes_an_org_and_its_owner_works_in_a_context() {
     let install = shared().await;
     let url = format!("http://127.0.0.1:{}", install.port());
-    let operator = operator(&install);
+    let operator = operator(install);
     let made = install.trueup(&["--token", &operator, "org", "create", "guild"]).await.well();
     let owner = made.out.trim().to_owned();
     assert!(owner.starts_with("tu_") && !made.err.contains(&owner), "{made:?}");
@@ -93,25 +89,4 @@ async fn any_call_can_be_made_and_its_exit_code_tells() {
     install.trueup(&["api", "GET", "v1/x"]).await.complains(1, &["/v1/services"]);
     install.trueup(&["api", "GET", "/v1/x", "-H", "canary"]).await.complains(2, &["no colon"]);
     install.trueup(&["api", "GET", "/v1/x", "-d", "/nowhere"]).await.complains(1, &["/nowhere"]);
-}
-
-/// `trueup down` lets streams end and leaves no answer half written.
-#[tokio::test]
-async fn going_down_ends_streams_and_is_over_soon() {
-    let install = alone().await;
-    let client: Client = install.client().unwrap();
-    let service = install.services().await.remove(0);
-    let mut watch = client.service_watch(&service.project, &service.id, None).await.unwrap();
-    assert!(watch.next().await.is_some_and(|event| event.is_ok()));
-    let (down, ()) = tokio::join!(install.trueup(&["down"]), async {
-        // Whatever was on its way is told whole, and then it is over.
-        while watch.next().await.is_some_and(|event| event.is_ok()) {}
-    });
-    down.well();
-    eventually("the port to be free", crate::install::SOON, || async {
-        std::net::TcpListener::bind(("127.0.0.1", install.port())).ok().map(drop)
-    })
-    .await;
-    install.up(&[]).await.well();
-    install.reachable().await;
 }

@@ -18,14 +18,23 @@ use trueup_local::supervise::Process;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_store::Lease;
 
+use crate::acknowledged::Acknowledged;
 use crate::install::{Install, SOON, alone, free_port, shared};
+use crate::load;
 use crate::wait::{always, eventually};
 
 const POSTGRES_PID: &str = "postgres/pid.json";
 
 fn web(replicas: u32) -> ServiceManifest {
-    let parameters = json!({ "image": "web:1", "replicas": replicas });
-    serde_json::from_value(json!({ "template": "web@1", "parameters": parameters })).unwrap()
+    load::web(json!({ "image": "web:1", "replicas": replicas }))
+}
+
+/// A client of an install that is up with nothing in it but the project `shop`.
+async fn with_shop(install: &Install) -> Client {
+    let client = install.client().unwrap();
+    let project = serde_json::from_value(json!({ "kind": "Project", "name": "shop" }));
+    client.project_put("shop", &project.unwrap()).await.unwrap();
+    client
 }
 
 /// Waits until the current generation is healthy; it must never be shown as broken on the way.
@@ -51,16 +60,18 @@ async fn a_cluster_that_comes_later_finds_everything_declared() {
     let folder = Install::new(None);
     let file = folder.file("later.kubeconfig", &kubeconfig);
     let install = Install::new(Some(file.as_ref()));
-    let up = install.up(&[]).await.well();
+    let up = install.up(&["--no-demo"]).await.well();
     assert!(up.out.contains(&file), "it names the cluster that was chosen: {up:?}");
     install.trueup(&["local", "kubeconfig"]).await.complains(3, &[&file]);
-    let client = install.client().unwrap();
+    let client = with_shop(&install).await;
 
-    let accepted = client.service_put("shop", "web", &web(2), &Terms::PLAIN).await.unwrap();
-    assert!(accepted.changed, "202: it is promised, though nobody can do it now");
+    for name in ["web", "other"] {
+        let accepted = client.service_put("shop", name, &web(2), &Terms::PLAIN).await.unwrap();
+        assert!(accepted.changed, "202: it is accepted, though it cannot be done now");
+    }
     eventually("every service to say why it waits", SOON, || async {
         let services = client.service_list(&ServiceQuery::default()).await.unwrap().items;
-        assert_eq!(services.len(), 9, "the demo's eight and one more");
+        assert_eq!(services.len(), 2);
         let said = services.iter().all(|service| {
             let status = &service.status;
             assert_eq!(status.health, "unknown", "nothing is red that is not broken: {service:#?}");
@@ -78,7 +89,9 @@ async fn a_cluster_that_comes_later_finds_everything_declared() {
     // And now it is there.
     let mut cluster = JoinSet::new();
     cluster.spawn(forward(port, server));
-    healthy(&client, "web").await;
+    for name in ["web", "other"] {
+        healthy(&client, name).await;
+    }
     install.reachable().await;
 }
 
@@ -110,8 +123,9 @@ async fn forward(port: u16, server: u16) {
 #[tokio::test]
 async fn what_is_changed_while_the_api_server_is_gone_converges_when_it_is_back() {
     let install = alone().await;
-    let client = install.client().unwrap();
-    client.service_put("shop", "patient", &web(1), &Terms::PLAIN).await.unwrap();
+    let (client, mut acknowledged) = (install.client().unwrap(), Acknowledged::default());
+    let first = client.service_put("shop", "patient", &web(1), &Terms::PLAIN).await.unwrap();
+    acknowledged.put(&web(1), &first);
     let service = healthy(&client, "patient").await;
 
     // It hangs first, which is worse than being gone, and then it dies.
@@ -119,6 +133,7 @@ async fn what_is_changed_while_the_api_server_is_gone_converges_when_it_is_back(
     assert!(server.signal(Signal::STOP).unwrap());
     let accepted = client.service_put("shop", "patient", &web(3), &Terms::PLAIN).await.unwrap();
     assert!(accepted.changed && accepted.service.generation == 2, "{accepted:#?}");
+    acknowledged.put(&web(3), &accepted);
     always("it is pending and not broken", Duration::from_secs(3), || async {
         let service = client.service_get("shop", "patient").await.unwrap();
         service.status.health != "error" && service.status.applied_generation == Some(1)
@@ -130,7 +145,8 @@ async fn what_is_changed_while_the_api_server_is_gone_converges_when_it_is_back(
     assert_ne!(api_server(&install), server, "the supervisor started another");
     let found = install.kube().get(&deployment(&service)).await.unwrap().unwrap();
     assert_eq!(found["spec"]["replicas"], 3, "{found:#}");
-    install.trueup(&["delete", "patient", "--wait", "--yes", "--timeout", "60s"]).await.well();
+    acknowledged.judge(&client, "shop").await;
+    install.trueup(&["delete", "patient", "--wait", "--yes"]).await.well();
 }
 
 fn api_server(install: &Install) -> Process {
@@ -143,8 +159,8 @@ fn api_server(install: &Install) -> Process {
 async fn without_postgres_nothing_is_written_after_the_lease_and_all_is_repaired_later() {
     let real = shared().await;
     let install = Install::new(Some(&real.kubeconfig()));
-    install.up(&[]).await.well();
-    let client = install.client().unwrap();
+    install.up(&["--no-demo"]).await.well();
+    let client = with_shop(&install).await;
     client.service_put("shop", "web", &web(1), &Terms::PLAIN).await.unwrap();
     let service = healthy(&client, "web").await;
     let (kube, key) = (install.kube(), deployment(&service));
@@ -168,7 +184,7 @@ async fn without_postgres_nothing_is_written_after_the_lease_and_all_is_repaired
     .await;
     assert_eq!((refused.status, refused.code.as_str()), (503, Code::DatabaseAway.as_str()));
     install.trueup(&["status"]).await.complains(1, &["database is away"]);
-    nobody_writes_after_the_lease(&kube, &key).await;
+    nothing_is_written_after_the_lease(&kube, &key).await;
 
     fs::rename(&hidden, &marker).unwrap();
     repaired(&client, &kube, &key).await;
@@ -178,30 +194,30 @@ async fn without_postgres_nothing_is_written_after_the_lease_and_all_is_repaired
 async fn a_postgres_that_hangs_is_as_good_as_gone() {
     let real = shared().await;
     let install = Install::new(Some(&real.kubeconfig()));
-    install.up(&[]).await.well();
-    let client = install.client().unwrap();
+    install.up(&["--no-demo"]).await.well();
+    let client = with_shop(&install).await;
     client.service_put("shop", "web", &web(1), &Terms::PLAIN).await.unwrap();
     let service = healthy(&client, "web").await;
     let (kube, key) = (install.kube(), deployment(&service));
 
     let postgres = Frozen::freeze(&install);
-    nobody_writes_after_the_lease(&kube, &key).await;
+    nothing_is_written_after_the_lease(&kube, &key).await;
     postgres.thaw();
     repaired(&client, &kube, &key).await;
 }
 
 /// Deletes an object by hand once the lease is over for certain, and sees that it stays away.
-async fn nobody_writes_after_the_lease(kube: &impl Cluster, key: &ResourceKey) {
+async fn nothing_is_written_after_the_lease(kube: &impl Cluster, key: &ResourceKey) {
     // The lease was renewed at most just before Postgres went.
     tokio::time::sleep(Lease::TTL + Duration::from_secs(1)).await;
     delete_by_hand(kube, key).await;
-    always("nobody writes without a lease", Duration::from_secs(4), || async {
+    always("nothing is written without a lease", Duration::from_secs(4), || async {
         kube.get(key).await.unwrap().is_none()
     })
     .await;
 }
 
-/// The database is back: what was broken meanwhile is mended, and changes are taken again.
+/// The database is back: what was broken meanwhile is repaired, and changes are taken again.
 async fn repaired(client: &Client, kube: &impl Cluster, key: &ResourceKey) {
     let found =
         eventually("the object to be back", SOON, || async { kube.get(key).await.unwrap() }).await;

@@ -1,22 +1,24 @@
-//! `kill -9` at chosen points of create and delete: the end is the same, and so is the number of
-//! creates and deletes of every object.
+//! A process that aborts at chosen points of create and delete: the end is the same, and so is the
+//! number of creates and deletes of every object.
 //!
-//! A reference run without a crash says what "the same" is. Every other run does the same work with
-//! one point armed, must really die there, is started again and must end like the reference.
+//! A reference run without a crash says what "the same" is. Every other run does the same work while one
+//! process after the other is armed with a point, must really die there and is followed by the next one,
+//! and must end like the reference. All points of `trueup_model::crash` have runs of their own in
+//! `control`, on a real Postgres; here the operating system takes everything away.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
-use std::time::Duration;
 
 use serde_json::json;
 use tokio::process::Child;
 use trueup_api::Client;
-use trueup_api::client::ClientError;
-use trueup_api::client::Terms;
-use trueup_api::service::{Service, ServiceManifest};
+use trueup_api::client::{ClientError, Terms};
+use trueup_api::service::Service;
 
+use crate::acknowledged::Acknowledged;
 use crate::install::{Install, SOON, shared};
+use crate::load::web;
 use crate::story::{Story, objects, shown, tidy};
 use crate::tally::Tally;
 use crate::wait::eventually;
@@ -24,54 +26,62 @@ use crate::wait::eventually;
 /// SIGABRT: a crash point ends the process by it, and nothing else does.
 const ABORT: i32 = 6;
 
-/// Where a process is really killed, and at which hits: one point of each loop, in the middle of a
-/// service's creation and deletion. All points of `trueup_model::crash` have plans of their own in
-/// `control`, on a real Postgres; here the operating system takes everything away.
-const KILLED: [(&str, &[u32]); 7] = [
-    // The project, the service's declaration, and its deletion.
-    ("door.recorded", &[2]),
-    ("door.accepted", &[2, 3]),
-    ("driver.claimed", &[1]),
-    // The namespace, and the third object of the service.
-    ("executor.applied", &[1, 9]),
-    ("settle.settled", &[1]),
-    ("executor.deleted", &[1]),
-    ("executor.verified", &[1]),
+/// Where one process after the other dies while a service is created. Each of them counts hits from its
+/// own start, and every point is reached whatever the ones before have done already.
+const CREATION: [&str; 6] = [
+    // Hit 1 is the project, hit 2 the service: written and not committed.
+    "door.recorded:2",
+    // The same request again: committed and not answered.
+    "door.accepted:1",
+    "driver.claimed:1",
+    // One object is there and not recorded; then a few more.
+    "executor.applied:1",
+    "executor.applied:3",
+    "settle.settled:1",
+];
+
+/// The same for its deletion.
+const DELETION: [&str; 3] = [
+    // Project, service and deletion: committed and not answered.
+    "door.accepted:3",
+    "executor.deleted:1",
+    "executor.verified:1",
 ];
 
 #[tokio::test]
-async fn a_crash_at_any_point_changes_neither_the_end_nor_the_number_of_writes() {
-    let install = shared().await;
-    let cluster = install.kubeconfig();
-    let reference = run(&cluster, None).await;
+async fn process_crashes_at_nine_points_change_neither_the_end_nor_the_number_of_writes() {
+    let cluster = shared().await.kubeconfig();
+    let (reference, created, deleted) =
+        tokio::join!(run(&cluster, &[]), run(&cluster, &CREATION), run(&cluster, &DELETION));
     assert!(reference.counts.values().any(|counts| *counts == (1, 1)), "{reference:#?}");
-    for (point, hits) in KILLED {
-        for hit in hits {
-            let story = run(&cluster, Some(&format!("{point}:{hit}"))).await;
-            let differences = story.differences(&reference);
-            assert!(differences.is_empty(), "a crash at {point}, hit {hit}: {differences:#?}");
-        }
+    for (points, story) in [(&CREATION[..], created), (&DELETION, deleted)] {
+        let differences = story.differences(&reference);
+        assert!(differences.is_empty(), "crashes at {points:?}: {differences:#?}");
     }
 }
 
-/// One run on an install of its own; with a point armed, the process must die there on the way.
-async fn run(cluster: &Path, armed: Option<&str>) -> Story {
+/// One run on an install of its own: one process for each point, which must die there, and one more.
+async fn run(cluster: &Path, points: &[&str]) -> Story {
     let install = Install::new(Some(cluster));
     let tally = Tally::start(install.kube()).await;
+    let mut points = points.iter().copied();
+    let mut armed = points.next();
     let mut serving = start(&install, armed);
     let client = eventually("Trueup to answer", SOON, || async { install.client() }).await;
     let work = work(&install, &client, &tally);
     tokio::pin!(work);
-    let died = tokio::select! {
-        story = &mut work => {
-            assert!(armed.is_none(), "{armed:?} was never reached: {story:#?}");
-            return story;
-        }
-        status = serving.wait() => status.unwrap(),
-    };
-    assert_died_at(armed, died, &install);
-    let _again = start(&install, None);
-    work.await
+    loop {
+        let died = tokio::select! {
+            story = &mut work => {
+                assert!(armed.is_none(), "{armed:?} was never reached: {story:#?}");
+                return story;
+            }
+            status = serving.wait() => status.unwrap(),
+        };
+        assert_died_at(armed, died, &install);
+        armed = points.next();
+        serving = start(&install, armed);
+    }
 }
 
 /// In the foreground, as a child of this test: nobody else can learn how it ended.
@@ -94,24 +104,26 @@ fn assert_died_at(armed: Option<&str>, died: ExitStatus, install: &Install) {
     assert!(!said.contains("panicked"), "a crash point says nothing, a panic does: {said}");
 }
 
-/// Declares a service, waits until it is healthy, deletes it and waits for the receipt.
+/// Declares a service, waits until it is healthy, deletes it and waits for the receipt. Whatever was
+/// acknowledged on the way must be stored.
 async fn work(install: &Install, client: &Client, tally: &Tally) -> Story {
     let kube = install.kube();
     let project = serde_json::from_value(json!({ "kind": "Project", "name": "shop" })).unwrap();
     retry("project", || client.project_put("shop", &project)).await;
-    let manifest: ServiceManifest = serde_json::from_value(
-        json!({ "template": "web@1", "parameters": { "image": "web:1", "replicas": 2 } }),
-    )
-    .unwrap();
+    let mut acknowledged = Acknowledged::default();
+    let manifest = web(json!({ "image": "web:1", "replicas": 2 }));
     let declared =
         retry("service", || client.service_put("shop", "web", &manifest, &Terms::PLAIN)).await;
+    acknowledged.put(&manifest, &declared);
     let id = declared.service.id;
     let healthy =
         until(client, &id, |one| one.status.health == "healthy" && one.reconciliation == "settled")
             .await;
     let alive = objects(&kube, &healthy).await;
-    retry("deletion", || client.service_delete("shop", &id, &Terms::PLAIN)).await;
+    let deletion = retry("deletion", || client.service_delete("shop", &id, &Terms::PLAIN)).await;
+    acknowledged.deleted(&deletion);
     let deleted = until(client, &id, |one| one.receipt.is_some()).await;
+    acknowledged.judge(client, "shop").await;
     let gone = objects(&kube, &deleted).await;
     let counts = tally.counts(&deleted.namespace, |name| tidy(name, &deleted)).await;
     Story { alive, gone, shown: [shown(&healthy), shown(&deleted)], counts }
@@ -137,13 +149,13 @@ where
 
 async fn until(client: &Client, id: &str, holds: impl Fn(&Service) -> bool) -> Service {
     let last = std::sync::Mutex::new(None);
-    let waiting = eventually("the service", Duration::from_secs(600), || async {
+    let waiting = eventually("the service", SOON * 3, || async {
         let service = client.service_get("shop", id).await.ok()?;
         let reached = holds(&service);
         *last.lock().unwrap() = Some(service.clone());
         reached.then_some(service)
     });
-    match tokio::time::timeout(SOON, waiting).await {
+    match tokio::time::timeout(SOON * 2, waiting).await {
         Ok(service) => service,
         Err(_) => panic!("the service stayed like this: {:#?}", last.lock().unwrap()),
     }

@@ -1,15 +1,11 @@
 //! `trueup plan --exact` and `trueup apply --plan` on a real cluster.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 use trueup_cluster::Cluster;
 use trueup_model::key::{Kind, ResourceKey};
 
-use crate::install::shared;
+use crate::install::{SOON, shared};
 use crate::wait::eventually;
-
-const LONG: Duration = Duration::from_secs(60);
 
 fn manifest(name: &str, image: &str, replicas: u32) -> String {
     format!(
@@ -89,11 +85,15 @@ async fn a_plan_does_not_hold_after_somebody_changed_the_cluster() {
     let id = plan_of(&printed)["id"].as_str().unwrap().to_owned();
 
     let kube = install.kube();
-    let live = kube.get(&key).await.unwrap().unwrap();
-    let part = |name: &str| live["metadata"][name].as_str().unwrap().to_owned();
-    kube.delete(&key, &part("uid"), &part("resourceVersion")).await.unwrap();
+    eventually("the deployment to be deleted by hand", SOON, || async {
+        let live = kube.get(&key).await.unwrap().unwrap();
+        let part = |name: &str| live["metadata"][name].as_str().unwrap().to_owned();
+        // A conflict means that its status changed in between.
+        kube.delete(&key, &part("uid"), &part("resourceVersion")).await.ok()
+    })
+    .await;
     let client = install.client().expect("Trueup should be up");
-    let void = eventually("the plan to be void", LONG, async || {
+    let void = eventually("the plan to be void", SOON, async || {
         let seen = client.plan_request_get("shop", "undercut", &id).await.ok()?;
         (seen.state == "void").then_some(seen)
     });

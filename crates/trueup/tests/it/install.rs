@@ -1,8 +1,9 @@
-//! An install in a folder of its own, and the one that most tests share.
+//! An install in a folder of its own, and the two that tests share.
 //!
-//! Starting a Kubernetes takes seconds, so one install with its own is shared by all tests of this
-//! process: [`shared`] for those that only use it, [`alone`] for those that stop or break its parts.
-//! Tests that need an install of their own let it use the shared Kubernetes.
+//! Starting a Kubernetes takes seconds, so tests of this process share two installs with their own:
+//! [`shared`] is used by many at once and stays up; [`alone`] is for one test at a time, which may stop
+//! or break its parts. Neither waits for the other. Tests that need an install of their own let it use
+//! the Kubernetes of the shared one.
 //!
 //! A small shell outlives the test process and takes the install down when the process ends in any
 //! way: statics are never dropped, and a test that is killed must not leave servers behind.
@@ -19,7 +20,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::sync::{Mutex, OnceCell, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use tokio::sync::{Mutex, MutexGuard, OnceCell};
 use trueup_api::Client;
 use trueup_api::client::ServiceQuery;
 use trueup_api::service::Service;
@@ -27,17 +28,16 @@ use trueup_cluster::kube::Kube;
 use trueup_local::supervise::Process;
 use trueup_local::{Progress, kube, layout};
 
+pub(crate) use crate::wait::SOON;
 use crate::wait::eventually;
 
 pub(crate) const TRUEUP: &str = env!("CARGO_BIN_EXE_trueup");
-/// Longer than any command may take on a busy machine.
-const COMMAND: Duration = Duration::from_secs(120);
-/// How long things may take to come true on a busy machine.
-pub(crate) const SOON: Duration = Duration::from_secs(180);
+/// Longer than any command may take on a busy machine: those that wait give up after five minutes.
+const COMMAND: Duration = Duration::from_secs(360);
 
 static SHARED: OnceCell<Install> = OnceCell::const_new();
-static STARTING: Mutex<()> = Mutex::const_new(());
-static TURNS: RwLock<()> = RwLock::const_new(());
+static ALONE: OnceCell<Install> = OnceCell::const_new();
+static TURN: Mutex<()> = Mutex::const_new(());
 static COUNT: AtomicU16 = AtomicU16::new(0);
 
 /// One data directory, and how `trueup up` is called for it.
@@ -82,13 +82,13 @@ impl Said {
     }
 }
 
-/// The shared install for the time of one test.
-pub(crate) struct Turn<G> {
+/// The install that may be broken, for the time of one test.
+pub(crate) struct Turn {
     install: &'static Install,
-    _guard: G,
+    _guard: MutexGuard<'static, ()>,
 }
 
-impl<G> Deref for Turn<G> {
+impl Deref for Turn {
     type Target = Install;
 
     fn deref(&self) -> &Install {
@@ -97,26 +97,24 @@ impl<G> Deref for Turn<G> {
 }
 
 /// The shared install, up and with its cluster, beside other tests.
-pub(crate) async fn shared() -> Turn<RwLockReadGuard<'static, ()>> {
-    let guard = TURNS.read().await;
-    Turn { install: ready().await, _guard: guard }
+pub(crate) async fn shared() -> &'static Install {
+    SHARED.get_or_init(with_kubernetes).await
 }
 
-/// The shared install while no other test uses it or its cluster.
-pub(crate) async fn alone() -> Turn<RwLockWriteGuard<'static, ()>> {
-    let guard = TURNS.write().await;
-    Turn { install: ready().await, _guard: guard }
+/// The install that may be broken, up and with its cluster, while no other test uses it.
+pub(crate) async fn alone() -> Turn {
+    let guard = TURN.lock().await;
+    let install = ALONE.get_or_init(with_kubernetes).await;
+    // Up even if the last test left it down: one failure must not become many.
+    install.up(&[]).await.well();
+    install.reachable().await;
+    Turn { install, _guard: guard }
 }
 
-/// Up even if the last test left it down: one failure shall not become many.
-async fn ready() -> &'static Install {
-    let _one_at_a_time = STARTING.lock().await;
-    let install = SHARED
-        .get_or_init(|| async {
-            kube::build(&layout::cache_dir(), &Progress::new()).await.unwrap();
-            Install::new(None)
-        })
-        .await;
+/// A new install that is up with a Kubernetes of its own.
+async fn with_kubernetes() -> Install {
+    kube::build(&layout::cache_dir(), &Progress::new()).await.unwrap();
+    let install = Install::new(None);
     install.up(&[]).await.well();
     install.reachable().await;
     install
@@ -272,16 +270,17 @@ impl Install {
 }
 
 impl Drop for Install {
+    /// The shell takes it down by itself; no test waits for that.
     fn drop(&mut self) {
         drop(self.keeper.stdin.take());
-        self.keeper.wait().unwrap();
     }
 }
 
-/// A port that nobody listens on, below those that the kernel gives away by itself.
+/// A free port below those that the kernel assigns by itself. Test processes that run side by side
+/// begin at ports that are far apart.
 pub(crate) fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
-    let first = u16::try_from(process_id() % 8000).unwrap();
+    let first = u16::try_from(process_id() % 110 * 100).unwrap();
     (0..1000)
         .map(|_| 20_000 + first + NEXT.fetch_add(1, Ordering::Relaxed))
         .find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())

@@ -1,7 +1,6 @@
-//! Somebody who asks two replicas for changes all the time, whatever happens to them, and remembers what
-//! was accepted.
+//! A client that asks two replicas for changes all the time, whatever happens to them, and records what
+//! was acknowledged.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -9,9 +8,10 @@ use serde_json::json;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use trueup_api::Client;
-use trueup_api::client::{ClientError, Terms};
+use trueup_api::client::{Accepted, ClientError, Terms};
 use trueup_api::service::ServiceManifest;
 
+use crate::acknowledged::Acknowledged;
 use crate::install::SOON;
 use crate::pair::{PROJECT, Pair};
 use crate::wait::eventually;
@@ -20,73 +20,68 @@ use crate::wait::eventually;
 pub(crate) const SERVICES: usize = 6;
 /// How much is asked for: a change this often.
 const PACE: Duration = Duration::from_millis(250);
-/// For how long an answer is waited for: one who is stopped gives none.
-const PATIENCE: Duration = Duration::from_secs(3);
-
-/// Which generations of which service were accepted.
-pub(crate) type Accepted = BTreeMap<String, BTreeSet<i64>>;
+/// For how long an answer is waited for: a stopped process gives none.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Asks until it is told to stop.
 pub(crate) struct Load {
-    accepted: Arc<Mutex<Accepted>>,
+    acknowledged: Arc<Mutex<Acknowledged>>,
     stop: CancellationToken,
     tasks: JoinSet<()>,
 }
 
 impl Load {
-    /// Goes on from what was accepted before.
-    pub(crate) fn start(pair: &Pair, before: Accepted) -> Self {
+    /// Goes on from what was acknowledged before.
+    pub(crate) fn start(pair: &Pair, before: Acknowledged) -> Self {
         let clients = [pair.client(0), pair.client(1)];
-        let first = before.values().map(BTreeSet::len).sum();
-        let (accepted, stop) = (Arc::new(Mutex::new(before)), CancellationToken::new());
+        let first = before.count();
+        let (acknowledged, stop) = (Arc::new(Mutex::new(before)), CancellationToken::new());
         let mut tasks = JoinSet::new();
-        let asking = ask(clients, first, Arc::clone(&accepted));
+        let asking = ask(clients, first, Arc::clone(&acknowledged));
         let stopped = stop.clone();
         tasks.spawn(async move {
-            // A change that is being asked for is asked for until it is accepted.
+            // A change that is being asked for is asked for until it is acknowledged.
             tokio::select! {
                 () = asking => {}
                 () = stopped.cancelled() => {}
             }
         });
-        Self { accepted, stop, tasks }
+        Self { acknowledged, stop, tasks }
     }
 
-    /// How many changes were accepted.
+    /// How many changes were acknowledged.
     pub(crate) fn count(&self) -> usize {
-        self.accepted.lock().unwrap().values().map(BTreeSet::len).sum()
+        self.acknowledged.lock().unwrap().count()
     }
 
-    /// Waits until so many more were accepted.
+    /// Waits until so many more were acknowledged.
     pub(crate) async fn goes_on(&self, more: usize) {
         let wanted = self.count() + more;
-        eventually("more changes to be accepted", SOON, || async {
+        eventually("more changes to be acknowledged", SOON, || async {
             (self.count() >= wanted).then_some(())
         })
         .await;
     }
 
-    /// Stops asking and says what was accepted.
-    pub(crate) async fn stop(mut self) -> Accepted {
+    /// Stops asking and says what was acknowledged.
+    pub(crate) async fn stop(mut self) -> Acknowledged {
         self.stop.cancel();
         while let Some(ended) = self.tasks.join_next().await {
             ended.unwrap();
         }
-        self.accepted.lock().unwrap().clone()
+        self.acknowledged.lock().unwrap().clone()
     }
 }
 
 /// Asks the two in turn, for one service after the other.
-async fn ask(clients: [Client; 2], first: usize, accepted: Arc<Mutex<Accepted>>) {
+async fn ask(clients: [Client; 2], first: usize, acknowledged: Arc<Mutex<Acknowledged>>) {
     let mut pace = tokio::time::interval(PACE);
     for turn in first.. {
         pace.tick().await;
-        let name = format!("web-{}", turn % SERVICES);
-        // Each change of a service differs from the one before, and none makes or takes an object.
-        let replicas = 2 + turn / SERVICES % 2;
+        let (name, manifest) = (format!("web-{}", turn % SERVICES), change(turn / SERVICES));
         for attempt in turn.. {
-            if let Some(generation) = put(&clients[attempt % 2], &name, replicas).await {
-                accepted.lock().unwrap().entry(name).or_default().insert(generation);
+            if let Some(answer) = put(&clients[attempt % 2], &name, &manifest).await {
+                acknowledged.lock().unwrap().put(&manifest, &answer);
                 break;
             }
             pace.tick().await;
@@ -94,20 +89,38 @@ async fn ask(clients: [Client; 2], first: usize, accepted: Arc<Mutex<Accepted>>)
     }
 }
 
-/// The generation that was accepted; nothing when nobody said so.
-async fn put(client: &Client, name: &str, replicas: usize) -> Option<i64> {
-    let parameters = json!({ "image": "web:1", "replicas": replicas });
-    let manifest = json!({ "template": "web@1", "parameters": parameters });
-    let manifest: ServiceManifest = serde_json::from_value(manifest).unwrap();
-    let asked = client.service_put(PROJECT, name, &manifest, &Terms::PLAIN);
+/// The next change of a service. Its content is its own, so that a lost change cannot be taken for
+/// another one; in the cluster only the number of pods changes, and no object is made or removed.
+fn change(number: usize) -> ServiceManifest {
+    web(json!({
+        "image": "web:1",
+        "replicas": 2 + number % 2,
+        // Of no effect without `max_replicas`.
+        "cpu_percent": 1 + number % 100,
+        "min_replicas": 1 + number / 100 % 20,
+    }))
+}
+
+/// A declaration with these parameters.
+pub(crate) fn web(parameters: serde_json::Value) -> ServiceManifest {
+    serde_json::from_value(json!({ "template": "web@1", "parameters": parameters })).unwrap()
+}
+
+/// The answer to an accepted change; nothing when it was not acknowledged.
+pub(crate) async fn put(
+    client: &Client,
+    name: &str,
+    manifest: &ServiceManifest,
+) -> Option<Accepted> {
+    let asked = client.service_put(PROJECT, name, manifest, &Terms::PLAIN);
     match tokio::time::timeout(PATIENCE, asked).await.ok()? {
-        Ok(answer) => Some(answer.service.generation),
+        Ok(answer) => Some(answer),
         Err(error) if passes(&error) => None,
         Err(error) => panic!("{name}: {error}"),
     }
 }
 
-/// Somebody else may have changed it at the same moment: the answer that was not waited for.
+/// Another request may have changed it at the same moment: the one whose answer was not waited for.
 fn passes(error: &ClientError) -> bool {
     let overtaken = matches!(error, ClientError::Problem(problem) if problem.status == 412);
     error.is_passing() || overtaken

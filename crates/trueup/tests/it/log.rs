@@ -9,7 +9,7 @@ use tokio::process::{Child, ChildStdout};
 
 use crate::desk::Desk;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// `trueup events -f`, line by line.
 struct Following {

@@ -7,6 +7,8 @@
 #[cfg(test)]
 mod access;
 #[cfg(test)]
+mod acknowledged;
+#[cfg(test)]
 mod bad_days;
 #[cfg(test)]
 mod crash;

@@ -49,7 +49,7 @@ async fn told(desk: &Desk, args: &[&str]) -> (Option<i32>, String, String) {
     let mut stdin = child.stdin.take().unwrap();
     stdin.write_all(FILE.as_bytes()).await.unwrap();
     drop(stdin);
-    let ended = tokio::time::timeout(Duration::from_secs(60), child.wait_with_output()).await;
+    let ended = tokio::time::timeout(Duration::from_secs(300), child.wait_with_output()).await;
     let ended = ended.expect("the command should end").unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (ended.status.code(), text(ended.stdout), text(ended.stderr))

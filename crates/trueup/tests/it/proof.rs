@@ -52,7 +52,7 @@ async fn a_host_is_proved_by_dns_and_by_nobody_else() {
 
     let text = proof["value"].as_str().unwrap();
     server.publish(&[format!("_trueup.{HOST}. TXT \"{text}\"")]);
-    let waiting = domain(&["verify", HOST, "--service", "web", "--wait", "--timeout", "100s"]);
+    let waiting = domain(&["verify", HOST, "--service", "web", "--wait"]);
     let proved = waiting.await.well();
     assert!(proved.out.contains("domain/www.example.org open"), "{proved:#?}");
     let listed = install.trueup(&["-p", "proofs", "events", "web"]).await.well();

@@ -1,14 +1,16 @@
 //! Two replicas under load: one killed, one paused past its lease, and Postgres restarted under both.
-//! Nothing is lost, nothing doubled, and in the end nobody writes any more.
+//! Nothing is lost, nothing doubled, and in the end nothing is written any more.
 
 use rustix::process::Signal;
 use serde_json::json;
-use trueup_api::client::Terms;
+use trueup_cluster::kube::Kube;
 
-use crate::install::shared;
-use crate::load::{Accepted, Load, SERVICES};
-use crate::pair::{PROJECT, Pair, versions};
+use crate::acknowledged::Acknowledged;
+use crate::install::{SOON, shared};
+use crate::load::{Load, SERVICES, put, web};
+use crate::pair::{Pair, versions};
 use crate::tally::Tally;
+use crate::wait::eventually;
 
 /// How many changes are waited for, so that a fault has something to meet.
 const SOME: usize = SERVICES * 2;
@@ -22,30 +24,30 @@ async fn two_replicas_lose_and_double_nothing_whatever_happens_to_one_of_them() 
     pair.judge_streams().await;
 
     // The one that works is killed while both are asked for changes.
-    let load = Load::start(&pair, Accepted::new());
+    let load = Load::start(&pair, Acknowledged::default());
     load.goes_on(SOME).await;
     let killed = pair.holder().await;
-    assert_eq!(pair.works(1 - killed).await, Some(false), "a cluster belongs to one of them");
+    pair.stands_by(1 - killed).await;
     pair.kill(killed).await;
     pair.taken_over_by(1 - killed).await;
     load.goes_on(SOME).await;
-    let accepted = load.stop().await;
+    let acknowledged = load.stop().await;
     pair.up(killed).await.well();
     pair.settled().await;
 
-    // The other one is paused for longer than its lease lasts, and the world changes meanwhile.
-    let accepted = outlive_a_pause(&pair, 1 - killed, accepted, &kube).await;
+    // The one that works now is paused for longer than its lease lasts, and the world changes meanwhile.
+    let acknowledged = outlive_a_pause(&pair, acknowledged, &kube).await;
 
     // Postgres dies under both.
-    let load = Load::start(&pair, accepted);
+    let load = Load::start(&pair, acknowledged);
     load.goes_on(SOME).await;
     pair.crash_postgres().await;
     load.goes_on(SOME).await;
-    let accepted = load.stop().await;
+    let acknowledged = load.stop().await;
 
     let services = pair.settled().await;
     assert_eq!(services.len(), SERVICES);
-    pair.judge_events(&accepted, &services).await;
+    pair.judge_events(&acknowledged, &services).await;
     pair.judge_quiet(&kube, &services).await;
     let counts = tally.counts(&services[0].namespace, str::to_owned).await;
     let doubled: Vec<_> = counts.iter().filter(|(_, (created, _))| *created > 1).collect();
@@ -53,25 +55,20 @@ async fn two_replicas_lose_and_double_nothing_whatever_happens_to_one_of_them() 
 }
 
 /// What a paused holder knows is old when it goes on: it would put everything back, if it could.
-async fn outlive_a_pause(
-    pair: &Pair,
-    paused: usize,
-    mut accepted: Accepted,
-    kube: &trueup_cluster::kube::Kube,
-) -> Accepted {
-    assert_eq!(pair.holder().await, paused, "it should still be the one that works");
+async fn outlive_a_pause(pair: &Pair, mut acknowledged: Acknowledged, kube: &Kube) -> Acknowledged {
+    let paused = pair.holder().await;
     let sent = pair.writes(paused).await;
     pair.signal(paused, Signal::STOP);
     let other = 1 - paused;
     pair.taken_over_by(other).await;
-    let client = pair.client(other);
-    for (name, generations) in &mut accepted {
-        let parameters = json!({ "image": "web:1", "replicas": 4 });
-        let manifest = json!({ "template": "web@1", "parameters": parameters });
-        let manifest = serde_json::from_value(manifest).unwrap();
-        let put = client.service_put(PROJECT, name, &manifest, &Terms::PLAIN).await.unwrap();
-        assert!(put.changed, "{name}");
-        generations.insert(put.service.generation);
+    let (client, manifest) = (pair.client(other), web(json!({ "image": "web:1", "replicas": 4 })));
+    for number in 0..SERVICES {
+        let name = format!("web-{number}");
+        let answer = eventually("a change to be acknowledged by the other one", SOON, || {
+            put(&client, &name, &manifest)
+        })
+        .await;
+        acknowledged.put(&manifest, &answer);
     }
     let namespace = pair.settled_at(other).await[0].namespace.clone();
     let before = versions(kube, &namespace).await;
@@ -80,5 +77,5 @@ async fn outlive_a_pause(
     pair.settled().await;
     assert_eq!(pair.writes(paused).await, sent, "what was paused sends nothing");
     assert_eq!(versions(kube, &namespace).await, before, "and nothing is put back");
-    accepted
+    acknowledged
 }

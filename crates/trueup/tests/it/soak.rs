@@ -12,8 +12,9 @@ use tokio::time::Instant;
 use trueup_api::client::Terms;
 use trueup_cluster::kube::Kube;
 
+use crate::acknowledged::Acknowledged;
 use crate::install::{SOON, shared};
-use crate::load::{Accepted, Load, SERVICES};
+use crate::load::{Load, SERVICES, web};
 use crate::pair::{PROJECT, Pair};
 use crate::tally::Tally;
 use crate::wait::eventually;
@@ -56,6 +57,8 @@ struct Soak {
     dice: u64,
     /// Services that were asked to go, by id.
     going: Vec<String>,
+    /// What was acknowledged of services that live briefly.
+    brief: Acknowledged,
 }
 
 #[tokio::test]
@@ -68,10 +71,11 @@ async fn soak() {
     let tally = Tally::start(install.kube()).await;
     let pair = Pair::start(&install.kubeconfig()).await;
     let (kube, dice) = (install.kube(), seed.wrapping_mul(2).wrapping_add(1));
-    let mut soak = Soak { pair, kube, proof: Proof::default(), dice, going: Vec::new() };
-    let (began, mut accepted) = (Instant::now(), Accepted::new());
+    let (proof, brief) = (Proof::default(), Acknowledged::default());
+    let mut soak = Soak { pair, kube, proof, dice, going: Vec::new(), brief };
+    let (began, mut acknowledged) = (Instant::now(), Acknowledged::default());
     while began.elapsed() < time {
-        let load = Load::start(&soak.pair, accepted);
+        let load = Load::start(&soak.pair, acknowledged);
         load.goes_on(SERVICES).await;
         for _ in 0..ROUND {
             soak.delete_something().await;
@@ -81,17 +85,17 @@ async fn soak() {
             *soak.proof.faults.entry(fault).or_default() += 1;
             load.goes_on(SERVICES).await;
         }
-        accepted = load.stop().await;
-        soak.judge(&accepted).await;
+        acknowledged = load.stop().await;
+        soak.judge(&acknowledged).await;
     }
     let namespace = soak.pair.settled().await[0].namespace.clone();
     let counts = tally.counts(&namespace, str::to_owned).await;
     let doubled: Vec<_> = counts.iter().filter(|(_, (created, _))| *created > 1).collect();
     assert!(doubled.is_empty(), "made twice: {doubled:#?}");
-    let changes: usize = accepted.values().map(std::collections::BTreeSet::len).sum();
+    let changes = acknowledged.count();
     println!(
-        "\nproved in {} s, {} times over:\n  faults    {:?}\n  accepted  {changes} changes, each there once and \
-         converged\n  deleted   {} services, each with its receipt\n  events    {}, without a gap or a double, the \
+        "\nproved in {} s, {} times over:\n  faults    {:?}\n  accepted  {changes} changes, each stored \
+         with its content and converged\n  deleted   {} services, each with its receipt\n  events    {}, without a gap or a double, the \
          chain verified on both replicas\n  objects   {}, none made twice, none written once all was quiet",
         began.elapsed().as_secs(),
         soak.proof.judged,
@@ -153,23 +157,24 @@ impl Soak {
     async fn delete_something(&mut self) {
         let client = self.pair.client(self.pair.holder().await);
         let name = format!("brief-{}", self.proof.deleted + self.going.len());
-        let manifest = json!({ "template": "web@1", "parameters": { "image": "web:1" } });
-        let manifest = serde_json::from_value(manifest).unwrap();
+        let manifest = web(json!({ "image": "web:1" }));
         let declared = eventually("a service to be declared", SOON, || async {
             client.service_put(PROJECT, &name, &manifest, &Terms::PLAIN).await.ok()
         })
         .await;
+        self.brief.put(&manifest, &declared);
         let id = declared.service.id;
-        eventually("its end to be asked for", SOON, || async {
+        let deleted = eventually("its end to be asked for", SOON, || async {
             client.service_delete(PROJECT, &id, &Terms::PLAIN).await.ok()
         })
         .await;
+        self.brief.deleted(&deleted);
         self.going.push(id);
     }
 
     /// All of it: what was accepted is true and told once, what was deleted is proved to be gone, and
     /// nothing is written any more.
-    async fn judge(&mut self, accepted: &Accepted) {
+    async fn judge(&mut self, acknowledged: &Acknowledged) {
         let client = self.pair.client(0);
         for id in std::mem::take(&mut self.going) {
             eventually("a receipt", SOON, || async {
@@ -178,9 +183,10 @@ impl Soak {
             .await;
             self.proof.deleted += 1;
         }
+        self.brief.judge(&client, PROJECT).await;
         let services = self.pair.settled().await;
         assert_eq!(services.len(), SERVICES);
-        self.proof.events = self.pair.judge_events(accepted, &services).await;
+        self.proof.events = self.pair.judge_events(acknowledged, &services).await;
         self.pair.judge_quiet(&self.kube, &services).await;
         self.proof.judged += 1;
         println!("        judged: {} events", self.proof.events);

@@ -13,8 +13,7 @@ use trueup_cluster::kube::Kube;
 use trueup_cluster::{Cluster, Heard, Scope};
 use trueup_model::key::Kind;
 
-use crate::install::SOON;
-use crate::wait::eventually;
+use crate::wait::{SOON, eventually};
 
 /// Which incarnation of which object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,8 +55,8 @@ impl Tally {
 
     /// The counts in one namespace, once everything that is there by now has been heard of.
     pub(crate) async fn counts(&self, namespace: &str, tidy: impl Fn(&str) -> String) -> Counts {
-        let there = self.there(namespace).await;
         eventually("the watches to hear of everything", SOON, || async {
+            let there = self.there(namespace).await;
             let seen = self.seen.lock().unwrap();
             let heard: BTreeSet<Incarnation> = seen
                 .created
