@@ -2,12 +2,12 @@
 //!
 //! Lines that begin with `$ ` in fenced `console` blocks are run in order, all of a document in one
 //! shell as a reader has it, with an install that no other test uses as the one on this machine. A line
-//! that ends with a backslash goes on in the next one.
+//! that ends with a backslash goes on in the next one, and so does one before a line that begins with `> `.
 
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::process::Command;
 use trueup_testkit::left_out::left_out;
@@ -47,11 +47,16 @@ async fn every_command_in_the_documents_works() {
         {
             command.env_remove(name);
         }
+        let began = Instant::now();
         let output = tokio::time::timeout(DOCUMENT, command.output()).await;
         let output =
             output.unwrap_or_else(|_| panic!("{} did not end", document.display())).unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{}: {said}", document.display());
+        let out = String::from_utf8_lossy(&output.stdout);
+        let (_, all) = out.rsplit_once('\n').unwrap_or_default();
+        assert_eq!(all, commands.len().to_string(), "{}: {said}{out}", document.display());
+        println!("{all} commands in {:.1?} of {}", began.elapsed(), document.display());
     }
     assert!(ran > 0, "the README shows no command");
 }
@@ -85,7 +90,9 @@ fn blocks(text: &str) -> Vec<Vec<Line>> {
             Some(commands) => {
                 if let Some(command) = line.strip_prefix("$ ") {
                     commands.push((number, command.to_owned()));
-                } else if let Some((_, command)) = commands.last_mut().filter(|_| goes_on) {
+                } else if let Some((_, command)) =
+                    commands.last_mut().filter(|_| goes_on || line.starts_with("> "))
+                {
                     command.push('\n');
                     command.push_str(line.strip_prefix("> ").unwrap_or(line));
                 } else {
@@ -110,15 +117,18 @@ fn on_path(program: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
-/// Runs one line after the other and says which one failed, how, and with what.
+/// Runs one command after the other and says which one failed, how, and with what; in the end, how many
+/// ran, on the last line.
 fn script(block: &[Line]) -> String {
-    let mut script = "set -o pipefail\n".to_owned();
+    let mut script = "set -o pipefail\nran=0\n".to_owned();
     for (number, command) in block {
         script.push_str(&format!(
             "{command}\n\
-             code=$?; [ $code -eq 0 ] || {{ echo \"line {number} ended with $code\" >&2; exit 1; }}\n"
+             code=$?; [ $code -eq 0 ] || {{ echo \"line {number} ended with $code\" >&2; exit 1; }}\n\
+             ran=$((ran + 1))\n"
         ));
     }
+    script.push_str("printf '\\n%s' $ran\n");
     script
 }
 
@@ -137,9 +147,11 @@ fn copy_demo(from: &Path, to: &Path) {
 
 #[test]
 fn commands_are_found_and_others_are_not() {
-    let text = "```console\n$ trueup get \\\n    services\nNAME\n$ make up\n```\n\
+    let text = "```console\n$ trueup get \\\n    services\nNAME\n$ make up\n\
+                $ cat <<END\n> a\n> END\n```\n\
                 ```yaml\n$ no\n```\n$ no\n```console\n$ trueup status\n```\n";
     let found = blocks(text);
-    let first = vec![(2, "trueup get \\\n    services".to_owned())];
-    assert_eq!(found, [first, vec![(12, "trueup status".to_owned())]]);
+    let first =
+        vec![(2, "trueup get \\\n    services".to_owned()), (6, "cat <<END\na\nEND".to_owned())];
+    assert_eq!(found, [first, vec![(15, "trueup status".to_owned())]]);
 }
