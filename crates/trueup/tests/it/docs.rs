@@ -1,8 +1,8 @@
 //! The commands in the README, the guides and the templates' pages work as they are written there.
 //!
 //! Lines that begin with `$ ` in fenced `console` blocks are run in order, all of a document in one
-//! shell as a reader has it, with an install that no other test uses as the one on this machine. A line
-//! that ends with a backslash goes on in the next one, and so does one before a line that begins with `> `.
+//! shell as a reader has it, with an install of this test as the one on this machine. A line that ends
+//! with a backslash goes on in the next one, and so does one before a line that begins with `> `.
 
 use std::ffi::OsString;
 use std::fs;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use tokio::process::Command;
 use trueup_testkit::left_out::left_out;
 
-use crate::install::{TRUEUP, alone};
+use crate::install::{Install, TRUEUP, alone, shared};
 
 /// Longer than the commands of any document take on a busy machine.
 const DOCUMENT: Duration = Duration::from_secs(1200);
@@ -20,27 +20,37 @@ const DOCUMENT: Duration = Duration::from_secs(1200);
 /// One command, and the line of the file it is in.
 type Line = (usize, String);
 
+/// The README deletes whatever is in the cluster: no other test may use it.
 #[tokio::test]
-async fn every_command_in_the_documents_works() {
+async fn every_command_in_the_readme_and_the_guides_works() {
+    let mut documents = pages("docs/guides");
+    documents.insert(0, root().join("README.md"));
     if !on_path("kubectl") {
         left_out("the documents' commands with kubectl: it is not installed");
     }
-    let install = alone().await;
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+    run(&*alone().await, &documents).await;
+}
+
+#[tokio::test]
+async fn every_command_in_the_pages_of_templates_works() {
+    run(shared().await, &pages("docs/templates")).await;
+}
+
+/// Runs all commands of these documents.
+async fn run(install: &Install, documents: &[PathBuf]) {
     let here = install.dir().join("reader");
-    copy_demo(&root.join("demo"), &here.join("demo"));
+    copy_demo(&root().join("demo"), &here.join("demo"));
     let mut ran = 0;
-    for document in documents(root) {
-        let text = fs::read_to_string(&document).unwrap();
+    for document in documents {
+        let text = fs::read_to_string(document).unwrap();
         let commands = blocks(&text).concat();
-        ran += commands.len();
         let mut command = Command::new("bash");
         command
             .args(["-c", &script(&commands)])
             .current_dir(&here)
             .env("PATH", path_with_trueup())
             .env("TRUEUP_DATA_DIR", install.dir())
-            .env("TRUEUP_CONFIG", install.config())
+            .env("TRUEUP_CONFIG", here.join("config.yaml"))
             .env("TRUEUP_PORT", install.port().to_string())
             .kill_on_drop(true);
         for name in ["TRUEUP_URL", "TRUEUP_TOKEN", "TRUEUP_PROJECT", "TRUEUP_ORG", "TRUEUP_CONTEXT"]
@@ -57,20 +67,21 @@ async fn every_command_in_the_documents_works() {
         let (_, all) = out.rsplit_once('\n').unwrap_or_default();
         assert_eq!(all, commands.len().to_string(), "{}: {said}{out}", document.display());
         println!("{all} commands in {:.1?} of {}", began.elapsed(), document.display());
+        ran += commands.len();
     }
-    assert!(ran > 0, "the README shows no command");
+    assert!(ran > 0, "there should be commands in {documents:?}");
 }
 
-/// The README, every guide and every template's page, in order.
-fn documents(root: &Path) -> Vec<PathBuf> {
-    let mut found: Vec<PathBuf> = ["docs/guides", "docs/templates"]
-        .iter()
-        .filter_map(|folder| fs::read_dir(root.join(folder)).ok())
-        .flat_map(|folder| folder.flatten().map(|entry| entry.path()))
-        .collect();
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap()
+}
+
+/// Every page in a folder, in order.
+fn pages(folder: &str) -> Vec<PathBuf> {
+    let folder = fs::read_dir(root().join(folder)).unwrap();
+    let mut found: Vec<PathBuf> = folder.flatten().map(|entry| entry.path()).collect();
     found.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
     found.sort();
-    found.insert(0, root.join("README.md"));
     found
 }
 
