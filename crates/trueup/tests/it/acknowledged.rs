@@ -138,7 +138,7 @@ const LOSE_THE_NEWEST: &str = "
      where r.service_id = s.id and r.generation = s.generation - 1";
 
 async fn declare(desk: &Desk, image: &str, told: &mut Acknowledged) -> i64 {
-    let (client, manifest) = (desk.client(), web(json!({ "image": image })));
+    let (client, manifest) = (desk.client(), web(&json!({ "image": image })));
     let answer = client.service_put("shop", "web", &manifest, &Terms::PLAIN).await.unwrap();
     told.put(&manifest, &answer);
     answer.service.generation

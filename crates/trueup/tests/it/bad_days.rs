@@ -26,7 +26,7 @@ use crate::wait::{always, eventually};
 const POSTGRES_PID: &str = "postgres/pid.json";
 
 fn web(replicas: u32) -> ServiceManifest {
-    load::web(json!({ "image": "web:1", "replicas": replicas }))
+    load::web(&json!({ "image": "web:1", "replicas": replicas }))
 }
 
 /// A client of an install that is up with nothing in it but the project `shop`.

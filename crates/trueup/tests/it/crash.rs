@@ -51,8 +51,8 @@ const DELETION: [&str; 3] = [
 #[tokio::test]
 async fn process_crashes_at_nine_points_change_neither_the_end_nor_the_number_of_writes() {
     let cluster = shared().await.kubeconfig();
-    let (reference, created, deleted) =
-        tokio::join!(run(&cluster, &[]), run(&cluster, &CREATION), run(&cluster, &DELETION));
+    let run = |points| Box::pin(run(&cluster, points));
+    let (reference, created, deleted) = tokio::join!(run(&[]), run(&CREATION), run(&DELETION));
     assert!(reference.counts.values().any(|counts| *counts == (1, 1)), "{reference:#?}");
     for (points, story) in [(&CREATION[..], created), (&DELETION, deleted)] {
         let differences = story.differences(&reference);
@@ -111,7 +111,7 @@ async fn work(install: &Install, client: &Client, tally: &Tally) -> Story {
     let project = serde_json::from_value(json!({ "kind": "Project", "name": "shop" })).unwrap();
     retry("project", || client.project_put("shop", &project)).await;
     let mut acknowledged = Acknowledged::default();
-    let manifest = web(json!({ "image": "web:1", "replicas": 2 }));
+    let manifest = web(&json!({ "image": "web:1", "replicas": 2 }));
     let declared =
         retry("service", || client.service_put("shop", "web", &manifest, &Terms::PLAIN)).await;
     acknowledged.put(&manifest, &declared);

@@ -7,9 +7,10 @@
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::process::Command;
+use tokio::time::Instant;
 use trueup_testkit::left_out::left_out;
 
 use crate::install::{Install, TRUEUP, alone, shared};
@@ -28,7 +29,8 @@ async fn every_command_in_the_readme_and_the_guides_works() {
     if !on_path("kubectl") {
         left_out("the documents' commands with kubectl: it is not installed");
     }
-    run(&*alone().await, &documents).await;
+    let install = alone().await;
+    run(&install, &documents).await;
 }
 
 #[tokio::test]

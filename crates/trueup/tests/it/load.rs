@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use trueup_api::Client;
@@ -92,7 +92,7 @@ async fn ask(clients: [Client; 2], first: usize, acknowledged: Arc<Mutex<Acknowl
 /// The next change of a service. Its content is its own, so that a lost change cannot be taken for
 /// another one; in the cluster only the number of pods changes, and no object is made or removed.
 fn change(number: usize) -> ServiceManifest {
-    web(json!({
+    web(&json!({
         "image": "web:1",
         "replicas": 2 + number % 2,
         // Of no effect without `max_replicas`.
@@ -102,7 +102,7 @@ fn change(number: usize) -> ServiceManifest {
 }
 
 /// A declaration with these parameters.
-pub(crate) fn web(parameters: serde_json::Value) -> ServiceManifest {
+pub(crate) fn web(parameters: &Value) -> ServiceManifest {
     serde_json::from_value(json!({ "template": "web@1", "parameters": parameters })).unwrap()
 }
 

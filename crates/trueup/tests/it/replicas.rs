@@ -61,7 +61,7 @@ async fn outlive_a_pause(pair: &Pair, mut acknowledged: Acknowledged, kube: &Kub
     pair.signal(paused, Signal::STOP);
     let other = 1 - paused;
     pair.taken_over_by(other).await;
-    let (client, manifest) = (pair.client(other), web(json!({ "image": "web:1", "replicas": 4 })));
+    let (client, manifest) = (pair.client(other), web(&json!({ "image": "web:1", "replicas": 4 })));
     for number in 0..SERVICES {
         let name = format!("web-{number}");
         let answer = eventually("a change to be acknowledged by the other one", SOON, || {

@@ -121,5 +121,5 @@ async fn up_again(install: &Install, heard: Option<Timestamp>) {
         })
         .await;
     };
-    promised("the second `trueup up` is ready", AGAIN, up).await;
+    promised("the second `trueup up` is ready", AGAIN, Box::pin(up)).await;
 }

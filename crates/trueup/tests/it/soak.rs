@@ -157,7 +157,7 @@ impl Soak {
     async fn delete_something(&mut self) {
         let client = self.pair.client(self.pair.holder().await);
         let name = format!("brief-{}", self.proof.deleted + self.going.len());
-        let manifest = web(json!({ "image": "web:1" }));
+        let manifest = web(&json!({ "image": "web:1" }));
         let declared = eventually("a service to be declared", SOON, || async {
             client.service_put(PROJECT, &name, &manifest, &Terms::PLAIN).await.ok()
         })

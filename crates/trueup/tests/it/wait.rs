@@ -2,7 +2,9 @@
 
 use std::future::Future;
 use std::io::Write;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 /// How long things may take to come true on a busy machine: only reached by a failure.
 pub(crate) const SOON: Duration = Duration::from_secs(300);
