@@ -10,7 +10,7 @@ use serde::Deserialize;
 /// Suites that take longest, longest first, and how many of their tests run at once. They mostly wait
 /// for real processes, so more of them fit than there are cores. All others come after them.
 const LONG: [(&str, usize); 5] =
-    [("trueup/it", 4), ("cluster/it", 2), ("control/it", 2), ("http/it", 2), ("store/it", 2)];
+    [("trueup/it", 6), ("cluster/it", 2), ("control/it", 2), ("http/it", 2), ("store/it", 2)];
 /// How many tests of any other suite run at once.
 const THREADS: usize = 2;
 
@@ -112,7 +112,7 @@ mod tests {
         );
         let suites = parse(messages);
         assert_eq!(suites.len(), 1);
-        assert_eq!((suites[0].name.as_str(), suites[0].threads), ("trueup/it", 4));
+        assert_eq!((suites[0].name.as_str(), suites[0].threads), ("trueup/it", 6));
     }
 
     #[test]
