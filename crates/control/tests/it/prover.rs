@@ -269,8 +269,7 @@ async fn a_proof_whose_commit_is_not_answered_is_written_once() {
     world.start_with(app);
     let domain = world.add(world.rig.db.org, HOST).await;
     world.names.says(PROOF, &domain.id.to_string());
-    world.clock.advance(SOON);
-    world.until("the proof", |domain| domain.verified_at.is_some()).await;
+    world.until_proved(HOST).await;
     // The proof may be seen before its answer is on the way.
     let lost = tokio::time::timeout(LONG, async {
         while proxy.lost_commits() == 0 {
@@ -281,8 +280,7 @@ async fn a_proof_whose_commit_is_not_answered_is_written_once() {
     // It goes on.
     let other = world.add(world.rig.db.org, "a.example.org").await;
     world.names.says("_trueup.a.example.org", &other.id.to_string());
-    world.clock.advance(SOON);
-    world.until("the next proof", |domain| domain.verified_at.is_some()).await;
+    world.until_proved("a.example.org").await;
     assert_eq!(world.events(world.rig.db.org, "DomainVerified").await.len(), 2);
 }
 
