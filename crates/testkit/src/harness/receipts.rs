@@ -149,8 +149,13 @@ mod tests {
 
     /// A call for this key, which made an object with the uid `made`.
     fn made(key: &ResourceKey) -> Call {
-        let effect =
-            Write { verb: Verb::Apply, key: key.clone(), uid: "made".to_owned(), created: true };
+        let effect = Write {
+            verb: Verb::Apply,
+            key: key.clone(),
+            uid: "made".to_owned(),
+            created: true,
+            effective: true,
+        };
         Call {
             verb: Verb::Apply,
             key: key.clone(),
