@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use futures::stream::{self, StreamExt};
 use serde_json::{Value, json};
-use trueup_cluster::{CallError, Scope};
+use trueup_cluster::{CallError, List, Scope};
 use trueup_model::key::Kind;
 use trueup_model::order::{Body, Order};
 use trueup_model::report::{Outcome, Report};
@@ -23,6 +23,9 @@ use crate::wire::{At, Fault, Wire};
 const AT_ONCE: usize = 6;
 /// How many kinds of trouble each write meets, in turn; with `TRUEUP_ALL_PLANS=1` it meets all.
 const EACH: usize = 1;
+
+/// How often a list is asked for, at up to ten seconds each.
+const LIST_TRIES: usize = 12;
 
 /// What a report must be like.
 type Wanted = fn(&Report) -> bool;
@@ -74,13 +77,26 @@ impl Run {
         }
     }
 
+    /// Our objects of a kind, or nothing where the server does not know it. A busy server is asked again: the limit is
+    /// reached only if it never answers.
+    async fn list(&self, kind: Kind) -> Option<List> {
+        let mut answer = self.rig.cluster.list(kind, Scope::Ours).await;
+        for _again in 1..LIST_TRIES {
+            if matches!(answer, Ok(_) | Err(CallError::UnknownKind(_))) {
+                break;
+            }
+            answer = self.rig.cluster.list(kind, Scope::Ours).await;
+        }
+        match answer {
+            Err(CallError::UnknownKind(_)) => None,
+            list => Some(list.expect("it should list")),
+        }
+    }
+
     async fn stage(&self, order: &Order) -> Stage {
         let mut stage = Stage::new();
         for kind in Kind::WATCHED.into_iter().filter(|kind| *kind != Kind::Pod) {
-            let list = match self.rig.cluster.list(kind, Scope::Ours).await {
-                Err(CallError::UnknownKind(_)) => continue,
-                list => list.expect("it should list"),
-            };
+            let Some(list) = self.list(kind).await else { continue };
             let ours = list.objects.into_iter().filter(|it| {
                 [&it["metadata"]["namespace"], &it["metadata"]["name"]]
                     .contains(&&json!(order.namespace))
@@ -100,7 +116,9 @@ fn neutral(order: &Order, text: &str) -> String {
     if let Body::Service(service) = &order.body {
         text = text.replace(&service.object_name, "NAME");
     }
-    text.replace(&order.unit.to_string(), "UNIT").replace(&order.project.to_string(), "PROJECT")
+    text.replace(&order.unit.to_string(), "UNIT")
+        .replace(&order.project.to_string(), "PROJECT")
+        .replace(&order.org.to_string(), "ORG")
 }
 
 /// What an object is for, without what the server or this run gave it.
