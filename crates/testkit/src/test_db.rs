@@ -1,7 +1,9 @@
 //! A database of its own for each test, on one real Postgres that all test processes share.
 //!
-//! The first test migrates a template database; each test copies it, which takes milliseconds.
+//! The first test migrates a template database and publishes templates and plans in it; each test copies
+//! it, which takes milliseconds.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -45,10 +47,12 @@ const PATIENCE: Duration = Duration::from_secs(120);
 static SERVER: OnceCell<String> = OnceCell::const_new();
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
-/// The template `web@1`, as it is shipped.
-const WEB: &str = include_str!("../../../templates/web.yaml");
+/// The templates `web@1` and `minecraft@1`, as they are shipped.
+const SHIPPED: [&str; 2] = [
+    include_str!("../../../templates/web.yaml"),
+    include_str!("../../../templates/minecraft.yaml"),
+];
 const PLANS: &str = include_str!("../../../plans/plans.yaml");
-const MINECRAFT: &str = include_str!("../../../templates/minecraft.yaml");
 
 /// The admin URL of the Postgres that tests share. It is left running for the next test process.
 pub async fn server() -> &'static str {
@@ -70,25 +74,108 @@ pub fn passwords() -> RolePasswords {
     RolePasswords { owner: password.clone(), app: password.clone(), worker: password }
 }
 
+/// Names the template database: changes with the schema and with what is seeded into it.
 fn template_name() -> String {
-    format!("template_{}", schema_digest())
+    let mut seeds = DefaultHasher::new();
+    (SHIPPED, PLANS).hash(&mut seeds);
+    format!("template_{}_{:08x}", schema_digest(), seeds.finish() >> 32)
 }
 
-/// Makes the template of this schema, and drops what dead test processes left.
+/// One process at a time makes the template or copies it: Postgres refuses to copy a database that
+/// somebody is connected to.
+const TEMPLATE_LOCK: i64 = 7_308_606;
+/// One process at a time drops what dead ones left.
+const CLEANING_LOCK: i64 = 7_308_607;
+
+/// Makes the template of this schema, and begins to drop what dead test processes left.
 async fn prepare(admin: &str) -> anyhow::Result<()> {
-    bootstrap(admin, &template_name(), &passwords()).await?;
+    make_template(admin).await?;
+    // Beside the tests: each drop waits for a checkpoint, and there may be hundreds.
+    let admin = admin.to_owned();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let cleaned = runtime.expect("a runtime").block_on(drop_abandoned(&admin));
+        cleaned.expect("databases of dead test processes should be dropped");
+    });
+    Ok(())
+}
+
+/// Makes the template under another name and renames it when it is complete, so that a process that
+/// ends in the middle leaves no half of one, and one that is complete is never connected to again.
+async fn make_template(admin: &str) -> anyhow::Result<()> {
     let mut connection = PgConnection::connect(admin).await?;
-    let names: Vec<(String,)> =
-        sqlx::query_as("select datname from pg_database where datname like 'test\\_%'")
-            .fetch_all(&mut connection)
+    lock(&mut connection, TEMPLATE_LOCK).await?;
+    let template = template_name();
+    let complete: bool =
+        sqlx::query_scalar("select exists (select from pg_database where datname = $1)")
+            .bind(&template)
+            .fetch_one(&mut connection)
             .await?;
-    for (name,) in names {
-        let pid = name.split('_').nth(1).unwrap_or_default();
-        if !std::path::Path::new("/proc").join(pid).exists() {
-            let statement = format!("drop database if exists {name} with (force)");
-            sqlx::raw_sql(AssertSqlSafe(statement)).execute(&mut connection).await?;
+    if !complete {
+        let draft = format!("draft_{template}");
+        run(&mut connection, format!("drop database if exists {draft} with (force)")).await?;
+        let urls = bootstrap(admin, &draft, &passwords()).await?;
+        seed(&urls.owner).await?;
+        // The owner's connection may take a moment to end, and nothing is renamed before.
+        sqlx::query(
+            "select pg_terminate_backend(pid, 10000) from pg_stat_activity where datname = $1",
+        )
+        .bind(&draft)
+        .execute(&mut connection)
+        .await?;
+        run(&mut connection, format!("alter database {draft} rename to {template}")).await?;
+    }
+    connection.close().await?;
+    Ok(())
+}
+
+/// What every test's database has, and no test changes the meaning of: templates and plans.
+async fn seed(owner: &str) -> anyhow::Result<()> {
+    let setup = Setup::connect(owner).await?;
+    for text in SHIPPED {
+        let template: Template = serde_saphyr::from_str(text)?;
+        setup.ensure_template(&template).await?;
+    }
+    let plans: Vec<Plan> = serde_saphyr::from_str(PLANS)?;
+    for plan in &plans {
+        setup.ensure_plan(plan).await?;
+    }
+    Ok(())
+}
+
+/// Drops the databases of test processes that are no more, unless another process is doing so.
+async fn drop_abandoned(admin: &str) -> anyhow::Result<()> {
+    let mut connection = PgConnection::connect(admin).await?;
+    let mine: bool = sqlx::query_scalar("select pg_try_advisory_lock($1)")
+        .bind(CLEANING_LOCK)
+        .fetch_one(&mut connection)
+        .await?;
+    if mine {
+        let names: Vec<String> = sqlx::query_scalar(
+            "select datname::text from pg_database where datname like 'test\\_%'",
+        )
+        .fetch_all(&mut connection)
+        .await?;
+        for name in names {
+            let pid = name.split('_').nth(1).unwrap_or_default();
+            if !std::path::Path::new("/proc").join(pid).exists() {
+                run(&mut connection, format!("drop database if exists {name} with (force)"))
+                    .await?;
+            }
         }
     }
+    connection.close().await?;
+    Ok(())
+}
+
+/// Waits for a lock, which ends with the connection.
+async fn lock(connection: &mut PgConnection, number: i64) -> anyhow::Result<()> {
+    sqlx::query("select pg_advisory_lock($1)").bind(number).execute(connection).await?;
+    Ok(())
+}
+
+async fn run(connection: &mut PgConnection, statement: String) -> anyhow::Result<()> {
+    sqlx::raw_sql(AssertSqlSafe(statement)).execute(connection).await?;
     Ok(())
 }
 
@@ -116,18 +203,9 @@ impl TestDb {
         let urls = Urls::new(admin, &name, &passwords()).expect("the URLs should be made");
         let setup = Setup::connect(&urls.owner).await.expect("the owner should connect");
         let now = start();
-        for text in [WEB, MINECRAFT] {
-            let template: Template =
-                serde_saphyr::from_str(text).expect("a template should be read");
-            setup.ensure_template(&template).await.expect("a template should be stored");
-        }
         let cluster = setup.ensure_cluster("test", now).await.expect("a cluster should be made");
         let pool = setup.ensure_endpoint_pool(cluster, ENDPOINT_PORTS).await;
         pool.expect("a pool should be made");
-        let plans: Vec<Plan> = serde_saphyr::from_str(PLANS).expect("plans should be read");
-        for plan in &plans {
-            setup.ensure_plan(plan).await.expect("a plan should be stored");
-        }
         Self {
             app: App::connect_within(&urls.app, PATIENCE).expect("the app's URL should be read"),
             worker: Worker::connect_within(&urls.worker, PATIENCE)
@@ -223,16 +301,13 @@ impl LongTransaction {
 
 async fn copy_template(admin: &str, name: &str) -> anyhow::Result<()> {
     let mut connection = PgConnection::connect(admin).await?;
-    // Only one copy at a time: Postgres refuses to copy a database that is being copied.
-    sqlx::query("select pg_advisory_lock(7308606)").execute(&mut connection).await?;
+    lock(&mut connection, TEMPLATE_LOCK).await?;
     let template = template_name();
-    let statements = [
-        format!("drop database if exists {name} with (force)"),
-        format!("create database {name} template {template} owner trueup_owner strategy file_copy"),
-    ];
-    for statement in statements {
-        sqlx::raw_sql(AssertSqlSafe(statement)).execute(&mut connection).await?;
-    }
+    run(&mut connection, format!("drop database if exists {name} with (force)")).await?;
+    let copy =
+        format!("create database {name} template {template} owner trueup_owner strategy file_copy");
+    run(&mut connection, copy).await?;
+    connection.close().await?;
     Ok(())
 }
 
