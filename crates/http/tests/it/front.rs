@@ -129,36 +129,40 @@ impl Front {
         self.door.signals.sealed();
     }
 
-    /// How many rows each table has.
-    pub(crate) async fn rows(&self) -> BTreeMap<String, i64> {
+    /// One question to every table at once, with `{table}` for its name.
+    async fn of_each_table<T>(&self, question: &str, org: Option<OrgId>) -> BTreeMap<String, T>
+    where
+        T: for<'r> sqlx::Decode<'r, sqlx::Postgres> + sqlx::Type<sqlx::Postgres> + Send + Unpin,
+    {
         let tables = "select tablename::text from pg_tables where schemaname = 'public'";
         let tables: Vec<String> = sqlx::query_scalar(tables).fetch_all(&self.owner).await.unwrap();
-        let mut rows = BTreeMap::new();
-        for table in tables {
-            let count = AssertSqlSafe(format!("select count(*) from {table}"));
-            let count = sqlx::query_scalar(count).fetch_one(&self.owner).await.unwrap();
-            rows.insert(table, count);
-        }
-        rows
+        let ask = |table: &String| {
+            let answer = question.replace("{table}", table);
+            format!("select '{table}', {answer}")
+        };
+        let asked: Vec<String> = tables.iter().map(ask).collect();
+        let rows: Vec<(String, T)> = sqlx::query_as(AssertSqlSafe(asked.join(" union all ")))
+            .bind(org.map(|org| org.uuid().to_string()))
+            .fetch_all(&self.owner)
+            .await
+            .unwrap();
+        rows.into_iter().collect()
+    }
+
+    /// How many rows each table has.
+    pub(crate) async fn rows(&self) -> BTreeMap<String, i64> {
+        let count = "count(*) from {table} where $1::text is null";
+        self.of_each_table(count, None).await
     }
 
     /// Everything that is stored, but for the rough note of when a token was used; without the rows
     /// of one org where it is named.
     pub(crate) async fn stored(&self, without: Option<OrgId>) -> BTreeMap<String, String> {
-        let mut stored = BTreeMap::new();
-        for table in self.rows().await.into_keys() {
-            let digest = AssertSqlSafe(format!(
-                "select coalesce(string_agg((to_jsonb(t) - 'used_at')::text, '\n' order by to_jsonb(t)::text), '')
-                 from {table} t where ($1::text is null or to_jsonb(t)->>'org_id' is distinct from $1)"
-            ));
-            let text: String = sqlx::query_scalar(digest)
-                .bind(without.map(|org| org.uuid().to_string()))
-                .fetch_one(&self.owner)
-                .await
-                .unwrap();
-            stored.insert(table, text);
-        }
-        stored
+        let content = "coalesce(string_agg((to_jsonb(t) - 'used_at')::text, chr(10)
+                                           order by to_jsonb(t)::text), '')
+             from {table} t
+             where ($1::text is null or to_jsonb(t)->>'org_id' is distinct from $1)";
+        self.of_each_table(content, without).await
     }
 
     /// Every service that is being deleted is gone, as if an executor had proved it.
