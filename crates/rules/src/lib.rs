@@ -36,6 +36,9 @@ pub mod quantity;
 pub mod render;
 pub mod schedule;
 pub mod secret;
+#[cfg(test)]
+#[path = "../tests/it/seed.rs"]
+mod seed;
 pub mod spec;
 pub mod status;
 pub mod survey;

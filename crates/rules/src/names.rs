@@ -159,6 +159,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::seed::cases(256))]
+
         #[test]
         fn two_services_never_share_a_name(a in name(), b in name(), x: u128, y: u128) {
             let (x, y) = (ServiceId::from_uuid(uuid(x)), ServiceId::from_uuid(uuid(y)));

@@ -9,6 +9,7 @@ use trueup_rules::names;
 use trueup_rules::plan::Action;
 
 use crate::given;
+use crate::seed;
 use crate::world::World;
 
 /// A service that runs, with everything written.
@@ -182,7 +183,7 @@ fn outside() -> Vec<(&'static str, Kind, String, Value)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(seed::cases(96))]
 
     #[test]
     fn f45_what_others_add_in_open_places_never_causes_a_write(

@@ -12,6 +12,7 @@ use trueup_rules::template;
 
 use crate::given;
 use crate::manifests::{objects, pod_template};
+use crate::seed;
 
 pub(crate) const SHIPPED: [&str; 8] =
     ["web", "worker", "cron", "postgres", "redis", "minecraft", "job", "gpu-job"];
@@ -166,7 +167,7 @@ fn asked() -> impl Strategy<Value = (Template, Map<String, Value>)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(seed::cases(256))]
 
     #[test]
     fn no_parameter_makes_a_pod_that_asks_for_more((template, asked) in asked()) {

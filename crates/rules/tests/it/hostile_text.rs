@@ -10,6 +10,7 @@ use trueup_rules::names;
 use crate::forbidden::SHIPPED;
 use crate::given;
 use crate::manifests::{objects, pod_template};
+use crate::seed;
 
 /// Not part of any name or label that we write.
 const MARK: &str = "zq9";
@@ -116,7 +117,7 @@ fn marked(value: &Value, path: &str, found: &mut Vec<(String, String)>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(seed::cases(64))]
 
     #[test]
     fn no_text_changes_the_shape_of_what_is_written(

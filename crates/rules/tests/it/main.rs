@@ -38,6 +38,8 @@ mod reconciliation;
 mod runs;
 mod scenarios;
 mod script;
+#[cfg(test)]
+mod seed;
 mod server;
 #[cfg(test)]
 mod survey;

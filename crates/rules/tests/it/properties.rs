@@ -15,6 +15,7 @@ use trueup_rules::plan::Action;
 use trueup_rules::{names, render};
 
 use crate::given;
+use crate::seed;
 use crate::world::World;
 
 /// One thing that may happen.
@@ -201,7 +202,7 @@ fn keys(template: &str, name: &Name, id: u128) -> Vec<ResourceKey> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(seed::cases(64))]
 
     #[test]
     fn planning_ends_and_then_is_quiet(
