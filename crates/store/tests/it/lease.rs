@@ -75,7 +75,7 @@ async fn f52_machines_whose_clocks_are_wrong_agree_on_a_lease() {
         let wrong = DbClock::starting_at(machine);
         assert!(wrong.now().duration_since(right.now()).abs() > SignedDuration::from_mins(9));
         wrong.anchor(&stage.db.app).await.unwrap();
-        assert!(wrong.now().duration_since(right.now()).abs() < SignedDuration::from_secs(5));
+        assert!(wrong.now().duration_since(right.now()).abs() < SignedDuration::from_mins(1));
         let asked = worker.acquire_lease(stage.db.cluster, "two", None, wrong.now()).await.unwrap();
         assert_eq!(asked.ours(), None, "{minutes} minutes");
         worker.renew_lease(lease.ours().unwrap(), right.now()).await.unwrap();

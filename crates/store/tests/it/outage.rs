@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use tokio::task::JoinSet;
 use trueup_model::crash::{self, Fate};
 use trueup_model::id::ClusterId;
 use trueup_rules::action::Action;
@@ -13,7 +14,9 @@ use trueup_testkit::pg_proxy::{Mode, PgProxy};
 use crate::stage::{PROJECT, Stage, at, converged};
 
 /// Longer than any wait of a test that is right.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_secs(120);
+/// So many connections lie idle. Each that vanished costs the next request a second.
+const CONNECTIONS: usize = 5;
 
 async fn restart(stage: &Stage, app: &App, key: &str) -> Result<Accepted<ServiceRow>, Refusal> {
     let repeat = Some(Repeat::new("POST /restart".to_owned(), key.to_owned(), b"{}"));
@@ -93,14 +96,14 @@ async fn f13_a_database_that_cuts_every_connection_is_an_error_and_then_serves_a
     assert_eq!(stage.find("web").await.unwrap().service.generation, 1, "nothing was recorded");
     proxy.set(Mode::Delay(Duration::from_millis(20)));
     // A connection that died in the pool a moment ago may be found out only now.
-    let mut answer = restart(&stage, &app, "k1").await;
-    for _ in 0..20 {
-        if answer.is_ok() {
-            break;
+    let answer = tokio::time::timeout(LONG, async {
+        loop {
+            if let Ok(answer) = restart(&stage, &app, "k1").await {
+                return answer;
+            }
         }
-        answer = restart(&stage, &app, "k1").await;
-    }
-    assert!(answer.unwrap().changed);
+    });
+    assert!(answer.await.expect("it should serve again").changed);
 }
 
 /// What is said about the app's connections to this database.
@@ -122,12 +125,29 @@ async fn of(stage: &Stage, whom: &str, question: &str) -> bool {
 
 /// Some connections of the app, all of them idle for longer than the pool trusts one.
 async fn idle_connections(stage: &Stage, app: &App) {
-    let opened = futures::future::join_all((0..8).map(|_| app.ping())).await;
-    assert!(opened.iter().all(Result::is_ok), "{opened:?}");
-    let idle = "count(*) > 4 and bool_and(state = 'idle')
-                and clock_timestamp() - max(state_change) > '1500 ms'";
+    let mut lock = PgConnection::connect(&stage.db.urls.owner).await.unwrap();
+    sqlx::raw_sql("begin; lock table projects").execute(&mut lock).await.unwrap();
+    let mut asked = JoinSet::new();
+    // One after the other, and all at once in the end: each takes a connection of its own.
+    for number in 1..=CONNECTIONS {
+        let (app, org) = (app.clone(), stage.db.org);
+        asked.spawn(async move { app.list_projects(org).await });
+        let waiting = format!("count(*) filter (where wait_event_type = 'Lock') = {number}");
+        let all_wait = async {
+            while !of_the_app(stage, &waiting).await {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(LONG, all_wait).await.expect("it should wait for the lock");
+    }
+    sqlx::raw_sql("rollback").execute(&mut lock).await.unwrap();
+    assert!(asked.join_all().await.iter().all(Result::is_ok));
+    let idle = format!(
+        "count(*) >= {CONNECTIONS} and bool_and(state = 'idle')
+         and clock_timestamp() - max(state_change) > '1500 ms'"
+    );
     let all_idle = async {
-        while !of_the_app(stage, idle).await {
+        while !of_the_app(stage, &idle).await {
             tokio::task::yield_now().await;
         }
     };
@@ -238,7 +258,7 @@ async fn f49_a_holder_that_is_stopped_in_a_transaction_does_not_keep_its_lease()
         _pid = stopped_in_transaction(&stage) => {}
     }
     let next = stage.db.worker.acquire_lease(stage.db.cluster, "two", None, at(11));
-    let turn = tokio::time::timeout(Duration::from_secs(20), next).await;
+    let turn = tokio::time::timeout(LONG, next).await;
     let turn = turn.expect("nobody should wait for who is stopped");
     assert_eq!(turn.unwrap().ours().map(|lease| lease.epoch), Some(lease.epoch + 1));
     crash::end_script();

@@ -120,12 +120,11 @@ impl Stage {
 
     /// How many rows each table has.
     pub(crate) async fn rows(&self) -> BTreeMap<String, i64> {
-        let mut rows = BTreeMap::new();
-        for table in self.tables().await {
-            let statement = format!("select count(*) from {table}");
-            rows.insert(table, self.one(&statement).await);
-        }
-        rows
+        let count = |table: &String| format!("select '{table}', count(*) from {table}");
+        let counts: Vec<String> = self.tables().await.iter().map(count).collect();
+        let counts = AssertSqlSafe(counts.join(" union all "));
+        let rows: Vec<(String, i64)> = sqlx::query_as(counts).fetch_all(&self.owner).await.unwrap();
+        rows.into_iter().collect()
     }
 
     pub(crate) async fn tables(&self) -> Vec<String> {

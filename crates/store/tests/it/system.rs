@@ -7,12 +7,15 @@ use std::time::Duration;
 use trueup_model::OrgId;
 use trueup_model::cluster::Freshness;
 use trueup_model::domain::Saw;
+use trueup_model::finding::Swept;
 use trueup_model::key::Kind;
 use trueup_model::order::Unit;
 use trueup_model::report::{Change, Outcome, Report};
 use trueup_model::wake::Claimed;
-use trueup_store::{AskedPlan, DueLook, Observer, ServiceRow};
+use trueup_store::{AskedPlan, DueLook, Nudge, Observer, PlanEnd, ServiceRow};
 
+use crate::finding::stray;
+use crate::plan_request::plan;
 use crate::project::proof;
 use crate::stage::{PROJECT, Stage, at, converged, gone, seen};
 use crate::tenant::two_orgs;
@@ -51,19 +54,20 @@ pub(crate) async fn tenant_tables(stage: &Stage) -> Vec<String> {
 
 /// Every row of an org, table by table, and the ports it holds.
 async fn all_rows(stage: &Stage, org: OrgId) -> BTreeMap<String, String> {
-    let mut all = BTreeMap::new();
-    let as_text = "select coalesce(string_agg(t::text, chr(10) order by t::text), '') from";
-    for table in tenant_tables(stage).await {
-        let rows = format!("{as_text} {table} t where org_id = '{}'", org.uuid());
-        all.insert(table, stage.one(&rows).await);
-    }
-    let ports = format!(
-        "{as_text} endpoint_ports t
-         where endpoint_id in (select id from endpoints where org_id = '{}')",
-        org.uuid()
-    );
-    all.insert("endpoint_ports".to_owned(), stage.one(&ports).await);
-    all
+    let org = org.uuid();
+    let as_text = "coalesce(string_agg(t::text, chr(10) order by t::text), '')";
+    let mut asked: Vec<String> = tenant_tables(stage)
+        .await
+        .iter()
+        .map(|table| format!("select '{table}', {as_text} from {table} t where org_id = '{org}'"))
+        .collect();
+    asked.push(format!(
+        "select 'endpoint_ports', {as_text} from endpoint_ports t
+         where endpoint_id in (select id from endpoints where org_id = '{org}')"
+    ));
+    let asked = sqlx::AssertSqlSafe(asked.join(" union all "));
+    let rows: Vec<(String, String)> = sqlx::query_as(asked).fetch_all(&stage.owner).await.unwrap();
+    rows.into_iter().collect()
 }
 
 /// Two orgs with the same names. All that is claimed of theirs is being worked on.
@@ -111,10 +115,11 @@ async fn s17_wakes_of_one_org_are_worked_off_without_touching_another() {
     let (worker, lease) = (&two.stage.db.worker, two.observer.lease);
     let theirs = Rows::of(&two.stage, two.theirs).await;
     assert!(!two.their_claims.is_empty() && !two.our_claims.is_empty());
-    for wake in &two.our_claims {
-        worker.finish_wake(wake, at(9)).await.unwrap();
-    }
+    let (first, more) = two.our_claims.split_first().unwrap();
+    worker.finish_wake(first, at(9)).await.unwrap();
     theirs.are_untouched_by("finish_wake").await;
+    worker.finish_wakes(more, at(9)).await.unwrap();
+    theirs.are_untouched_by("finish_wakes").await;
     let wake = two.claim_ours("nginx:2", 10).await;
     theirs.are_untouched_by("claim_orders").await;
     worker.finish_check(&wake, &Outcome::Converged, at(11)).await.unwrap();
@@ -125,8 +130,10 @@ async fn s17_wakes_of_one_org_are_worked_off_without_touching_another() {
     let wake = two.claim_ours("nginx:4", 14).await;
     worker.poison_wake(&wake, "a defect", at(15)).await.unwrap();
     theirs.are_untouched_by("poison_wake").await;
+    assert!(worker.unsealed_events().await.unwrap().count > 0);
     two.stage.seal().await;
-    theirs.are_untouched_by("seal_events").await;
+    worker.seal_events(at(15)).await.unwrap();
+    theirs.are_untouched_by("seal_events and unsealed_events").await;
     let under_way: BTreeSet<Unit> = two.their_claims.iter().map(|claimed| claimed.unit).collect();
     worker.requeue_lost(lease, &under_way).await.unwrap();
     worker.wake_all(lease.cluster, at(16)).await.unwrap();
@@ -140,6 +147,7 @@ async fn s17_wakes_of_one_org_are_worked_off_without_touching_another() {
     let misled = Claimed { org: two.theirs, trace: Some("f".repeat(32)), ..wake };
     for wake in forged.chain([misled]) {
         worker.finish_check(&wake, &Outcome::Converged, at(18)).await.unwrap();
+        worker.finish_wakes(std::slice::from_ref(&wake), at(18)).await.unwrap();
         worker.retry_wake(&wake, Duration::ZERO, "later", at(18)).await.unwrap();
         worker.poison_wake(&wake, "a defect", at(18)).await.unwrap();
         theirs.are_untouched_by(&format!("a forged claim of {}", wake.unit.kind())).await;
@@ -213,7 +221,8 @@ async fn s17_plans_of_one_org_are_made_and_forgotten_without_touching_another() 
     let is_ours = |asked: &&AskedPlan| asked.order.as_ref().is_ok_and(|it| it.org == stage.db.org);
     let ours: Vec<_> = asked.iter().filter(is_ours).map(|asked| asked.id).collect();
     assert_eq!((asked.len(), ours.len()), (2, 1));
-    stage.fill(lease, ours[0], 11).await;
+    let filled = PlanEnd::Filled(plan());
+    worker.end_plan(lease, ours[0], &filled, at(11)).await.unwrap();
     theirs.are_untouched_by("end_plan").await;
     let open = worker.open_plans(lease.cluster, at(12)).await.unwrap();
     assert_eq!(open.into_iter().map(|(id, ..)| id).collect::<Vec<_>>(), ours);
@@ -255,6 +264,45 @@ async fn s17_looks_for_one_org_leave_another_alone() {
     assert!(stage.db.app.prove_domain(ours, due[0].domain, at(65)).await.unwrap());
     rows.are_untouched_by("prove_domain").await;
     orgs_agree(&stage).await;
+}
+
+/// S17: what is about a cluster, its lease or the platform writes no row of any tenant.
+#[tokio::test]
+async fn s17_what_is_not_about_a_tenant_writes_no_row_of_any() {
+    let two = two().await;
+    let (stage, worker) = (&two.stage, &two.stage.db.worker);
+    let cluster = stage.db.cluster;
+    stage.sweep(vec![stray("kept", true)], 10).await;
+    let found = stage.db.app.list_findings(false, None, 9).await.unwrap();
+    stage.db.app.remove_finding(found[0].id, None, &stage.asker(), at(11)).await.unwrap();
+    let lease = stage.lease().await;
+    let rows = [Rows::of(stage, stage.db.org).await, Rows::of(stage, two.theirs).await];
+
+    worker.renew_lease(lease, at(12)).await.unwrap();
+    assert_eq!(worker.asked_plans(cluster, 9, at(12)).await.unwrap().len(), 2);
+    worker.open_plans(cluster, at(12)).await.unwrap();
+    assert_eq!(worker.asked_removals(cluster).await.unwrap().len(), 1);
+    worker.end_removal(lease, &found[0], Some("it changed"), at(12)).await.unwrap();
+    let swept = Swept { kind: Kind::Secret, strays: vec![stray("another", true)] };
+    assert_eq!(worker.note_findings(lease, &swept, at(12)).await.unwrap(), 1);
+    worker.count_wakes().await.unwrap();
+    worker.lane_loads(cluster).await.unwrap();
+    worker.find_freeze(cluster).await.unwrap();
+    worker.next_look().await.unwrap();
+    worker.overdue_deletes(cluster, at(12)).await.unwrap();
+    worker.heard_cluster(cluster, at(12)).await.unwrap();
+    worker.heard_kinds(lease, &Freshness::all_at(at(13))).await.unwrap();
+    worker.freshness(cluster).await.unwrap();
+    worker.note_cluster(cluster, Some("it is there")).await.unwrap();
+    worker.recognise_cluster(cluster, "one", false, at(13)).await.unwrap();
+    worker.recognise_cluster(cluster, "two", true, at(13)).await.unwrap();
+    let mut heard = worker.listen().await.unwrap();
+    worker.ring("one", Nudge::Wake).await.unwrap();
+    assert_eq!(heard.next().await.unwrap(), Some(("one".to_owned(), Nudge::Wake)));
+    worker.release_lease(lease, at(14)).await.unwrap();
+    for rows in rows {
+        rows.are_untouched_by("what is not about a tenant").await;
+    }
 }
 
 /// No row speaks of something that belongs to another org.
