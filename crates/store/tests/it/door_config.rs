@@ -41,7 +41,11 @@ impl Stage {
         self.db.app.set_secret(self.db.org, &wanted, &self.asker(), at(3)).await
     }
 
-    async fn delete_variable(&self, service: Option<&str>, name: &str) -> Result<(), Refusal> {
+    pub(crate) async fn delete_variable(
+        &self,
+        service: Option<&str>,
+        name: &str,
+    ) -> Result<(), Refusal> {
         let name: VariableName = name.parse().unwrap();
         let wanted = EntryAsk { project: PROJECT, service, name: &name, if_version: None };
         self.db

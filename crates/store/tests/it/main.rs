@@ -27,11 +27,17 @@ mod event;
 #[cfg(test)]
 mod finding;
 #[cfg(test)]
+mod fixture;
+#[cfg(test)]
 mod identity;
 #[cfg(test)]
 mod lane;
 #[cfg(test)]
 mod lease;
+#[cfg(test)]
+mod life;
+#[cfg(test)]
+mod life_newer;
 #[cfg(test)]
 mod look;
 #[cfg(test)]
@@ -76,6 +82,8 @@ mod tenant;
 mod token;
 #[cfg(test)]
 mod transition;
+#[cfg(test)]
+mod upgrade;
 #[cfg(test)]
 mod wake;
 #[cfg(test)]

@@ -83,7 +83,7 @@ async fn a_proof_for_a_service_that_shall_live_deletes_nothing() {
 }
 
 /// What an executor says after a forced end: the key it could not prove is still there.
-fn forced(row: &ServiceRow, force: Force) -> Report {
+pub(crate) fn forced(row: &ServiceRow, force: Force) -> Report {
     let proof = gone(row, 3);
     let absent = proof.receipt.as_ref().unwrap().absent.clone();
     let left =

@@ -18,7 +18,7 @@ fn opener() -> Opener {
 
 impl Stage {
     /// What opening a service's secret gives, as the driver would open it.
-    async fn opened(
+    pub(crate) async fn opened(
         &self,
         service: &str,
         name: &str,

@@ -1,0 +1,213 @@
+//! Migrations on a database that an older version filled: no row is lost, everything can be read, and
+//! the program goes on writing. The rows come from fixtures, see `fixture.rs`.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use trueup_model::OrgId;
+use trueup_model::id::{ProjectId, ServiceId};
+use trueup_model::org::PLATFORM;
+use trueup_rules::envelope::Keyring;
+use trueup_store::door::{Asker, ServiceAsk};
+use trueup_store::{Repeat, Verdict, WakeFilter};
+use trueup_testkit::test_db::name;
+use uuid::Uuid;
+
+use crate::chain::verified;
+use crate::fixture::{Fixture, Row, all_rows, digest, migrations, start, tables};
+use crate::life::{SECRET, TOKEN, life};
+use crate::stage::{PROJECT, Stage, at, gone, web};
+
+/// Set to write the fixture of the newest schema.
+const UPDATE: &str = "TRUEUP_UPDATE";
+/// How to do so.
+const COMMAND: &str = "TRUEUP_UPDATE=1 cargo test -p trueup-store --test it fixture";
+/// Each schema from this one on has a fixture. Of older ones only schema 15 has: it was written by the
+/// program of commit e208d7e.
+const KEPT_SINCE: i64 = 19;
+/// Columns that a start of the program rewrites on purpose: ids of transactions of another Postgres.
+const REWRITTEN: [(&str, &str); 1] = [("event_queue", "xid")];
+
+/// A new migration comes with a fixture, which the migration after it is tried on.
+#[tokio::test]
+async fn every_schema_has_a_fixture_and_the_newest_one_is_of_a_full_life() {
+    let stage = life().await;
+    let today = Fixture::of(&stage).await;
+    if std::env::var_os(UPDATE).is_some() {
+        today.write();
+    }
+    let kept = Fixture::versions();
+    for (version, _) in migrations().iter().filter(|(version, _)| *version >= KEPT_SINCE) {
+        assert!(
+            kept.contains(version),
+            "schema {version} has no fixture. Make it with `{COMMAND}` while {version} is the newest, \
+             commit it, and keep all older ones"
+        );
+    }
+    assert!(kept.first().is_some_and(|oldest| *oldest < KEPT_SINCE), "{kept:?}");
+    for version in kept {
+        let told = Fixture::read(version);
+        assert_eq!(told.version, version);
+        assert_eq!(
+            told.digest,
+            digest(version),
+            "a migration up to {version} was changed: a database that has run it refuses to start. \
+             Add a new one. If no release has it yet, run `{COMMAND}`"
+        );
+    }
+    let newest = Fixture::read(today.version);
+    assert_eq!(newest.counts(), today.counts(), "the life is another one now: `{COMMAND}`");
+    let columns: Vec<(String, String)> = sqlx::query_as(
+        "select table_name::text, column_name::text from information_schema.columns
+         where table_schema = 'public'",
+    )
+    .fetch_all(&stage.owner)
+    .await
+    .unwrap();
+    let tables: BTreeSet<String> = tables(&stage.owner).await.into_iter().collect();
+    let empty: Vec<String> = columns
+        .into_iter()
+        .filter(|(table, _)| tables.contains(table))
+        .filter(|(table, column)| {
+            let rows = newest.rows.get(table).map_or(&[][..], Vec::as_slice);
+            !rows.iter().any(|row| row.contains_key(column))
+        })
+        .map(|(table, column)| format!("{table}.{column}"))
+        .collect();
+    assert!(empty.is_empty(), "add what fills these columns to life.rs: {empty:?}");
+}
+
+#[tokio::test]
+async fn migrations_keep_every_row_of_a_database_that_an_older_version_filled() {
+    for version in Fixture::versions() {
+        let fixture = Fixture::read(version);
+        let stage = start(fixture.load().await).await;
+        let versions: Vec<i64> =
+            stage.all("select version from _sqlx_migrations order by version").await;
+        let expected: Vec<i64> = migrations().into_iter().map(|(version, _)| version).collect();
+        assert_eq!(versions, expected, "the list in bootstrap.rs should be the folder");
+        let now = all_rows(&stage.owner).await;
+        for (table, rows) in &fixture.rows {
+            let mut left = now[table].clone();
+            assert_eq!(left.len(), rows.len(), "schema {version}: rows of {table}");
+            for row in rows {
+                let same = left.iter().position(|one| survives(table, row, one));
+                let same = same.unwrap_or_else(|| {
+                    panic!("schema {version}: {table} has lost {row:?}; what is left: {left:#?}")
+                });
+                left.swap_remove(same);
+            }
+        }
+        reads(&stage, &fixture).await;
+        goes_on(&stage, version).await;
+        // The next start finds nothing to do.
+        let stage = start(stage.db.urls.clone()).await;
+        assert_eq!(stage.db.unsealed().await, 0);
+    }
+}
+
+/// Whether a row has all that it had.
+fn survives(table: &str, before: &Row, now: &Row) -> bool {
+    before.iter().all(|(column, value)| {
+        REWRITTEN.contains(&(table, column)) || now.get(column) == Some(value)
+    })
+}
+
+fn uuid(row: &Row, column: &str) -> Uuid {
+    row[column].as_str().unwrap().parse().unwrap()
+}
+
+/// What the store reads is what the rows say.
+async fn reads(stage: &Stage, fixture: &Fixture) {
+    let (app, version) = (&stage.db.app, fixture.version);
+    let of = |table: &str, column: &str, id: Uuid| {
+        fixture.rows[table].iter().find(|row| uuid(row, column) == id)
+    };
+    for row in &fixture.rows["services"] {
+        let (id, org) = (uuid(row, "id"), OrgId::from_uuid(uuid(row, "org_id")));
+        let shown = ServiceId::from_uuid(id).to_string();
+        let detail = app.find_service(org, PROJECT, &shown).await.unwrap().unwrap();
+        let phase = serde_json::to_value(detail.row.status.phase).unwrap();
+        assert_eq!(Some(&phase), of("statuses", "unit_id", id).map(|row| &row["phase"]), "{shown}");
+        assert_eq!(Value::from(detail.row.service.generation), row["generation"], "{shown}");
+        let receipt = of("receipts", "service_id", id).map(|row| row["receipt"].clone());
+        assert_eq!(detail.receipt.map(|it| serde_json::to_value(it).unwrap()), receipt, "{shown}");
+        let releases = app.list_releases(org, (PROJECT, &shown), None, 100).await.unwrap().unwrap();
+        let rows = fixture.rows["releases"].iter().filter(|row| uuid(row, "service_id") == id);
+        assert_eq!(releases.len(), rows.count(), "{shown}");
+        app.list_transitions(org, (PROJECT, &shown), None, 100).await.unwrap().unwrap();
+    }
+    for row in &fixture.rows["projects"] {
+        let (id, org) = (uuid(row, "id"), OrgId::from_uuid(uuid(row, "org_id")));
+        let shown = ProjectId::from_uuid(id).to_string();
+        let project = app.find_project(org, &shown).await.unwrap().unwrap();
+        let receipt = of("project_receipts", "project_id", id);
+        assert_eq!(project.receipt.is_some(), receipt.is_some(), "{shown}");
+    }
+    let wakes = app.list_wakes(PLATFORM, WakeFilter::default(), 1000).await.unwrap();
+    assert_eq!(wakes.len(), fixture.rows["wakes"].len());
+    let findings = app.list_findings(true, None, 1000).await.unwrap();
+    assert_eq!(findings.len(), fixture.rows["findings"].len());
+    assert_eq!(app.list_plans().await.unwrap().len(), fixture.rows["plans"].len());
+    // All but the platform's own.
+    assert_eq!(app.list_orgs().await.unwrap().len() + 1, fixture.rows["orgs"].len());
+    app.list_templates().await.unwrap();
+    app.list_clusters().await.unwrap();
+    assert!(app.authenticate(TOKEN, at(2000)).await.unwrap().is_some(), "schema {version}");
+    for row in &fixture.rows["orgs"] {
+        let org = OrgId::from_uuid(uuid(row, "id"));
+        app.list_tokens(org).await.unwrap();
+        app.find_quota(org).await.unwrap();
+        let events = stage.sealed(org).await;
+        let sealed =
+            fixture.rows["event_seals"].iter().filter(|row| uuid(row, "org_id") == org.uuid());
+        assert_eq!(events.len(), sealed.count(), "schema {version}");
+        if !events.is_empty() {
+            verified(&events);
+        }
+        for rebuilt in app.rebuild_projections(org, None, 1000).await.unwrap() {
+            let different = matches!(rebuilt.verdict, Verdict::Different { .. });
+            assert!(!different, "schema {version}: {rebuilt:?}");
+        }
+    }
+    let org = stage.db.org;
+    assert!(!app.list_volumes(org, PROJECT).await.unwrap().unwrap().is_empty());
+    assert!(!app.list_endpoints(org, PROJECT).await.unwrap().unwrap().is_empty());
+    assert!(!app.list_domains(org, PROJECT).await.unwrap().unwrap().is_empty());
+    assert!(!app.list_variables(org, PROJECT, None).await.unwrap().unwrap().is_empty());
+    assert!(!app.list_secrets(org, PROJECT, None).await.unwrap().unwrap().is_empty());
+}
+
+/// The program goes on where the older one ended.
+async fn goes_on(stage: &Stage, version: i64) {
+    let (app, org) = (&stage.db.app, stage.db.org);
+    assert!(stage.db.unsealed().await > 0, "some events of the older version wait for the sealer");
+    let before = stage.sealed(org).await.len();
+    // A request that the older version has accepted is known again.
+    let repeat = Some(Repeat::new("web".to_owned(), "key".to_owned(), b"{}"));
+    let asker = Asker { repeat, ..stage.asker() };
+    let (web_name, ask) = (name("web"), web("nginx:1"));
+    let wanted = ServiceAsk::declare(PROJECT, &web_name, &ask);
+    let known = app.accept_service(org, &wanted, &asker, at(2000)).await.unwrap();
+    assert!(!known.changed, "schema {version}");
+
+    let generation = stage.find("web").await.unwrap().service.generation;
+    let web = stage.declare("web", "nginx:2").await.row;
+    assert_eq!(web.service.generation, generation + 1);
+    stage.declare("new", "nginx:1").await;
+    stage.set_variable(Some("new"), "GREETING", "hello").await.unwrap();
+    stage.open(org, "new", "public").await.unwrap();
+    stage.add(org, "new", "new.example.org").await.unwrap();
+    let opener = Keyring::new(&[7; 32]).opener();
+    let secret = stage.opened("web", "KEY", &opener).await.unwrap();
+    assert_eq!(secret.reveal(), SECRET);
+
+    let row = stage.delete("creating").await.unwrap().row;
+    let lease = stage.lease().await;
+    let absent = [gone(&row, row.service.generation)];
+    assert_eq!(stage.db.worker.settle(lease, &absent, at(2001)).await.unwrap(), 1);
+    stage.seal().await;
+    let events = stage.sealed(org).await;
+    assert!(events.len() > before + 6, "{} of schema {version}", events.len());
+    verified(&events);
+}
