@@ -96,3 +96,18 @@ fn every_link_between_our_pages_leads_somewhere() {
     }
     assert!(links > 5, "our pages should link to each other");
 }
+
+/// `test = false` saves compiling a crate twice, and would hide the unit tests that it gets one day.
+#[test]
+fn crates_that_build_no_unit_tests_have_none() {
+    let files = files();
+    let manifests = files.iter().filter(|path| path.ends_with("Cargo.toml"));
+    let without =
+        manifests.filter(|path| fs::read_to_string(path).unwrap().contains("test = false"));
+    let sources: Vec<PathBuf> = without.map(|path| path.with_file_name("src")).collect();
+    assert!(!sources.is_empty(), "the check itself should see something");
+    for path in files.iter().filter(|path| sources.iter().any(|folder| path.starts_with(folder))) {
+        let text = fs::read_to_string(path).unwrap();
+        assert!(!text.contains("#[cfg(test)]"), "{} has tests that are not run", path.display());
+    }
+}
