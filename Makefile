@@ -38,6 +38,13 @@ test: check ## Install what is needed and run all tests, on real parts; SUITES=s
 	$(GO) test -trimpath -vet=off -timeout 150s $(GO_PACKAGES)
 	@$(CARGO_TARGET_DIR)/debug/run-tests $(SUITES)
 
+plans: ## Run every fault plan, where `make test` runs a fixed sample; WORKLOAD=web for one workload
+	@scripts/toolchain --with-go
+	$(BUILD_TESTS)
+	$(TRUEUP) local build
+	TRUEUP_ALL_PLANS=1 $(if $(WORKLOAD),TRUEUP_WORKLOAD=$(WORKLOAD)) \
+		cargo test --locked --workspace --all-targets -- plans:: --nocapture
+
 soak: ## Kill, pause and restart two replicas under load for SOAK_SECONDS (300), and say what held
 	@scripts/toolchain --with-go
 	$(BUILD_TESTS)

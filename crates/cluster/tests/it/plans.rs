@@ -134,7 +134,8 @@ fn two_routes_to_one_promise_end_in_one_place() {
 fn named_plan() -> (Reference, Plan) {
     let wanted = std::env::var("TRUEUP_PLAN").expect("TRUEUP_PLAN should name a plan or its file");
     let read = Plan::read(Path::new(&wanted)).ok();
-    let workload = read.as_ref().map_or(wanted.split('/').next().unwrap(), |plan| &plan.workload);
+    let named = wanted.split('/').next().unwrap_or_default();
+    let workload = read.as_ref().map_or(named, |plan| &plan.workload);
     let reference = learn_alone(Workload::named(workload).expect("a workload should be named"));
     let plans = generate::plans(&reference, depth(workload));
     let plan = read.or_else(|| plans.into_iter().find(|plan| plan.name() == wanted));

@@ -119,31 +119,62 @@ fn uuid(row: &Row, column: &str) -> Uuid {
 
 /// What the store reads is what the rows say.
 async fn reads(stage: &Stage, fixture: &Fixture) {
-    let (app, version) = (&stage.db.app, fixture.version);
-    let of = |table: &str, column: &str, id: Uuid| {
-        fixture.rows[table].iter().find(|row| uuid(row, column) == id)
-    };
+    reads_services(stage, fixture).await;
+    reads_projects(stage, fixture).await;
+    reads_platform(stage, fixture).await;
+    reads_orgs(stage, fixture).await;
+    let app = &stage.db.app;
+    let org = stage.db.org;
+    assert!(!app.list_volumes(org, PROJECT).await.unwrap().unwrap().is_empty());
+    assert!(!app.list_endpoints(org, PROJECT).await.unwrap().unwrap().is_empty());
+    assert!(!app.list_domains(org, PROJECT).await.unwrap().unwrap().is_empty());
+    assert!(!app.list_variables(org, PROJECT, None).await.unwrap().unwrap().is_empty());
+    assert!(!app.list_secrets(org, PROJECT, None).await.unwrap().unwrap().is_empty());
+}
+
+/// The row of a table that has this id in a column.
+fn row_of<'a>(fixture: &'a Fixture, table: &str, column: &str, id: Uuid) -> Option<&'a Row> {
+    fixture.rows[table].iter().find(|row| uuid(row, column) == id)
+}
+
+/// Phase, generation, receipt and releases of every service.
+async fn reads_services(stage: &Stage, fixture: &Fixture) {
+    let app = &stage.db.app;
     for row in &fixture.rows["services"] {
         let (id, org) = (uuid(row, "id"), OrgId::from_uuid(uuid(row, "org_id")));
         let shown = ServiceId::from_uuid(id).to_string();
         let detail = app.find_service(org, PROJECT, &shown).await.unwrap().unwrap();
         let phase = serde_json::to_value(detail.row.status.phase).unwrap();
-        assert_eq!(Some(&phase), of("statuses", "unit_id", id).map(|row| &row["phase"]), "{shown}");
+        assert_eq!(
+            Some(&phase),
+            row_of(fixture, "statuses", "unit_id", id).map(|row| &row["phase"]),
+            "{shown}"
+        );
         assert_eq!(Value::from(detail.row.service.generation), row["generation"], "{shown}");
-        let receipt = of("receipts", "service_id", id).map(|row| row["receipt"].clone());
+        let receipt =
+            row_of(fixture, "receipts", "service_id", id).map(|row| row["receipt"].clone());
         assert_eq!(detail.receipt.map(|it| serde_json::to_value(it).unwrap()), receipt, "{shown}");
         let releases = app.list_releases(org, (PROJECT, &shown), None, 100).await.unwrap().unwrap();
         let rows = fixture.rows["releases"].iter().filter(|row| uuid(row, "service_id") == id);
         assert_eq!(releases.len(), rows.count(), "{shown}");
         app.list_transitions(org, (PROJECT, &shown), None, 100).await.unwrap().unwrap();
     }
+}
+
+async fn reads_projects(stage: &Stage, fixture: &Fixture) {
+    let app = &stage.db.app;
     for row in &fixture.rows["projects"] {
         let (id, org) = (uuid(row, "id"), OrgId::from_uuid(uuid(row, "org_id")));
         let shown = ProjectId::from_uuid(id).to_string();
         let project = app.find_project(org, &shown).await.unwrap().unwrap();
-        let receipt = of("project_receipts", "project_id", id);
+        let receipt = row_of(fixture, "project_receipts", "project_id", id);
         assert_eq!(project.receipt.is_some(), receipt.is_some(), "{shown}");
     }
+}
+
+/// What belongs to no tenant, and a token.
+async fn reads_platform(stage: &Stage, fixture: &Fixture) {
+    let (app, version) = (&stage.db.app, fixture.version);
     let wakes = app.list_wakes(PLATFORM, WakeFilter::default(), 1000).await.unwrap();
     assert_eq!(wakes.len(), fixture.rows["wakes"].len());
     let findings = app.list_findings(true, None, 1000).await.unwrap();
@@ -154,6 +185,11 @@ async fn reads(stage: &Stage, fixture: &Fixture) {
     app.list_templates().await.unwrap();
     app.list_clusters().await.unwrap();
     assert!(app.authenticate(TOKEN, at(2000)).await.unwrap().is_some(), "schema {version}");
+}
+
+/// Events, their chain, and projections that give the same bytes again.
+async fn reads_orgs(stage: &Stage, fixture: &Fixture) {
+    let (app, version) = (&stage.db.app, fixture.version);
     for row in &fixture.rows["orgs"] {
         let org = OrgId::from_uuid(uuid(row, "id"));
         app.list_tokens(org).await.unwrap();
@@ -170,12 +206,6 @@ async fn reads(stage: &Stage, fixture: &Fixture) {
             assert!(!different, "schema {version}: {rebuilt:?}");
         }
     }
-    let org = stage.db.org;
-    assert!(!app.list_volumes(org, PROJECT).await.unwrap().unwrap().is_empty());
-    assert!(!app.list_endpoints(org, PROJECT).await.unwrap().unwrap().is_empty());
-    assert!(!app.list_domains(org, PROJECT).await.unwrap().unwrap().is_empty());
-    assert!(!app.list_variables(org, PROJECT, None).await.unwrap().unwrap().is_empty());
-    assert!(!app.list_secrets(org, PROJECT, None).await.unwrap().unwrap().is_empty());
 }
 
 /// The program goes on where the older one ended.

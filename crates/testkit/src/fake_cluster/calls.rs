@@ -16,7 +16,7 @@ use super::{FakeCluster, Inner, Shared, Then, Verb, Write, contents, watch};
 
 impl Shared {
     /// One call that reads.
-    async fn read<T>(
+    fn read<T>(
         &self,
         verb: Verb,
         kind: Kind,
@@ -91,11 +91,13 @@ impl Inner {
 
 impl Cluster for FakeCluster {
     fn get<'a>(&'a self, key: &'a ResourceKey) -> Answer<'a, Option<Value>> {
-        self.shared.read(Verb::Get, key.kind, |state| Ok(state.get(key).cloned())).boxed()
+        async move { self.shared.read(Verb::Get, key.kind, |state| Ok(state.get(key).cloned())) }
+            .boxed()
     }
 
     fn list(&self, kind: Kind, scope: Scope) -> Answer<'_, List> {
-        self.shared.read(Verb::List, kind, move |state| Ok(state.list(kind, scope))).boxed()
+        async move { self.shared.read(Verb::List, kind, move |state| Ok(state.list(kind, scope))) }
+            .boxed()
     }
 
     fn watch(&self, kind: Kind, from: String) -> BoxStream<'static, Result<Heard, CallError>> {
@@ -122,7 +124,7 @@ impl Cluster for FakeCluster {
 
     fn rehearse<'a>(&'a self, key: &'a ResourceKey, draft: Draft<'a>) -> Answer<'a, Value> {
         let act = move |state: &mut State| state.rehearse(key, draft);
-        self.shared.read(Verb::Rehearse, key.kind, act).boxed()
+        async move { self.shared.read(Verb::Rehearse, key.kind, act) }.boxed()
     }
 
     fn warnings<'a>(&'a self, key: &'a ResourceKey, uid: &'a str) -> Answer<'a, Vec<Value>> {
@@ -130,11 +132,11 @@ impl Cluster for FakeCluster {
             let of_it = state.warnings.iter().filter(|it| it["involvedObject"]["uid"] == uid);
             Ok(of_it.cloned().collect())
         };
-        self.shared.read(Verb::List, key.kind, act).boxed()
+        async move { self.shared.read(Verb::List, key.kind, act) }.boxed()
     }
 
     fn contents<'a>(&'a self, namespace: &'a str) -> Answer<'a, Contents> {
         let look = |state: &mut State| Ok(contents::of(state, namespace));
-        self.shared.read(Verb::List, Kind::Namespace, look).boxed()
+        async move { self.shared.read(Verb::List, Kind::Namespace, look) }.boxed()
     }
 }

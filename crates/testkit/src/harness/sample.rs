@@ -14,8 +14,8 @@ pub fn sample(plans: &[Plan]) -> Vec<Plan> {
     by_hash.sort_by_cached_key(|plan| (hash(&plan.name()), plan.name()));
     let mut seen = BTreeSet::new();
     let (mut chosen, rest): (Vec<&Plan>, Vec<&Plan>) = by_hash.into_iter().partition(|plan| {
-        // A plan is the first of one of its sorts, or waits for its turn.
-        sorts(plan).into_iter().fold(false, |is_first, sort| seen.insert(sort) || is_first)
+        // A plan is the first of one of its sorts, or waits for its turn. All of its sorts are seen now.
+        sorts(plan).into_iter().filter(|sort| seen.insert(sort.clone())).count() > 0
     });
     let more = (plans.len() / ONE_OF).saturating_sub(chosen.len());
     chosen.extend(rest.into_iter().take(more));

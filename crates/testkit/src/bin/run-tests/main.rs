@@ -20,7 +20,7 @@ mod suite;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
@@ -28,7 +28,7 @@ use anyhow::Context as _;
 use trueup_local::layout::cache_dir;
 use trueup_local::{kube, postgres};
 
-use crate::process::{Ended, Place, Progress};
+use crate::process::{Ended, Place, Progress, lock};
 use crate::report::Report;
 use crate::suite::Suite;
 
@@ -79,20 +79,20 @@ fn run_all(suites: &[Suite], place: &Place<'_>) -> anyhow::Result<Vec<Ended>> {
     thread::scope(|scope| {
         for _ in 0..AT_ONCE {
             scope.spawn(|| {
-                let next = || waiting.lock().expect("no worker should panic").next();
+                let next = || lock(&waiting).next();
                 while let Some(suite) = next() {
                     let one = process::run(suite, place, &progress);
                     println!("{}", one.line());
                     if !one.is_ok() {
                         println!("{}", one.failures());
                     }
-                    ended.lock().expect("no worker should panic").push(one);
+                    lock(&ended).push(one);
                 }
-                *running.lock().expect("no worker should panic") -= 1;
+                *lock(&running) -= 1;
             });
         }
         let mut said = Instant::now();
-        while *running.lock().expect("no worker should panic") > 0 {
+        while *lock(&running) > 0 {
             thread::sleep(Duration::from_millis(200));
             if said.elapsed() >= SAY_SO {
                 println!("  … {progress}");
@@ -100,7 +100,7 @@ fn run_all(suites: &[Suite], place: &Place<'_>) -> anyhow::Result<Vec<Ended>> {
             }
         }
     });
-    Ok(ended.into_inner().expect("no worker should panic"))
+    Ok(ended.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// Where results are kept, the same for every clone on this machine.

@@ -4,8 +4,8 @@ use std::fmt;
 use std::io::{BufRead as _, BufReader, PipeReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Mutex;
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 use std::{fs, io};
@@ -18,6 +18,11 @@ use crate::suite::Suite;
 
 /// A suite that prints nothing for this long hangs: the longest test takes a fraction of it.
 const SILENCE: Duration = Duration::from_secs(900);
+
+/// What a worker that panicked left behind is still true: it only counts.
+pub(crate) fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Where suites leave what they say.
 #[derive(Debug)]
@@ -108,9 +113,9 @@ impl Progress {
     fn hear(&self, suite: &Suite, line: &str) {
         let ended = output::outcome(line).map(|(test, _)| test);
         if ended.is_some() {
-            *self.done.lock().expect("no worker should panic") += 1;
+            *lock(&self.done) += 1;
         }
-        let mut running = self.running.lock().expect("no worker should panic");
+        let mut running = lock(&self.running);
         let Some((_, slow)) = running.iter_mut().find(|(name, _)| *name == suite.name) else {
             return;
         };
@@ -119,13 +124,13 @@ impl Progress {
     }
 
     fn starts(&self, suite: &Suite) {
-        let mut running = self.running.lock().expect("no worker should panic");
+        let mut running = lock(&self.running);
         running.push((suite.name.clone(), Vec::new()));
     }
 
     /// Forgets the suite; says which of its tests took long and never ended.
     fn ends(&self, suite: &Suite) -> Vec<String> {
-        let mut running = self.running.lock().expect("no worker should panic");
+        let mut running = lock(&self.running);
         let place = running.iter().position(|(name, _)| *name == suite.name);
         place.map_or_else(Vec::new, |place| running.remove(place).1)
     }
@@ -134,9 +139,9 @@ impl Progress {
 impl fmt::Display for Progress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.begun.elapsed().as_secs();
-        let done = *self.done.lock().expect("no worker should panic");
+        let done = *lock(&self.done);
         write!(f, "{}m{:02}s: {done} of {} tests", seconds / 60, seconds % 60, self.total)?;
-        for (suite, slow) in self.running.lock().expect("no worker should panic").iter() {
+        for (suite, slow) in lock(&self.running).iter() {
             write!(f, ", {suite}")?;
             if let Some(test) = slow.last() {
                 write!(f, " (in {test})")?;

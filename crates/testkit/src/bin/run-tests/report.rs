@@ -118,7 +118,7 @@ impl Report {
             self.seconds % 60,
             self.commit.get(..9).unwrap_or(&self.commit),
         );
-        if let Some(first) = self.failed.first().or(self.broken.first()).or(self.flaky.first()) {
+        if let Some(first) = self.failed.iter().chain(&self.broken).chain(&self.flaky).next() {
             line.push_str(&format!(" ({first})"));
         }
         // It is read with a line-based tool: keep quotes out of it.
