@@ -10,7 +10,7 @@ LAST_TEST := $(HOME)/.cache/trueup/last-test.json
 CARGO := scripts/own-target && cargo
 # The tests are always built as one: cargo chooses features by what it builds, and every other choice
 # would compile the dependencies once more.
-BUILD_TESTS := $(CARGO) test --locked --workspace --all-targets --no-run
+BUILD_TESTS := $(CARGO) test --locked --workspace --no-run
 
 # The flags of crates/local/src/kube/build.rs, so that both share Go's build cache.
 GO := cd local/kube && CGO_ENABLED=0 GOFLAGS="-mod=readonly -buildvcs=false" GOWORK=off go
@@ -43,13 +43,13 @@ plans: ## Run every fault plan, where `make test` runs a fixed sample; WORKLOAD=
 	$(BUILD_TESTS)
 	$(TRUEUP) local build
 	TRUEUP_ALL_PLANS=1 $(if $(WORKLOAD),TRUEUP_WORKLOAD=$(WORKLOAD)) \
-		cargo test --locked --workspace --all-targets -- plans:: --nocapture
+		cargo test --locked --workspace -- plans:: --nocapture
 
 soak: ## Kill, pause and restart two replicas under load for SOAK_SECONDS (300), and say what held
 	@scripts/toolchain --with-go
 	$(BUILD_TESTS)
 	$(TRUEUP) local build
-	cargo test --locked --workspace --all-targets -- --ignored --exact soak::soak --nocapture
+	cargo test --locked --workspace -- --ignored --exact soak::soak --nocapture
 
 bench: ## Measure the release binary beside its floors; BENCH=idle for one of them
 	@scripts/toolchain --with-go
@@ -62,7 +62,7 @@ check: ## Format, lints, docs
 	@scripts/toolchain --with-go
 	cargo fmt --all --check
 	@test -z "$$(gofmt -l local/kube)" || { gofmt -d local/kube; exit 1; }
-	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --locked --workspace --lib --bins --examples --tests -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --quiet
 	$(GO) vet -trimpath $(GO_PACKAGES)
 

@@ -193,7 +193,9 @@ impl State {
         let found: VecDeque<Arc<Told>> = asked_for.take(most).map(Arc::clone).collect();
         let is_full = found.len() >= most;
         let last = found.back().filter(|_| is_full).map(|told| told.position);
-        Ahead::Known(found, last.unwrap_or(end))
+        // A stream that read from the database may be ahead of this feed. It must not go back: the events
+        // between would be sent twice.
+        Ahead::Known(found, last.unwrap_or(end).max(after))
     }
 
     fn leave(&mut self, token: &str) {
@@ -373,6 +375,16 @@ mod tests {
         assert_eq!(found(state.after(&one, 6, 1)), (vec![9], 9));
         let none = EventQuery { kind: Some("QuotaChanged".to_owned()), ..EventQuery::default() };
         assert_eq!(found(state.after(&none, 4, 9)), (vec![], 9), "it need not look again");
+    }
+
+    #[test]
+    fn reader_ahead_of_the_feed_does_not_get_an_event_twice() {
+        let (mut state, all) = (State::default(), EventQuery::default());
+        state.publish(VecDeque::new(), 4, 4);
+        // It read 5 and 6 from the database, which the feed has not read yet.
+        assert_eq!(found(state.after(&all, 6, 9)), (vec![], 6));
+        state.publish(events(5..=7), 4, 7);
+        assert_eq!(found(state.after(&all, 6, 9)), (vec![7], 7));
     }
 
     #[test]

@@ -47,7 +47,7 @@ struct Profile {
 /// All suites whose names contain one of the words, or all there are, in the order to run them in.
 pub(crate) fn all(words: &[String]) -> anyhow::Result<Vec<Suite>> {
     let built = Command::new("cargo")
-        .args(["test", "--locked", "--workspace", "--all-targets", "--no-run", "--quiet"])
+        .args(["test", "--locked", "--workspace", "--no-run", "--quiet"])
         .args(["--message-format", "json"])
         .stderr(Stdio::inherit())
         .output()
