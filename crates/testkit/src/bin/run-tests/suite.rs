@@ -10,7 +10,7 @@ use serde::Deserialize;
 /// Suites that take longest, longest first, and how many of their tests run at once. They mostly wait
 /// for real processes, so more of them fit than there are cores. All others come after them.
 const LONG: [(&str, usize); 5] =
-    [("trueup/it", 6), ("cluster/it", 2), ("control/it", 4), ("http/it", 2), ("store/it", 2)];
+    [("trueup/it", 6), ("cluster/it", 3), ("control/it", 4), ("http/it", 2), ("store/it", 2)];
 /// How many tests of any other suite run at once.
 const THREADS: usize = 2;
 
