@@ -8,7 +8,7 @@ use trueup_cluster::{CallError, Cluster};
 use trueup_model::key::{Kind, ResourceKey};
 
 /// Longer than any controller needs on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(300);
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// A namespace in a cluster.

@@ -1,4 +1,4 @@
-//! `make test`, after everything is built: runs every suite, three at a time, and says what came of it.
+//! `make test`, after everything is built: runs every suite, two at a time, and says what came of it.
 //!
 //! A test that fails is run again, alone, once all suites have ended. If it passes then, it is flaky: the run
 //! goes on, ends by naming it, and keeps what it printed when it failed. A flaky test is a bug to find, so
@@ -32,8 +32,8 @@ use crate::process::{Ended, Place, Progress, lock};
 use crate::report::Report;
 use crate::suite::Suite;
 
-/// How many suites run at once. There are two cores, and one of three mostly waits for real parts.
-const AT_ONCE: usize = 3;
+/// How many suites run at once. Three took as long on two cores.
+const AT_ONCE: usize = 2;
 /// How many tests may fail once and pass alone before the run counts as failed.
 const MOST_FLAKY: usize = 3;
 /// How often a line says how far the run is.
