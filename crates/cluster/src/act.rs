@@ -88,7 +88,7 @@ impl Shared {
 
     /// Says no once the lease may be over, or while the cluster asks to be left alone. Asked right before each
     /// write: a read in between can take as long as the lease.
-    fn may_send(&self) -> Result<(), CallError> {
+    pub(crate) fn may_send(&self) -> Result<(), CallError> {
         self.holds_lease()?;
         let pause = self.throttle.left(self.clock.monotonic());
         pause.map_or(Ok(()), |after| Err(CallError::Throttled { after }))

@@ -43,7 +43,7 @@ impl Executor {
             let why = format!("{freeze}; nothing would be done until somebody unfreezes it");
             return Err(Unrehearsed::Never(why));
         }
-        may_ask(shared)?;
+        shared.may_send()?;
         if !shared.cache().is_complete() {
             let why = "the cluster has not been seen whole yet";
             return Err(Unrehearsed::Later(why.to_owned()));
@@ -61,7 +61,7 @@ impl Executor {
                 Next::Over(plan) => return Ok(plan),
                 Next::Try(drafts) => drafts,
             };
-            may_ask(shared)?;
+            shared.may_send()?;
             let tries = join_all(drafts.iter().map(|draft| attempt(shared, draft))).await;
             for (draft, tries) in drafts.into_iter().zip(tries) {
                 rehearsal.take(draft, tries?);
@@ -103,15 +103,6 @@ impl Executor {
         let (answer, answered) = oneshot::channel();
         let asked = self.commands.send(Command::IsReady(project, answer)).await;
         asked.is_ok() && answered.await.unwrap_or(false)
-    }
-}
-
-/// Whether the cluster may be asked to try something now.
-fn may_ask(shared: &Shared) -> Result<(), CallError> {
-    shared.holds_lease()?;
-    match shared.throttle.left(shared.clock.monotonic()) {
-        Some(after) => Err(CallError::Throttled { after }),
-        None => Ok(()),
     }
 }
 
