@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 )
@@ -53,12 +54,29 @@ func (d Dir) ChoosePorts() (Ports, error) {
 	return ports, WriteFile(d.Ports(), content, 0o600)
 }
 
-// listen prefers the wanted port and falls back to any free one.
+// New ports lie below the range from which Linux takes the ports of outgoing connections (32768 and up).
+// From within it, any connection could take a remembered port while the cluster is down.
+const (
+	lowest  = 20000
+	highest = 32000
+	tries   = 100
+)
+
+// listen prefers the wanted port, then a port of our own range, and falls back to any free one.
 func listen(wanted int) (net.Listener, error) {
 	if wanted != 0 {
-		if listener, err := net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", wanted)); err == nil {
+		if listener, err := listenAt(wanted); err == nil {
 			return listener, nil
 		}
 	}
-	return net.Listen("tcp4", "127.0.0.1:0")
+	for range tries {
+		if listener, err := listenAt(lowest + rand.IntN(highest-lowest)); err == nil {
+			return listener, nil
+		}
+	}
+	return listenAt(0)
+}
+
+func listenAt(port int) (net.Listener, error) {
+	return net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", port))
 }

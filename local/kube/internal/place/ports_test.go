@@ -111,3 +111,22 @@ func TestDamagedPortsFileIsNamed(t *testing.T) {
 		t.Errorf("no error that names the file: %v", err)
 	}
 }
+
+// A port that the kernel also gives to outgoing connections could be taken while the cluster is down, and
+// the address in kubeconfigs that were handed out would change.
+func TestNewPortsAreNotThoseOfOutgoingConnections(t *testing.T) {
+	content, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var first, last int
+	if _, err := fmt.Sscan(string(content), &first, &last); err != nil {
+		t.Fatal(err)
+	}
+	ports := choose(t, Dir(t.TempDir()))
+	for _, port := range []int{ports.API, ports.EtcdClient, ports.EtcdPeer} {
+		if port >= first && port <= last {
+			t.Errorf("%d is one of the kernel's own, %d to %d", port, first, last)
+		}
+	}
+}
