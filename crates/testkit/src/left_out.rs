@@ -1,6 +1,6 @@
 //! Checks that cannot run on this machine.
 //!
-//! A test that returns early prints `ok`, and nobody learns that it checked nothing. Such a test calls
+//! A test that returns early prints `ok` although it checked nothing. Such a test calls
 //! [`left_out`] instead: the reason is counted and printed at the end of `make test`, and where
 //! everything is required (CI) the test fails.
 
