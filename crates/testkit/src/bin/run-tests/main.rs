@@ -75,9 +75,8 @@ fn run_all(suites: &[Suite], place: &Place<'_>) -> anyhow::Result<Vec<Ended>> {
     println!("{} tests in {} suites", progress.total(), suites.len());
     let waiting = Mutex::new(suites.iter());
     let ended = Mutex::new(Vec::new());
-    let running = Mutex::new(AT_ONCE);
     thread::scope(|scope| {
-        for _ in 0..AT_ONCE {
+        let work = || {
             scope.spawn(|| {
                 let next = || lock(&waiting).next();
                 while let Some(suite) = next() {
@@ -88,11 +87,12 @@ fn run_all(suites: &[Suite], place: &Place<'_>) -> anyhow::Result<Vec<Ended>> {
                     }
                     lock(&ended).push(one);
                 }
-                *lock(&running) -= 1;
-            });
-        }
+            })
+        };
+        let workers: Vec<_> = (0..AT_ONCE).map(|_| work()).collect();
         let mut said = Instant::now();
-        while *lock(&running) > 0 {
+        // A worker that panics has finished, too; leaving the scope then fails the run.
+        while workers.iter().any(|worker| !worker.is_finished()) {
             thread::sleep(Duration::from_millis(200));
             if said.elapsed() >= SAY_SO {
                 println!("  … {progress}");
