@@ -5,6 +5,7 @@
 
 mod access;
 mod domain;
+mod dry_run;
 mod endpoint;
 mod error;
 mod event;
@@ -12,9 +13,8 @@ mod finding;
 mod freeze;
 mod log;
 mod path;
-mod plan_request;
+mod preview_request;
 mod project;
-mod rehearsal;
 mod secret;
 mod service;
 mod sse;
@@ -35,17 +35,17 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 pub use access::RawAnswer;
+pub use dry_run::DryRunClient;
 pub use error::ClientError;
 pub use log::{LogQuery, Logs};
 pub use project::AcceptedProject;
-pub use rehearsal::Rehearsal;
 pub use service::{ServiceQuery, Terms};
 pub use wake::WakeQuery;
 pub use watch::Watch;
 
+use self::dry_run::Seen;
 use self::error::refusal;
 use self::path::segment;
-use self::rehearsal::Seen;
 use crate::cluster::ClusterList;
 use crate::plan::{Plan, PlanList, PlanManifest};
 use crate::preview::Preview;

@@ -19,7 +19,7 @@ pub struct DomainBody {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({ "verified": true }))]
-pub struct DomainVerification {
+pub struct DomainVerificationBody {
     /// Whether it is.
     pub verified: bool,
 }
@@ -39,7 +39,7 @@ pub struct Domain {
     pub state: String,
     /// What DNS says when the host is the org's; not in a preview, because its text is not known yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub proof: Option<DomainProof>,
+    pub verification: Option<DomainVerification>,
     /// When it was proved to be the org's, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
@@ -54,7 +54,7 @@ pub struct Domain {
 /// The TXT record that proves whose a host is: nobody else can publish it. Trueup looks for it by itself,
 /// soon after somebody asked and then less and less, for a week.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct DomainProof {
+pub struct DomainVerification {
     /// The name of the record.
     pub name: String,
     /// Its text.
@@ -62,17 +62,17 @@ pub struct DomainProof {
     /// When it was looked for last, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
-    pub looked_at: Option<Timestamp>,
+    pub checked_at: Option<Timestamp>,
     /// What was seen instead of it: `nothing`, `other_texts`, or `doubt` where DNS did not say yes or no.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub saw: Option<String>,
+    pub result: Option<String>,
     /// Why the host is not proved yet, in one sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// When it is looked for next; nothing where nobody looks until somebody asks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
-    pub next_look_at: Option<Timestamp>,
+    pub next_check_at: Option<Timestamp>,
 }
 
 /// A list of domains.

@@ -18,7 +18,7 @@ pub enum Code {
     TooLarge,
     /// A parameter of the request's address or headers cannot be used.
     BadRequest,
-    /// The manifest breaks a rule; each breach names its field.
+    /// The manifest breaks a rule; each field_error names its field.
     InvalidManifest,
     /// The thing changed since it was read.
     PreconditionFailed,
@@ -31,9 +31,9 @@ pub enum Code {
     /// As many streams are open as may be.
     TooManyStreams,
     /// Trueup cannot reach its database.
-    DatabaseAway,
+    DatabaseUnavailable,
     /// The key that seals secrets is missing or wrong.
-    KeyAway,
+    KeyUnavailable,
     /// A defect in Trueup.
     Internal,
     /// A token stands in the request's address, where logs and histories keep it.
@@ -69,8 +69,8 @@ impl Code {
         Self::KeyReused,
         Self::OverQuota,
         Self::TooManyStreams,
-        Self::DatabaseAway,
-        Self::KeyAway,
+        Self::DatabaseUnavailable,
+        Self::KeyUnavailable,
         Self::Internal,
         Self::TokenInAddress,
         Self::LastOwner,
@@ -98,8 +98,8 @@ impl Code {
             Self::KeyReused => "TU1303",
             Self::OverQuota => "TU1401",
             Self::TooManyStreams => "TU1501",
-            Self::DatabaseAway => "TU2001",
-            Self::KeyAway => "TU2101",
+            Self::DatabaseUnavailable => "TU2001",
+            Self::KeyUnavailable => "TU2101",
             Self::Internal => "TU9001",
             Self::TokenInAddress => "TU1004",
             Self::LastOwner => "TU1005",
@@ -125,7 +125,7 @@ impl Code {
             Self::PreconditionFailed => 412,
             Self::BeingDeleted | Self::KeyReused | Self::OverQuota => 409,
             Self::TooManyStreams => 429,
-            Self::DatabaseAway | Self::KeyAway => 503,
+            Self::DatabaseUnavailable | Self::KeyUnavailable => 503,
             Self::Internal => 500,
             Self::TokenInAddress => 400,
             Self::LastOwner | Self::NameTaken | Self::Unconfirmed | Self::ProofWithdrawn => 409,
@@ -150,8 +150,8 @@ impl Code {
             Self::KeyReused => "This key belongs to another request",
             Self::OverQuota => "It is more than the quota allows",
             Self::TooManyStreams => "Too many streams are open",
-            Self::DatabaseAway => "Trueup cannot reach its database",
-            Self::KeyAway => "The key for secrets is missing",
+            Self::DatabaseUnavailable => "Trueup cannot reach its database",
+            Self::KeyUnavailable => "The key for secrets is missing",
             Self::Internal => "A defect in Trueup",
             Self::TokenInAddress => "A token does not belong into an address",
             Self::LastOwner => "Nobody would be left who can make tokens",

@@ -12,7 +12,7 @@ use futures::{StreamExt, stream};
 use serde_json::Value;
 use tokio::task::JoinSet;
 use trueup_cluster::kube::Kube;
-use trueup_cluster::{CallError, Cluster as _, Heard, Scope};
+use trueup_cluster::{CallError, Cluster as _, Scope, WatchEvent};
 use trueup_model::key::{Kind, ResourceKey};
 
 use crate::sight::{KINDS, follow, key_of, text};
@@ -113,7 +113,7 @@ pub(crate) async fn mend(kube: &Kube, objects: Objects) -> anyhow::Result<JoinSe
         loops.spawn(async move {
             let (gone_in, mut gone) = tokio::sync::mpsc::unbounded_channel();
             let watch = follow(&kube, kind, from, |heard| {
-                if let Heard::Gone(object) = heard {
+                if let WatchEvent::Gone(object) = heard {
                     // The other half of this loop lives as long as this one.
                     let _over = gone_in.send(key_of(kind, &object));
                 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use trueup_cluster::kube::Kube;
-use trueup_cluster::{Cluster as _, Heard, Scope};
+use trueup_cluster::{Cluster as _, Scope, WatchEvent};
 use trueup_model::key::{Kind, ResourceKey};
 
 use crate::wait::until;
@@ -41,7 +41,7 @@ impl Sight {
         let (kube, into) = (kube.clone(), Arc::clone(&seen));
         watch.spawn(async move {
             follow(&kube, Kind::Deployment, from, |heard| {
-                if let Heard::Present(object) = heard {
+                if let WatchEvent::Present(object) = heard {
                     note(&into, &object);
                 }
             })
@@ -98,7 +98,7 @@ pub(crate) async fn appearances(
         let (kube, tell) = (kube.clone(), tell.clone());
         watches.spawn(async move {
             follow(&kube, kind, from, |heard| {
-                if let Heard::Present(object) = heard {
+                if let WatchEvent::Present(object) = heard {
                     let at = Instant::now();
                     let uid = text(&object["metadata"]["uid"]);
                     // Nobody listens any more only when the bench is over.
@@ -112,15 +112,20 @@ pub(crate) async fn appearances(
 }
 
 /// Watches a kind for ever.
-pub(crate) async fn follow(kube: &Kube, kind: Kind, mut from: String, mut hear: impl FnMut(Heard)) {
+pub(crate) async fn follow(
+    kube: &Kube,
+    kind: Kind,
+    mut from: String,
+    mut hear: impl FnMut(WatchEvent),
+) {
     loop {
         let mut events = kube.watch(kind, from.clone());
         while let Some(Ok(heard)) = events.next().await {
             match &heard {
-                Heard::Present(object) | Heard::Gone(object) => {
+                WatchEvent::Present(object) | WatchEvent::Gone(object) => {
                     from = text(&object["metadata"]["resourceVersion"]);
                 }
-                Heard::Bookmark(at) => from.clone_from(at),
+                WatchEvent::Bookmark(at) => from.clone_from(at),
             }
             hear(heard);
         }

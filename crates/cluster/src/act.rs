@@ -1,13 +1,21 @@
 //! Carrying out one action of a plan: guarded, and nothing but what the order allows.
 
+pub(crate) mod absence;
+pub(crate) mod brake;
+pub(crate) mod fence;
+pub(crate) mod force;
+pub(crate) mod in_flight;
+pub(crate) mod refusal;
+pub(crate) mod restore_guard;
+pub(crate) mod throttle;
 use serde_json::{Value, json};
 use trueup_model::crash;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::Order;
-use trueup_model::report::Change;
+use trueup_model::report::ObjectChange;
 use trueup_rules::plan::Action;
 
-use crate::pass::Shared;
+use crate::executor::pass::Shared;
 use crate::verbs::CallError;
 
 impl Shared {
@@ -16,7 +24,7 @@ impl Shared {
         &self,
         order: &Order,
         action: &Action,
-    ) -> Result<Option<Change>, CallError> {
+    ) -> Result<Option<ObjectChange>, CallError> {
         self.may_send()?;
         match action {
             Action::Apply { key, object, change } => {
@@ -66,7 +74,7 @@ impl Shared {
                     // No watch will say that it is gone.
                     self.is_taken(key).await?;
                 }
-                Ok(Some(Change::Removed { key: key.clone() }))
+                Ok(Some(ObjectChange::Removed { key: key.clone() }))
             }
             Action::ReleaseAnchor { key, uid, version, finalizers } => {
                 in_order(order, key)?;
@@ -146,8 +154,8 @@ fn in_order(order: &Order, key: &ResourceKey) -> Result<(), CallError> {
 }
 
 /// Whether a write makes something that nobody has seen there.
-const fn is_new(change: &Change) -> bool {
-    matches!(change, Change::Created { .. } | Change::DeletedExternally { .. })
+const fn is_new(change: &ObjectChange) -> bool {
+    matches!(change, ObjectChange::Created { .. } | ObjectChange::DeletedExternally { .. })
 }
 
 /// The object as it is applied where nothing may stand yet. A name is no proof, and applying by force

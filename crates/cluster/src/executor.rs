@@ -3,9 +3,10 @@
 //! Orders come in, reports go out. It re-plans a unit when its order changes, when a watch says that
 //! the unit looks different, and when a try that did not end well is due again.
 
+mod dry_run;
 mod news;
+pub(crate) mod pass;
 mod queue;
-mod rehearse;
 mod sweep;
 
 use std::collections::{BTreeSet, HashMap};
@@ -22,24 +23,24 @@ use trueup_model::order::{Order, Unit};
 use trueup_model::report::{Outcome, Report};
 use trueup_model::service::DesiredState;
 use trueup_model::{Clock, ProjectId};
-use trueup_rules::proof::ProofKey;
-use trueup_rules::turn::backoff;
+use trueup_rules::fair_queue::backoff;
+use trueup_rules::render::proof::ProofKey;
 
-use crate::brake::Brake;
-use crate::doubt::Doubt;
-use crate::echo::{Echo, Echoes};
-use crate::fence::Fence;
-use crate::follow::{Follower, News};
-use crate::notice::{Notes, Notices};
-use crate::pass::{Ended, Given, Shared};
-use crate::refusal::Refusals;
-use crate::resync::Resync;
-use crate::throttle::Throttle;
-use crate::told::Told;
+use crate::act::brake::Brake;
+use crate::act::fence::Fence;
+use crate::act::in_flight::{Echoes, InFlightWindow};
+use crate::act::refusal::Refusals;
+use crate::act::restore_guard::RestoreGuard;
+use crate::act::throttle::Throttle;
+use crate::executor::pass::{Ended, Given, Shared};
+use crate::observe::follow::{Follower, News};
+use crate::observe::notice::{Notes, Notices};
+use crate::observe::resync::Resync;
+use crate::observe::warnings::CachedWarnings;
 use crate::verbs::Cluster;
+pub use dry_run::DryRunError;
 use news::{broken, is_news, is_refused};
 use queue::Queue;
-pub use rehearse::Unrehearsed;
 
 /// How many units are worked on side by side.
 const WIDTH: usize = 32;
@@ -61,7 +62,7 @@ pub struct Parts {
     /// Who is named as observer in receipts.
     pub observer: String,
     /// How long calls may take effect after nobody waits for them any more.
-    pub echo: Echo,
+    pub echo: InFlightWindow,
 }
 
 /// A running executor. It ends when this handle is dropped.
@@ -117,10 +118,10 @@ impl Executor {
             brake: brake.clone(),
             clock: parts.clock,
             observer: parts.observer,
-            doubt: Doubt::default(),
+            doubt: RestoreGuard::default(),
             refusals: Refusals::default(),
             throttle: Arc::new(Throttle::new(WIDTH)),
-            told: Told::default(),
+            told: CachedWarnings::default(),
         });
         for kind in Kind::WATCHED.into_iter().chain(Kind::BESIDE) {
             let follower = Follower {
@@ -222,7 +223,7 @@ impl Work {
                     None => return,
                 },
                 Some(news) = news.recv() => self.hear(news),
-                Ok(()) = brake.changed() => self.look_at_everything(),
+                Ok(()) = brake.changed() => self.queue_every_unit(),
                 Some(ended) = passes.join_next_with_id() => match ended {
                     Ok((id, ended)) => {
                         self.running.remove(&id);
@@ -284,7 +285,7 @@ impl Work {
             News::Returned if !self.shared.cache().is_complete() => Vec::new(),
             News::Returned => {
                 self.shared.cache().read_all_again();
-                return self.look_at_everything();
+                return self.queue_every_unit();
             }
         };
         for unit in touched {
@@ -293,7 +294,7 @@ impl Work {
     }
 
     /// The cluster returned, or was frozen or let go: what failed before has earned no longer pause.
-    fn look_at_everything(&mut self) {
+    fn queue_every_unit(&mut self) {
         self.slots.values_mut().for_each(|slot| slot.tries = 0);
         let all: Vec<Unit> = self.slots.keys().copied().collect();
         for unit in all {
@@ -419,7 +420,7 @@ impl Work {
             Outcome::Waiting { .. }
             | Outcome::Deferred { .. }
             | Outcome::Locked { .. }
-            | Outcome::Held { .. }
+            | Outcome::Frozen { .. }
             | Outcome::Broken { .. }
             | Outcome::Blocked { .. }
             | Outcome::Outdated { .. }

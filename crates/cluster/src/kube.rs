@@ -29,9 +29,9 @@ use kube::config::{Kubeconfig, KubeconfigError};
 use serde_json::{Value, json};
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::survey::Contents;
-use trueup_rules::names;
+use trueup_rules::render::names;
 
-use crate::verbs::{Answer, CallError, Cluster, Draft, Heard, List, Scope};
+use crate::verbs::{Answer, CallError, Cluster, Draft, List, Scope, WatchEvent};
 use address::Address;
 use answer::{no_such_object, refusal};
 pub use call::DEADLINE;
@@ -263,7 +263,7 @@ impl Cluster for Kube {
         self.list_all(kind, Scope::Ours, Content::MetadataOnly).boxed()
     }
 
-    fn watch(&self, kind: Kind, from: String) -> BoxStream<'static, Result<Heard, CallError>> {
+    fn watch(&self, kind: Kind, from: String) -> BoxStream<'static, Result<WatchEvent, CallError>> {
         watch::stream(self.watcher.clone(), self.limits, kind, &from)
     }
 
@@ -284,7 +284,7 @@ impl Cluster for Kube {
         self.delete_one(key, uid, version).boxed()
     }
 
-    fn rehearse<'a>(&'a self, key: &'a ResourceKey, draft: Draft<'a>) -> Answer<'a, Value> {
+    fn dry_run<'a>(&'a self, key: &'a ResourceKey, draft: Draft<'a>) -> Answer<'a, Value> {
         async move {
             let (address, content) = match draft {
                 Draft::Apply(object) => (by_force(key)?, Content::Apply(object)),

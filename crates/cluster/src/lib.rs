@@ -4,33 +4,17 @@
 //! real API server and by `testkit::FakeCluster` for tests; one contract suite runs on both.
 //! [`Executor`] is the seam above: orders in, reports out.
 
-mod absence;
 mod act;
-mod brake;
-mod cache;
-mod compact;
-mod doubt;
-mod echo;
 mod executor;
-mod fence;
-mod follow;
-mod force;
 pub mod kube;
-mod notice;
-mod packed;
-mod pass;
-mod refusal;
-mod resync;
-mod survey;
+mod observe;
 mod switch;
-mod throttle;
-mod told;
 pub mod verbs;
 
-pub use brake::Brake;
-pub use echo::Echo;
-pub use executor::{Executor, Parts, Unrehearsed, Why};
-pub use fence::Fence;
-pub use notice::Notices;
+pub use act::brake::Brake;
+pub use act::fence::Fence;
+pub use act::in_flight::InFlightWindow;
+pub use executor::{DryRunError, Executor, Parts, Why};
+pub use observe::notice::Notices;
 pub use switch::Switch;
-pub use verbs::{CallError, Cluster, Draft, Heard, List, Scope};
+pub use verbs::{CallError, Cluster, Draft, List, Scope, WatchEvent};

@@ -10,7 +10,7 @@ use serde_json::Value;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::survey::Contents;
 
-use crate::verbs::{Answer, CallError, Cluster, Draft, Heard, List, Scope};
+use crate::verbs::{Answer, CallError, Cluster, Draft, List, Scope, WatchEvent};
 
 /// Passes calls on to whatever is connected now.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl Cluster for Switch {
         Box::pin(async move { self.now()?.versions(kind).await })
     }
 
-    fn watch(&self, kind: Kind, from: String) -> BoxStream<'static, Result<Heard, CallError>> {
+    fn watch(&self, kind: Kind, from: String) -> BoxStream<'static, Result<WatchEvent, CallError>> {
         match self.now() {
             Ok(cluster) => cluster.watch(kind, from),
             Err(error) => Box::pin(futures::stream::iter([Err(error)])),
@@ -76,8 +76,8 @@ impl Cluster for Switch {
         Box::pin(async move { self.now()?.delete(key, uid, version).await })
     }
 
-    fn rehearse<'a>(&'a self, key: &'a ResourceKey, draft: Draft<'a>) -> Answer<'a, Value> {
-        Box::pin(async move { self.now()?.rehearse(key, draft).await })
+    fn dry_run<'a>(&'a self, key: &'a ResourceKey, draft: Draft<'a>) -> Answer<'a, Value> {
+        Box::pin(async move { self.now()?.dry_run(key, draft).await })
     }
 
     fn warnings<'a>(&'a self, key: &'a ResourceKey, uid: &'a str) -> Answer<'a, Vec<Value>> {

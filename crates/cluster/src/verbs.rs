@@ -32,7 +32,7 @@ pub trait Cluster: Debug + Send + Sync {
 
     /// What changes among our objects of a kind after this version. Ends after about twenty seconds
     /// (the server sends a bookmark first), so that silence is noticed; the caller watches again.
-    fn watch(&self, kind: Kind, from: String) -> BoxStream<'static, Result<Heard, CallError>>;
+    fn watch(&self, kind: Kind, from: String) -> BoxStream<'static, Result<WatchEvent, CallError>>;
 
     /// Server-side apply with Trueup's field manager, taking fields over by force. Creates or
     /// changes; answers with the object as stored. A `metadata.resourceVersion` in it is a guard on
@@ -50,7 +50,7 @@ pub trait Cluster: Debug + Send + Sync {
 
     /// What an apply or a patch would come to: admitted, defaulted and validated like one, and then not
     /// stored. Answers with the object as it would be; of one that would be made, the uid is an example.
-    fn rehearse<'a>(&'a self, key: &'a ResourceKey, draft: Draft<'a>) -> Answer<'a, Value> {
+    fn dry_run<'a>(&'a self, key: &'a ResourceKey, draft: Draft<'a>) -> Answer<'a, Value> {
         let _nothing_is_tried = draft;
         let why = format!("this cluster cannot try a write to {key}");
         Box::pin(async move { Err(CallError::Refused(why)) })
@@ -102,7 +102,7 @@ pub struct List {
 
 /// One thing a watch said.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Heard {
+pub enum WatchEvent {
     /// An object is there now, new or changed.
     Present(Value),
     /// An object is gone, in the state it had last.

@@ -9,8 +9,8 @@ use std::time::Duration;
 use trueup_model::{Clock, ClusterId};
 use trueup_store::Worker;
 
+use crate::deadline::within;
 use crate::metrics::Metrics;
-use crate::within::within;
 
 const EVERY: Duration = Duration::from_secs(5);
 

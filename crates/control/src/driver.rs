@@ -18,13 +18,13 @@ use trueup_model::order::{Order, Unit};
 use trueup_model::report::{Outcome, Report};
 use trueup_model::wake::Claimed;
 use trueup_model::{Clock, crash};
-use trueup_rules::envelope::Opener;
-use trueup_rules::turn::backoff;
+use trueup_rules::envelope::Decryptor;
+use trueup_rules::fair_queue::backoff;
 use trueup_store::{Error, Lease, Signals, Worker};
 
+use crate::deadline::within;
+use crate::decrypt::with_secrets;
 use crate::metrics::Metrics;
-use crate::unseal::with_secrets;
-use crate::within::within;
 
 /// How many wakes are claimed at once, and how many of one cluster may be under way.
 const BATCH: usize = 64;
@@ -46,7 +46,7 @@ pub(crate) struct Driver {
     pub(crate) lease: Lease,
     pub(crate) executor: Arc<Executor>,
     pub(crate) master_key: [u8; 32],
-    pub(crate) opener: Opener,
+    pub(crate) opener: Decryptor,
     /// For what never reaches the executor.
     pub(crate) reports: mpsc::Sender<Report>,
 }
@@ -197,7 +197,7 @@ impl Driver {
                 outcome: Outcome::Locked { why },
                 changes: Vec::new(),
                 receipt: None,
-                look: None,
+                survey: None,
             })
         })
     }

@@ -6,33 +6,33 @@
 //! `recorder` what it notices of pods, disks and nodes, `finder` what it finds that belongs to nobody.
 //! `planner` says what an order would do before anybody gives it.
 //! `backlog` counts what waits, whoever holds the lease.
-//! `bell` nudges other processes on the same database and hears them.
+//! `bell` notifications other processes on the same database and hears them.
 //! `sealer` puts events in order; `sweep` forgets what is kept for a while only; `prover` asks DNS, through
 //! the seam `names`, whose a host is.
 
 mod backlog;
-mod bell;
+mod deadline;
+mod decrypt;
+pub mod dns;
+mod domain_verifier;
 mod driver;
-mod finder;
+mod finding_recorder;
+mod lease_holder;
 mod measured;
 mod metrics;
-pub mod names;
+mod notifier;
 mod overdue;
-mod planner;
-mod prover;
+mod preview_filler;
+mod purge;
 mod recorder;
+mod report_writer;
 mod sealer;
-mod settle;
 mod silence;
-mod sweep;
-mod tenure;
-mod unseal;
-mod within;
 
-pub use bell::Bell;
+pub use domain_verifier::DomainVerifier;
+pub use lease_holder::LeaseHolder;
 pub use measured::Measured;
 pub use metrics::Metrics;
-pub use prover::Prover;
+pub use notifier::Notifier;
+pub use purge::Purge;
 pub use sealer::Sealer;
-pub use sweep::Sweep;
-pub use tenure::Tenure;

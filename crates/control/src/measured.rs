@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures::stream::BoxStream;
 use serde_json::Value;
 use trueup_cluster::verbs::Answer;
-use trueup_cluster::{CallError, Cluster, Draft, Heard, List, Scope};
+use trueup_cluster::{CallError, Cluster, Draft, List, Scope, WatchEvent};
 use trueup_model::Clock;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::survey::Contents;
@@ -57,7 +57,7 @@ impl Cluster for Measured {
         self.timed("versions", self.inside.versions(kind))
     }
 
-    fn watch(&self, kind: Kind, from: String) -> BoxStream<'static, Result<Heard, CallError>> {
+    fn watch(&self, kind: Kind, from: String) -> BoxStream<'static, Result<WatchEvent, CallError>> {
         self.count("watch", None);
         self.metrics.watch_starts.get_or_create(&OfKind { kind: kind.as_str() }).inc();
         self.inside.watch(kind, from)
@@ -80,8 +80,8 @@ impl Cluster for Measured {
         self.timed("delete", self.inside.delete(key, uid, version))
     }
 
-    fn rehearse<'a>(&'a self, key: &'a ResourceKey, draft: Draft<'a>) -> Answer<'a, Value> {
-        self.timed("rehearse", self.inside.rehearse(key, draft))
+    fn dry_run<'a>(&'a self, key: &'a ResourceKey, draft: Draft<'a>) -> Answer<'a, Value> {
+        self.timed("rehearse", self.inside.dry_run(key, draft))
     }
 
     fn warnings<'a>(&'a self, key: &'a ResourceKey, uid: &'a str) -> Answer<'a, Vec<Value>> {

@@ -11,7 +11,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use trueup_model::cluster::Freshness;
 use trueup_model::key::Kind;
-use trueup_model::report::Change;
+use trueup_model::report::ObjectChange;
 use trueup_model::wake::{Lane, WakeState};
 use trueup_store::LaneLoad;
 
@@ -70,7 +70,7 @@ pub struct Metrics {
     pub(crate) silent_kinds: Gauge,
     pub(crate) deletes_overdue: Gauge,
     pub(crate) plans: Family<Ended, Counter>,
-    pub(crate) domain_looks: Family<Ended, Counter>,
+    pub(crate) domain_checks: Family<Ended, Counter>,
 }
 
 impl Metrics {
@@ -93,7 +93,7 @@ impl Metrics {
             silent_kinds: Gauge::default(),
             deletes_overdue: Gauge::default(),
             plans: Family::default(),
-            domain_looks: Family::default(),
+            domain_checks: Family::default(),
         };
         metrics.register_sights(registry);
         let m = &metrics;
@@ -144,9 +144,9 @@ impl Metrics {
     /// What is seen of the cluster, and what others did there.
     fn register_sights(&self, registry: &mut Registry) {
         registry.register(
-            "trueup_domain_looks",
+            "trueup_domain_checks",
             "Looks into DNS for the proof of a host, by outcome",
-            self.domain_looks.clone(),
+            self.domain_checks.clone(),
         );
         registry.register(
             "trueup_deletes_overdue",
@@ -169,7 +169,7 @@ impl Metrics {
             self.watch_age_seconds.clone(),
         );
         registry.register(
-            "trueup_plan_requests",
+            "trueup_preview_requests",
             "Exact previews by what became of them: filled, failed or void",
             self.plans.clone(),
         );
@@ -181,12 +181,14 @@ impl Metrics {
     }
 
     /// Notes what of a report others did.
-    pub(crate) fn drift(&self, changes: &[Change]) {
+    pub(crate) fn drift(&self, changes: &[ObjectChange]) {
         for change in changes {
             let class = match change {
-                Change::DeletedExternally { .. } => "deleted",
-                Change::ModifiedExternally { .. } => "modified",
-                Change::Created { .. } | Change::Updated { .. } | Change::Removed { .. } => {
+                ObjectChange::DeletedExternally { .. } => "deleted",
+                ObjectChange::ModifiedExternally { .. } => "modified",
+                ObjectChange::Created { .. }
+                | ObjectChange::Updated { .. }
+                | ObjectChange::Removed { .. } => {
                     continue;
                 }
             };
@@ -269,7 +271,7 @@ mod tests {
         metrics.wakes(&[], Timestamp::UNIX_EPOCH);
         metrics.watches(&Freshness::all_at(Timestamp::UNIX_EPOCH), Timestamp::UNIX_EPOCH);
         let key = ResourceKey::new(Kind::ConfigMap, "shop", "web");
-        metrics.drift(&[Change::DeletedExternally { key }]);
+        metrics.drift(&[ObjectChange::DeletedExternally { key }]);
         metrics.calls.get_or_create(&Call { verb: "get", outcome: "ok" }).inc();
         metrics.call_seconds.get_or_create(&Verb { verb: "get" }).observe(0.1);
         metrics.reports.get_or_create(&Ended { outcome: "failed" }).inc();
@@ -312,9 +314,9 @@ mod tests {
         let metrics = Metrics::register(&mut registry);
         let key = ResourceKey::new(Kind::ConfigMap, "shop", "web");
         metrics.drift(&[
-            Change::Created { key: key.clone() },
-            Change::DeletedExternally { key: key.clone() },
-            Change::ModifiedExternally { key, field: "data".to_owned(), by: None },
+            ObjectChange::Created { key: key.clone() },
+            ObjectChange::DeletedExternally { key: key.clone() },
+            ObjectChange::ModifiedExternally { key, field: "data".to_owned(), by: None },
         ]);
         let text = told(&registry);
         assert!(text.contains("trueup_drift_total{class=\"deleted\"} 1"), "{text}");

@@ -9,7 +9,7 @@ use trueup_cluster::Notices;
 use trueup_model::Clock;
 use trueup_store::{Error, Observer, Worker};
 
-use crate::within::within;
+use crate::deadline::within;
 
 /// How long notices are gathered, so that one transaction carries many.
 const GATHER: Duration = Duration::from_millis(50);

@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use trueup_model::{Clock, crash};
 use trueup_store::{Error, SEALED_AT_ONCE, Signals, Unsealed, Worker};
 
+use crate::deadline::within;
 use crate::metrics::Metrics;
-use crate::within::within;
 
 /// How long it sleeps when nobody calls.
 const IDLE: Duration = Duration::from_secs(1);

@@ -21,7 +21,7 @@ use prometheus_client::registry::Registry;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
-use trueup_http::{Door, Doubts, NoLogs, Streams, router};
+use trueup_http::{AppState, NoLogs, ReadRepair, Streams, router};
 use trueup_model::Clock;
 use trueup_model::principal::Role;
 use trueup_rules::envelope::Keyring;
@@ -38,7 +38,7 @@ async fn main() -> anyhow::Result<()> {
     let clock: Arc<dyn Clock> = Arc::new(DbClock::unanchored());
     db.setup.ensure_token(TOKEN, TOKEN, Role::Owner, Some(db.org), clock.now()).await?;
     let signals = Signals::default();
-    let door = router(Door {
+    let door = router(AppState {
         app: db.app.clone(),
         signals: signals.clone(),
         clock,
@@ -46,7 +46,7 @@ async fn main() -> anyhow::Result<()> {
         registry: Arc::new(Registry::default()),
         stop: CancellationToken::new(),
         streams: Streams::new(WATCHERS, WATCHERS),
-        doubts: Doubts::default(),
+        doubts: ReadRepair::default(),
         logs: Arc::new(NoLogs),
     });
     let (heard, mut hearing) = mpsc::unbounded_channel();

@@ -8,25 +8,25 @@ use trueup_api::cluster::{Cluster, ClusterGateway, ClusterList, ClusterRouting};
 use trueup_api::preview::OrPreview;
 use trueup_model::cluster::{GatewayRef, Routing};
 use trueup_model::principal::Permission;
-use trueup_rules::admit::Breach;
+use trueup_rules::admit::FieldError;
 
-use crate::address::Path;
-use crate::body::Body;
-use crate::caller::{Caller, Scope};
-use crate::change::{DryRun, PlatformChange};
-use crate::problem::{Answer, Failure};
-use crate::{Door, view};
+use crate::front::body::Body;
+use crate::front::caller::{Caller, Scope};
+use crate::front::extract::Path;
+use crate::front::problem::{Answer, Failure};
+use crate::write::request::{DryRun, PlatformWriteRequest};
+use crate::{AppState, view};
 
 /// Lists the clusters and whether they can be reached.
 #[utoipa::path(get, path = "/v1/clusters", operation_id = "cluster_list", tag = "clusters",
     responses((status = 200, body = ClusterList), (status = "4XX", body = Problem)))]
 pub(crate) async fn cluster_list(
-    State(door): State<Door>,
+    State(state): State<AppState>,
     caller: Caller,
 ) -> Answer<Json<ClusterList>> {
     caller.must(Permission::Read)?;
-    let rows = door.app.list_clusters().await?;
-    let now = door.clock.now();
+    let rows = state.app.list_clusters().await?;
+    let now = state.clock.now();
     Ok(Json(ClusterList { items: rows.iter().map(|row| view::cluster(row, now)).collect() }))
 }
 
@@ -35,14 +35,14 @@ pub(crate) async fn cluster_list(
     params(("cluster" = String, Path, description = "name or id")),
     responses((status = 200, body = Cluster), (status = "4XX", body = Problem)))]
 pub(crate) async fn cluster_get(
-    State(door): State<Door>,
+    State(state): State<AppState>,
     caller: Caller,
     Path(cluster): Path<String>,
 ) -> Answer<Json<Cluster>> {
     caller.must(Permission::Read)?;
-    let found = door.app.find_cluster(caller.org, &cluster).await?;
+    let found = state.app.find_cluster(caller.org, &cluster).await?;
     let (row, holds) = found.ok_or_else(|| Failure::not_found("cluster"))?;
-    let shown = view::cluster(&row, door.clock.now());
+    let shown = view::cluster(&row, state.clock.now());
     Ok(Json(Cluster { projects: Some(holds.projects), services: Some(holds.services), ..shown }))
 }
 
@@ -51,14 +51,14 @@ pub(crate) async fn cluster_get(
     tag = "clusters", params(("cluster" = String, Path, description = "name or id")),
     responses((status = 200, body = ClusterRouting), (status = "4XX", body = Problem)))]
 pub(crate) async fn cluster_routing_get(
-    State(door): State<Door>,
+    State(state): State<AppState>,
     Scope(caller): Scope,
     Path(cluster): Path<String>,
 ) -> Answer<Json<ClusterRouting>> {
     caller.must(Permission::ManagePlatform)?;
-    let found = door.app.find_cluster(caller.org, &cluster).await?;
+    let found = state.app.find_cluster(caller.org, &cluster).await?;
     let (row, _) = found.ok_or_else(|| Failure::not_found("cluster"))?;
-    Ok(Json(shown(door.app.find_routing(row.id).await?)))
+    Ok(Json(shown(state.app.find_routing(row.id).await?)))
 }
 
 /// Says how host names come into a cluster. For operators; each service has it with its next order.
@@ -68,25 +68,25 @@ pub(crate) async fn cluster_routing_get(
     responses((status = 200, description = "it is so, or a preview", body = OrPreview<ClusterRouting>),
               (status = "4XX", body = Problem)))]
 pub(crate) async fn cluster_routing_put(
-    PlatformChange(change): PlatformChange,
+    PlatformWriteRequest(change): PlatformWriteRequest,
     Path(cluster): Path<String>,
     Body(body): Body<ClusterRouting>,
 ) -> Answer<Response> {
     change.must(Permission::ManagePlatform)?;
     let routing = read(body)?;
-    let found = change.door.app.find_cluster(change.org(), &cluster).await?;
+    let found = change.state.app.find_cluster(change.org(), &cluster).await?;
     let (row, _) = found.ok_or_else(|| Failure::not_found("cluster"))?;
-    let (asker, now) = (change.asker(), change.now());
-    let changed = change.app().put_routing(&row, &routing, &asker, now).await?;
+    let (context, now) = (change.context(), change.now());
+    let changed = change.app().put_routing(&row, &routing, &context, now).await?;
     change.done(changed, &shown(routing))
 }
 
 /// Names of objects, as the cluster has them.
 fn read(body: ClusterRouting) -> Answer<Routing> {
-    let mut breaches = Vec::new();
+    let mut errors = Vec::new();
     let mut check = |field: &str, text: &str| {
         if !is_object_name(text) {
-            breaches.push(Breach::at(field, "must be the name of an object in the cluster"));
+            errors.push(FieldError::at(field, "must be the name of an object in the cluster"));
         }
     };
     let plain = [
@@ -103,8 +103,8 @@ fn read(body: ClusterRouting) -> Answer<Routing> {
         check("gateway.namespace", &gateway.namespace);
         check("gateway.name", &gateway.name);
     }
-    if !breaches.is_empty() {
-        return Err(Failure::invalid(breaches));
+    if !errors.is_empty() {
+        return Err(Failure::invalid(errors));
     }
     let gateway = body.gateway.map(|it| GatewayRef { namespace: it.namespace, name: it.name });
     Ok(Routing {

@@ -10,29 +10,29 @@ use trueup_model::endpoint;
 use trueup_model::name::Name;
 use trueup_model::principal::Permission;
 use trueup_model::spec::Protocol;
-use trueup_rules::admit::Breach;
-use trueup_store::door::{EndpointAsk, EndpointTarget};
+use trueup_rules::admit::FieldError;
+use trueup_store::door::{EndpointRequest, EndpointTarget};
 
-use crate::Door;
-use crate::address::Path;
-use crate::answer::if_generation;
-use crate::body::Body;
-use crate::caller::Caller;
-use crate::change::{Change, DryRun};
-use crate::problem::{Answer, Failure};
+use crate::AppState;
+use crate::front::body::Body;
+use crate::front::caller::Caller;
+use crate::front::extract::Path;
+use crate::front::problem::{Answer, Failure};
 use crate::project::name;
+use crate::write::answer::if_generation;
+use crate::write::request::{DryRun, WriteRequest};
 
 /// Lists the endpoints of a project's services.
 #[utoipa::path(get, path = "/v1/projects/{project}/endpoints", operation_id = "endpoint_list",
     tag = "endpoints", params(("project" = String, Path, description = "name or id")),
     responses((status = 200, body = EndpointList), (status = "4XX", body = Problem)))]
 pub(crate) async fn endpoint_list(
-    State(door): State<Door>,
+    State(state): State<AppState>,
     caller: Caller,
     Path(project): Path<String>,
 ) -> Answer<Json<EndpointList>> {
     caller.must(Permission::Read)?;
-    let rows = door.app.list_endpoints(caller.org, &project).await?;
+    let rows = state.app.list_endpoints(caller.org, &project).await?;
     let rows = rows.ok_or_else(|| Failure::not_found("project"))?;
     Ok(Json(EndpointList { items: rows.into_iter().map(shown).collect() }))
 }
@@ -48,7 +48,7 @@ pub(crate) async fn endpoint_list(
               (status = 202, description = "accepted", body = Endpoint),
               (status = "4XX", body = Problem)))]
 pub(crate) async fn endpoint_put(
-    change: Change,
+    change: WriteRequest,
     Path((project, service, endpoint)): Path<(String, String, String)>,
     Body(body): Body<EndpointBody>,
 ) -> Answer<Response> {
@@ -57,8 +57,8 @@ pub(crate) async fn endpoint_put(
     let protocol = body.protocol.as_deref().map(protocol).transpose()?;
     let wanted = wanted(&change, (&project, &service, &name))?;
     let target = EndpointTarget { port: &body.port, protocol };
-    let (org, asker, now) = (change.org(), change.asker(), change.now());
-    let open = change.app().open_endpoint(org, &wanted, &target, &asker, now).await?;
+    let (org, context, now) = (change.org(), change.context(), change.now());
+    let open = change.app().open_endpoint(org, &wanted, &target, &context, now).await?;
     change.accepted(open.changed, &shown(open.row))
 }
 
@@ -71,24 +71,24 @@ pub(crate) async fn endpoint_put(
     responses((status = 200, description = "a preview", body = Preview),
               (status = 202, description = "accepted"), (status = "4XX", body = Problem)))]
 pub(crate) async fn endpoint_delete(
-    change: Change,
+    change: WriteRequest,
     Path((project, service, endpoint)): Path<(String, String, String)>,
 ) -> Answer<Response> {
     change.must(Permission::ManageServices)?;
     let name = name("name", &endpoint)?;
     let wanted = wanted(&change, (&project, &service, &name))?;
-    let (org, asker, now) = (change.org(), change.asker(), change.now());
-    change.app().close_endpoint(org, &wanted, &asker, now).await?;
+    let (org, context, now) = (change.org(), change.context(), change.now());
+    change.app().close_endpoint(org, &wanted, &context, now).await?;
     change.removed()
 }
 
 /// An endpoint has no version of its own: `If-Match` speaks of its service's generation.
 fn wanted<'a>(
-    change: &Change,
+    change: &WriteRequest,
     (project, service, name): (&'a str, &'a str, &'a Name),
-) -> Answer<EndpointAsk<'a>> {
+) -> Answer<EndpointRequest<'a>> {
     let if_generation = if_generation(&change.headers)?;
-    Ok(EndpointAsk { project, service, name, if_generation })
+    Ok(EndpointRequest { project, service, name, if_generation })
 }
 
 fn protocol(text: &str) -> Answer<Protocol> {
@@ -97,7 +97,7 @@ fn protocol(text: &str) -> Answer<Protocol> {
         "UDP" => Ok(Protocol::Udp),
         _ => {
             let message = "must be TCP or UDP, or left out".to_owned();
-            Err(Failure::invalid(vec![Breach { field: "protocol".to_owned(), message }]))
+            Err(Failure::invalid(vec![FieldError { field: "protocol".to_owned(), message }]))
         }
     }
 }

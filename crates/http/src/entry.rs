@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 use trueup_api::Code;
 use trueup_model::principal::Permission;
 use trueup_model::variable::{VariableName, VariableNameError};
-use trueup_rules::admit::Breach;
-use trueup_store::door::{EntryAsk, EntryKind};
+use trueup_rules::admit::FieldError;
+use trueup_store::door::{EntryKind, EntryRequest};
 
-use crate::change::Change;
-use crate::problem::{Answer, Failure};
+use crate::front::problem::{Answer, Failure};
+use crate::write::request::WriteRequest;
 
 /// Which variable or secret: of a project, or of one service.
 #[derive(Debug, Deserialize)]
@@ -30,16 +30,19 @@ pub(crate) struct Wanted {
 
 impl Wanted {
     /// Reads what is asked for, of a caller who may.
-    pub(crate) fn read(change: &Change, of: Entry) -> Answer<Self> {
+    pub(crate) fn read(change: &WriteRequest, of: Entry) -> Answer<Self> {
         change.must(Permission::ManageSecrets)?;
         let name = of.name.parse().map_err(|error: VariableNameError| {
-            Failure::invalid(vec![Breach { field: "name".to_owned(), message: error.to_string() }])
+            Failure::invalid(vec![FieldError {
+                field: "name".to_owned(),
+                message: error.to_string(),
+            }])
         })?;
         Ok(Self { of, name, if_version: if_version(&change.headers)? })
     }
 
-    pub(crate) fn ask(&self) -> EntryAsk<'_> {
-        EntryAsk {
+    pub(crate) fn ask(&self) -> EntryRequest<'_> {
+        EntryRequest {
             project: &self.of.project,
             service: self.of.service.as_deref(),
             name: &self.name,
@@ -50,7 +53,7 @@ impl Wanted {
 
 /// Answers with what is set now, and with its version as the entity tag.
 pub(crate) fn set<T: Serialize>(
-    change: Change,
+    change: WriteRequest,
     changed: bool,
     version: i64,
     shown: &T,
@@ -64,10 +67,10 @@ pub(crate) fn set<T: Serialize>(
 }
 
 /// Takes one away.
-pub(crate) async fn remove(change: Change, kind: EntryKind, of: Entry) -> Answer<Response> {
+pub(crate) async fn remove(change: WriteRequest, kind: EntryKind, of: Entry) -> Answer<Response> {
     let wanted = Wanted::read(&change, of)?;
-    let (org, asker, now) = (change.org(), change.asker(), change.now());
-    change.app().delete_entry(org, kind, &wanted.ask(), &asker, now).await?;
+    let (org, context, now) = (change.org(), change.context(), change.now());
+    change.app().delete_entry(org, kind, &wanted.ask(), &context, now).await?;
     change.removed()
 }
 

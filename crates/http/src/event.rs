@@ -9,10 +9,10 @@ use trueup_model::order::Unit;
 use trueup_model::principal::Permission;
 use trueup_store::{EventOrder, EventQuery};
 
-use crate::address::Query;
-use crate::caller::Caller;
-use crate::problem::{Answer, Failure};
-use crate::{Door, view};
+use crate::front::caller::Caller;
+use crate::front::extract::Query;
+use crate::front::problem::{Answer, Failure};
+use crate::{AppState, view};
 
 /// Longer than the name of any type.
 const TYPE_LENGTH: usize = 64;
@@ -51,13 +51,13 @@ enum Order {
     params(Page),
     responses((status = 200, body = EventList), (status = "4XX", body = Problem)))]
 pub(crate) async fn event_list(
-    State(door): State<Door>,
+    State(state): State<AppState>,
     caller: Caller,
     Query(page): Query<Page>,
 ) -> Answer<Json<EventList>> {
     caller.must(Permission::Read)?;
     let query = page.query()?;
-    let events = door.app.list_events(caller.org, &query).await?;
+    let events = state.app.list_events(caller.org, &query).await?;
     let from = match query.order {
         EventOrder::OldestFirst => query.after,
         EventOrder::NewestFirst => query.before,

@@ -11,12 +11,13 @@ use trueup_model::finding as model;
 use trueup_model::id::FindingId;
 use trueup_model::principal::Permission;
 
-use crate::address::{Path, Query};
-use crate::body::Body;
-use crate::caller::Scope;
-use crate::change::{DryRun, PlatformChange};
-use crate::problem::{Answer, Failure};
-use crate::{Door, cursor};
+use crate::AppState;
+use crate::front::body::Body;
+use crate::front::caller::Scope;
+use crate::front::cursor;
+use crate::front::extract::{Path, Query};
+use crate::front::problem::{Answer, Failure};
+use crate::write::request::{DryRun, PlatformWriteRequest};
 
 /// Which findings to list.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
@@ -37,14 +38,14 @@ pub(crate) struct Wanted {
     params(Wanted),
     responses((status = 200, body = FindingList), (status = "4XX", body = Problem)))]
 pub(crate) async fn finding_list(
-    State(door): State<Door>,
+    State(state): State<AppState>,
     Scope(caller): Scope,
     Query(wanted): Query<Wanted>,
 ) -> Answer<Json<FindingList>> {
     caller.must(Permission::ManagePlatform)?;
     let limit = cursor::limit(wanted.limit)?;
     let after = wanted.after.as_deref().map(id).transpose()?;
-    let found = door.app.list_findings(wanted.closed, after, limit).await?;
+    let found = state.app.list_findings(wanted.closed, after, limit).await?;
     let full = i64::try_from(found.len()).is_ok_and(|count| count == limit);
     let next = found.last().filter(|_| full).map(|found| found.id.to_string());
     Ok(Json(FindingList { items: found.iter().map(finding).collect(), next }))
@@ -59,14 +60,14 @@ pub(crate) async fn finding_list(
               (status = 202, description = "it will be removed", body = Finding),
               (status = "4XX", body = Problem)))]
 pub(crate) async fn finding_remove(
-    PlatformChange(change): PlatformChange,
+    PlatformWriteRequest(change): PlatformWriteRequest,
     Path(of): Path<String>,
     Body(body): Body<FindingRemoveBody>,
 ) -> Answer<Response> {
     change.must(Permission::ManagePlatform)?;
     let of = id(&of).map_err(|_| Failure::not_found("finding"))?;
-    let (asker, now) = (change.asker(), change.now());
-    let (found, changed) = change.app().remove_finding(of, body.confirm, &asker, now).await?;
+    let (context, now) = (change.context(), change.now());
+    let (found, changed) = change.app().remove_finding(of, body.confirm, &context, now).await?;
     change.accepted(changed, &finding(&found))
 }
 

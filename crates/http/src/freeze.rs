@@ -10,17 +10,17 @@ use trueup_api::preview::OrPreview;
 use trueup_api::service::{NoBody, Service};
 use trueup_model::freeze::Freeze;
 use trueup_model::principal::Permission;
-use trueup_rules::admit::Breach;
-use trueup_store::FreezeAsk;
+use trueup_rules::admit::FieldError;
+use trueup_store::FreezeRequest;
 use trueup_store::door::Accepted;
 
-use crate::address::Path;
-use crate::answer::locate;
-use crate::body::Body;
-use crate::caller::Scope;
-use crate::change::{Change, DryRun, PlatformChange, Target};
-use crate::problem::{Answer, Failure};
-use crate::{Door, view};
+use crate::front::body::Body;
+use crate::front::caller::Scope;
+use crate::front::extract::Path;
+use crate::front::problem::{Answer, Failure};
+use crate::write::answer::locate;
+use crate::write::request::{DryRun, PlatformWriteRequest, Target, WriteRequest};
+use crate::{AppState, view};
 
 /// Stops every act on a service: it is observed, and what is asked of it waits.
 #[utoipa::path(post, path = "/v1/projects/{project}/services/{service}/freeze",
@@ -30,11 +30,11 @@ use crate::{Door, view};
               (status = 202, description = "frozen within a second", body = Service),
               (status = "4XX", body = Problem)))]
 pub(crate) async fn service_freeze(
-    change: Change,
+    change: WriteRequest,
     Path(target): Path<Target>,
     Body(body): Body<FreezeBody>,
 ) -> Answer<Response> {
-    turn_service(change, &target, FreezeAsk { reason: Some(reason(&body)?) }).await
+    turn_service(change, &target, FreezeRequest { reason: Some(reason(&body)?) }).await
 }
 
 /// Lets a service be worked on again. One of a frozen cluster stays frozen with it.
@@ -45,22 +45,26 @@ pub(crate) async fn service_freeze(
               (status = 202, description = "it is worked on again", body = Service),
               (status = "4XX", body = Problem)))]
 pub(crate) async fn service_unfreeze(
-    change: Change,
+    change: WriteRequest,
     Path(target): Path<Target>,
     Body(NoBody {}): Body<NoBody>,
 ) -> Answer<Response> {
-    turn_service(change, &target, FreezeAsk { reason: None }).await
+    turn_service(change, &target, FreezeRequest { reason: None }).await
 }
 
-async fn turn_service(change: Change, target: &Target, ask: FreezeAsk<'_>) -> Answer<Response> {
+async fn turn_service(
+    change: WriteRequest,
+    target: &Target,
+    ask: FreezeRequest<'_>,
+) -> Answer<Response> {
     change.must(Permission::ManageServices)?;
-    let (org, asker, now) = (change.org(), change.asker(), change.now());
+    let (org, context, now) = (change.org(), change.context(), change.now());
     let of = (target.project.as_str(), target.service.as_str());
-    let answer = change.app().freeze_service(org, of, ask, &asker, now).await?;
-    let (door, dry) = (change.door.clone(), change.is_dry());
+    let answer = change.app().freeze_service(org, of, ask, &context, now).await?;
+    let (state, dry) = (change.state.clone(), change.is_dry());
     let mut response = change.accepted(answer.changed, &view::service(&answer.row, now))?;
     if !dry {
-        locate(response.headers_mut(), &door, &answer.row);
+        locate(response.headers_mut(), &state, &answer.row);
     }
     Ok(response)
 }
@@ -74,18 +78,18 @@ async fn turn_service(change: Change, target: &Target, ask: FreezeAsk<'_>) -> An
               (status = 202, description = "it will be looked at", body = Service),
               (status = "4XX", body = Problem)))]
 pub(crate) async fn service_reconcile(
-    change: Change,
+    change: WriteRequest,
     Path(target): Path<Target>,
     Body(NoBody {}): Body<NoBody>,
 ) -> Answer<Response> {
     change.must(Permission::ManageServices)?;
-    let (org, asker, now) = (change.org(), change.asker(), change.now());
+    let (org, context, now) = (change.org(), change.context(), change.now());
     let of = (target.project.as_str(), target.service.as_str());
-    let row = change.app().reconcile_service(org, of, &asker, now).await?;
-    let (door, dry) = (change.door.clone(), change.is_dry());
+    let row = change.app().reconcile_service(org, of, &context, now).await?;
+    let (state, dry) = (change.state.clone(), change.is_dry());
     let mut response = change.accepted(true, &view::service(&row, now))?;
     if !dry {
-        locate(response.headers_mut(), &door, &row);
+        locate(response.headers_mut(), &state, &row);
     }
     Ok(response)
 }
@@ -97,12 +101,12 @@ pub(crate) async fn service_reconcile(
     responses((status = 200, description = "it is frozen, or a preview", body = OrPreview<Cluster>),
               (status = "4XX", body = Problem)))]
 pub(crate) async fn cluster_freeze(
-    PlatformChange(change): PlatformChange,
+    PlatformWriteRequest(change): PlatformWriteRequest,
     Path(cluster): Path<String>,
     Body(body): Body<FreezeBody>,
 ) -> Answer<Response> {
     change.must(Permission::ManagePlatform)?;
-    turn_cluster(change, &cluster, FreezeAsk { reason: Some(reason(&body)?) }).await
+    turn_cluster(change, &cluster, FreezeRequest { reason: Some(reason(&body)?) }).await
 }
 
 /// Lets a cluster be worked on again. For operators.
@@ -112,17 +116,21 @@ pub(crate) async fn cluster_freeze(
     responses((status = 200, description = "it is let go, or a preview", body = OrPreview<Cluster>),
               (status = "4XX", body = Problem)))]
 pub(crate) async fn cluster_unfreeze(
-    PlatformChange(change): PlatformChange,
+    PlatformWriteRequest(change): PlatformWriteRequest,
     Path(cluster): Path<String>,
     Body(NoBody {}): Body<NoBody>,
 ) -> Answer<Response> {
     change.must(Permission::ManagePlatform)?;
-    turn_cluster(change, &cluster, FreezeAsk { reason: None }).await
+    turn_cluster(change, &cluster, FreezeRequest { reason: None }).await
 }
 
-async fn turn_cluster(change: Change, cluster: &str, ask: FreezeAsk<'_>) -> Answer<Response> {
+async fn turn_cluster(
+    change: WriteRequest,
+    cluster: &str,
+    ask: FreezeRequest<'_>,
+) -> Answer<Response> {
     let Accepted { row, changed } = turn_platform(&change, Some(cluster), ask).await?;
-    let found = change.door.app.find_cluster(change.org(), cluster).await?;
+    let found = change.state.app.find_cluster(change.org(), cluster).await?;
     let (found, _) = found.ok_or_else(|| Failure::not_found("cluster"))?;
     let shown = view::cluster(&found, change.now());
     change.done(changed, &Cluster { frozen: row.as_ref().map(view), ..shown })
@@ -132,11 +140,11 @@ async fn turn_cluster(change: Change, cluster: &str, ask: FreezeAsk<'_>) -> Answ
 #[utoipa::path(get, path = "/v1/platform", operation_id = "platform_get", tag = "platform",
     responses((status = 200, body = Platform), (status = "4XX", body = Problem)))]
 pub(crate) async fn platform_get(
-    State(door): State<Door>,
+    State(state): State<AppState>,
     Scope(caller): Scope,
 ) -> Answer<Json<Platform>> {
     caller.must(Permission::ManagePlatform)?;
-    let frozen = door.app.find_platform_freeze().await?;
+    let frozen = state.app.find_platform_freeze().await?;
     Ok(Json(Platform { frozen: frozen.as_ref().map(view) }))
 }
 
@@ -146,11 +154,11 @@ pub(crate) async fn platform_get(
     responses((status = 200, description = "it is frozen, or a preview", body = OrPreview<Platform>),
               (status = "4XX", body = Problem)))]
 pub(crate) async fn platform_freeze(
-    PlatformChange(change): PlatformChange,
+    PlatformWriteRequest(change): PlatformWriteRequest,
     Body(body): Body<FreezeBody>,
 ) -> Answer<Response> {
     change.must(Permission::ManagePlatform)?;
-    let ask = FreezeAsk { reason: Some(reason(&body)?) };
+    let ask = FreezeRequest { reason: Some(reason(&body)?) };
     let Accepted { row, changed } = turn_platform(&change, None, ask).await?;
     change.done(changed, &Platform { frozen: row.as_ref().map(view) })
 }
@@ -161,24 +169,24 @@ pub(crate) async fn platform_freeze(
     responses((status = 200, description = "it is let go, or a preview", body = OrPreview<Platform>),
               (status = "4XX", body = Problem)))]
 pub(crate) async fn platform_unfreeze(
-    PlatformChange(change): PlatformChange,
+    PlatformWriteRequest(change): PlatformWriteRequest,
     Body(NoBody {}): Body<NoBody>,
 ) -> Answer<Response> {
     change.must(Permission::ManagePlatform)?;
     let Accepted { row, changed } =
-        turn_platform(&change, None, FreezeAsk { reason: None }).await?;
+        turn_platform(&change, None, FreezeRequest { reason: None }).await?;
     change.done(changed, &Platform { frozen: row.as_ref().map(view) })
 }
 
 async fn turn_platform(
-    change: &Change,
+    change: &WriteRequest,
     cluster: Option<&str>,
-    ask: FreezeAsk<'_>,
+    ask: FreezeRequest<'_>,
 ) -> Answer<Accepted<Option<Freeze>>> {
-    let (asker, now) = (change.asker(), change.now());
-    let answer = change.app().freeze_platform(cluster, ask, &asker, now).await?;
+    let (context, now) = (change.context(), change.now());
+    let answer = change.app().freeze_platform(cluster, ask, &context, now).await?;
     if answer.changed && !change.is_dry() {
-        change.door.signals.freeze();
+        change.state.signals.freeze();
     }
     Ok(answer)
 }
@@ -190,7 +198,7 @@ fn reason(body: &FreezeBody) -> Answer<&str> {
         return Ok(reason);
     }
     let message = "must be a sentence of at most 300 characters, such as `we look into an outage`";
-    Err(Failure::invalid(vec![Breach::at("reason", message)]))
+    Err(Failure::invalid(vec![FieldError::at("reason", message)]))
 }
 
 /// A freeze as it is shown.

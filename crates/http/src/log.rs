@@ -19,12 +19,12 @@ use trueup_api::{Code, Problem};
 use trueup_model::observation::PodSeen;
 use trueup_model::principal::Permission;
 
-use crate::Door;
-use crate::address::{Path, Query};
-use crate::caller::Caller;
-use crate::change::Target;
-use crate::problem::{Answer, Failure};
-use crate::streams::Open;
+use crate::AppState;
+use crate::front::caller::Caller;
+use crate::front::extract::{Path, Query};
+use crate::front::problem::{Answer, Failure};
+use crate::stream::limit::Open;
+use crate::write::request::Target;
 
 /// An empty line this often, so that silence is told apart from a broken connection; and how long a
 /// dead token is believed.
@@ -87,7 +87,7 @@ pub(crate) struct Wanted {
                content_type = "application/x-ndjson", body = LogLine),
               (status = "4XX", body = Problem)))]
 pub(crate) async fn service_logs(
-    State(door): State<Door>,
+    State(state): State<AppState>,
     caller: Caller,
     Path(target): Path<Target>,
     Query(wanted): Query<Wanted>,
@@ -98,7 +98,7 @@ pub(crate) async fn service_logs(
         let detail = format!("`tail` must be from 0 to {MOST_LINES}");
         return Err(Failure::new(Code::BadRequest, detail));
     }
-    let found = door.app.find_pods(caller.org, &target.project, &target.service).await?;
+    let found = state.app.find_pods(caller.org, &target.project, &target.service).await?;
     let (namespace, mut pods) = found.ok_or_else(|| Failure::not_found("service"))?;
     if let Some(only) = &wanted.pod {
         pods.retain(|pod| pod.name == *only);
@@ -106,9 +106,9 @@ pub(crate) async fn service_logs(
             return Err(Failure::not_found("pod"));
         }
     }
-    let open = door.streams.open(caller.org)?;
-    let lines = select_all(sources(&door, &namespace, pods, tail, wanted.follow));
-    let tail = Tail { door, caller, lines, _open: open };
+    let open = state.streams.open(caller.org)?;
+    let lines = select_all(sources(&state, &namespace, pods, tail, wanted.follow));
+    let tail = Tail { state, caller, lines, _open: open };
     let body = unfold(tail, |mut tail| async move {
         let text = tail.next().await?;
         Some((Ok::<_, std::convert::Infallible>(text), tail))
@@ -125,7 +125,7 @@ type Source = BoxStream<'static, LogLine>;
 
 /// A stream for each pod; what is simulated or too much says so instead.
 fn sources(
-    door: &Door,
+    state: &AppState,
     namespace: &str,
     pods: Vec<PodSeen>,
     tail: u32,
@@ -144,7 +144,7 @@ fn sources(
                 return one(notice(&pod.name, "is simulated: nothing runs there and prints"));
             }
             let (namespace, name) = (namespace.to_owned(), pod.name);
-            let reading = door.logs.read(LogSource { namespace, pod: name.clone(), tail, follow });
+            let reading = state.logs.read(LogSource { namespace, pod: name.clone(), tail, follow });
             reading.map(move |answer| opened(name, answer)).flatten_stream().boxed()
         })
         .collect();
@@ -176,7 +176,7 @@ fn notice(pod: &str, text: &str) -> LogLine {
 
 /// A reader. It holds one line at most: a slow reader slows only itself.
 struct Tail {
-    door: Door,
+    state: AppState,
     caller: Caller,
     lines: SelectAll<Source>,
     _open: Open,
@@ -187,14 +187,14 @@ impl Tail {
     async fn next(&mut self) -> Option<String> {
         tokio::select! {
             biased;
-            () = self.door.stop.cancelled() => None,
+            () = self.state.stop.cancelled() => None,
             line = self.lines.next() => {
                 let mut text = serde_json::to_string(&line?).ok()?;
                 text.push('\n');
                 Some(text)
             }
-            () = self.door.clock.sleep(BEAT) => {
-                let valid = self.caller.is_still_valid(&self.door).await;
+            () = self.state.clock.sleep(BEAT) => {
+                let valid = self.caller.is_still_valid(&self.state).await;
                 valid.unwrap_or(true).then(|| "\n".to_owned())
             }
         }

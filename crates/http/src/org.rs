@@ -9,24 +9,24 @@ use trueup_api::preview::OrPreview;
 use trueup_model::org::PLATFORM;
 use trueup_model::principal::Permission;
 
-use crate::address::Path;
-use crate::caller::Scope;
-use crate::change::{DryRun, PlatformChange};
-use crate::keyed::Keyed;
-use crate::problem::{Answer, Failure};
+use crate::front::caller::Scope;
+use crate::front::extract::Path;
+use crate::front::problem::{Answer, Failure};
 use crate::project::name;
 use crate::token::new_token;
-use crate::{Door, view};
+use crate::write::idempotency::Keyed;
+use crate::write::request::{DryRun, PlatformWriteRequest};
+use crate::{AppState, view};
 
 /// Lists every org; for operators.
 #[utoipa::path(get, path = "/v1/orgs", operation_id = "org_list", tag = "orgs",
     responses((status = 200, body = OrgList), (status = "4XX", body = Problem)))]
 pub(crate) async fn org_list(
-    State(door): State<Door>,
+    State(state): State<AppState>,
     Scope(caller): Scope,
 ) -> Answer<Json<OrgList>> {
     caller.must(Permission::ManagePlatform)?;
-    let orgs = door.app.list_orgs().await?;
+    let orgs = state.app.list_orgs().await?;
     Ok(Json(OrgList { items: orgs.iter().map(view::org).collect() }))
 }
 
@@ -37,13 +37,13 @@ pub(crate) async fn org_list(
                body = OrPreview<NewOrg>),
               (status = 201, body = NewOrg), (status = "4XX", body = Problem)))]
 pub(crate) async fn org_create(
-    PlatformChange(change): PlatformChange,
+    PlatformWriteRequest(change): PlatformWriteRequest,
     Keyed { body: wanted, repeat }: Keyed<OrgRequest>,
 ) -> Answer<Response> {
     change.must(Permission::ManagePlatform)?;
     let name = name("name", &wanted.name)?;
-    let (asker, now) = (change.asker_again(repeat), change.now());
-    let (org, owner) = change.app().create_org(&name, &asker, now).await?;
+    let (context, now) = (change.asker_again(repeat), change.now());
+    let (org, owner) = change.app().create_org(&name, &context, now).await?;
     let answer = NewOrg { org: view::org(&org), owner: new_token(&change, &owner) };
     change.created(owner.text.is_some(), &answer)
 }
@@ -53,20 +53,20 @@ pub(crate) async fn org_create(
     params(("org" = String, Path, description = "name or id")),
     responses((status = 200, body = Org), (status = "4XX", body = Problem)))]
 pub(crate) async fn org_get(
-    State(door): State<Door>,
+    State(state): State<AppState>,
     Scope(caller): Scope,
     Path(wanted): Path<String>,
 ) -> Answer<Json<Org>> {
     caller.must(Permission::Read)?;
     let none = || Failure::not_found("org");
     let found = match caller.principal.org {
-        Some(own) => door
+        Some(own) => state
             .app
             .get_org(own)
             .await?
             .filter(|org| org.name == wanted || org.id.to_string() == wanted),
-        None => match door.app.find_org(&wanted).await?.filter(|id| *id != PLATFORM) {
-            Some(id) => door.app.get_org(id).await?,
+        None => match state.app.find_org(&wanted).await?.filter(|id| *id != PLATFORM) {
+            Some(id) => state.app.get_org(id).await?,
             None => None,
         },
     };

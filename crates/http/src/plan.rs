@@ -10,22 +10,25 @@ use trueup_model::money::{Currency, Money, ParseCurrencyError};
 use trueup_model::plan;
 use trueup_model::principal::Permission;
 use trueup_model::spec::Resources;
-use trueup_rules::admit::Breach;
+use trueup_rules::admit::FieldError;
 
-use crate::address::Path;
-use crate::body::Body;
-use crate::caller::Caller;
-use crate::change::{DryRun, PlatformChange};
-use crate::problem::{Answer, Failure};
+use crate::front::body::Body;
+use crate::front::caller::Caller;
+use crate::front::extract::Path;
+use crate::front::problem::{Answer, Failure};
 use crate::project::{matches_path, name};
-use crate::{Door, view};
+use crate::write::request::{DryRun, PlatformWriteRequest};
+use crate::{AppState, view};
 
 /// Lists the plans that services can have.
 #[utoipa::path(get, path = "/v1/plans", operation_id = "plan_list", tag = "plans",
     responses((status = 200, body = PlanList), (status = "4XX", body = Problem)))]
-pub(crate) async fn plan_list(State(door): State<Door>, caller: Caller) -> Answer<Json<PlanList>> {
+pub(crate) async fn plan_list(
+    State(state): State<AppState>,
+    caller: Caller,
+) -> Answer<Json<PlanList>> {
     caller.must(Permission::Read)?;
-    let plans = door.app.list_plans().await?;
+    let plans = state.app.list_plans().await?;
     Ok(Json(PlanList { items: plans.iter().map(view::plan).collect() }))
 }
 
@@ -38,7 +41,7 @@ pub(crate) async fn plan_list(State(door): State<Door>, caller: Caller) -> Answe
               (status = 201, description = "it is new or other than before", body = Plan),
               (status = "4XX", body = Problem)))]
 pub(crate) async fn plan_put(
-    PlatformChange(change): PlatformChange,
+    PlatformWriteRequest(change): PlatformWriteRequest,
     Path(plan): Path<String>,
     Body(manifest): Body<PlanManifest>,
 ) -> Answer<Response> {
@@ -46,7 +49,7 @@ pub(crate) async fn plan_put(
     matches_path("kind", manifest.kind.as_deref(), "Plan")?;
     matches_path("name", manifest.name.as_deref(), &plan)?;
     let plan = read(&plan, manifest)?;
-    let changed = change.app().put_plan(&plan, &change.asker(), change.now()).await?;
+    let changed = change.app().put_plan(&plan, &change.context(), change.now()).await?;
     change.created(changed, &view::plan(&plan))
 }
 
@@ -55,10 +58,10 @@ const MOST_CPU_MILLIS: u32 = 1_000_000;
 const MOST_MEMORY_MIB: u32 = 16 << 20;
 
 fn read(path: &str, manifest: PlanManifest) -> Answer<plan::Plan> {
-    let mut breaches = Vec::new();
+    let mut errors = Vec::new();
     let currency = manifest.currency.parse::<Currency>();
     if let Err(error @ ParseCurrencyError) = &currency {
-        breaches.push(Breach::at("currency", error.to_string()));
+        errors.push(FieldError::at("currency", error.to_string()));
     }
     let amounts = [
         ("cpu_millis", manifest.cpu_millis, MOST_CPU_MILLIS),
@@ -66,7 +69,7 @@ fn read(path: &str, manifest: PlanManifest) -> Answer<plan::Plan> {
     ];
     for (field, amount, most) in amounts {
         if amount == 0 || amount > most {
-            breaches.push(Breach::at(field, format!("must be from 1 to {most}, is {amount}")));
+            errors.push(FieldError::at(field, format!("must be from 1 to {most}, is {amount}")));
         }
     }
     for (field, price) in [
@@ -74,11 +77,11 @@ fn read(path: &str, manifest: PlanManifest) -> Answer<plan::Plan> {
         ("disk_gib_hourly_micros", manifest.disk_gib_hourly_micros),
     ] {
         if price < 0 {
-            breaches.push(Breach::at(field, "must not be negative"));
+            errors.push(FieldError::at(field, "must not be negative"));
         }
     }
-    let (Ok(currency), true) = (currency, breaches.is_empty()) else {
-        return Err(Failure::invalid(breaches));
+    let (Ok(currency), true) = (currency, errors.is_empty()) else {
+        return Err(Failure::invalid(errors));
     };
     Ok(plan::Plan {
         name: name("name", path)?,

@@ -9,27 +9,27 @@ use trueup_api::service::ForceDeleteBody;
 use trueup_api::{Code, Problem};
 use trueup_model::name::Name;
 use trueup_model::principal::Permission;
-use trueup_rules::admit::Breach;
+use trueup_rules::admit::FieldError;
 use trueup_store::door::ProjectForce;
 
-use crate::address::Path;
-use crate::body::Body;
-use crate::caller::Caller;
-use crate::change::{Change, DryRun};
-use crate::keyed::Keyed;
-use crate::problem::{Answer, Failure};
-use crate::{Door, view};
+use crate::front::body::Body;
+use crate::front::caller::Caller;
+use crate::front::extract::Path;
+use crate::front::problem::{Answer, Failure};
+use crate::write::idempotency::Keyed;
+use crate::write::request::{DryRun, WriteRequest};
+use crate::{AppState, view};
 
 /// Lists the projects of the org.
 #[utoipa::path(get, path = "/v1/projects", operation_id = "project_list", tag = "projects",
     responses((status = 200, body = ProjectList), (status = "4XX", body = Problem)))]
 pub(crate) async fn project_list(
-    State(door): State<Door>,
+    State(state): State<AppState>,
     caller: Caller,
 ) -> Answer<Json<ProjectList>> {
     caller.must(Permission::Read)?;
-    let rows = door.app.list_projects(caller.org).await?;
-    let now = door.clock.now();
+    let rows = state.app.list_projects(caller.org).await?;
+    let now = state.clock.now();
     Ok(Json(ProjectList { items: rows.iter().map(|row| view::project(row, now)).collect() }))
 }
 
@@ -38,14 +38,14 @@ pub(crate) async fn project_list(
     params(("project" = String, Path, description = "name or id")),
     responses((status = 200, body = Project), (status = "4XX", body = Problem)))]
 pub(crate) async fn project_get(
-    State(door): State<Door>,
+    State(state): State<AppState>,
     caller: Caller,
     Path(project): Path<String>,
 ) -> Answer<Json<Project>> {
     caller.must(Permission::Read)?;
-    let row = door.app.find_project(caller.org, &project).await?;
+    let row = state.app.find_project(caller.org, &project).await?;
     let row = row.ok_or_else(|| Failure::not_found("project"))?;
-    Ok(Json(view::project(&row, door.clock.now())))
+    Ok(Json(view::project(&row, state.clock.now())))
 }
 
 /// Declares a project.
@@ -56,7 +56,7 @@ pub(crate) async fn project_get(
               (status = 202, description = "accepted", body = Project),
               (status = "4XX", body = Problem)))]
 pub(crate) async fn project_put(
-    change: Change,
+    change: WriteRequest,
     Path(project): Path<String>,
     Body(manifest): Body<ProjectManifest>,
 ) -> Answer<Response> {
@@ -64,8 +64,8 @@ pub(crate) async fn project_put(
     matches_path("name", manifest.name.as_deref(), &project)?;
     matches_path("kind", manifest.kind.as_deref(), "Project")?;
     let name = name("name", &project)?;
-    let (org, asker, now) = (change.org(), change.asker(), change.now());
-    let accepted = change.app().accept_project(org, &name, &asker, now).await?;
+    let (org, context, now) = (change.org(), change.context(), change.now());
+    let accepted = change.app().accept_project(org, &name, &context, now).await?;
     change.accepted(accepted.changed, &view::project(&accepted.row, now))
 }
 
@@ -78,12 +78,12 @@ pub(crate) async fn project_put(
               (status = 202, description = "accepted", body = Project),
               (status = "4XX", body = Problem)))]
 pub(crate) async fn project_delete(
-    change: Change,
+    change: WriteRequest,
     Path(project): Path<String>,
 ) -> Answer<Response> {
     change.must(Permission::ManageProjects)?;
-    let (org, asker, now) = (change.org(), change.asker(), change.now());
-    let accepted = change.app().delete_project(org, &project, &asker, now).await?;
+    let (org, context, now) = (change.org(), change.context(), change.now());
+    let accepted = change.app().delete_project(org, &project, &context, now).await?;
     change.accepted(accepted.changed, &view::project(&accepted.row, now))
 }
 
@@ -99,16 +99,16 @@ pub(crate) async fn project_delete(
               (status = 202, description = "accepted", body = Project),
               (status = "4XX", body = Problem)))]
 pub(crate) async fn project_force_delete(
-    change: Change,
+    change: WriteRequest,
     Path(project): Path<String>,
     Keyed { body: ForceDeleteBody { reason, generation }, repeat }: Keyed<ForceDeleteBody>,
 ) -> Answer<Response> {
     // As for a service: afterwards nobody proves that nothing is left.
     change.must(Permission::ManageProjects)?;
     change.must(Permission::ManageServices)?;
-    let (org, asker, now) = (change.org(), change.asker_again(repeat), change.now());
+    let (org, context, now) = (change.org(), change.asker_again(repeat), change.now());
     let wanted = ProjectForce { project: &project, reason: &reason, generation };
-    let accepted = change.app().force_project(org, &wanted, &asker, now).await?;
+    let accepted = change.app().force_project(org, &wanted, &context, now).await?;
     change.accepted(accepted.changed, &view::project(&accepted.row, now))
 }
 
@@ -128,6 +128,6 @@ pub(crate) fn matches_path(field: &str, said: Option<&str>, path: &str) -> Answe
 /// A name a person chose.
 pub(crate) fn name(field: &str, text: &str) -> Answer<Name> {
     text.parse().map_err(|error: trueup_model::name::NameError| {
-        Failure::invalid(vec![Breach { field: field.to_owned(), message: error.to_string() }])
+        Failure::invalid(vec![FieldError { field: field.to_owned(), message: error.to_string() }])
     })
 }

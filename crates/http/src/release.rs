@@ -7,11 +7,12 @@ use trueup_api::Problem;
 use trueup_api::release::ReleaseList;
 use trueup_model::principal::Permission;
 
-use crate::address::{Path, Query};
-use crate::caller::Caller;
-use crate::change::Target;
-use crate::problem::{Answer, Failure};
-use crate::{Door, cursor, view};
+use crate::front::caller::Caller;
+use crate::front::cursor;
+use crate::front::extract::{Path, Query};
+use crate::front::problem::{Answer, Failure};
+use crate::write::request::Target;
+use crate::{AppState, view};
 
 /// Which releases to list.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
@@ -30,7 +31,7 @@ pub(crate) struct Page {
     params(Target, Page),
     responses((status = 200, body = ReleaseList), (status = "4XX", body = Problem)))]
 pub(crate) async fn release_list(
-    State(door): State<Door>,
+    State(state): State<AppState>,
     caller: Caller,
     Path(Target { project, service }): Path<Target>,
     Query(page): Query<Page>,
@@ -38,7 +39,7 @@ pub(crate) async fn release_list(
     caller.must(Permission::Read)?;
     let limit = cursor::limit(page.limit)?;
     let found =
-        door.app.list_releases(caller.org, (&project, &service), page.before, limit).await?;
+        state.app.list_releases(caller.org, (&project, &service), page.before, limit).await?;
     let releases = found.ok_or_else(|| Failure::not_found("service"))?;
     let full = usize::try_from(limit).is_ok_and(|limit| releases.len() == limit);
     let oldest = releases.last().map(|release| release.generation);

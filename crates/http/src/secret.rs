@@ -11,26 +11,26 @@ use trueup_api::secret::{Secret, SecretBody, SecretList};
 use trueup_model::order::SecretValue;
 use trueup_model::principal::Permission;
 use trueup_model::secret;
-use trueup_store::door::{EntryKind, SecretAsk};
+use trueup_store::door::{EntryKind, SecretRequest};
 
-use crate::Door;
-use crate::address::Path;
-use crate::body::Body;
-use crate::caller::Caller;
-use crate::change::{Change, DryRun};
+use crate::AppState;
 use crate::entry::{self, Entry, Wanted, no_such};
-use crate::problem::Answer;
+use crate::front::body::Body;
+use crate::front::caller::Caller;
+use crate::front::extract::Path;
+use crate::front::problem::Answer;
+use crate::write::request::{DryRun, WriteRequest};
 
 /// Lists the secrets that all services of a project share.
 #[utoipa::path(get, path = "/v1/projects/{project}/secrets", operation_id = "secret_list",
     tag = "secrets", params(("project" = String, Path, description = "name or id")),
     responses((status = 200, body = SecretList), (status = "4XX", body = Problem)))]
 pub(crate) async fn secret_list(
-    State(door): State<Door>,
+    State(state): State<AppState>,
     caller: Caller,
     Path(project): Path<String>,
 ) -> Answer<Json<SecretList>> {
-    list(&door, &caller, &project, None).await
+    list(&state, &caller, &project, None).await
 }
 
 /// Lists the secrets of one service.
@@ -40,11 +40,11 @@ pub(crate) async fn secret_list(
            ("service" = String, Path, description = "name or id")),
     responses((status = 200, body = SecretList), (status = "4XX", body = Problem)))]
 pub(crate) async fn service_secret_list(
-    State(door): State<Door>,
+    State(state): State<AppState>,
     caller: Caller,
     Path((project, service)): Path<(String, String)>,
 ) -> Answer<Json<SecretList>> {
-    list(&door, &caller, &project, Some(&service)).await
+    list(&state, &caller, &project, Some(&service)).await
 }
 
 /// Sets a secret for all services of a project; each of them gets a new generation.
@@ -57,7 +57,7 @@ pub(crate) async fn service_secret_list(
               (status = 202, description = "accepted", body = Secret),
               (status = "4XX", body = Problem)))]
 pub(crate) async fn secret_put(
-    change: Change,
+    change: WriteRequest,
     Path(of): Path<Entry>,
     Body(body): Body<SecretBody>,
 ) -> Answer<Response> {
@@ -75,7 +75,7 @@ pub(crate) async fn secret_put(
               (status = 202, description = "accepted", body = Secret),
               (status = "4XX", body = Problem)))]
 pub(crate) async fn service_secret_put(
-    change: Change,
+    change: WriteRequest,
     Path(of): Path<Entry>,
     Body(body): Body<SecretBody>,
 ) -> Answer<Response> {
@@ -89,7 +89,7 @@ pub(crate) async fn service_secret_put(
            ("secret" = String, Path, description = "as containers call it"), DryRun),
     responses((status = 200, description = "a preview", body = Preview),
               (status = 202, description = "accepted"), (status = "4XX", body = Problem)))]
-pub(crate) async fn secret_delete(change: Change, Path(of): Path<Entry>) -> Answer<Response> {
+pub(crate) async fn secret_delete(change: WriteRequest, Path(of): Path<Entry>) -> Answer<Response> {
     entry::remove(change, EntryKind::Secret, of).await
 }
 
@@ -102,30 +102,30 @@ pub(crate) async fn secret_delete(change: Change, Path(of): Path<Entry>) -> Answ
     responses((status = 200, description = "a preview", body = Preview),
               (status = 202, description = "accepted"), (status = "4XX", body = Problem)))]
 pub(crate) async fn service_secret_delete(
-    change: Change,
+    change: WriteRequest,
     Path(of): Path<Entry>,
 ) -> Answer<Response> {
     entry::remove(change, EntryKind::Secret, of).await
 }
 
 async fn list(
-    door: &Door,
+    state: &AppState,
     caller: &Caller,
     project: &str,
     service: Option<&str>,
 ) -> Answer<Json<SecretList>> {
     caller.must(Permission::Read)?;
-    let rows = door.app.list_secrets(caller.org, project, service).await?;
+    let rows = state.app.list_secrets(caller.org, project, service).await?;
     let rows = rows.ok_or_else(|| no_such(service))?;
     Ok(Json(SecretList { items: rows.into_iter().map(shown).collect() }))
 }
 
-async fn set(change: Change, of: Entry, body: SecretBody) -> Answer<Response> {
+async fn set(change: WriteRequest, of: Entry, body: SecretBody) -> Answer<Response> {
     let wanted = Wanted::read(&change, of)?;
     let value = SecretValue::new(body.value.into_inner());
-    let sealed = SecretAsk { entry: wanted.ask(), value: &value, sealer: &change.door.sealer };
-    let (org, asker, now) = (change.org(), change.asker(), change.now());
-    let set = change.app().set_secret(org, &sealed, &asker, now).await?;
+    let sealed = SecretRequest { entry: wanted.ask(), value: &value, sealer: &change.state.sealer };
+    let (org, context, now) = (change.org(), change.context(), change.now());
+    let set = change.app().set_secret(org, &sealed, &context, now).await?;
     entry::set(change, set.changed, set.row.version, &shown(set.row))
 }
 

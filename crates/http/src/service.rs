@@ -13,22 +13,22 @@ use trueup_model::principal::Permission;
 use trueup_model::service::DesiredState;
 use trueup_model::status::{Health, Phase};
 use trueup_model::template::ParseTemplateRefError;
-use trueup_rules::action::Action;
-use trueup_rules::admit::{Ask, Breach};
-use trueup_rules::freshness;
-use trueup_rules::status::reconciliation;
+use trueup_rules::admit::operation::ServiceOperation;
+use trueup_rules::admit::{AdmissionRequest, FieldError};
+use trueup_rules::status::{freshness, reconciliation};
 use trueup_store::ServiceFilter;
-use trueup_store::door::ServiceAsk;
+use trueup_store::door::ServiceRequest;
 
-use crate::address::{Path, Query};
-use crate::answer::{is_unchanged, tag};
-use crate::caller::Caller;
-use crate::change::{Change, Declaration, Declaring, DryRun, Target};
-use crate::doubt::doubt;
-use crate::keyed::Keyed;
-use crate::problem::{Answer, Failure};
+use crate::front::caller::Caller;
+use crate::front::cursor;
+use crate::front::extract::{Path, Query};
+use crate::front::problem::{Answer, Failure};
+use crate::front::read_repair::doubt;
 use crate::project::{matches_path, name};
-use crate::{Door, cursor, view};
+use crate::write::answer::{is_unchanged, tag};
+use crate::write::idempotency::Keyed;
+use crate::write::request::{Declaration, Declaring, DryRun, Target, WriteRequest};
+use crate::{AppState, view};
 
 /// Which services to list.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
@@ -63,16 +63,16 @@ pub(crate) struct Filter {
     params(Filter),
     responses((status = 200, body = ServiceList), (status = "4XX", body = Problem)))]
 pub(crate) async fn service_list(
-    State(door): State<Door>,
+    State(state): State<AppState>,
     caller: Caller,
     Query(wanted): Query<Filter>,
 ) -> Answer<Json<ServiceList>> {
     caller.must(Permission::Read)?;
     let (after, limit) =
         (cursor::position(caller.org, wanted.cursor.as_deref())?, cursor::limit(wanted.limit)?);
-    let filter = filter(&door, &caller, wanted).await?;
-    let now = door.clock.now();
-    let mut rows = door
+    let filter = filter(&state, &caller, wanted).await?;
+    let now = state.clock.now();
+    let mut rows = state
         .app
         .list_services(caller.org, &filter, after.as_ref(), limit.saturating_add(1), now)
         .await?;
@@ -87,10 +87,10 @@ pub(crate) async fn service_list(
 }
 
 /// Names in a filter that cannot be names find nothing, and that is said.
-async fn filter(door: &Door, caller: &Caller, wanted: Filter) -> Answer<ServiceFilter> {
+async fn filter(state: &AppState, caller: &Caller, wanted: Filter) -> Answer<ServiceFilter> {
     let project = match &wanted.project {
         Some(wanted) => {
-            let row = door.app.find_project(caller.org, wanted).await?;
+            let row = state.app.find_project(caller.org, wanted).await?;
             Some(row.ok_or_else(|| Failure::not_found("project"))?.project.id)
         }
         None => None,
@@ -118,24 +118,24 @@ async fn filter(door: &Door, caller: &Caller, wanted: Filter) -> Answer<ServiceF
     responses((status = 200, body = Service), (status = 304, description = "unchanged"),
               (status = "4XX", body = Problem)))]
 pub(crate) async fn service_get(
-    State(door): State<Door>,
+    State(state): State<AppState>,
     caller: Caller,
     Path((project, service)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> Answer<Response> {
     caller.must(Permission::Read)?;
-    let found = door.app.find_service(caller.org, &project, &service).await?;
+    let found = state.app.find_service(caller.org, &project, &service).await?;
     let detail = found.ok_or_else(|| Failure::not_found("service"))?;
     let mut answer = HeaderMap::new();
-    tag(&mut answer, &door, &detail.row);
+    tag(&mut answer, &state, &detail.row);
     if is_unchanged(&headers, &answer) {
         return Ok((StatusCode::NOT_MODIFIED, answer).into_response());
     }
-    let now = door.clock.now();
+    let now = state.clock.now();
     let row = &detail.row;
     let unheard = row.watches.silent(&freshness::objects(&row.service.spec), now);
     let settled = reconciliation(&row.status, row.service.generation, !unheard.is_empty());
-    doubt(&door, row, settled).await;
+    doubt(&state, row, settled).await;
     Ok((answer, Json(view::detail(&detail, now))).into_response())
 }
 
@@ -149,7 +149,7 @@ pub(crate) async fn service_get(
               (status = 202, description = "accepted", body = Service),
               (status = "4XX", body = Problem)))]
 pub(crate) async fn service_put(
-    Declaration { change, with_project, plan }: Declaration,
+    Declaration { change, with_project, preview }: Declaration,
     Path(target): Path<Target>,
     Keyed { body: manifest, repeat }: Keyed<ServiceManifest>,
 ) -> Answer<Response> {
@@ -162,12 +162,15 @@ pub(crate) async fn service_put(
     } else {
         None
     };
-    let wanted = ServiceAsk::declare(&project, &service, &ask);
-    change.service(ServiceAsk { with_project: made.as_ref(), plan, ..wanted }, repeat).await
+    let wanted = ServiceRequest::declare(&project, &service, &ask);
+    change.service(ServiceRequest { with_project: made.as_ref(), preview, ..wanted }, repeat).await
 }
 
 /// Which service a manifest declares at this place, and what it asks for.
-pub(crate) fn declared(target: &Target, manifest: ServiceManifest) -> Answer<(Name, Ask)> {
+pub(crate) fn declared(
+    target: &Target,
+    manifest: ServiceManifest,
+) -> Answer<(Name, AdmissionRequest)> {
     matches_path("kind", manifest.kind.as_deref(), "Service")?;
     matches_path("name", manifest.name.as_deref(), &target.service)?;
     matches_path("project", manifest.project.as_deref(), &target.project)?;
@@ -175,12 +178,12 @@ pub(crate) fn declared(target: &Target, manifest: ServiceManifest) -> Answer<(Na
 }
 
 /// What a manifest asks for, or every part of it that cannot be read.
-fn ask(manifest: ServiceManifest) -> Answer<Ask> {
+fn ask(manifest: ServiceManifest) -> Answer<AdmissionRequest> {
     let template = manifest.template.parse().map_err(|error: ParseTemplateRefError| {
-        Failure::invalid(vec![Breach::at("template", error.to_string())])
+        Failure::invalid(vec![FieldError::at("template", error.to_string())])
     })?;
     let plan = manifest.plan.map(|plan| name("plan", &plan)).transpose()?;
-    Ok(Ask { template, plan, parameters: manifest.parameters })
+    Ok(AdmissionRequest { template, plan, parameters: manifest.parameters })
 }
 
 /// Asks for a service to be gone; watch it until its absence is verified.
@@ -191,6 +194,9 @@ fn ask(manifest: ServiceManifest) -> Answer<Ask> {
                body = OrPreview<Service>),
               (status = 202, description = "accepted", body = Service),
               (status = "4XX", body = Problem)))]
-pub(crate) async fn service_delete(change: Change, Path(target): Path<Target>) -> Answer<Response> {
-    change.act(&target, &Action::Delete, None).await
+pub(crate) async fn service_delete(
+    change: WriteRequest,
+    Path(target): Path<Target>,
+) -> Answer<Response> {
+    change.act(&target, &ServiceOperation::Delete, None).await
 }

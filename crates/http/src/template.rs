@@ -9,26 +9,26 @@ use trueup_api::preview::{OrPreview, Preview};
 use trueup_api::template::{Template, TemplateDeprecation, TemplateList, TemplateManifest};
 use trueup_model::principal::Permission;
 use trueup_model::template::{self as model, TemplateRef};
-use trueup_rules::admit::Breach;
+use trueup_rules::admit::FieldError;
 
-use crate::address::Path;
-use crate::body::Body;
-use crate::caller::Scope;
-use crate::change::{DryRun, PlatformChange};
-use crate::keyed::Keyed;
-use crate::problem::{Answer, Failure};
+use crate::front::body::Body;
+use crate::front::caller::Scope;
+use crate::front::extract::Path;
+use crate::front::problem::{Answer, Failure};
 use crate::project::{matches_path, name};
-use crate::{Door, view};
+use crate::write::idempotency::Keyed;
+use crate::write::request::{DryRun, PlatformWriteRequest};
+use crate::{AppState, view};
 
 /// Lists the templates that services can be made from.
 #[utoipa::path(get, path = "/v1/templates", operation_id = "template_list", tag = "templates",
     responses((status = 200, body = TemplateList), (status = "4XX", body = Problem)))]
 pub(crate) async fn template_list(
-    State(door): State<Door>,
+    State(state): State<AppState>,
     Scope(caller): Scope,
 ) -> Answer<Json<TemplateList>> {
     caller.must(Permission::Read)?;
-    let templates = door.app.list_templates().await?;
+    let templates = state.app.list_templates().await?;
     Ok(Json(TemplateList { items: templates.iter().map(view::template).collect() }))
 }
 
@@ -37,12 +37,12 @@ pub(crate) async fn template_list(
     tag = "templates", params(("template" = String, Path, description = "name")),
     responses((status = 200, body = TemplateList), (status = "4XX", body = Problem)))]
 pub(crate) async fn template_versions(
-    State(door): State<Door>,
+    State(state): State<AppState>,
     Scope(caller): Scope,
     Path(template): Path<String>,
 ) -> Answer<Json<TemplateList>> {
     caller.must(Permission::Read)?;
-    let templates = door.app.list_template_versions(&template).await?;
+    let templates = state.app.list_template_versions(&template).await?;
     if templates.is_empty() {
         return Err(Failure::not_found("template"));
     }
@@ -55,12 +55,12 @@ pub(crate) async fn template_versions(
     params(("template" = String, Path, description = "name"), ("version" = u32, Path)),
     responses((status = 200, body = Template), (status = "4XX", body = Problem)))]
 pub(crate) async fn template_get(
-    State(door): State<Door>,
+    State(state): State<AppState>,
     Scope(caller): Scope,
     Path((template, version)): Path<(String, String)>,
 ) -> Answer<Json<Template>> {
     caller.must(Permission::Read)?;
-    let found = door.app.find_template(&reference(&template, &version)?).await?;
+    let found = state.app.find_template(&reference(&template, &version)?).await?;
     let found = found.ok_or_else(|| Failure::not_found("template version"))?;
     Ok(Json(view::template_detail(&found)))
 }
@@ -72,13 +72,13 @@ pub(crate) async fn template_get(
               (status = 201, description = "published", body = Template),
               (status = "4XX", body = Problem)))]
 pub(crate) async fn template_publish(
-    PlatformChange(change): PlatformChange,
+    PlatformWriteRequest(change): PlatformWriteRequest,
     Keyed { body: manifest, repeat }: Keyed<TemplateManifest>,
 ) -> Answer<Response> {
     change.must(Permission::ManagePlatform)?;
     let template = read(manifest)?;
-    let (asker, now) = (change.asker_again(repeat), change.now());
-    change.app().publish_template(&template, &asker, now).await?;
+    let (context, now) = (change.asker_again(repeat), change.now());
+    change.app().publish_template(&template, &context, now).await?;
     let location = format!("/v1/templates/{}/versions/{}", template.name, template.version);
     let dry = change.is_dry();
     let mut response = change.created(true, &view::template_detail(&template))?;
@@ -96,7 +96,7 @@ pub(crate) async fn template_publish(
     responses((status = 200, description = "deprecated, or a preview", body = OrPreview<Template>),
               (status = "4XX", body = Problem)))]
 pub(crate) async fn template_deprecate(
-    PlatformChange(change): PlatformChange,
+    PlatformWriteRequest(change): PlatformWriteRequest,
     Path((template, version)): Path<(String, String)>,
     Body(deprecation): Body<TemplateDeprecation>,
 ) -> Answer<Response> {
@@ -107,8 +107,8 @@ pub(crate) async fn template_deprecate(
         let message = "must be a sentence of at most 300 characters, such as `use web@2`";
         return Err(invalid("instead", message));
     }
-    let (asker, now) = (change.asker(), change.now());
-    let template = change.app().deprecate_template(&wanted, &instead, &asker, now).await?;
+    let (context, now) = (change.context(), change.now());
+    let template = change.app().deprecate_template(&wanted, &instead, &context, now).await?;
     change.done(true, &view::template_detail(&template))
 }
 
@@ -148,5 +148,5 @@ fn read(manifest: TemplateManifest) -> Answer<model::Template> {
 }
 
 fn invalid(field: &str, message: &str) -> Failure {
-    Failure::invalid(vec![Breach { field: field.to_owned(), message: message.to_owned() }])
+    Failure::invalid(vec![FieldError { field: field.to_owned(), message: message.to_owned() }])
 }

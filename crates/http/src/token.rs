@@ -9,17 +9,17 @@ use trueup_api::token::{NewToken, Token, TokenList, TokenRequest, Whoami, Whoami
 use trueup_api::{Code, Problem};
 use trueup_model::org::PLATFORM;
 use trueup_model::principal::{Permission, Role};
-use trueup_model::token::{Mint, check_name};
+use trueup_model::token::{TokenSpec, check_name};
 use trueup_rules::access::granted;
-use trueup_rules::admit::Breach;
-use trueup_store::Minted;
+use trueup_rules::admit::FieldError;
+use trueup_store::CreatedToken;
 
-use crate::address::Path;
-use crate::caller::{Caller, Scope};
-use crate::change::{Change, DryRun, PlatformChange};
-use crate::keyed::Keyed;
-use crate::problem::{Answer, Failure};
-use crate::{Door, view};
+use crate::front::caller::{Caller, Scope};
+use crate::front::extract::Path;
+use crate::front::problem::{Answer, Failure};
+use crate::write::idempotency::Keyed;
+use crate::write::request::{DryRun, PlatformWriteRequest, WriteRequest};
+use crate::{AppState, view};
 
 /// Ten years: longer is the same as for ever, and can be asked for by leaving it out.
 const MAX_DAYS: u32 = 3650;
@@ -27,9 +27,12 @@ const MAX_DAYS: u32 = 3650;
 /// Says who is asking, and what they may do.
 #[utoipa::path(get, path = "/v1/whoami", operation_id = "whoami", tag = "tokens",
     responses((status = 200, body = Whoami), (status = "4XX", body = Problem)))]
-pub(crate) async fn whoami(State(door): State<Door>, Scope(caller): Scope) -> Answer<Json<Whoami>> {
+pub(crate) async fn whoami(
+    State(state): State<AppState>,
+    Scope(caller): Scope,
+) -> Answer<Json<Whoami>> {
     let Caller { principal, org, .. } = caller;
-    let org = if org == PLATFORM { None } else { door.app.get_org(org).await? };
+    let org = if org == PLATFORM { None } else { state.app.get_org(org).await? };
     let permissions = granted(principal.role, principal.permissions.as_ref());
     Ok(Json(Whoami {
         token: principal.token.to_string(),
@@ -46,11 +49,11 @@ pub(crate) async fn whoami(State(door): State<Door>, Scope(caller): Scope) -> An
 #[utoipa::path(get, path = "/v1/tokens", operation_id = "token_list", tag = "tokens",
     responses((status = 200, body = TokenList), (status = "4XX", body = Problem)))]
 pub(crate) async fn token_list(
-    State(door): State<Door>,
+    State(state): State<AppState>,
     Scope(caller): Scope,
 ) -> Answer<Json<TokenList>> {
     caller.must(Permission::ManageTokens)?;
-    let rows = door.app.list_tokens(caller.org).await?;
+    let rows = state.app.list_tokens(caller.org).await?;
     Ok(Json(TokenList { items: rows.iter().map(view::token).collect() }))
 }
 
@@ -61,7 +64,7 @@ pub(crate) async fn token_list(
                body = OrPreview<NewToken>),
               (status = 201, body = NewToken), (status = "4XX", body = Problem)))]
 pub(crate) async fn token_create(
-    PlatformChange(change): PlatformChange,
+    PlatformWriteRequest(change): PlatformWriteRequest,
     Keyed { body: wanted, repeat }: Keyed<TokenRequest>,
 ) -> Answer<Response> {
     change.must(Permission::ManageTokens)?;
@@ -80,18 +83,18 @@ pub(crate) async fn token_create(
     responses((status = 200, description = "it is revoked, or a preview", body = OrPreview<Token>),
               (status = "4XX", body = Problem)))]
 pub(crate) async fn token_revoke(
-    PlatformChange(change): PlatformChange,
+    PlatformWriteRequest(change): PlatformWriteRequest,
     Path(token): Path<String>,
 ) -> Answer<Response> {
     change.must(Permission::ManageTokens)?;
-    let (org, asker, now) = (change.org(), change.asker(), change.now());
-    let row = change.app().revoke_token(org, &token, &asker, now).await?;
+    let (org, context, now) = (change.org(), change.context(), change.now());
+    let row = change.app().revoke_token(org, &token, &context, now).await?;
     change.done(true, &view::token(&row))
 }
 
 /// A new token with its secret, shown this once. One that is only rehearsed opens nothing, so its
 /// secret is not shown at all.
-pub(crate) fn new_token(change: &Change, minted: &Minted) -> NewToken {
+pub(crate) fn new_token(change: &WriteRequest, minted: &CreatedToken) -> NewToken {
     let shown = view::new_token(minted);
     if change.is_dry() { NewToken { secret: None, ..shown } } else { shown }
 }
@@ -113,18 +116,18 @@ fn belongs(caller: &Caller, role: Role) -> Answer<()> {
 }
 
 /// Reads all of it, and says everything that is wrong with it at once.
-fn read(wanted: TokenRequest, now: Timestamp) -> Answer<Mint> {
-    let mut breaches = Vec::new();
-    let mut breach = |field: &str, message: String| {
-        breaches.push(Breach { field: field.to_owned(), message });
+fn read(wanted: TokenRequest, now: Timestamp) -> Answer<TokenSpec> {
+    let mut errors = Vec::new();
+    let mut field_error = |field: &str, message: String| {
+        errors.push(FieldError { field: field.to_owned(), message });
     };
     if let Err(error) = check_name(&wanted.name) {
-        breach("name", error.to_string());
+        field_error("name", error.to_string());
     }
     let role = Role::find(&wanted.role);
     if role.is_none() {
         let known: Vec<&str> = Role::ALL.into_iter().map(Role::as_str).collect();
-        breach("role", format!("must be one of {}", known.join(", ")));
+        field_error("role", format!("must be one of {}", known.join(", ")));
     }
     let mut permissions = wanted.permissions.as_ref().map(|_| Default::default());
     for (index, text) in wanted.permissions.iter().flatten().enumerate() {
@@ -135,7 +138,7 @@ fn read(wanted: TokenRequest, now: Timestamp) -> Answer<Mint> {
             (Some(_), None) | (None, _) => {
                 let known: Vec<&str> =
                     Permission::ALL.into_iter().map(Permission::as_str).collect();
-                breach(
+                field_error(
                     &format!("permissions[{index}]"),
                     format!("must be one of {}", known.join(", ")),
                 );
@@ -144,11 +147,11 @@ fn read(wanted: TokenRequest, now: Timestamp) -> Answer<Mint> {
     }
     let expires_at = match (wanted.expires_in_days, wanted.expires_at) {
         (Some(_), Some(_)) => {
-            breach("expires_at", "say this or `expires_in_days`, not both".to_owned());
+            field_error("expires_at", "say this or `expires_in_days`, not both".to_owned());
             None
         }
         (Some(days), None) if days == 0 || days > MAX_DAYS => {
-            breach("expires_in_days", format!("must be from 1 to {MAX_DAYS}"));
+            field_error("expires_in_days", format!("must be from 1 to {MAX_DAYS}"));
             None
         }
         (Some(days), None) => {
@@ -157,10 +160,10 @@ fn read(wanted: TokenRequest, now: Timestamp) -> Answer<Mint> {
         (None, end) => end.and_then(microseconds),
     };
     match role {
-        Some(role) if breaches.is_empty() => {
-            Ok(Mint { name: wanted.name, role, permissions, expires_at })
+        Some(role) if errors.is_empty() => {
+            Ok(TokenSpec { name: wanted.name, role, permissions, expires_at })
         }
-        Some(_) | None => Err(Failure::invalid(breaches)),
+        Some(_) | None => Err(Failure::invalid(errors)),
     }
 }
 

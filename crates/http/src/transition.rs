@@ -10,11 +10,12 @@ use trueup_model::id::TransitionId;
 use trueup_model::principal::Permission;
 use trueup_model::transition::Transition;
 
-use crate::address::{Path, Query};
-use crate::caller::Caller;
-use crate::change::Target;
-use crate::problem::{Answer, Failure};
-use crate::{Door, cursor};
+use crate::AppState;
+use crate::front::caller::Caller;
+use crate::front::cursor;
+use crate::front::extract::{Path, Query};
+use crate::front::problem::{Answer, Failure};
+use crate::write::request::Target;
 
 /// Which transitions to list.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
@@ -34,7 +35,7 @@ pub(crate) struct Page {
     params(Target, Page),
     responses((status = 200, body = TransitionList), (status = "4XX", body = Problem)))]
 pub(crate) async fn transition_list(
-    State(door): State<Door>,
+    State(state): State<AppState>,
     caller: Caller,
     Path(Target { project, service }): Path<Target>,
     Query(page): Query<Page>,
@@ -42,7 +43,7 @@ pub(crate) async fn transition_list(
     caller.must(Permission::Read)?;
     let limit = cursor::limit(page.limit)?;
     let after = page.after.as_deref().map(place).transpose()?;
-    let found = door.app.list_transitions(caller.org, (&project, &service), after, limit).await?;
+    let found = state.app.list_transitions(caller.org, (&project, &service), after, limit).await?;
     let found = found.ok_or_else(|| Failure::not_found("service"))?;
     let full = usize::try_from(limit).is_ok_and(|limit| found.len() == limit);
     let next = found.last().filter(|_| full).map(|last| last.id.to_string());

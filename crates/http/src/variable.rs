@@ -10,24 +10,24 @@ use trueup_model::principal::Permission;
 use trueup_model::variable;
 use trueup_store::door::EntryKind;
 
-use crate::Door;
-use crate::address::Path;
-use crate::body::Body;
-use crate::caller::Caller;
-use crate::change::{Change, DryRun};
+use crate::AppState;
 use crate::entry::{self, Entry, Wanted, no_such};
-use crate::problem::Answer;
+use crate::front::body::Body;
+use crate::front::caller::Caller;
+use crate::front::extract::Path;
+use crate::front::problem::Answer;
+use crate::write::request::{DryRun, WriteRequest};
 
 /// Lists the variables that all services of a project share.
 #[utoipa::path(get, path = "/v1/projects/{project}/variables", operation_id = "variable_list",
     tag = "variables", params(("project" = String, Path, description = "name or id")),
     responses((status = 200, body = VariableList), (status = "4XX", body = Problem)))]
 pub(crate) async fn variable_list(
-    State(door): State<Door>,
+    State(state): State<AppState>,
     caller: Caller,
     Path(project): Path<String>,
 ) -> Answer<Json<VariableList>> {
-    list(&door, &caller, &project, None).await
+    list(&state, &caller, &project, None).await
 }
 
 /// Lists the variables of one service.
@@ -37,11 +37,11 @@ pub(crate) async fn variable_list(
            ("service" = String, Path, description = "name or id")),
     responses((status = 200, body = VariableList), (status = "4XX", body = Problem)))]
 pub(crate) async fn service_variable_list(
-    State(door): State<Door>,
+    State(state): State<AppState>,
     caller: Caller,
     Path((project, service)): Path<(String, String)>,
 ) -> Answer<Json<VariableList>> {
-    list(&door, &caller, &project, Some(&service)).await
+    list(&state, &caller, &project, Some(&service)).await
 }
 
 /// Sets a variable for all services of a project; each of them gets a new generation.
@@ -54,7 +54,7 @@ pub(crate) async fn service_variable_list(
               (status = 202, description = "accepted", body = Variable),
               (status = "4XX", body = Problem)))]
 pub(crate) async fn variable_put(
-    change: Change,
+    change: WriteRequest,
     Path(of): Path<Entry>,
     Body(body): Body<VariableBody>,
 ) -> Answer<Response> {
@@ -72,7 +72,7 @@ pub(crate) async fn variable_put(
               (status = 202, description = "accepted", body = Variable),
               (status = "4XX", body = Problem)))]
 pub(crate) async fn service_variable_put(
-    change: Change,
+    change: WriteRequest,
     Path(of): Path<Entry>,
     Body(body): Body<VariableBody>,
 ) -> Answer<Response> {
@@ -86,7 +86,10 @@ pub(crate) async fn service_variable_put(
            ("variable" = String, Path, description = "as containers call it"), DryRun),
     responses((status = 200, description = "a preview", body = Preview),
               (status = 202, description = "accepted"), (status = "4XX", body = Problem)))]
-pub(crate) async fn variable_delete(change: Change, Path(of): Path<Entry>) -> Answer<Response> {
+pub(crate) async fn variable_delete(
+    change: WriteRequest,
+    Path(of): Path<Entry>,
+) -> Answer<Response> {
     entry::remove(change, EntryKind::Variable, of).await
 }
 
@@ -99,28 +102,28 @@ pub(crate) async fn variable_delete(change: Change, Path(of): Path<Entry>) -> An
     responses((status = 200, description = "a preview", body = Preview),
               (status = 202, description = "accepted"), (status = "4XX", body = Problem)))]
 pub(crate) async fn service_variable_delete(
-    change: Change,
+    change: WriteRequest,
     Path(of): Path<Entry>,
 ) -> Answer<Response> {
     entry::remove(change, EntryKind::Variable, of).await
 }
 
 async fn list(
-    door: &Door,
+    state: &AppState,
     caller: &Caller,
     project: &str,
     service: Option<&str>,
 ) -> Answer<Json<VariableList>> {
     caller.must(Permission::Read)?;
-    let rows = door.app.list_variables(caller.org, project, service).await?;
+    let rows = state.app.list_variables(caller.org, project, service).await?;
     let rows = rows.ok_or_else(|| no_such(service))?;
     Ok(Json(VariableList { items: rows.into_iter().map(shown).collect() }))
 }
 
-async fn set(change: Change, of: Entry, body: VariableBody) -> Answer<Response> {
+async fn set(change: WriteRequest, of: Entry, body: VariableBody) -> Answer<Response> {
     let wanted = Wanted::read(&change, of)?;
-    let (org, asker, now) = (change.org(), change.asker(), change.now());
-    let set = change.app().set_variable(org, &wanted.ask(), &body.value, &asker, now).await?;
+    let (org, context, now) = (change.org(), change.context(), change.now());
+    let set = change.app().set_variable(org, &wanted.ask(), &body.value, &context, now).await?;
     entry::set(change, set.changed, set.row.version, &shown(set.row))
 }
 

@@ -18,12 +18,11 @@ use trueup_model::release::Release;
 use trueup_model::status::{Condition, Status};
 use trueup_model::template::Template;
 use trueup_rules::access::granted;
-use trueup_rules::cost;
-use trueup_rules::freshness;
-use trueup_rules::status::{aged, reconciliation};
-use trueup_rules::template::schema;
+use trueup_rules::admit::template::schema;
+use trueup_rules::preview::cost;
+use trueup_rules::status::{aged, freshness, reconciliation};
 use trueup_store::{
-    ClusterRow, Minted, ProjectRow, SealedEvent, ServiceDetail, ServiceRow, TokenRow,
+    ClusterRow, CreatedToken, ProjectRow, SealedEvent, ServiceDetail, ServiceRow, TokenRow,
 };
 
 /// The text of an enum as it stands on the wire.
@@ -267,7 +266,7 @@ pub(crate) fn token(row: &TokenRow) -> token::Token {
 }
 
 /// The one place where a token's secret is put into an answer.
-pub(crate) fn new_token(minted: &Minted) -> token::NewToken {
+pub(crate) fn new_token(minted: &CreatedToken) -> token::NewToken {
     let secret = minted.text.as_ref().map(|text| text.reveal().to_owned());
     token::NewToken { token: token(&minted.row), secret }
 }

@@ -7,22 +7,22 @@ use trueup_api::volume::{Volume, VolumeList};
 use trueup_model::principal::Permission;
 use trueup_model::volume;
 
-use crate::Door;
-use crate::address::Path;
-use crate::caller::Caller;
-use crate::problem::{Answer, Failure};
+use crate::AppState;
+use crate::front::caller::Caller;
+use crate::front::extract::Path;
+use crate::front::problem::{Answer, Failure};
 
 /// Lists the volumes of a project's services.
 #[utoipa::path(get, path = "/v1/projects/{project}/volumes", operation_id = "volume_list",
     tag = "volumes", params(("project" = String, Path, description = "name or id")),
     responses((status = 200, body = VolumeList), (status = "4XX", body = Problem)))]
 pub(crate) async fn volume_list(
-    State(door): State<Door>,
+    State(state): State<AppState>,
     caller: Caller,
     Path(project): Path<String>,
 ) -> Answer<Json<VolumeList>> {
     caller.must(Permission::Read)?;
-    let rows = door.app.list_volumes(caller.org, &project).await?;
+    let rows = state.app.list_volumes(caller.org, &project).await?;
     let rows = rows.ok_or_else(|| Failure::not_found("project"))?;
     Ok(Json(VolumeList { items: rows.into_iter().map(shown).collect() }))
 }

@@ -13,13 +13,14 @@ use trueup_model::principal::Permission;
 use trueup_model::wake::{self as model, Lane, WakeState};
 use trueup_store::WakeFilter;
 
-use crate::address::{Path, Query};
-use crate::body::Body;
-use crate::caller::Scope;
-use crate::change::{DryRun, PlatformChange};
 use crate::event::subject;
-use crate::problem::{Answer, Failure};
-use crate::{Door, cursor, view};
+use crate::front::body::Body;
+use crate::front::caller::Scope;
+use crate::front::cursor;
+use crate::front::extract::{Path, Query};
+use crate::front::problem::{Answer, Failure};
+use crate::write::request::{DryRun, PlatformWriteRequest};
+use crate::{AppState, view};
 
 /// Which wakes to list.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
@@ -43,7 +44,7 @@ pub(crate) struct Wanted {
     params(Wanted),
     responses((status = 200, body = WakeList), (status = "4XX", body = Problem)))]
 pub(crate) async fn wake_list(
-    State(door): State<Door>,
+    State(state): State<AppState>,
     Scope(caller): Scope,
     Query(wanted): Query<Wanted>,
 ) -> Answer<Json<WakeList>> {
@@ -51,7 +52,7 @@ pub(crate) async fn wake_list(
     let limit = cursor::limit(wanted.limit)?;
     let after = subject(wanted.after.as_deref())?;
     let filter = WakeFilter { state: wanted.state, lane: wanted.lane, after };
-    let found = door.app.list_wakes(caller.org, filter, limit).await?;
+    let found = state.app.list_wakes(caller.org, filter, limit).await?;
     let full = i64::try_from(found.len()).is_ok_and(|count| count == limit);
     let next = found.last().filter(|_| full).map(|wake| wake.unit.to_string());
     Ok(Json(WakeList { items: found.iter().map(wake).collect(), next }))
@@ -66,14 +67,14 @@ pub(crate) async fn wake_list(
               (status = 202, description = "it is tried again", body = Wake),
               (status = "4XX", body = Problem)))]
 pub(crate) async fn wake_requeue(
-    PlatformChange(change): PlatformChange,
+    PlatformWriteRequest(change): PlatformWriteRequest,
     Path(of): Path<String>,
     Body(NoBody {}): Body<NoBody>,
 ) -> Answer<Response> {
     change.must(Permission::ManagePlatform)?;
     let of = unit(&of)?;
-    let (org, asker, now) = (change.org(), change.asker(), change.now());
-    let (found, changed) = change.app().requeue_wake(org, of, &asker, now).await?;
+    let (org, context, now) = (change.org(), change.context(), change.now());
+    let (found, changed) = change.app().requeue_wake(org, of, &context, now).await?;
     change.accepted(changed, &wake(&found))
 }
 

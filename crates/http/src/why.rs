@@ -8,15 +8,16 @@ use trueup_api::{Code, Problem};
 use trueup_model::id::{ProjectId, ServiceId};
 use trueup_model::order::Unit;
 use trueup_model::principal::Permission;
-use trueup_rules::why::explain;
-use trueup_store::Verdict;
+use trueup_rules::status::why::explain;
+use trueup_store::Comparison;
 
-use crate::address::{Path, Query};
-use crate::caller::Caller;
-use crate::change::Target;
-use crate::problem::{Answer, Failure};
+use crate::AppState;
+use crate::front::caller::Caller;
+use crate::front::cursor;
+use crate::front::extract::{Path, Query};
+use crate::front::problem::{Answer, Failure};
 use crate::view::word;
-use crate::{Door, cursor};
+use crate::write::request::Target;
 
 /// Explains a service: who asked, what was ordered and applied, what was seen, what is waited for
 /// and what would unblock it.
@@ -24,15 +25,15 @@ use crate::{Door, cursor};
     operation_id = "service_why", tag = "services", params(Target),
     responses((status = 200, body = Why), (status = "4XX", body = Problem)))]
 pub(crate) async fn service_why(
-    State(door): State<Door>,
+    State(state): State<AppState>,
     caller: Caller,
     Path(Target { project, service }): Path<Target>,
 ) -> Answer<Json<Why>> {
     caller.must(Permission::Read)?;
-    let now = door.clock.now();
-    let found = door.app.find_service(caller.org, &project, &service).await?;
+    let now = state.clock.now();
+    let found = state.app.find_service(caller.org, &project, &service).await?;
     let id = found.ok_or_else(|| Failure::not_found("service"))?.row.service.id.to_string();
-    let facts = door.app.find_why(caller.org, (&project, &id), now).await?;
+    let facts = state.app.find_why(caller.org, (&project, &id), now).await?;
     let facts = facts.ok_or_else(|| Failure::not_found("service"))?;
     let why = explain(&facts);
     let links = why.links.into_iter().map(|link| WhyLink {
@@ -61,14 +62,14 @@ pub(crate) struct Page {
     tag = "events", params(Page),
     responses((status = 200, body = ProjectionCheck), (status = "4XX", body = Problem)))]
 pub(crate) async fn projection_check(
-    State(door): State<Door>,
+    State(state): State<AppState>,
     caller: Caller,
     Query(page): Query<Page>,
 ) -> Answer<Json<ProjectionCheck>> {
     caller.must(Permission::Read)?;
     let limit = cursor::limit(page.limit)?;
     let after = page.after.as_deref().map(place).transpose()?;
-    let rebuilt = door.app.rebuild_projections(caller.org, after, limit).await?;
+    let rebuilt = state.app.rebuild_projections(caller.org, after, limit).await?;
     let full = usize::try_from(limit).is_ok_and(|limit| rebuilt.len() == limit);
     let mut check = ProjectionCheck {
         checked: 0,
@@ -81,10 +82,10 @@ pub(crate) async fn projection_check(
     for one in rebuilt {
         check.checked += 1;
         match one.verdict {
-            Verdict::Same => check.same += 1,
-            Verdict::Older(_) => check.older += 1,
-            Verdict::Unobserved => check.unobserved += 1,
-            Verdict::Different { stored, rebuilt } => {
+            Comparison::Same => check.same += 1,
+            Comparison::Older(_) => check.older += 1,
+            Comparison::Unobserved => check.unobserved += 1,
+            Comparison::Different { stored, rebuilt } => {
                 let unit = one.unit.to_string();
                 check.different.push(ProjectionDifference { unit, stored, rebuilt });
             }

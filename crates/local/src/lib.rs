@@ -13,4 +13,4 @@ pub mod progress;
 pub mod supervise;
 
 pub use files::FileError;
-pub use progress::{Progress, Step};
+pub use progress::{Progress, Stage};

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 /// What one part is doing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct Stage {
     /// The part, such as `kubernetes`.
     pub part: &'static str,
     /// What it does, such as `compiling`.
@@ -21,7 +21,7 @@ pub struct Step {
     pub since: Timestamp,
 }
 
-impl Step {
+impl Stage {
     /// One line for people, such as `kubernetes: compiling (2m10s, 312 MB)`.
     pub fn line(&self, now: Timestamp) -> String {
         let elapsed = brief(now.duration_since(self.since));
@@ -43,12 +43,12 @@ fn brief(elapsed: SignedDuration) -> String {
 }
 
 /// The present step of every part that is busy.
-pub type Steps = BTreeMap<&'static str, Step>;
+pub type Stages = BTreeMap<&'static str, Stage>;
 
 /// A cheap handle that many writers and readers share.
 #[derive(Clone, Debug)]
 pub struct Progress {
-    sender: watch::Sender<Steps>,
+    sender: watch::Sender<Stages>,
 }
 
 impl Default for Progress {
@@ -60,16 +60,16 @@ impl Default for Progress {
 impl Progress {
     /// A handle with nothing going on.
     pub fn new() -> Self {
-        Self { sender: watch::Sender::new(Steps::new()) }
+        Self { sender: watch::Sender::new(Stages::new()) }
     }
 
     /// Follow the steps; a part that is done is no longer in the map.
-    pub fn subscribe(&self) -> watch::Receiver<Steps> {
+    pub fn subscribe(&self) -> watch::Receiver<Stages> {
         self.sender.subscribe()
     }
 
     /// The present steps.
-    pub fn steps(&self) -> Vec<Step> {
+    pub fn steps(&self) -> Vec<Stage> {
         self.sender.borrow().values().cloned().collect()
     }
 
@@ -81,7 +81,7 @@ impl Progress {
                 return false;
             }
             tracing::debug!(part, what, "step");
-            steps.insert(part, Step { part, what, bytes: None, since: now() });
+            steps.insert(part, Stage { part, what, bytes: None, since: now() });
             true
         });
     }
@@ -103,7 +103,7 @@ impl Progress {
     }
 }
 
-/// Steps are shown to a person next to their watch and decide nothing.
+/// Stages are shown to a person next to their watch and decide nothing.
 #[expect(clippy::disallowed_methods, reason = "shown to people only; no decision depends on it")]
 fn now() -> Timestamp {
     Timestamp::now()
@@ -118,7 +118,7 @@ mod tests {
         let since = Timestamp::UNIX_EPOCH;
         let now = since + SignedDuration::from_secs(130);
         let mut step =
-            Step { part: "kubernetes", what: "compiling".to_owned(), bytes: None, since };
+            Stage { part: "kubernetes", what: "compiling".to_owned(), bytes: None, since };
         assert_eq!(step.line(now), "kubernetes: compiling (2m10s)");
         step.bytes = Some(312_400_000);
         assert_eq!(step.line(now), "kubernetes: compiling (2m10s, 312 MB)");

@@ -16,7 +16,7 @@ pub const POINTS: [&str; 21] = [
     "door.recorded",
     "door.accepted",
     // The lease is held, and nothing was woken.
-    "tenure.leased",
+    "lease_holder.leased",
     // Keys are recorded, not committed; they are; the order is given; its pass ended; its wake did.
     "driver.claiming",
     "driver.claimed",
@@ -34,8 +34,8 @@ pub const POINTS: [&str; 21] = [
     "executor.released",
     "executor.verified",
     // What was seen is written; it is committed.
-    "settle.settling",
-    "settle.settled",
+    "report.recording",
+    "report.recorded",
     // Events have their places; these are committed.
     "sealer.sealing",
     "sealer.sealed",

@@ -172,18 +172,18 @@ impl DomainState {
 
 /// What DNS said about a domain's proof when it did not prove it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Saw {
+pub enum DnsResult {
     /// There is certainly no TXT record.
     Nothing,
     /// There are TXT records, and none of them has the domain's text.
     OtherTexts,
     /// Nobody can tell: no answer, or none that says yes or no.
-    Doubt,
+    Indeterminate,
 }
 
-impl Saw {
+impl DnsResult {
     /// Each of them.
-    pub const ALL: [Self; 3] = [Self::Nothing, Self::OtherTexts, Self::Doubt];
+    pub const ALL: [Self; 3] = [Self::Nothing, Self::OtherTexts, Self::Indeterminate];
 
     /// The text in the database and on the wire.
     #[must_use]
@@ -191,7 +191,7 @@ impl Saw {
         match self {
             Self::Nothing => "nothing",
             Self::OtherTexts => "other_texts",
-            Self::Doubt => "doubt",
+            Self::Indeterminate => "indeterminate",
         }
     }
 
@@ -204,11 +204,11 @@ impl Saw {
 
 /// One look into DNS that proved nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Look {
+pub struct DnsCheck {
     /// When.
     pub at: Timestamp,
     /// What was seen.
-    pub saw: Saw,
+    pub result: DnsResult,
     /// That in a few words, for people.
     pub why: String,
 }
@@ -217,7 +217,7 @@ pub struct Look {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Search {
     /// The last look that ended, if there was one.
-    pub last: Option<Look>,
+    pub last: Option<DnsCheck>,
     /// When the next one is due; nothing where nobody looks until somebody asks.
     pub next_at: Option<Timestamp>,
     /// When the operator took the proof back: the domain's text proves nothing since.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cluster::Routing;
 use crate::finding::FindingClass;
-use crate::id::{EventId, OrgId, PlanRequestId, TokenId};
+use crate::id::{EventId, OrgId, PreviewRequestId, TokenId};
 use crate::key::ResourceKey;
 use crate::name::Name;
 use crate::order::Unit;
@@ -106,8 +106,8 @@ pub enum Fact {
         #[serde(default)]
         action: String,
         /// The exact preview that it was accepted with.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        plan: Option<PlanRequestId>,
+        #[serde(default, alias = "plan", skip_serializing_if = "Option::is_none")]
+        preview: Option<PreviewRequestId>,
     },
     /// The loop has begun to make the generation true, or true again.
     ReconcileStarted {},
@@ -259,7 +259,8 @@ pub enum Fact {
         why: String,
     },
     /// Somebody asked for an object that was found to be removed.
-    FindingRemovalAsked {
+    #[serde(alias = "FindingRemovalAsked")]
+    FindingRemovalRequested {
         /// Which object.
         key: ResourceKey,
         /// Who asked.
@@ -377,7 +378,8 @@ pub enum Fact {
         principal: String,
     },
     /// Somebody asked for DNS to be looked into now for the proof of a host.
-    DomainLookAsked {
+    #[serde(alias = "DomainLookAsked")]
+    DomainCheckRequested {
         /// Which host.
         host: String,
         /// Who asked.
@@ -477,7 +479,7 @@ impl Fact {
             Self::PlatformUnfrozen { .. } => "PlatformUnfrozen",
             Self::FindingOpened { .. } => "FindingOpened",
             Self::FindingClosed { .. } => "FindingClosed",
-            Self::FindingRemovalAsked { .. } => "FindingRemovalAsked",
+            Self::FindingRemovalRequested { .. } => "FindingRemovalRequested",
             Self::FindingKept { .. } => "FindingKept",
             Self::OrgCreated { .. } => "OrgCreated",
             Self::TokenCreated { .. } => "TokenCreated",
@@ -491,7 +493,7 @@ impl Fact {
             Self::EndpointClosed { .. } => "EndpointClosed",
             Self::DomainAdded { .. } => "DomainAdded",
             Self::DomainVerified { .. } => "DomainVerified",
-            Self::DomainLookAsked { .. } => "DomainLookAsked",
+            Self::DomainCheckRequested { .. } => "DomainCheckRequested",
             Self::ClusterReplaced { .. } => "ClusterReplaced",
             Self::DomainContested { .. } => "DomainContested",
             Self::DomainRemoved { .. } => "DomainRemoved",

@@ -8,16 +8,16 @@ use crate::key::{Kind, ResourceKey};
 
 /// One kind, looked at as a whole: everything of it that no order knows. Nothing means that all is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Swept {
+pub struct SweepResult {
     /// Which kind.
     pub kind: Kind,
     /// What no order knows.
-    pub strays: Vec<Stray>,
+    pub candidates: Vec<OrphanCandidate>,
 }
 
 /// An object with our label that no order knows. It is no finding yet: the database may know it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stray {
+pub struct OrphanCandidate {
     /// Where it stands.
     pub key: ResourceKey,
     /// Which incarnation.

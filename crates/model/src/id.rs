@@ -57,7 +57,7 @@ pub mod noun {
     pub enum Finding {}
     /// A question what a change would really do.
     #[derive(Debug)]
-    pub enum PlanRequest {}
+    pub enum PreviewRequest {}
 
     impl Noun for Org {
         const PREFIX: &'static str = "org";
@@ -92,8 +92,8 @@ pub mod noun {
     impl Noun for Finding {
         const PREFIX: &'static str = "fnd";
     }
-    impl Noun for PlanRequest {
-        const PREFIX: &'static str = "plr";
+    impl Noun for PreviewRequest {
+        const PREFIX: &'static str = "pvr";
     }
 }
 
@@ -112,7 +112,7 @@ pub type EventId = Id<noun::Event>;
 /// The id of a finding.
 pub type FindingId = Id<noun::Finding>;
 /// The id of a plan request.
-pub type PlanRequestId = Id<noun::PlanRequest>;
+pub type PreviewRequestId = Id<noun::PreviewRequest>;
 /// The id of an API token.
 pub type TokenId = Id<noun::Token>;
 /// The id of an endpoint.

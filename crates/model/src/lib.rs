@@ -20,7 +20,7 @@ pub mod order;
 pub mod org;
 pub mod ownership;
 pub mod plan;
-pub mod plan_request;
+pub mod preview_request;
 pub mod principal;
 pub mod project;
 pub mod quota;

@@ -142,7 +142,7 @@ pub struct WorkloadSeen {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Runs {
     /// Whether there will be more by the clock.
-    pub repeats: bool,
+    pub idempotency_keys: bool,
     /// How the last one stands.
     pub last: Run,
     /// The name of the last one's Job, where a cron made it: that knows more about it.

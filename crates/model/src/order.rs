@@ -13,7 +13,7 @@ use crate::id::{OrgId, ProjectId, ServiceId};
 use crate::key::ResourceKey;
 use crate::project::Project;
 use crate::receipt::Force;
-use crate::secret::SealedSecret;
+use crate::secret::EncryptedSecret;
 use crate::service::{DesiredState, Service};
 use crate::spec::Spec;
 use crate::survey::Survey;
@@ -99,12 +99,12 @@ pub struct Order {
     /// Every key ever recorded for this unit, with the uid last seen under it.
     pub recorded: BTreeMap<ResourceKey, Option<String>>,
     /// What it may take away or leave behind beyond that.
-    pub warrant: Warrant,
+    pub permit: DeletionPermit,
 }
 
 /// The authority for what cannot be undone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Warrant {
+pub struct DeletionPermit {
     /// Since which generation a living unit does not want an object any more: no other is pruned.
     pub unwanted: BTreeMap<ResourceKey, i64>,
     /// Somebody ended the deletion: nothing more is deleted, and what is left is only named.
@@ -113,7 +113,7 @@ pub struct Warrant {
     pub tenants: BTreeSet<String>,
     /// The look into a project's namespace that is on record: without one it is not deleted, so that
     /// whoever proves its end knows what was looked at.
-    pub look: Option<Survey>,
+    pub survey: Option<Survey>,
 }
 
 impl Order {
@@ -130,7 +130,7 @@ impl Order {
             body: Body::Project,
             freeze: None,
             recorded: BTreeMap::new(),
-            warrant: Warrant::default(),
+            permit: DeletionPermit::default(),
         }
     }
 
@@ -156,7 +156,7 @@ impl Order {
             })),
             freeze: None,
             recorded: BTreeMap::new(),
-            warrant: Warrant::default(),
+            permit: DeletionPermit::default(),
         }
     }
 }
@@ -186,7 +186,7 @@ pub struct ServiceBody {
     /// How hosts come into its cluster.
     pub routing: Routing,
     /// Secrets that people brought, until the driver opens them: an order with any is not executed.
-    pub sealed: BTreeMap<String, SealedSecret>,
+    pub sealed: BTreeMap<String, EncryptedSecret>,
     /// Values of the secret variables.
     pub secrets: BTreeMap<String, SecretValue>,
 }

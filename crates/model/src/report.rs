@@ -23,16 +23,16 @@ pub struct Report {
     /// How the pass ended.
     pub outcome: Outcome,
     /// What changed, for the event log.
-    pub changes: Vec<Change>,
+    pub changes: Vec<ObjectChange>,
     /// The proof of absence, once a deletion is complete.
     pub receipt: Option<Receipt>,
     /// What a look into the namespace of a project came to, where that is for the record.
-    pub look: Option<Look>,
+    pub survey: Option<NamespaceSurvey>,
 }
 
 /// What a look into the namespace of a project that shall be gone came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Look {
+pub enum NamespaceSurvey {
     /// Nothing in it was somebody else's. It is deleted once this is on record.
     Clear(Survey),
     /// Something keeps it: what is on record of an earlier look counts no more.
@@ -61,7 +61,8 @@ pub enum Outcome {
         why: String,
     },
     /// There is something to do, and a freeze forbids it.
-    Held {
+    #[serde(alias = "held")]
+    Frozen {
         /// Who froze what and why, and what waits.
         why: String,
     },
@@ -103,7 +104,7 @@ impl Outcome {
             Self::Waiting { .. } => "waiting",
             Self::Deferred { .. } => "deferred",
             Self::Locked { .. } => "locked",
-            Self::Held { .. } => "held",
+            Self::Frozen { .. } => "frozen",
             Self::Broken { .. } => "broken",
             Self::Blocked { .. } => "blocked",
             Self::Outdated { .. } => "outdated",
@@ -116,7 +117,7 @@ impl Outcome {
 /// A transition of one owned object.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "is")]
-pub enum Change {
+pub enum ObjectChange {
     /// Trueup made it.
     Created {
         /// Which object.

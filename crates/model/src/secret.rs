@@ -35,16 +35,16 @@ pub struct Place {
 
 /// Bytes that only the right key opens.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Sealed {
+pub struct Ciphertext {
     /// Never used twice with one key.
     pub nonce: [u8; 12],
     /// Ciphertext and tag.
     pub bytes: Vec<u8>,
 }
 
-impl fmt::Debug for Sealed {
+impl fmt::Debug for Ciphertext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Sealed({} bytes)", self.bytes.len())
+        write!(f, "Ciphertext({} bytes)", self.bytes.len())
     }
 }
 
@@ -54,16 +54,16 @@ pub struct WrappedKey {
     /// Which key of the install seals it.
     pub key: u32,
     /// The data key.
-    pub sealed: Sealed,
+    pub sealed: Ciphertext,
 }
 
 /// A sealed secret with all that it takes to open it, but for the install's key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SealedSecret {
+pub struct EncryptedSecret {
     /// Where it belongs.
     pub place: Place,
     /// The value.
-    pub sealed: Sealed,
+    pub sealed: Ciphertext,
     /// The data key of its org; none if it was destroyed.
     pub org_key: Option<WrappedKey>,
 }

@@ -82,7 +82,7 @@ pub fn check_name(text: &str) -> Result<(), TokenNameError> {
 
 /// What somebody wants a new token to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mint {
+pub struct TokenSpec {
     /// What it is called.
     pub name: String,
     /// Its role.

@@ -1,7 +1,7 @@
 //! Raw transitions: what happened to pods, disks and nodes, as it was seen from outside.
 //!
 //! Bills are computed from these, so they say who saw what and when, and nothing else. An executor
-//! does not tell transitions but [`Sight`]s: what stands there now. What changed since the last
+//! does not tell transitions but [`ObjectSnapshot`]s: what stands there now. What changed since the last
 //! sight that was stored is decided where that one is stored, so a restart doubles nothing and
 //! misses no end.
 
@@ -15,11 +15,11 @@ use crate::key::Kind;
 
 /// What an executor noticed, in the order in which it did.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Noticed {
+pub enum ObjectUpdate {
     /// An object stands so.
     Present {
         /// The object.
-        sight: Box<Sight>,
+        sight: Box<ObjectSnapshot>,
         /// When that was seen.
         seen_at: Timestamp,
     },
@@ -49,7 +49,7 @@ pub enum Noticed {
 
 /// One object as it was seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sight {
+pub struct ObjectSnapshot {
     /// What it is.
     pub kind: Kind,
     /// Which incarnation.
@@ -321,7 +321,7 @@ impl What {
 
 /// One step from a level to the next.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Step {
+pub struct StateChange {
     /// What happened.
     pub what: What,
     /// When, by Kubernetes' own stamp; nothing where it keeps none.

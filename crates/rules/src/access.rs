@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use trueup_model::id::OrgId;
 use trueup_model::principal::{Permission, Principal, Role};
-use trueup_model::token::Mint;
+use trueup_model::token::TokenSpec;
 
 /// Whether a principal may do this in this org.
 ///
@@ -40,7 +40,7 @@ pub const fn least_role(permission: Permission) -> Role {
 
 /// Why a token is not made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum MintRefused {
+pub enum TokenRefused {
     /// The role is above the maker's own.
     Role,
     /// These permissions are not in its role: nobody would have them.
@@ -58,27 +58,31 @@ pub enum MintRefused {
 /// Answers with the token as it shall be: one that says nothing of its end gets its maker's.
 ///
 /// # Errors
-/// [`MintRefused`] says what was too much.
-pub fn may_mint(maker: &Principal, wanted: Mint, now: Timestamp) -> Result<Mint, MintRefused> {
+/// [`TokenRefused`] says what was too much.
+pub fn may_create_token(
+    maker: &Principal,
+    wanted: TokenSpec,
+    now: Timestamp,
+) -> Result<TokenSpec, TokenRefused> {
     if wanted.role > maker.role {
-        return Err(MintRefused::Role);
+        return Err(TokenRefused::Role);
     }
     let own = granted(maker.role, maker.permissions.as_ref());
     let given = granted(wanted.role, wanted.permissions.as_ref());
     let asked = wanted.permissions.clone().unwrap_or_default();
     let not_in_role: Vec<Permission> = asked.difference(&given).copied().collect();
     if !not_in_role.is_empty() {
-        return Err(MintRefused::NotInRole(not_in_role));
+        return Err(TokenRefused::NotInRole(not_in_role));
     }
     let too_much: Vec<Permission> = given.difference(&own).copied().collect();
     if !too_much.is_empty() {
-        return Err(MintRefused::Permissions(too_much));
+        return Err(TokenRefused::Permissions(too_much));
     }
     let expires_at = wanted.expires_at.or(maker.expires_at);
     match (expires_at, maker.expires_at) {
-        (Some(end), _) if end <= now => Err(MintRefused::Past),
-        (Some(end), Some(own)) if end > own => Err(MintRefused::Outlives(own)),
-        (Some(_) | None, Some(_) | None) => Ok(Mint { expires_at, ..wanted }),
+        (Some(end), _) if end <= now => Err(TokenRefused::Past),
+        (Some(end), Some(own)) if end > own => Err(TokenRefused::Outlives(own)),
+        (Some(_) | None, Some(_) | None) => Ok(TokenSpec { expires_at, ..wanted }),
     }
 }
 
@@ -107,12 +111,12 @@ impl Key {
 /// last operator.
 #[must_use]
 pub fn may_revoke(
-    asker: &Principal,
+    context: &Principal,
     target: &Key,
     mut others: impl Iterator<Item = Key>,
     now: Timestamp,
 ) -> bool {
-    let from_above = asker.role == Role::Operator && target.role != Role::Operator;
+    let from_above = context.role == Role::Operator && target.role != Role::Operator;
     from_above || !target.opens(now) || others.any(|other| other.opens(now))
 }
 
@@ -140,8 +144,8 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
-    fn mint(role: Role, permissions: Option<&[Permission]>, end: Option<i64>) -> Mint {
-        Mint {
+    fn new_id(role: Role, permissions: Option<&[Permission]>, end: Option<i64>) -> TokenSpec {
+        TokenSpec {
             name: "new".to_owned(),
             role,
             permissions: permissions.map(|some| some.iter().copied().collect()),
@@ -203,9 +207,11 @@ mod tests {
                     for (permissions, end) in
                         sets.iter().zip([None, Some(99), Some(100)].into_iter().cycle())
                     {
-                        let wanted =
-                            Mint { permissions: permissions.clone(), ..mint(role, None, end) };
-                        let Ok(token) = may_mint(&maker, wanted, at(1)) else { continue };
+                        let wanted = TokenSpec {
+                            permissions: permissions.clone(),
+                            ..new_id(role, None, end)
+                        };
+                        let Ok(token) = may_create_token(&maker, wanted, at(1)) else { continue };
                         made += 1;
                         let has = granted(token.role, token.permissions.as_ref());
                         assert!(has.is_subset(&granted(maker.role, maker.permissions.as_ref())));
@@ -225,24 +231,24 @@ mod tests {
             permissions: Some(BTreeSet::from([Read, ManageTokens])),
             ..principal(Role::Owner, Some(1))
         };
-        let try_it = |maker: &Principal, wanted| may_mint(maker, wanted, at(10));
-        assert_eq!(try_it(&owner, mint(Role::Operator, None, None)), Err(MintRefused::Role));
+        let try_it = |maker: &Principal, wanted| may_create_token(maker, wanted, at(10));
+        assert_eq!(try_it(&owner, new_id(Role::Operator, None, None)), Err(TokenRefused::Role));
         assert_eq!(
-            try_it(&owner, mint(Role::Viewer, Some(&[Read, ManageServices]), None)),
-            Err(MintRefused::NotInRole(vec![ManageServices]))
+            try_it(&owner, new_id(Role::Viewer, Some(&[Read, ManageServices]), None)),
+            Err(TokenRefused::NotInRole(vec![ManageServices]))
         );
         assert_eq!(
-            try_it(&narrow, mint(Role::Developer, None, None)),
-            Err(MintRefused::Permissions(vec![ManageServices, ManageSecrets]))
+            try_it(&narrow, new_id(Role::Developer, None, None)),
+            Err(TokenRefused::Permissions(vec![ManageServices, ManageSecrets]))
         );
         assert_eq!(
-            try_it(&owner, mint(Role::Viewer, None, Some(101))),
-            Err(MintRefused::Outlives(at(100)))
+            try_it(&owner, new_id(Role::Viewer, None, Some(101))),
+            Err(TokenRefused::Outlives(at(100)))
         );
-        assert_eq!(try_it(&owner, mint(Role::Viewer, None, Some(10))), Err(MintRefused::Past));
-        let inherited = try_it(&owner, mint(Role::Viewer, None, None)).unwrap();
+        assert_eq!(try_it(&owner, new_id(Role::Viewer, None, Some(10))), Err(TokenRefused::Past));
+        let inherited = try_it(&owner, new_id(Role::Viewer, None, None)).unwrap();
         assert_eq!(inherited.expires_at, Some(at(100)));
-        let endless = try_it(&narrow, mint(Role::Viewer, None, None)).unwrap();
+        let endless = try_it(&narrow, new_id(Role::Viewer, None, None)).unwrap();
         assert_eq!(endless.expires_at, None);
     }
     #[test]
@@ -267,9 +273,13 @@ mod tests {
             (&operator, full, vec![], true),
             (&operator, key(Role::Operator, None, None), vec![], false),
         ];
-        for (asker, target, others, expected) in table {
-            let told = format!("{asker:?} {target:?} {others:?}");
-            assert_eq!(may_revoke(asker, &target, others.into_iter(), at(10)), expected, "{told}");
+        for (context, target, others, expected) in table {
+            let told = format!("{context:?} {target:?} {others:?}");
+            assert_eq!(
+                may_revoke(context, &target, others.into_iter(), at(10)),
+                expected,
+                "{told}"
+            );
         }
     }
 }

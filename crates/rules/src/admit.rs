@@ -1,5 +1,12 @@
 //! The door's decision: whether an ask becomes a promise, and what exactly is promised.
 
+pub mod domain;
+pub mod image;
+pub mod operation;
+pub mod schedule;
+pub mod spec;
+pub mod template;
+pub mod variable;
 use serde_json::{Map, Value};
 use trueup_model::name::Name;
 use trueup_model::plan::Plan;
@@ -7,11 +14,11 @@ use trueup_model::service::{DesiredState, Service};
 use trueup_model::spec::Spec;
 use trueup_model::template::{Template, TemplateRef};
 
-use crate::template::{refuses_new, resolve};
+use crate::admit::template::{refuses_new, resolve};
 
 /// What somebody asks for a service to be.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Ask {
+pub struct AdmissionRequest {
     /// Template and version.
     pub template: TemplateRef,
     /// The size that is wanted; without one, the template's own.
@@ -20,7 +27,7 @@ pub struct Ask {
     pub parameters: Map<String, Value>,
 }
 
-impl Ask {
+impl AdmissionRequest {
     /// What a service is now, asked for again.
     #[must_use]
     pub fn again(current: &Service) -> Self {
@@ -34,7 +41,7 @@ impl Ask {
 
 /// What the decision is made from, besides the ask.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Known<'a> {
+pub struct AdmissionContext<'a> {
     /// The template that is asked for, if there is one.
     pub template: Option<&'a Template>,
     /// The plan that [`wanted_plan`] names, if there is one.
@@ -45,15 +52,15 @@ pub struct Known<'a> {
 
 /// One rule that an ask breaks.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Breach {
+pub struct FieldError {
     /// Where, as a path in the manifest.
     pub field: String,
     /// What is wrong and what would be right.
     pub message: String,
 }
 
-impl Breach {
-    /// A breach at this field.
+impl FieldError {
+    /// A field_error at this field.
     pub fn at(field: impl Into<String>, message: impl Into<String>) -> Self {
         Self { field: field.into(), message: message.into() }
     }
@@ -61,7 +68,7 @@ impl Breach {
 
 /// What a new generation promises.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Promise {
+pub struct ReleaseSpec {
     /// The template version it was resolved from.
     pub template: TemplateRef,
     /// The parameters as they were given.
@@ -72,7 +79,7 @@ pub struct Promise {
     pub desired: DesiredState,
 }
 
-impl Promise {
+impl ReleaseSpec {
     /// What is promised about a service now.
     #[must_use]
     pub fn of(current: &Service) -> Self {
@@ -91,13 +98,13 @@ pub enum Admitted {
     /// Nothing: the ask says what is promised already.
     Unchanged,
     /// A new generation with this promise.
-    Changed(Box<Promise>),
+    Changed(Box<ReleaseSpec>),
 }
 
 impl Admitted {
     /// This promise, if it is another one than the current.
-    pub(crate) fn unless_same(promise: Promise, current: Option<&Service>) -> Self {
-        if current.is_some_and(|current| Promise::of(current) == promise) {
+    pub(crate) fn unless_same(promise: ReleaseSpec, current: Option<&Service>) -> Self {
+        if current.is_some_and(|current| ReleaseSpec::of(current) == promise) {
             Self::Unchanged
         } else {
             Self::Changed(Box::new(promise))
@@ -109,7 +116,7 @@ impl Admitted {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refused {
     /// The ask breaks rules.
-    Invalid(Vec<Breach>),
+    Invalid(Vec<FieldError>),
     /// The service is being deleted.
     BeingDeleted,
 }
@@ -117,13 +124,16 @@ pub enum Refused {
 impl Refused {
     /// Refused for one field.
     pub(crate) fn at(field: &str, message: impl Into<String>) -> Self {
-        Self::Invalid(vec![Breach::at(field, message)])
+        Self::Invalid(vec![FieldError::at(field, message)])
     }
 }
 
 /// The plan that an ask means: the one it names, or the template's own.
 #[must_use]
-pub fn wanted_plan<'a>(ask: &'a Ask, template: Option<&'a Template>) -> Option<&'a Name> {
+pub fn wanted_plan<'a>(
+    ask: &'a AdmissionRequest,
+    template: Option<&'a Template>,
+) -> Option<&'a Name> {
     ask.plan.as_ref().or_else(|| template?.plan.as_ref())
 }
 
@@ -133,20 +143,20 @@ pub fn wanted_plan<'a>(ask: &'a Ask, template: Option<&'a Template>) -> Option<&
 /// paused, and a restart that was asked for stays done.
 ///
 /// # Errors
-/// [`Refused`] says why, completely: every breach at once.
-pub fn admit(ask: &Ask, known: Known<'_>) -> Result<Admitted, Refused> {
-    let Known { template, plan, current } = known;
+/// [`Refused`] says why, completely: every field_error at once.
+pub fn admit(ask: &AdmissionRequest, known: AdmissionContext<'_>) -> Result<Admitted, Refused> {
+    let AdmissionContext { template, plan, current } = known;
     must_live(current)?;
     let template = template.ok_or_else(|| unknown_template(&ask.template))?;
-    let mut breaches =
+    let mut errors =
         current.map(|current| forbidden_changes(ask, template, current)).unwrap_or_default();
-    breaches.extend(plan_breach(ask, template, plan, current));
+    errors.extend(plan_error(ask, template, plan, current));
     if current.is_none_or(|current| current.template != ask.template) {
-        breaches.extend(refuses_new(template));
+        errors.extend(refuses_new(template));
     }
-    let resolved = resolve(template, &ask.parameters).map_err(|more| breaches.extend(more));
-    let (Ok(mut spec), true) = (resolved, breaches.is_empty()) else {
-        return Err(Refused::Invalid(breaches));
+    let resolved = resolve(template, &ask.parameters).map_err(|more| errors.extend(more));
+    let (Ok(mut spec), true) = (resolved, errors.is_empty()) else {
+        return Err(Refused::Invalid(errors));
     };
     if let Some(plan) = plan {
         spec.resources = plan.resources.clone();
@@ -155,7 +165,7 @@ pub fn admit(ask: &Ask, known: Known<'_>) -> Result<Admitted, Refused> {
     // Where pods run is sold, never asked for: whatever a template says, the plan decides.
     spec.nodes = plan.and_then(|plan| plan.nodes.clone());
     spec.restart = current.map_or(0, |current| current.spec.restart);
-    let promise = Promise {
+    let promise = ReleaseSpec {
         template: ask.template.clone(),
         parameters: ask.parameters.clone(),
         spec,
@@ -179,12 +189,12 @@ fn unknown_template(template: &TemplateRef) -> Refused {
     )
 }
 
-fn plan_breach(
-    ask: &Ask,
+fn plan_error(
+    ask: &AdmissionRequest,
     template: &Template,
     plan: Option<&Plan>,
     current: Option<&Service>,
-) -> Option<Breach> {
+) -> Option<FieldError> {
     let wanted = wanted_plan(ask, Some(template))?;
     let has_it = current.is_some_and(|current| current.spec.plan.as_ref() == Some(wanted));
     match plan {
@@ -194,13 +204,17 @@ fn plan_breach(
         }
         Some(_) => None,
     }
-    .map(|message| Breach::at("plan", message))
+    .map(|message| FieldError::at("plan", message))
 }
 
-pub(crate) fn forbidden_changes(ask: &Ask, template: &Template, current: &Service) -> Vec<Breach> {
+pub(crate) fn forbidden_changes(
+    ask: &AdmissionRequest,
+    template: &Template,
+    current: &Service,
+) -> Vec<FieldError> {
     if ask.template.name != current.template.name {
         let message = format!("cannot change from `{}`; declare a new service", current.template);
-        return vec![Breach::at("template", message)];
+        return vec![FieldError::at("template", message)];
     }
     template
         .parameters
@@ -213,7 +227,7 @@ pub(crate) fn forbidden_changes(ask: &Ask, template: &Template, current: &Servic
         })
         .map(|(name, _)| {
             let message = "cannot change once the service exists; declare a new service";
-            Breach::at(format!("parameters.{name}"), message)
+            FieldError::at(format!("parameters.{name}"), message)
         })
         .collect()
 }

@@ -2,7 +2,7 @@
 //! seals each data key. The install's keys stay outside of the database.
 //!
 //! Every seal binds where it belongs (org, project, service, name, version), so a ciphertext that is
-//! moved to another row or another org does not open. A [`Sealer`] can only seal and an [`Opener`]
+//! moved to another row or another org does not open. A [`Encryptor`] can only seal and an [`Decryptor`]
 //! can open: who answers requests is given the first, and only the driver the second.
 
 use std::collections::BTreeMap;
@@ -11,9 +11,9 @@ use std::fmt;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use trueup_model::id::OrgId;
 use trueup_model::order::SecretValue;
-use trueup_model::secret::{Place, Sealed, SealedSecret, WrappedKey};
+use trueup_model::secret::{Ciphertext, EncryptedSecret, Place, WrappedKey};
 
-use crate::proof::derive;
+use crate::render::proof::derive;
 
 /// The keys of an install, by number. The newest one seals; older ones still open.
 #[derive(Clone)]
@@ -66,14 +66,14 @@ impl Keyring {
 
     /// What may seal and not open.
     #[must_use]
-    pub const fn sealer(self) -> Sealer {
-        Sealer { keys: self }
+    pub const fn sealer(self) -> Encryptor {
+        Encryptor { keys: self }
     }
 
     /// What may open.
     #[must_use]
-    pub const fn opener(self) -> Opener {
-        Opener { keys: self }
+    pub const fn opener(self) -> Decryptor {
+        Decryptor { keys: self }
     }
 
     /// The same data key, sealed by the newest key of the install.
@@ -116,11 +116,11 @@ impl fmt::Debug for Keyring {
 
 /// Seals, and opens nothing.
 #[derive(Debug, Clone)]
-pub struct Sealer {
+pub struct Encryptor {
     keys: Keyring,
 }
 
-impl Sealer {
+impl Encryptor {
     /// A data key for an org, out of fresh random bytes.
     ///
     /// # Errors
@@ -144,7 +144,7 @@ impl Sealer {
         place: &Place,
         value: &SecretValue,
         entropy: Entropy,
-    ) -> Result<Sealed, EnvelopeError> {
+    ) -> Result<Ciphertext, EnvelopeError> {
         let data_key = self.keys.unwrap(place.scope.org, org_key)?;
         seal(&of_value(&data_key, place), &of_place(place), entropy, value.reveal().as_bytes())
     }
@@ -152,16 +152,16 @@ impl Sealer {
 
 /// Opens what was sealed.
 #[derive(Debug, Clone)]
-pub struct Opener {
+pub struct Decryptor {
     keys: Keyring,
 }
 
-impl Opener {
+impl Decryptor {
     /// The value that was sealed for exactly this place.
     ///
     /// # Errors
     /// A key is missing or wrong, or the value was sealed for another place.
-    pub fn open(&self, secret: &SealedSecret) -> Result<SecretValue, EnvelopeError> {
+    pub fn open(&self, secret: &EncryptedSecret) -> Result<SecretValue, EnvelopeError> {
         let place = &secret.place;
         let org_key = secret.org_key.as_ref().ok_or(EnvelopeError::NoOrgKey)?;
         let data_key = self.keys.unwrap(place.scope.org, org_key)?;
@@ -217,7 +217,7 @@ fn seal(
     bound_to: &[u8],
     Entropy(nonce): Entropy,
     clear: &[u8],
-) -> Result<Sealed, EnvelopeError> {
+) -> Result<Ciphertext, EnvelopeError> {
     let mut bytes = clear.to_vec();
     cipher(key)?
         .seal_in_place_append_tag(
@@ -226,10 +226,10 @@ fn seal(
             &mut bytes,
         )
         .map_err(|_| EnvelopeError::DoesNotOpen)?;
-    Ok(Sealed { nonce, bytes })
+    Ok(Ciphertext { nonce, bytes })
 }
 
-fn open(key: &[u8; 32], bound_to: &[u8], sealed: &Sealed) -> Result<Vec<u8>, EnvelopeError> {
+fn open(key: &[u8; 32], bound_to: &[u8], sealed: &Ciphertext) -> Result<Vec<u8>, EnvelopeError> {
     let mut bytes = sealed.bytes.clone();
     let nonce = Nonce::assume_unique_for_key(sealed.nonce);
     let clear = cipher(key)?

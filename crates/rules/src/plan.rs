@@ -7,10 +7,12 @@
 mod active;
 mod anchors;
 mod deleted;
+mod deletion_blockers;
+pub mod finding;
 mod frozen;
-mod holds;
 mod judge;
 mod ownership;
+pub mod survey;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,14 +23,14 @@ use serde_json::Value;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::observation::Absent;
 use trueup_model::order::{Body, Order};
-use trueup_model::report::{Change, Outcome};
+use trueup_model::report::{ObjectChange, Outcome};
 use trueup_model::service::DesiredState;
 
-use crate::proof::ProofKey;
+use crate::render::proof::ProofKey;
 use crate::render::shown;
 
+pub use deletion_blockers::volume as volume_left;
 pub use frozen::held;
-pub use holds::volume as volume_left;
 pub use ownership::{Ownership, ownership};
 
 /// What was seen of one unit.
@@ -53,7 +55,7 @@ pub struct Observed {
 
 /// What to do now, and what to say when there is nothing.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Plan {
+pub struct ActionPlan {
     /// May run side by side; the next plan is made when all have been seen to be done.
     pub actions: Vec<Action>,
     /// How things stand if there are no actions.
@@ -70,7 +72,7 @@ pub enum Action {
         /// What, whole.
         object: Value,
         /// What to tell the event log once it is done.
-        change: Change,
+        change: ObjectChange,
     },
     /// Take out what others put where only we may write. Apply does not: it leaves alone what
     /// another manager owns.
@@ -80,7 +82,7 @@ pub enum Action {
         /// A merge patch that names the uid and version it was judged by.
         patch: Value,
         /// What to tell the event log once it is done.
-        change: Change,
+        change: ObjectChange,
     },
     /// Take this incarnation away.
     Delete {
@@ -124,7 +126,7 @@ impl fmt::Debug for Action {
     }
 }
 
-impl Plan {
+impl ActionPlan {
     fn act(actions: Vec<Action>) -> Self {
         Self { actions, outcome: Outcome::Waiting { on: "writes to be seen".to_owned() } }
     }
@@ -148,9 +150,9 @@ impl Plan {
 
 /// What is left to do for this order.
 #[must_use]
-pub fn plan(order: &Order, observed: &Observed, proofs: &ProofKey) -> Plan {
+pub fn plan(order: &Order, observed: &Observed, proofs: &ProofKey) -> ActionPlan {
     if let Some(why) = anchors::ahead(order, observed, proofs) {
-        return Plan { actions: Vec::new(), outcome: Outcome::Outdated { why } };
+        return ActionPlan { actions: Vec::new(), outcome: Outcome::Outdated { why } };
     }
     match (&order.body, order.desired) {
         (_, DesiredState::Deleted) => deleted::plan(order, observed, proofs),

@@ -3,6 +3,8 @@
 //! Both sides are rendered by the same code that will be applied, from what is recorded. Metadata is
 //! left out, because it is ours alone and changes with every generation; secrets are shown by name and version.
 
+pub mod cost;
+pub mod exact;
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -11,16 +13,16 @@ use sha2::{Digest, Sha256};
 use trueup_model::id::ClusterId;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::{Body, Order, SecretValue, ServiceBody};
-use trueup_model::secret::SealedSecret;
+use trueup_model::secret::EncryptedSecret;
 use trueup_model::service::DesiredState;
 
-use crate::compare::{Apart, compare};
-use crate::proof::ProofKey;
+use crate::compare::fields::{Apart, compare};
+use crate::render::proof::ProofKey;
 use crate::render::{self, Rendered};
 
 /// What would happen to one object.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ObjectChange {
+pub struct ObjectDiff {
     /// Which.
     pub key: ResourceKey,
     /// Whether it comes, changes or goes.
@@ -54,7 +56,7 @@ pub struct FieldChange {
 
 /// Everything that would change between two orders of a unit; `before` is none for a new one.
 #[must_use]
-pub fn changes(before: Option<&Order>, after: &Order) -> Vec<ObjectChange> {
+pub fn changes(before: Option<&Order>, after: &Order) -> Vec<ObjectDiff> {
     let old = before.map(objects).unwrap_or_default();
     let new = objects(after);
     let keys: BTreeSet<&ResourceKey> = old.keys().chain(new.keys()).collect();
@@ -81,8 +83,8 @@ pub fn replaces_pods(before: Option<&Order>, after: &Order) -> bool {
     }
 }
 
-fn change(key: &ResourceKey, old: Option<&Value>, new: Option<&Value>) -> Option<ObjectChange> {
-    let made = |verb, fields| Some(ObjectChange { key: key.clone(), verb, fields });
+fn change(key: &ResourceKey, old: Option<&Value>, new: Option<&Value>) -> Option<ObjectDiff> {
+    let made = |verb, fields| Some(ObjectDiff { key: key.clone(), verb, fields });
     match (old, new) {
         (None, Some(_)) => made(Verb::Create, Vec::new()),
         (Some(_), None) => made(Verb::Delete, Vec::new()),
@@ -157,7 +159,7 @@ fn with_hidden_secrets(body: &ServiceBody) -> ServiceBody {
     ServiceBody { secrets: secrets.collect(), sealed: BTreeMap::new(), ..body.clone() }
 }
 
-fn version(sealed: &SealedSecret) -> String {
+fn version(sealed: &EncryptedSecret) -> String {
     let whose = if sealed.place.scope.service.is_some() { "service" } else { "project" };
     format!("(hidden, version {} of the {whose})", sealed.place.version)
 }

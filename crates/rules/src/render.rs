@@ -7,12 +7,15 @@ mod anchor;
 mod config;
 mod endpoint;
 mod monitor;
+pub mod names;
 mod opening;
 mod project;
+pub mod proof;
 mod quantity;
 mod route;
 mod runs;
 mod scale;
+pub mod secret;
 mod volume;
 mod workload;
 
@@ -26,8 +29,7 @@ use sha2::{Digest, Sha256};
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::{Body, Order, ServiceBody};
 
-use crate::names;
-use crate::proof::ProofKey;
+use crate::render::proof::ProofKey;
 
 pub use anchor::{current as current_anchor, next_ordinal};
 pub use project::MOST_ENDPOINTS;

@@ -1,5 +1,11 @@
 //! What people see, computed from evidence alone. The same inputs always give the same bytes.
 
+pub mod freshness;
+pub mod lost;
+pub mod observe;
+pub(crate) mod quantity;
+pub mod transition;
+pub mod why;
 use jiff::Timestamp;
 use trueup_model::key::Kind;
 use trueup_model::observation::{
@@ -118,7 +124,7 @@ fn is_let_down(inputs: &Inputs) -> bool {
 
 /// A freeze holds back what there is to do for something that shall run.
 fn is_held(inputs: &Inputs) -> bool {
-    matches!(inputs.outcome, Outcome::Held { .. }) && inputs.desired == DesiredState::Active
+    matches!(inputs.outcome, Outcome::Frozen { .. }) && inputs.desired == DesiredState::Active
 }
 
 /// Whether anything of a service's workload is left. A project has none, and misses none.
@@ -144,7 +150,7 @@ fn runs(seen: &Observation) -> Option<&Runs> {
 /// Its one run is over, well or not.
 fn has_ended(inputs: &Inputs) -> bool {
     runs(&inputs.observation).is_some_and(|runs| {
-        !runs.repeats && matches!(runs.last, Run::Succeeded | Run::Failed { .. })
+        !runs.idempotency_keys && matches!(runs.last, Run::Succeeded | Run::Failed { .. })
     })
 }
 
@@ -163,7 +169,7 @@ fn rests(inputs: &Inputs) -> bool {
 fn is_complete(seen: &Observation) -> bool {
     match &seen.workload {
         Some(WorkloadSeen { runs: Some(runs), .. }) => match runs.last {
-            Run::Waiting | Run::Active => runs.repeats,
+            Run::Waiting | Run::Active => runs.idempotency_keys,
             Run::Succeeded => true,
             Run::Failed { .. } => false,
         },
@@ -231,7 +237,7 @@ fn health(inputs: &Inputs, phase: Phase) -> Health {
 
 /// A cron that fails once tries again by the clock; a job has only the one run.
 const fn run_health(runs: &Runs, pods_in_trouble: bool) -> Health {
-    match (&runs.last, runs.repeats) {
+    match (&runs.last, runs.idempotency_keys) {
         (Run::Failed { .. }, true) => Health::Degraded,
         (Run::Failed { .. }, false) => Health::Error,
         (Run::Waiting | Run::Active, true) if pods_in_trouble => Health::Degraded,
@@ -247,7 +253,7 @@ fn conditions(inputs: &Inputs) -> Vec<Condition> {
         Outcome::Waiting { on } => Some((Reason::Waiting, format!("waiting for {on}"))),
         Outcome::Deferred { why } => Some((Reason::ClusterUnreachable, why.clone())),
         Outcome::Locked { why } => Some((Reason::SecretsLocked, why.clone())),
-        Outcome::Held { why } => Some((Reason::Frozen, why.clone())),
+        Outcome::Frozen { why } => Some((Reason::Frozen, why.clone())),
         Outcome::Broken { why } => Some((Reason::Defect, why.clone())),
         Outcome::Blocked { why } => Some((Reason::Blocked, why.clone())),
         Outcome::Outdated { why } => Some((Reason::DatabaseOlder, why.clone())),
@@ -274,8 +280,8 @@ fn conditions(inputs: &Inputs) -> Vec<Condition> {
 fn troubles(seen: &Observation) -> impl Iterator<Item = (&PodSeen, &PodProblem)> {
     let counts = match runs(seen) {
         None => false,
-        Some(Runs { repeats: true, last, .. }) => matches!(last, Run::Failed { .. }),
-        Some(Runs { repeats: false, last, .. }) => *last != Run::Succeeded,
+        Some(Runs { idempotency_keys: true, last, .. }) => matches!(last, Run::Failed { .. }),
+        Some(Runs { idempotency_keys: false, last, .. }) => *last != Run::Succeeded,
     };
     seen.pods
         .iter()

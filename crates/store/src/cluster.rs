@@ -12,12 +12,12 @@ use trueup_model::id::{ClusterId, OrgId};
 use trueup_model::name::Name;
 use trueup_model::org::PLATFORM;
 
-use crate::clock::sql;
-use crate::door::Asker;
+use crate::db::clock::sql;
+use crate::db::pool::Tx;
+use crate::db::row::{freshness, json, read_json};
+use crate::door::RequestContext;
 use crate::freeze::freeze;
-use crate::lease::{Lease, fence};
-use crate::pool::Tx;
-use crate::row::{freshness, json, read_json};
+use crate::work::lease::{Lease, fence};
 use crate::{App, Error, Worker, event};
 
 /// A cluster and when it was last heard of.
@@ -39,7 +39,7 @@ pub struct ClusterRow {
 
 /// What an org has in a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ClusterHolds {
+pub struct ClusterUsage {
     /// How many projects.
     pub projects: i64,
     /// How many services that are not verified to be gone.
@@ -81,7 +81,7 @@ impl App {
         &self,
         org: OrgId,
         wanted: &str,
-    ) -> Result<Option<(ClusterRow, ClusterHolds)>, Error> {
+    ) -> Result<Option<(ClusterRow, ClusterUsage)>, Error> {
         let id = wanted.parse::<ClusterId>().ok().map(ClusterId::uuid);
         // What cannot be a name names nothing; Postgres would not even take every such text.
         let name = wanted.parse::<Name>().ok();
@@ -102,7 +102,7 @@ impl App {
         .bind(cluster.id.uuid())
         .fetch_one(&mut *tx)
         .await?;
-        Ok(Some((cluster, ClusterHolds { projects, services })))
+        Ok(Some((cluster, ClusterUsage { projects, services })))
     }
 }
 
@@ -129,7 +129,7 @@ impl App {
         &self,
         cluster: &ClusterRow,
         routing: &Routing,
-        asker: &Asker<'_>,
+        context: &RequestContext<'_>,
         now: Timestamp,
     ) -> Result<bool, Error> {
         let mut tx = self.begin(PLATFORM).await?;
@@ -145,9 +145,9 @@ impl App {
             let fact = Fact::RoutingChanged {
                 cluster: cluster.name.clone(),
                 routing: routing.clone(),
-                principal: asker.principal.name.clone(),
+                principal: context.principal.name.clone(),
             };
-            event::record_of_org(&mut tx, PLATFORM, fact, asker, now).await?;
+            event::record_of_org(&mut tx, PLATFORM, fact, context, now).await?;
         }
         self.end(tx).await?;
         Ok(changed)

@@ -6,21 +6,21 @@ use sqlx::Row;
 use sqlx::postgres::PgRow;
 use sqlx::types::Json;
 use trueup_model::cluster::Routing;
-use trueup_model::domain::{Domain, DomainState, Look, Route, Saw, Search, Tls};
+use trueup_model::domain::{DnsCheck, DnsResult, Domain, DomainState, Route, Search, Tls};
 use trueup_model::id::{DomainId, OrgId, ServiceId};
 use trueup_model::status::Inputs;
-use trueup_rules::names;
+use trueup_rules::render::names;
 use uuid::Uuid;
 
-use crate::clock::sql;
-use crate::pool::Tx;
-use crate::row::{read, read_json};
+use crate::db::clock::sql;
+use crate::db::pool::Tx;
+use crate::db::row::{read, read_json};
 use crate::{App, Error, project};
 
 /// Everything about domains that are not removed.
 pub(crate) const SELECT: &str =
     "select d.id, d.host, d.service_id, d.tls, d.made_by, d.created_at, d.verified_at,
-        d.look_at, d.looked_at, d.saw, d.saw_why, d.withdrawn_at, s.name as service_name, s.object_name, t.inputs
+        d.next_check_at, d.checked_at, d.check_result, d.check_detail, d.withdrawn_at, s.name as service_name, s.object_name, t.inputs
      from domains d
      join services s on s.id = d.service_id
      join statuses t on t.unit_kind = 'service' and t.unit_id = s.id";
@@ -84,15 +84,17 @@ fn search(row: &PgRow) -> Result<Search, Error> {
         Ok::<_, Error>(at.map(jiff_sqlx::Timestamp::to_jiff))
     };
     let (saw, why): (Option<String>, Option<String>) =
-        (row.try_get("saw")?, row.try_get("saw_why")?);
-    let last = match (time("looked_at")?, saw, why) {
+        (row.try_get("check_result")?, row.try_get("check_detail")?);
+    let last = match (time("checked_at")?, saw, why) {
         // A word that is not known comes from a newer version, and proves nothing.
-        (Some(at), Some(saw), Some(why)) => {
-            Some(Look { at, saw: Saw::find(&saw).unwrap_or(Saw::Doubt), why })
-        }
+        (Some(at), Some(saw), Some(why)) => Some(DnsCheck {
+            at,
+            result: DnsResult::find(&saw).unwrap_or(DnsResult::Indeterminate),
+            why,
+        }),
         _ => None,
     };
-    Ok(Search { last, next_at: time("look_at")?, withdrawn_at: time("withdrawn_at")? })
+    Ok(Search { last, next_at: time("next_check_at")?, withdrawn_at: time("withdrawn_at")? })
 }
 
 fn tls(row: &PgRow) -> Result<Tls, Error> {

@@ -5,9 +5,11 @@
 
 mod config;
 mod domain;
+mod domain_check;
+pub(crate) mod dry_run;
 mod endpoint;
 mod entry;
-mod look;
+pub(crate) mod idempotency;
 mod project;
 mod race;
 mod secret;
@@ -17,36 +19,36 @@ mod variable;
 use trueup_model::event::Source;
 use trueup_model::principal::Principal;
 use trueup_model::quota::{Amounts, Quota};
-use trueup_rules::access::MintRefused;
+use trueup_rules::access::TokenRefused;
 use trueup_rules::admit::Refused;
 use trueup_rules::envelope::EnvelopeError;
 
 use crate::Error;
 
-pub use config::EntryAsk;
-pub use domain::DomainAsk;
-pub use endpoint::{EndpointAsk, EndpointTarget};
+pub use config::EntryRequest;
+pub use domain::DomainRequest;
+pub use endpoint::{EndpointRequest, EndpointTarget};
 pub use entry::EntryKind;
 pub use project::ProjectForce;
-pub use secret::SecretAsk;
-pub use service::{ServiceAsk, ServiceChange};
+pub use secret::SecretRequest;
+pub use service::{ServiceChange, ServiceRequest};
 
-use crate::repeat::Repeat;
+use crate::door::idempotency::IdempotencyKey;
 
 /// Who asks, and on which trace.
 #[derive(Debug, Clone)]
-pub struct Asker<'a> {
+pub struct RequestContext<'a> {
     /// The caller.
     pub principal: &'a Principal,
     /// The trace of the request.
     pub trace: Option<String>,
     /// What makes the request known again, if the caller wants that.
-    pub repeat: Option<Repeat>,
+    pub repeat: Option<IdempotencyKey>,
     /// What the events of it come from.
     pub source: Source,
 }
 
-impl<'a> Asker<'a> {
+impl<'a> RequestContext<'a> {
     /// Somebody whose requests are not known again.
     #[must_use]
     pub const fn new(principal: &'a Principal, trace: Option<String>) -> Self {
@@ -110,8 +112,8 @@ pub enum Refusal {
     #[error("another {0} has this name")]
     NameTaken(&'static str),
     /// A token would have more than its maker.
-    #[error("the asker may not make this token")]
-    Mint(MintRefused),
+    #[error("the context may not make this token")]
+    TokenSpec(TokenRefused),
     /// Nobody would be left who can make tokens.
     #[error("it is the last token that can make tokens")]
     LastOwner,

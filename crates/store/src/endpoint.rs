@@ -9,13 +9,13 @@ use trueup_model::endpoint::{Endpoint, EndpointState, OpenPort};
 use trueup_model::id::{ClusterId, EndpointId, OrgId, ServiceId};
 use trueup_model::key::Kind;
 use trueup_model::status::Inputs;
-use trueup_rules::names;
+use trueup_rules::render::names;
 use uuid::Uuid;
 
-use crate::clock::sql;
-use crate::pool::Tx;
-use crate::row::{read, read_json};
-use crate::setup::Setup;
+use crate::db::clock::sql;
+use crate::db::pool::Tx;
+use crate::db::row::{read, read_json};
+use crate::db::setup::Setup;
 use crate::{App, Error, project};
 
 /// Everything about endpoints whose port is not given back yet.

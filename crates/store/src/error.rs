@@ -5,10 +5,10 @@
 pub enum Error {
     /// Postgres cannot be reached or went away: nothing is known to be done, try again later.
     #[error("the database cannot be reached")]
-    Away(#[source] sqlx::Error),
+    Unavailable(#[source] sqlx::Error),
     /// Postgres went away while a change was being committed: it may be recorded or not.
     #[error("the database went away before it said whether the change is recorded")]
-    Doubtful(#[source] sqlx::Error),
+    CommitUnknown(#[source] sqlx::Error),
     /// Postgres did not answer in time, and nobody knows why: the question may have been carried out.
     #[error("the database does not answer")]
     Silent,
@@ -55,8 +55,8 @@ impl Error {
     #[must_use]
     pub fn is_defect(&self) -> bool {
         match self {
-            Self::Away(_)
-            | Self::Doubtful(_)
+            Self::Unavailable(_)
+            | Self::CommitUnknown(_)
             | Self::Silent
             | Self::Fenced
             | Self::Overtaken
@@ -74,8 +74,8 @@ impl Error {
     pub(crate) fn told(&self) -> String {
         match self {
             Self::Corrupt { what, source } => format!("a stored {what} cannot be read: {source}"),
-            Self::Away(_)
-            | Self::Doubtful(_)
+            Self::Unavailable(_)
+            | Self::CommitUnknown(_)
             | Self::Silent
             | Self::Fenced
             | Self::Overtaken
@@ -118,6 +118,6 @@ impl From<sqlx::Error> for Error {
             }
             _ => false,
         };
-        if away { Self::Away(error) } else { Self::Database(error) }
+        if away { Self::Unavailable(error) } else { Self::Database(error) }
     }
 }

@@ -10,15 +10,15 @@ use trueup_model::event::{Fact, NewEvent, Source, wire_source, wire_type};
 use trueup_model::id::{EventId, OrgId};
 use trueup_model::order::Unit;
 use trueup_model::org::PLATFORM;
-use trueup_rules::chain::{Content, Hash};
+use trueup_rules::event::chain::{Content, Hash};
 use uuid::Uuid;
 
-use crate::clock::sql;
-use crate::door::Asker;
-use crate::mint::mint;
-use crate::pool::Tx;
-use crate::row::{json, unit, unit_uuid};
-use crate::seal::stored;
+use crate::db::clock::sql;
+use crate::db::new_id::new_id;
+use crate::db::pool::Tx;
+use crate::db::row::{json, unit, unit_uuid};
+use crate::door::RequestContext;
+use crate::work::seal::stored;
 use crate::{App, Error};
 
 /// An event with its place in the order.
@@ -191,14 +191,14 @@ impl Shown {
             cause: cause.as_deref(),
             data: &self.body.0,
         };
-        trueup_rules::chain::link(previous, org, position, &content)
+        trueup_rules::event::chain::link(previous, org, position, &content)
     }
 }
 
 /// A fact for operators that nobody asked for.
 pub(crate) fn of_platform(fact: Fact, source: Source, now: Timestamp) -> NewEvent {
     NewEvent {
-        id: mint(now),
+        id: new_id(now),
         org: PLATFORM,
         source,
         unit: Unit::Org(PLATFORM),
@@ -215,12 +215,12 @@ pub(crate) async fn record_of_org(
     tx: &mut Tx,
     org: OrgId,
     fact: Fact,
-    asker: &Asker<'_>,
+    context: &RequestContext<'_>,
     now: Timestamp,
 ) -> Result<(), Error> {
     let unit = Unit::Org(org);
-    let trace = asker.trace.clone();
-    let id = mint(now);
+    let trace = context.trace.clone();
+    let id = new_id(now);
     let new = NewEvent {
         id,
         org,
@@ -236,7 +236,7 @@ pub(crate) async fn record_of_org(
 }
 
 impl App {
-    /// Sealed events of an org.
+    /// Ciphertext events of an org.
     ///
     /// # Errors
     /// The database cannot be reached.

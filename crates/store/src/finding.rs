@@ -4,19 +4,19 @@ use jiff::{SignedDuration, Timestamp};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 use trueup_model::event::{Fact, Source};
-use trueup_model::finding::{Finding, FindingClass, Stray, Swept};
+use trueup_model::finding::{Finding, FindingClass, OrphanCandidate, SweepResult};
 use trueup_model::id::{ClusterId, FindingId};
 use trueup_model::key::ResourceKey;
 use trueup_model::org::PLATFORM;
-use trueup_rules::finding::{kept, may_remove};
+use trueup_rules::plan::finding::{kept, may_remove};
 use uuid::Uuid;
 
-use crate::clock::sql;
-use crate::door::{Asker, Refusal};
-use crate::lease::{Lease, fence};
-use crate::mint::mint;
-use crate::pool::Tx;
-use crate::row::read;
+use crate::db::clock::sql;
+use crate::db::new_id::new_id;
+use crate::db::pool::Tx;
+use crate::db::row::read;
+use crate::door::{Refusal, RequestContext};
+use crate::work::lease::{Lease, fence};
 use crate::{App, Error, Worker, event};
 
 /// More of one kind at once say no more than these; the rest is found when they are gone.
@@ -106,7 +106,7 @@ impl App {
         &self,
         id: FindingId,
         confirmed: Option<u64>,
-        asker: &Asker<'_>,
+        context: &RequestContext<'_>,
         now: Timestamp,
     ) -> Result<(Finding, bool), Refusal> {
         let mut tx = self.begin(PLATFORM).await?;
@@ -121,7 +121,7 @@ impl App {
         if let Err(number) = may_remove(lately, among, confirmed) {
             return Err(Refusal::OverBudget { number });
         }
-        let principal = asker.principal.name.clone();
+        let principal = context.principal.name.clone();
         sqlx::query(
             "update findings set remove_at = $2, remove_by = $3, kept_why = null where id = $1",
         )
@@ -131,8 +131,8 @@ impl App {
         .execute(&mut *tx)
         .await?;
         let fact =
-            Fact::FindingRemovalAsked { key: found.key.clone(), principal: principal.clone() };
-        event::record_of_org(&mut tx, PLATFORM, fact, asker, now).await?;
+            Fact::FindingRemovalRequested { key: found.key.clone(), principal: principal.clone() };
+        event::record_of_org(&mut tx, PLATFORM, fact, context, now).await?;
         self.end(tx).await?;
         Ok((Finding { remove_by: Some(principal), kept_why: None, ..found }, true))
     }
@@ -175,14 +175,14 @@ impl Worker {
     pub async fn note_findings(
         &self,
         lease: Lease,
-        swept: &Swept,
+        swept: &SweepResult,
         now: Timestamp,
     ) -> Result<usize, Error> {
         let mut tx = self.begin().await?;
         fence(&mut tx, lease).await?;
-        let strays = unrecorded(&mut tx, lease, swept).await?;
-        let mut facts = open(&mut tx, lease, &strays, now).await?;
-        facts.extend(close(&mut tx, lease, swept, &strays, now).await?);
+        let candidates = unrecorded(&mut tx, lease, swept).await?;
+        let mut facts = open(&mut tx, lease, &candidates, now).await?;
+        facts.extend(close(&mut tx, lease, swept, &candidates, now).await?);
         record(&mut tx, &facts, now).await?;
         tx.commit().await?;
         Ok(facts.len())
@@ -254,41 +254,42 @@ impl Worker {
     }
 }
 
-/// Those of the strays that nothing records which is still to be there.
+/// Those of the candidates that nothing records which is still to be there.
 async fn unrecorded<'a>(
     tx: &mut Tx,
     lease: Lease,
-    swept: &'a Swept,
-) -> Result<Vec<&'a Stray>, Error> {
-    if swept.strays.is_empty() {
+    swept: &'a SweepResult,
+) -> Result<Vec<&'a OrphanCandidate>, Error> {
+    if swept.candidates.is_empty() {
         return Ok(Vec::new());
     }
-    let column = |of: fn(&Stray) -> &str| swept.strays.iter().map(of).collect::<Vec<_>>();
+    let column =
+        |of: fn(&OrphanCandidate) -> &str| swept.candidates.iter().map(of).collect::<Vec<_>>();
     let statement = format!(
-        "with strays as (select $2::text as kind, s.* from unnest($3::text[], $4::text[])
+        "with candidates as (select $2::text as kind, s.* from unnest($3::text[], $4::text[])
                          with ordinality as s (namespace, name, at))
-         select c.at from strays c where not {RECORDED} order by c.at"
+         select c.at from candidates c where not {RECORDED} order by c.at"
     );
     let rows: Vec<(i64,)> = sqlx::query_as(sqlx::AssertSqlSafe(statement))
         .bind(lease.cluster.uuid())
         .bind(swept.kind.as_str())
-        .bind(column(|stray| &stray.key.namespace))
-        .bind(column(|stray| &stray.key.name))
+        .bind(column(|candidate| &candidate.key.namespace))
+        .bind(column(|candidate| &candidate.key.name))
         .fetch_all(&mut **tx)
         .await?;
     let index = |(at,): (i64,)| usize::try_from(at - 1).ok();
-    Ok(rows.into_iter().filter_map(index).filter_map(|at| swept.strays.get(at)).collect())
+    Ok(rows.into_iter().filter_map(index).filter_map(|at| swept.candidates.get(at)).collect())
 }
 
 /// Opens what is new, and notes that the rest was seen again.
 async fn open(
     tx: &mut Tx,
     lease: Lease,
-    strays: &[&Stray],
+    candidates: &[&OrphanCandidate],
     now: Timestamp,
 ) -> Result<Vec<Fact>, Error> {
-    let strays = &strays[..strays.len().min(AT_ONCE)];
-    if strays.is_empty() {
+    let candidates = &candidates[..candidates.len().min(AT_ONCE)];
+    if candidates.is_empty() {
         return Ok(Vec::new());
     }
     let among: (i64,) =
@@ -297,9 +298,9 @@ async fn open(
             .fetch_one(&mut **tx)
             .await?;
     let mut facts = Vec::new();
-    for stray in strays {
-        let class = if stray.proved { FindingClass::Orphan } else { FindingClass::Unproved };
-        let id: FindingId = mint(now);
+    for candidate in candidates {
+        let class = if candidate.proved { FindingClass::Orphan } else { FindingClass::Unproved };
+        let id: FindingId = new_id(now);
         let (stored,): (Uuid,) = sqlx::query_as(
             "insert into findings (id, org_id, cluster_id, class, kind, namespace, name, uid, unit,
                                    resource_version, among, found_at, seen_at)
@@ -313,21 +314,21 @@ async fn open(
         .bind(PLATFORM.uuid())
         .bind(lease.cluster.uuid())
         .bind(class.as_str())
-        .bind(stray.key.kind.as_str())
-        .bind(&stray.key.namespace)
-        .bind(&stray.key.name)
-        .bind(&stray.uid)
-        .bind(&stray.unit)
-        .bind(&stray.resource_version)
+        .bind(candidate.key.kind.as_str())
+        .bind(&candidate.key.namespace)
+        .bind(&candidate.key.name)
+        .bind(&candidate.uid)
+        .bind(&candidate.unit)
+        .bind(&candidate.resource_version)
         .bind(among.0)
         .bind(sql(now))
         .fetch_one(&mut **tx)
         .await?;
         if stored == id.uuid() {
             facts.push(Fact::FindingOpened {
-                key: stray.key.clone(),
+                key: candidate.key.clone(),
                 class,
-                of: stray.unit.clone(),
+                of: candidate.unit.clone(),
             });
         }
     }
@@ -338,8 +339,8 @@ async fn open(
 async fn close(
     tx: &mut Tx,
     lease: Lease,
-    swept: &Swept,
-    strays: &[&Stray],
+    swept: &SweepResult,
+    candidates: &[&OrphanCandidate],
     now: Timestamp,
 ) -> Result<Vec<Fact>, Error> {
     let why = "it is not there any more, or it is recorded now";
@@ -352,7 +353,7 @@ async fn close(
     .bind(swept.kind.as_str())
     .bind(sql(now))
     .bind(why)
-    .bind(strays.iter().map(|stray| stray.uid.as_str()).collect::<Vec<_>>())
+    .bind(candidates.iter().map(|candidate| candidate.uid.as_str()).collect::<Vec<_>>())
     .bind(PLATFORM.uuid())
     .fetch_all(&mut **tx)
     .await?;

@@ -12,17 +12,17 @@ use trueup_model::order::Unit;
 use trueup_model::org::PLATFORM;
 use trueup_model::wake::Lane;
 
-use crate::clock::sql;
-use crate::door::{Accepted, Asker, Refusal};
-use crate::mint::mint;
-use crate::pool::Tx;
+use crate::db::clock::sql;
+use crate::db::new_id::new_id;
+use crate::db::pool::Tx;
+use crate::door::{Accepted, Refusal, RequestContext};
 use crate::service::{ServiceRow, find};
-use crate::wake::{Request, request};
+use crate::work::wake::{Request, request};
 use crate::{App, Error, Worker, event};
 
 /// What somebody wants of a switch.
 #[derive(Debug, Clone, Copy)]
-pub struct FreezeAsk<'a> {
+pub struct FreezeRequest<'a> {
     /// Why to freeze; nothing lets go.
     pub reason: Option<&'a str>,
 }
@@ -36,8 +36,8 @@ impl App {
         &self,
         org: OrgId,
         (project, service): (&str, &str),
-        ask: FreezeAsk<'_>,
-        asker: &Asker<'_>,
+        ask: FreezeRequest<'_>,
+        context: &RequestContext<'_>,
         now: Timestamp,
     ) -> Result<Accepted<ServiceRow>, Refusal> {
         let mut tx = self.begin(org).await?;
@@ -52,26 +52,26 @@ impl App {
         let (before,) = frozen.ok_or_else(none)?;
         let changed = before.as_deref() != ask.reason;
         if changed {
-            set_service(&mut tx, found.id, ask.reason, asker, now).await?;
-            let principal = asker.principal.name.clone();
+            set_service(&mut tx, found.id, ask.reason, context, now).await?;
+            let principal = context.principal.name.clone();
             let fact = match ask.reason {
                 Some(why) => Fact::ServiceFrozen { reason: why.to_owned(), principal },
                 None => Fact::ServiceUnfrozen { principal },
             };
             let told = NewEvent {
-                id: mint(now),
+                id: new_id(now),
                 org,
                 source: Source::User,
                 unit: Unit::Service(found.id),
                 generation: found.generation,
                 at: now,
                 fact,
-                trace: asker.trace.clone(),
+                trace: context.trace.clone(),
                 cause: None,
             };
             event::record(&mut tx, &[told]).await?;
             let unit = Unit::Service(found.id);
-            let wake = Request::by(asker, unit, org, found.cluster, Lane::UserChange);
+            let wake = Request::by(context, unit, org, found.cluster, Lane::UserChange);
             request(&mut tx, &wake, now).await?;
         }
         let row = find(&mut tx, project, &found.id.to_string()).await?.ok_or_else(none)?;
@@ -87,8 +87,8 @@ impl App {
     pub async fn freeze_platform(
         &self,
         cluster: Option<&str>,
-        ask: FreezeAsk<'_>,
-        asker: &Asker<'_>,
+        ask: FreezeRequest<'_>,
+        context: &RequestContext<'_>,
         now: Timestamp,
     ) -> Result<Accepted<Option<Freeze>>, Refusal> {
         let mut tx = self.begin(PLATFORM).await?;
@@ -98,14 +98,14 @@ impl App {
         };
         let changed = before.as_deref() != ask.reason;
         if changed {
-            set_platform(&mut tx, name.as_deref(), ask.reason, asker, now).await?;
-            let principal = asker.principal.name.clone();
+            set_platform(&mut tx, name.as_deref(), ask.reason, context, now).await?;
+            let principal = context.principal.name.clone();
             let cluster = name.clone();
             let fact = match ask.reason {
                 Some(why) => Fact::PlatformFrozen { cluster, reason: why.to_owned(), principal },
                 None => Fact::PlatformUnfrozen { cluster, principal },
             };
-            event::record_of_org(&mut tx, PLATFORM, fact, asker, now).await?;
+            event::record_of_org(&mut tx, PLATFORM, fact, context, now).await?;
         }
         let row = match &name {
             Some(name) => cluster_freeze(&mut tx, name).await?,
@@ -168,7 +168,7 @@ async fn set_service(
     tx: &mut Tx,
     service: ServiceId,
     reason: Option<&str>,
-    asker: &Asker<'_>,
+    context: &RequestContext<'_>,
     now: Timestamp,
 ) -> Result<(), Error> {
     sqlx::query(
@@ -176,7 +176,7 @@ async fn set_service(
     )
     .bind(service.uuid())
     .bind(reason.map(|_| sql(now)))
-    .bind(reason.map(|_| asker.principal.name.as_str()))
+    .bind(reason.map(|_| context.principal.name.as_str()))
     .bind(reason)
     .execute(&mut **tx)
     .await?;
@@ -187,7 +187,7 @@ async fn set_platform(
     tx: &mut Tx,
     cluster: Option<&str>,
     reason: Option<&str>,
-    asker: &Asker<'_>,
+    context: &RequestContext<'_>,
     now: Timestamp,
 ) -> Result<(), Error> {
     let statement = match cluster {
@@ -202,7 +202,7 @@ async fn set_platform(
     sqlx::query(statement)
         .bind(cluster)
         .bind(reason.map(|_| sql(now)))
-        .bind(reason.map(|_| asker.principal.name.as_str()))
+        .bind(reason.map(|_| context.principal.name.as_str()))
         .bind(reason)
         .execute(&mut **tx)
         .await?;

@@ -6,15 +6,15 @@ use trueup_model::id::OrgId;
 use trueup_model::name::Name;
 use trueup_model::org::{Org, PLATFORM};
 use trueup_model::principal::Role;
-use trueup_model::token::Mint;
+use trueup_model::token::TokenSpec;
 use uuid::Uuid;
 
-use crate::clock::sql;
-use crate::door::{Asker, Refusal};
-use crate::mint::mint;
-use crate::pool::{Tx, enter};
-use crate::token::{self, Minted, insert};
-use crate::{App, Error, event, repeat};
+use crate::db::clock::sql;
+use crate::db::new_id::new_id;
+use crate::db::pool::{Tx, enter};
+use crate::door::{Refusal, RequestContext, idempotency};
+use crate::token::{self, CreatedToken, insert};
+use crate::{App, Error, event};
 
 type Columns = (Uuid, String, jiff_sqlx::Timestamp);
 
@@ -69,15 +69,15 @@ impl App {
     pub async fn create_org(
         &self,
         name: &Name,
-        asker: &Asker<'_>,
+        context: &RequestContext<'_>,
         now: Timestamp,
-    ) -> Result<(Org, Minted), Refusal> {
-        // Whether it was asked for before is known in the platform's org, where the asker is.
+    ) -> Result<(Org, CreatedToken), Refusal> {
+        // Whether it was asked for before is known in the platform's org, where the context is.
         let mut tx = self.begin(PLATFORM).await?;
-        if let Some(former) = repeat::find(&mut tx, asker, now).await? {
+        if let Some(former) = idempotency::find(&mut tx, context, now).await? {
             return made_before(&mut tx, &former).await;
         }
-        let id: OrgId = mint(now);
+        let id: OrgId = new_id(now);
         enter(&mut tx, id).await?;
         let inserted = sqlx::query(
             "insert into orgs (id, name, created_at) values ($1, $2, $3) on conflict (name) do nothing",
@@ -90,31 +90,31 @@ impl App {
         if inserted.rows_affected() == 0 {
             return Err(Refusal::NameTaken("org"));
         }
-        let principal = asker.principal.name.clone();
+        let principal = context.principal.name.clone();
         let made = Fact::OrgCreated { name: name.to_string(), principal };
-        event::record_of_org(&mut tx, id, made, asker, now).await?;
-        let owner = Mint {
+        event::record_of_org(&mut tx, id, made, context, now).await?;
+        let owner = TokenSpec {
             name: "owner".to_owned(),
             role: Role::Owner,
             permissions: None,
             expires_at: None,
         };
-        let owner = insert(&mut tx, id, owner, asker, now).await?;
+        let owner = insert(&mut tx, id, owner, context, now).await?;
         enter(&mut tx, PLATFORM).await?;
-        repeat::record(&mut tx, asker, &format!("{id} {}", owner.row.id), now).await?;
+        idempotency::record(&mut tx, context, &format!("{id} {}", owner.row.id), now).await?;
         self.end(tx).await?;
         Ok((Org { id, name: name.to_string(), created_at: now }, owner))
     }
 }
 
 /// The org and the owner's token that a former request made, as they are now.
-async fn made_before(tx: &mut Tx, former: &str) -> Result<(Org, Minted), Refusal> {
+async fn made_before(tx: &mut Tx, former: &str) -> Result<(Org, CreatedToken), Refusal> {
     let gone = || Refusal::NotFound("org");
     let (id, owner) = former.split_once(' ').ok_or_else(gone)?;
     let id: OrgId = id.parse().map_err(|_| gone())?;
     enter(tx, id).await?;
     let org = find(tx, id).await?.ok_or_else(gone)?;
-    Ok((org, Minted { row: token::made_before(tx, owner).await?, text: None }))
+    Ok((org, CreatedToken { row: token::made_before(tx, owner).await?, text: None }))
 }
 
 async fn find(tx: &mut Tx, id: OrgId) -> Result<Option<Org>, Error> {

@@ -8,9 +8,9 @@ use trueup_model::name::Name;
 use trueup_model::org::PLATFORM;
 use trueup_model::plan::Plan;
 
-use crate::door::Asker;
-use crate::pool::Tx;
-use crate::row::{json, read_json};
+use crate::db::pool::Tx;
+use crate::db::row::{json, read_json};
+use crate::door::RequestContext;
 use crate::{App, Error, event};
 
 impl App {
@@ -37,7 +37,7 @@ impl App {
     pub async fn put_plan(
         &self,
         plan: &Plan,
-        asker: &Asker<'_>,
+        context: &RequestContext<'_>,
         now: Timestamp,
     ) -> Result<bool, Error> {
         let mut tx = self.begin(PLATFORM).await?;
@@ -56,9 +56,9 @@ impl App {
             let fact = Fact::PlanChanged {
                 plan: plan.name.clone(),
                 retired: plan.retired,
-                principal: asker.principal.name.clone(),
+                principal: context.principal.name.clone(),
             };
-            event::record_of_org(&mut tx, PLATFORM, fact, asker, now).await?;
+            event::record_of_org(&mut tx, PLATFORM, fact, context, now).await?;
         }
         self.end(tx).await?;
         Ok(changed)

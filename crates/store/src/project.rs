@@ -11,16 +11,17 @@ use trueup_model::name::Name;
 use trueup_model::order::Unit;
 use trueup_model::project::Project;
 use trueup_model::receipt::Receipt;
-use trueup_model::report::Look;
+use trueup_model::report::NamespaceSurvey;
 use trueup_model::service::DesiredState;
 use trueup_model::status::Status;
 use trueup_model::wake::Lane;
 use uuid::Uuid;
 
-use crate::clock::sql;
-use crate::pool::Tx;
-use crate::row::{freshness, json, read, read_json};
-use crate::{App, Error, variable, wake};
+use crate::db::clock::sql;
+use crate::db::pool::Tx;
+use crate::db::row::{freshness, json, read, read_json};
+use crate::work::wake;
+use crate::{App, Error, variable};
 
 /// A project with its status and its cluster's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -145,17 +146,17 @@ pub(crate) async fn end(
     Ok(())
 }
 
-/// Puts a look into its namespace on record, or takes it back. Only what is new there wakes the project, which goes
+/// Puts a survey into its namespace on record, or takes it back. Only what is new there wakes the project, which goes
 /// on with it.
-pub(crate) async fn record_look(
+pub(crate) async fn record_survey(
     tx: &mut Tx,
     project: ProjectId,
-    look: &Look,
+    survey: &NamespaceSurvey,
     now: Timestamp,
 ) -> Result<(), Error> {
-    let survey = match look {
-        Look::Clear(survey) => Some(json(survey)),
-        Look::Kept => None,
+    let survey = match survey {
+        NamespaceSurvey::Clear(survey) => Some(json(survey)),
+        NamespaceSurvey::Kept => None,
     };
     let ending: Option<Ending> = sqlx::query_as(
         "update projects set survey = $2

@@ -9,7 +9,7 @@ use trueup_rules::RULES_VERSION;
 use trueup_rules::status::project;
 use uuid::Uuid;
 
-use crate::row::{json, read_json, unit, unit_uuid};
+use crate::db::row::{json, read_json, unit, unit_uuid};
 use crate::{App, Error};
 
 /// What became of one projection that was computed again.
@@ -18,12 +18,12 @@ pub struct Rebuilt {
     /// What it is about.
     pub unit: Unit,
     /// How it compares.
-    pub verdict: Verdict,
+    pub verdict: Comparison,
 }
 
 /// How a projection compares with what its inputs give now.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Verdict {
+pub enum Comparison {
     /// Byte for byte the same.
     Same,
     /// It was projected by rules of this older version, which may have said otherwise.
@@ -63,17 +63,17 @@ impl App {
         rows.into_iter()
             .map(|(kind, id, Json(stored), inputs, as_of, version)| {
                 let verdict = match inputs {
-                    None => Verdict::Unobserved,
-                    Some(_) if version != RULES_VERSION => Verdict::Older(version),
+                    None => Comparison::Unobserved,
+                    Some(_) if version != RULES_VERSION => Comparison::Older(version),
                     Some(inputs) => {
                         let inputs: Inputs = read_json("inputs", inputs)?;
                         let Json(rebuilt) = json(&project(&inputs, as_of.to_jiff()));
                         // The same text: equal values could still be written in another way.
                         let bytes = |value: &Value| serde_json::to_vec(value).unwrap_or_default();
                         if bytes(&rebuilt) == bytes(&stored) {
-                            Verdict::Same
+                            Comparison::Same
                         } else {
-                            Verdict::Different { stored, rebuilt }
+                            Comparison::Different { stored, rebuilt }
                         }
                     }
                 };

@@ -7,8 +7,8 @@ use trueup_model::event::Fact;
 use trueup_model::id::{OrgId, ServiceId};
 use trueup_model::quota::{Amounts, Quota};
 
-use crate::door::Asker;
-use crate::pool::Tx;
+use crate::db::pool::Tx;
+use crate::door::RequestContext;
 use crate::{App, Error, event};
 
 impl App {
@@ -29,15 +29,15 @@ impl App {
         &self,
         org: OrgId,
         limit: Amounts,
-        asker: &Asker<'_>,
+        context: &RequestContext<'_>,
         now: Timestamp,
     ) -> Result<(Quota, bool), Error> {
         let mut tx = self.begin(org).await?;
         let changed = load(&mut tx).await?.limit != limit;
         if changed {
-            let principal = asker.principal.name.clone();
+            let principal = context.principal.name.clone();
             let fact = Fact::QuotaChanged { limit, principal };
-            event::record_of_org(&mut tx, org, fact, asker, now).await?;
+            event::record_of_org(&mut tx, org, fact, context, now).await?;
         }
         sqlx::query(
             "update quotas set services_limit = $1, cpu_millis_limit = $2, memory_mib_limit = $3,

@@ -7,10 +7,10 @@ use trueup_model::release::Release;
 use trueup_model::service::Service;
 use trueup_model::template::TemplateRef;
 
-use crate::clock::sql;
-use crate::mint::mint;
-use crate::pool::Tx;
-use crate::row::{json, read, read_json};
+use crate::db::clock::sql;
+use crate::db::new_id::new_id;
+use crate::db::pool::Tx;
+use crate::db::row::{json, read, read_json};
 use crate::service::find;
 use crate::{App, Error};
 
@@ -86,7 +86,7 @@ pub(crate) async fn insert(
                                parameters, spec, desired, principal, accepted_at, action)
          values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
     )
-    .bind(ReleaseId::uuid(mint(service.accepted_at)))
+    .bind(ReleaseId::uuid(new_id(service.accepted_at)))
     .bind(service.org.uuid())
     .bind(service.id.uuid())
     .bind(service.generation)

@@ -3,15 +3,15 @@
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 use trueup_model::id::{OrgId, ServiceId};
-use trueup_model::secret::{Place, Sealed, SealedSecret, Secret, WrappedKey};
+use trueup_model::secret::{Ciphertext, EncryptedSecret, Place, Secret, WrappedKey};
 use trueup_model::variable::Scope;
 use trueup_rules::envelope::{EnvelopeError, Keyring};
 use uuid::Uuid;
 
-use crate::mint::entropy;
-use crate::pool::Tx;
-use crate::row::read;
-use crate::setup::Setup;
+use crate::db::new_id::entropy;
+use crate::db::pool::Tx;
+use crate::db::row::read;
+use crate::db::setup::Setup;
 use crate::variable::{find_scope, owner};
 use crate::{App, Error};
 
@@ -101,7 +101,7 @@ pub(crate) fn secret(row: &PgRow) -> Result<Secret, Error> {
 }
 
 /// The sealed secrets of these projects and of their services.
-pub(crate) async fn sealed(tx: &mut Tx, projects: &[Uuid]) -> Result<Vec<SealedSecret>, Error> {
+pub(crate) async fn sealed(tx: &mut Tx, projects: &[Uuid]) -> Result<Vec<EncryptedSecret>, Error> {
     let rows = sqlx::query(
         "select s.org_id, s.project_id, s.service_id, s.name, s.version, s.nonce, s.sealed,
                 k.key, k.nonce as key_nonce, k.sealed as key_sealed
@@ -115,13 +115,13 @@ pub(crate) async fn sealed(tx: &mut Tx, projects: &[Uuid]) -> Result<Vec<SealedS
         .map(|row| {
             let (project, service) = owner(row)?;
             let scope = Scope { org: OrgId::from_uuid(row.try_get("org_id")?), project, service };
-            Ok(SealedSecret {
+            Ok(EncryptedSecret {
                 place: Place {
                     scope,
                     name: read("secret name", row.try_get("name")?)?,
                     version: row.try_get("version")?,
                 },
-                sealed: Sealed { nonce: nonce(row, "nonce")?, bytes: row.try_get("sealed")? },
+                sealed: Ciphertext { nonce: nonce(row, "nonce")?, bytes: row.try_get("sealed")? },
                 org_key: row.try_get::<Option<i32>, _>("key")?.map(|_| wrapped(row)).transpose()?,
             })
         })
@@ -132,7 +132,7 @@ pub(crate) async fn sealed(tx: &mut Tx, projects: &[Uuid]) -> Result<Vec<SealedS
 pub(crate) fn wrapped(row: &PgRow) -> Result<WrappedKey, Error> {
     Ok(WrappedKey {
         key: u32::try_from(row.try_get::<i32, _>("key")?).unwrap_or(0),
-        sealed: Sealed { nonce: nonce(row, "key_nonce")?, bytes: row.try_get("key_sealed")? },
+        sealed: Ciphertext { nonce: nonce(row, "key_nonce")?, bytes: row.try_get("key_sealed")? },
     })
 }
 

@@ -19,9 +19,9 @@ use trueup_model::status::Status;
 use trueup_model::template::TemplateRef;
 use uuid::Uuid;
 
+use crate::db::pool::Tx;
+use crate::db::row::{freshness, read, read_json};
 use crate::freeze::freeze;
-use crate::pool::Tx;
-use crate::row::{freshness, read, read_json};
 use crate::{App, Error};
 
 pub use page::{ServiceFilter, ServicePosition};

@@ -10,9 +10,9 @@ use trueup_rules::RULES_VERSION;
 use uuid::Uuid;
 
 use crate::Error;
-use crate::clock::sql;
-use crate::pool::Tx;
-use crate::row::{json, read_json, unit, unit_uuid};
+use crate::db::clock::sql;
+use crate::db::pool::Tx;
+use crate::db::row::{json, read_json, unit, unit_uuid};
 
 /// A status about to be stored.
 pub(crate) struct NewStatus {

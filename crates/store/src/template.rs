@@ -7,14 +7,14 @@ use trueup_model::event::Fact;
 use trueup_model::name::Name;
 use trueup_model::org::PLATFORM;
 use trueup_model::template::{Deprecated, Template, TemplateRef};
-use trueup_rules::admit::{Breach, Refused};
-use trueup_rules::template::{check, follows};
+use trueup_rules::admit::template::{check, follows};
+use trueup_rules::admit::{FieldError, Refused};
 
-use crate::clock::sql;
-use crate::door::{Asker, Refusal};
-use crate::pool::Tx;
-use crate::row::{json, read_json};
-use crate::{App, Error, event, repeat};
+use crate::db::clock::sql;
+use crate::db::pool::Tx;
+use crate::db::row::{json, read_json};
+use crate::door::{Refusal, RequestContext, idempotency};
+use crate::{App, Error, event};
 
 /// A version's body, since when it is deprecated, and what to use instead.
 type Row = (Json<Value>, Option<jiff_sqlx::Timestamp>, Option<String>);
@@ -69,21 +69,21 @@ impl App {
     pub async fn publish_template(
         &self,
         template: &Template,
-        asker: &Asker<'_>,
+        context: &RequestContext<'_>,
         now: Timestamp,
     ) -> Result<(), Refusal> {
-        let mut breaches = check(template);
+        let mut errors = check(template);
         let mut tx = self.begin(PLATFORM).await?;
-        if repeat::find(&mut tx, asker, now).await?.is_some() {
+        if idempotency::find(&mut tx, context, now).await?.is_some() {
             return Ok(());
         }
         let versions = self.list_template_versions(template.name.as_str()).await?;
         // A version that is not the next one is refused below, with the number that is.
         if let Some(before) = versions.iter().rfind(|one| one.version < template.version) {
-            breaches.extend(follows(before, template));
+            errors.extend(follows(before, template));
         }
-        if !breaches.is_empty() {
-            return Err(Refusal::Refused(Refused::Invalid(breaches)));
+        if !errors.is_empty() {
+            return Err(Refusal::Refused(Refused::Invalid(errors)));
         }
         // Of two that publish the same version at once, the primary key lets one through.
         let published = sqlx::query(
@@ -96,15 +96,15 @@ impl App {
         .bind(version(template.version))
         .bind(json(template))
         .bind(sql(now))
-        .bind(who(asker))
+        .bind(who(context))
         .execute(&mut *tx)
         .await?;
         if published.rows_affected() == 1 {
             let reference = TemplateRef { name: template.name.clone(), version: template.version };
-            let principal = asker.principal.name.clone();
+            let principal = context.principal.name.clone();
             let fact = Fact::TemplatePublished { template: reference.clone(), principal };
-            event::record_of_org(&mut tx, PLATFORM, fact, asker, now).await?;
-            repeat::record(&mut tx, asker, &reference.to_string(), now).await?;
+            event::record_of_org(&mut tx, PLATFORM, fact, context, now).await?;
+            idempotency::record(&mut tx, context, &reference.to_string(), now).await?;
             self.end(tx).await?;
             return Ok(());
         }
@@ -113,8 +113,8 @@ impl App {
             "must be {next}, the next version of `{}`; published versions never change",
             template.name
         );
-        let breach = Breach { field: "version".to_owned(), message };
-        Err(Refusal::Refused(Refused::Invalid(vec![breach])))
+        let field_error = FieldError { field: "version".to_owned(), message };
+        Err(Refusal::Refused(Refused::Invalid(vec![field_error])))
     }
 
     /// Says that a version takes no new services. Those it has go on.
@@ -125,7 +125,7 @@ impl App {
         &self,
         wanted: &TemplateRef,
         instead: &str,
-        asker: &Asker<'_>,
+        context: &RequestContext<'_>,
         now: Timestamp,
     ) -> Result<Template, Refusal> {
         let mut tx = self.begin(PLATFORM).await?;
@@ -137,7 +137,7 @@ impl App {
         .bind(wanted.name.as_str())
         .bind(version(wanted.version))
         .bind(sql(now))
-        .bind(who(asker))
+        .bind(who(context))
         .bind(instead)
         .fetch_optional(&mut *tx)
         .await?;
@@ -145,9 +145,9 @@ impl App {
         let fact = Fact::TemplateDeprecated {
             template: wanted.clone(),
             instead: instead.to_owned(),
-            principal: asker.principal.name.clone(),
+            principal: context.principal.name.clone(),
         };
-        event::record_of_org(&mut tx, PLATFORM, fact, asker, now).await?;
+        event::record_of_org(&mut tx, PLATFORM, fact, context, now).await?;
         self.end(tx).await?;
         Ok(deprecated)
     }
@@ -186,6 +186,6 @@ fn version(number: u32) -> i32 {
 }
 
 /// Who did it, beside what was done.
-fn who(asker: &Asker<'_>) -> String {
-    format!("{} ({})", asker.principal.name, asker.principal.token)
+fn who(context: &RequestContext<'_>) -> String {
+    format!("{} ({})", context.principal.name, context.principal.token)
 }

@@ -10,17 +10,17 @@ use trueup_model::event::Fact;
 use trueup_model::id::{OrgId, TokenId};
 use trueup_model::org::PLATFORM;
 use trueup_model::principal::{Permission, Principal, Role};
-use trueup_model::token::{Mint, TokenText};
-use trueup_rules::access::{self, may_mint};
+use trueup_model::token::{TokenSpec, TokenText};
+use trueup_rules::access::{self, may_create_token};
 use uuid::Uuid;
 
-use crate::clock::sql;
-use crate::door::{Asker, Refusal};
-use crate::mint::new_token;
-use crate::pool::Tx;
-use crate::row::read;
-use crate::setup::token_hash;
-use crate::{App, Error, event, repeat};
+use crate::db::clock::sql;
+use crate::db::new_id::new_token;
+use crate::db::pool::Tx;
+use crate::db::row::read;
+use crate::db::setup::token_hash;
+use crate::door::{Refusal, RequestContext, idempotency};
+use crate::{App, Error, event};
 
 /// How old the note of a token's last use may be: finer would cost a write per request.
 const USE_GRAIN: SignedDuration = SignedDuration::from_hours(1);
@@ -46,7 +46,7 @@ pub struct TokenRow {
 
 /// A new token; its text exists here and nowhere else.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Minted {
+pub struct CreatedToken {
     /// As it will be listed.
     pub row: TokenRow,
     /// To be shown once; none where the request is a repeat and it was shown before.
@@ -122,24 +122,25 @@ impl App {
         rows.into_iter().map(row).collect()
     }
 
-    /// Makes a token in an org, if the asker may.
+    /// Makes a token in an org, if the context may.
     ///
     /// # Errors
     /// [`Refusal`] says why not.
     pub async fn create_token(
         &self,
         org: OrgId,
-        wanted: &Mint,
-        asker: &Asker<'_>,
+        wanted: &TokenSpec,
+        context: &RequestContext<'_>,
         now: Timestamp,
-    ) -> Result<Minted, Refusal> {
+    ) -> Result<CreatedToken, Refusal> {
         let mut tx = self.begin(org).await?;
-        if let Some(former) = repeat::find(&mut tx, asker, now).await? {
-            return Ok(Minted { row: made_before(&mut tx, &former).await?, text: None });
+        if let Some(former) = idempotency::find(&mut tx, context, now).await? {
+            return Ok(CreatedToken { row: made_before(&mut tx, &former).await?, text: None });
         }
-        let wanted = may_mint(asker.principal, wanted.clone(), now).map_err(Refusal::Mint)?;
-        let minted = insert(&mut tx, org, wanted, asker, now).await?;
-        repeat::record(&mut tx, asker, &minted.row.id.to_string(), now).await?;
+        let wanted =
+            may_create_token(context.principal, wanted.clone(), now).map_err(Refusal::TokenSpec)?;
+        let minted = insert(&mut tx, org, wanted, context, now).await?;
+        idempotency::record(&mut tx, context, &minted.row.id.to_string(), now).await?;
         self.end(tx).await?;
         Ok(minted)
     }
@@ -152,7 +153,7 @@ impl App {
         &self,
         org: OrgId,
         wanted: &str,
-        asker: &Asker<'_>,
+        context: &RequestContext<'_>,
         now: Timestamp,
     ) -> Result<TokenRow, Refusal> {
         let mut tx = self.begin(org).await?;
@@ -171,7 +172,7 @@ impl App {
         let is_it = |row: &&TokenRow| row.id.to_string() == wanted || row.name == wanted;
         let target = rows.iter().find(is_it).ok_or(Refusal::NotFound("token"))?;
         let others = rows.iter().filter(|row| row.id != target.id);
-        if !access::may_revoke(asker.principal, &key(target), others.map(key), now) {
+        if !access::may_revoke(context.principal, &key(target), others.map(key), now) {
             return Err(Refusal::LastOwner);
         }
         sqlx::query("update tokens set revoked_at = $2 where id = $1")
@@ -182,9 +183,9 @@ impl App {
         let fact = Fact::TokenRevoked {
             token: target.id,
             name: target.name.clone(),
-            principal: asker.principal.name.clone(),
+            principal: context.principal.name.clone(),
         };
-        event::record_of_org(&mut tx, org, fact, asker, now).await?;
+        event::record_of_org(&mut tx, org, fact, context, now).await?;
         self.end(tx).await?;
         Ok(target.clone())
     }
@@ -236,12 +237,12 @@ pub(crate) async fn made_before(tx: &mut Tx, id: &str) -> Result<TokenRow, Refus
 pub(crate) async fn insert(
     tx: &mut Tx,
     org: OrgId,
-    wanted: Mint,
-    asker: &Asker<'_>,
+    wanted: TokenSpec,
+    context: &RequestContext<'_>,
     now: Timestamp,
-) -> Result<Minted, Refusal> {
+) -> Result<CreatedToken, Refusal> {
     let (id, text) = new_token(now);
-    let Mint { name, role, permissions, expires_at } = wanted;
+    let TokenSpec { name, role, permissions, expires_at } = wanted;
     let stored: Option<Vec<&str>> =
         permissions.as_ref().map(|some| some.iter().map(|one| one.as_str()).collect());
     let inserted = sqlx::query(
@@ -262,9 +263,9 @@ pub(crate) async fn insert(
     if inserted.rows_affected() == 0 {
         return Err(Refusal::NameTaken("token"));
     }
-    let principal = asker.principal.name.clone();
+    let principal = context.principal.name.clone();
     let fact = Fact::TokenCreated { token: id, name: name.clone(), role, principal };
-    event::record_of_org(tx, org, fact, asker, now).await?;
+    event::record_of_org(tx, org, fact, context, now).await?;
     let row = TokenRow { id, name, role, permissions, created_at: now, expires_at, used_at: None };
-    Ok(Minted { row, text: Some(text) })
+    Ok(CreatedToken { row, text: Some(text) })
 }

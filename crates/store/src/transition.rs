@@ -12,14 +12,14 @@ use sqlx::postgres::PgRow;
 use sqlx::types::Json;
 use trueup_model::cluster::Freshness;
 use trueup_model::id::{OrgId, ServiceId, TransitionId};
-use trueup_model::transition::{Noticed, Transition};
+use trueup_model::transition::{ObjectUpdate, Transition};
 
-use crate::clock::sql;
-use crate::lease::{Lease, fence};
-use crate::mint::mint;
-use crate::pool::Tx;
-use crate::row::{read, read_json};
+use crate::db::clock::sql;
+use crate::db::new_id::new_id;
+use crate::db::pool::Tx;
+use crate::db::row::{read, read_json};
 use crate::service::find;
+use crate::work::lease::{Lease, fence};
 use crate::{App, Error, Worker};
 use series::{Batch, Gap, New};
 
@@ -42,7 +42,7 @@ impl Worker {
     pub async fn note_transitions(
         &self,
         observer: &Observer,
-        noticed: &[Noticed],
+        noticed: &[ObjectUpdate],
         now: Timestamp,
     ) -> Result<usize, Error> {
         self.make_partitions(noticed, now).await?;
@@ -65,11 +65,11 @@ impl Worker {
     }
 
     /// Makes sure that there is a partition for everything noticed, and for the months to come.
-    async fn make_partitions(&self, noticed: &[Noticed], now: Timestamp) -> Result<(), Error> {
+    async fn make_partitions(&self, noticed: &[ObjectUpdate], now: Timestamp) -> Result<(), Error> {
         let seen = noticed.iter().map(|noticed| match noticed {
-            Noticed::Present { seen_at, .. }
-            | Noticed::Gone { seen_at, .. }
-            | Noticed::Listed { seen_at, .. } => *seen_at,
+            ObjectUpdate::Present { seen_at, .. }
+            | ObjectUpdate::Gone { seen_at, .. }
+            | ObjectUpdate::Listed { seen_at, .. } => *seen_at,
         });
         sqlx::query("select make_transition_partitions($1, $2)")
             .bind(sql(seen.min().unwrap_or(now).min(now)))
@@ -158,7 +158,7 @@ async fn append_gaps(
 
 /// Ids that grow in the order of what they name.
 fn ids(count: usize, now: Timestamp) -> Vec<TransitionId> {
-    let mut ids: Vec<TransitionId> = (0..count).map(|_| mint(now)).collect();
+    let mut ids: Vec<TransitionId> = (0..count).map(|_| new_id(now)).collect();
     ids.sort_unstable_by_key(|id| id.uuid());
     ids
 }

@@ -6,11 +6,11 @@ use sqlx::Row;
 use sqlx::postgres::PgRow;
 use trueup_model::id::{OrgId, ProjectId, ServiceId};
 use trueup_model::variable::{Scope, Variable};
-use trueup_rules::variable::Entries;
+use trueup_rules::admit::variable::Entries;
 use uuid::Uuid;
 
-use crate::pool::Tx;
-use crate::row::read;
+use crate::db::pool::Tx;
+use crate::db::row::read;
 use crate::{App, Error, project, secret, service};
 
 /// Every entry that is set, by project and service.

@@ -12,7 +12,7 @@ use trueup_model::spec::Spec;
 use trueup_model::status::Inputs;
 use trueup_model::volume::Volume;
 
-use crate::row::read_json;
+use crate::db::row::read_json;
 use crate::{App, Error, project};
 
 impl App {

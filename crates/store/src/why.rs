@@ -5,11 +5,11 @@ use serde_json::Value;
 use sqlx::types::Json;
 use trueup_model::id::{EventId, OrgId, ReleaseId};
 use trueup_model::why::{Asked, EventSeen, Facts, WakeSeen};
-use trueup_rules::freshness;
+use trueup_rules::status::freshness;
 use uuid::Uuid;
 
-use crate::pool::Tx;
-use crate::row::read_json;
+use crate::db::pool::Tx;
+use crate::db::row::read_json;
 use crate::service::{ServiceRow, find, resources};
 use crate::{App, Error};
 

@@ -6,10 +6,10 @@
 
 pub mod closed;
 mod deletes;
+mod dry_runs;
 mod parts;
 mod place;
 mod quotas;
-mod rehearsals;
 mod scale;
 mod watches;
 mod workloads;
@@ -36,7 +36,7 @@ const AT_ONCE: usize = 8;
 pub fn all() -> Vec<(&'static str, Check)> {
     [
         writes::CHECKS,
-        rehearsals::CHECKS,
+        dry_runs::CHECKS,
         deletes::CHECKS,
         watches::CHECKS,
         workloads::CHECKS,

@@ -3,7 +3,7 @@
 use trueup_api::Client;
 use trueup_api::client::Terms;
 
-use crate::cli::manifest::{Manifest, parse};
+use trueup_cli::manifest::{Manifest, parse};
 
 const DEMO: &str = include_str!("../../../demo/demo.yaml");
 

@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use trueup_rules::envelope::Keyring;
-use trueup_rules::proof::derive;
+use trueup_rules::render::proof::derive;
 use trueup_store::{RolePasswords, new_token};
 
-use crate::cli::clock;
+use trueup_cli::clock;
 
 /// Begins the names of the files with keys that rotations made; their number follows.
 const SECRETS_KEY: &str = "secrets.key.";

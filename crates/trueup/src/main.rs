@@ -1,6 +1,6 @@
 //! The one binary: reads the command line and hands over to the command.
 
-mod cli;
+mod command;
 mod demo;
 mod install;
 mod logging;
@@ -11,5 +11,5 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
-    cli::main(cli::Cli::parse())
+    command::main(command::Cli::parse())
 }

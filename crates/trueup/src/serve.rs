@@ -21,20 +21,20 @@ use tokio_util::sync::CancellationToken;
 use trueup_api::Client;
 use trueup_cluster::Switch;
 use trueup_cluster::kube::Kube;
-use trueup_control::names::Dns;
-use trueup_control::{Bell, Measured, Metrics, Prover, Sealer, Sweep, Tenure};
-use trueup_http::{Door, Doubts, Limits, LiveLogs, Streams};
+use trueup_control::dns::Dns;
+use trueup_control::{DomainVerifier, LeaseHolder, Measured, Metrics, Notifier, Purge, Sealer};
+use trueup_http::{AppState, Limits, LiveLogs, ReadRepair, Streams};
 use trueup_local::postgres::Postgres;
 use trueup_local::{Progress, kube};
 use trueup_model::Clock;
 use trueup_rules::envelope::Keyring;
 use trueup_store::{App, DbClock, Signals, Urls, Worker, bootstrap, is_ours};
 
-use crate::cli::connection::ClientFile;
-use crate::cli::failure::{Exit, Failure};
-use crate::cli::secret::Secret;
 use crate::demo;
 use crate::install::{Install, role_passwords};
+use trueup_cli::connect::connection::ClientFile;
+use trueup_cli::failure::{Exit, Failure};
+use trueup_cli::secret::Secret;
 
 use recognise::{Unrecognised, recognise};
 
@@ -127,7 +127,7 @@ async fn refuse_another(system: &System, cluster: &ClusterChoice) -> anyhow::Res
     let Some(Ok(kube)) = given else { return Ok(()) };
     match recognise(system, &kube, cluster.replaced).await {
         Err(Unrecognised::Another(failure)) => Err(failure.into()),
-        Err(Unrecognised::Away(_)) | Ok(()) => Ok(()),
+        Err(Unrecognised::Unavailable(_)) | Ok(()) => Ok(()),
     }
 }
 
@@ -207,7 +207,7 @@ impl System {
     ) -> anyhow::Result<()> {
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry);
-        let door = Door {
+        let door = AppState {
             app: self.app.clone(),
             signals: self.signals.clone(),
             clock: self.clock(),
@@ -215,7 +215,7 @@ impl System {
             registry: Arc::new(registry),
             stop: stop.clone(),
             streams: Streams::default(),
-            doubts: Doubts::default(),
+            doubts: ReadRepair::default(),
             logs: self.logs(),
         };
         let router = trueup_http::router(door);
@@ -235,8 +235,8 @@ impl System {
             clock: self.clock(),
             metrics: metrics.clone(),
         };
-        let sweep = Sweep { worker: self.worker.clone(), clock: self.clock() };
-        let bell = Bell {
+        let purge = Purge { worker: self.worker.clone(), clock: self.clock() };
+        let bell = Notifier {
             worker: self.worker.clone(),
             signals: self.signals.clone(),
             clock: self.clock(),
@@ -249,7 +249,7 @@ impl System {
                 () = self.keep_time() => {}
                 () = self.tenure(metrics).run(stop.clone()) => {}
                 () = sealer.run() => {}
-                () = sweep.run() => {}
+                () = purge.run() => {}
                 () = prover.run() => {}
             }
         };
@@ -287,12 +287,12 @@ impl System {
         Ok(())
     }
 
-    fn prover(&self, options: &Options, metrics: Metrics) -> Prover {
+    fn prover(&self, options: &Options, metrics: Metrics) -> DomainVerifier {
         let names = match options.name_servers.as_slice() {
             [] => Dns::system(),
             servers => Dns::servers(servers),
         };
-        Prover {
+        DomainVerifier {
             worker: self.worker.clone(),
             app: self.app.clone(),
             signals: self.signals.clone(),
@@ -312,9 +312,9 @@ impl System {
         logs
     }
 
-    fn tenure(&self, metrics: Metrics) -> Tenure {
+    fn tenure(&self, metrics: Metrics) -> LeaseHolder {
         let switch: Arc<Switch> = Arc::clone(&self.switch);
-        Tenure {
+        LeaseHolder {
             worker: self.worker.clone(),
             signals: self.signals.clone(),
             clock: self.clock(),

@@ -5,7 +5,7 @@ use reqwest::Method;
 use super::path::segment;
 use super::service::service_path;
 use super::{Client, ClientError};
-use crate::domain::{Domain, DomainBody, DomainList, DomainVerification};
+use crate::domain::{Domain, DomainBody, DomainList, DomainVerificationBody};
 use crate::service::NoBody;
 
 impl Client {
@@ -53,7 +53,7 @@ impl Client {
         project: &str,
         service: &str,
         host: &str,
-        body: &DomainVerification,
+        body: &DomainVerificationBody,
     ) -> Result<Domain, ClientError> {
         let path = format!("{}/verification", domain_path(project, service, host)?);
         Ok(self.put(&path, body).await?.1)
@@ -63,13 +63,13 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub async fn domain_look(
+    pub async fn domain_check(
         &self,
         project: &str,
         service: &str,
         host: &str,
     ) -> Result<Domain, ClientError> {
-        let path = format!("{}/look", domain_path(project, service, host)?);
+        let path = format!("{}/check", domain_path(project, service, host)?);
         let response = self.send(self.request(Method::POST, &path).json(&NoBody {}), &path).await?;
         self.body(response, &path).await
     }

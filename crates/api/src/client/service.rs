@@ -126,10 +126,10 @@ impl Client {
         project: &str,
         name: &str,
         manifest: &ServiceManifest,
-        plan: &str,
+        preview: &str,
         terms: &Terms,
     ) -> Result<Accepted, ClientError> {
-        let path = query(&service_path(project, name)?, &[("plan", Some(plan))]);
+        let path = query(&service_path(project, name)?, &[("preview", Some(preview))]);
         self.change(Method::PUT, &path, manifest, terms).await
     }
 

@@ -16,7 +16,7 @@ pub(super) fn broken(order: &Order) -> Report {
         outcome: Outcome::Broken { why: why.to_owned() },
         changes: Vec::new(),
         receipt: None,
-        look: None,
+        survey: None,
     }
 }
 
@@ -35,7 +35,7 @@ pub(super) fn is_news(last: &Report, report: &Report) -> bool {
     };
     !(report.changes.is_empty()
         && report.receipt.is_none()
-        && report.look.is_none()
+        && report.survey.is_none()
         && same_sight
         && last.outcome == report.outcome
         && last.generation == report.generation)

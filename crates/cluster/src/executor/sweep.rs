@@ -1,10 +1,10 @@
 //! What carries our label and belongs to nobody: finding it, and removing one that somebody asked for.
 
 use serde_json::{Value, json};
-use trueup_model::finding::{Finding, Swept};
+use trueup_model::finding::{Finding, SweepResult};
 use trueup_model::key::Kind;
-use trueup_rules::finding::{kept, stray};
-use trueup_rules::names::ANCHOR_FINALIZER;
+use trueup_rules::plan::finding::{candidate, kept};
+use trueup_rules::render::names::ANCHOR_FINALIZER;
 
 use super::{Executor, Work};
 use crate::verbs::CallError;
@@ -13,13 +13,13 @@ impl Work {
     /// Tells what of a kind no order knows, and that there is nothing where that is so.
     pub(super) fn sweep(&self, kind: Kind, objects: &[Value]) {
         let unknown = |object: &Value| {
-            let (stray, unit) = stray(kind, object, &self.shared.proofs);
+            let (candidate, unit) = candidate(kind, object, &self.shared.proofs);
             let slot = unit.and_then(|unit| self.slots.get(&unit));
-            let known = slot.is_some_and(|slot| slot.order.recorded.contains_key(&stray.key));
-            (!known).then_some(stray)
+            let known = slot.is_some_and(|slot| slot.order.recorded.contains_key(&candidate.key));
+            (!known).then_some(candidate)
         };
-        let strays = objects.iter().filter_map(unknown).collect();
-        self.notices.swept(Swept { kind, strays });
+        let candidates = objects.iter().filter_map(unknown).collect();
+        self.notices.swept(SweepResult { kind, candidates });
     }
 }
 
@@ -39,7 +39,7 @@ impl Executor {
         let Some(live) = live.filter(|live| live["metadata"]["uid"] == found.uid) else {
             return Ok(());
         };
-        let (now, _) = stray(found.key.kind, &live, &shared.proofs);
+        let (now, _) = candidate(found.key.kind, &live, &shared.proofs);
         if let Some(why) = kept(found.key.kind, now.proved) {
             return Err(CallError::Refused(why.to_owned()));
         }

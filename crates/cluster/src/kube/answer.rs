@@ -5,7 +5,7 @@ use std::time::Duration;
 use kube::core::Status;
 use serde_json::Value;
 use trueup_model::key::{Kind, ResourceKey};
-use trueup_rules::names;
+use trueup_rules::render::names;
 
 use crate::verbs::CallError;
 

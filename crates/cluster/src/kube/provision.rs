@@ -5,7 +5,7 @@ use std::path::Path;
 use http::Request;
 use kube::config::{AuthInfo, Kubeconfig};
 use serde_json::{Value, json};
-use trueup_rules::names::{SYSTEM_NAMESPACE, WATCHER, WRITER};
+use trueup_rules::render::names::{SYSTEM_NAMESPACE, WATCHER, WRITER};
 
 use super::{ConnectError, Kube, client_of, rbac};
 

@@ -10,7 +10,7 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 use trueup_model::key::Kind;
-use trueup_rules::names::{SECRETS_ROLE, SYSTEM_NAMESPACE, WATCHER, WRITER};
+use trueup_rules::render::names::{SECRETS_ROLE, SYSTEM_NAMESPACE, WATCHER, WRITER};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt};
 use http::Method;
-use kube::core::WatchEvent;
+use kube::core::WatchEvent as KubeEvent;
 use serde_json::Value;
 use trueup_model::key::Kind;
 
@@ -18,14 +18,14 @@ use super::Limits;
 use super::address::Address;
 use super::answer::{refusal, tidy};
 use super::call::{Content, broken, late, request};
-use crate::verbs::{CallError, Heard, Scope};
+use crate::verbs::{CallError, Scope, WatchEvent};
 
 /// How long the server keeps a watch open.
 const OPEN: &str = "20";
 /// How long a watch may be silent.
 pub(super) const SILENCE: Duration = Duration::from_secs(30);
 
-type Events = Pin<Box<dyn Stream<Item = kube::Result<WatchEvent<Value>>> + Send>>;
+type Events = Pin<Box<dyn Stream<Item = kube::Result<KubeEvent<Value>>> + Send>>;
 
 enum State {
     Start(kube::Client, Limits, Address),
@@ -39,7 +39,7 @@ pub(super) fn stream(
     limits: Limits,
     kind: Kind,
     from: &str,
-) -> BoxStream<'static, Result<Heard, CallError>> {
+) -> BoxStream<'static, Result<WatchEvent, CallError>> {
     let address = Address::all(kind)
         .select(kind, Scope::Ours)
         .with("watch", "true")
@@ -83,20 +83,20 @@ async fn open(
     }
 }
 
-fn heard(event: kube::Result<WatchEvent<Value>>, kind: Kind) -> Result<Heard, CallError> {
+fn heard(event: kube::Result<KubeEvent<Value>>, kind: Kind) -> Result<WatchEvent, CallError> {
     match event {
-        Ok(WatchEvent::Added(mut object) | WatchEvent::Modified(mut object)) => {
+        Ok(KubeEvent::Added(mut object) | KubeEvent::Modified(mut object)) => {
             tidy(&mut object, kind);
-            Ok(Heard::Present(object))
+            Ok(WatchEvent::Present(object))
         }
-        Ok(WatchEvent::Deleted(mut object)) => {
+        Ok(KubeEvent::Deleted(mut object)) => {
             tidy(&mut object, kind);
-            Ok(Heard::Gone(object))
+            Ok(WatchEvent::Gone(object))
         }
-        Ok(WatchEvent::Bookmark(bookmark)) => {
-            Ok(Heard::Bookmark(bookmark.metadata.resource_version))
+        Ok(KubeEvent::Bookmark(bookmark)) => {
+            Ok(WatchEvent::Bookmark(bookmark.metadata.resource_version))
         }
-        Ok(WatchEvent::Error(status)) => Err(refusal(&status, kind, None)),
+        Ok(KubeEvent::Error(status)) => Err(refusal(&status, kind, None)),
         Err(error) => Err(failed(&error, kind)),
     }
 }
@@ -117,7 +117,7 @@ mod tests {
     use crate::verbs::Cluster;
 
     /// Everything a watch says when the server sends these lines and hangs up.
-    async fn said(lines: &str, status: &str) -> Vec<Result<Heard, CallError>> {
+    async fn said(lines: &str, status: &str) -> Vec<Result<WatchEvent, CallError>> {
         let words = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{lines}", lines.len());
         answered_with(&words, async |kube| {
             kube.watch(Kind::Secret, "5".to_owned()).collect::<Vec<_>>().await
@@ -168,9 +168,9 @@ mod tests {
         .join("\n");
         let whole = json!({ "kind": "Secret", "apiVersion": "v1", "metadata": { "name": "a" } });
         let expected = [
-            Ok(Heard::Present(whole.clone())),
-            Ok(Heard::Gone(whole)),
-            Ok(Heard::Bookmark("9".to_owned())),
+            Ok(WatchEvent::Present(whole.clone())),
+            Ok(WatchEvent::Gone(whole)),
+            Ok(WatchEvent::Bookmark("9".to_owned())),
         ];
         assert_eq!(said(&lines, "200 OK").await, expected);
     }

@@ -69,7 +69,7 @@ async fn until_refused(rig: &Rig, order: &Order, kind: Kind, object: &Value) {
     let mut last = None;
     let refused = async {
         loop {
-            let answer = rig.cluster.rehearse(&probe, Draft::Apply(object)).await;
+            let answer = rig.cluster.dry_run(&probe, Draft::Apply(object)).await;
             if matches!(&answer, Err(CallError::Refused(words)) if words.contains(WORDS)) {
                 return;
             }

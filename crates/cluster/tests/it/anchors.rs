@@ -10,8 +10,8 @@ use trueup_cluster::CallError;
 use trueup_cluster::kube::Kube;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::Order;
-use trueup_model::report::{Change, Outcome, Report};
-use trueup_rules::names;
+use trueup_model::report::{ObjectChange, Outcome, Report};
+use trueup_rules::render::names;
 use trueup_testkit::fake_cluster::{FakeCluster, Then, Verb};
 use trueup_testkit::real_kube;
 
@@ -71,7 +71,7 @@ async fn f46_a_label_taken_off_is_put_back_and_makes_no_second_copy() {
         fake.edit(&key, |live| live["metadata"]["labels"] = json!({}));
         let report = rig.until(order.unit, |report| !report.changes.is_empty()).await;
         assert!(
-            matches!(&report.changes[..], [Change::ModifiedExternally { key: k, .. }] if *k == key),
+            matches!(&report.changes[..], [ObjectChange::ModifiedExternally { key: k, .. }] if *k == key),
             "{:?}",
             report.changes
         );
@@ -96,7 +96,7 @@ async fn f46_a_namespace_deleted_from_outside_ends_and_comes_back_with_everythin
     let deployment = key(&order, Kind::Deployment, str::to_owned);
     let report = rig
         .until(order.unit, |report| {
-            report.changes.contains(&Change::DeletedExternally { key: deployment.clone() })
+            report.changes.contains(&ObjectChange::DeletedExternally { key: deployment.clone() })
         })
         .await;
     if !healthy(&report) {

@@ -7,8 +7,8 @@ use http::Request;
 use serde_json::{Value, json};
 use trueup_cluster::kube::Kube;
 use trueup_model::key::Kind;
-use trueup_model::report::{Change, Outcome};
-use trueup_rules::names;
+use trueup_model::report::{ObjectChange, Outcome};
+use trueup_rules::render::names;
 use trueup_testkit::fake_cluster::{FakeCluster, SOMEBODY};
 use trueup_testkit::real_kube;
 
@@ -45,13 +45,14 @@ async fn f45_an_edit_is_told_with_the_manager_that_made_it_on_a_real_cluster() {
     let report = rig.until(order.unit, |report| !report.changes.is_empty()).await;
     let by = Some("meddler".to_owned());
     let field = "spec.template.spec.containers.main.env.THEIRS".to_owned();
-    let pruned = Change::ModifiedExternally { key: deployment.clone(), field, by: by.clone() };
+    let pruned =
+        ObjectChange::ModifiedExternally { key: deployment.clone(), field, by: by.clone() };
     assert_eq!(report.changes, [pruned]);
 
     patch_as(&client, "meddler", &path, &json!({ "spec": { "replicas": 3 } })).await;
     let report = rig.until(order.unit, |report| !report.changes.is_empty()).await;
     let field = "spec.replicas".to_owned();
-    let reverted = Change::ModifiedExternally { key: deployment.clone(), field, by };
+    let reverted = ObjectChange::ModifiedExternally { key: deployment.clone(), field, by };
     assert_eq!(report.changes, [reverted]);
 }
 
@@ -65,7 +66,10 @@ async fn f45_an_edit_is_told_once_and_open_places_cause_no_write() {
     fake.edit(&config, |live| live["data"]["EXTRA"] = json!("1"));
     let report = rig.until(order.unit, |report| !report.changes.is_empty()).await;
     let (field, by) = ("data.EXTRA".to_owned(), Some(SOMEBODY.to_owned()));
-    assert_eq!(report.changes, [Change::ModifiedExternally { key: config.clone(), field, by }]);
+    assert_eq!(
+        report.changes,
+        [ObjectChange::ModifiedExternally { key: config.clone(), field, by }]
+    );
 
     let writes = fake.journal().len();
     let deployment = key(&order, Kind::Deployment, str::to_owned);

@@ -18,9 +18,9 @@ use trueup_model::freeze::{Freeze, FreezeScope};
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::Order;
 use trueup_model::receipt::{Force, ProofLevel};
-use trueup_model::report::{Change, Outcome, Report};
+use trueup_model::report::{ObjectChange, Outcome, Report};
 use trueup_model::spec::Spec;
-use trueup_rules::names;
+use trueup_rules::render::names;
 use trueup_testkit::fake_cluster::FakeCluster;
 
 use crate::rig::{Rig, converged, game, healthy, key, web, with_receipt};
@@ -60,7 +60,7 @@ pub(crate) async fn failures(
 ) -> Vec<&'static str> {
     let all = checks().into_iter().chain(crate::executor_runs::checks());
     let all = all.chain(crate::executor_scale::checks()).chain(hosts::checks());
-    let all = all.chain(crate::rehearsals::checks()).chain(forced::checks());
+    let all = all.chain(crate::dry_runs::checks()).chain(forced::checks());
     let runs = all.map(|(sentence, check)| {
         let cluster = Arc::clone(&cluster);
         async move {
@@ -140,7 +140,7 @@ async fn recreates(mut rig: Rig) {
         .await
         .expect("the test should be set up right");
     let report = rig.until(order.unit, |report| !report.changes.is_empty()).await;
-    assert_eq!(report.changes, [Change::DeletedExternally { key: service.clone() }]);
+    assert_eq!(report.changes, [ObjectChange::DeletedExternally { key: service.clone() }]);
     rig.get_until(&service, |found| {
         found.is_some_and(|new| new["metadata"]["uid"] != old["metadata"]["uid"])
     })
@@ -158,7 +158,7 @@ async fn reverts(mut rig: Rig) {
     // Here the other writer goes by our own name, so there is nobody to name.
     assert_eq!(
         report.changes,
-        [Change::ModifiedExternally { key: config.clone(), field, by: None }]
+        [ObjectChange::ModifiedExternally { key: config.clone(), field, by: None }]
     );
     rig.get_until(&config, |found| found.is_some_and(|live| live["data"]["GREETING"] == "hello"))
         .await;
@@ -180,7 +180,7 @@ async fn tells_frozen(mut rig: Rig) {
         workload.is_some_and(|seen| (seen.ready, seen.existing, seen.wanted) == (0, 0, 2))
     };
     let report = rig.until(order.unit, is_lost).await;
-    let Outcome::Held { why } = &report.outcome else {
+    let Outcome::Frozen { why } = &report.outcome else {
         unreachable!("it is frozen, and ended with {:?}", report.outcome)
     };
     assert!(why.contains("frozen since") && why.contains("unfreezes"), "{why}");
@@ -203,7 +203,7 @@ async fn prunes(mut rig: Rig) {
     rig.cluster.patch(&deployment, &patch).await.expect("the test should be set up right");
     let report = rig.until(order.unit, |report| !report.changes.is_empty()).await;
     let field = "spec.template.spec.containers.miner".to_owned();
-    let change = Change::ModifiedExternally { key: deployment.clone(), field, by: None };
+    let change = ObjectChange::ModifiedExternally { key: deployment.clone(), field, by: None };
     assert_eq!(report.changes, [change]);
     rig.get_until(&deployment, |found| {
         found.is_some_and(|live| {
@@ -313,7 +313,7 @@ async fn forces(mut rig: Rig) {
     rig.order_until(gone.clone(), held).await;
     let force = Force { principal: "owner".to_owned(), reason: "nobody runs it".to_owned() };
     let mut forced = Order { generation: 3, ..gone };
-    forced.warrant.force = Some(force.clone());
+    forced.permit.force = Some(force.clone());
     let report = rig.order_until(forced, with_receipt).await;
     let receipt = report.receipt.expect("a receipt should be there");
     assert_eq!((receipt.level, receipt.force.as_ref()), (ProofLevel::Forced, Some(&force)));
@@ -343,11 +343,11 @@ async fn ends_project(mut rig: Rig) {
 async fn outlasts_services(mut rig: Rig) {
     rig.running(game()).await;
     let mut end = rig.project_end();
-    end.warrant.tenants.insert("web".to_owned());
+    end.permit.tenants.insert("web".to_owned());
     let waits = |report: &Report| matches!(&report.outcome, Outcome::Waiting { on } if on == "its services to be gone: web");
     rig.order_until(end.clone(), waits).await;
     rig.order_until(rig.gone(2, game()), with_receipt).await;
-    end.warrant.tenants.clear();
+    end.permit.tenants.clear();
     rig.order_until(end, with_receipt).await;
 }
 

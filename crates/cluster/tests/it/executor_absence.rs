@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use serde_json::json;
-use trueup_cluster::{CallError, Echo};
+use trueup_cluster::{CallError, InFlightWindow};
 use trueup_model::Clock;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::{Order, Unit};
 use trueup_model::receipt::{Force, ProofLevel, Receipt};
 use trueup_model::report::{Outcome, Report};
-use trueup_rules::names;
+use trueup_rules::render::names;
 use trueup_testkit::fake_cluster::{FakeCluster, Verb, When};
 use trueup_testkit::manual_clock::ManualClock;
 
@@ -30,7 +30,7 @@ struct Stage {
 impl Stage {
     fn new(inherited: bool) -> Self {
         let (fake, clock) = (FakeCluster::new(), ManualClock::new());
-        let echo = Echo { lasts: LASTS, inherited };
+        let echo = InFlightWindow { lasts: LASTS, inherited };
         let rig = Rig::timed(Arc::new(fake.clone()), Arc::new(clock.clone()), echo);
         Self { fake, clock, rig }
     }
@@ -305,7 +305,7 @@ async fn f43_a_project_that_can_never_be_seen_whole_ends_by_force() {
     blocked(at.pass(end.clone()).await);
     end.generation = 3;
     let (principal, reason) = ("owner".to_owned(), "its server is gone for good".to_owned());
-    end.warrant.force = Some(Force { principal, reason });
+    end.permit.force = Some(Force { principal, reason });
     let writes = at.fake.journal().len();
     let report = at.rig.order_until(end.clone(), with_receipt).await;
     let receipt = report.receipt.expect("as asked for");
@@ -329,7 +329,7 @@ async fn a_projects_forced_end_needs_no_cluster() {
     let mut end = at.rig.project_end();
     at.fake.set_reachable(false);
     let (principal, reason) = ("owner".to_owned(), "the cluster burnt".to_owned());
-    end.warrant.force = Some(Force { principal, reason });
+    end.permit.force = Some(Force { principal, reason });
     let report = at.rig.order_until(end.clone(), with_receipt).await;
     let receipt = report.receipt.expect("as asked for");
     assert_eq!((receipt.level, receipt.absent.len()), (ProofLevel::Forced, 0));
@@ -366,7 +366,7 @@ async fn a_forced_end_needs_no_cluster() {
     let mut gone = at.rig.gone(2, game());
     at.fake.set_reachable(false);
     let principal = "owner".to_owned();
-    gone.warrant.force = Some(Force { principal, reason: "the cluster burnt".to_owned() });
+    gone.permit.force = Some(Force { principal, reason: "the cluster burnt".to_owned() });
     let writes = at.fake.journal().len();
     let report = at.rig.order_until(gone.clone(), with_receipt).await;
     let receipt = report.receipt.expect("as asked for");
@@ -394,7 +394,7 @@ async fn a_forced_end_names_the_pods_that_are_left() {
     at.rig.until(gone.unit, waits_for("1 pod to be gone")).await;
     let (principal, reason) = ("owner".to_owned(), "the node burnt".to_owned());
     gone.generation = 3;
-    gone.warrant.force = Some(Force { principal, reason });
+    gone.permit.force = Some(Force { principal, reason });
     let report = at.rig.order_until(gone, with_receipt).await;
     let receipt = report.receipt.expect("as asked for");
     assert_eq!(receipt.level, ProofLevel::Forced);

@@ -5,11 +5,11 @@ use serde_json::{Map, Value, json};
 use trueup_model::key::Kind;
 use trueup_model::observation::{Run, Runs};
 use trueup_model::order::Order;
-use trueup_model::report::{Change, Report};
+use trueup_model::report::{ObjectChange, Report};
 use trueup_model::service::DesiredState;
 use trueup_model::spec::{Spec, Workload};
 use trueup_model::template::Template;
-use trueup_rules::template::resolve;
+use trueup_rules::admit::template::resolve;
 
 use crate::executor::Check;
 use crate::rig::{Rig, converged, healthy, key, run, with_receipt};
@@ -73,17 +73,17 @@ async fn runs_again(mut rig: Rig) {
     rig.order_until(first.clone(), complete).await;
     let second = Rig::after(&first, rig.service(2, job("train:2")));
     let report = rig.order_until(second.clone(), |report| {
-        report.changes.iter().any(|change| matches!(change, Change::Created { .. }))
+        report.changes.iter().any(|change| matches!(change, ObjectChange::Created { .. }))
     });
     let report = report.await;
     let told: Vec<Kind> = report
         .changes
         .iter()
         .filter_map(|change| match change {
-            Change::Created { key } | Change::Removed { key } => Some(key.kind),
-            Change::Updated { .. }
-            | Change::DeletedExternally { .. }
-            | Change::ModifiedExternally { .. } => None,
+            ObjectChange::Created { key } | ObjectChange::Removed { key } => Some(key.kind),
+            ObjectChange::Updated { .. }
+            | ObjectChange::DeletedExternally { .. }
+            | ObjectChange::ModifiedExternally { .. } => None,
         })
         .collect();
     assert!(told.ends_with(&[Kind::Job]), "{report:?}");

@@ -6,7 +6,7 @@ use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::Order;
 use trueup_model::report::Report;
 use trueup_model::service::DesiredState;
-use trueup_rules::names::GENERATION_LABEL;
+use trueup_rules::render::names::GENERATION_LABEL;
 use trueup_testkit::fake_cluster::{FakeCluster, Verb};
 
 use crate::executor::Check;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use serde_json::{Value, json};
-use trueup_cluster::{CallError, Cluster, Heard, Scope};
+use trueup_cluster::{CallError, Cluster, Scope, WatchEvent};
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_testkit::fake_cluster::{Controllers, FakeCluster, Then, Verb, When};
 
@@ -108,7 +108,7 @@ async fn a_compacted_history_expires_open_and_new_watches() {
     let from = cluster.list(Kind::ConfigMap, Scope::Ours).await.unwrap().version;
     let made = cluster.apply(&key, &object).await.unwrap();
     let mut watch = cluster.watch(Kind::ConfigMap, from.clone());
-    assert_eq!(watch.next().await, Some(Ok(Heard::Present(made))));
+    assert_eq!(watch.next().await, Some(Ok(WatchEvent::Present(made))));
     cluster.compact();
     assert_eq!(watch.next().await, Some(Err(CallError::Expired)));
     let mut watch = cluster.watch(Kind::ConfigMap, from);

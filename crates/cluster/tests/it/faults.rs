@@ -7,9 +7,9 @@ use std::time::Duration;
 use serde_json::json;
 use trueup_cluster::CallError;
 use trueup_model::key::{Kind, ResourceKey};
-use trueup_model::report::{Change, Outcome, Report};
+use trueup_model::report::{ObjectChange, Outcome, Report};
 use trueup_model::spec::Spec;
-use trueup_rules::names;
+use trueup_rules::render::names;
 use trueup_testkit::fake_cluster::{FakeCluster, Verb, When, Write};
 
 use crate::rig::{Rig, at_rest, converged, game, healthy, key, web, with_receipt};
@@ -271,7 +271,11 @@ async fn f41_of_many_objects_exactly_the_refused_one_is_named_and_a_rollback_wor
     assert_eq!(report.outcome, Outcome::Refused { why });
     // The others of that round were written, and are told.
     let config = key(&order, Kind::ConfigMap, names::config);
-    assert!(report.changes.contains(&Change::Updated { key: config }), "{:?}", report.changes);
+    assert!(
+        report.changes.contains(&ObjectChange::Updated { key: config }),
+        "{:?}",
+        report.changes
+    );
     let deployment = key(&order, Kind::Deployment, str::to_owned);
     let image = |live: &serde_json::Value| {
         live["spec"]["template"]["spec"]["containers"][0]["image"].clone()

@@ -6,7 +6,7 @@ use futures::stream::BoxStream;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 use trueup_cluster::verbs::Answer;
-use trueup_cluster::{CallError, Cluster, Heard, List, Scope, Why};
+use trueup_cluster::{CallError, Cluster, List, Scope, WatchEvent, Why};
 use trueup_model::freeze::{Freeze, FreezeScope};
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::Order;
@@ -37,7 +37,7 @@ impl Cluster for Gated {
         self.inner.list(kind, scope)
     }
 
-    fn watch(&self, kind: Kind, from: String) -> BoxStream<'static, Result<Heard, CallError>> {
+    fn watch(&self, kind: Kind, from: String) -> BoxStream<'static, Result<WatchEvent, CallError>> {
         self.inner.watch(kind, from)
     }
 
@@ -88,7 +88,7 @@ async fn a_freeze_that_comes_during_a_pass_outlasts_it() {
 
     let writes = fake.journal().len();
     fake.remove(&key(&order, Kind::Service, str::to_owned));
-    let held = |report: &Report| matches!(report.outcome, Outcome::Held { .. });
+    let held = |report: &Report| matches!(report.outcome, Outcome::Frozen { .. });
     rig.until(order.unit, held).await;
     assert_eq!(fake.journal().len(), writes, "nothing was repaired");
 }

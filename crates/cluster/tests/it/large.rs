@@ -6,7 +6,7 @@ use std::sync::Arc;
 use trueup_cluster::kube::Kube;
 use trueup_model::order::{Body, Order, SecretValue};
 use trueup_model::report::{Outcome, Report};
-use trueup_rules::variable::{MOST_ENTRIES, MOST_IN_SPEC, MOST_TOGETHER};
+use trueup_rules::admit::variable::{MOST_ENTRIES, MOST_IN_SPEC, MOST_TOGETHER};
 use trueup_testkit::real_kube;
 
 use crate::rig::{Rig, converged, web};

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use trueup_testkit::harness::generate::{self, Depth};
 use trueup_testkit::harness::learn::{Reference, learn_alone, learn_bare, run_plan_alone};
 use trueup_testkit::harness::oracle::judge;
-use trueup_testkit::harness::plan::{Plan, Trigger};
+use trueup_testkit::harness::plan::{FaultPlan, Trigger};
 use trueup_testkit::harness::sample::{classes, sample};
 use trueup_testkit::harness::sound::unsound;
 use trueup_testkit::harness::stage::{compare, without_generations};
@@ -40,8 +40,8 @@ fn references() -> BTreeMap<String, Reference> {
     references
 }
 
-fn without_faults(reference: &Reference) -> Plan {
-    Plan {
+fn without_faults(reference: &Reference) -> FaultPlan {
+    FaultPlan {
         workload: reference.workload.name.to_owned(),
         faults: Vec::new(),
         about: String::new(),
@@ -58,16 +58,16 @@ fn depth(workload: &str) -> Depth {
 }
 
 /// Plans that once failed, and stay.
-fn kept() -> Vec<Plan> {
+fn kept() -> Vec<FaultPlan> {
     let dir: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testkit/plans/executor");
     let files = std::fs::read_dir(dir).expect("plans should be kept");
     let mut paths: Vec<PathBuf> =
         files.map(|file| file.expect("a plan should be there").path()).collect();
     paths.sort();
-    paths.iter().map(|path| Plan::read(path).expect("a plan should be read")).collect()
+    paths.iter().map(|path| FaultPlan::read(path).expect("a plan should be read")).collect()
 }
 
-fn all_plans(references: &BTreeMap<String, Reference>) -> Vec<Plan> {
+fn all_plans(references: &BTreeMap<String, Reference>) -> Vec<FaultPlan> {
     let plans = references
         .values()
         .flat_map(|reference| generate::plans(reference, depth(reference.workload.name)));
@@ -75,7 +75,7 @@ fn all_plans(references: &BTreeMap<String, Reference>) -> Vec<Plan> {
 }
 
 /// The sample of these plans that always runs, or all of them where that is asked for.
-fn chosen(all: Vec<Plan>, references: &BTreeMap<String, Reference>) -> Vec<Plan> {
+fn chosen(all: Vec<FaultPlan>, references: &BTreeMap<String, Reference>) -> Vec<FaultPlan> {
     if std::env::var("TRUEUP_ALL_PLANS").is_ok_and(|all| all == "1") {
         return all;
     }
@@ -92,7 +92,7 @@ fn chosen(all: Vec<Plan>, references: &BTreeMap<String, Reference>) -> Vec<Plan>
 fn every_fault_at_every_place_ends_like_no_fault_at_all() {
     let references = references();
     let all = all_plans(&references);
-    let names: BTreeSet<String> = all.iter().map(Plan::name).collect();
+    let names: BTreeSet<String> = all.iter().map(FaultPlan::name).collect();
     assert_eq!(names.len(), all.len(), "a name stands for one plan");
     let number = all.len();
     let mut plans = chosen(all, &references);
@@ -131,9 +131,9 @@ fn two_routes_to_one_promise_end_in_one_place() {
 }
 
 /// The plan that `TRUEUP_PLAN` names, by its name or its file.
-fn named_plan() -> (Reference, Plan) {
+fn named_plan() -> (Reference, FaultPlan) {
     let wanted = std::env::var("TRUEUP_PLAN").expect("TRUEUP_PLAN should name a plan or its file");
-    let read = Plan::read(Path::new(&wanted)).ok();
+    let read = FaultPlan::read(Path::new(&wanted)).ok();
     let named = wanted.split('/').next().unwrap_or_default();
     let workload = read.as_ref().map_or(named, |plan| &plan.workload);
     let reference = learn_alone(Workload::named(workload).expect("a workload should be named"));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use http::Request;
 use serde_json::{Value, json};
 use trueup_cluster::kube::{Kube, rbac};
-use trueup_rules::names;
+use trueup_rules::render::names;
 use trueup_testkit::real_kube;
 
 use crate::rig::Rig;

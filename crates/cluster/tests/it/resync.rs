@@ -7,8 +7,8 @@ use serde_json::json;
 use trueup_cluster::Cluster;
 use trueup_cluster::kube::Kube;
 use trueup_model::key::Kind;
-use trueup_model::report::Change;
-use trueup_rules::names;
+use trueup_model::report::ObjectChange;
+use trueup_rules::render::names;
 use trueup_testkit::fake_cluster::{FakeCluster, Verb};
 use trueup_testkit::real_kube;
 
@@ -44,10 +44,10 @@ async fn f28_what_a_watch_never_said_is_found_within_a_round_and_quiet_costs_no_
     };
     let found = tokio::time::timeout(ROUND, both).await;
     assert!(found.is_ok(), "both should be found in one round: {told:?}");
-    assert!(told.contains(&Change::DeletedExternally { key: service.clone() }), "{told:?}");
+    assert!(told.contains(&ObjectChange::DeletedExternally { key: service.clone() }), "{told:?}");
     assert!(
         told.iter()
-            .any(|it| matches!(it, Change::ModifiedExternally { key, .. } if *key == config)),
+            .any(|it| matches!(it, ObjectChange::ModifiedExternally { key, .. } if *key == config)),
         "{told:?}"
     );
     let writes = fake.journal().len();

@@ -9,18 +9,18 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use trueup_cluster::{Cluster, Echo, Executor, Fence, Notices, Parts, Scope};
+use trueup_cluster::{Cluster, Executor, Fence, InFlightWindow, Notices, Parts, Scope};
 use trueup_model::cluster::Routing;
 use trueup_model::key::{Kind, ResourceKey};
-use trueup_model::order::{Body, Order, SecretValue, ServiceBody, Unit, Warrant};
+use trueup_model::order::{Body, DeletionPermit, Order, SecretValue, ServiceBody, Unit};
 use trueup_model::report::{Outcome, Report};
 use trueup_model::service::DesiredState;
 use trueup_model::spec::Spec;
 use trueup_model::survey::Survey;
 use trueup_model::{Clock, ClusterId, OrgId, ProjectId, ServiceId};
-use trueup_rules::names;
-use trueup_rules::proof::ProofKey;
 use trueup_rules::render;
+use trueup_rules::render::names;
+use trueup_rules::render::proof::ProofKey;
 use trueup_store::DbClock;
 use trueup_testkit::fake_cluster::FakeCluster;
 use trueup_testkit::virtual_clock::VirtualClock;
@@ -68,7 +68,11 @@ impl Rig {
     }
 
     /// The same on a clock of the caller's, with calls that may echo for so long.
-    pub(crate) fn timed(cluster: Arc<dyn Cluster>, clock: Arc<dyn Clock>, echo: Echo) -> Self {
+    pub(crate) fn timed(
+        cluster: Arc<dyn Cluster>,
+        clock: Arc<dyn Clock>,
+        echo: InFlightWindow,
+    ) -> Self {
         Self::with(cluster, SERIAL.fetch_add(1, Ordering::Relaxed), clock, echo)
     }
 
@@ -80,15 +84,20 @@ impl Rig {
     /// Stops, as a crash would, and starts anew on the same cluster with the same ids.
     pub(crate) fn restart(mut self) -> Self {
         self.tasks.abort_all();
-        let echo = Echo { lasts: ECHO, inherited: true };
+        let echo = InFlightWindow { lasts: ECHO, inherited: true };
         Self::with(Arc::clone(&self.cluster), self.serial, Arc::clone(&self.clock), echo)
     }
 
     fn on_clock(cluster: Arc<dyn Cluster>, serial: u64, clock: Arc<dyn Clock>) -> Self {
-        Self::with(cluster, serial, clock, Echo { lasts: ECHO, inherited: false })
+        Self::with(cluster, serial, clock, InFlightWindow { lasts: ECHO, inherited: false })
     }
 
-    fn with(cluster: Arc<dyn Cluster>, serial: u64, clock: Arc<dyn Clock>, echo: Echo) -> Self {
+    fn with(
+        cluster: Arc<dyn Cluster>,
+        serial: u64,
+        clock: Arc<dyn Clock>,
+        echo: InFlightWindow,
+    ) -> Self {
         let fence = Arc::new(Fence::closed(Arc::clone(&clock)));
         fence.open(clock.monotonic(), Duration::from_secs(3600));
         let (reports_in, reports) = mpsc::channel(1024);
@@ -136,14 +145,14 @@ impl Rig {
             body: Body::Project,
             freeze: None,
             recorded: BTreeMap::new(),
-            warrant: Warrant::default(),
+            permit: DeletionPermit::default(),
         })
     }
 
     /// The order for the end of this rig's project, after a look into it that is on record.
     pub(crate) fn project_end(&self) -> Order {
         let mut end = Order { desired: DesiredState::Deleted, generation: 2, ..self.project() };
-        end.warrant.look = Some(looked());
+        end.permit.survey = Some(looked());
         end
     }
 
@@ -195,7 +204,7 @@ impl Rig {
             order.recorded.entry(key.clone()).or_insert_with(|| uid.clone());
         }
         for key in render::unwanted(&order) {
-            order.warrant.unwanted.insert(key, order.generation);
+            order.permit.unwanted.insert(key, order.generation);
         }
         order
     }

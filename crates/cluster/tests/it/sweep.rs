@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use trueup_cluster::CallError;
-use trueup_model::finding::{Finding, FindingClass, Stray, Swept};
+use trueup_model::finding::{Finding, FindingClass, OrphanCandidate, SweepResult};
 use trueup_model::freeze::{Freeze, FreezeScope};
 use trueup_model::id::FindingId;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::{Clock, ClusterId};
-use trueup_rules::names;
+use trueup_rules::render::names;
 use trueup_testkit::fake_cluster::FakeCluster;
 
 use crate::rig::{Rig, key, web};
@@ -18,7 +18,7 @@ use crate::rig::{Rig, key, web};
 const ROUND: Duration = Duration::from_secs(750);
 
 /// The next sweep of a kind.
-async fn swept(rig: &Rig, kind: Kind) -> Swept {
+async fn swept(rig: &Rig, kind: Kind) -> SweepResult {
     let swept = async {
         loop {
             let swept = rig.notices.take_swept().await;
@@ -30,15 +30,15 @@ async fn swept(rig: &Rig, kind: Kind) -> Swept {
     tokio::time::timeout(ROUND, swept).await.expect("a kind should be swept in each round")
 }
 
-fn found(stray: &Stray, clock: &dyn Clock) -> Finding {
+fn found(candidate: &OrphanCandidate, clock: &dyn Clock) -> Finding {
     Finding {
         id: FindingId::from_uuid(uuid::Uuid::from_u128(1)),
         cluster: ClusterId::from_uuid(uuid::Uuid::from_u128(7)),
         class: FindingClass::Orphan,
-        key: stray.key.clone(),
-        uid: stray.uid.clone(),
-        resource_version: stray.resource_version.clone(),
-        unit: stray.unit.clone(),
+        key: candidate.key.clone(),
+        uid: candidate.uid.clone(),
+        resource_version: candidate.resource_version.clone(),
+        unit: candidate.unit.clone(),
         found_at: clock.now(),
         seen_at: clock.now(),
         closed: None,
@@ -61,15 +61,15 @@ async fn what_no_order_knows_is_found_and_a_copy_proves_nothing() {
         object["metadata"]["annotations"] = ours["metadata"]["annotations"].clone();
     });
     let told = swept(&rig, Kind::ConfigMap).await;
-    let names: Vec<_> = told.strays.iter().map(|it| (&it.key, it.proved)).collect();
-    assert_eq!(names, [(&copy, false)], "what an order knows is no stray");
+    let names: Vec<_> = told.candidates.iter().map(|it| (&it.key, it.proved)).collect();
+    assert_eq!(names, [(&copy, false)], "what an order knows is no candidate");
 
     // One who has no orders finds everything, and knows what is ours by its proof.
     let blank = Rig::fake(&fake);
     let told = swept(&blank, Kind::ConfigMap).await;
-    let stray = told.strays.iter().find(|it| it.key == config).expect("it should be found");
-    assert!(stray.proved);
-    assert_eq!(stray.unit, Some(order.unit.to_string()));
+    let candidate = told.candidates.iter().find(|it| it.key == config).expect("it should be found");
+    assert!(candidate.proved);
+    assert_eq!(candidate.unit, Some(order.unit.to_string()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -82,8 +82,8 @@ async fn only_what_was_found_and_proves_itself_is_removed() {
     let blank = Rig::fake(&fake);
     let told = swept(&blank, Kind::ConfigMap).await;
     let of = |wanted: &dyn Fn(&Value) -> bool| {
-        let is = |it: &&Stray| fake.find(&it.key).is_some_and(|live| wanted(&live));
-        found(told.strays.iter().find(is).expect("it should be found"), &*blank.clock)
+        let is = |it: &&OrphanCandidate| fake.find(&it.key).is_some_and(|live| wanted(&live));
+        found(told.candidates.iter().find(is).expect("it should be found"), &*blank.clock)
     };
     let anchor = of(&|live| live["metadata"]["finalizers"].is_array());
     blank.fence.open(blank.clock.monotonic(), Duration::from_secs(3600));

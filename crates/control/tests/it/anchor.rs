@@ -3,7 +3,7 @@
 use serde_json::Value;
 use trueup_cluster::Cluster;
 use trueup_model::key::{Kind, ResourceKey};
-use trueup_rules::names;
+use trueup_rules::render::names;
 
 use crate::rig::Rig;
 

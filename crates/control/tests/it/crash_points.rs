@@ -20,10 +20,10 @@ use tokio::runtime::Builder;
 use tokio::sync::Notify;
 use trueup_model::crash::{self, Fate, POINTS};
 use trueup_model::key::{Kind, ResourceKey};
-use trueup_rules::action::Action;
-use trueup_rules::admit::Ask;
+use trueup_rules::admit::AdmissionRequest;
+use trueup_rules::admit::operation::ServiceOperation;
 use trueup_store::EventQuery;
-use trueup_store::door::{Asker, ServiceAsk};
+use trueup_store::door::{RequestContext, ServiceRequest};
 use trueup_testkit::test_db::name;
 
 use crate::rig::{LONG, LOOK, Rig, deleted, running};
@@ -64,7 +64,7 @@ struct Place {
 
 /// The places of a point: its first hit of all, which is while the project is made for most of them, and
 /// hits that a later request cannot do without. Nothing but the start of a process reaches
-/// `tenure.leased`; nothing but the foreign container is pruned, and nothing but the service has an anchor
+/// `lease_holder.leased`; nothing but the foreign container is pruned, and nothing but the service has an anchor
 /// that is released.
 fn places(point: &'static str) -> Vec<Place> {
     let later: &[(usize, usize)] = match point {
@@ -73,7 +73,7 @@ fn places(point: &'static str) -> Vec<Place> {
         "executor.applying" | "executor.applied" => &[(SERVICE, 2)],
         "executor.deleting" | "executor.deleted" | "executor.verified" => &[(DELETE_PROJECT, 1)],
         point if point.starts_with("driver.") => &[(SERVICE, 1), (DELETE_SERVICE, 1)],
-        point if point.starts_with("settle.") => &[(DELETE_SERVICE, 1)],
+        point if point.starts_with("report.") => &[(DELETE_SERVICE, 1)],
         point if point.starts_with("sealer.") => &[(DELETE_SERVICE, 1)],
         _ => &[],
     };
@@ -242,21 +242,24 @@ impl Client {
     async fn take(&self, rig: &Rig, step: usize) -> bool {
         let (app, org, now) = (&rig.db.app, rig.db.org, rig.clock.now());
         let owner = rig.db.owner();
-        let asker = Asker::new(&owner, None);
+        let context = RequestContext::new(&owner, None);
         let (project, service) = (self.project.borrow().clone(), self.service.borrow().clone());
         match step {
             PROJECT => {
-                let accepted = app.accept_project(org, &name("shop"), &asker, now).await;
+                let accepted = app.accept_project(org, &name("shop"), &context, now).await;
                 *self.project.borrow_mut() =
                     accepted.expect("it should be accepted").row.project.id.to_string();
             }
             SERVICE => {
                 let parameters = Map::from_iter([("image".to_owned(), json!("web:1"))]);
-                let ask =
-                    Ask { template: "web@1".parse().expect("a template"), plan: None, parameters };
+                let ask = AdmissionRequest {
+                    template: "web@1".parse().expect("a template"),
+                    plan: None,
+                    parameters,
+                };
                 let name = name("web");
-                let wanted = ServiceAsk::declare("shop", &name, &ask);
-                let accepted = app.accept_service(org, &wanted, &asker, now).await;
+                let wanted = ServiceRequest::declare("shop", &name, &ask);
+                let accepted = app.accept_service(org, &wanted, &context, now).await;
                 *self.service.borrow_mut() =
                     accepted.expect("it should be accepted").row.service.id.to_string();
             }
@@ -265,13 +268,13 @@ impl Client {
             4 => until(|| async { containers(rig).iter().all(|count| *count == 1) }).await,
             5 => drop(rig.until(&service, running).await),
             DELETE_SERVICE => {
-                let wanted = ServiceAsk::act("shop", &service, &Action::Delete);
-                let accepted = app.accept_service(org, &wanted, &asker, now).await;
+                let wanted = ServiceRequest::act("shop", &service, &ServiceOperation::Delete);
+                let accepted = app.accept_service(org, &wanted, &context, now).await;
                 drop(accepted.expect("it should be accepted"));
             }
             7 => drop(rig.until(&service, deleted).await),
             DELETE_PROJECT => {
-                let accepted = app.delete_project(org, &project, &asker, now).await;
+                let accepted = app.delete_project(org, &project, &context, now).await;
                 drop(accepted.expect("it should be accepted"));
             }
             9 => {

@@ -4,15 +4,15 @@ use serde_json::json;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::receipt::ProofLevel;
 use trueup_store::ProjectRow;
-use trueup_store::door::Asker;
+use trueup_store::door::RequestContext;
 
 use crate::rig::Rig;
 
 impl Rig {
     async fn end_project(&self) -> String {
         let owner = self.db.owner();
-        let (asker, now) = (Asker::new(&owner, None), self.clock.now());
-        let ended = self.db.app.delete_project(self.db.org, "shop", &asker, now).await;
+        let (context, now) = (RequestContext::new(&owner, None), self.clock.now());
+        let ended = self.db.app.delete_project(self.db.org, "shop", &context, now).await;
         self.signals.wake();
         ended.expect("the end should be accepted").row.project.id.to_string()
     }

@@ -2,32 +2,32 @@
 
 use trueup_model::key::Kind;
 use trueup_model::name::Name;
-use trueup_store::door::{Asker, EndpointAsk, EndpointTarget};
+use trueup_store::door::{EndpointRequest, EndpointTarget, RequestContext};
 
 use crate::rig::{Rig, deleted};
 
 impl Rig {
     async fn open(&self, endpoint: &str) -> u16 {
         let owner = self.db.owner();
-        let asker = Asker::new(&owner, None);
+        let context = RequestContext::new(&owner, None);
         let name: Name = endpoint.parse().expect("a test's name should be valid");
         let wanted =
-            EndpointAsk { project: "shop", service: "web", name: &name, if_generation: None };
+            EndpointRequest { project: "shop", service: "web", name: &name, if_generation: None };
         let target = EndpointTarget { port: "http", protocol: None };
         let (app, now) = (&self.db.app, self.clock.now());
-        let open = app.open_endpoint(self.db.org, &wanted, &target, &asker, now).await;
+        let open = app.open_endpoint(self.db.org, &wanted, &target, &context, now).await;
         self.signals.wake();
         open.expect("an endpoint should be opened").row.node_port
     }
 
     async fn close(&self, endpoint: &str) {
         let owner = self.db.owner();
-        let asker = Asker::new(&owner, None);
+        let context = RequestContext::new(&owner, None);
         let name: Name = endpoint.parse().expect("a test's name should be valid");
         let wanted =
-            EndpointAsk { project: "shop", service: "web", name: &name, if_generation: None };
+            EndpointRequest { project: "shop", service: "web", name: &name, if_generation: None };
         let closed =
-            self.db.app.close_endpoint(self.db.org, &wanted, &asker, self.clock.now()).await;
+            self.db.app.close_endpoint(self.db.org, &wanted, &context, self.clock.now()).await;
         closed.expect("an endpoint should be closed");
         self.signals.wake();
     }

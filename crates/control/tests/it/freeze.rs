@@ -6,9 +6,9 @@ use trueup_model::order::Unit;
 use trueup_model::status::{Health, Phase, Reason, Reconciliation};
 use trueup_model::why::LinkStep;
 use trueup_rules::status::reconciliation;
-use trueup_rules::why::explain;
-use trueup_store::door::Asker;
-use trueup_store::{EventQuery, FreezeAsk, ServiceDetail};
+use trueup_rules::status::why::explain;
+use trueup_store::door::RequestContext;
+use trueup_store::{EventQuery, FreezeRequest, ServiceDetail};
 
 use crate::rig::{Rig, deleted};
 
@@ -23,21 +23,22 @@ enum What {
 impl Rig {
     async fn turn(&self, what: What, reason: Option<&str>) {
         let owner = self.db.owner();
-        let asker = Asker::new(&owner, Some("0af7651916cd43dd8448eb211c80319c".to_owned()));
-        let ask = FreezeAsk { reason };
+        let context =
+            RequestContext::new(&owner, Some("0af7651916cd43dd8448eb211c80319c".to_owned()));
+        let ask = FreezeRequest { reason };
         let (app, now) = (&self.db.app, self.clock.now());
         let turned = match what {
             What::Service => {
                 let of = ("shop", "web");
-                let turned = app.freeze_service(self.db.org, of, ask, &asker, now).await;
+                let turned = app.freeze_service(self.db.org, of, ask, &context, now).await;
                 turned.map(|answer| answer.changed)
             }
             What::Cluster => {
-                let turned = app.freeze_platform(Some("test"), ask, &asker, now).await;
+                let turned = app.freeze_platform(Some("test"), ask, &context, now).await;
                 turned.map(|answer| answer.changed)
             }
             What::Platform => {
-                let turned = app.freeze_platform(None, ask, &asker, now).await;
+                let turned = app.freeze_platform(None, ask, &context, now).await;
                 turned.map(|answer| answer.changed)
             }
         };
@@ -132,10 +133,10 @@ async fn drift_and_deletion_are_held_too_and_both_are_told_truthfully() {
     rig.until_wakes(0).await;
     assert!(!rig.fake.objects(Kind::ConfigMap).is_empty(), "it is not taken down");
     let owner = rig.db.owner();
-    let ask = FreezeAsk { reason: None };
-    let asker = Asker::new(&owner, None);
+    let ask = FreezeRequest { reason: None };
+    let context = RequestContext::new(&owner, None);
     let now = rig.clock.now();
-    rig.db.app.freeze_service(rig.db.org, ("shop", &id), ask, &asker, now).await.unwrap();
+    rig.db.app.freeze_service(rig.db.org, ("shop", &id), ask, &context, now).await.unwrap();
     rig.signals.wake();
     rig.until(&id, deleted).await;
 }
@@ -149,10 +150,10 @@ async fn who_asks_for_a_look_is_told_how_it_ended() {
     let detail = rig.until_running("web").await;
     let writes = rig.until_writes_end().await;
     let owner = rig.db.owner();
-    let asker = Asker::new(&owner, Some("0af7651916cd43dd8448eb211c80319c".to_owned()));
+    let context = RequestContext::new(&owner, Some("0af7651916cd43dd8448eb211c80319c".to_owned()));
     let now = rig.clock.now();
     let app = &rig.db.app;
-    app.reconcile_service(rig.db.org, ("shop", "web"), &asker, now).await.unwrap();
+    app.reconcile_service(rig.db.org, ("shop", "web"), &context, now).await.unwrap();
     rig.signals.wake();
     let query = EventQuery {
         of: Some(Unit::Service(detail.row.service.id)),

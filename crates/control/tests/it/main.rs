@@ -2,20 +2,20 @@
 
 mod anchor;
 mod crash_points;
+mod dns;
+mod domain_verifier;
+mod domain_verifier_world;
 mod ending;
 mod endpoint;
 mod freeze;
+mod lease_holder;
 mod log;
-mod names;
-mod planner;
 mod poison;
-mod prover;
-mod prover_world;
+mod preview_filler;
+mod purge;
 mod recorder;
 mod replicas;
 mod rig;
 mod scaled_clock;
 mod sealer;
 mod secret;
-mod sweep;
-mod tenure;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures::stream::BoxStream;
 use serde_json::Value;
 use trueup_cluster::verbs::Answer;
-use trueup_cluster::{CallError, Cluster, Draft, Heard, List, Scope};
+use trueup_cluster::{CallError, Cluster, Draft, List, Scope, WatchEvent};
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_testkit::fake_cluster::FakeCluster;
 
@@ -33,7 +33,7 @@ impl Cluster for Poisoned {
         self.inside.list(kind, scope)
     }
 
-    fn watch(&self, kind: Kind, from: String) -> BoxStream<'static, Result<Heard, CallError>> {
+    fn watch(&self, kind: Kind, from: String) -> BoxStream<'static, Result<WatchEvent, CallError>> {
         self.inside.watch(kind, from)
     }
 
@@ -55,10 +55,10 @@ impl Cluster for Poisoned {
         self.inside.delete(key, uid, version)
     }
 
-    fn rehearse<'a>(&'a self, key: &'a ResourceKey, draft: Draft<'a>) -> Answer<'a, Value> {
+    fn dry_run<'a>(&'a self, key: &'a ResourceKey, draft: Draft<'a>) -> Answer<'a, Value> {
         if self.is_broken(key) {
             return Box::pin(async { Err(CallError::Unanswered("lost".to_owned())) });
         }
-        self.inside.rehearse(key, draft)
+        self.inside.dry_run(key, draft)
     }
 }

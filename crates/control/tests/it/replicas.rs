@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use trueup_control::Bell;
+use trueup_control::Notifier;
 use trueup_model::Clock;
-use trueup_store::{DbClock, EventQuery, Lease, Nudge, Signals, Worker};
+use trueup_store::{DbClock, EventQuery, Lease, Notification, Signals, Worker};
 use trueup_testkit::pg_proxy::{Mode, PgProxy};
 use trueup_testkit::test_db::TestDb;
 
@@ -24,7 +24,7 @@ impl Process {
     async fn start(name: &str, worker: Worker) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(DbClock::unanchored());
         let signals = Signals::default();
-        let bell = Bell { worker, signals: signals.clone(), clock, name: name.to_owned() };
+        let bell = Notifier { worker, signals: signals.clone(), clock, name: name.to_owned() };
         let mut tasks = tokio::task::JoinSet::new();
         tasks.spawn(bell.run());
         let process = Self { signals, tasks };
@@ -67,7 +67,7 @@ async fn f22_whoever_was_cut_off_is_nudged_when_listening_again() {
     proxy.set(Mode::Cut);
     one.signals.wake();
     // It is rung for sure before anybody listens again.
-    db.worker.ring("one", Nudge::Wake).await.unwrap();
+    db.worker.ring("one", Notification::Wake).await.unwrap();
     proxy.set(Mode::Pass);
     two.woken("once the connection was back").await;
     one.signals.wake();

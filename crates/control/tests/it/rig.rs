@@ -9,13 +9,13 @@ use serde_json::{Map, Value, json};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use trueup_cluster::Cluster;
-use trueup_control::{Metrics, Sealer, Tenure};
+use trueup_control::{LeaseHolder, Metrics, Sealer};
 use trueup_model::Clock;
 use trueup_model::status::{Health, Phase};
-use trueup_rules::action::Action;
-use trueup_rules::admit::Ask;
+use trueup_rules::admit::AdmissionRequest;
+use trueup_rules::admit::operation::ServiceOperation;
 use trueup_rules::envelope::Keyring;
-use trueup_store::door::{Asker, ServiceAsk};
+use trueup_store::door::{RequestContext, ServiceRequest};
 use trueup_store::{DbClock, ServiceDetail, Signals, Worker};
 use trueup_testkit::fake_cluster::FakeCluster;
 use trueup_testkit::test_db::{TestDb, name};
@@ -85,7 +85,7 @@ impl Rig {
     ) -> CancellationToken {
         let metrics = Metrics::register(&mut self.registry);
         let stop = CancellationToken::new();
-        let tenure = Tenure {
+        let tenure = LeaseHolder {
             worker: self.worker.clone(),
             signals: self.signals.clone(),
             clock: Arc::clone(&self.clock),
@@ -137,11 +137,11 @@ impl Rig {
 
     pub(crate) async fn declare_project(&self) {
         let owner = self.db.owner();
-        let asker = Asker::new(&owner, None);
+        let context = RequestContext::new(&owner, None);
         let now = self.clock.now();
         self.db
             .app
-            .accept_project(self.db.org, &name("shop"), &asker, now)
+            .accept_project(self.db.org, &name("shop"), &context, now)
             .await
             .expect("a project should be accepted");
         self.signals.wake();
@@ -151,14 +151,14 @@ impl Rig {
     /// Declares a web service with this image.
     pub(crate) async fn declare(&self, service: &str, image: &str) {
         let owner = self.db.owner();
-        let asker = Asker::new(&owner, None);
+        let context = RequestContext::new(&owner, None);
         let parameters: Map<String, Value> = Map::from_iter([("image".to_owned(), json!(image))]);
         let template = "web@1".parse().expect("a template should be named");
-        let ask = Ask { template, plan: None, parameters };
+        let ask = AdmissionRequest { template, plan: None, parameters };
         let name = name(service);
-        let wanted = ServiceAsk::declare("shop", &name, &ask);
+        let wanted = ServiceRequest::declare("shop", &name, &ask);
         let accepted =
-            self.db.app.accept_service(self.db.org, &wanted, &asker, self.clock.now()).await;
+            self.db.app.accept_service(self.db.org, &wanted, &context, self.clock.now()).await;
         assert!(accepted.expect("a service should be accepted").changed);
         self.signals.wake();
         self.signals.event();
@@ -166,10 +166,10 @@ impl Rig {
 
     pub(crate) async fn delete(&self, service: &str) -> String {
         let owner = self.db.owner();
-        let asker = Asker::new(&owner, None);
-        let wanted = ServiceAsk::act("shop", service, &Action::Delete);
+        let context = RequestContext::new(&owner, None);
+        let wanted = ServiceRequest::act("shop", service, &ServiceOperation::Delete);
         let accepted =
-            self.db.app.accept_service(self.db.org, &wanted, &asker, self.clock.now()).await;
+            self.db.app.accept_service(self.db.org, &wanted, &context, self.clock.now()).await;
         self.signals.wake();
         accepted.expect("a deletion should be accepted").row.service.id.to_string()
     }

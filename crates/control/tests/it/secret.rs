@@ -6,7 +6,7 @@ use trueup_model::order::SecretValue;
 use trueup_model::status::Reason;
 use trueup_model::variable::VariableName;
 use trueup_rules::envelope::Keyring;
-use trueup_store::door::{Asker, EntryAsk, EntryKind, SecretAsk};
+use trueup_store::door::{EntryKind, EntryRequest, RequestContext, SecretRequest};
 use trueup_store::{EventQuery, ServiceDetail};
 
 use crate::log::Log;
@@ -17,13 +17,13 @@ const CANARY: &str = "canary-c3d9e1";
 impl Rig {
     async fn set_secret(&self, service: Option<&str>, name: &str, value: &str) {
         let owner = self.db.owner();
-        let asker = Asker::new(&owner, None);
+        let context = RequestContext::new(&owner, None);
         let name: VariableName = name.parse().expect("a test's name should be valid");
-        let entry = EntryAsk { project: "shop", service, name: &name, if_version: None };
+        let entry = EntryRequest { project: "shop", service, name: &name, if_version: None };
         let value = SecretValue::new(value.to_owned());
         let sealer = self.keys.clone().sealer();
-        let wanted = SecretAsk { entry, value: &value, sealer: &sealer };
-        let set = self.db.app.set_secret(self.db.org, &wanted, &asker, self.clock.now()).await;
+        let wanted = SecretRequest { entry, value: &value, sealer: &sealer };
+        let set = self.db.app.set_secret(self.db.org, &wanted, &context, self.clock.now()).await;
         set.expect("a secret should be set");
         self.signals.wake();
         self.signals.event();
@@ -31,13 +31,13 @@ impl Rig {
 
     async fn delete_secret(&self, service: Option<&str>, name: &str) {
         let owner = self.db.owner();
-        let asker = Asker::new(&owner, None);
+        let context = RequestContext::new(&owner, None);
         let name: VariableName = name.parse().expect("a test's name should be valid");
-        let entry = EntryAsk { project: "shop", service, name: &name, if_version: None };
+        let entry = EntryRequest { project: "shop", service, name: &name, if_version: None };
         let gone = self
             .db
             .app
-            .delete_entry(self.db.org, EntryKind::Secret, &entry, &asker, self.clock.now())
+            .delete_entry(self.db.org, EntryKind::Secret, &entry, &context, self.clock.now())
             .await;
         gone.expect("a secret should be deleted");
         self.signals.wake();

@@ -11,7 +11,7 @@ use trueup_model::principal::Role;
 use trueup_store::App;
 use trueup_testkit::manual_clock::ManualClock;
 
-use crate::front::{Ask, Front, OPERATOR, OWNER, PATIENCE, Reply, STRANGER, door};
+use crate::front::{Ask, Front, OPERATOR, OWNER, PATIENCE, Reply, STRANGER, app_state};
 use crate::recipe::{operations, stage};
 
 /// The only operations that read nothing but tokens.
@@ -30,7 +30,7 @@ async fn f13_without_a_database_every_operation_answers_503_and_says_when_to_com
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let url = format!("postgres://app:x@127.0.0.1:{port}/none");
     let app = App::connect_within(&url, Duration::from_millis(50)).unwrap();
-    let router = router(door(app, &ManualClock::new()));
+    let router = router(app_state(app, &ManualClock::new()));
     let ask = |method: Method, path: &str| Ask::new(router.clone(), method, path).token(OWNER);
 
     let mut asks: Vec<(String, Ask)> = operations()
@@ -115,7 +115,7 @@ async fn f13_an_operation_that_loses_its_connection_answers_503_and_records_noth
 #[tokio::test]
 async fn f17_with_every_connection_taken_requests_end_in_time_and_loops_go_on() {
     let front = Front::new().await;
-    let routes = router(door(App::connect(&front.db.urls.app).unwrap(), &front.clock));
+    let routes = router(app_state(App::connect(&front.db.urls.app).unwrap(), &front.clock));
     let ask = |path: &str, token: &str| Ask::new(routes.clone(), Method::GET, path).token(token);
     let mut lock = front.owner.acquire().await.unwrap();
     sqlx::raw_sql("begin; lock table projects").execute(&mut *lock).await.unwrap();

@@ -42,9 +42,9 @@ async fn every_operation_has_a_recipe_and_every_placeholder_something_to_stand_f
 #[tokio::test]
 async fn s01_nothing_answers_without_exactly_one_good_token() {
     let (front, things) = stage().await;
-    let revoked = front.mint(&json!({"name": "revoked", "role": "owner"})).await;
+    let revoked = front.new_id(&json!({"name": "revoked", "role": "owner"})).await;
     assert_eq!(front.delete("/v1/tokens/revoked").send().await.status, StatusCode::OK);
-    let expired = front.mint(&json!({"name": "x", "role": "owner", "expires_in_days": 1})).await;
+    let expired = front.new_id(&json!({"name": "x", "role": "owner", "expires_in_days": 1})).await;
     front.clock.advance(std::time::Duration::from_secs(86_400));
     let good = format!("Bearer {OWNER}");
     let (revoked, expired) = (format!("Bearer {revoked}"), format!("Bearer {expired}"));

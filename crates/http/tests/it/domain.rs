@@ -3,7 +3,7 @@
 use axum::http::{Method, StatusCode};
 use serde_json::json;
 use trueup_model::Clock;
-use trueup_model::domain::Saw;
+use trueup_model::domain::DnsResult;
 
 use crate::front::{DEVELOPER, Front, OPERATOR, OWNER, STRANGER, VIEWER, WEB};
 
@@ -21,9 +21,9 @@ async fn a_domain_is_added_proved_listed_and_removed() {
     assert_eq!(add.status, StatusCode::ACCEPTED, "{}", add.text());
     let shown = add.json();
     assert_eq!((&shown["state"], &shown["tls"]), (&json!("unverified"), &json!("auto")));
-    let proof = &shown["proof"];
-    assert_eq!(proof["name"], format!("_trueup.{HOST}"));
-    assert_eq!(proof["value"], shown["id"]);
+    let verification = &shown["verification"];
+    assert_eq!(verification["name"], format!("_trueup.{HOST}"));
+    assert_eq!(verification["value"], shown["id"]);
     assert_eq!(front.put(&path(HOST)).json(&json!({"tls": "auto"})).send().await.status, 200);
     assert_eq!(front.get(LIST).token(VIEWER).send().await.json(), json!({"items": [shown]}));
     assert_eq!(front.get(&path(HOST)).token(VIEWER).send().await.json(), shown);
@@ -62,7 +62,7 @@ async fn a_preview_shows_what_a_proved_host_makes_and_proves_nothing() {
     let shown = front.put(&format!("{}?dry_run=true", path(HOST))).json(&json!({})).send().await;
     let shown = shown.json();
     assert_eq!((&shown["changed"], &shown["result"]["host"]), (&json!(true), &json!(HOST)));
-    assert_eq!(shown["result"].get("proof"), None, "the text is not known yet: {shown}");
+    assert_eq!(shown["result"].get("verification"), None, "the text is not known yet: {shown}");
     assert_eq!(front.get(LIST).send().await.json(), json!({"items": []}));
 
     let service = front.get(WEB).send().await;
@@ -82,39 +82,49 @@ async fn a_preview_shows_what_a_proved_host_makes_and_proves_nothing() {
 #[tokio::test]
 async fn a_look_into_dns_can_be_asked_for_and_says_how_far_the_proof_is() {
     let front = Front::with_web().await;
-    let (look, verify) = (format!("{}/look", path(HOST)), format!("{}/verification", path(HOST)));
+    let (look, verify) = (format!("{}/check", path(HOST)), format!("{}/verification", path(HOST)));
     let ask = || front.post(&look).json(&json!({}));
     ask().send().await.must_be(404, "TU1003");
     let added = front.put(&path(HOST)).json(&json!({})).send().await.json();
-    let proof = &added["proof"];
-    assert_eq!(proof["message"], format!("nobody looked for _trueup.{HOST} yet"));
-    assert!(proof["next_look_at"].is_string() && proof.get("looked_at").is_none(), "{proof}");
+    let verification = &added["verification"];
+    assert_eq!(verification["message"], format!("nobody looked for _trueup.{HOST} yet"));
+    assert!(
+        verification["next_check_at"].is_string() && verification.get("checked_at").is_none(),
+        "{verification}"
+    );
     let asked = ask().send().await;
     assert_eq!(asked.status, StatusCode::ACCEPTED, "{}", asked.text());
-    assert!(asked.json()["proof"]["next_look_at"].as_str() < proof["next_look_at"].as_str());
+    assert!(
+        asked.json()["verification"]["next_check_at"].as_str()
+            < verification["next_check_at"].as_str()
+    );
     assert_eq!(ask().send().await.status, StatusCode::OK, "it is about to happen");
     ask().token(VIEWER).send().await.must_be(403, "TU1002");
     ask().token(STRANGER).send().await.must_be(404, "TU1003");
     front.post(&look).json(&json!({"now": true})).send().await.must_be(400, "TU1101");
 
     let (worker, now) = (&front.db.worker, front.clock.now());
-    let due = worker.claim_looks(8, 8, &[], now).await.unwrap();
-    worker.note_look(&due[0], Saw::Nothing, "no TXT record yet", now).await.unwrap();
-    let seen = front.get(&path(HOST)).token(VIEWER).send().await.json()["proof"].clone();
-    assert_eq!(seen["saw"], "nothing");
+    let due = worker.claim_dns_checks(8, 8, &[], now).await.unwrap();
+    worker.record_dns_check(&due[0], DnsResult::Nothing, "no TXT record yet", now).await.unwrap();
+    let seen = front.get(&path(HOST)).token(VIEWER).send().await.json()["verification"].clone();
+    assert_eq!(seen["result"], "nothing");
     assert_eq!(seen["message"], format!("no TXT record yet at _trueup.{HOST}"));
-    assert!(seen["looked_at"].is_string() && seen["next_look_at"].is_string(), "{seen}");
+    assert!(seen["checked_at"].is_string() && seen["next_check_at"].is_string(), "{seen}");
 
     let say = |verified: bool| {
         let say = front.put(&verify).token(OPERATOR).header("trueup-org", "acme");
         say.json(&json!({ "verified": verified })).send()
     };
     let proved = say(true).await.json();
-    assert_eq!(proved["proof"].get("message"), None, "{proved}");
-    assert_eq!(proved["proof"].get("next_look_at"), None, "{proved}");
+    assert_eq!(proved["verification"].get("message"), None, "{proved}");
+    assert_eq!(proved["verification"].get("next_check_at"), None, "{proved}");
     assert_eq!(ask().send().await.status, StatusCode::OK, "it is proved");
     let taken = say(false).await.json();
-    assert!(taken["proof"]["message"].as_str().unwrap().contains("add it again"), "{taken}");
-    assert_eq!(taken["proof"].get("saw"), None, "what was seen says nothing any more: {taken}");
+    assert!(taken["verification"]["message"].as_str().unwrap().contains("add it again"), "{taken}");
+    assert_eq!(
+        taken["verification"].get("result"),
+        None,
+        "what was seen says nothing any more: {taken}"
+    );
     ask().send().await.must_be(409, "TU1009");
 }

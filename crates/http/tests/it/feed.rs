@@ -30,7 +30,7 @@ async fn a_seal_is_read_once_however_many_watch() {
         front.declare(&format!("nginx:{position}")).await;
         front.db.seal().await;
         log.take();
-        front.door.signals.sealed();
+        front.state.signals.sealed();
         for reader in &mut readers {
             let frame = reader.next().await.expect("the stream should go on");
             assert_eq!(frame.id, position.to_string());

@@ -14,7 +14,7 @@ use sqlx::postgres::PgPoolOptions;
 use sqlx::{AssertSqlSafe, PgPool};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
-use trueup_http::{Door, Doubts, NoLogs, Streams, router};
+use trueup_http::{AppState, NoLogs, ReadRepair, Streams, router};
 use trueup_model::principal::Role;
 use trueup_model::{Clock, OrgId};
 use trueup_rules::envelope::Keyring;
@@ -36,7 +36,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 pub(crate) struct Front {
     pub(crate) db: TestDb,
     pub(crate) clock: ManualClock,
-    pub(crate) door: Door,
+    pub(crate) state: AppState,
     pub(crate) owner: PgPool,
     pub(crate) other_org: OrgId,
     /// Made with the first request: making all routes takes longer than most requests do.
@@ -44,8 +44,8 @@ pub(crate) struct Front {
 }
 
 /// The routes over this database.
-pub(crate) fn door(app: App, clock: &ManualClock) -> Door {
-    Door {
+pub(crate) fn app_state(app: App, clock: &ManualClock) -> AppState {
+    AppState {
         app,
         signals: Signals::default(),
         clock: Arc::new(clock.clone()),
@@ -53,7 +53,7 @@ pub(crate) fn door(app: App, clock: &ManualClock) -> Door {
         registry: Arc::new(Registry::default()),
         stop: CancellationToken::new(),
         streams: Streams::default(),
-        doubts: Doubts::default(),
+        doubts: ReadRepair::default(),
         logs: Arc::new(NoLogs),
     }
 }
@@ -75,8 +75,8 @@ impl Front {
             setup.ensure_token(token, token, role, org, now).await.unwrap();
         }
         let owner = PgPoolOptions::new().max_connections(1).connect(&db.urls.owner).await.unwrap();
-        let (door, routes) = (door(db.app.clone(), &clock), OnceLock::new());
-        let front = Self { door, db, clock, owner, other_org, routes };
+        let (state, routes) = (app_state(db.app.clone(), &clock), OnceLock::new());
+        let front = Self { state, db, clock, owner, other_org, routes };
         let made = front.put("/v1/projects/shop").send().await;
         assert_eq!(made.status, StatusCode::ACCEPTED);
         front
@@ -113,20 +113,20 @@ impl Front {
 
     /// A request of the org's owner, unless it says otherwise.
     pub(crate) fn ask(&self, method: Method, path: &str) -> Ask {
-        let routes = self.routes.get_or_init(|| router(self.door.clone()));
+        let routes = self.routes.get_or_init(|| router(self.state.clone()));
         Ask::new(routes.clone(), method, path).token(OWNER)
     }
 
     /// Another door from here on.
-    pub(crate) fn rebuild(&mut self, change: impl FnOnce(&mut Door)) {
-        change(&mut self.door);
+    pub(crate) fn rebuild(&mut self, change: impl FnOnce(&mut AppState)) {
+        change(&mut self.state);
         self.routes = OnceLock::new();
     }
 
     /// Seals everything and says so.
     pub(crate) async fn seal(&self) {
         self.db.seal().await;
-        self.door.signals.sealed();
+        self.state.signals.sealed();
     }
 
     /// One question to every table at once, with `{table}` for its name.
@@ -172,7 +172,7 @@ impl Front {
     }
 
     /// Makes a token as the org's owner and answers with its secret.
-    pub(crate) async fn mint(&self, body: &Value) -> String {
+    pub(crate) async fn new_id(&self, body: &Value) -> String {
         let reply = self.post("/v1/tokens").json(body).send().await;
         assert_eq!(reply.status, StatusCode::CREATED, "{}", reply.text());
         reply.json()["secret"].as_str().unwrap().to_owned()

@@ -257,7 +257,7 @@ async fn s50_bodies_have_a_limit_whoever_reads_them() {
         .header("authorization", format!("Bearer {OWNER}"))
         .body(Body::from_stream(endless))
         .unwrap();
-    let answer = tokio::time::timeout(PATIENCE, router(front.door.clone()).oneshot(request)).await;
+    let answer = tokio::time::timeout(PATIENCE, router(front.state.clone()).oneshot(request)).await;
     assert_eq!(answer.unwrap().unwrap().status(), StatusCode::PAYLOAD_TOO_LARGE);
 }
 
@@ -276,7 +276,7 @@ async fn s50_a_body_that_does_not_arrive_is_not_waited_for() {
         .body(Body::from_stream(never))
         .unwrap();
     let mut asked = JoinSet::new();
-    asked.spawn(router(front.door.clone()).oneshot(request));
+    asked.spawn(router(front.state.clone()).oneshot(request));
     waiting.notified().await;
     front.clock.advance(Duration::from_secs(5));
     let answer = tokio::time::timeout(PATIENCE, asked.join_next()).await;
@@ -288,7 +288,7 @@ async fn s50_a_body_that_does_not_arrive_is_not_waited_for() {
 #[tokio::test]
 async fn s50_the_flood_of_one_org_does_not_drown_another() {
     let front = Front::with_web().await;
-    let router = router(front.door.clone());
+    let router = router(front.state.clone());
     let ask = |path: &str, token: &str| {
         let ask = Ask::new(router.clone(), Method::GET, path).token(token);
         async move { ask.send().await }
@@ -328,7 +328,7 @@ async fn s50_the_flood_of_one_org_does_not_drown_another() {
 #[tokio::test]
 async fn s50_a_flood_without_credentials_leaves_room_for_callers_who_have_them() {
     let front = Front::with_web().await;
-    let router = router(front.door.clone());
+    let router = router(front.state.clone());
     let ask = |token: &str| {
         let ask = Ask::new(router.clone(), Method::GET, "/v1/projects").token(token);
         async move { ask.send().await }
@@ -346,7 +346,7 @@ async fn s50_a_flood_without_credentials_leaves_room_for_callers_who_have_them()
         tokio::time::timeout(PATIENCE, flood.join_next()).await.unwrap().unwrap().unwrap();
     refused.must_be(429, "TU1007");
     // Without a lane of their own they would hold every connection that there is.
-    front.door.app.ping().await.expect("a connection should be free");
+    front.state.app.ping().await.expect("a connection should be free");
     let mut known = JoinSet::new();
     known.spawn(ask(OWNER));
     sqlx::raw_sql("rollback").execute(&mut lock).await.unwrap();
@@ -382,7 +382,7 @@ async fn s40_secrets_are_in_no_log_no_event_no_error_and_no_metric() {
     // off for all threads.
     let _second = tracing::Dispatch::new(tracing_subscriber::registry());
     let (front, things) = stage().await;
-    let secret = front.mint(&json!({"name": "ci", "role": "owner"})).await;
+    let secret = front.new_id(&json!({"name": "ci", "role": "owner"})).await;
     let made = front.post("/v1/orgs").token(OPERATOR).json(&json!({"name": "fresh"})).send().await;
     let fresh = made.json()["owner"]["secret"].as_str().unwrap().to_owned();
     let mut told = String::new();
@@ -410,7 +410,7 @@ async fn s40_secrets_are_in_no_log_no_event_no_error_and_no_metric() {
     front.seal().await;
     told += front.get("/v1/events").send().await.text();
     told += front.get("/metrics").token(OPERATOR).send().await.text();
-    told += &format!("{:?} {:?}", front.stored(None).await, front.door);
+    told += &format!("{:?} {:?}", front.stored(None).await, front.state);
     let log = log.text();
     assert!(log.contains("request") && log.len() > 10_000, "the log should be full");
     for (what, text) in [("an answer", told), ("the log", log)] {

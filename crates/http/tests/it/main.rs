@@ -2,15 +2,13 @@
 
 // Clippy takes helpers for test code only below `cfg(test)`.
 #[cfg(test)]
-mod action;
-#[cfg(test)]
 mod away;
 #[cfg(test)]
 mod coverage;
 #[cfg(test)]
 mod domain;
 #[cfg(test)]
-mod dry;
+mod dry_run;
 #[cfg(test)]
 mod endpoint;
 #[cfg(test)]
@@ -26,9 +24,9 @@ mod list;
 #[cfg(test)]
 mod log;
 #[cfg(test)]
-mod mint;
-#[cfg(test)]
 mod openapi;
+#[cfg(test)]
+mod operation;
 #[cfg(test)]
 mod ownership;
 #[cfg(test)]
@@ -53,6 +51,8 @@ mod stream;
 mod template;
 #[cfg(test)]
 mod token;
+#[cfg(test)]
+mod token_create;
 #[cfg(test)]
 mod volume;
 #[cfg(test)]

@@ -78,7 +78,7 @@ async fn a_projects_deletion_is_ended_by_its_owner_with_a_reason_after_its_servi
     }
     // Half of the rights that the end of a service takes are not enough.
     let half = json!({"name": "half", "role": "owner", "permissions": ["read", "manage_projects"]});
-    let half = front.mint(&half).await;
+    let half = front.new_id(&half).await;
     force(2).token(&half).send().await.must_be(403, "TU1002");
     force(2).token(STRANGER).send().await.must_be(404, "TU1003");
     force(1).send().await.must_be(412, "TU1301");

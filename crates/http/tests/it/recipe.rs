@@ -9,7 +9,7 @@ use axum::http::Method;
 use serde_json::{Value, json};
 use trueup_http::document;
 use trueup_model::Clock;
-use trueup_model::finding::{Stray, Swept};
+use trueup_model::finding::{OrphanCandidate, SweepResult};
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::principal::Role;
 
@@ -63,8 +63,8 @@ pub(crate) const RECIPES: &[Recipe] = &[
     reads("service_get"),
     reads("service_watch"),
     changes("service_put", Role::Developer).with(|| web("nginx:3")),
-    changes("plan_request_create", Role::Developer).with(|| web("nginx:3")),
-    changes("plan_request_get", Role::Developer),
+    changes("preview_request_create", Role::Developer).with(|| web("nginx:3")),
+    changes("preview_request_get", Role::Developer),
     changes("service_delete", Role::Developer),
     changes("service_pause", Role::Developer).with(|| json!({})),
     changes("service_resume", Role::Developer).with(|| json!({})),
@@ -130,7 +130,7 @@ pub(crate) const RECIPES: &[Recipe] = &[
     reads("domain_list"),
     reads("domain_get"),
     changes("domain_put", Role::Developer).with(|| json!({"tls": "off"})),
-    changes("domain_look", Role::Developer).with(|| json!({})),
+    changes("domain_check", Role::Developer).with(|| json!({})),
     changes("domain_verify", Role::Operator).with(|| json!({"verified": true})),
     changes("domain_delete", Role::Developer),
     reads("whoami").orgless(),
@@ -199,14 +199,14 @@ pub(crate) async fn stage() -> (Front, Vec<Thing>) {
     assert_eq!(add.status, 202, "{}", add.text());
     let lease =
         front.db.worker.acquire_lease(front.db.cluster, "one", None, front.clock.now()).await;
-    let stray = Stray {
+    let candidate = OrphanCandidate {
         key: ResourceKey::new(Kind::ConfigMap, "shop", "left"),
         uid: "uid".to_owned(),
         resource_version: "7".to_owned(),
         unit: None,
         proved: true,
     };
-    let swept = Swept { kind: Kind::ConfigMap, strays: vec![stray] };
+    let swept = SweepResult { kind: Kind::ConfigMap, candidates: vec![candidate] };
     let lease = lease.unwrap().ours().unwrap();
     front.db.worker.note_findings(lease, &swept, front.clock.now()).await.unwrap();
     let things = things(&front).await;
@@ -237,7 +237,7 @@ async fn things(front: &Front) -> Vec<Thing> {
     let token = front.post("/v1/tokens").json(&spare).send().await.json();
     let org = front.get("/v1/orgs/acme").send().await.json();
     let cluster = front.get("/v1/clusters/test").send().await.json();
-    let asked = front.post(&format!("{WEB}/plan-requests")).json(&web("nginx:3")).send().await;
+    let asked = front.post(&format!("{WEB}/preview-requests")).json(&web("nginx:3")).send().await;
     let asked = id(asked.json());
     let findings = front.db.app.list_findings(false, None, 1).await.unwrap();
     let finding = findings[0].id.to_string();
@@ -246,7 +246,7 @@ async fn things(front: &Front) -> Vec<Thing> {
         // A wake has the id of what it is about, and no name.
         ("wake", &wake, wake.clone()),
         ("finding", &finding, finding.clone()),
-        ("plan_request", &asked, asked.clone()),
+        ("preview_request", &asked, asked.clone()),
         ("service", "web", wake.clone()),
         ("token", "spare", id(token)),
         ("org", "acme", id(org)),

@@ -23,7 +23,7 @@ impl Server {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let mut task = JoinSet::new();
-        let (router, stop) = (router(front.door.clone()), front.door.stop.clone());
+        let (router, stop) = (router(front.state.clone()), front.state.stop.clone());
         task.spawn(serve(listener, router, limits, stop));
         Self { address, task }
     }
@@ -152,7 +152,7 @@ async fn a_stop_finishes_what_was_begun_and_takes_nothing_new() {
     working.write_all(request("/v1/projects", "").as_bytes()).await.unwrap();
     waits_for_lock(&front).await;
 
-    front.door.stop.cancel();
+    front.state.stop.cancel();
     assert_eq!(rest(&mut resting).await, "");
     let streamed = rest(&mut stream).await;
     assert!(streamed.ends_with("0\r\n\r\n"), "a stream should end and not be cut: {streamed}");
@@ -181,7 +181,7 @@ async fn a_stop_waits_for_nobody_for_ever() {
     let mut working = server.connect().await;
     working.write_all(request("/v1/projects", "").as_bytes()).await.unwrap();
     waits_for_lock(&front).await;
-    front.door.stop.cancel();
+    front.state.stop.cancel();
     let served = tokio::time::timeout(PATIENCE, server.task.join_next()).await;
     assert!(served.unwrap().unwrap().unwrap().is_ok());
     assert_eq!(rest(&mut working).await, "");

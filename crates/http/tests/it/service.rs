@@ -31,7 +31,7 @@ async fn a_declaration_is_accepted_with_where_to_look_and_where_to_watch() {
 #[tokio::test]
 async fn the_loops_hear_of_a_change_and_of_nothing_else() {
     let front = Front::new().await;
-    let signals = &front.door.signals;
+    let signals = &front.state.signals;
     let heard =
         || futures::future::join(signals.woken(), signals.recorded()).now_or_never().is_some();
     // The project was a change.

@@ -188,7 +188,7 @@ async fn a_watch_ends_when_the_process_stops() {
     reader.next().await.unwrap();
     let ended = tokio::join!(reader.next(), async {
         idle(&front).await;
-        front.door.stop.cancel();
+        front.state.stop.cancel();
     });
     assert_eq!(ended.0, None);
 }

@@ -44,7 +44,7 @@ fn saw(order: &Order, bound: bool, front: &Front) -> Report {
         outcome: Outcome::Converged,
         changes: Vec::new(),
         receipt: None,
-        look: None,
+        survey: None,
     }
 }
 

@@ -63,7 +63,7 @@ async fn a_watch_leaves_out_what_its_filters_do() {
     let mut theirs = Reader::open(front.get(&path).token(STRANGER)).await;
     let nothing = tokio::join!(theirs.next(), async {
         idle(&front).await;
-        front.door.stop.cancel();
+        front.state.stop.cancel();
     });
     assert_eq!(nothing.0, None);
 }
@@ -155,7 +155,7 @@ async fn a_server_that_stops_ends_even_a_stream_with_much_to_tell() {
     front.seal().await;
     let mut reader = Reader::open(front.get(&format!("{WATCH}?after=0"))).await;
     let last = reader.take(3).await.pop().unwrap();
-    front.door.stop.cancel();
+    front.state.stop.cancel();
     let mut rest = Vec::new();
     while let Some(frame) = reader.next().await {
         rest.push(frame);
@@ -219,6 +219,6 @@ async fn s17_facts_of_services_and_projects_reach_their_own_org_only() {
     let own = all.next().await.unwrap();
     assert!(!expected.contains(&own.data["subject"].as_str().unwrap()), "{own:?}");
     assert_eq!(own.id, "1", "nothing came before it");
-    front.door.stop.cancel();
+    front.state.stop.cancel();
     assert_eq!((of_service.next().await, of_project.next().await), (None, None));
 }

@@ -178,7 +178,7 @@ impl Cause {
             }
             Self::ContainerConfig => "check variables and secrets that the container refers to",
             Self::Evicted => {
-                "nothing: another pod takes its place; if this repeats, ask the operator"
+                "nothing: another pod takes its place; if this idempotency_keys, ask the operator"
             }
             Self::NodeLost => "nothing: its pods move in some minutes; the operator sees the node",
             Self::SlowStart => {

@@ -5,12 +5,14 @@ use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::{Order, ServiceBody};
 
 use super::anchors::{self, living_ordinal, release_bare_anchors, release_old_anchors};
-use super::judge::{Verdict, judge};
-use super::{Action, Observed, Ownership, Plan, delete, holds, ownership, terminating};
-use crate::proof::ProofKey;
+use super::judge::{ObjectPlan, judge};
+use super::{
+    Action, ActionPlan, Observed, Ownership, delete, deletion_blockers, ownership, terminating,
+};
+use crate::render::proof::ProofKey;
 use crate::render::{self, Rendered};
 
-pub(super) fn project(order: &Order, observed: &Observed, proofs: &ProofKey) -> Plan {
+pub(super) fn project(order: &Order, observed: &Observed, proofs: &ProofKey) -> ActionPlan {
     let objects = render::project(order, proofs);
     // The namespace first: nothing else can be written without it.
     let (namespace, guards) = objects.split_at(1);
@@ -19,7 +21,7 @@ pub(super) fn project(order: &Order, observed: &Observed, proofs: &ProofKey) -> 
             return plan;
         }
     }
-    Plan::converged()
+    ActionPlan::converged()
 }
 
 pub(super) fn service(
@@ -27,18 +29,18 @@ pub(super) fn service(
     body: &ServiceBody,
     observed: &Observed,
     proofs: &ProofKey,
-) -> Plan {
+) -> ActionPlan {
     if !body.sealed.is_empty() {
         // Nobody may write a Secret without what belongs into it.
-        return Plan::wait("its secrets to be opened");
+        return ActionPlan::wait("its secrets to be opened");
     }
     if observed.namespace_ending {
         return anchors::release_all(order, body, observed, proofs)
-            .unwrap_or_else(|| Plan::wait("the namespace to be gone"));
+            .unwrap_or_else(|| ActionPlan::wait("the namespace to be gone"));
     }
     if !observed.project_ready {
         return release_bare_anchors(order, body, observed, proofs)
-            .unwrap_or_else(|| Plan::wait("the project's namespace and policies"));
+            .unwrap_or_else(|| ActionPlan::wait("the project's namespace and policies"));
     }
     let ordinal = match living_ordinal(order, body, observed) {
         Ok(ordinal) => ordinal,
@@ -51,7 +53,7 @@ pub(super) fn service(
     let Some(owner) =
         observed.objects.get(&anchor.key).and_then(|seen| render::current_anchor(seen))
     else {
-        return Plan::wait("the anchor to be seen");
+        return ActionPlan::wait("the anchor to be seen");
     };
     let prerequisites = render::service_prerequisites(order, body, &owner, proofs);
     if let Some(plan) = write_stage(order, observed, proofs, &prerequisites) {
@@ -75,20 +77,24 @@ pub(super) fn service(
 /// Takes away what a former generation had and this one has not: the Job of another ask, an endpoint
 /// that was closed, an autoscaler that was switched off, or what a template was before its next
 /// version. Data and variables stay.
-fn remove_former(order: &Order, observed: &Observed, proofs: &ProofKey) -> Option<Plan> {
+fn remove_former(order: &Order, observed: &Observed, proofs: &ProofKey) -> Option<ActionPlan> {
     let wanted = render::keys(order);
     let former: Vec<(&ResourceKey, &Value)> = observed
         .objects
         .iter()
         .map(|(key, object)| (key, &**object))
         .filter(|(key, _)| may_go(key.kind))
-        .filter(|(key, _)| !wanted.contains(*key) && is_warranted(order, key))
+        .filter(|(key, _)| !wanted.contains(*key) && is_permitted(order, key))
         .filter(|(key, object)| ownership(order, key, object, proofs) == Ownership::Ours)
         .collect();
     let (key, _) = former.first()?;
     let going: Vec<Action> =
         former.iter().filter(|(_, it)| !terminating(it)).map(|(key, it)| delete(key, it)).collect();
-    Some(if going.is_empty() { Plan::wait(format!("{key} to be gone")) } else { Plan::act(going) })
+    Some(if going.is_empty() {
+        ActionPlan::wait(format!("{key} to be gone"))
+    } else {
+        ActionPlan::act(going)
+    })
 }
 
 /// Whether objects of a kind go when they are not wanted any more. What holds data or variables
@@ -147,8 +153,8 @@ fn keep_replicas(
 }
 
 /// Nothing is pruned without a record of the generation that stopped wanting it.
-fn is_warranted(order: &Order, key: &ResourceKey) -> bool {
-    order.warrant.unwanted.get(key).is_some_and(|since| *since <= order.generation)
+fn is_permitted(order: &Order, key: &ResourceKey) -> bool {
+    order.permit.unwanted.get(key).is_some_and(|since| *since <= order.generation)
 }
 
 /// What stands of a Job cannot be changed and cannot drift, so it is taken as it is. A release of
@@ -170,24 +176,24 @@ fn write_stage(
     observed: &Observed,
     proofs: &ProofKey,
     stage: &[Rendered],
-) -> Option<Plan> {
+) -> Option<ActionPlan> {
     let mut actions = Vec::new();
     let mut waits = Vec::new();
     for rendered in stage.iter().filter(|one| !observed.missing.contains_key(&one.key.kind)) {
         match judge(order, observed, proofs, rendered) {
-            Verdict::Fine => {}
-            Verdict::Act(action) => actions.push(*action),
-            Verdict::Wait => {
+            ObjectPlan::Fine => {}
+            ObjectPlan::Act(action) => actions.push(*action),
+            ObjectPlan::Wait => {
                 let live = observed.objects.get(&rendered.key).map(|live| &**live);
-                waits.push(holds::ending(&rendered.key, live));
+                waits.push(deletion_blockers::ending(&rendered.key, live));
             }
-            Verdict::Blocked(why) => return Some(Plan::blocked(why)),
+            ObjectPlan::Blocked(why) => return Some(ActionPlan::blocked(why)),
         }
     }
     if !actions.is_empty() {
-        Some(Plan::act(actions))
+        Some(ActionPlan::act(actions))
     } else if !waits.is_empty() {
-        Some(Plan::wait(waits.join(", ")))
+        Some(ActionPlan::wait(waits.join(", ")))
     } else {
         None
     }

@@ -5,10 +5,10 @@ use serde_json::Value;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::{Body, Order, ServiceBody};
 
-use super::{Action, Observed, Ownership, Plan, incarnation, ownership, terminating};
-use crate::names;
-use crate::proof::ProofKey;
+use super::{Action, ActionPlan, Observed, Ownership, incarnation, ownership, terminating};
 use crate::render;
+use crate::render::names;
+use crate::render::proof::ProofKey;
 
 /// Says so if an anchor proves that this service was told a newer generation than the order has.
 ///
@@ -45,7 +45,7 @@ pub(super) fn living_ordinal(
     order: &Order,
     body: &ServiceBody,
     observed: &Observed,
-) -> Result<u32, Plan> {
+) -> Result<u32, ActionPlan> {
     let newest = render::next_ordinal(order, body);
     (newest..=newest.saturating_add(1))
         .find(|ordinal| {
@@ -54,7 +54,7 @@ pub(super) fn living_ordinal(
             let usable = observed.objects.get(&key).is_none_or(|seen| !terminating(seen));
             usable && order.recorded.contains_key(&key)
         })
-        .ok_or_else(|| Plan::wait("an order that names the next anchor"))
+        .ok_or_else(|| ActionPlan::wait("an order that names the next anchor"))
 }
 
 /// Lets go of every anchor of a namespace that is being deleted, whatever hangs from it: all of that
@@ -65,11 +65,11 @@ pub(super) fn release_all(
     body: &ServiceBody,
     observed: &Observed,
     proofs: &ProofKey,
-) -> Option<Plan> {
+) -> Option<ActionPlan> {
     let releases: Vec<Action> = anchors(order, body, observed, proofs)
         .filter_map(|(key, anchor)| release(key, anchor))
         .collect();
-    (!releases.is_empty()).then(|| Plan::act(releases))
+    (!releases.is_empty()).then(|| ActionPlan::act(releases))
 }
 
 /// Lets go of anchors that are being deleted and from which nothing hangs any more: while its project
@@ -79,7 +79,7 @@ pub(super) fn release_bare_anchors(
     body: &ServiceBody,
     observed: &Observed,
     proofs: &ProofKey,
-) -> Option<Plan> {
+) -> Option<ActionPlan> {
     let hangs = |uid: &Value| {
         observed.objects.values().any(|object| {
             object["metadata"]["ownerReferences"]
@@ -91,7 +91,7 @@ pub(super) fn release_bare_anchors(
         .filter(|(_, anchor)| !hangs(&anchor["metadata"]["uid"]))
         .filter_map(|(key, anchor)| release(key, anchor))
         .collect();
-    (!releases.is_empty()).then(|| Plan::act(releases))
+    (!releases.is_empty()).then(|| ActionPlan::act(releases))
 }
 
 /// Anchors that were deleted from outside may go once their children hang from the next one.
@@ -101,14 +101,14 @@ pub(super) fn release_old_anchors(
     observed: &Observed,
     proofs: &ProofKey,
     living: u32,
-) -> Plan {
+) -> ActionPlan {
     let releases: Vec<Action> = anchors(order, body, observed, proofs)
         .filter(|(key, _)| {
             names::anchor_ordinal(&body.object_name, &key.name).is_some_and(|n| n != living)
         })
         .filter_map(|(key, anchor)| release(key, anchor))
         .collect();
-    if releases.is_empty() { Plan::converged() } else { Plan::act(releases) }
+    if releases.is_empty() { ActionPlan::converged() } else { ActionPlan::act(releases) }
 }
 
 /// The service's anchors that were seen and are ours.

@@ -8,11 +8,13 @@ use trueup_model::order::{Body, Order};
 use trueup_model::report::Outcome;
 
 use super::anchors::release;
-use super::{Action, Observed, Ownership, Plan, delete, holds, ownership, terminating};
-use crate::names;
-use crate::proof::ProofKey;
+use super::{
+    Action, ActionPlan, Observed, Ownership, delete, deletion_blockers, ownership, terminating,
+};
+use crate::render::names;
+use crate::render::proof::ProofKey;
 
-pub(super) fn plan(order: &Order, observed: &Observed, proofs: &ProofKey) -> Plan {
+pub(super) fn plan(order: &Order, observed: &Observed, proofs: &ProofKey) -> ActionPlan {
     if matches!(order.body, Body::Project) {
         return project(order, observed, proofs);
     }
@@ -28,13 +30,16 @@ pub(super) fn plan(order: &Order, observed: &Observed, proofs: &ProofKey) -> Pla
         .map(|(key, object)| delete(key, object))
         .collect();
     if !going.is_empty() {
-        return Plan::act(going);
+        return ActionPlan::act(going);
     }
     if let Some(plan) = held(&children, observed) {
         return plan;
     }
     if !observed.pods.is_empty() {
-        return Plan::ends(holds::pods(observed.pods.iter().map(|pod| &**pod), observed.as_of));
+        return ActionPlan::ends(deletion_blockers::pods(
+            observed.pods.iter().map(|pod| &**pod),
+            observed.as_of,
+        ));
     }
 
     let last: Vec<Action> = anchors
@@ -44,9 +49,9 @@ pub(super) fn plan(order: &Order, observed: &Observed, proofs: &ProofKey) -> Pla
         })
         .collect();
     if !last.is_empty() {
-        return Plan::act(last);
+        return ActionPlan::act(last);
     }
-    held(&anchors, observed).unwrap_or_else(|| Plan::act(vec![Action::VerifyAbsence]))
+    held(&anchors, observed).unwrap_or_else(|| ActionPlan::act(vec![Action::VerifyAbsence]))
 }
 
 /// More than so many services are only counted.
@@ -54,29 +59,33 @@ const NAMED: usize = 5;
 
 /// A project goes after its services. It is its namespace, and what guards it goes with that. Whether
 /// anything else is in there only a live look can tell: whoever acts on this looks first.
-fn project(order: &Order, observed: &Observed, proofs: &ProofKey) -> Plan {
-    let tenants = &order.warrant.tenants;
+fn project(order: &Order, observed: &Observed, proofs: &ProofKey) -> ActionPlan {
+    let tenants = &order.permit.tenants;
     if !tenants.is_empty() {
         let names: Vec<&str> = tenants.iter().take(NAMED).map(String::as_str).collect();
         let more = tenants.len().saturating_sub(NAMED);
         let more = if more == 0 { String::new() } else { format!(" and {more} more") };
-        return Plan::wait(format!("its services to be gone: {}{more}", names.join(", ")));
+        return ActionPlan::wait(format!("its services to be gone: {}{more}", names.join(", ")));
     }
     let key = ResourceKey::new(Kind::Namespace, "", &order.namespace);
     let ours = |live: &&Arc<Value>| ownership(order, &key, live, proofs) == Ownership::Ours;
     match observed.objects.get(&key).filter(ours) {
-        None => Plan::act(vec![Action::VerifyAbsence]),
-        Some(live) if terminating(live) => Plan::ends(holds::going(&key, live, observed.as_of)),
-        Some(live) => Plan::act(vec![delete(&key, live)]),
+        None => ActionPlan::act(vec![Action::VerifyAbsence]),
+        Some(live) if terminating(live) => {
+            ActionPlan::ends(deletion_blockers::going(&key, live, observed.as_of))
+        }
+        Some(live) => ActionPlan::act(vec![delete(&key, live)]),
     }
 }
 
 /// What still holds the first of these that is held by somebody, or the first at all.
-fn held(left: &[(&ResourceKey, &Arc<Value>)], observed: &Observed) -> Option<Plan> {
-    let ends: Vec<Outcome> =
-        left.iter().map(|(key, object)| holds::going(key, object, observed.as_of)).collect();
+fn held(left: &[(&ResourceKey, &Arc<Value>)], observed: &Observed) -> Option<ActionPlan> {
+    let ends: Vec<Outcome> = left
+        .iter()
+        .map(|(key, object)| deletion_blockers::going(key, object, observed.as_of))
+        .collect();
     let blocked = ends.iter().find(|outcome| matches!(outcome, Outcome::Blocked { .. }));
-    blocked.or_else(|| ends.first()).cloned().map(Plan::ends)
+    blocked.or_else(|| ends.first()).cloned().map(ActionPlan::ends)
 }
 
 fn is_anchor(order: &Order, key: &ResourceKey) -> bool {

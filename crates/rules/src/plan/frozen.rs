@@ -18,7 +18,7 @@ pub fn held(freeze: &Freeze, actions: &[Action]) -> Outcome {
     let more = if others > 0 { format!(", and {others} more") } else { String::new() };
     let why =
         format!("{freeze}{waits}{more}; Trueup does not repair it until somebody unfreezes it");
-    Outcome::Held { why }
+    Outcome::Frozen { why }
 }
 
 const fn key(action: &Action) -> Option<&ResourceKey> {

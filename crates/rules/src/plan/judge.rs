@@ -3,20 +3,19 @@
 use serde_json::Value;
 use trueup_model::key::Kind;
 use trueup_model::order::Order;
-use trueup_model::report::Change;
+use trueup_model::report::ObjectChange;
 
 use super::{Action, Observed, Ownership, delete, ownership, terminating};
-use crate::closed::{self, Foreign};
-use crate::diff::{Difference, difference};
-use crate::fixed::{difference_in_fixed, is_sealed};
-use crate::names;
-use crate::owner;
-use crate::path::{Path, Step};
-use crate::proof::ProofKey;
-use crate::render::Rendered;
+use crate::compare::closed::{self, Foreign};
+use crate::compare::diff::{Difference, difference};
+use crate::compare::fixed::{difference_in_fixed, is_sealed};
+use crate::compare::owner;
+use crate::compare::path::{Path, PathSegment};
+use crate::render::proof::ProofKey;
+use crate::render::{Rendered, names};
 
 /// What is to be done about one object.
-pub(super) enum Verdict {
+pub(super) enum ObjectPlan {
     /// It is as it shall be.
     Fine,
     /// This.
@@ -32,54 +31,54 @@ pub(super) fn judge(
     observed: &Observed,
     proofs: &ProofKey,
     wanted: &Rendered,
-) -> Verdict {
+) -> ObjectPlan {
     let key = &wanted.key;
     let write = |change| {
         let object = wanted.stamped(order, proofs);
-        Verdict::Act(Box::new(Action::Apply { key: key.clone(), object, change }))
+        ObjectPlan::Act(Box::new(Action::Apply { key: key.clone(), object, change }))
     };
     let Some(live) = observed.objects.get(key) else {
         let was_there = order.recorded.get(key).is_some_and(Option::is_some);
         return write(if was_there {
-            Change::DeletedExternally { key: key.clone() }
+            ObjectChange::DeletedExternally { key: key.clone() }
         } else {
-            Change::Created { key: key.clone() }
+            ObjectChange::Created { key: key.clone() }
         });
     };
     if ownership(order, key, live, proofs) == Ownership::Foreign {
-        return Verdict::Blocked(format!(
+        return ObjectPlan::Blocked(format!(
             "{key} exists and is not ours; remove or rename it, then reconcile again"
         ));
     }
     if terminating(live) {
-        return Verdict::Wait;
+        return ObjectPlan::Wait;
     }
     if is_sealed(key.kind, live) {
         // Nobody can open it again, and it holds nothing that is not known: a new one takes its place.
-        return Verdict::Act(Box::new(delete(key, live)));
+        return ObjectPlan::Act(Box::new(delete(key, live)));
     }
     if let Some(Difference { field, .. }) = difference_in_fixed(key.kind, &wanted.object, live) {
-        return Verdict::Blocked(format!(
+        return ObjectPlan::Blocked(format!(
             "{key} has another {field} than promised, and the cluster lets nobody change that; {}",
             way_out(key.kind)
         ));
     }
     let edited =
-        |Difference { field, by }| Change::ModifiedExternally { key: key.clone(), field, by };
+        |Difference { field, by }| ObjectChange::ModifiedExternally { key: key.clone(), field, by };
     let stamp = stamp(order, proofs, wanted, live);
     let foreign = closed::foreign(key.kind, &wanted.object, live);
     let foreign = if stamp == Stamp::Older { foreign.by_others() } else { foreign };
     if let Some(Foreign { field, by }) = foreign.first().cloned() {
         let change = edited(Difference { field, by });
         let prune = Action::Prune { key: key.clone(), patch: foreign.patch(), change };
-        return Verdict::Act(Box::new(prune));
+        return ObjectPlan::Act(Box::new(prune));
     }
     match stamp {
-        Stamp::Older => write(Change::Updated { key: key.clone() }),
+        Stamp::Older => write(ObjectChange::Updated { key: key.clone() }),
         Stamp::Edited(found) => write(edited(difference(&wanted.object, live).unwrap_or(found))),
         Stamp::Current => match difference(&wanted.object, live) {
             Some(found) => write(edited(found)),
-            None => Verdict::Fine,
+            None => ObjectPlan::Fine,
         },
     }
 }
@@ -107,7 +106,7 @@ enum Stamp {
 fn stamp(order: &Order, proofs: &ProofKey, wanted: &Rendered, live: &Value) -> Stamp {
     let metadata = &live["metadata"];
     let edited = |place, name| {
-        let path = Path(["metadata", place, name].map(Step::Field).to_vec());
+        let path = Path(["metadata", place, name].map(PathSegment::Field).to_vec());
         Stamp::Edited(Difference { field: path.to_string(), by: owner::of(live, &path) })
     };
     let stamp = metadata["annotations"][names::DIGEST_ANNOTATION].as_str().unwrap_or_default();

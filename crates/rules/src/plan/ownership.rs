@@ -4,8 +4,8 @@ use serde_json::Value;
 use trueup_model::key::ResourceKey;
 use trueup_model::order::Order;
 
-use crate::names;
-use crate::proof::ProofKey;
+use crate::render::names;
+use crate::render::proof::ProofKey;
 
 /// Whose an object is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,8 +12,8 @@ use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::{Order, ServiceBody};
 
 use super::{Rendered, finish, metadata};
-use crate::names;
-use crate::proof::ProofKey;
+use crate::render::names;
+use crate::render::proof::ProofKey;
 
 pub(super) fn object(
     order: &Order,

@@ -10,8 +10,8 @@ use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::{Order, ServiceBody};
 
 use super::{Rendered, child_metadata, finish, finish_secret};
-use crate::names;
-use crate::proof::ProofKey;
+use crate::render::names;
+use crate::render::proof::ProofKey;
 
 pub(super) fn variables(
     order: &Order,

@@ -15,8 +15,8 @@ use trueup_model::order::{Order, ServiceBody};
 use trueup_model::spec::Protocol;
 
 use super::{Rendered, child_metadata, finish};
-use crate::names;
-use crate::proof::ProofKey;
+use crate::render::names;
+use crate::render::proof::ProofKey;
 
 /// The kinds that an endpoint has an object of.
 const KINDS: [Kind; 2] = [Kind::NetworkPolicy, Kind::Service];

@@ -11,8 +11,8 @@ use trueup_model::spec::{Port, Protocol};
 
 use super::route::Foreign;
 use super::{Rendered, child_metadata, finish, opening};
-use crate::names;
-use crate::proof::ProofKey;
+use crate::render::names;
+use crate::render::proof::ProofKey;
 
 /// The port that metrics are read from, by its name.
 const METRICS: &str = "metrics";

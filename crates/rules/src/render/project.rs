@@ -17,8 +17,8 @@ use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::Order;
 
 use super::{Rendered, finish, metadata, quantity};
-use crate::names;
-use crate::proof::ProofKey;
+use crate::render::names;
+use crate::render::proof::ProofKey;
 
 /// How many endpoints a project may have.
 pub const MOST_ENDPOINTS: u32 = 100;

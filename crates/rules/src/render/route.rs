@@ -18,9 +18,9 @@ use trueup_model::order::{Order, ServiceBody};
 use trueup_model::spec::Port;
 
 use super::{Rendered, child_metadata, finish, metadata, opening};
-use crate::domain::http_port;
-use crate::names;
-use crate::proof::ProofKey;
+use crate::admit::domain::http_port;
+use crate::render::names;
+use crate::render::proof::ProofKey;
 
 pub(super) fn keys(order: &Order, body: &ServiceBody) -> BTreeSet<ResourceKey> {
     let at = |kind, name: &str| ResourceKey::new(kind, &order.namespace, name);

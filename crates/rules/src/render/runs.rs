@@ -15,8 +15,8 @@ use trueup_model::service::DesiredState;
 use trueup_model::spec::Spec;
 
 use super::{Rendered, child_metadata, digest, finish, workload};
-use crate::names;
-use crate::proof::ProofKey;
+use crate::render::names;
+use crate::render::proof::ProofKey;
 
 /// How many finished runs stay to be looked at: one of each kind.
 const HISTORY: i32 = 1;

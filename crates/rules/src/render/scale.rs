@@ -17,7 +17,7 @@ use trueup_model::spec::{Autoscale, Workload};
 
 use super::workload::{self, pod_labels};
 use super::{Rendered, child_metadata, finish};
-use crate::proof::ProofKey;
+use crate::render::proof::ProofKey;
 
 pub(super) fn keys(order: &Order, body: &ServiceBody) -> BTreeSet<ResourceKey> {
     let at = |kind| ResourceKey::new(kind, &order.namespace, &body.object_name);

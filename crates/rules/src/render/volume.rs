@@ -13,8 +13,8 @@ use trueup_model::order::{Order, ServiceBody};
 use trueup_model::spec::{Volume, Workload};
 
 use super::{Rendered, finish, metadata, quantity};
-use crate::names;
-use crate::proof::ProofKey;
+use crate::render::names;
+use crate::render::proof::ProofKey;
 
 pub(super) fn keys(order: &Order, body: &ServiceBody) -> BTreeSet<ResourceKey> {
     (0..count(body)).map(|ordinal| key(order, body, ordinal)).collect()

@@ -18,8 +18,8 @@ use trueup_model::service::DesiredState;
 use trueup_model::spec::{self, Protocol, Workload};
 
 use super::{Rendered, child_metadata, config, finish, quantity, runs, volume};
-use crate::names;
-use crate::proof::ProofKey;
+use crate::render::names;
+use crate::render::proof::ProofKey;
 
 /// The user and group that containers run as: never root, and able to write their own volume.
 const USER: i64 = 1000;

@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 use trueup_model::service::{DesiredState, Service};
 use trueup_model::template::Template;
-use trueup_rules::admit::{Admitted, Ask, Known, Refused};
+use trueup_rules::admit::{AdmissionContext, AdmissionRequest, Admitted, Refused};
 
 use crate::given;
 
-fn ask(template: &Template, parameters: Value) -> Ask {
-    Ask {
+fn ask(template: &Template, parameters: Value) -> AdmissionRequest {
+    AdmissionRequest {
         template: given::reference(template),
         plan: None,
         parameters: given::parameters(parameters),
@@ -16,18 +16,18 @@ fn ask(template: &Template, parameters: Value) -> Ask {
 }
 
 fn admit(
-    ask: &Ask,
+    ask: &AdmissionRequest,
     template: Option<&Template>,
     current: Option<&Service>,
 ) -> Result<Admitted, Refused> {
-    trueup_rules::admit::admit(ask, Known { template, plan: None, current })
+    trueup_rules::admit::admit(ask, AdmissionContext { template, plan: None, current })
 }
 
 /// Where and what, for each rule that was broken.
-fn breaches(answer: Result<Admitted, Refused>) -> Vec<(String, String)> {
+fn errors(answer: Result<Admitted, Refused>) -> Vec<(String, String)> {
     match answer {
-        Err(Refused::Invalid(breaches)) => {
-            breaches.into_iter().map(|breach| (breach.field, breach.message)).collect()
+        Err(Refused::Invalid(errors)) => {
+            errors.into_iter().map(|field_error| (field_error.field, field_error.message)).collect()
         }
         other => unreachable!("a refusal was expected, not {other:?}"),
     }
@@ -41,7 +41,7 @@ fn web(parameters: Value) -> Result<Admitted, Refused> {
 #[test]
 fn a_template_that_does_not_exist_is_named() {
     let template = given::template("web");
-    let told = breaches(admit(&ask(&template, json!({})), None, None));
+    let told = errors(admit(&ask(&template, json!({})), None, None));
     assert_eq!(told.len(), 1);
     assert_eq!(told[0].0, "template");
     assert!(told[0].1.contains("there is no template `web@1`"), "{}", told[0].1);
@@ -80,7 +80,7 @@ fn each_bad_parameter_is_refused_with_its_place_and_what_would_be_right() {
         ),
     ];
     for (parameters, field, message) in table {
-        let told = breaches(web(parameters));
+        let told = errors(web(parameters));
         assert_eq!(told.len(), 1, "{told:?}");
         assert_eq!(told[0].0, format!("parameters.{field}"));
         assert!(told[0].1.contains(message), "{}: wanted {message:?}", told[0].1);
@@ -91,13 +91,13 @@ fn each_bad_parameter_is_refused_with_its_place_and_what_would_be_right() {
 fn a_choice_that_is_none_lists_the_choices() {
     let template = given::template("minecraft");
     let given = ask(&template, json!({"difficulty": "absurd"}));
-    let told = breaches(admit(&given, Some(&template), None));
+    let told = errors(admit(&given, Some(&template), None));
     assert_eq!(told[0].1, "must be one of: peaceful, easy, normal, hard");
 }
 
 #[test]
 fn all_breaches_are_told_at_once() {
-    let told = breaches(web(json!({"replicas": 99, "port": "x", "colour": 1})));
+    let told = errors(web(json!({"replicas": 99, "port": "x", "colour": 1})));
     let fields: Vec<&str> = told.iter().map(|(field, _)| field.as_str()).collect();
     assert_eq!(
         fields,
@@ -115,7 +115,7 @@ fn minecraft() -> (Template, Service) {
 fn what_may_not_change_is_told_together_with_what_is_wrong() {
     let (template, promised) = minecraft();
     let given = ask(&template, json!({"world_gib": 30, "difficulty": 1}));
-    let told = breaches(admit(&given, Some(&template), Some(&promised)));
+    let told = errors(admit(&given, Some(&template), Some(&promised)));
     let expected = [
         ("parameters.world_gib", "cannot change once the service exists; declare a new service"),
         ("parameters.difficulty", "must be a text"),
@@ -126,7 +126,7 @@ fn what_may_not_change_is_told_together_with_what_is_wrong() {
 #[test]
 fn leaving_out_what_may_not_change_means_its_default() {
     let (template, promised) = minecraft();
-    let told = breaches(admit(&ask(&template, json!({})), Some(&template), Some(&promised)));
+    let told = errors(admit(&ask(&template, json!({})), Some(&template), Some(&promised)));
     assert_eq!(told[0].0, "parameters.world_gib", "20 was promised, 10 is the default");
 
     let usual = given::promised(&template, json!({}));
@@ -142,7 +142,7 @@ fn leaving_out_what_may_not_change_means_its_default() {
 fn another_template_needs_another_service() {
     let (_, promised) = minecraft();
     let web = given::template("web");
-    let told = breaches(admit(&ask(&web, json!({"image": "a"})), Some(&web), Some(&promised)));
+    let told = errors(admit(&ask(&web, json!({"image": "a"})), Some(&web), Some(&promised)));
     assert_eq!(told.len(), 1);
     assert_eq!(told[0].0, "template");
     assert!(told[0].1.contains("cannot change from `minecraft@1`"), "{}", told[0].1);

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use trueup_model::key::Kind;
 use trueup_model::observation::{Cause, Ended, PodSeen, Run, Runs, WorkloadSeen};
 use trueup_model::status::Phase::Creating;
-use trueup_rules::observe::{Answers, explain, unexplained};
+use trueup_rules::status::observe::{Answers, explain, unexplained};
 use trueup_rules::status::project;
 
 use crate::given::{self, at};
@@ -189,7 +189,7 @@ fn a_node_says_by_its_label_whether_anything_really_runs_there() {
     assert!(!on(json!({})));
     let seed = format!("{}/../../local/kube/internal/seed/seed.go", env!("CARGO_MANIFEST_DIR"));
     let seed = std::fs::read_to_string(seed).unwrap();
-    for word in [trueup_rules::names::NODE_CLASS, trueup_rules::names::SIMULATED] {
+    for word in [trueup_rules::render::names::NODE_CLASS, trueup_rules::render::names::SIMULATED] {
         assert!(seed.contains(&format!("\"{word}\"")), "local/kube labels its nodes so");
     }
 }
@@ -268,7 +268,7 @@ fn f35_what_only_events_tell_is_asked_of_single_objects_and_believed_for_a_while
 fn run_told(last: Run, job: &Value, events: Vec<Value>) -> (Run, Option<(Cause, String)>) {
     let mut cron = inputs(Creating).observation;
     cron.as_of = at(60);
-    let runs = Some(Runs { repeats: true, last, job: Some("web-5".to_owned()) });
+    let runs = Some(Runs { idempotency_keys: true, last, job: Some("web-5".to_owned()) });
     cron.workload = Some(WorkloadSeen { current: true, runs, ..WorkloadSeen::default() });
     let asked = unexplained(&cron);
     assert_eq!((asked.len(), asked[0].run.as_deref()), (1, Some("web-5")));
@@ -314,7 +314,7 @@ fn the_job_of_a_crons_last_run_says_why_it_has_no_pods_or_failed() {
 fn a_run_whose_pods_say_why_is_not_asked_about() {
     let mut cron = inputs(Creating).observation;
     let last = Run::Failed { why: "no luck".to_owned() };
-    let runs = Some(Runs { repeats: true, last, job: Some("web-5".to_owned()) });
+    let runs = Some(Runs { idempotency_keys: true, last, job: Some("web-5".to_owned()) });
     cron.workload = Some(WorkloadSeen { current: true, runs, ..WorkloadSeen::default() });
     cron.pods =
         vec![PodSeen { ended: Some(Ended::Badly), ..troubled(Cause::Exited, "exit code 1") }];
@@ -324,7 +324,7 @@ fn a_run_whose_pods_say_why_is_not_asked_about() {
 #[test]
 fn f35_a_run_without_a_pod_is_asked_about_and_one_with_a_pod_is_not() {
     let mut active = inputs(Creating).observation;
-    let runs = Some(Runs { repeats: false, last: Run::Active, job: None });
+    let runs = Some(Runs { idempotency_keys: false, last: Run::Active, job: None });
     active.workload = Some(WorkloadSeen { current: true, runs, ..WorkloadSeen::default() });
     assert_eq!(unexplained(&active).len(), 1);
     active.pods = vec![PodSeen { ready: true, problem: None, ..troubled(Cause::Exited, "") }];

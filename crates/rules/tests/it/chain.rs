@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use trueup_model::OrgId;
-use trueup_rules::chain::{Break, Content, Hash, ParseHashError, Walk, link};
+use trueup_rules::event::chain::{Break, Content, Hash, ParseHashError, Walk, link};
 
 fn org() -> OrgId {
     "org_01h455vb4pex5vsknk084sn02q".parse().expect("this should be an id")

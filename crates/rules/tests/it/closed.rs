@@ -4,13 +4,12 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use serde_json::{Value, json};
 use trueup_model::key::{Kind, ResourceKey};
-use trueup_model::report::{Change, Outcome};
-use trueup_rules::names;
+use trueup_model::report::{ObjectChange, Outcome};
 use trueup_rules::plan::Action;
+use trueup_rules::render::names;
 
-use crate::given;
-use crate::seed;
 use crate::world::World;
+use crate::{given, seed};
 
 /// A service that runs, with everything written.
 fn running(template: &str) -> World {
@@ -233,7 +232,7 @@ fn every_closed_place_is_put_right_and_named() {
         let before = world.server.objects[&key].clone();
         world.server.edit(&key, |live| put(live, &place, value.clone()));
         let plan = world.plan();
-        let [Action::Prune { change: Change::ModifiedExternally { field, .. }, .. }] =
+        let [Action::Prune { change: ObjectChange::ModifiedExternally { field, .. }, .. }] =
             plan.actions.as_slice()
         else {
             unreachable!("{kind} {place} should be pruned, got {plan:?}")
@@ -289,8 +288,8 @@ fn while_an_older_generation_stands_only_known_others_are_pruned_before_the_chan
     assert_eq!(
         told,
         [
-            Change::ModifiedExternally { key: key.clone(), field, by },
-            Change::Updated { key: key.clone() },
+            ObjectChange::ModifiedExternally { key: key.clone(), field, by },
+            ObjectChange::Updated { key: key.clone() },
         ]
     );
 }
@@ -306,7 +305,7 @@ fn a_write_of_a_trueup_that_did_not_sign_yet_is_signed_and_not_called_an_edit() 
     });
     let plan = world.plan();
     assert!(
-        matches!(&plan.actions[..], [Action::Apply { change: Change::Updated { .. }, .. }]),
+        matches!(&plan.actions[..], [Action::Apply { change: ObjectChange::Updated { .. }, .. }]),
         "{plan:?}"
     );
 }

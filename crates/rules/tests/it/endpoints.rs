@@ -9,8 +9,8 @@ use trueup_model::key::Kind;
 use trueup_model::order::{Body, Order};
 use trueup_model::report::Outcome;
 use trueup_model::spec::Protocol;
-use trueup_rules::names;
 use trueup_rules::plan::{Action, Observed, plan};
+use trueup_rules::render::names;
 use uuid::Uuid;
 
 use crate::given;

@@ -5,22 +5,22 @@ use std::collections::BTreeMap;
 use serde_json::json;
 use trueup_model::key::Kind;
 use trueup_model::order::{Body, Order, SecretValue};
-use trueup_model::secret::{Place, Sealed, SealedSecret, WrappedKey};
+use trueup_model::secret::{Ciphertext, EncryptedSecret, Place, WrappedKey};
 use trueup_model::spec::Spec;
 use trueup_model::variable::Scope;
-use trueup_rules::names;
-use trueup_rules::plan::{Observed, plan};
-use trueup_rules::variable::{
+use trueup_rules::admit::variable::{
     Entries, MOST_TOGETHER, MOST_VALUE, check_together, check_value, collisions, merge,
 };
+use trueup_rules::plan::{Observed, plan};
+use trueup_rules::render::names;
 
 use crate::given;
 use crate::manifests::objects;
 
-fn sealed(name: &str, length: usize) -> SealedSecret {
+fn sealed(name: &str, length: usize) -> EncryptedSecret {
     let scope = Scope { org: given::org(), project: given::project(), service: None };
-    let seal = |length| Sealed { nonce: [0; 12], bytes: vec![0; length] };
-    SealedSecret {
+    let seal = |length| Ciphertext { nonce: [0; 12], bytes: vec![0; length] };
+    EncryptedSecret {
         place: Place { scope, name: name.parse().unwrap(), version: 1 },
         sealed: seal(length + 16),
         org_key: Some(WrappedKey { key: 1, sealed: seal(48) }),
@@ -78,8 +78,8 @@ fn what_one_place_sets_has_an_end_and_may_always_get_less() {
     let kinds: [&dyn Fn(usize) -> Entries; 2] = [&plain, &secret];
     for of in kinds {
         assert_eq!(check_together(&of(0), &of(MOST_TOGETHER)), Ok(()));
-        let breach = check_together(&of(0), &of(MOST_TOGETHER + 1)).unwrap_err();
-        assert_eq!(breach.field, "value");
+        let field_error = check_together(&of(0), &of(MOST_TOGETHER + 1)).unwrap_err();
+        assert_eq!(field_error.field, "value");
         assert_eq!(check_together(&of(MOST_TOGETHER + 2), &of(MOST_TOGETHER + 1)), Ok(()));
     }
 }
@@ -89,9 +89,9 @@ fn a_generated_secret_is_never_replaced_in_silence() {
     let template = given::template("minecraft");
     let mut spec = given::spec(&template, &given::parameters(json!({})));
     assert_eq!(collisions(&spec, ["OTHER", "EULA"]), []);
-    let breaches = collisions(&spec, ["RCON_PASSWORD"]);
-    assert_eq!(breaches.len(), 1);
-    assert_eq!(breaches[0].field, "name");
+    let errors = collisions(&spec, ["RCON_PASSWORD"]);
+    assert_eq!(errors.len(), 1);
+    assert_eq!(errors[0].field, "name");
     spec.variables.insert("RCON_PASSWORD".to_owned(), "mine".to_owned());
     assert_eq!(collisions(&spec, [])[0].field, "parameters.variables");
     // Whatever came past the door: the generated one is what is read.
@@ -104,9 +104,9 @@ fn a_generated_secret_is_never_replaced_in_silence() {
 fn a_value_that_no_container_takes_is_refused_without_repeating_it() {
     assert!(check_value("").is_ok() && check_value(&"x".repeat(MOST_VALUE)).is_ok());
     for bad in ["canary\0".to_owned(), format!("canary{}", "x".repeat(MOST_VALUE))] {
-        let breach = check_value(&bad).unwrap_err();
-        assert_eq!(breach.field, "value");
-        assert!(!breach.message.contains("canary"), "{}", breach.message);
+        let field_error = check_value(&bad).unwrap_err();
+        assert_eq!(field_error.field, "value");
+        assert!(!field_error.message.contains("canary"), "{}", field_error.message);
     }
 }
 
@@ -155,7 +155,7 @@ fn a_digest_of_a_secret_cannot_be_guessed_at_without_the_key() {
     assert_eq!(digests(&order), digests(&order));
     assert_ne!(digests(&order), digests(&with_secrets(&[("PIN", "0001")])));
     // Another master key, the same everything: were it a plain hash, these would be the same.
-    let other = trueup_rules::proof::ProofKey::new(&[8; 32], given::cluster());
+    let other = trueup_rules::render::proof::ProofKey::new(&[8; 32], given::cluster());
     let ours = given::proofs();
     assert_ne!(ours.digest(order.unit, b"0000"), other.digest(order.unit, b"0000"));
     // The same secret of another service does not look the same.

@@ -1,8 +1,8 @@
-//! Sealed values open with the right key at the right place and nowhere else (S42).
+//! Ciphertext values open with the right key at the right place and nowhere else (S42).
 
 use trueup_model::id::{OrgId, ProjectId, ServiceId};
 use trueup_model::order::SecretValue;
-use trueup_model::secret::{Place, SealedSecret, WrappedKey};
+use trueup_model::secret::{EncryptedSecret, Place, WrappedKey};
 use trueup_model::variable::Scope;
 use trueup_rules::envelope::{Entropy, EnvelopeError, Keyring};
 use uuid::Uuid;
@@ -30,15 +30,15 @@ fn org_key(keys: &Keyring, org: OrgId, fresh: u8) -> WrappedKey {
     keys.clone().sealer().new_org_key(org, &[fresh; 32], Entropy([1; 12])).unwrap()
 }
 
-fn sealed() -> SealedSecret {
+fn sealed() -> EncryptedSecret {
     let org_key = org_key(&keys(), given::org(), 9);
     let value = SecretValue::new(VALUE.to_owned());
     let sealer = keys().sealer();
     let sealed = sealer.seal(&org_key, &place(), &value, Entropy([2; 12])).unwrap();
-    SealedSecret { place: place(), sealed, org_key: Some(org_key) }
+    EncryptedSecret { place: place(), sealed, org_key: Some(org_key) }
 }
 
-fn wrapped(secret: &SealedSecret) -> WrappedKey {
+fn wrapped(secret: &EncryptedSecret) -> WrappedKey {
     secret.org_key.clone().unwrap()
 }
 
@@ -88,7 +88,7 @@ fn the_key_of_another_org_opens_nothing() {
     let value = SecretValue::new(VALUE.to_owned());
     let org_key = org_key(&keys(), theirs, 5);
     let sealed = keys().sealer().seal(&org_key, &place, &value, Entropy([2; 12])).unwrap();
-    let swapped = SealedSecret { place: self::place(), sealed, org_key: Some(org_key) };
+    let swapped = EncryptedSecret { place: self::place(), sealed, org_key: Some(org_key) };
     assert_eq!(keys().opener().open(&swapped), Err(EnvelopeError::DoesNotOpen));
 }
 
@@ -150,7 +150,7 @@ fn in_the_middle_of_a_rotation_both_halves_open() {
     }
     // Rotating what is rotated already changes nothing that matters.
     let again = Some(rotated.rewrap(given::org(), &wrapped(&after), Entropy([6; 12])).unwrap());
-    assert_eq!(opener.open(&SealedSecret { org_key: again, ..after }).unwrap().reveal(), VALUE);
+    assert_eq!(opener.open(&EncryptedSecret { org_key: again, ..after }).unwrap().reveal(), VALUE);
 }
 
 #[test]

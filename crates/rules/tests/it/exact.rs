@@ -6,11 +6,11 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::Order;
-use trueup_model::plan_request::{ExactPlan, ExactVerb, Standing};
+use trueup_model::preview_request::{ExactPreview, ExactVerb, Standing};
 use trueup_model::service::Service;
-use trueup_rules::exact::{Next, Rehearsal, Tries, Write, hash, holds};
 use trueup_rules::plan::Observed;
 use trueup_rules::preview::digest;
+use trueup_rules::preview::exact::{DryRunPass, Next, Tries, Write, hash, holds};
 
 use crate::given;
 
@@ -25,8 +25,8 @@ fn observed(objects: &World) -> Observed {
 }
 
 /// Rehearses on a server that takes everything as it comes; answers also with what would stand there.
-fn rehearse(order: Order, world: &World, refuses: Option<Kind>) -> (ExactPlan, World) {
-    let (mut rehearsal, mut made) = (Rehearsal::new(order, observed(world)), world.clone());
+fn dry_run(order: Order, world: &World, refuses: Option<Kind>) -> (ExactPreview, World) {
+    let (mut rehearsal, mut made) = (DryRunPass::new(order, observed(world)), world.clone());
     for _round in 0..24 {
         let drafts = match rehearsal.next(&given::proofs()) {
             Next::Over(plan) => return (plan, made),
@@ -48,15 +48,14 @@ fn rehearse(order: Order, world: &World, refuses: Option<Kind>) -> (ExactPlan, W
     unreachable!("a rehearsal should come to its end")
 }
 
-fn told(plan: &ExactPlan) -> Vec<String> {
+fn told(plan: &ExactPreview) -> Vec<String> {
     let objects = plan.objects.iter();
     objects.map(|object| format!("{:?} {}", object.verb, object.key.kind)).collect()
 }
 
 #[test]
 fn a_new_service_is_tried_stage_by_stage_and_stands_on_nothing() {
-    let (plan, made) =
-        rehearse(given::order(&web(json!({"image": "shop:1"}))), &World::new(), None);
+    let (plan, made) = dry_run(given::order(&web(json!({"image": "shop:1"}))), &World::new(), None);
     let objects = [
         "Create ConfigMap",
         "Create ConfigMap",
@@ -68,7 +67,7 @@ fn a_new_service_is_tried_stage_by_stage_and_stands_on_nothing() {
     assert_eq!(plan.stops, None);
     assert!(plan.footing.iter().all(|at| at.uid.is_none() && at.fields.is_empty()));
     // Tried again on what was made, nothing is left to do.
-    let (again, _) = rehearse(given::order(&web(json!({"image": "shop:1"}))), &made, None);
+    let (again, _) = dry_run(given::order(&web(json!({"image": "shop:1"}))), &made, None);
     assert!(again.objects.iter().all(|object| object.verb == ExactVerb::Keep), "{again:#?}");
     assert!(again.footing.is_empty());
 }
@@ -77,7 +76,7 @@ fn a_new_service_is_tried_stage_by_stage_and_stands_on_nothing() {
 fn what_is_refused_is_told_and_the_rest_is_tried_all_the_same() {
     let order = given::order(&web(json!({"image": "shop:1"})));
     for kind in [Kind::ConfigMap, Kind::Secret, Kind::Service, Kind::Deployment] {
-        let (plan, _) = rehearse(order.clone(), &World::new(), Some(kind));
+        let (plan, _) = dry_run(order.clone(), &World::new(), Some(kind));
         assert_eq!(plan.objects.len(), 5, "{plan:#?}");
         for object in &plan.objects {
             assert_eq!(object.refused.is_some(), object.key.kind == kind, "{object:?}");
@@ -86,12 +85,12 @@ fn what_is_refused_is_told_and_the_rest_is_tried_all_the_same() {
 }
 
 /// A service that runs, its next generation, and what is planned for that.
-fn changed() -> (Order, World, ExactPlan) {
+fn changed() -> (Order, World, ExactPreview) {
     let service = web(json!({"image": "shop:1"}));
-    let (_, world) = rehearse(given::order(&service), &World::new(), None);
+    let (_, world) = dry_run(given::order(&service), &World::new(), None);
     let next = Service { generation: 2, ..web(json!({"image": "shop:2", "replicas": 1})) };
     let order = given::order(&next);
-    let (plan, _) = rehearse(order.clone(), &world, None);
+    let (plan, _) = dry_run(order.clone(), &world, None);
     (order, world, plan)
 }
 
@@ -130,8 +129,7 @@ fn a_change_stands_on_the_values_that_it_changes() {
 
 #[test]
 fn what_would_be_made_may_not_be_there() {
-    let (plan, made) =
-        rehearse(given::order(&web(json!({"image": "shop:1"}))), &World::new(), None);
+    let (plan, made) = dry_run(given::order(&web(json!({"image": "shop:1"}))), &World::new(), None);
     let unit = given::order(&web(json!({"image": "shop:1"}))).unit;
     assert_eq!(holds(&plan.footing, unit, &World::new(), &given::proofs()), Ok(()));
     let why = holds(&plan.footing, unit, &made, &given::proofs()).expect_err("it is there");

@@ -7,12 +7,11 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use trueup_model::order::Body;
 use trueup_model::template::{Parameter, ParameterKind, Template};
+use trueup_rules::admit::template;
 use trueup_rules::render::Rendered;
-use trueup_rules::template;
 
-use crate::given;
 use crate::manifests::{objects, pod_template};
-use crate::seed;
+use crate::{given, seed};
 
 pub(crate) const SHIPPED: [&str; 8] =
     ["web", "worker", "cron", "postgres", "redis", "minecraft", "job", "gpu-job"];

@@ -50,16 +50,16 @@ fn an_address_that_is_not_wanted_any_more_is_removed() {
 #[test]
 fn nothing_is_pruned_without_a_record_of_when_it_was_no_longer_wanted() {
     let mut world = without_ports();
-    world.order.warrant.unwanted.clear();
+    world.order.permit.unwanted.clear();
     let pass = world.reconcile();
     let deletes = |action: &&Action| matches!(action, Action::Delete { .. });
     assert_eq!(pass.rounds.iter().flatten().find(deletes), None);
     assert_eq!(world.plan().actions, []);
     let service = world.server.objects.keys().find(|key| key.kind == Kind::Service).cloned();
     let service = service.expect("a Service");
-    world.order.warrant.unwanted.insert(service.clone(), 3);
+    world.order.permit.unwanted.insert(service.clone(), 3);
     assert_eq!(world.plan().actions, [], "a later generation's word is no authority for this one");
-    world.order.warrant.unwanted.insert(service, 2);
+    world.order.permit.unwanted.insert(service, 2);
     assert!(matches!(world.plan().actions.as_slice(), [Action::Delete { .. }]));
 }
 

@@ -14,7 +14,7 @@ use crate::projection::{Twist, check, inputs, nothing_seen, pods, ran, seen};
 fn held(inputs: &mut Inputs) {
     ran(inputs);
     inputs.observation.applied = false;
-    inputs.outcome = Outcome::Held { why: "the service is frozen".to_owned() };
+    inputs.outcome = Outcome::Frozen { why: "the service is frozen".to_owned() };
 }
 
 #[test]

@@ -7,12 +7,14 @@ use serde_json::{Map, Value};
 use trueup_model::cluster::Routing;
 use trueup_model::freeze::{Freeze, FreezeScope};
 use trueup_model::id::{ClusterId, OrgId, ProjectId, ServiceId};
-use trueup_model::order::{Body, Order, ServiceBody, Unit, Warrant};
+use trueup_model::order::{Body, DeletionPermit, Order, ServiceBody, Unit};
 use trueup_model::service::{DesiredState, Service};
 use trueup_model::spec::Spec;
 use trueup_model::template::{Template, TemplateRef};
-use trueup_rules::proof::ProofKey;
-use trueup_rules::{names, render, secret, template};
+use trueup_rules::admit::template;
+use trueup_rules::render;
+use trueup_rules::render::proof::ProofKey;
+use trueup_rules::render::{names, secret};
 use uuid::Uuid;
 
 pub(crate) const MASTER: [u8; 32] = [7; 32];
@@ -110,7 +112,7 @@ pub(crate) fn order(promised: &Service) -> Order {
         body: Body::Service(Box::new(body)),
         freeze: None,
         recorded: BTreeMap::new(),
-        warrant: Warrant::default(),
+        permit: DeletionPermit::default(),
     };
     recorded(order)
 }
@@ -127,7 +129,7 @@ pub(crate) fn project_order() -> Order {
         body: Body::Project,
         freeze: None,
         recorded: BTreeMap::new(),
-        warrant: Warrant::default(),
+        permit: DeletionPermit::default(),
     })
 }
 
@@ -137,7 +139,7 @@ pub(crate) fn recorded(mut order: Order) -> Order {
         order.recorded.entry(key).or_insert(None);
     }
     for key in render::unwanted(&order) {
-        order.warrant.unwanted.entry(key).or_insert(order.generation);
+        order.permit.unwanted.entry(key).or_insert(order.generation);
     }
     order
 }

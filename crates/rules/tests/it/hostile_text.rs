@@ -5,12 +5,11 @@ use serde_json::{Value, json};
 use trueup_model::key::Kind;
 use trueup_model::order::{Body, Order};
 use trueup_model::spec::Probe;
-use trueup_rules::names;
+use trueup_rules::render::names;
 
 use crate::forbidden::SHIPPED;
-use crate::given;
 use crate::manifests::{objects, pod_template};
-use crate::seed;
+use crate::{given, seed};
 
 /// Not part of any name or label that we write.
 const MARK: &str = "zq9";
@@ -192,15 +191,15 @@ proptest! {
     fn the_door_takes_a_text_as_it_is_or_not_at_all(text in hostile()) {
         let template = given::template("web");
         let asked = given::parameters(json!({"image": text, "variables": {"GREETING": text}}));
-        match trueup_rules::template::resolve(&template, &asked) {
+        match trueup_rules::admit::template::resolve(&template, &asked) {
             Ok(spec) => {
                 prop_assert_eq!(&spec.image, &text);
                 prop_assert_eq!(&spec.variables["GREETING"], &text);
             }
-            Err(breaches) => {
-                for breach in breaches {
+            Err(errors) => {
+                for field_error in errors {
                     let ours = ["parameters.image", "parameters.variables"];
-                    prop_assert!(ours.contains(&breach.field.as_str()), "{:?}", breach);
+                    prop_assert!(ours.contains(&field_error.field.as_str()), "{:?}", field_error);
                 }
             }
         }

@@ -34,7 +34,7 @@ fn outcomes() -> Vec<Outcome> {
         Outcome::Waiting { on: why() },
         Outcome::Deferred { why: why() },
         Outcome::Locked { why: why() },
-        Outcome::Held { why: why() },
+        Outcome::Frozen { why: why() },
         Outcome::Broken { why: why() },
         Outcome::Blocked { why: why() },
         Outcome::Failed { why: why() },
@@ -44,16 +44,18 @@ fn outcomes() -> Vec<Outcome> {
 }
 
 fn workloads() -> Vec<Option<WorkloadSeen>> {
-    let run = |repeats, last| {
-        let runs = Some(Runs { repeats, last, job: None });
+    let run = |idempotency_keys, last| {
+        let runs = Some(Runs { idempotency_keys, last, job: None });
         Some(WorkloadSeen { current: true, runs, ..WorkloadSeen::default() })
     };
     let mut all =
         vec![None, Some(pods(2, 2)), Some(pods(1, 2)), Some(pods(0, 2)), Some(pods(0, 0))];
     all.push(Some(WorkloadSeen { current: false, ..pods(2, 2) }));
-    for repeats in [true, false] {
-        all.extend([Run::Waiting, Run::Active, Run::Succeeded].map(|last| run(repeats, last)));
-        all.push(run(repeats, Run::Failed { why: "why".to_owned() }));
+    for idempotency_keys in [true, false] {
+        all.extend(
+            [Run::Waiting, Run::Active, Run::Succeeded].map(|last| run(idempotency_keys, last)),
+        );
+        all.push(run(idempotency_keys, Run::Failed { why: "why".to_owned() }));
     }
     all
 }

@@ -3,13 +3,13 @@
 //! `world` stands in for an API server, so that a plan can be carried out and made again until
 //! nothing is left to do. What a real server does beyond that is the executor's contract suite.
 
-mod actions;
 mod admission;
 #[cfg(test)]
 mod causes;
 mod chain;
 mod closed;
 mod conditions;
+mod deletion_blockers;
 #[cfg(test)]
 mod domains;
 #[cfg(test)]
@@ -18,18 +18,18 @@ mod endpoints;
 mod entries;
 #[cfg(test)]
 mod envelope;
+mod event_drafts;
 mod exact;
-mod facts;
 mod forbidden;
 mod former;
 mod frozen;
 mod given;
-mod holds;
 mod hostile_text;
 #[cfg(test)]
 mod machines;
 mod manifests;
 mod observation;
+mod operations;
 mod previews;
 mod projection;
 mod properties;

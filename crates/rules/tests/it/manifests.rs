@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 use trueup_model::key::Kind;
 use trueup_model::order::{Body, Order};
-use trueup_rules::render::{self, Rendered};
-use trueup_rules::{names, proof::ProofKey};
+use trueup_rules::render::proof::ProofKey;
+use trueup_rules::render::{self, Rendered, names};
 
 use crate::given;
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use trueup_model::order::Order;
 use trueup_model::service::{DesiredState, Service};
-use trueup_rules::preview::{ObjectChange, Verb, changes, replaces_pods};
+use trueup_rules::preview::{ObjectDiff, Verb, changes, replaces_pods};
 
 use crate::given;
 
@@ -15,7 +15,7 @@ fn web(parameters: Value) -> Service {
     given::promised(&given::template("web"), parameters)
 }
 
-fn told(changes: &[ObjectChange]) -> Vec<String> {
+fn told(changes: &[ObjectDiff]) -> Vec<String> {
     changes
         .iter()
         .flat_map(|change| {

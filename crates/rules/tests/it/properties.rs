@@ -10,13 +10,13 @@ use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::name::Name;
 use trueup_model::report::Outcome;
 use trueup_model::service::DesiredState;
-use trueup_rules::diff::first_difference;
+use trueup_rules::compare::diff::first_difference;
 use trueup_rules::plan::Action;
-use trueup_rules::{names, render};
+use trueup_rules::render;
+use trueup_rules::render::names;
 
-use crate::given;
-use crate::seed;
 use crate::world::World;
+use crate::{given, seed};
 
 /// One thing that may happen.
 #[derive(Debug, Clone)]

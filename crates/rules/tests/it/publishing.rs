@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use trueup_model::template::Template;
-use trueup_rules::template::{check, follows, refuses_new, resolve, schema};
+use trueup_rules::admit::template::{check, follows, refuses_new, resolve, schema};
 
 use crate::forbidden::SHIPPED;
 use crate::given;
@@ -97,8 +97,9 @@ fn each_mistake_is_told_where_it_is() {
     ];
     for (pointer, value, field, message) in table {
         let told = check(&template(pointer, value.clone()));
-        let found =
-            told.iter().any(|breach| breach.field == field && breach.message.contains(message));
+        let found = told
+            .iter()
+            .any(|field_error| field_error.field == field && field_error.message.contains(message));
         assert!(found, "{pointer} = {value}: {told:#?}");
     }
 }
@@ -108,7 +109,7 @@ fn the_ends_of_a_range_must_be_good_too() {
     let mut web = given::template("web");
     web.parameters.get_mut("port").expect("a port").maximum = Some(70_000);
     let told = check(&web);
-    assert!(told.iter().any(|breach| breach.message.contains("70000")), "{told:?}");
+    assert!(told.iter().any(|field_error| field_error.message.contains("70000")), "{told:?}");
 
     let mut redis = given::template("redis");
     redis.parameters.get_mut("disk_gib").expect("a size").minimum = Some(0);
@@ -142,7 +143,7 @@ fn what_the_platform_refuses_is_told_at_the_parameter_that_said_it() {
     let cron = given::template("cron");
     let asked = json!({"image": "Not An Image", "schedule": "61 * * * *", "retries": 11});
     let told = resolve(&cron, &given::parameters(asked)).unwrap_err();
-    let mut fields: Vec<&str> = told.iter().map(|breach| breach.field.as_str()).collect();
+    let mut fields: Vec<&str> = told.iter().map(|field_error| field_error.field.as_str()).collect();
     fields.sort_unstable();
     assert_eq!(fields, ["parameters.image", "parameters.retries", "parameters.schedule"]);
     let secret = json!({"image": "a", "schedule": "@daily", "variables": {"APP_KEY": "mine"}});
@@ -206,7 +207,7 @@ fn the_next_version_keeps_what_a_running_service_cannot_change() {
         let mut next = old.clone();
         next.version = 2;
         change(&mut next.spec);
-        follows(&old, &next).into_iter().map(|breach| breach.message).collect::<Vec<_>>()
+        follows(&old, &next).into_iter().map(|field_error| field_error.message).collect::<Vec<_>>()
     };
     assert_eq!(next(|spec| spec["image"] = json!("redis:9")), Vec::<String>::new());
     assert_eq!(next(|spec| spec["volume"]["size_gib"] = json!(9)), Vec::<String>::new());

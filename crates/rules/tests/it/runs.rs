@@ -12,10 +12,10 @@ use crate::given::{self, at};
 use crate::projection::{inputs, newer, troubled};
 use crate::world::World;
 
-fn run(repeats: bool, last: Run) -> WorkloadSeen {
+fn run(idempotency_keys: bool, last: Run) -> WorkloadSeen {
     WorkloadSeen {
         current: true,
-        runs: Some(Runs { repeats, last, job: None }),
+        runs: Some(Runs { idempotency_keys, last, job: None }),
         ..WorkloadSeen::default()
     }
 }
@@ -36,10 +36,10 @@ fn ended(how: Ended) -> PodSeen {
 type Row = (&'static str, bool, Run, Vec<PodSeen>, Phase, Health);
 
 fn check(previous: Phase, desired: DesiredState, rows: Vec<Row>) {
-    for (what, repeats, last, pods, phase, health) in rows {
+    for (what, idempotency_keys, last, pods, phase, health) in rows {
         let mut given: Inputs = inputs(previous);
         given.desired = desired;
-        given.observation.workload = Some(run(repeats, last));
+        given.observation.workload = Some(run(idempotency_keys, last));
         given.observation.pods = pods;
         let status = project(&given, at(9));
         assert_eq!((status.phase, status.health), (phase, health), "{what}");

@@ -5,7 +5,8 @@ use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::Body;
 use trueup_model::service::DesiredState;
 use trueup_rules::admit::{Admitted, Refused};
-use trueup_rules::{names, render};
+use trueup_rules::render;
+use trueup_rules::render::names;
 
 use crate::tell::{self, line};
 use crate::world::World;
@@ -134,9 +135,11 @@ fn change(world: &mut World, given: Map<String, Value>) -> String {
             format!("  accepted as generation {}\n", world.order.generation)
         }
         Err(Refused::BeingDeleted) => "  refused: it is being deleted\n".to_owned(),
-        Err(Refused::Invalid(breaches)) => breaches
+        Err(Refused::Invalid(errors)) => errors
             .iter()
-            .map(|breach| format!("  refused: {} {}\n", breach.field, breach.message))
+            .map(|field_error| {
+                format!("  refused: {} {}\n", field_error.field, field_error.message)
+            })
             .collect(),
     }
 }

@@ -4,7 +4,7 @@ use trueup_model::key::Kind;
 use trueup_model::order::Order;
 use trueup_model::report::Outcome;
 use trueup_model::survey::{Contents, Item, Remains, Unread};
-use trueup_rules::survey::{kept_by, remains};
+use trueup_rules::plan::survey::{kept_by, remains};
 
 use crate::given;
 

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use trueup_model::key::ResourceKey;
-use trueup_model::report::{Change, Outcome};
+use trueup_model::report::{ObjectChange, Outcome};
 use trueup_model::status::Status;
 use trueup_rules::plan::Action;
 
@@ -37,13 +37,13 @@ fn action(action: &Action) -> String {
     }
 }
 
-fn why(change: &Change) -> String {
+fn why(change: &ObjectChange) -> String {
     match change {
-        Change::Created { .. } => "it is not there yet".to_owned(),
-        Change::Updated { .. } => "what it shall be has changed".to_owned(),
-        Change::Removed { .. } => "it was removed".to_owned(),
-        Change::DeletedExternally { .. } => "somebody else took it away".to_owned(),
-        Change::ModifiedExternally { field, .. } => format!("somebody else changed {field}"),
+        ObjectChange::Created { .. } => "it is not there yet".to_owned(),
+        ObjectChange::Updated { .. } => "what it shall be has changed".to_owned(),
+        ObjectChange::Removed { .. } => "it was removed".to_owned(),
+        ObjectChange::DeletedExternally { .. } => "somebody else took it away".to_owned(),
+        ObjectChange::ModifiedExternally { field, .. } => format!("somebody else changed {field}"),
     }
 }
 
@@ -54,7 +54,7 @@ fn outcome(pass: &Pass) -> String {
         Outcome::Waiting { on } => format!("waiting for {on}"),
         Outcome::Deferred { why } => format!("put off, {why}"),
         Outcome::Locked { why } => format!("locked, {why}"),
-        Outcome::Held { why } => format!("held, {why}"),
+        Outcome::Frozen { why } => format!("held, {why}"),
         Outcome::Broken { why } => format!("broken, {why}"),
         Outcome::Blocked { why } => format!("blocked, {why}"),
         Outcome::Outdated { why } => format!("stopped, {why}"),

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use trueup_model::key::Kind;
-use trueup_model::transition::{Belongs, Level, Step, What};
-use trueup_rules::transition::{sight, steps};
+use trueup_model::transition::{Belongs, Level, StateChange, What};
+use trueup_rules::status::transition::{sight, steps};
 
 fn level(kind: Kind, object: &Value) -> Level {
     sight(kind, object).expect("this kind should have transitions").level
@@ -52,10 +52,10 @@ fn life() -> Vec<Value> {
     life
 }
 
-fn told(steps: &[Step]) -> Vec<String> {
+fn told(steps: &[StateChange]) -> Vec<String> {
     steps
         .iter()
-        .map(|Step { what, at }| {
+        .map(|StateChange { what, at }| {
             let at = at.map_or_else(|| "-".to_owned(), |at| at.strftime("%M:%S").to_string());
             format!("{at} {}", serde_json::to_string(what).unwrap())
         })
@@ -81,7 +81,7 @@ fn a_life_that_was_looked_at_only_now_and_then_misses_moments_and_doubles_none()
     let life = life();
     for skipped in 0..(1_u32 << life.len()) {
         let mut before: Option<Level> = None;
-        let mut all: Vec<Step> = Vec::new();
+        let mut all: Vec<StateChange> = Vec::new();
         for (number, object) in life.iter().enumerate() {
             if skipped & (1 << number) == 0 {
                 let now = level(Kind::Pod, object);

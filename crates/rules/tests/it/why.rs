@@ -10,7 +10,7 @@ use trueup_model::service::DesiredState;
 use trueup_model::status::{Inputs, Phase, Status};
 use trueup_model::why::{Asked, EventSeen, Facts, WakeSeen};
 use trueup_rules::status::project;
-use trueup_rules::why::explain;
+use trueup_rules::status::why::explain;
 use uuid::Uuid;
 
 use crate::given::at;
@@ -75,7 +75,7 @@ fn of_frozen() -> Vec<(&'static str, Facts)> {
     let held = |scope| {
         let freeze = freeze(scope);
         let why = format!("{freeze}; Deployment/shop/web waits");
-        Facts { freeze: Some(freeze), ..facts(without_pods(Outcome::Held { why })) }
+        Facts { freeze: Some(freeze), ..facts(without_pods(Outcome::Frozen { why })) }
     };
     let nothing_to_write = Facts {
         freeze: Some(freeze(FreezeScope::Platform)),

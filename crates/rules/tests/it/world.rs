@@ -11,10 +11,10 @@ use trueup_model::report::Outcome;
 use trueup_model::service::{DesiredState, Service};
 use trueup_model::status::{Inputs, Status};
 use trueup_model::template::Template;
-use trueup_rules::admit::{Admitted, Ask, Known, Refused, admit};
-use trueup_rules::observe::observe;
-use trueup_rules::plan::{Action, Observed, Ownership, Plan, held, ownership, plan};
-use trueup_rules::proof::ProofKey;
+use trueup_rules::admit::{AdmissionContext, AdmissionRequest, Admitted, Refused, admit};
+use trueup_rules::plan::{Action, ActionPlan, Observed, Ownership, held, ownership, plan};
+use trueup_rules::render::proof::ProofKey;
+use trueup_rules::status::observe::observe;
 use trueup_rules::{render, status};
 
 use crate::given;
@@ -73,8 +73,9 @@ impl World {
         let (template, service) = self.promised.as_mut().expect("a service");
         let mut parameters = service.parameters.clone();
         parameters.extend(given);
-        let ask = Ask { parameters, ..Ask::again(service) };
-        let known = Known { template: Some(template), plan: None, current: Some(service) };
+        let ask = AdmissionRequest { parameters, ..AdmissionRequest::again(service) };
+        let known =
+            AdmissionContext { template: Some(template), plan: None, current: Some(service) };
         let admitted = admit(&ask, known)?;
         if let Admitted::Changed(promise) = &admitted {
             service.spec = promise.spec.clone();
@@ -138,7 +139,7 @@ impl World {
     }
 
     /// What is left to do.
-    pub(crate) fn plan(&mut self) -> Plan {
+    pub(crate) fn plan(&mut self) -> ActionPlan {
         let observed = self.look();
         plan(&self.order, &observed, &self.proofs)
     }

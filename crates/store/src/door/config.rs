@@ -12,25 +12,26 @@ use trueup_model::order::Unit;
 use trueup_model::service::{DesiredState, Service};
 use trueup_model::variable::{Scope, VariableName};
 use trueup_model::wake::Lane;
-use trueup_rules::admit::{Breach, Refused};
-use trueup_rules::variable::{
+use trueup_rules::admit::variable::{
     Entries, MOST_ENTRIES, MOST_SERVICES, check_together, collisions, merge,
 };
+use trueup_rules::admit::{FieldError, Refused};
 
 use super::entry::EntryKind;
 use super::project::must_live;
 use super::service::write_down;
-use super::{Asker, Refusal};
-use crate::mint::mint;
-use crate::pool::Tx;
-use crate::row::read;
+use super::{Refusal, RequestContext};
+use crate::db::new_id::new_id;
+use crate::db::pool::Tx;
+use crate::db::row::read;
 use crate::service::service;
 use crate::variable::{AllEntries, entries, find_scope};
-use crate::{Error, event, wake};
+use crate::work::wake;
+use crate::{Error, event};
 
 /// Which variable or secret somebody speaks of.
 #[derive(Debug, Clone, Copy)]
-pub struct EntryAsk<'a> {
+pub struct EntryRequest<'a> {
     /// The project, by name or id.
     pub project: &'a str,
     /// The service, by name or id; none for what all services of the project share.
@@ -49,7 +50,7 @@ pub(super) struct Locked {
 }
 
 /// Finds the scope and locks its row.
-pub(super) async fn lock(tx: &mut Tx, wanted: &EntryAsk<'_>) -> Result<Locked, Refusal> {
+pub(super) async fn lock(tx: &mut Tx, wanted: &EntryRequest<'_>) -> Result<Locked, Refusal> {
     let what = if wanted.service.is_some() { "service" } else { "project" };
     let scope = find_scope(tx, wanted.project, wanted.service).await?;
     let scope = scope.ok_or(Refusal::NotFound(what))?;
@@ -112,13 +113,13 @@ pub(super) async fn reach(
     of: &Locked,
     before: &AllEntries,
     fact: Fact,
-    asker: &Asker<'_>,
+    context: &RequestContext<'_>,
     now: Timestamp,
 ) -> Result<usize, Refusal> {
     let after = set_now(tx, of).await?;
     let own = |all: &AllEntries| entries_of(all, of, of.scope.service);
     check_together(&own(before), &own(&after))
-        .map_err(|breach| Refusal::Refused(Refused::Invalid(vec![breach])))?;
+        .map_err(|field_error| Refusal::Refused(Refused::Invalid(vec![field_error])))?;
     let reached = reached(tx, of, before, &after).await?;
     let (mut generation, mut changed) = (of.generation, Vec::new());
     for current in &reached {
@@ -130,25 +131,25 @@ pub(super) async fn reach(
         if of.scope.service == Some(next.id) {
             generation = next.generation;
         }
-        write_down(tx, &next, "configure", asker, now).await?;
+        write_down(tx, &next, "configure", context, now).await?;
         changed.push(next);
     }
     let set = NewEvent {
-        id: mint(now),
+        id: new_id(now),
         org: of.scope.org,
         source: Source::User,
         unit: of.scope.service.map_or(Unit::Project(of.scope.project), Unit::Service),
         generation,
         at: now,
         fact,
-        trace: asker.trace.clone(),
+        trace: context.trace.clone(),
         cause: None,
     };
     event::record(tx, &[set]).await?;
     // What is promised takes no more of the quota than before; wakes come last, as everywhere.
     for service in &changed {
         let (unit, cluster) = (Unit::Service(service.id), service.cluster);
-        let wanted = wake::Request::by(asker, unit, service.org, cluster, Lane::UserChange);
+        let wanted = wake::Request::by(context, unit, service.org, cluster, Lane::UserChange);
         wake::request(tx, &wanted, now).await?;
     }
     Ok(reached.len())
@@ -214,13 +215,13 @@ pub(super) async fn check_collisions(
     .await?;
     for row in &rows {
         let service = service(row)?;
-        let mut breaches = collisions(&service.spec, [name.as_str()]);
-        breaches.retain(|breach| breach.field == "name");
-        for breach in &mut breaches {
-            breach.message = format!("service `{}`: {}", service.name, breach.message);
+        let mut errors = collisions(&service.spec, [name.as_str()]);
+        errors.retain(|field_error| field_error.field == "name");
+        for field_error in &mut errors {
+            field_error.message = format!("service `{}`: {}", service.name, field_error.message);
         }
-        if !breaches.is_empty() {
-            return Err(Refusal::Refused(Refused::Invalid(breaches)));
+        if !errors.is_empty() {
+            return Err(Refusal::Refused(Refused::Invalid(errors)));
         }
     }
     Ok(())
@@ -236,13 +237,13 @@ pub(super) async fn check_promise(tx: &mut Tx, promised: &Service) -> Result<(),
     let names = read.iter().flatten().flat_map(|entries| {
         entries.variables.keys().chain(entries.secrets.keys()).map(VariableName::as_str)
     });
-    let breaches = collisions(&promised.spec, names);
-    if breaches.is_empty() { Ok(()) } else { Err(Refusal::Refused(Refused::Invalid(breaches))) }
+    let errors = collisions(&promised.spec, names);
+    if errors.is_empty() { Ok(()) } else { Err(Refusal::Refused(Refused::Invalid(errors))) }
 }
 
-/// One breach as a refusal.
+/// One field_error as a refusal.
 pub(super) fn invalid(field: &str, message: String) -> Refusal {
-    Refusal::Refused(Refused::Invalid(vec![Breach { field: field.to_owned(), message }]))
+    Refusal::Refused(Refused::Invalid(vec![FieldError { field: field.to_owned(), message }]))
 }
 
 /// Refuses a name that the same scope has as the other kind.

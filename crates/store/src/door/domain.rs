@@ -8,22 +8,23 @@ use trueup_model::order::Unit;
 use trueup_model::service::{DesiredState, Service};
 use trueup_model::wake::Lane;
 use trueup_rules::admit::Refused;
-use trueup_rules::domain::{MOST_DOMAINS, http_port, next_look};
+use trueup_rules::admit::domain::{MOST_DOMAINS, http_port, next_dns_check};
 
 use super::config::invalid;
 use super::race::again;
 use super::service::{check_generation, write_down};
-use super::{Accepted, Asker, Refusal};
-use crate::clock::sql;
+use super::{Accepted, Refusal, RequestContext};
+use crate::db::clock::sql;
+use crate::db::new_id::new_id;
+use crate::db::pool::Tx;
 use crate::domain::{SELECT, domain};
-use crate::mint::mint;
-use crate::pool::Tx;
 use crate::service::service;
-use crate::{App, Error, event, wake};
+use crate::work::wake;
+use crate::{App, Error, event};
 
 /// Which domain somebody speaks of.
 #[derive(Debug, Clone, Copy)]
-pub struct DomainAsk<'a> {
+pub struct DomainRequest<'a> {
     /// The project, by name or id.
     pub project: &'a str,
     /// The service, by name or id.
@@ -43,20 +44,20 @@ impl App {
     pub async fn add_domain(
         &self,
         org: OrgId,
-        wanted: &DomainAsk<'_>,
+        wanted: &DomainRequest<'_>,
         tls: Tls,
-        asker: &Asker<'_>,
+        context: &RequestContext<'_>,
         now: Timestamp,
     ) -> Result<Accepted<Domain>, Refusal> {
-        again(|| self.try_add_domain(org, wanted, tls, asker, now)).await
+        again(|| self.try_add_domain(org, wanted, tls, context, now)).await
     }
 
     async fn try_add_domain(
         &self,
         org: OrgId,
-        wanted: &DomainAsk<'_>,
+        wanted: &DomainRequest<'_>,
         tls: Tls,
-        asker: &Asker<'_>,
+        context: &RequestContext<'_>,
         now: Timestamp,
     ) -> Result<Accepted<Domain>, Refusal> {
         let mut tx = self.begin(org).await?;
@@ -81,11 +82,11 @@ impl App {
                     .await?;
                 row.id
             }
-            None => insert(&mut tx, &current, wanted.host, tls, asker, now).await?,
+            None => insert(&mut tx, &current, wanted.host, tls, context, now).await?,
         };
-        let principal = asker.principal.name.clone();
+        let principal = context.principal.name.clone();
         let fact = Fact::DomainAdded { host: wanted.host.to_string(), principal };
-        accept(&mut tx, current, fact, asker, now).await?;
+        accept(&mut tx, current, fact, context, now).await?;
         let row = read(&mut tx, id).await?;
         self.end(tx).await?;
         Ok(Accepted { row, changed: true })
@@ -98,20 +99,20 @@ impl App {
     pub async fn verify_domain(
         &self,
         org: OrgId,
-        wanted: &DomainAsk<'_>,
+        wanted: &DomainRequest<'_>,
         verified: bool,
-        asker: &Asker<'_>,
+        context: &RequestContext<'_>,
         now: Timestamp,
     ) -> Result<Accepted<Domain>, Refusal> {
-        again(|| self.try_verify_domain(org, wanted, verified, asker, now)).await
+        again(|| self.try_verify_domain(org, wanted, verified, context, now)).await
     }
 
     async fn try_verify_domain(
         &self,
         org: OrgId,
-        wanted: &DomainAsk<'_>,
+        wanted: &DomainRequest<'_>,
         verified: bool,
-        asker: &Asker<'_>,
+        context: &RequestContext<'_>,
         now: Timestamp,
     ) -> Result<Accepted<Domain>, Refusal> {
         let mut tx = self.begin(org).await?;
@@ -120,10 +121,10 @@ impl App {
         if row.verified_at.is_some() == verified {
             return Ok(Accepted { row, changed: false });
         }
-        let principal = asker.principal.name.clone();
+        let principal = context.principal.name.clone();
         mark(&mut tx, row.id, verified, &principal, now).await?;
         let fact = Fact::DomainVerified { host: wanted.host.to_string(), verified, principal };
-        accept(&mut tx, current, fact, asker, now).await?;
+        accept(&mut tx, current, fact, context, now).await?;
         let row = read(&mut tx, row.id).await?;
         self.end(tx).await?;
         Ok(Accepted { row, changed: true })
@@ -136,18 +137,18 @@ impl App {
     pub async fn remove_domain(
         &self,
         org: OrgId,
-        wanted: &DomainAsk<'_>,
-        asker: &Asker<'_>,
+        wanted: &DomainRequest<'_>,
+        context: &RequestContext<'_>,
         now: Timestamp,
     ) -> Result<(), Refusal> {
-        again(|| self.try_remove_domain(org, wanted, asker, now)).await
+        again(|| self.try_remove_domain(org, wanted, context, now)).await
     }
 
     async fn try_remove_domain(
         &self,
         org: OrgId,
-        wanted: &DomainAsk<'_>,
-        asker: &Asker<'_>,
+        wanted: &DomainRequest<'_>,
+        context: &RequestContext<'_>,
         now: Timestamp,
     ) -> Result<(), Refusal> {
         let mut tx = self.begin(org).await?;
@@ -158,9 +159,9 @@ impl App {
             .bind(sql(now))
             .execute(&mut *tx)
             .await?;
-        let principal = asker.principal.name.clone();
+        let principal = context.principal.name.clone();
         let fact = Fact::DomainRemoved { host: wanted.host.to_string(), principal };
-        accept(&mut tx, current, fact, asker, now).await?;
+        accept(&mut tx, current, fact, context, now).await?;
         self.end(tx).await?;
         Ok(())
     }
@@ -176,7 +177,7 @@ pub(super) async fn mark(
     now: Timestamp,
 ) -> Result<(), Refusal> {
     sqlx::query(
-        "update domains set verified_at = $2, verified_by = $3, withdrawn_at = $4, look_at = null
+        "update domains set verified_at = $2, verified_by = $3, withdrawn_at = $4, next_check_at = null
          where id = $1",
     )
     .bind(domain.uuid())
@@ -199,7 +200,7 @@ fn taken(error: sqlx::Error) -> Refusal {
     }
 }
 
-pub(super) async fn lock(tx: &mut Tx, wanted: &DomainAsk<'_>) -> Result<Service, Refusal> {
+pub(super) async fn lock(tx: &mut Tx, wanted: &DomainRequest<'_>) -> Result<Service, Refusal> {
     let found = crate::service::find(tx, wanted.project, wanted.service).await?;
     let found = found.ok_or(Refusal::NotFound("service"))?.service;
     let row = sqlx::query("select * from services where id = $1 for update")
@@ -250,7 +251,7 @@ async fn insert(
     service: &Service,
     host: &Host,
     tls: Tls,
-    asker: &Asker<'_>,
+    context: &RequestContext<'_>,
     now: Timestamp,
 ) -> Result<DomainId, Refusal> {
     let (count,): (i64,) =
@@ -262,9 +263,9 @@ async fn insert(
         let message = format!("the service has {MOST_DOMAINS} domains already; remove one first");
         return Err(invalid("host", message));
     }
-    let id: DomainId = mint(now);
+    let id: DomainId = new_id(now);
     sqlx::query(
-        "insert into domains (id, org_id, service_id, host, tls, made_by, created_at, asked_at, look_at)
+        "insert into domains (id, org_id, service_id, host, tls, made_by, created_at, check_requested_at, next_check_at)
          values ($1, $2, $3, $4, $5, $6, $7, $7, $8)",
     )
     .bind(id.uuid())
@@ -272,9 +273,9 @@ async fn insert(
     .bind(service.id.uuid())
     .bind(host.as_str())
     .bind(tls.as_str())
-    .bind(&asker.principal.name)
+    .bind(&context.principal.name)
     .bind(sql(now))
-    .bind(next_look(now, 0, now).map(sql))
+    .bind(next_dns_check(now, 0, now).map(sql))
     .execute(&mut **tx)
     .await?;
     Ok(id)
@@ -285,25 +286,25 @@ pub(super) async fn accept(
     tx: &mut Tx,
     current: Service,
     fact: Fact,
-    asker: &Asker<'_>,
+    context: &RequestContext<'_>,
     now: Timestamp,
 ) -> Result<(), Refusal> {
     let generation = current.generation.saturating_add(1);
     let next = Service { generation, accepted_at: now, ..current };
-    write_down(tx, &next, "domain", asker, now).await?;
+    write_down(tx, &next, "domain", context, now).await?;
     let told = NewEvent {
-        id: mint(now),
+        id: new_id(now),
         org: next.org,
-        source: asker.source,
+        source: context.source,
         unit: Unit::Service(next.id),
         generation,
         at: now,
         fact,
-        trace: asker.trace.clone(),
+        trace: context.trace.clone(),
         cause: None,
     };
     event::record(tx, &[told]).await?;
     let unit = Unit::Service(next.id);
-    let wanted = wake::Request::by(asker, unit, next.org, next.cluster, Lane::UserChange);
+    let wanted = wake::Request::by(context, unit, next.org, next.cluster, Lane::UserChange);
     Ok(wake::request(tx, &wanted, now).await?)
 }

@@ -15,17 +15,18 @@ use uuid::Uuid;
 
 use super::config::invalid;
 use super::service::{check_generation, write_down};
-use super::{Accepted, Asker, Refusal};
-use crate::clock::sql;
+use super::{Accepted, Refusal, RequestContext};
+use crate::db::clock::sql;
+use crate::db::new_id::new_id;
+use crate::db::pool::Tx;
 use crate::endpoint::{SELECT, endpoint};
-use crate::mint::mint;
-use crate::pool::Tx;
 use crate::service::service;
-use crate::{App, Error, event, wake};
+use crate::work::wake;
+use crate::{App, Error, event};
 
 /// Which endpoint somebody speaks of.
 #[derive(Debug, Clone, Copy)]
-pub struct EndpointAsk<'a> {
+pub struct EndpointRequest<'a> {
     /// The project, by name or id.
     pub project: &'a str,
     /// The service, by name or id.
@@ -53,9 +54,9 @@ impl App {
     pub async fn open_endpoint(
         &self,
         org: OrgId,
-        wanted: &EndpointAsk<'_>,
+        wanted: &EndpointRequest<'_>,
         target: &EndpointTarget<'_>,
-        asker: &Asker<'_>,
+        context: &RequestContext<'_>,
         now: Timestamp,
     ) -> Result<Accepted<Endpoint>, Refusal> {
         let mut tx = self.begin(org).await?;
@@ -69,14 +70,14 @@ impl App {
             Some(row) => redirect(&mut tx, row.id, target.port, protocol).await?,
             None => {
                 check_room(&mut tx, &current).await?;
-                let id: EndpointId = mint(now);
+                let id: EndpointId = new_id(now);
                 let port = take_port(&mut tx, &current, id).await?;
                 insert(
                     &mut tx,
                     &current,
                     (id, wanted.name, port),
                     (target.port, protocol),
-                    asker,
+                    context,
                     now,
                 )
                 .await?;
@@ -85,14 +86,14 @@ impl App {
         };
         let row = read(&mut tx, id).await?;
         let next = next(current, now);
-        write_down(&mut tx, &next, "endpoint", asker, now).await?;
+        write_down(&mut tx, &next, "endpoint", context, now).await?;
         let fact = Fact::EndpointOpened {
             name: row.name.to_string(),
             port: row.port.clone(),
             node_port: row.node_port,
-            principal: asker.principal.name.clone(),
+            principal: context.principal.name.clone(),
         };
-        tell(&mut tx, &next, fact, asker, now).await?;
+        tell(&mut tx, &next, fact, context, now).await?;
         self.end(tx).await?;
         Ok(Accepted { row, changed: true })
     }
@@ -104,8 +105,8 @@ impl App {
     pub async fn close_endpoint(
         &self,
         org: OrgId,
-        wanted: &EndpointAsk<'_>,
-        asker: &Asker<'_>,
+        wanted: &EndpointRequest<'_>,
+        context: &RequestContext<'_>,
         now: Timestamp,
     ) -> Result<(), Refusal> {
         let mut tx = self.begin(org).await?;
@@ -119,20 +120,20 @@ impl App {
             .bind(next.generation)
             .execute(&mut *tx)
             .await?;
-        write_down(&mut tx, &next, "endpoint", asker, now).await?;
+        write_down(&mut tx, &next, "endpoint", context, now).await?;
         let fact = Fact::EndpointClosed {
             name: row.name.to_string(),
             node_port: row.node_port,
-            principal: asker.principal.name.clone(),
+            principal: context.principal.name.clone(),
         };
-        tell(&mut tx, &next, fact, asker, now).await?;
+        tell(&mut tx, &next, fact, context, now).await?;
         self.end(tx).await?;
         Ok(())
     }
 }
 
 /// Locks the project, so that its endpoints can be counted, and then the service.
-async fn lock(tx: &mut Tx, wanted: &EndpointAsk<'_>) -> Result<Service, Refusal> {
+async fn lock(tx: &mut Tx, wanted: &EndpointRequest<'_>) -> Result<Service, Refusal> {
     let found = crate::service::find(tx, wanted.project, wanted.service).await?;
     let found = found.ok_or(Refusal::NotFound("service"))?.service;
     sqlx::query("select 1 from projects where id = $1 for update")
@@ -221,7 +222,7 @@ async fn insert(
     service: &Service,
     (id, name, node_port): (EndpointId, &Name, i32),
     (port, protocol): (&str, Protocol),
-    asker: &Asker<'_>,
+    context: &RequestContext<'_>,
     now: Timestamp,
 ) -> Result<(), Error> {
     sqlx::query(
@@ -237,7 +238,7 @@ async fn insert(
     .bind(port)
     .bind(protocol.as_str())
     .bind(node_port)
-    .bind(&asker.principal.name)
+    .bind(&context.principal.name)
     .bind(sql(now))
     .execute(&mut **tx)
     .await?;
@@ -264,23 +265,23 @@ async fn tell(
     tx: &mut Tx,
     service: &Service,
     fact: Fact,
-    asker: &Asker<'_>,
+    context: &RequestContext<'_>,
     now: Timestamp,
 ) -> Result<(), Error> {
     let told = NewEvent {
-        id: mint(now),
+        id: new_id(now),
         org: service.org,
         source: Source::User,
         unit: Unit::Service(service.id),
         generation: service.generation,
         at: now,
         fact,
-        trace: asker.trace.clone(),
+        trace: context.trace.clone(),
         cause: None,
     };
     event::record(tx, &[told]).await?;
     // What is promised takes no more of the quota than before; the wake comes last, as everywhere.
     let (unit, cluster) = (Unit::Service(service.id), service.cluster);
-    let wanted = wake::Request::by(asker, unit, service.org, cluster, Lane::UserChange);
+    let wanted = wake::Request::by(context, unit, service.org, cluster, Lane::UserChange);
     wake::request(tx, &wanted, now).await
 }

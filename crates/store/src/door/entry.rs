@@ -5,13 +5,13 @@ use trueup_model::event::Fact;
 use trueup_model::id::{OrgId, ServiceId};
 
 use super::config::{
-    EntryAsk, Locked, check_collisions, check_kind, check_room, lock, reach, set_now,
+    EntryRequest, Locked, check_collisions, check_kind, check_room, lock, reach, set_now,
 };
 use super::race::again;
-use super::{Asker, Refusal};
+use super::{Refusal, RequestContext};
 use crate::App;
-use crate::clock::sql;
-use crate::pool::Tx;
+use crate::db::clock::sql;
+use crate::db::pool::Tx;
 use crate::variable::AllEntries;
 
 /// What is being set or taken away.
@@ -82,19 +82,19 @@ impl App {
         &self,
         org: OrgId,
         kind: EntryKind,
-        wanted: &EntryAsk<'_>,
-        asker: &Asker<'_>,
+        wanted: &EntryRequest<'_>,
+        context: &RequestContext<'_>,
         now: Timestamp,
     ) -> Result<(), Refusal> {
-        again(|| self.try_delete_entry(org, kind, wanted, asker, now)).await
+        again(|| self.try_delete_entry(org, kind, wanted, context, now)).await
     }
 
     async fn try_delete_entry(
         &self,
         org: OrgId,
         kind: EntryKind,
-        wanted: &EntryAsk<'_>,
-        asker: &Asker<'_>,
+        wanted: &EntryRequest<'_>,
+        context: &RequestContext<'_>,
         now: Timestamp,
     ) -> Result<(), Refusal> {
         let mut tx = self.begin(org).await?;
@@ -105,14 +105,14 @@ impl App {
             .bind(locked.scope.project.uuid())
             .bind(locked.scope.service.map(ServiceId::uuid))
             .bind(wanted.name.as_str())
-            .bind(&asker.principal.name)
+            .bind(&context.principal.name)
             .bind(sql(now))
             .fetch_optional(&mut *tx)
             .await?;
         let (version,) = gone.ok_or(Refusal::NotFound(kind.word()))?;
-        let principal = asker.principal.name.clone();
+        let principal = context.principal.name.clone();
         let fact = kind.deleted(wanted.name.to_string(), version, principal);
-        reach(&mut tx, &locked, &before, fact, asker, now).await?;
+        reach(&mut tx, &locked, &before, fact, context, now).await?;
         self.end(tx).await?;
         Ok(())
     }
@@ -123,7 +123,7 @@ impl App {
 pub(super) async fn check(
     tx: &mut Tx,
     of: &Locked,
-    wanted: &EntryAsk<'_>,
+    wanted: &EntryRequest<'_>,
     kind: EntryKind,
 ) -> Result<AllEntries, Refusal> {
     check_version(tx, of, wanted, kind).await?;
@@ -138,7 +138,7 @@ pub(super) async fn check(
 async fn check_version(
     tx: &mut Tx,
     of: &Locked,
-    wanted: &EntryAsk<'_>,
+    wanted: &EntryRequest<'_>,
     kind: EntryKind,
 ) -> Result<(), Refusal> {
     let Some(seen) = wanted.if_version else { return Ok(()) };

@@ -11,19 +11,20 @@ use trueup_model::project::Project;
 use trueup_model::service::{DesiredState, Service};
 use trueup_model::wake::Lane;
 use trueup_rules::admit::Refused;
-use trueup_rules::names;
+use trueup_rules::render::names;
 use uuid::Uuid;
 
 use super::race::again;
 use super::service::{hold_and_wake, write_down};
-use super::{Accepted, Asker, Refusal};
-use crate::clock::sql;
-use crate::mint::mint;
-use crate::pool::Tx;
+use super::{Accepted, Refusal, RequestContext};
+use crate::db::clock::sql;
+use crate::db::new_id::new_id;
+use crate::db::pool::Tx;
+use crate::db::row::read;
 use crate::project::{ProjectRow, find};
-use crate::row::read;
 use crate::service::service;
-use crate::{App, Error, event, status, wake};
+use crate::work::wake;
+use crate::{App, Error, event, status};
 
 pub use force::ProjectForce;
 
@@ -36,11 +37,11 @@ impl App {
         &self,
         org: OrgId,
         name: &Name,
-        asker: &Asker<'_>,
+        context: &RequestContext<'_>,
         now: Timestamp,
     ) -> Result<Accepted<ProjectRow>, Refusal> {
         let mut tx = self.begin(org).await?;
-        let accepted = declare(&mut tx, org, name, asker, now).await?;
+        let accepted = declare(&mut tx, org, name, context, now).await?;
         self.end(tx).await?;
         Ok(accepted)
     }
@@ -53,17 +54,17 @@ impl App {
         &self,
         org: OrgId,
         wanted: &str,
-        asker: &Asker<'_>,
+        context: &RequestContext<'_>,
         now: Timestamp,
     ) -> Result<Accepted<ProjectRow>, Refusal> {
-        again(|| self.try_delete_project(org, wanted, asker, now)).await
+        again(|| self.try_delete_project(org, wanted, context, now)).await
     }
 
     async fn try_delete_project(
         &self,
         org: OrgId,
         wanted: &str,
-        asker: &Asker<'_>,
+        context: &RequestContext<'_>,
         now: Timestamp,
     ) -> Result<Accepted<ProjectRow>, Refusal> {
         let mut tx = self.begin(org).await?;
@@ -72,7 +73,7 @@ impl App {
             self.end(tx).await?;
             return Ok(Accepted { row, changed: false });
         }
-        let ended = end_services(&mut tx, row.project.id, asker, now).await?;
+        let ended = end_services(&mut tx, row.project.id, context, now).await?;
         sqlx::query(
             "update projects set desired = 'deleted', deleting_at = $2, generation = generation + 1
              where id = $1",
@@ -83,14 +84,14 @@ impl App {
         .await?;
         let id = row.project.id.to_string();
         let row = find(&mut tx, &id).await?.ok_or(Refusal::NotFound("project"))?;
-        let principal = asker.principal.name.clone();
+        let principal = context.principal.name.clone();
         let fact = Fact::ProjectDeleteQueued { principal, services: ended.len() };
-        record(&mut tx, &row.project, fact, asker, now).await?;
+        record(&mut tx, &row.project, fact, context, now).await?;
         // Last, because everybody in the org wants the quota's row.
         for service in &ended {
-            hold_and_wake(&mut tx, service, asker, now).await?;
+            hold_and_wake(&mut tx, service, context, now).await?;
         }
-        request(&mut tx, &row.project, Lane::Delete, asker, now).await?;
+        request(&mut tx, &row.project, Lane::Delete, context, now).await?;
         self.end(tx).await?;
         Ok(Accepted { row, changed: true })
     }
@@ -101,15 +102,15 @@ pub(super) async fn declare(
     tx: &mut Tx,
     org: OrgId,
     name: &Name,
-    asker: &Asker<'_>,
+    context: &RequestContext<'_>,
     now: Timestamp,
 ) -> Result<Accepted<ProjectRow>, Refusal> {
     let Accepted { row, changed } = make(tx, org, name, now).await?;
     if changed {
         let unit = Unit::Project(row.project.id);
         status::accept(tx, unit, org, now).await?;
-        record(tx, &row.project, Fact::ProjectQueued {}, asker, now).await?;
-        request(tx, &row.project, Lane::UserChange, asker, now).await?;
+        record(tx, &row.project, Fact::ProjectQueued {}, context, now).await?;
+        request(tx, &row.project, Lane::UserChange, context, now).await?;
     }
     Ok(Accepted { row, changed })
 }
@@ -131,7 +132,7 @@ async fn make(
             .fetch_optional(&mut **tx)
             .await?;
     let (cluster,) = cluster.ok_or(Refusal::NoCluster)?;
-    let id: ProjectId = mint(now);
+    let id: ProjectId = new_id(now);
     let inserted = sqlx::query(
         "insert into projects (id, org_id, name, cluster_id, namespace, generation, created_at)
          values ($1, $2, $3, $4, $5, 1, $6)
@@ -172,7 +173,7 @@ async fn lock(tx: &mut Tx, project: ProjectId) -> Result<DesiredState, Error> {
 async fn end_services(
     tx: &mut Tx,
     project: ProjectId,
-    asker: &Asker<'_>,
+    context: &RequestContext<'_>,
     now: Timestamp,
 ) -> Result<Vec<Service>, Refusal> {
     let rows = sqlx::query(
@@ -190,7 +191,7 @@ async fn end_services(
             accepted_at: now,
             ..current
         };
-        write_down(tx, &next, "delete", asker, now).await?;
+        write_down(tx, &next, "delete", context, now).await?;
         ended.push(next);
     }
     Ok(ended)
@@ -200,18 +201,18 @@ async fn record(
     tx: &mut Tx,
     project: &Project,
     fact: Fact,
-    asker: &Asker<'_>,
+    context: &RequestContext<'_>,
     now: Timestamp,
 ) -> Result<(), Error> {
     let event = NewEvent {
-        id: mint(now),
+        id: new_id(now),
         org: project.org,
         source: Source::User,
         unit: Unit::Project(project.id),
         generation: project.generation,
         at: now,
         fact,
-        trace: asker.trace.clone(),
+        trace: context.trace.clone(),
         cause: None,
     };
     event::record(tx, &[event]).await
@@ -221,10 +222,10 @@ async fn request(
     tx: &mut Tx,
     project: &Project,
     lane: Lane,
-    asker: &Asker<'_>,
+    context: &RequestContext<'_>,
     now: Timestamp,
 ) -> Result<(), Error> {
     let unit = Unit::Project(project.id);
-    let wanted = wake::Request::by(asker, unit, project.org, project.cluster, lane);
+    let wanted = wake::Request::by(context, unit, project.org, project.cluster, lane);
     wake::request(tx, &wanted, now).await
 }

@@ -6,28 +6,28 @@ use trueup_model::id::{OrgId, ServiceId};
 use trueup_model::order::SecretValue;
 use trueup_model::secret::{Place, Secret, WrappedKey};
 use trueup_rules::admit::Refused;
-use trueup_rules::envelope::Sealer;
-use trueup_rules::variable::check_value;
+use trueup_rules::admit::variable::check_value;
+use trueup_rules::envelope::Encryptor;
 
-use super::config::{EntryAsk, Locked, lock, reach};
+use super::config::{EntryRequest, Locked, lock, reach};
 use super::entry::{EntryKind, check};
 use super::race::again;
-use super::{Accepted, Asker, Refusal};
+use super::{Accepted, Refusal, RequestContext};
 use crate::App;
-use crate::clock::sql;
-use crate::mint::{entropy, fresh_key};
-use crate::pool::Tx;
+use crate::db::clock::sql;
+use crate::db::new_id::{entropy, fresh_key};
+use crate::db::pool::Tx;
 use crate::secret::{secret, wrapped};
 
 /// A secret somebody brings.
 #[derive(Debug, Clone, Copy)]
-pub struct SecretAsk<'a> {
+pub struct SecretRequest<'a> {
     /// Which.
-    pub entry: EntryAsk<'a>,
+    pub entry: EntryRequest<'a>,
     /// Its value.
     pub value: &'a SecretValue,
     /// What seals it.
-    pub sealer: &'a Sealer,
+    pub sealer: &'a Encryptor,
 }
 
 impl App {
@@ -38,33 +38,33 @@ impl App {
     pub async fn set_secret(
         &self,
         org: OrgId,
-        wanted: &SecretAsk<'_>,
-        asker: &Asker<'_>,
+        wanted: &SecretRequest<'_>,
+        context: &RequestContext<'_>,
         now: Timestamp,
     ) -> Result<Accepted<Secret>, Refusal> {
         check_value(wanted.value.reveal())
-            .map_err(|breach| Refusal::Refused(Refused::Invalid(vec![breach])))?;
-        again(|| self.try_set_secret(org, wanted, asker, now)).await
+            .map_err(|field_error| Refusal::Refused(Refused::Invalid(vec![field_error])))?;
+        again(|| self.try_set_secret(org, wanted, context, now)).await
     }
 
     async fn try_set_secret(
         &self,
         org: OrgId,
-        wanted: &SecretAsk<'_>,
-        asker: &Asker<'_>,
+        wanted: &SecretRequest<'_>,
+        context: &RequestContext<'_>,
         now: Timestamp,
     ) -> Result<Accepted<Secret>, Refusal> {
         let entry = &wanted.entry;
         let mut tx = self.begin(org).await?;
         let locked = lock(&mut tx, entry).await?;
         let before = check(&mut tx, &locked, entry, EntryKind::Secret).await?;
-        let set = store(&mut tx, &locked, wanted, asker, now).await?;
+        let set = store(&mut tx, &locked, wanted, context, now).await?;
         let fact = Fact::SecretSet {
             name: set.name.to_string(),
             version: set.version,
-            principal: asker.principal.name.clone(),
+            principal: context.principal.name.clone(),
         };
-        reach(&mut tx, &locked, &before, fact, asker, now).await?;
+        reach(&mut tx, &locked, &before, fact, context, now).await?;
         self.end(tx).await?;
         Ok(Accepted { row: set, changed: true })
     }
@@ -74,8 +74,8 @@ impl App {
 async fn store(
     tx: &mut Tx,
     locked: &Locked,
-    wanted: &SecretAsk<'_>,
-    asker: &Asker<'_>,
+    wanted: &SecretRequest<'_>,
+    context: &RequestContext<'_>,
     now: Timestamp,
 ) -> Result<Secret, Refusal> {
     let (scope, name) = (locked.scope, wanted.entry.name);
@@ -109,7 +109,7 @@ async fn store(
     .bind(sealed.nonce.as_slice())
     .bind(&sealed.bytes)
     .bind(place.version)
-    .bind(&asker.principal.name)
+    .bind(&context.principal.name)
     .bind(sql(now))
     .fetch_one(&mut **tx)
     .await?;
@@ -120,7 +120,7 @@ async fn store(
 async fn org_key(
     tx: &mut Tx,
     org: OrgId,
-    sealer: &Sealer,
+    sealer: &Encryptor,
     now: Timestamp,
 ) -> Result<WrappedKey, Refusal> {
     const FIND: &str = "select key, nonce as key_nonce, sealed as key_sealed from org_keys

@@ -4,7 +4,7 @@
 
 use jiff::Timestamp;
 use trueup_model::event::{Fact, NewEvent};
-use trueup_model::id::{OrgId, PlanRequestId, ServiceId};
+use trueup_model::id::{OrgId, PreviewRequestId, ServiceId};
 use trueup_model::name::Name;
 use trueup_model::order::Unit;
 use trueup_model::project::Project;
@@ -12,26 +12,28 @@ use trueup_model::quota::Amounts;
 use trueup_model::receipt::Force;
 use trueup_model::service::{DesiredState, Service};
 use trueup_model::wake::Lane;
-use trueup_rules::action::{self, Action, Knowing, act};
-use trueup_rules::admit::{Admitted, Ask, Known, Promise, admit, wanted_plan};
-use trueup_rules::names;
+use trueup_rules::admit::operation::{self, OperationContext, ServiceOperation, act};
+use trueup_rules::admit::{
+    AdmissionContext, AdmissionRequest, Admitted, ReleaseSpec, admit, wanted_plan,
+};
+use trueup_rules::render::names;
 
 use super::config::check_promise;
 use super::project::must_live;
 use super::race::again;
-use super::{Accepted, Asker, Refusal};
-use crate::clock::sql;
-use crate::mint::mint;
-use crate::pool::Tx;
-use crate::row::json;
+use super::{Accepted, Refusal, RequestContext};
+use crate::db::clock::sql;
+use crate::db::new_id::new_id;
+use crate::db::pool::Tx;
+use crate::db::row::json;
+use crate::door::idempotency;
 use crate::service::{ServiceRow, find, service};
-use crate::{
-    App, Error, event, plan, plan_request, project, quota, release, repeat, status, template, wake,
-};
+use crate::work::wake;
+use crate::{App, Error, event, plan, preview_request, project, quota, release, status, template};
 
 /// What somebody asks of a service.
 #[derive(Debug, Clone)]
-pub struct ServiceAsk<'a> {
+pub struct ServiceRequest<'a> {
     /// The project, by name or id.
     pub project: &'a str,
     /// What is asked.
@@ -41,22 +43,22 @@ pub struct ServiceAsk<'a> {
     /// The project's name, if it is to be made where there is none.
     pub with_project: Option<&'a Name>,
     /// The exact preview that has to hold, if the caller insists on one.
-    pub plan: Option<PlanRequestId>,
+    pub preview: Option<PreviewRequestId>,
 }
 
-impl<'a> ServiceAsk<'a> {
+impl<'a> ServiceRequest<'a> {
     /// Asks for the service of this name to be like this.
     #[must_use]
-    pub const fn declare(project: &'a str, name: &'a Name, ask: &'a Ask) -> Self {
+    pub const fn declare(project: &'a str, name: &'a Name, ask: &'a AdmissionRequest) -> Self {
         let change = ServiceChange::Declare(name, ask);
-        Self { project, change, if_generation: None, with_project: None, plan: None }
+        Self { project, change, if_generation: None, with_project: None, preview: None }
     }
 
     /// Asks for this to be done with a service.
     #[must_use]
-    pub const fn act(project: &'a str, service: &'a str, action: &'a Action) -> Self {
+    pub const fn act(project: &'a str, service: &'a str, action: &'a ServiceOperation) -> Self {
         let change = ServiceChange::Act(service, action);
-        Self { project, change, if_generation: None, with_project: None, plan: None }
+        Self { project, change, if_generation: None, with_project: None, preview: None }
     }
 
     /// Only if it has this generation.
@@ -70,9 +72,9 @@ impl<'a> ServiceAsk<'a> {
 #[derive(Debug, Clone)]
 pub enum ServiceChange<'a> {
     /// That the service of this name be like this, made if there is none.
-    Declare(&'a Name, &'a Ask),
+    Declare(&'a Name, &'a AdmissionRequest),
     /// That this be done with a service, by name or id.
-    Act(&'a str, &'a Action),
+    Act(&'a str, &'a ServiceOperation),
 }
 
 impl ServiceChange<'_> {
@@ -100,47 +102,47 @@ impl App {
     pub async fn accept_service(
         &self,
         org: OrgId,
-        wanted: &ServiceAsk<'_>,
-        asker: &Asker<'_>,
+        wanted: &ServiceRequest<'_>,
+        context: &RequestContext<'_>,
         now: Timestamp,
     ) -> Result<Accepted<ServiceRow>, Refusal> {
-        again(|| self.try_accept_service(org, wanted, asker, now)).await
+        again(|| self.try_accept_service(org, wanted, context, now)).await
     }
 
     async fn try_accept_service(
         &self,
         org: OrgId,
-        wanted: &ServiceAsk<'_>,
-        asker: &Asker<'_>,
+        wanted: &ServiceRequest<'_>,
+        context: &RequestContext<'_>,
         now: Timestamp,
     ) -> Result<Accepted<ServiceRow>, Refusal> {
         let mut tx = self.begin(org).await?;
-        if let Some(subject) = repeat::find(&mut tx, asker, now).await? {
+        if let Some(subject) = idempotency::find(&mut tx, context, now).await? {
             let row = found(&mut tx, wanted.project, &subject).await?;
             return Ok(Accepted { row, changed: false });
         }
         if let Some(project) = wanted.with_project {
-            super::project::declare(&mut tx, org, project, asker, now).await?;
+            super::project::declare(&mut tx, org, project, context, now).await?;
         }
-        let held = match wanted.plan {
-            Some(plan) => Some(plan_request::hold(&mut tx, plan, wanted, now).await?),
+        let held = match wanted.preview {
+            Some(preview) => Some(preview_request::hold(&mut tx, preview, wanted, now).await?),
             None => None,
         };
         let decided = decide(&mut tx, wanted, held.as_ref().map(|held| held.service), now).await?;
         let id = decided.after.id;
         if decided.changed {
-            let act = Act { word: wanted.change.word(), plan: wanted.plan };
-            write_down(&mut tx, &decided.after, act, asker, now).await?;
-            write_force(&mut tx, &decided.after, &wanted.change, asker).await?;
+            let act = Act { word: wanted.change.word(), preview: wanted.preview };
+            write_down(&mut tx, &decided.after, act, context, now).await?;
+            write_force(&mut tx, &decided.after, &wanted.change, context).await?;
         }
         if let Some(held) = &held {
             held.check(&mut tx, &decided.after).await?;
         }
-        repeat::record(&mut tx, asker, &id.to_string(), now).await?;
+        idempotency::record(&mut tx, context, &id.to_string(), now).await?;
         let row = found(&mut tx, wanted.project, &id.to_string()).await?;
         // Last, because everybody in the org wants the quota's row.
         if decided.changed {
-            hold_and_wake(&mut tx, &decided.after, asker, now).await?;
+            hold_and_wake(&mut tx, &decided.after, context, now).await?;
         }
         self.end(tx).await?;
         Ok(Accepted { row, changed: decided.changed })
@@ -150,7 +152,7 @@ impl App {
 /// Locks the service and asks the rules. A new one gets the id that was planned for it.
 async fn decide(
     tx: &mut Tx,
-    wanted: &ServiceAsk<'_>,
+    wanted: &ServiceRequest<'_>,
     planned: Option<ServiceId>,
     now: Timestamp,
 ) -> Result<Decided, Refusal> {
@@ -165,7 +167,7 @@ async fn decide(
             }
             let template = template::find(tx, &ask.template).await?;
             let plan = plan::find(tx, wanted_plan(ask, template.as_ref())).await?;
-            let known = Known {
+            let known = AdmissionContext {
                 template: template.as_ref(),
                 plan: plan.as_ref(),
                 current: current.as_ref(),
@@ -178,15 +180,15 @@ async fn decide(
             check_generation(Some(&current), wanted.if_generation)?;
             let admitted = decide_action(tx, action, &current).await?;
             // What is gone is gone: there is nothing left to end.
-            let over =
-                matches!(action, Action::ForceDelete { .. }) && is_gone(tx, &current).await?;
+            let over = matches!(action, ServiceOperation::ForceDelete { .. })
+                && is_gone(tx, &current).await?;
             (Some(current), if over { Admitted::Unchanged } else { admitted })
         }
     };
     let (after, changed) = match (admitted, &before, &wanted.change) {
         (Admitted::Changed(promise), Some(before), _) => (next(before, *promise, now), true),
         (Admitted::Changed(promise), None, ServiceChange::Declare(name, _)) => {
-            (first(&project, name, planned.unwrap_or_else(|| mint(now)), *promise, now), true)
+            (first(&project, name, planned.unwrap_or_else(|| new_id(now)), *promise, now), true)
         }
         (Admitted::Unchanged, Some(before), _) => (before.clone(), false),
         // Only a declaration can be about a service that is not there, and it changes that.
@@ -200,37 +202,37 @@ async fn decide(
 
 async fn decide_action(
     tx: &mut Tx,
-    action: &Action,
+    action: &ServiceOperation,
     current: &Service,
 ) -> Result<Admitted, Refusal> {
     let release = match action {
-        Action::Rollback { to } => {
+        ServiceOperation::Rollback { to } => {
             if to.is_none() {
                 let last = release::last_action(tx, current).await?;
-                action::undoes(last.as_deref()).map_err(Refusal::Refused)?;
+                operation::undoes(last.as_deref()).map_err(Refusal::Refused)?;
             }
             release::rollback_target(tx, current, *to).await?
         }
-        Action::Pause
-        | Action::Resume
-        | Action::Restart
-        | Action::Scale { .. }
-        | Action::Autoscale { .. }
-        | Action::Resize { .. }
-        | Action::Delete
-        | Action::ForceDelete { .. } => None,
+        ServiceOperation::Pause
+        | ServiceOperation::Resume
+        | ServiceOperation::Restart
+        | ServiceOperation::Scale { .. }
+        | ServiceOperation::Autoscale { .. }
+        | ServiceOperation::Resize { .. }
+        | ServiceOperation::Delete
+        | ServiceOperation::ForceDelete { .. } => None,
     };
     let reference = release.as_ref().map_or(&current.template, |release| &release.template);
     let template = template::find(tx, reference).await?;
     let wanted = match (&template, &release) {
         (_, Some(release)) => release.spec.plan.clone(),
         (Some(template), None) => {
-            action::ask(action, template, current).map_err(Refusal::Refused)?.plan
+            operation::ask(action, template, current).map_err(Refusal::Refused)?.plan
         }
         (None, None) => current.spec.plan.clone(),
     };
     let plan = plan::find(tx, wanted.as_ref()).await?;
-    let knowing = Knowing {
+    let knowing = OperationContext {
         current,
         template: template.as_ref(),
         plan: plan.as_ref(),
@@ -280,7 +282,7 @@ fn first(
     project: &Project,
     name: &Name,
     id: ServiceId,
-    promise: Promise,
+    promise: ReleaseSpec,
     now: Timestamp,
 ) -> Service {
     Service {
@@ -301,7 +303,7 @@ fn first(
 }
 
 /// The generation after the current one.
-fn next(current: &Service, promise: Promise, now: Timestamp) -> Service {
+fn next(current: &Service, promise: ReleaseSpec, now: Timestamp) -> Service {
     Service {
         template: promise.template,
         parameters: promise.parameters,
@@ -316,12 +318,12 @@ fn next(current: &Service, promise: Promise, now: Timestamp) -> Service {
 /// What was done, and the exact preview that it was accepted with.
 pub(crate) struct Act {
     word: &'static str,
-    plan: Option<PlanRequestId>,
+    preview: Option<PreviewRequestId>,
 }
 
 impl From<&'static str> for Act {
     fn from(word: &'static str) -> Self {
-        Self { word, plan: None }
+        Self { word, preview: None }
     }
 }
 
@@ -330,28 +332,28 @@ pub(crate) async fn write_down(
     tx: &mut Tx,
     service: &Service,
     act: impl Into<Act>,
-    asker: &Asker<'_>,
+    context: &RequestContext<'_>,
     now: Timestamp,
 ) -> Result<(), Refusal> {
     let unit = Unit::Service(service.id);
-    let Act { word, plan } = act.into();
+    let Act { word, preview } = act.into();
     upsert(tx, service).await?;
-    release::insert(tx, service, word, &asker.principal.name).await?;
+    release::insert(tx, service, word, &context.principal.name).await?;
     status::accept(tx, unit, service.org, now).await?;
     let queued = NewEvent {
-        id: mint(now),
+        id: new_id(now),
         org: service.org,
-        source: asker.source,
+        source: context.source,
         unit,
         generation: service.generation,
         at: now,
         fact: Fact::ServiceQueued {
             deletes: service.desired == DesiredState::Deleted,
-            principal: asker.principal.name.clone(),
+            principal: context.principal.name.clone(),
             action: word.to_owned(),
-            plan,
+            preview,
         },
-        trace: asker.trace.clone(),
+        trace: context.trace.clone(),
         cause: None,
     };
     event::record(tx, &[queued]).await?;
@@ -363,10 +365,10 @@ async fn write_force(
     tx: &mut Tx,
     service: &Service,
     change: &ServiceChange<'_>,
-    asker: &Asker<'_>,
+    context: &RequestContext<'_>,
 ) -> Result<(), Error> {
-    if let ServiceChange::Act(_, Action::ForceDelete { reason }) = change {
-        let principal = asker.principal.name.clone();
+    if let ServiceChange::Act(_, ServiceOperation::ForceDelete { reason }) = change {
+        let principal = context.principal.name.clone();
         let force = Force { principal, reason: reason.trim().to_owned() };
         sqlx::query("update services set force = $2 where id = $1")
             .bind(service.id.uuid())
@@ -389,7 +391,7 @@ async fn is_gone(tx: &mut Tx, service: &Service) -> Result<bool, Error> {
 pub(super) async fn hold_and_wake(
     tx: &mut Tx,
     service: &Service,
-    asker: &Asker<'_>,
+    context: &RequestContext<'_>,
     now: Timestamp,
 ) -> Result<(), Refusal> {
     hold(tx, service).await?;
@@ -398,7 +400,7 @@ pub(super) async fn hold_and_wake(
         DesiredState::Deleted => Lane::Delete,
     };
     let unit = Unit::Service(service.id);
-    let wanted = wake::Request::by(asker, unit, service.org, service.cluster, lane);
+    let wanted = wake::Request::by(context, unit, service.org, service.cluster, lane);
     wake::request(tx, &wanted, now).await?;
     Ok(())
 }

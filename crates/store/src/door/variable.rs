@@ -5,14 +5,14 @@ use trueup_model::event::Fact;
 use trueup_model::id::{OrgId, ServiceId};
 use trueup_model::variable::Variable;
 use trueup_rules::admit::Refused;
-use trueup_rules::variable::check_value;
+use trueup_rules::admit::variable::check_value;
 
-use super::config::{EntryAsk, lock, reach};
+use super::config::{EntryRequest, lock, reach};
 use super::entry::{EntryKind, check};
 use super::race::again;
-use super::{Accepted, Asker, Refusal};
+use super::{Accepted, Refusal, RequestContext};
 use crate::App;
-use crate::clock::sql;
+use crate::db::clock::sql;
 use crate::variable::variable;
 
 impl App {
@@ -23,21 +23,22 @@ impl App {
     pub async fn set_variable(
         &self,
         org: OrgId,
-        wanted: &EntryAsk<'_>,
+        wanted: &EntryRequest<'_>,
         value: &str,
-        asker: &Asker<'_>,
+        context: &RequestContext<'_>,
         now: Timestamp,
     ) -> Result<Accepted<Variable>, Refusal> {
-        check_value(value).map_err(|breach| Refusal::Refused(Refused::Invalid(vec![breach])))?;
-        again(|| self.try_set_variable(org, wanted, value, asker, now)).await
+        check_value(value)
+            .map_err(|field_error| Refusal::Refused(Refused::Invalid(vec![field_error])))?;
+        again(|| self.try_set_variable(org, wanted, value, context, now)).await
     }
 
     async fn try_set_variable(
         &self,
         org: OrgId,
-        wanted: &EntryAsk<'_>,
+        wanted: &EntryRequest<'_>,
         value: &str,
-        asker: &Asker<'_>,
+        context: &RequestContext<'_>,
         now: Timestamp,
     ) -> Result<Accepted<Variable>, Refusal> {
         let mut tx = self.begin(org).await?;
@@ -57,7 +58,7 @@ impl App {
         .bind(locked.scope.service.map(ServiceId::uuid))
         .bind(wanted.name.as_str())
         .bind(value)
-        .bind(&asker.principal.name)
+        .bind(&context.principal.name)
         .bind(sql(now))
         .fetch_optional(&mut *tx)
         .await?;
@@ -69,9 +70,9 @@ impl App {
         let fact = Fact::VariableSet {
             name: set.name.to_string(),
             version: set.version,
-            principal: asker.principal.name.clone(),
+            principal: context.principal.name.clone(),
         };
-        reach(&mut tx, &locked, &before, fact, asker, now).await?;
+        reach(&mut tx, &locked, &before, fact, context, now).await?;
         self.end(tx).await?;
         Ok(Accepted { row: set, changed: true })
     }
@@ -79,7 +80,7 @@ impl App {
     async fn unchanged_variable(
         &self,
         org: OrgId,
-        wanted: &EntryAsk<'_>,
+        wanted: &EntryRequest<'_>,
     ) -> Result<Accepted<Variable>, Refusal> {
         let all = self.list_variables(org, wanted.project, wanted.service).await?;
         let found = all.into_iter().flatten().find(|variable| variable.name == *wanted.name);

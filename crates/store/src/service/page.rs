@@ -13,8 +13,8 @@ use trueup_model::status::{Health, Phase};
 use uuid::Uuid;
 
 use super::{SELECT, ServiceRow, service_row};
-use crate::clock::sql;
-use crate::pool::Tx;
+use crate::db::clock::sql;
+use crate::db::pool::Tx;
 use crate::{App, Error};
 
 /// When the quietest of the watches was heard that a service's health leans on: the same kinds as

@@ -9,14 +9,14 @@ use trueup_model::cluster::Freshness;
 use trueup_model::id::{ClusterId, OrgId, ServiceId};
 use trueup_model::key::Kind;
 use trueup_model::org::PLATFORM;
-use trueup_model::transition::{Belongs, Level, Noticed, Sight, What};
-use trueup_rules::transition::steps;
+use trueup_model::transition::{Belongs, Level, ObjectSnapshot, ObjectUpdate, What};
+use trueup_rules::status::transition::steps;
 use uuid::Uuid;
 
 use crate::Error;
-use crate::clock::sql;
-use crate::pool::Tx;
-use crate::row::{json, read, read_json};
+use crate::db::clock::sql;
+use crate::db::pool::Tx;
+use crate::db::row::{json, read, read_json};
 
 /// What is known of one incarnation.
 #[derive(Debug, Clone)]
@@ -93,13 +93,13 @@ impl Batch {
         self.news.len().saturating_add(self.gaps.len())
     }
 
-    pub(super) fn note(&mut self, noticed: &Noticed, before: &Freshness) {
+    pub(super) fn note(&mut self, noticed: &ObjectUpdate, before: &Freshness) {
         match noticed {
-            Noticed::Present { sight, seen_at } => self.present(sight, *seen_at),
-            Noticed::Gone { uid, resource_version, seen_at } => {
+            ObjectUpdate::Present { sight, seen_at } => self.present(sight, *seen_at),
+            ObjectUpdate::Gone { uid, resource_version, seen_at } => {
                 self.gone(uid, resource_version, *seen_at, None);
             }
-            Noticed::Listed { kind, uids, resource_version, since, seen_at } => {
+            ObjectUpdate::Listed { kind, uids, resource_version, since, seen_at } => {
                 // The first list of this observer ends what the last one left open.
                 let from = since.or_else(|| before.heard.get(kind).copied());
                 let place = self.len();
@@ -118,7 +118,7 @@ impl Batch {
         }
     }
 
-    fn present(&mut self, sight: &Sight, seen_at: Timestamp) {
+    fn present(&mut self, sight: &ObjectSnapshot, seen_at: Timestamp) {
         let known = self.heads.get(&sight.uid);
         let owner = known.map(|head| head.owner).or_else(|| self.owner(sight));
         // What belongs to others is theirs to bill.
@@ -172,7 +172,7 @@ impl Batch {
     }
 
     /// Whose it is: a pod with our label but without a service in its namespace is the platform's loss.
-    fn owner(&self, sight: &Sight) -> Option<Owner> {
+    fn owner(&self, sight: &ObjectSnapshot) -> Option<Owner> {
         let platform = Owner { org: PLATFORM, service: None };
         let found = |owners: &BTreeMap<(String, String), Owner>, namespace: &str, name: &str| {
             owners.get(&(namespace.to_owned(), name.to_owned())).copied()
@@ -192,15 +192,15 @@ impl Batch {
 pub(super) async fn heads(
     tx: &mut Tx,
     cluster: ClusterId,
-    noticed: &[Noticed],
+    noticed: &[ObjectUpdate],
 ) -> Result<BTreeMap<String, Head>, Error> {
     let mut uids: Vec<&str> = Vec::new();
     let mut kinds: Vec<&str> = Vec::new();
     for one in noticed {
         match one {
-            Noticed::Present { sight, .. } => uids.push(&sight.uid),
-            Noticed::Gone { uid, .. } => uids.push(uid),
-            Noticed::Listed { kind, .. } => kinds.push(kind.as_str()),
+            ObjectUpdate::Present { sight, .. } => uids.push(&sight.uid),
+            ObjectUpdate::Gone { uid, .. } => uids.push(uid),
+            ObjectUpdate::Listed { kind, .. } => kinds.push(kind.as_str()),
         }
     }
     type Columns =
@@ -235,12 +235,12 @@ pub(super) async fn heads(
 pub(super) async fn owners(
     tx: &mut Tx,
     cluster: ClusterId,
-    noticed: &[Noticed],
+    noticed: &[ObjectUpdate],
 ) -> Result<Owners, Error> {
     let mut names: Vec<&str> = Vec::new();
     let mut claims: (Vec<&str>, Vec<&str>) = Default::default();
     for one in noticed {
-        let Noticed::Present { sight, .. } = one else { continue };
+        let ObjectUpdate::Present { sight, .. } = one else { continue };
         match &sight.belongs {
             Belongs::Named(name) => names.push(name),
             Belongs::Claim { namespace, name } => {

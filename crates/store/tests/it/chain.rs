@@ -2,7 +2,7 @@
 
 use sqlx::AssertSqlSafe;
 use trueup_model::event::{wire_source, wire_type};
-use trueup_rules::chain::{Break, Content, Walk};
+use trueup_rules::event::chain::{Break, Content, Walk};
 use trueup_store::{EventQuery, RolePasswords, SealedEvent, bootstrap};
 use trueup_testkit::test_db::server;
 

@@ -3,8 +3,8 @@
 use trueup_model::OrgId;
 use trueup_model::domain::{Domain, DomainState, Host, Tls};
 use trueup_model::order::Body;
-use trueup_rules::admit::{Ask, Refused};
-use trueup_store::door::{Accepted, DomainAsk, Refusal, ServiceAsk};
+use trueup_rules::admit::{AdmissionRequest, Refused};
+use trueup_store::door::{Accepted, DomainRequest, Refusal, ServiceRequest};
 use trueup_testkit::test_db::name;
 
 use crate::stage::{PROJECT, Stage, at, gone, web};
@@ -24,22 +24,22 @@ impl Stage {
         text: &str,
     ) -> Result<Accepted<Domain>, Refusal> {
         let host = host(text);
-        let wanted = DomainAsk { project: PROJECT, service, host: &host, if_generation: None };
-        self.db.app.add_domain(org, &wanted, Tls::Auto, &self.asker(), at(3)).await
+        let wanted = DomainRequest { project: PROJECT, service, host: &host, if_generation: None };
+        self.db.app.add_domain(org, &wanted, Tls::Auto, &self.context(), at(3)).await
     }
 
     async fn verify(&self, org: OrgId, verified: bool) -> Result<Accepted<Domain>, Refusal> {
         let host = host(HOST);
         let wanted =
-            DomainAsk { project: PROJECT, service: "web", host: &host, if_generation: None };
-        self.db.app.verify_domain(org, &wanted, verified, &self.asker(), at(4)).await
+            DomainRequest { project: PROJECT, service: "web", host: &host, if_generation: None };
+        self.db.app.verify_domain(org, &wanted, verified, &self.context(), at(4)).await
     }
 
     async fn remove(&self, org: OrgId) -> Result<(), Refusal> {
         let host = host(HOST);
         let wanted =
-            DomainAsk { project: PROJECT, service: "web", host: &host, if_generation: None };
-        self.db.app.remove_domain(org, &wanted, &self.asker(), at(5)).await
+            DomainRequest { project: PROJECT, service: "web", host: &host, if_generation: None };
+        self.db.app.remove_domain(org, &wanted, &self.context(), at(5)).await
     }
 
     /// Another org with a service of the same name.
@@ -47,8 +47,8 @@ impl Stage {
         let theirs = self.db.setup.ensure_org("other", at(0)).await.unwrap();
         self.project(theirs).await;
         let (name, ask) = (name("web"), web("nginx:1"));
-        let wanted = ServiceAsk::declare(PROJECT, &name, &ask);
-        self.db.app.accept_service(theirs, &wanted, &self.asker(), at(1)).await.unwrap();
+        let wanted = ServiceRequest::declare(PROJECT, &name, &ask);
+        self.db.app.accept_service(theirs, &wanted, &self.context(), at(1)).await.unwrap();
         theirs
     }
 
@@ -105,7 +105,7 @@ async fn a_host_belongs_to_one_service_that_speaks_http() {
     let stage = Stage::new().await;
     stage.declare("web", "nginx:1").await;
     stage.declare("next", "nginx:1").await;
-    let game = Ask {
+    let game = AdmissionRequest {
         template: "minecraft@1".parse().unwrap(),
         plan: None,
         parameters: serde_json::Map::new(),
@@ -114,8 +114,8 @@ async fn a_host_belongs_to_one_service_that_speaks_http() {
     stage.add(stage.db.org, "web", HOST).await.unwrap();
     for (service, field) in [("next", "host"), ("game", "service")] {
         match stage.add(stage.db.org, service, HOST).await {
-            Err(Refusal::Refused(Refused::Invalid(breaches))) => {
-                assert_eq!(breaches[0].field, field, "{service}");
+            Err(Refusal::Refused(Refused::Invalid(errors))) => {
+                assert_eq!(errors[0].field, field, "{service}");
             }
             other => panic!("{other:?}"),
         }
@@ -150,8 +150,8 @@ async fn of_two_services_that_ask_for_a_host_at_once_one_gets_it_and_the_other_h
             both => panic!("{both:?}"),
         };
         assert!(
-            matches!(&refused, Refusal::Refused(Refused::Invalid(breaches))
-                if breaches[0].message.contains("remove it there first")),
+            matches!(&refused, Refusal::Refused(Refused::Invalid(errors))
+                if errors[0].message.contains("remove it there first")),
             "{refused:?}"
         );
     }

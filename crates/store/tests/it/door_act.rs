@@ -3,10 +3,10 @@
 use serde_json::json;
 use trueup_model::order::{Body, Order};
 use trueup_model::service::DesiredState;
-use trueup_rules::action::Action;
 use trueup_rules::admit::Refused;
-use trueup_store::Rehearsed;
-use trueup_store::door::{Refusal, ServiceAsk};
+use trueup_rules::admit::operation::ServiceOperation;
+use trueup_store::DryRunResult;
+use trueup_store::door::{Refusal, ServiceRequest};
 use trueup_testkit::test_db::name;
 
 use crate::stage::{PROJECT, Stage, at, web};
@@ -16,14 +16,14 @@ async fn an_action_is_a_new_generation_with_release_event_and_wake() {
     let stage = Stage::new().await;
     let declared = stage.declare("web", "shop:1").await.row;
     let before = stage.rows().await;
-    let paused = stage.act("web", &Action::Pause).await.unwrap();
+    let paused = stage.act("web", &ServiceOperation::Pause).await.unwrap();
     assert!(paused.changed);
     assert_eq!(paused.row.service.generation, 2);
     assert_eq!(paused.row.service.desired, DesiredState::Paused);
     let grown: Vec<String> =
         stage.grown(&before).await.into_iter().map(|(table, by)| format!("{table}+{by}")).collect();
     assert_eq!(grown, ["event_queue+1", "events+1", "releases+1"], "the wake was there already");
-    let again = stage.act("web", &Action::Pause).await.unwrap();
+    let again = stage.act("web", &ServiceOperation::Pause).await.unwrap();
     assert!(!again.changed);
     assert_eq!(again.row.service.generation, 2);
 
@@ -40,8 +40,8 @@ async fn releases_tell_the_story_and_a_rollback_adds_to_it() {
     let stage = Stage::new().await;
     stage.declare("web", "shop:1").await;
     stage.declare("web", "shop:2").await;
-    stage.act("web", &Action::Restart).await.unwrap();
-    let back = stage.act("web", &Action::Rollback { to: None }).await.unwrap().row;
+    stage.act("web", &ServiceOperation::Restart).await.unwrap();
+    let back = stage.act("web", &ServiceOperation::Rollback { to: None }).await.unwrap().row;
     assert_eq!(back.service.spec.image, "shop:1", "a restart promised nothing else: skipped");
     assert_eq!(back.service.generation, 4);
     assert_eq!(back.service.parameters["image"], json!("shop:1"));
@@ -67,10 +67,10 @@ async fn releases_tell_the_story_and_a_rollback_adds_to_it() {
     let nothing = app.list_releases(stage.db.org, (PROJECT, "nobody"), None, 1).await.unwrap();
     assert_eq!(nothing, None);
 
-    let exact = stage.act("web", &Action::Rollback { to: Some(2) }).await.unwrap().row;
+    let exact = stage.act("web", &ServiceOperation::Rollback { to: Some(2) }).await.unwrap().row;
     assert_eq!(exact.service.spec.image, "shop:2");
     for nowhere in [0, 5, 99] {
-        let refused = stage.act("web", &Action::Rollback { to: Some(nowhere) }).await;
+        let refused = stage.act("web", &ServiceOperation::Rollback { to: Some(nowhere) }).await;
         assert!(matches!(refused, Err(Refusal::Refused(Refused::Invalid(_)))), "{refused:?}");
     }
 }
@@ -81,10 +81,10 @@ async fn a_plan_decides_the_resources_and_a_resize_changes_them() {
     let small = stage.declare("web", "shop:1").await.row;
     assert_eq!(small.service.spec.resources.cpu_millis, 250);
     assert_eq!(small.plan.as_ref().map(|plan| plan.name.as_str()), Some("small"));
-    let large = Action::Resize { plan: name("large") };
+    let large = ServiceOperation::Resize { plan: name("large") };
     let large = stage.act("web", &large).await.unwrap().row;
     assert_eq!(large.service.spec.resources.cpu_millis, 4000);
-    let unknown = stage.act("web", &Action::Resize { plan: name("huge") }).await;
+    let unknown = stage.act("web", &ServiceOperation::Resize { plan: name("huge") }).await;
     assert!(matches!(unknown, Err(Refusal::Refused(Refused::Invalid(_)))), "{unknown:?}");
 }
 
@@ -101,31 +101,31 @@ async fn a_preview_decides_like_the_door_and_records_nothing() {
     stage.declare("web", "shop:1").await;
     let before = stage.rows().await;
     let used: i64 = stage.one("select services_used from quotas limit 1").await;
-    let (org, asker) = (stage.db.org, stage.asker());
+    let (org, context) = (stage.db.org, stage.context());
 
     let (new, ask) = (name("api"), web("api:1"));
-    let made = ServiceAsk::declare(PROJECT, &new, &ask);
-    let rehearsal = stage.db.app.rehearse();
-    rehearsal.app().accept_service(org, &made, &asker, at(3)).await.unwrap();
+    let made = ServiceRequest::declare(PROJECT, &new, &ask);
+    let rehearsal = stage.db.app.dry_run();
+    rehearsal.app().accept_service(org, &made, &context, at(3)).await.unwrap();
     let seen = rehearsal.seen();
     assert_eq!((&seen.units[0].before, seen.units[0].after.generation), (&None, 1));
     assert_eq!(seen.quota.unwrap().used.services, 2, "with this one counted");
 
-    let scaled = Action::Scale { replicas: 4 };
-    let scaled = ServiceAsk::act(PROJECT, "web", &scaled);
-    let rehearsal = stage.db.app.rehearse();
-    rehearsal.app().accept_service(org, &scaled, &asker, at(3)).await.unwrap();
+    let scaled = ServiceOperation::Scale { replicas: 4 };
+    let scaled = ServiceRequest::act(PROJECT, "web", &scaled);
+    let rehearsal = stage.db.app.dry_run();
+    rehearsal.app().accept_service(org, &scaled, &context, at(3)).await.unwrap();
     let seen = rehearsal.seen();
     assert_eq!(replicas(&seen.units[0].after), 4);
     assert_eq!(seen.units[0].before.as_ref().map(replicas), Some(1));
     assert_eq!(seen.units[0].name, "shop/web");
     assert_eq!(seen.quota.unwrap().used.cpu_millis, 1000);
 
-    let wrong = ServiceAsk::act(PROJECT, "nobody", &Action::Pause);
-    let rehearsal = stage.db.app.rehearse();
-    let wrong = rehearsal.app().accept_service(org, &wrong, &asker, at(3)).await;
+    let wrong = ServiceRequest::act(PROJECT, "nobody", &ServiceOperation::Pause);
+    let rehearsal = stage.db.app.dry_run();
+    let wrong = rehearsal.app().accept_service(org, &wrong, &context, at(3)).await;
     assert!(matches!(wrong, Err(Refusal::NotFound("service"))), "{wrong:?}");
-    assert_eq!(rehearsal.seen(), Rehearsed::default());
+    assert_eq!(rehearsal.seen(), DryRunResult::default());
 
     assert_eq!(stage.grown(&before).await, []);
     let still: i64 = stage.one("select services_used from quotas limit 1").await;

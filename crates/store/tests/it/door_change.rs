@@ -2,8 +2,8 @@
 
 use serde_json::json;
 use trueup_model::service::DesiredState;
-use trueup_rules::action::Action;
-use trueup_store::door::{Refusal, ServiceAsk};
+use trueup_rules::admit::operation::ServiceOperation;
+use trueup_store::door::{Refusal, ServiceRequest};
 
 use crate::stage::{PROJECT, Stage, at, unit, web};
 
@@ -60,9 +60,10 @@ async fn an_ask_that_insists_on_another_generation_records_nothing() {
     for wrong in [0, 2, -1, i64::MAX] {
         let refused = stage.ask("web", &web("nginx:2"), Some(wrong), 2).await;
         assert!(matches!(refused, Err(Refusal::Changed { current: 1 })), "{wrong}");
-        let delete = ServiceAsk::act(PROJECT, "web", &Action::Delete).if_generation(Some(wrong));
+        let delete = ServiceRequest::act(PROJECT, "web", &ServiceOperation::Delete)
+            .if_generation(Some(wrong));
         let app = &stage.db.app;
-        let refused = app.accept_service(stage.db.org, &delete, &stage.asker(), at(2)).await;
+        let refused = app.accept_service(stage.db.org, &delete, &stage.context(), at(2)).await;
         assert!(matches!(refused, Err(Refusal::Changed { current: 1 })));
     }
     assert_eq!(stage.grown(&before).await, []);

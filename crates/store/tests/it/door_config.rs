@@ -5,14 +5,14 @@ use trueup_model::event::Fact;
 use trueup_model::order::{Body, Order, SecretValue, Unit};
 use trueup_model::secret::Secret;
 use trueup_model::variable::{Variable, VariableName};
-use trueup_rules::admit::{Ask, Refused};
-use trueup_rules::envelope::{Keyring, Sealer};
-use trueup_rules::variable::{MOST_ENTRIES, MOST_TOGETHER, MOST_VALUE};
-use trueup_store::door::{Accepted, EntryAsk, EntryKind, Refusal, SecretAsk};
+use trueup_rules::admit::variable::{MOST_ENTRIES, MOST_TOGETHER, MOST_VALUE};
+use trueup_rules::admit::{AdmissionRequest, Refused};
+use trueup_rules::envelope::{Encryptor, Keyring};
+use trueup_store::door::{Accepted, EntryKind, EntryRequest, Refusal, SecretRequest};
 
 use crate::stage::{PROJECT, Stage, at, gone, web};
 
-pub(crate) fn sealer() -> Sealer {
+pub(crate) fn sealer() -> Encryptor {
     Keyring::new(&[7; 32]).sealer()
 }
 
@@ -24,8 +24,8 @@ impl Stage {
         value: &str,
     ) -> Result<Accepted<Variable>, Refusal> {
         let name: VariableName = name.parse().unwrap();
-        let wanted = EntryAsk { project: PROJECT, service, name: &name, if_version: None };
-        self.db.app.set_variable(self.db.org, &wanted, value, &self.asker(), at(3)).await
+        let wanted = EntryRequest { project: PROJECT, service, name: &name, if_version: None };
+        self.db.app.set_variable(self.db.org, &wanted, value, &self.context(), at(3)).await
     }
 
     pub(crate) async fn set_secret(
@@ -35,10 +35,10 @@ impl Stage {
         value: &str,
     ) -> Result<Accepted<Secret>, Refusal> {
         let name: VariableName = name.parse().unwrap();
-        let entry = EntryAsk { project: PROJECT, service, name: &name, if_version: None };
+        let entry = EntryRequest { project: PROJECT, service, name: &name, if_version: None };
         let value = SecretValue::new(value.to_owned());
-        let wanted = SecretAsk { entry, value: &value, sealer: &sealer() };
-        self.db.app.set_secret(self.db.org, &wanted, &self.asker(), at(3)).await
+        let wanted = SecretRequest { entry, value: &value, sealer: &sealer() };
+        self.db.app.set_secret(self.db.org, &wanted, &self.context(), at(3)).await
     }
 
     pub(crate) async fn delete_variable(
@@ -47,10 +47,10 @@ impl Stage {
         name: &str,
     ) -> Result<(), Refusal> {
         let name: VariableName = name.parse().unwrap();
-        let wanted = EntryAsk { project: PROJECT, service, name: &name, if_version: None };
+        let wanted = EntryRequest { project: PROJECT, service, name: &name, if_version: None };
         self.db
             .app
-            .delete_entry(self.db.org, EntryKind::Variable, &wanted, &self.asker(), at(3))
+            .delete_entry(self.db.org, EntryKind::Variable, &wanted, &self.context(), at(3))
             .await
     }
 
@@ -60,10 +60,10 @@ impl Stage {
         name: &str,
     ) -> Result<(), Refusal> {
         let name: VariableName = name.parse().unwrap();
-        let wanted = EntryAsk { project: PROJECT, service, name: &name, if_version: None };
+        let wanted = EntryRequest { project: PROJECT, service, name: &name, if_version: None };
         self.db
             .app
-            .delete_entry(self.db.org, EntryKind::Secret, &wanted, &self.asker(), at(3))
+            .delete_entry(self.db.org, EntryKind::Secret, &wanted, &self.context(), at(3))
             .await
     }
 
@@ -85,15 +85,19 @@ impl Stage {
 
 fn fields(refusal: Refusal) -> Vec<String> {
     match refusal {
-        Refusal::Refused(Refused::Invalid(breaches)) => {
-            breaches.into_iter().map(|breach| breach.field).collect()
+        Refusal::Refused(Refused::Invalid(errors)) => {
+            errors.into_iter().map(|field_error| field_error.field).collect()
         }
-        other => panic!("a breach was expected, not {other:?}"),
+        other => panic!("a field_error was expected, not {other:?}"),
     }
 }
 
-fn minecraft() -> Ask {
-    Ask { template: "minecraft@1".parse().unwrap(), plan: None, parameters: Map::new() }
+fn minecraft() -> AdmissionRequest {
+    AdmissionRequest {
+        template: "minecraft@1".parse().unwrap(),
+        plan: None,
+        parameters: Map::new(),
+    }
 }
 
 #[tokio::test]
@@ -134,7 +138,7 @@ async fn setting_for_a_project_reaches_exactly_those_who_read_something_else() {
     for service in ["a", "b", "c", "d", "gone"] {
         stage.declare(service, "nginx:1").await;
     }
-    let shadow = Ask {
+    let shadow = AdmissionRequest {
         parameters: Map::from_iter([
             ("image".to_owned(), json!("nginx:1")),
             ("variables".to_owned(), json!({"COLOUR": "of the manifest"})),

@@ -107,9 +107,9 @@ async fn different_asks_at_once_each_get_a_generation_of_their_own() {
 async fn a_project_declared_at_once_and_again_is_one_project() {
     let stage = Stage::new().await;
     let before = stage.rows().await;
-    let (asker, blog) = (stage.asker(), name("blog"));
+    let (context, blog) = (stage.context(), name("blog"));
     let app = &stage.db.app;
-    let declare = || app.accept_project(stage.db.org, &blog, &asker, at(1));
+    let declare = || app.accept_project(stage.db.org, &blog, &context, at(1));
     let answers = join_all((0..8).map(|_| declare())).await;
     let made = answers.iter().filter(|answer| answer.as_ref().unwrap().changed).count();
     assert_eq!(made, 1);

@@ -1,25 +1,25 @@
 //! Refusing: whatever is wrong with an ask, nothing at all is recorded of it.
 
 use serde_json::{Map, Value, json};
-use trueup_rules::admit::{Ask, Refused};
-use trueup_store::door::{Refusal, ServiceAsk};
+use trueup_rules::admit::{AdmissionRequest, Refused};
+use trueup_store::door::{Refusal, ServiceRequest};
 use trueup_testkit::test_db::name;
 
 use crate::stage::{Stage, at, web};
 
-fn with(template: &str, parameters: Value) -> Ask {
+fn with(template: &str, parameters: Value) -> AdmissionRequest {
     let Value::Object(parameters) = parameters else {
         panic!("parameters should be an object");
     };
-    Ask { template: template.parse().unwrap(), plan: None, parameters }
+    AdmissionRequest { template: template.parse().unwrap(), plan: None, parameters }
 }
 
 fn fields(refusal: Refusal) -> Vec<String> {
     match refusal {
-        Refusal::Refused(Refused::Invalid(breaches)) => {
-            breaches.into_iter().map(|breach| breach.field).collect()
+        Refusal::Refused(Refused::Invalid(errors)) => {
+            errors.into_iter().map(|field_error| field_error.field).collect()
         }
-        other => panic!("a breach was expected, not {other:?}"),
+        other => panic!("a field_error was expected, not {other:?}"),
     }
 }
 
@@ -76,12 +76,13 @@ async fn a_service_in_no_project_records_nothing() {
     let stage = Stage::new().await;
     let before = stage.rows().await;
     let web = name("web");
-    let ask = Ask { template: "web@1".parse().unwrap(), plan: None, parameters: Map::new() };
+    let ask =
+        AdmissionRequest { template: "web@1".parse().unwrap(), plan: None, parameters: Map::new() };
     let stranger = "prj_01h455vb4pex5vsknk084sn02q";
     for project in ["blog", stranger, "", "sh%p", "shop\0"] {
-        let wanted = ServiceAsk::declare(project, &web, &ask);
+        let wanted = ServiceRequest::declare(project, &web, &ask);
         let app = &stage.db.app;
-        let refused = app.accept_service(stage.db.org, &wanted, &stage.asker(), at(1)).await;
+        let refused = app.accept_service(stage.db.org, &wanted, &stage.context(), at(1)).await;
         assert!(matches!(refused, Err(Refusal::NotFound("project"))), "{project:?}");
     }
     assert_eq!(stage.grown(&before).await, []);
@@ -94,7 +95,7 @@ async fn without_a_cluster_no_project_is_accepted() {
     let org = stage.db.setup.ensure_org("acme", at(0)).await.unwrap();
     let before = stage.rows().await;
     let app = &stage.db.app;
-    let refused = app.accept_project(org, &name("blog"), &stage.asker(), at(1)).await;
+    let refused = app.accept_project(org, &name("blog"), &stage.context(), at(1)).await;
     assert!(matches!(refused, Err(Refusal::NoCluster)));
     assert_eq!(stage.grown(&before).await, []);
 }

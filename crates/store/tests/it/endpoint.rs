@@ -7,8 +7,8 @@ use trueup_model::OrgId;
 use trueup_model::endpoint::{Endpoint, EndpointState};
 use trueup_model::order::Body;
 use trueup_model::spec::Protocol;
-use trueup_rules::admit::{Ask, Refused};
-use trueup_store::door::{Accepted, EndpointAsk, EndpointTarget, Refusal};
+use trueup_rules::admit::{AdmissionRequest, Refused};
+use trueup_store::door::{Accepted, EndpointRequest, EndpointTarget, Refusal};
 use trueup_testkit::test_db::{ENDPOINT_PORTS, name};
 
 use crate::stage::{PROJECT, Stage, at, converged, gone};
@@ -21,15 +21,17 @@ impl Stage {
         endpoint: &str,
     ) -> Result<Accepted<Endpoint>, Refusal> {
         let name = name(endpoint);
-        let wanted = EndpointAsk { project: PROJECT, service, name: &name, if_generation: None };
+        let wanted =
+            EndpointRequest { project: PROJECT, service, name: &name, if_generation: None };
         let target = EndpointTarget { port: "http", protocol: None };
-        self.db.app.open_endpoint(org, &wanted, &target, &self.asker(), at(3)).await
+        self.db.app.open_endpoint(org, &wanted, &target, &self.context(), at(3)).await
     }
 
     async fn close(&self, service: &str, endpoint: &str) -> Result<(), Refusal> {
         let name = name(endpoint);
-        let wanted = EndpointAsk { project: PROJECT, service, name: &name, if_generation: None };
-        self.db.app.close_endpoint(self.db.org, &wanted, &self.asker(), at(4)).await
+        let wanted =
+            EndpointRequest { project: PROJECT, service, name: &name, if_generation: None };
+        self.db.app.close_endpoint(self.db.org, &wanted, &self.context(), at(4)).await
     }
 
     async fn endpoints(&self) -> Vec<(String, u16, EndpointState)> {
@@ -133,20 +135,24 @@ async fn the_ports_of_a_service_are_free_once_its_absence_is_verified() {
 #[tokio::test]
 async fn an_endpoint_leads_to_a_port_that_the_service_has() {
     let stage = Stage::new().await;
-    let game = Ask { template: "minecraft@1".parse().unwrap(), plan: None, parameters: Map::new() };
+    let game = AdmissionRequest {
+        template: "minecraft@1".parse().unwrap(),
+        plan: None,
+        parameters: Map::new(),
+    };
     stage.ask("game", &game, None, 1).await.unwrap();
     let before = stage.rows().await;
     let endpoint = name("one");
     let wanted =
-        EndpointAsk { project: PROJECT, service: "game", name: &endpoint, if_generation: None };
+        EndpointRequest { project: PROJECT, service: "game", name: &endpoint, if_generation: None };
     let wrong = [("http", None, "port"), ("game", Some(Protocol::Udp), "protocol")];
     for (port, protocol, field) in wrong {
         let target = EndpointTarget { port, protocol };
         let (app, org) = (&stage.db.app, stage.db.org);
-        let refused = app.open_endpoint(org, &wanted, &target, &stage.asker(), at(3)).await;
+        let refused = app.open_endpoint(org, &wanted, &target, &stage.context(), at(3)).await;
         match refused {
-            Err(Refusal::Refused(Refused::Invalid(breaches))) => {
-                assert_eq!(breaches[0].field, field);
+            Err(Refusal::Refused(Refused::Invalid(errors))) => {
+                assert_eq!(errors[0].field, field);
             }
             other => panic!("{other:?}"),
         }

@@ -2,7 +2,7 @@
 
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::Unit;
-use trueup_model::report::{Change, Outcome, Report};
+use trueup_model::report::{ObjectChange, Outcome, Report};
 use trueup_store::{EventOrder, EventQuery, SealedEvent};
 
 use crate::stage::{Stage, at, converged, unit};
@@ -61,11 +61,12 @@ async fn what_follows_from_an_ask_names_it_and_carries_its_trace() {
     let row = stage.declare("web", "nginx:2").await.row;
     let key = ResourceKey::new(Kind::Deployment, &row.namespace, &row.service.object_name);
     let updated = Report {
-        changes: vec![Change::Updated { key: key.clone() }],
+        changes: vec![ObjectChange::Updated { key: key.clone() }],
         outcome: Outcome::Waiting { on: "its pods".to_owned() },
         ..converged(&row, 2)
     };
-    let edited = Change::ModifiedExternally { key, field: "spec.replicas".to_owned(), by: None };
+    let edited =
+        ObjectChange::ModifiedExternally { key, field: "spec.replicas".to_owned(), by: None };
     let repaired = Report { changes: vec![edited], ..converged(&row, 2) };
     for (seconds, report) in (10..).zip([updated, converged(&row, 2), repaired]) {
         stage.db.worker.settle(lease, &[report], at(seconds)).await.unwrap();

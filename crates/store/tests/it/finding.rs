@@ -1,13 +1,13 @@
 //! Findings: opened once, closed when they are gone, removed only by somebody who means it.
 
-use trueup_model::finding::{Finding, FindingClass, Stray, Swept};
+use trueup_model::finding::{Finding, FindingClass, OrphanCandidate, SweepResult};
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_store::door::Refusal;
 
 use crate::stage::{Stage, at, gone};
 
-pub(crate) fn stray(name: &str, proved: bool) -> Stray {
-    Stray {
+pub(crate) fn candidate(name: &str, proved: bool) -> OrphanCandidate {
+    OrphanCandidate {
         key: ResourceKey::new(Kind::ConfigMap, "shop", name),
         uid: format!("uid-of-{name}"),
         resource_version: "7".to_owned(),
@@ -17,8 +17,9 @@ pub(crate) fn stray(name: &str, proved: bool) -> Stray {
 }
 
 impl Stage {
-    pub(crate) async fn sweep(&self, strays: Vec<Stray>, seconds: i64) -> usize {
-        let (lease, swept) = (self.lease().await, Swept { kind: Kind::ConfigMap, strays });
+    pub(crate) async fn sweep(&self, candidates: Vec<OrphanCandidate>, seconds: i64) -> usize {
+        let (lease, swept) =
+            (self.lease().await, SweepResult { kind: Kind::ConfigMap, candidates });
         self.db.worker.note_findings(lease, &swept, at(seconds)).await.unwrap()
     }
 
@@ -33,8 +34,8 @@ impl Stage {
     }
 
     async fn remove_found(&self, of: &Finding, confirm: Option<u64>) -> Result<bool, Refusal> {
-        let asker = self.asker();
-        let removed = self.db.app.remove_finding(of.id, confirm, &asker, at(50)).await;
+        let context = self.context();
+        let removed = self.db.app.remove_finding(of.id, confirm, &context, at(50)).await;
         removed.map(|(_, changed)| changed)
     }
 }
@@ -47,9 +48,9 @@ async fn what_nothing_records_is_found_once_and_closed_when_it_is_gone() {
     let orders = stage.db.worker.claim_orders(lease, 10, at(1)).await.unwrap();
     let mut keys = orders.iter().flat_map(|(_, order)| order.recorded.keys());
     let recorded = keys.find(|key| key.kind == Kind::ConfigMap).expect("a recorded key").clone();
-    let known = Stray { key: recorded, ..stray("known", true) };
+    let known = OrphanCandidate { key: recorded, ..candidate("known", true) };
 
-    let all = || vec![known.clone(), stray("left", true), stray("copied", false)];
+    let all = || vec![known.clone(), candidate("left", true), candidate("copied", false)];
     assert_eq!(stage.sweep(all(), 10).await, 2);
     assert_eq!(stage.sweep(all(), 20).await, 0, "the same is found once");
     let found = stage.findings(false).await;
@@ -57,7 +58,7 @@ async fn what_nothing_records_is_found_once_and_closed_when_it_is_gone() {
     assert_eq!(classes, [("copied", FindingClass::Unproved), ("left", FindingClass::Orphan)]);
     assert_eq!((found[0].found_at, found[0].seen_at), (at(10), at(20)));
 
-    assert_eq!(stage.sweep(vec![known, stray("copied", false)], 30).await, 1);
+    assert_eq!(stage.sweep(vec![known, candidate("copied", false)], 30).await, 1);
     assert_eq!(stage.findings(false).await.len(), 1);
     assert_eq!(stage.findings(true).await.len(), 2, "nothing is forgotten");
     assert_eq!(stage.told().await, ["FindingOpened", "FindingOpened", "FindingClosed"]);
@@ -74,7 +75,7 @@ async fn what_only_something_deleted_records_is_found() {
     let of_service = orders.iter().find(|(_, order)| order.unit.kind() == "service");
     let recorded = &of_service.expect("an order of a service").1.recorded;
     let key = recorded.keys().find(|key| key.kind == Kind::ConfigMap).expect("a key").clone();
-    let left = || vec![Stray { key: key.clone(), ..stray("left", true) }];
+    let left = || vec![OrphanCandidate { key: key.clone(), ..candidate("left", true) }];
     assert_eq!(stage.sweep(left(), 10).await, 0, "it is there to stay");
     stage.delete("web").await.unwrap();
     assert_eq!(stage.sweep(left(), 11).await, 0, "it is on its way");
@@ -89,7 +90,7 @@ async fn what_is_recorded_after_its_removal_was_asked_for_is_told_as_recorded() 
     stage.declare("web", "nginx:1").await;
     let lease = stage.lease().await;
     stage.db.worker.claim_orders(lease, 10, at(1)).await.unwrap();
-    assert_eq!(stage.sweep(vec![stray("left", true)], 10).await, 1);
+    assert_eq!(stage.sweep(vec![candidate("left", true)], 10).await, 1);
     let found = stage.findings(false).await;
     assert!(stage.remove_found(&found[0], None).await.unwrap());
     let asked = || stage.db.worker.asked_removals(stage.db.cluster);
@@ -104,7 +105,9 @@ async fn what_is_recorded_after_its_removal_was_asked_for_is_told_as_recorded() 
 #[tokio::test]
 async fn a_removal_is_asked_for_one_by_one_and_many_are_confirmed() {
     let stage = Stage::new().await;
-    stage.sweep(vec![stray("a", true), stray("b", true), stray("copied", false)], 10).await;
+    stage
+        .sweep(vec![candidate("a", true), candidate("b", true), candidate("copied", false)], 10)
+        .await;
     let found = stage.findings(false).await;
     let (first, second, copied) = (&found[0], &found[1], &found[2]);
     assert!(matches!(stage.remove_found(copied, Some(1)).await, Err(Refusal::Kept(_))));
@@ -130,6 +133,6 @@ async fn a_removal_is_asked_for_one_by_one_and_many_are_confirmed() {
     let told = stage.told().await;
     assert_eq!(
         told[3..],
-        ["FindingRemovalAsked", "FindingRemovalAsked", "FindingClosed", "FindingKept"]
+        ["FindingRemovalRequested", "FindingRemovalRequested", "FindingClosed", "FindingKept"]
     );
 }

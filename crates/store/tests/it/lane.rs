@@ -191,10 +191,10 @@ async fn a_row_that_cannot_be_read_stops_nobody_and_is_left_for_an_operator() {
     stage.db.worker.wake_all(stage.db.cluster, at(900)).await.unwrap();
     assert_eq!(stage.dead().await.len(), 1);
     // …until an operator requeues it, which is told.
-    let operator = stage.asker();
+    let operator = stage.context();
     let app = &stage.db.app;
     let platform = trueup_model::org::PLATFORM;
-    let rehearsal = app.rehearse();
+    let rehearsal = app.dry_run();
     let would = rehearsal.app().requeue_wake(platform, unit(&bad), &operator, at(901)).await;
     let (would, changed) = would.unwrap();
     assert_eq!((would.state, changed), (WakeState::Queued, true));

@@ -14,17 +14,17 @@ use trueup_model::org::PLATFORM;
 use trueup_model::plan::Plan;
 use trueup_model::principal::{Permission, Principal, Role};
 use trueup_model::quota::Amounts;
-use trueup_model::report::{Change, Outcome, Report};
+use trueup_model::report::{ObjectChange, Outcome, Report};
 use trueup_model::template::Template;
-use trueup_model::token::Mint;
-use trueup_model::transition::Noticed;
-use trueup_rules::action::Action;
-use trueup_rules::admit::Ask;
-use trueup_store::door::{Asker, DomainAsk, EndpointAsk};
-use trueup_store::{FreezeAsk, Observer, ServiceRow};
+use trueup_model::token::TokenSpec;
+use trueup_model::transition::ObjectUpdate;
+use trueup_rules::admit::AdmissionRequest;
+use trueup_rules::admit::operation::ServiceOperation;
+use trueup_store::door::{DomainRequest, EndpointRequest, RequestContext};
+use trueup_store::{FreezeRequest, Observer, ServiceRow};
 use trueup_testkit::test_db::name;
 
-use crate::finding::stray;
+use crate::finding::candidate;
 use crate::receipt::forced;
 use crate::stage::{PROJECT, Stage, at, converged, seen, unit};
 use crate::tenant::two_orgs;
@@ -58,7 +58,7 @@ pub(crate) async fn life() -> Stage {
 
 /// What newer versions of the schema brought: a fixture of an older one is made without it.
 async fn newer(stage: &Stage) {
-    crate::life_newer::looks(stage).await;
+    crate::life_newer::checks(stage).await;
     crate::life_newer::previews(stage).await;
     crate::life_newer::projects(stage).await;
     crate::life_newer::identity(stage).await;
@@ -71,7 +71,7 @@ pub(crate) fn operator(stage: &Stage) -> Principal {
 /// What operators decide for everybody.
 async fn platform(stage: &Stage) {
     let (app, worker, operator) = (&stage.db.app, &stage.db.worker, operator(stage));
-    let asker = Asker::new(&operator, None);
+    let context = RequestContext::new(&operator, None);
     for workload in ["job", "deployment"] {
         let spec = json!({"workload": workload, "image": "", "replicas": 1,
                           "resources": {"cpu_millis": 100, "memory_mib": 64}});
@@ -79,52 +79,56 @@ async fn platform(stage: &Stage) {
         let template = json!({"name": workload, "version": 1, "summary": "One image.",
                               "parameters": {"image": image}, "spec": spec});
         let template: Template = serde_json::from_value(template).unwrap();
-        app.publish_template(&template, &asker, at(9)).await.unwrap();
+        app.publish_template(&template, &context, at(9)).await.unwrap();
     }
     let deprecated = "deployment@1".parse().unwrap();
-    app.deprecate_template(&deprecated, "use web@1", &asker, at(10)).await.unwrap();
+    app.deprecate_template(&deprecated, "use web@1", &context, at(10)).await.unwrap();
     let sold: Vec<Plan> = app.list_plans().await.unwrap();
     let old = Plan { name: name("old"), retired: true, ..sold[0].clone() };
-    assert!(app.put_plan(&old, &asker, at(10)).await.unwrap());
+    assert!(app.put_plan(&old, &context, at(10)).await.unwrap());
     let limit =
         Amounts { services: 50, cpu_millis: 50_000, memory_mib: 90_000, storage_gib: 500, gpus: 1 };
-    app.put_quota(stage.db.org, limit, &asker, at(10)).await.unwrap();
+    app.put_quota(stage.db.org, limit, &context, at(10)).await.unwrap();
     let cluster = &app.list_clusters().await.unwrap()[0];
     let routing = Routing { issuer: Some("ca".to_owned()), ..Routing::default() };
-    assert!(app.put_routing(cluster, &routing, &asker, at(10)).await.unwrap());
+    assert!(app.put_routing(cluster, &routing, &context, at(10)).await.unwrap());
     worker.note_cluster(stage.db.cluster, Some("it was built")).await.unwrap();
     worker.heard_kinds(stage.lease().await, &Freshness::all_at(at(10))).await.unwrap();
-    let freeze = FreezeAsk { reason: Some("an audit") };
+    let freeze = FreezeRequest { reason: Some("an audit") };
     for cluster in [None, Some("test")] {
-        app.freeze_platform(cluster, freeze, &asker, at(11)).await.unwrap();
+        app.freeze_platform(cluster, freeze, &context, at(11)).await.unwrap();
     }
-    app.freeze_service(stage.db.org, (PROJECT, "more"), freeze, &asker, at(11)).await.unwrap();
-    app.create_org(&name("fresh"), &asker, at(12)).await.unwrap();
+    app.freeze_service(stage.db.org, (PROJECT, "more"), freeze, &context, at(11)).await.unwrap();
+    app.create_org(&name("fresh"), &context, at(12)).await.unwrap();
 }
 
 /// Tokens that are limited, expire, were used and were revoked.
 async fn tokens(stage: &Stage) {
     let (app, org) = (&stage.db.app, stage.db.org);
-    let narrow = |name: &str| Mint {
+    let narrow = |name: &str| TokenSpec {
         name: name.to_owned(),
         role: Role::Developer,
         permissions: Some(BTreeSet::from([Permission::Read])),
         expires_at: Some(at(86_400)),
     };
     for token in ["ci", "lost"] {
-        app.create_token(org, &narrow(token), &stage.asker(), at(12)).await.unwrap();
+        app.create_token(org, &narrow(token), &stage.context(), at(12)).await.unwrap();
     }
-    app.revoke_token(org, "lost", &stage.asker(), at(13)).await.unwrap();
+    app.revoke_token(org, "lost", &stage.context(), at(13)).await.unwrap();
     assert!(app.authenticate(TOKEN, at(13)).await.unwrap().is_some());
-    let powerful =
-        Mint { name: "op".to_owned(), role: Role::Operator, permissions: None, expires_at: None };
+    let powerful = TokenSpec {
+        name: "op".to_owned(),
+        role: Role::Operator,
+        permissions: None,
+        expires_at: None,
+    };
     let principal = operator(stage);
-    let asker = Asker::new(&principal, None);
-    app.create_token(PLATFORM, &powerful, &asker, at(13)).await.unwrap();
+    let context = RequestContext::new(&principal, None);
+    app.create_token(PLATFORM, &powerful, &context, at(13)).await.unwrap();
 }
 
-fn of(template: &str, parameters: Map<String, serde_json::Value>) -> Ask {
-    Ask { template: template.parse().unwrap(), plan: None, parameters }
+fn of(template: &str, parameters: Map<String, serde_json::Value>) -> AdmissionRequest {
+    AdmissionRequest { template: template.parse().unwrap(), plan: None, parameters }
 }
 
 /// A service in each phase, and with each outcome of a pass.
@@ -143,7 +147,7 @@ async fn services(stage: &Stage) {
         ("refused", Outcome::Refused { why: why() }),
         ("deferred", Outcome::Deferred { why: why() }),
         ("broken", Outcome::Broken { why: why() }),
-        ("held", Outcome::Held { why: why() }),
+        ("held", Outcome::Frozen { why: why() }),
     ];
     for (service, outcome) in outcomes {
         let row = stage.declare(service, "nginx:1").await.row;
@@ -156,7 +160,7 @@ async fn services(stage: &Stage) {
     settle(stage, Report { observation: rolling, outcome: waits(), ..converged(&row, 2) }).await;
     let row = stage.declare("paused", "nginx:1").await.row;
     settle(stage, converged(&row, 1)).await;
-    stage.act("paused", &Action::Pause).await.unwrap();
+    stage.act("paused", &ServiceOperation::Pause).await.unwrap();
     let rests = WorkloadSeen { current: true, ..WorkloadSeen::default() };
     let resting = Some(Observation { workload: Some(rests), ..seen(&row, 2, 0) });
     settle(stage, Report { observation: resting, ..converged(&row, 2) }).await;
@@ -166,7 +170,7 @@ async fn services(stage: &Stage) {
     settle(stage, Report { outcome: waits(), ..converged(&row, 2) }).await;
     let image = Map::from_iter([("image".to_owned(), json!("migrate:1"))]);
     let row = stage.ask("completed", &of("job@1", image), None, 14).await.unwrap().row;
-    let runs = Some(Runs { repeats: false, last: Run::Succeeded, job: None });
+    let runs = Some(Runs { idempotency_keys: false, last: Run::Succeeded, job: None });
     let workload = Some(WorkloadSeen { runs, current: true, ..WorkloadSeen::default() });
     let ended = Some(Observation { workload, ..seen(&row, 1, 0) });
     settle(stage, Report { observation: ended, ..converged(&row, 1) }).await;
@@ -188,7 +192,7 @@ async fn disk(stage: &Stage) {
         terminating: false,
         bound: Some(true),
     });
-    let changes = vec![Change::Created { key: claim }];
+    let changes = vec![ObjectChange::Created { key: claim }];
     settle(stage, Report { observation: Some(there), changes, ..converged(&row, 1) }).await;
 }
 
@@ -215,13 +219,13 @@ async fn settle(stage: &Stage, report: Report) {
 async fn actions(stage: &Stage) {
     stage.declare("busy", "nginx:1").await;
     let actions = [
-        Action::Scale { replicas: 2 },
-        Action::Restart,
-        Action::Resize { plan: name("medium") },
-        Action::Rollback { to: Some(1) },
-        Action::Autoscale { min: 1, max: 3, cpu_percent: Some(60) },
-        Action::Pause,
-        Action::Resume,
+        ServiceOperation::Scale { replicas: 2 },
+        ServiceOperation::Restart,
+        ServiceOperation::Resize { plan: name("medium") },
+        ServiceOperation::Rollback { to: Some(1) },
+        ServiceOperation::Autoscale { min: 1, max: 3, cpu_percent: Some(60) },
+        ServiceOperation::Pause,
+        ServiceOperation::Resume,
     ];
     for action in actions {
         assert!(stage.act("busy", &action).await.unwrap().changed, "{action:?}");
@@ -232,16 +236,19 @@ async fn actions(stage: &Stage) {
 async fn forced_end(stage: &Stage) {
     let row = stage.declare("burnt", "nginx:1").await.row;
     stage.delete("burnt").await.unwrap();
-    stage.act("burnt", &Action::ForceDelete { reason: "the node burnt".to_owned() }).await.unwrap();
+    stage
+        .act("burnt", &ServiceOperation::ForceDelete { reason: "the node burnt".to_owned() })
+        .await
+        .unwrap();
     let lease = stage.lease().await;
     let orders = stage.db.worker.claim_orders(lease, 100, at(16)).await.unwrap();
-    let force = orders.iter().find_map(|(_, order)| order.warrant.force.clone()).unwrap();
+    let force = orders.iter().find_map(|(_, order)| order.permit.force.clone()).unwrap();
     settle(stage, forced(&row, force)).await;
 }
 
 /// Variables, secrets and endpoints that are there, and that were taken away.
 async fn config(stage: &Stage) {
-    let (app, asker) = (&stage.db.app, stage.asker());
+    let (app, context) = (&stage.db.app, stage.context());
     stage.set_variable(Some("web"), "GREETING", "hello").await.unwrap();
     stage.set_variable(Some("web"), "FORMER", "bye").await.unwrap();
     stage.delete_variable(Some("web"), "FORMER").await.unwrap();
@@ -252,8 +259,9 @@ async fn config(stage: &Stage) {
         stage.open(stage.db.org, service, endpoint).await.unwrap();
         stage.order_of(service).await;
         let name = name(endpoint);
-        let wanted = EndpointAsk { project: PROJECT, service, name: &name, if_generation: None };
-        app.close_endpoint(stage.db.org, &wanted, &asker, at(17)).await.unwrap();
+        let wanted =
+            EndpointRequest { project: PROJECT, service, name: &name, if_generation: None };
+        app.close_endpoint(stage.db.org, &wanted, &context, at(17)).await.unwrap();
         // Its key is not wanted any more from this order on.
         stage.order_of(service).await;
     }
@@ -263,19 +271,19 @@ async fn config(stage: &Stage) {
 
 /// Hosts in each state.
 async fn domains(stage: &Stage) {
-    let (app, org, asker) = (&stage.db.app, stage.db.org, stage.asker());
+    let (app, org, context) = (&stage.db.app, stage.db.org, stage.context());
     for text in ["proved.example.org", "withdrawn.example.org", "removed.example.org"] {
         let host = text.parse().unwrap();
         let wanted =
-            DomainAsk { project: PROJECT, service: "web", host: &host, if_generation: None };
-        app.add_domain(org, &wanted, Tls::Off, &asker, at(18)).await.unwrap();
-        app.verify_domain(org, &wanted, true, &asker, at(19)).await.unwrap();
+            DomainRequest { project: PROJECT, service: "web", host: &host, if_generation: None };
+        app.add_domain(org, &wanted, Tls::Off, &context, at(18)).await.unwrap();
+        app.verify_domain(org, &wanted, true, &context, at(19)).await.unwrap();
         match text {
             "withdrawn.example.org" => {
-                app.verify_domain(org, &wanted, false, &asker, at(20)).await.unwrap();
+                app.verify_domain(org, &wanted, false, &context, at(20)).await.unwrap();
             }
             "removed.example.org" => {
-                app.remove_domain(org, &wanted, &asker, at(20)).await.unwrap();
+                app.remove_domain(org, &wanted, &context, at(20)).await.unwrap();
             }
             _ => {}
         }
@@ -301,24 +309,24 @@ async fn wakes(stage: &Stage) {
     for service in ["blocked", "failing"] {
         worker.bury_unit(of(service).await, "it cannot be read", at(21)).await.unwrap();
     }
-    let (app, asker, revived) = (&stage.db.app, stage.asker(), of("failing").await);
-    let (_, changed) = app.requeue_wake(PLATFORM, revived, &asker, at(22)).await.unwrap();
+    let (app, context, revived) = (&stage.db.app, stage.context(), of("failing").await);
+    let (_, changed) = app.requeue_wake(PLATFORM, revived, &context, at(22)).await.unwrap();
     assert!(changed);
 }
 
 /// Findings that are open, closed, to be removed and kept.
 async fn findings(stage: &Stage) {
-    let (app, worker, asker) = (&stage.db.app, &stage.db.worker, stage.asker());
-    let left = |name: &str| trueup_model::finding::Stray {
+    let (app, worker, context) = (&stage.db.app, &stage.db.worker, stage.context());
+    let left = |name: &str| trueup_model::finding::OrphanCandidate {
         unit: Some("svc_01h455vb4pex5vsknk084sn02q".to_owned()),
-        ..stray(name, true)
+        ..candidate(name, true)
     };
-    stage.sweep(vec![left("a"), left("b"), left("gone"), stray("copied", false)], 30).await;
-    stage.sweep(vec![left("a"), left("b"), stray("copied", false)], 31).await;
+    stage.sweep(vec![left("a"), left("b"), left("gone"), candidate("copied", false)], 30).await;
+    stage.sweep(vec![left("a"), left("b"), candidate("copied", false)], 31).await;
     let found = app.list_findings(false, None, 100).await.unwrap();
     let named = |name: &str| found.iter().find(|one| one.key.name == name).unwrap();
-    app.remove_finding(named("a").id, None, &asker, at(32)).await.unwrap();
-    app.remove_finding(named("b").id, Some(2), &asker, at(32)).await.unwrap();
+    app.remove_finding(named("a").id, None, &context, at(32)).await.unwrap();
+    app.remove_finding(named("b").id, Some(2), &context, at(32)).await.unwrap();
     let lease = stage.lease().await;
     worker.end_removal(lease, named("b"), Some("it changed"), at(33)).await.unwrap();
 }
@@ -329,7 +337,7 @@ async fn transitions(stage: &Stage) {
     let lease = stage.lease().await;
     let heard = [(Kind::Pod, at(5))].into_iter().collect();
     let observer = Observer { lease, name: "executor/one".to_owned(), before: Freshness { heard } };
-    let listed = |uids: &[&str], since, seen_at| Noticed::Listed {
+    let listed = |uids: &[&str], since, seen_at| ObjectUpdate::Listed {
         kind: Kind::Pod,
         uids: uids.iter().map(|uid| (*uid).to_owned()).collect(),
         resource_version: "99".to_owned(),

@@ -7,6 +7,8 @@ mod bootstrap;
 #[cfg(test)]
 mod chain;
 #[cfg(test)]
+mod dns_check;
+#[cfg(test)]
 mod domain;
 #[cfg(test)]
 mod door_act;
@@ -29,6 +31,8 @@ mod finding;
 #[cfg(test)]
 mod fixture;
 #[cfg(test)]
+mod idempotency;
+#[cfg(test)]
 mod identity;
 #[cfg(test)]
 mod lane;
@@ -39,15 +43,13 @@ mod life;
 #[cfg(test)]
 mod life_newer;
 #[cfg(test)]
-mod look;
-#[cfg(test)]
 mod order;
 #[cfg(test)]
 mod outage;
 #[cfg(test)]
 mod page;
 #[cfg(test)]
-mod plan_request;
+mod preview_request;
 #[cfg(test)]
 mod project;
 #[cfg(test)]
@@ -59,13 +61,11 @@ mod race;
 #[cfg(test)]
 mod receipt;
 #[cfg(test)]
-mod repeat;
+mod report;
 #[cfg(test)]
 mod seal;
 #[cfg(test)]
 mod secret;
-#[cfg(test)]
-mod settle;
 #[cfg(test)]
 mod stage;
 #[cfg(test)]

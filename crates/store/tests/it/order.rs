@@ -143,7 +143,7 @@ async fn what_is_no_longer_wanted_is_recorded_with_its_generation_before_it_may_
         let orders = stage.orders(5).await;
         let order = orders.iter().find(|order| order.unit == unit(&row)).unwrap();
         let unwanted: Vec<_> =
-            order.warrant.unwanted.iter().map(|(key, since)| (key.name.as_str(), *since)).collect();
+            order.permit.unwanted.iter().map(|(key, since)| (key.name.as_str(), *since)).collect();
         assert_eq!(unwanted, [("former", 2)], "at generation {generation}");
     }
     let wanted = "select count(*) from resources where unwanted_since_generation is not null";

@@ -6,9 +6,9 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use tokio::task::JoinSet;
 use trueup_model::crash::{self, Fate};
 use trueup_model::id::ClusterId;
-use trueup_rules::action::Action;
-use trueup_store::door::{Accepted, Asker, ProjectForce, Refusal, ServiceAsk};
-use trueup_store::{App, Error, Repeat, ServiceRow, Worker};
+use trueup_rules::admit::operation::ServiceOperation;
+use trueup_store::door::{Accepted, ProjectForce, Refusal, RequestContext, ServiceRequest};
+use trueup_store::{App, Error, IdempotencyKey, ServiceRow, Worker};
 use trueup_testkit::pg_proxy::{Mode, PgProxy};
 
 use crate::stage::{PROJECT, Stage, at, converged};
@@ -19,10 +19,10 @@ const LONG: Duration = Duration::from_secs(120);
 const CONNECTIONS: usize = 5;
 
 async fn restart(stage: &Stage, app: &App, key: &str) -> Result<Accepted<ServiceRow>, Refusal> {
-    let repeat = Some(Repeat::new("POST /restart".to_owned(), key.to_owned(), b"{}"));
-    let asker = Asker { repeat, ..stage.asker() };
-    let wanted = ServiceAsk::act(PROJECT, "web", &Action::Restart);
-    app.accept_service(stage.db.org, &wanted, &asker, at(2)).await
+    let repeat = Some(IdempotencyKey::new("POST /restart".to_owned(), key.to_owned(), b"{}"));
+    let context = RequestContext { repeat, ..stage.context() };
+    let wanted = ServiceRequest::act(PROJECT, "web", &ServiceOperation::Restart);
+    app.accept_service(stage.db.org, &wanted, &context, at(2)).await
 }
 
 #[tokio::test]
@@ -35,7 +35,7 @@ async fn f14_a_commit_whose_reply_is_lost_is_known_by_its_key_and_not_done_twice
 
     proxy.set(Mode::LoseCommit);
     let lost = restart(&stage, &app, "k1").await;
-    let doubtful = matches!(lost, Err(Refusal::Store(Error::Doubtful(_))));
+    let doubtful = matches!(lost, Err(Refusal::Store(Error::CommitUnknown(_))));
     assert!(doubtful, "nobody may say that it was done, or that it was not: {lost:?}");
     assert_eq!(proxy.lost_commits(), 1, "the reply should have been lost");
     assert_eq!(stage.find("web").await.unwrap().service.spec.restart, 1, "it was done");
@@ -49,23 +49,23 @@ async fn f14_a_commit_whose_reply_is_lost_is_known_by_its_key_and_not_done_twice
 #[tokio::test]
 async fn f14_a_forced_end_of_a_project_whose_commit_is_lost_is_recorded_once() {
     let stage = Stage::new().await;
-    let (org, asker) = (stage.db.org, stage.asker());
-    stage.db.app.delete_project(org, PROJECT, &asker, at(1)).await.unwrap();
+    let (org, context) = (stage.db.org, stage.context());
+    stage.db.app.delete_project(org, PROJECT, &context, at(1)).await.unwrap();
     let proxy = PgProxy::start(&stage.db.urls.app).await;
     let app = App::connect_within(&proxy.url(&stage.db.urls.app), LONG).unwrap();
     app.ping().await.unwrap();
 
-    let repeat = Some(Repeat::new("POST /force-delete".to_owned(), "k1".to_owned(), b"{}"));
-    let keyed = Asker { repeat, ..asker.clone() };
+    let repeat = Some(IdempotencyKey::new("POST /force-delete".to_owned(), "k1".to_owned(), b"{}"));
+    let keyed = RequestContext { repeat, ..context.clone() };
     let wanted = ProjectForce { project: PROJECT, reason: "nobody runs it", generation: 2 };
     proxy.set(Mode::LoseCommit);
     let lost = app.force_project(org, &wanted, &keyed, at(2)).await;
-    assert!(matches!(lost, Err(Refusal::Store(Error::Doubtful(_)))), "{lost:?}");
+    assert!(matches!(lost, Err(Refusal::Store(Error::CommitUnknown(_)))), "{lost:?}");
     assert_eq!(proxy.lost_commits(), 1, "the reply should have been lost");
     let again = app.force_project(org, &wanted, &keyed, at(3)).await.unwrap();
     assert_eq!((again.changed, again.row.project.generation), (false, 3));
     // Without a key the generation tells.
-    let blind = app.force_project(org, &wanted, &asker, at(3)).await;
+    let blind = app.force_project(org, &wanted, &context, at(3)).await;
     assert!(matches!(blind, Err(Refusal::Changed { current: 3 })), "{blind:?}");
     let told = "select count(*) from events where type = 'ProjectForceQueued'";
     assert_eq!(stage.one::<i64>(told).await, 1);
@@ -249,7 +249,7 @@ async fn f49_a_holder_that_is_stopped_in_a_transaction_does_not_keep_its_lease()
     let stage = Stage::new().await;
     let (lease, row) = (stage.lease().await, stage.declare("web", "shop:1").await.row);
     let holder = Worker::connect(&stage.db.urls.worker).unwrap();
-    crash::script(|point| if point == "settle.settling" { Fate::Stop } else { Fate::GoOn });
+    crash::script(|point| if point == "report.recording" { Fate::Stop } else { Fate::GoOn });
     let batch = [converged(&row, 1)];
     let stopped = holder.settle(lease, &batch, at(1));
     tokio::pin!(stopped);

@@ -2,7 +2,7 @@
 
 use trueup_model::service::DesiredState;
 use trueup_model::status::{Health, Phase};
-use trueup_rules::action::Action;
+use trueup_rules::admit::operation::ServiceOperation;
 use trueup_store::{ServiceFilter, ServicePosition, ServiceRow};
 use trueup_testkit::test_db::name;
 
@@ -52,8 +52,8 @@ async fn each_filter_means_what_it_says() {
     let web = stage.declare("web", "shop:1").await.row;
     stage.declare("web-two", "shop:1").await;
     stage.declare("api", "shop:1").await;
-    stage.act("api", &Action::Pause).await.unwrap();
-    stage.act("web-two", &Action::Resize { plan: name("large") }).await.unwrap();
+    stage.act("api", &ServiceOperation::Pause).await.unwrap();
+    stage.act("web-two", &ServiceOperation::Resize { plan: name("large") }).await.unwrap();
     let lease = stage.lease().await;
     stage.db.worker.settle(lease, &[converged(&web, 1)], at(3)).await.unwrap();
     stage.db.worker.heard_cluster(stage.db.cluster, at(9)).await.unwrap();

@@ -1,16 +1,16 @@
 //! The end of a project: promised once with that of its services, ordered after them, proved at last.
 
-use trueup_model::finding::{Stray, Swept};
+use trueup_model::finding::{OrphanCandidate, SweepResult};
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::{Order, Unit};
 use trueup_model::receipt::{Force, ProofLevel, Reading, Receipt, Unproven};
-use trueup_model::report::{Look, Outcome, Report};
+use trueup_model::report::{NamespaceSurvey, Outcome, Report};
 use trueup_model::service::DesiredState;
 use trueup_model::status::Phase;
 use trueup_model::survey::Survey;
 use trueup_model::variable::VariableName;
 use trueup_rules::admit::Refused;
-use trueup_store::door::{Accepted, EntryAsk, ProjectForce, Refusal};
+use trueup_store::door::{Accepted, EntryRequest, ProjectForce, Refusal};
 use trueup_store::{Lease, ProjectRow};
 use trueup_testkit::test_db::name;
 
@@ -19,7 +19,7 @@ use crate::stage::{PROJECT, Stage, at, gone, web};
 impl Stage {
     async fn end_project(&self) -> Accepted<ProjectRow> {
         let app = &self.db.app;
-        app.delete_project(self.db.org, PROJECT, &self.asker(), at(3)).await.unwrap()
+        app.delete_project(self.db.org, PROJECT, &self.context(), at(3)).await.unwrap()
     }
 
     /// What is due is ordered and done with.
@@ -38,7 +38,7 @@ impl Stage {
         let order = orders.iter().find(|order| order.unit == unit);
         let order = order.expect("the project should be woken");
         assert_eq!(order.desired, DesiredState::Deleted);
-        order.warrant.tenants.iter().cloned().collect()
+        order.permit.tenants.iter().cloned().collect()
     }
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn proof(row: &ProjectRow) -> Report {
         outcome: Outcome::Converged,
         changes: Vec::new(),
         receipt: Some(Receipt::of_absence(Vec::new(), "one", vec![reading])),
-        look: None,
+        survey: None,
     }
 }
 
@@ -90,10 +90,10 @@ async fn nothing_new_comes_into_a_project_that_ends() {
     assert!(stage.end_project().await.changed);
     assert!(!stage.end_project().await.changed, "asking again changes nothing");
     assert!(is_refused(&stage.ask("web", &web("nginx:1"), None, 3).await));
-    assert!(is_refused(&app.accept_project(org, &name(PROJECT), &stage.asker(), at(3)).await));
+    assert!(is_refused(&app.accept_project(org, &name(PROJECT), &stage.context(), at(3)).await));
     let variable: VariableName = "REGION".parse().unwrap();
-    let entry = EntryAsk { project: PROJECT, service: None, name: &variable, if_version: None };
-    let set = app.set_variable(org, &entry, "north", &stage.asker(), at(3)).await;
+    let entry = EntryRequest { project: PROJECT, service: None, name: &variable, if_version: None };
+    let set = app.set_variable(org, &entry, "north", &stage.context(), at(3)).await;
     assert!(is_refused(&set));
 }
 
@@ -119,7 +119,7 @@ async fn a_receipt_frees_the_name_and_stays_readable_by_id() {
     assert_eq!(told.last().map(String::as_str), Some("AbsenceVerified"), "{told:?}");
 
     // The name is free at once, for a namespace of another name, and nobody is woken for the old one.
-    let next = app.accept_project(org, &name(PROJECT), &stage.asker(), at(8)).await.unwrap();
+    let next = app.accept_project(org, &name(PROJECT), &stage.context(), at(8)).await.unwrap();
     assert!(next.changed && next.row.project.namespace != ended.project.namespace);
     sqlx::raw_sql("delete from wakes").execute(&stage.owner).await.unwrap();
     assert_eq!(worker.wake_all(stage.db.cluster, at(9)).await.unwrap(), 1);
@@ -158,7 +158,7 @@ impl Stage {
         generation: i64,
     ) -> Result<Accepted<ProjectRow>, Refusal> {
         let force = ProjectForce { project: wanted, reason: " nobody runs it ", generation };
-        self.db.app.force_project(self.db.org, &force, &self.asker(), at(6)).await
+        self.db.app.force_project(self.db.org, &force, &self.context(), at(6)).await
     }
 }
 
@@ -187,7 +187,7 @@ async fn a_forced_end_of_a_project_frees_its_name_and_what_is_left_can_be_found(
     let unit = Unit::Project(ended.project.id);
     let orders = stage.worked_on(lease).await;
     let order = orders.iter().find(|order| order.unit == unit).expect("it should be woken");
-    let force = order.warrant.force.clone().expect("the order should say that it is forced");
+    let force = order.permit.force.clone().expect("the order should say that it is forced");
     assert_eq!(force.reason, "nobody runs it");
     let keys = "select count(*) from resources where unit_kind = 'project'";
     let recorded = stage.one::<i64>(keys).await;
@@ -196,14 +196,14 @@ async fn a_forced_end_of_a_project_frees_its_name_and_what_is_left_can_be_found(
     // The proof of the promise before it comes late: it is not the end.
     worker.settle(lease, &[proof(&ended)], at(7)).await.unwrap();
     assert_eq!(stage.one::<i64>("select count(*) from project_receipts").await, 0);
-    let stray = Stray {
+    let candidate = OrphanCandidate {
         key: ResourceKey::new(Kind::Namespace, "", &ended.project.namespace),
         uid: "u-1".to_owned(),
         resource_version: "7".to_owned(),
         unit: Some(ended.project.id.to_string()),
         proved: true,
     };
-    let swept = Swept { kind: Kind::Namespace, strays: vec![stray] };
+    let swept = SweepResult { kind: Kind::Namespace, candidates: vec![candidate] };
     assert_eq!(worker.note_findings(lease, &swept, at(8)).await.unwrap(), 0, "on its way");
     let report = forced(&accepted.row, force);
     assert_eq!(worker.settle(lease, std::slice::from_ref(&report), at(9)).await.unwrap(), 1);
@@ -221,7 +221,7 @@ async fn a_forced_end_of_a_project_frees_its_name_and_what_is_left_can_be_found(
     assert!(!told.iter().any(|kind| kind == "AbsenceVerified"), "{told:?}");
 
     // The name is free, the namespace's never again, and what is gone cannot end again.
-    let next = app.accept_project(org, &name(PROJECT), &stage.asker(), at(12)).await.unwrap();
+    let next = app.accept_project(org, &name(PROJECT), &stage.context(), at(12)).await.unwrap();
     assert!(next.changed && next.row.project.namespace != ended.project.namespace);
     let taken = format!(
         "update projects set namespace = '{}' where id = '{}'",
@@ -258,37 +258,37 @@ async fn a_look_goes_on_record_once_wakes_its_project_and_can_be_taken_back() {
     let worker = &stage.db.worker;
     let row = stage.end_project().await.row;
     let survey = |second: i64| Survey { at: at(second), kinds: ["Secret".to_owned()].into() };
-    let report = |look: Look| {
+    let report = |survey: NamespaceSurvey| {
         let waits = Outcome::Waiting { on: "the look to be on record".to_owned() };
-        Report { receipt: None, outcome: waits, look: Some(look), ..proof(&row) }
+        Report { receipt: None, outcome: waits, survey: Some(survey), ..proof(&row) }
     };
     let ordered = async || {
         let orders = stage.worked_on(lease).await;
         let order = orders.into_iter().find(|order| order.unit == Unit::Project(row.project.id));
-        order.map(|order| order.warrant.look)
+        order.map(|order| order.permit.survey)
     };
     assert_eq!(ordered().await, Some(None), "nobody looked yet");
     for (look, woken) in [
-        (Look::Clear(survey(4)), Some(Some(survey(4)))),
+        (NamespaceSurvey::Clear(survey(4)), Some(Some(survey(4)))),
         // Told again after an answer was lost, or by a pass that had no new order yet.
-        (Look::Clear(survey(4)), None),
-        (Look::Clear(survey(5)), None),
-        (Look::Kept, Some(None)),
-        (Look::Kept, None),
-        (Look::Clear(survey(6)), Some(Some(survey(6)))),
+        (NamespaceSurvey::Clear(survey(4)), None),
+        (NamespaceSurvey::Clear(survey(5)), None),
+        (NamespaceSurvey::Kept, Some(None)),
+        (NamespaceSurvey::Kept, None),
+        (NamespaceSurvey::Clear(survey(6)), Some(Some(survey(6)))),
     ] {
         worker.settle(lease, &[report(look.clone())], at(6)).await.unwrap();
         assert_eq!(ordered().await, woken, "{look:?}");
     }
     // What is gone needs no look any more, and one that is to stay is never looked into.
     worker.settle(lease, &[proof(&row)], at(7)).await.unwrap();
-    worker.settle(lease, &[report(Look::Kept)], at(8)).await.unwrap();
+    worker.settle(lease, &[report(NamespaceSurvey::Kept)], at(8)).await.unwrap();
     assert_eq!(ordered().await, None);
     let next = app_project(&stage).await;
     let early = Report {
         unit: Unit::Project(next.project.id),
         generation: 1,
-        ..report(Look::Clear(survey(9)))
+        ..report(NamespaceSurvey::Clear(survey(9)))
     };
     worker.settle(lease, &[early], at(9)).await.unwrap();
     let looks = "select count(*) from projects where survey is not null and desired = 'active'";
@@ -297,5 +297,5 @@ async fn a_look_goes_on_record_once_wakes_its_project_and_can_be_taken_back() {
 
 async fn app_project(stage: &Stage) -> ProjectRow {
     let (app, org) = (&stage.db.app, stage.db.org);
-    app.accept_project(org, &name(PROJECT), &stage.asker(), at(8)).await.unwrap().row
+    app.accept_project(org, &name(PROJECT), &stage.context(), at(8)).await.unwrap().row
 }

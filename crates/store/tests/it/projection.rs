@@ -4,7 +4,7 @@ use trueup_model::cluster::Freshness;
 use trueup_model::key::Kind;
 use trueup_model::report::{Outcome, Report};
 use trueup_model::status::Health;
-use trueup_store::{ServiceFilter, Verdict};
+use trueup_store::{Comparison, ServiceFilter};
 
 use crate::stage::{Stage, at, converged, gone, seen};
 
@@ -14,10 +14,10 @@ impl Stage {
         let rebuilt = self.db.app.rebuild_projections(self.db.org, None, 1000).await.unwrap();
         let different: Vec<_> = rebuilt
             .iter()
-            .filter(|one| !matches!(one.verdict, Verdict::Same | Verdict::Unobserved))
+            .filter(|one| !matches!(one.verdict, Comparison::Same | Comparison::Unobserved))
             .collect();
         assert!(different.is_empty(), "{different:#?}");
-        rebuilt.iter().filter(|one| one.verdict == Verdict::Same).count()
+        rebuilt.iter().filter(|one| one.verdict == Comparison::Same).count()
     }
 }
 
@@ -66,16 +66,16 @@ async fn a_status_that_was_changed_by_hand_is_found() {
     sqlx::query(forge).execute(&stage.owner).await.unwrap();
     let rebuilt = stage.db.app.rebuild_projections(stage.db.org, None, 1000).await.unwrap();
     let found = rebuilt.iter().find_map(|one| match &one.verdict {
-        Verdict::Different { stored, rebuilt } => {
+        Comparison::Different { stored, rebuilt } => {
             Some((stored["health"].clone(), rebuilt["health"].clone()))
         }
-        Verdict::Same | Verdict::Older(_) | Verdict::Unobserved => None,
+        Comparison::Same | Comparison::Older(_) | Comparison::Unobserved => None,
     });
     assert_eq!(found, Some(("error".into(), "healthy".into())));
     // What older rules said is not judged by newer ones.
     sqlx::query("update statuses set rules_version = 1").execute(&stage.owner).await.unwrap();
     let rebuilt = stage.db.app.rebuild_projections(stage.db.org, None, 1000).await.unwrap();
-    assert!(rebuilt.iter().any(|one| one.verdict == Verdict::Older(1)));
+    assert!(rebuilt.iter().any(|one| one.verdict == Comparison::Older(1)));
 }
 
 /// A silent watch of pods is not hidden by others that are heard.

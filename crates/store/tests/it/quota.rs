@@ -2,8 +2,8 @@
 
 use futures::future::join_all;
 use trueup_model::quota::Amounts;
-use trueup_rules::action::Action;
-use trueup_store::door::{Refusal, ServiceAsk};
+use trueup_rules::admit::operation::ServiceOperation;
+use trueup_store::door::{Refusal, ServiceRequest};
 use trueup_testkit::test_db::name;
 
 use crate::stage::{PROJECT, Stage, at, gone, web};
@@ -19,7 +19,7 @@ const PLENTY: Amounts = Amounts {
 impl Stage {
     async fn limit(&self, limit: Amounts) {
         let app = &self.db.app;
-        app.put_quota(self.db.org, limit, &self.asker(), at(0)).await.unwrap();
+        app.put_quota(self.db.org, limit, &self.context(), at(0)).await.unwrap();
     }
 
     async fn used(&self) -> Amounts {
@@ -35,8 +35,8 @@ async fn two_hundred_at_once_get_exactly_the_quota() {
     let ask = web("shop:1");
     let names: Vec<_> = (0..200).map(|number| name(&format!("web-{number}"))).collect();
     let asks = names.iter().map(|name| async {
-        let wanted = ServiceAsk::declare(PROJECT, name, &ask);
-        stage.db.app.accept_service(stage.db.org, &wanted, &stage.asker(), at(1)).await
+        let wanted = ServiceRequest::declare(PROJECT, name, &ask);
+        stage.db.app.accept_service(stage.db.org, &wanted, &stage.context(), at(1)).await
     });
     let answers = join_all(asks).await;
     let accepted = answers.iter().filter(|answer| answer.is_ok()).count();
@@ -57,7 +57,7 @@ async fn a_refusal_says_what_is_short_and_records_nothing() {
     stage.declare("web", "shop:1").await;
     let before = stage.rows().await;
     let Err(Refusal::OverQuota { more, quota }) =
-        stage.act("web", &Action::Scale { replicas: 3 }).await
+        stage.act("web", &ServiceOperation::Scale { replicas: 3 }).await
     else {
         panic!("three pods of 250 are more than 600");
     };
@@ -67,7 +67,7 @@ async fn a_refusal_says_what_is_short_and_records_nothing() {
     assert_eq!(short, [("cpu_millis", 350)]);
     assert_eq!(stage.grown(&before).await, []);
     assert_eq!(stage.used().await.cpu_millis, 250);
-    stage.act("web", &Action::Scale { replicas: 2 }).await.unwrap();
+    stage.act("web", &ServiceOperation::Scale { replicas: 2 }).await.unwrap();
     assert_eq!(stage.used().await.cpu_millis, 500);
 }
 
@@ -77,7 +77,7 @@ async fn a_paused_service_keeps_its_place_and_a_deleted_one_its_capacity_until_i
     let row = stage.declare("web", "shop:1").await.row;
     let held = stage.used().await;
     assert_eq!((held.services, held.cpu_millis, held.memory_mib), (1, 250, 256));
-    stage.act("web", &Action::Pause).await.unwrap();
+    stage.act("web", &ServiceOperation::Pause).await.unwrap();
     assert_eq!(stage.used().await, held);
 
     stage.delete("web").await.unwrap();
@@ -96,11 +96,11 @@ async fn a_paused_service_keeps_its_place_and_a_deleted_one_its_capacity_until_i
 async fn an_org_that_has_more_than_it_may_can_still_go_down() {
     let stage = Stage::new().await;
     stage.declare("web", "shop:1").await;
-    stage.act("web", &Action::Scale { replicas: 8 }).await.unwrap();
+    stage.act("web", &ServiceOperation::Scale { replicas: 8 }).await.unwrap();
     stage.limit(Amounts::default()).await;
-    let more = stage.act("web", &Action::Scale { replicas: 9 }).await;
+    let more = stage.act("web", &ServiceOperation::Scale { replicas: 9 }).await;
     assert!(matches!(more, Err(Refusal::OverQuota { .. })), "{more:?}");
-    stage.act("web", &Action::Scale { replicas: 7 }).await.unwrap();
-    stage.act("web", &Action::Restart).await.unwrap();
+    stage.act("web", &ServiceOperation::Scale { replicas: 7 }).await.unwrap();
+    stage.act("web", &ServiceOperation::Restart).await.unwrap();
     stage.delete("web").await.unwrap();
 }

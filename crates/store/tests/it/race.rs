@@ -6,9 +6,9 @@ use std::time::Duration;
 use sqlx::{Connection, PgConnection};
 use trueup_model::id::ServiceId;
 use trueup_model::variable::VariableName;
-use trueup_rules::action::Action;
+use trueup_rules::admit::operation::ServiceOperation;
 use trueup_store::Error;
-use trueup_store::door::{EntryAsk, Refusal};
+use trueup_store::door::{EntryRequest, Refusal};
 
 use crate::stage::{PROJECT, Stage, at};
 
@@ -70,7 +70,7 @@ async fn f18_an_action_that_met_a_deadlock_is_done_once_all_the_same() {
     for round in 1..=ROUNDS {
         let other = Other::holding_the_wake(&stage, service).await;
         let (accepted, was_ended) = tokio::join!(
-            stage.act("web", &Action::Restart),
+            stage.act("web", &ServiceOperation::Restart),
             other.wants_the_service(&stage, service)
         );
         let service = accepted.unwrap().row.service;
@@ -92,10 +92,14 @@ async fn f18_a_variable_that_met_a_deadlock_is_set_once_all_the_same() {
     let variable: VariableName = "GREETING".parse().unwrap();
     for round in 1..=ROUNDS {
         let other = Other::holding_the_wake(&stage, service).await;
-        let wanted =
-            EntryAsk { project: PROJECT, service: Some("web"), name: &variable, if_version: None };
-        let (value, asker) = (round.to_string(), stage.asker());
-        let set = stage.db.app.set_variable(stage.db.org, &wanted, &value, &asker, at(3));
+        let wanted = EntryRequest {
+            project: PROJECT,
+            service: Some("web"),
+            name: &variable,
+            if_version: None,
+        };
+        let (value, context) = (round.to_string(), stage.context());
+        let set = stage.db.app.set_variable(stage.db.org, &wanted, &value, &context, at(3));
         let (set, was_ended) = tokio::join!(set, other.wants_the_service(&stage, service));
         assert_eq!(set.unwrap().row.version, i64::try_from(round).unwrap());
         if was_ended {
@@ -118,7 +122,7 @@ async fn f18_rows_that_are_always_taken_are_told_after_some_tries() {
     .execute(&stage.owner)
     .await
     .unwrap();
-    let refused = stage.act("web", &Action::Restart).await;
+    let refused = stage.act("web", &ServiceOperation::Restart).await;
     assert!(matches!(refused, Err(Refusal::Store(Error::Overtaken))), "{refused:?}");
     assert_eq!(stage.find("web").await.unwrap().service.generation, 1, "nothing is recorded");
 }

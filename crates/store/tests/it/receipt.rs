@@ -3,7 +3,7 @@
 use trueup_model::receipt::{Force, ProofLevel, Receipt, Unproven};
 use trueup_model::report::{Outcome, Report};
 use trueup_model::status::Phase;
-use trueup_rules::action::Action;
+use trueup_rules::admit::operation::ServiceOperation;
 use trueup_store::ServiceRow;
 use trueup_store::door::Refusal;
 
@@ -110,12 +110,12 @@ async fn a_forced_end_frees_name_and_quota_and_keeps_every_key_on_record() {
     let keys = "select count(*) from resources where unit_kind = 'service'";
     let recorded = stage.one::<i64>(keys).await;
     assert!(recorded > 0);
-    let end = Action::ForceDelete { reason: " the node burnt ".to_owned() };
+    let end = ServiceOperation::ForceDelete { reason: " the node burnt ".to_owned() };
     let accepted = stage.act("web", &end).await.unwrap();
     assert_eq!((accepted.changed, accepted.row.service.generation), (true, 3));
 
     let orders = worker.claim_orders(lease, 10, at(4)).await.unwrap();
-    let force = orders[0].1.warrant.force.clone().expect("the order should say that it is forced");
+    let force = orders[0].1.permit.force.clone().expect("the order should say that it is forced");
     assert_eq!(force.reason, "the node burnt");
     let report = forced(&row, force);
     assert_eq!(worker.settle(lease, std::slice::from_ref(&report), at(6)).await.unwrap(), 1);
@@ -140,7 +140,7 @@ async fn a_forced_end_frees_name_and_quota_and_keeps_every_key_on_record() {
 async fn only_a_deletion_can_be_forced_and_only_with_a_reason() {
     let stage = Stage::new().await;
     stage.declare("web", "nginx:1").await;
-    let end = |reason: &str| Action::ForceDelete { reason: reason.to_owned() };
+    let end = |reason: &str| ServiceOperation::ForceDelete { reason: reason.to_owned() };
     let refused = stage.act("web", &end("the node burnt")).await;
     assert!(matches!(refused, Err(Refusal::Refused(_))), "it lives: {refused:?}");
     stage.delete("web").await.unwrap();

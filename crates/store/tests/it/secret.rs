@@ -1,18 +1,18 @@
-//! Sealed values at rest: what a thief, a clumsy hand in the database or half a rotation can do (S42).
+//! Ciphertext values at rest: what a thief, a clumsy hand in the database or half a rotation can do (S42).
 
 use sqlx::AssertSqlSafe;
 use trueup_model::OrgId;
 use trueup_model::order::{Body, SecretValue};
 use trueup_model::variable::VariableName;
-use trueup_rules::envelope::{EnvelopeError, Keyring, Opener};
-use trueup_store::door::{EntryAsk, Refusal, SecretAsk};
+use trueup_rules::envelope::{Decryptor, EnvelopeError, Keyring};
+use trueup_store::door::{EntryRequest, Refusal, SecretRequest};
 
 use crate::door_config::sealer;
 use crate::stage::{PROJECT, Stage, at};
 
 const CANARY: &str = "canary-5f2d41";
 
-fn opener() -> Opener {
+fn opener() -> Decryptor {
     Keyring::new(&[7; 32]).opener()
 }
 
@@ -22,7 +22,7 @@ impl Stage {
         &self,
         service: &str,
         name: &str,
-        opener: &Opener,
+        opener: &Decryptor,
     ) -> Result<SecretValue, EnvelopeError> {
         let order = self.order_of(service).await;
         let Body::Service(body) = &order.body else { panic!("a service") };
@@ -127,16 +127,16 @@ async fn a_value_of_another_org_does_not_open_here() {
 
 pub(crate) async fn set_for(stage: &Stage, org: OrgId, value: &str) -> Result<(), Refusal> {
     let name: VariableName = "KEY".parse().unwrap();
-    let entry = EntryAsk { project: PROJECT, service: None, name: &name, if_version: None };
+    let entry = EntryRequest { project: PROJECT, service: None, name: &name, if_version: None };
     let value = SecretValue::new(value.to_owned());
-    let wanted = SecretAsk { entry, value: &value, sealer: &sealer() };
-    stage.db.app.set_secret(org, &wanted, &stage.asker(), at(3)).await.map(drop)
+    let wanted = SecretRequest { entry, value: &value, sealer: &sealer() };
+    stage.db.app.set_secret(org, &wanted, &stage.context(), at(3)).await.map(drop)
 }
 
 pub(crate) async fn set_variable_for(stage: &Stage, org: OrgId) {
     let name: VariableName = "PLAIN".parse().unwrap();
-    let wanted = EntryAsk { project: PROJECT, service: None, name: &name, if_version: None };
-    stage.db.app.set_variable(org, &wanted, "a", &stage.asker(), at(3)).await.unwrap();
+    let wanted = EntryRequest { project: PROJECT, service: None, name: &name, if_version: None };
+    stage.db.app.set_variable(org, &wanted, "a", &stage.context(), at(3)).await.unwrap();
 }
 
 #[tokio::test]
@@ -148,9 +148,9 @@ async fn with_the_wrong_key_nothing_opens_and_nothing_is_sealed() {
     let before = stage.rows().await;
     let name: VariableName = "MORE".parse().unwrap();
     let value = SecretValue::new(CANARY.to_owned());
-    let entry = EntryAsk { project: PROJECT, service: None, name: &name, if_version: None };
-    let wanted = SecretAsk { entry, value: &value, sealer: &wrong.sealer() };
-    let refused = stage.db.app.set_secret(stage.db.org, &wanted, &stage.asker(), at(3)).await;
+    let entry = EntryRequest { project: PROJECT, service: None, name: &name, if_version: None };
+    let wanted = SecretRequest { entry, value: &value, sealer: &wrong.sealer() };
+    let refused = stage.db.app.set_secret(stage.db.org, &wanted, &stage.context(), at(3)).await;
     assert!(matches!(refused, Err(Refusal::Unsealable(_))), "{refused:?}");
     assert!(!format!("{refused:?}").contains(CANARY));
     assert_eq!(stage.grown(&before).await, []);

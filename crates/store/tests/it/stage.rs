@@ -14,9 +14,9 @@ use trueup_model::order::Unit;
 use trueup_model::principal::Principal;
 use trueup_model::receipt::{Absence, Reading, Receipt};
 use trueup_model::report::{Outcome, Report};
-use trueup_rules::action::Action;
-use trueup_rules::admit::Ask;
-use trueup_store::door::{Accepted, Asker, Refusal, ServiceAsk};
+use trueup_rules::admit::AdmissionRequest;
+use trueup_rules::admit::operation::ServiceOperation;
+use trueup_store::door::{Accepted, Refusal, RequestContext, ServiceRequest};
 use trueup_store::{EventQuery, Lease, SealedEvent, ServiceFilter, ServiceRow};
 use trueup_testkit::test_db::{TestDb, name};
 use uuid::Uuid;
@@ -29,8 +29,8 @@ pub(crate) fn at(seconds: i64) -> Timestamp {
 }
 
 /// A web service of this image.
-pub(crate) fn web(image: &str) -> Ask {
-    Ask {
+pub(crate) fn web(image: &str) -> AdmissionRequest {
+    AdmissionRequest {
         template: "web@1".parse().unwrap(),
         plan: None,
         parameters: Map::from_iter([("image".to_owned(), json!(image))]),
@@ -57,13 +57,13 @@ impl Stage {
         stage
     }
 
-    pub(crate) fn asker(&self) -> Asker<'_> {
-        Asker::new(&self.principal, Some("0af7651916cd43dd8448eb211c80319c".to_owned()))
+    pub(crate) fn context(&self) -> RequestContext<'_> {
+        RequestContext::new(&self.principal, Some("0af7651916cd43dd8448eb211c80319c".to_owned()))
     }
 
     pub(crate) async fn project(&self, org: OrgId) {
         let accepted =
-            self.db.app.accept_project(org, &name(PROJECT), &self.asker(), at(0)).await.unwrap();
+            self.db.app.accept_project(org, &name(PROJECT), &self.context(), at(0)).await.unwrap();
         assert!(accepted.changed);
     }
 
@@ -71,14 +71,14 @@ impl Stage {
     pub(crate) async fn ask(
         &self,
         service: &str,
-        ask: &Ask,
+        ask: &AdmissionRequest,
         if_generation: Option<i64>,
         seconds: i64,
     ) -> Result<Accepted<ServiceRow>, Refusal> {
         let name = name(service);
-        let wanted = ServiceAsk::declare(PROJECT, &name, ask).if_generation(if_generation);
+        let wanted = ServiceRequest::declare(PROJECT, &name, ask).if_generation(if_generation);
         let app = &self.db.app;
-        app.accept_service(self.db.org, &wanted, &self.asker(), at(seconds)).await
+        app.accept_service(self.db.org, &wanted, &self.context(), at(seconds)).await
     }
 
     /// Declares a web service, which must be accepted.
@@ -87,17 +87,17 @@ impl Stage {
     }
 
     pub(crate) async fn delete(&self, service: &str) -> Result<Accepted<ServiceRow>, Refusal> {
-        self.act(service, &Action::Delete).await
+        self.act(service, &ServiceOperation::Delete).await
     }
 
     /// Asks for something to be done with a service.
     pub(crate) async fn act(
         &self,
         service: &str,
-        action: &Action,
+        action: &ServiceOperation,
     ) -> Result<Accepted<ServiceRow>, Refusal> {
-        let wanted = ServiceAsk::act(PROJECT, service, action);
-        self.db.app.accept_service(self.db.org, &wanted, &self.asker(), at(2)).await
+        let wanted = ServiceRequest::act(PROJECT, service, action);
+        self.db.app.accept_service(self.db.org, &wanted, &self.context(), at(2)).await
     }
 
     /// The living services of an org.
@@ -190,7 +190,7 @@ impl Stage {
         self.events(org, EventQuery::default()).await
     }
 
-    /// Sealed events that a query asks for; 10,000 where it does not say how many.
+    /// Ciphertext events that a query asks for; 10,000 where it does not say how many.
     pub(crate) async fn events(&self, org: OrgId, query: EventQuery) -> Vec<SealedEvent> {
         let limit = if query.limit == 0 { 10_000 } else { query.limit };
         self.db.app.list_events(org, &EventQuery { limit, ..query }).await.unwrap()
@@ -235,7 +235,7 @@ pub(crate) fn converged(row: &ServiceRow, generation: i64) -> Report {
         outcome: Outcome::Converged,
         changes: Vec::new(),
         receipt: None,
-        look: None,
+        survey: None,
     }
 }
 
@@ -253,7 +253,7 @@ pub(crate) fn gone(row: &ServiceRow, generation: i64) -> Report {
     Report {
         observation: Some(nothing),
         receipt: Some(Receipt::of_absence(vec![absence], "one", vec![reading])),
-        look: None,
+        survey: None,
         ..converged(row, generation)
     }
 }

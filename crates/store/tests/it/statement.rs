@@ -10,16 +10,16 @@ use crate::system::tenant_tables;
 /// What `system.rs` calls for one org, and then looks at the rows of another.
 const TESTED: [&str; 21] = [
     "bury_unit",
-    "claim_looks",
+    "claim_dns_checks",
     "claim_orders",
     "end_plan",
     "finish_check",
     "finish_wake",
     "finish_wakes",
     "forget_plans",
-    "forget_repeats",
+    "purge_idempotency_keys",
     "note_contested",
-    "note_look",
+    "record_dns_check",
     "note_plans",
     "note_transitions",
     "poison_wake",
@@ -45,7 +45,7 @@ const OTHERS: [&str; 19] = [
     "lane_loads",
     "listen",
     "note_cluster",
-    "next_look",
+    "next_dns_check",
     "note_findings",
     "open_plans",
     "recognise_cluster",
@@ -138,7 +138,7 @@ async fn s17_every_write_names_whose_rows_it_means() {
     loose.sort();
     // The queue of the sealer by its numbers, keys that are too old, incarnations by their uid, and
     // all that a former holder of a lease had claimed.
-    assert_eq!(loose, ["event_queue", "repeats", "transition_heads", "wakes"]);
+    assert_eq!(loose, ["event_queue", "idempotency_keys", "transition_heads", "wakes"]);
     assert!(checked > 30, "{checked} writes were found");
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use trueup_model::OrgId;
-use trueup_store::door::{Refusal, ServiceAsk};
+use trueup_store::door::{Refusal, ServiceRequest};
 use trueup_store::{Error, EventQuery, SealedEvent};
 use trueup_testkit::test_db::name;
 
@@ -27,7 +27,7 @@ where
     loop {
         match ask().await {
             Ok(answer) => return answer,
-            Err(Error::Away(_)) => {}
+            Err(Error::Unavailable(_)) => {}
             Err(other) => panic!("{other:?}"),
         }
     }
@@ -36,11 +36,11 @@ where
 /// Declares one service, again where the pool was too busy: asking twice is harmless.
 async fn write(stage: &Stage, org: OrgId, number: usize) {
     let (service, ask) = (name(&format!("web-{number}")), web("nginx:1"));
-    let wanted = ServiceAsk::declare(PROJECT, &service, &ask);
+    let wanted = ServiceRequest::declare(PROJECT, &service, &ask);
     loop {
-        match stage.db.app.accept_service(org, &wanted, &stage.asker(), at(1)).await {
+        match stage.db.app.accept_service(org, &wanted, &stage.context(), at(1)).await {
             Ok(_) => return,
-            Err(Refusal::Store(Error::Away(_) | Error::Doubtful(_))) => {}
+            Err(Refusal::Store(Error::Unavailable(_) | Error::CommitUnknown(_))) => {}
             Err(other) => panic!("{other:?}"),
         }
     }

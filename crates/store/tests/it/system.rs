@@ -6,16 +6,18 @@ use std::time::Duration;
 
 use trueup_model::OrgId;
 use trueup_model::cluster::Freshness;
-use trueup_model::domain::Saw;
-use trueup_model::finding::Swept;
+use trueup_model::domain::DnsResult;
+use trueup_model::finding::SweepResult;
 use trueup_model::key::Kind;
 use trueup_model::order::Unit;
-use trueup_model::report::{Change, Outcome, Report};
+use trueup_model::report::{ObjectChange, Outcome, Report};
 use trueup_model::wake::Claimed;
-use trueup_store::{AskedPlan, DueLook, Nudge, Observer, PlanEnd, ServiceRow};
+use trueup_store::{
+    DueDnsCheck, Notification, Observer, PendingPreview, PreviewResult, ServiceRow,
+};
 
-use crate::finding::stray;
-use crate::plan_request::plan;
+use crate::finding::candidate;
+use crate::preview_request::plan;
 use crate::project::proof;
 use crate::stage::{PROJECT, Stage, at, converged, gone, seen};
 use crate::tenant::two_orgs;
@@ -172,7 +174,7 @@ async fn s17_reports_of_one_org_settle_without_touching_another() {
     lies.observation = Some(seen_elsewhere);
     assert_eq!(worker.settle(lease, &[lies.clone()], at(10)).await.unwrap(), 1);
     theirs.are_untouched_by("a sighting").await;
-    lies.changes = vec![Change::Removed { key }];
+    lies.changes = vec![ObjectChange::Removed { key }];
     assert_eq!(worker.settle_once(lease, 1, &[lies], at(11)).await.unwrap(), 1);
     theirs.are_untouched_by("a removal").await;
 
@@ -183,9 +185,9 @@ async fn s17_reports_of_one_org_settle_without_touching_another() {
     theirs.are_untouched_by("a report under the wrong name").await;
 
     let lost = pod(&web, "a", 5, Some("n1"));
-    let mut stray = pod(their_web, "b", 6, Some("n1"));
-    stray["metadata"]["namespace"] = web.namespace.clone().into();
-    let noticed = [present(Kind::Pod, &lost, at(13)), present(Kind::Pod, &stray, at(13))];
+    let mut candidate = pod(their_web, "b", 6, Some("n1"));
+    candidate["metadata"]["namespace"] = web.namespace.clone().into();
+    let noticed = [present(Kind::Pod, &lost, at(13)), present(Kind::Pod, &candidate, at(13))];
     assert_eq!(worker.note_transitions(observer, &noticed, at(13)).await.unwrap(), 4);
     theirs.are_untouched_by("a pod with their label in our namespace").await;
 
@@ -195,16 +197,16 @@ async fn s17_reports_of_one_org_settle_without_touching_another() {
         assert_eq!(worker.settle(lease, &[proved], at(14)).await.unwrap(), 1);
         theirs.are_untouched_by("the end of a service").await;
     }
-    let ended = stage.db.app.delete_project(stage.db.org, PROJECT, &stage.asker(), at(15)).await;
+    let ended = stage.db.app.delete_project(stage.db.org, PROJECT, &stage.context(), at(15)).await;
     assert_eq!(worker.settle(lease, &[proof(&ended.unwrap().row)], at(16)).await.unwrap(), 1);
     theirs.are_untouched_by("the end of a project").await;
-    sqlx::query("update repeats set created_at = '2000-01-01' where org_id = $1")
+    sqlx::query("update idempotency_keys set created_at = '2000-01-01' where org_id = $1")
         .bind(stage.db.org.uuid())
         .execute(&stage.owner)
         .await
         .unwrap();
-    assert!(worker.forget_repeats(at(17)).await.unwrap() > 0);
-    theirs.are_untouched_by("forget_repeats").await;
+    assert!(worker.purge_idempotency_keys(at(17)).await.unwrap() > 0);
+    theirs.are_untouched_by("purge_idempotency_keys").await;
     stage.seal().await;
     theirs.are_untouched_by("seal_events").await;
     orgs_agree(stage).await;
@@ -218,10 +220,11 @@ async fn s17_plans_of_one_org_are_made_and_forgotten_without_touching_another() 
     let worker = &stage.db.worker;
     let theirs = Rows::of(stage, two.theirs).await;
     let asked = worker.asked_plans(lease.cluster, 9, at(10)).await.unwrap();
-    let is_ours = |asked: &&AskedPlan| asked.order.as_ref().is_ok_and(|it| it.org == stage.db.org);
+    let is_ours =
+        |asked: &&PendingPreview| asked.order.as_ref().is_ok_and(|it| it.org == stage.db.org);
     let ours: Vec<_> = asked.iter().filter(is_ours).map(|asked| asked.id).collect();
     assert_eq!((asked.len(), ours.len()), (2, 1));
-    let filled = PlanEnd::Filled(plan());
+    let filled = PreviewResult::Filled(plan());
     worker.end_plan(lease, ours[0], &filled, at(11)).await.unwrap();
     theirs.are_untouched_by("end_plan").await;
     let open = worker.open_plans(lease.cluster, at(12)).await.unwrap();
@@ -229,7 +232,7 @@ async fn s17_plans_of_one_org_are_made_and_forgotten_without_touching_another() 
     worker.note_plans(lease, &ours, &[], at(12)).await.unwrap();
     worker.note_plans(lease, &[], &[(ours[0], "changed".to_owned())], at(13)).await.unwrap();
     theirs.are_untouched_by("note_plans").await;
-    sqlx::query("update plan_requests set expires_at = '2000-01-01' where org_id = $1")
+    sqlx::query("update preview_requests set expires_at = '2000-01-01' where org_id = $1")
         .bind(stage.db.org.uuid())
         .execute(&stage.owner)
         .await
@@ -245,19 +248,22 @@ async fn s17_looks_for_one_org_leave_another_alone() {
     let (stage, ours, theirs) = two_orgs().await;
     let worker = &stage.db.worker;
     let rows = Rows::of(&stage, theirs).await;
-    let due = worker.claim_looks(8, 8, &[theirs], at(60)).await.unwrap();
+    let due = worker.claim_dns_checks(8, 8, &[theirs], at(60)).await.unwrap();
     assert_eq!(due.iter().map(|look| look.org).collect::<Vec<_>>(), [ours]);
-    rows.are_untouched_by("claim_looks").await;
-    worker.note_look(&due[0], Saw::OtherTexts, "one TXT record", at(61)).await.unwrap();
-    rows.are_untouched_by("note_look").await;
+    rows.are_untouched_by("claim_dns_checks").await;
+    worker
+        .record_dns_check(&due[0], DnsResult::OtherTexts, "one TXT record", at(61))
+        .await
+        .unwrap();
+    rows.are_untouched_by("record_dns_check").await;
     assert!(worker.note_contested(&due[0], at(62)).await.unwrap());
     assert!(!worker.note_contested(&due[0], at(63)).await.unwrap(), "it is told once");
     rows.are_untouched_by("note_contested").await;
 
     // A look that names another org than the domain's writes nothing.
     let their_domain = stage.db.app.list_domains(theirs, PROJECT).await.unwrap().unwrap()[0].id;
-    let forged = DueLook { domain: their_domain, ..due[0].clone() };
-    worker.note_look(&forged, Saw::Nothing, "nothing", at(64)).await.unwrap();
+    let forged = DueDnsCheck { domain: their_domain, ..due[0].clone() };
+    worker.record_dns_check(&forged, DnsResult::Nothing, "nothing", at(64)).await.unwrap();
     assert!(!worker.note_contested(&forged, at(64)).await.unwrap());
     assert!(!stage.db.app.prove_domain(ours, their_domain, at(64)).await.unwrap());
     rows.are_untouched_by("a forged look").await;
@@ -272,9 +278,9 @@ async fn s17_what_is_not_about_a_tenant_writes_no_row_of_any() {
     let two = two().await;
     let (stage, worker) = (&two.stage, &two.stage.db.worker);
     let cluster = stage.db.cluster;
-    stage.sweep(vec![stray("kept", true)], 10).await;
+    stage.sweep(vec![candidate("kept", true)], 10).await;
     let found = stage.db.app.list_findings(false, None, 9).await.unwrap();
-    stage.db.app.remove_finding(found[0].id, None, &stage.asker(), at(11)).await.unwrap();
+    stage.db.app.remove_finding(found[0].id, None, &stage.context(), at(11)).await.unwrap();
     let lease = stage.lease().await;
     let rows = [Rows::of(stage, stage.db.org).await, Rows::of(stage, two.theirs).await];
 
@@ -283,12 +289,12 @@ async fn s17_what_is_not_about_a_tenant_writes_no_row_of_any() {
     worker.open_plans(cluster, at(12)).await.unwrap();
     assert_eq!(worker.asked_removals(cluster).await.unwrap().len(), 1);
     worker.end_removal(lease, &found[0], Some("it changed"), at(12)).await.unwrap();
-    let swept = Swept { kind: Kind::Secret, strays: vec![stray("another", true)] };
+    let swept = SweepResult { kind: Kind::Secret, candidates: vec![candidate("another", true)] };
     assert_eq!(worker.note_findings(lease, &swept, at(12)).await.unwrap(), 1);
     worker.count_wakes().await.unwrap();
     worker.lane_loads(cluster).await.unwrap();
     worker.find_freeze(cluster).await.unwrap();
-    worker.next_look().await.unwrap();
+    worker.next_dns_check().await.unwrap();
     worker.overdue_deletes(cluster, at(12)).await.unwrap();
     worker.heard_cluster(cluster, at(12)).await.unwrap();
     worker.heard_kinds(lease, &Freshness::all_at(at(13))).await.unwrap();
@@ -297,8 +303,8 @@ async fn s17_what_is_not_about_a_tenant_writes_no_row_of_any() {
     worker.recognise_cluster(cluster, "one", false, at(13)).await.unwrap();
     worker.recognise_cluster(cluster, "two", true, at(13)).await.unwrap();
     let mut heard = worker.listen().await.unwrap();
-    worker.ring("one", Nudge::Wake).await.unwrap();
-    assert_eq!(heard.next().await.unwrap(), Some(("one".to_owned(), Nudge::Wake)));
+    worker.ring("one", Notification::Wake).await.unwrap();
+    assert_eq!(heard.next().await.unwrap(), Some(("one".to_owned(), Notification::Wake)));
     worker.release_lease(lease, at(14)).await.unwrap();
     for rows in rows {
         rows.are_untouched_by("what is not about a tenant").await;
@@ -325,13 +331,13 @@ async fn orgs_agree(stage: &Stage) {
             ))
             .await;
         for table in tables {
-            let strays: i64 = stage
+            let candidates: i64 = stage
                 .one(&format!(
                     "select count(*) from {table} t join {parent} p on p.id = t.{column}
                      where p.org_id <> t.org_id"
                 ))
                 .await;
-            assert_eq!(strays, 0, "{table}.{column}");
+            assert_eq!(candidates, 0, "{table}.{column}");
         }
     }
 }

@@ -3,11 +3,11 @@
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use trueup_model::OrgId;
 use trueup_model::principal::Role;
-use trueup_store::door::{Asker, ServiceAsk};
-use trueup_store::{Lease, Repeat};
+use trueup_store::door::{RequestContext, ServiceRequest};
+use trueup_store::{IdempotencyKey, Lease};
 use trueup_testkit::test_db::name;
 
-use crate::finding::stray;
+use crate::finding::candidate;
 use crate::project::proof;
 use crate::secret::{set_for, set_variable_for};
 use crate::stage::{PROJECT, Stage, at, converged, gone, web};
@@ -25,11 +25,11 @@ pub(crate) async fn two_orgs() -> (Stage, OrgId, OrgId) {
     for org in [ours, theirs] {
         for service in ["web", "old"] {
             let (name, ask) = (name(service), web("nginx:1"));
-            let wanted = ServiceAsk::declare(PROJECT, &name, &ask);
+            let wanted = ServiceRequest::declare(PROJECT, &name, &ask);
             let app = &stage.db.app;
-            let repeat = Some(Repeat::new(service.to_owned(), "key".to_owned(), b"{}"));
-            let asker = Asker { repeat, ..stage.asker() };
-            app.accept_service(org, &wanted, &asker, at(1)).await.unwrap();
+            let repeat = Some(IdempotencyKey::new(service.to_owned(), "key".to_owned(), b"{}"));
+            let context = RequestContext { repeat, ..stage.context() };
+            app.accept_service(org, &wanted, &context, at(1)).await.unwrap();
         }
         let rows = stage.services(org).await;
         let old = rows.iter().find(|row| row.service.name.as_str() == "old").unwrap();
@@ -50,7 +50,7 @@ pub(crate) async fn two_orgs() -> (Stage, OrgId, OrgId) {
     }
     stage.db.worker.claim_orders(lease, 100, at(7)).await.unwrap();
     // The platform's own, like those tables that only operators have rows in.
-    assert_eq!(stage.sweep(vec![stray("left", true)], 8).await, 1);
+    assert_eq!(stage.sweep(vec![candidate("left", true)], 8).await, 1);
     stage.seal().await;
     stage.declare("more", "nginx:1").await;
     for (org, token) in [(ours, "ours"), (theirs, "theirs")] {
@@ -62,15 +62,15 @@ pub(crate) async fn two_orgs() -> (Stage, OrgId, OrgId) {
 /// Lets an org ask what a new service would do.
 async fn request_plan(stage: &Stage, org: OrgId) {
     let (new, ask) = (name("new"), web("nginx:1"));
-    let wanted = ServiceAsk::declare(PROJECT, &new, &ask);
-    stage.db.app.request_plan(org, &wanted, &stage.asker(), at(6)).await.unwrap();
+    let wanted = ServiceRequest::declare(PROJECT, &new, &ask);
+    stage.db.app.request_plan(org, &wanted, &stage.context(), at(6)).await.unwrap();
 }
 
 /// Gives an org a project that was there once, with the receipt of its end.
 async fn former_project(stage: &Stage, org: OrgId, lease: Lease) {
     let (app, former) = (&stage.db.app, name("former"));
-    app.accept_project(org, &former, &stage.asker(), at(1)).await.unwrap();
-    let ended = app.delete_project(org, former.as_str(), &stage.asker(), at(3)).await.unwrap();
+    app.accept_project(org, &former, &stage.context(), at(1)).await.unwrap();
+    let ended = app.delete_project(org, former.as_str(), &stage.context(), at(3)).await.unwrap();
     stage.db.worker.settle(lease, &[proof(&ended.row)], at(6)).await.unwrap();
 }
 

@@ -4,18 +4,18 @@ use std::collections::BTreeSet;
 
 use trueup_model::org::PLATFORM;
 use trueup_model::principal::{Permission, Principal, Role};
-use trueup_model::token::Mint;
-use trueup_store::door::{Asker, Refusal};
+use trueup_model::token::TokenSpec;
+use trueup_store::door::{Refusal, RequestContext};
 use trueup_testkit::test_db::name;
 
 use crate::stage::{Stage, at};
 
-fn mint(name: &str, role: Role) -> Mint {
-    Mint { name: name.to_owned(), role, permissions: None, expires_at: None }
+fn new_id(name: &str, role: Role) -> TokenSpec {
+    TokenSpec { name: name.to_owned(), role, permissions: None, expires_at: None }
 }
 
-fn asker(principal: &Principal) -> Asker<'_> {
-    Asker::new(principal, None)
+fn context(principal: &Principal) -> RequestContext<'_> {
+    RequestContext::new(principal, None)
 }
 
 /// S13: two owners who revoke each other at the same moment: one of them stays.
@@ -26,9 +26,11 @@ async fn s13_two_owners_cannot_both_be_rid_of_each_other() {
     for round in 0..10 {
         let (one, other) = (format!("one-{round}"), format!("other-{round}"));
         for name in [&one, &other] {
-            app.create_token(org, &mint(name, Role::Owner), &stage.asker(), at(1)).await.unwrap();
+            app.create_token(org, &new_id(name, Role::Owner), &stage.context(), at(1))
+                .await
+                .unwrap();
         }
-        let (first, second) = (stage.asker(), stage.asker());
+        let (first, second) = (stage.context(), stage.context());
         let (a, b) = tokio::join!(
             app.revoke_token(org, &one, &first, at(2)),
             app.revoke_token(org, &other, &second, at(2)),
@@ -41,7 +43,7 @@ async fn s13_two_owners_cannot_both_be_rid_of_each_other() {
         // For the next round: somebody from above clears the table.
         let operator = Principal { role: Role::Operator, org: None, ..stage.principal.clone() };
         let left = left[0].id.to_string();
-        app.revoke_token(org, &left, &asker(&operator), at(3)).await.unwrap();
+        app.revoke_token(org, &left, &context(&operator), at(3)).await.unwrap();
     }
 }
 
@@ -49,13 +51,13 @@ async fn s13_two_owners_cannot_both_be_rid_of_each_other() {
 async fn what_is_made_is_found_again_and_what_is_revoked_is_nobody() {
     let stage = Stage::new().await;
     let (app, org) = (&stage.db.app, stage.db.org);
-    let wanted = Mint {
+    let wanted = TokenSpec {
         permissions: Some(BTreeSet::from([Permission::Read])),
         expires_at: Some(at(100)),
-        ..mint("ci", Role::Developer)
+        ..new_id("ci", Role::Developer)
     };
     let before = stage.rows().await;
-    let minted = app.create_token(org, &wanted, &stage.asker(), at(1)).await.unwrap();
+    let minted = app.create_token(org, &wanted, &stage.context(), at(1)).await.unwrap();
     let grown = [("event_queue", 1), ("events", 1), ("tokens", 1)];
     let grown = grown.map(|(table, count)| (table.to_owned(), count));
     assert_eq!(stage.grown(&before).await, grown);
@@ -68,12 +70,12 @@ async fn what_is_made_is_found_again_and_what_is_revoked_is_nobody() {
         assert_eq!(app.authenticate(wrong, at(2)).await.unwrap(), None);
     }
     assert_eq!(app.authenticate(&text, at(100)).await.unwrap(), None);
-    app.revoke_token(org, "ci", &stage.asker(), at(3)).await.unwrap();
+    app.revoke_token(org, "ci", &stage.context(), at(3)).await.unwrap();
     assert_eq!(app.authenticate(&text, at(3)).await.unwrap(), None);
-    let again = app.revoke_token(org, &minted.row.id.to_string(), &stage.asker(), at(4)).await;
+    let again = app.revoke_token(org, &minted.row.id.to_string(), &stage.context(), at(4)).await;
     assert!(matches!(again, Err(Refusal::NotFound("token"))), "{again:?}");
     // Its name is free, and its row stays.
-    app.create_token(org, &mint("ci", Role::Viewer), &stage.asker(), at(5)).await.unwrap();
+    app.create_token(org, &new_id("ci", Role::Viewer), &stage.context(), at(5)).await.unwrap();
     let rows: i64 = stage.one("select count(*) from tokens where name = 'ci'").await;
     assert_eq!(rows, 2);
 }
@@ -84,9 +86,9 @@ async fn s17_facts_about_an_org_are_told_to_that_org_alone() {
     let stage = Stage::new().await;
     let (app, ours) = (&stage.db.app, stage.db.org);
     let operator = Principal { role: Role::Operator, org: None, ..stage.principal.clone() };
-    let operator = asker(&operator);
+    let operator = context(&operator);
     let (fresh, _) = app.create_org(&name("fresh"), &operator, at(1)).await.unwrap();
-    app.create_token(PLATFORM, &mint("op", Role::Operator), &operator, at(1)).await.unwrap();
+    app.create_token(PLATFORM, &new_id("op", Role::Operator), &operator, at(1)).await.unwrap();
     let taken = app.create_org(&name("fresh"), &operator, at(1)).await;
     assert!(matches!(taken, Err(Refusal::NameTaken("org"))), "{taken:?}");
     stage.seal().await;
@@ -116,7 +118,7 @@ async fn an_operators_token_can_only_be_the_platforms() {
     let (app, org) = (&stage.db.app, stage.db.org);
     let operator = Principal { role: Role::Operator, org: None, ..stage.principal.clone() };
     for (place, role) in [(org, Role::Operator), (PLATFORM, Role::Owner)] {
-        let made = app.create_token(place, &mint("x", role), &asker(&operator), at(1)).await;
+        let made = app.create_token(place, &new_id("x", role), &context(&operator), at(1)).await;
         assert!(matches!(made, Err(Refusal::Store(_))), "{made:?}");
     }
     let rows: i64 = stage.one("select count(*) from tokens").await;
@@ -134,7 +136,7 @@ async fn a_new_file_with_a_new_token_replaces_the_old_one() {
     assert!(app.authenticate("new", at(2)).await.unwrap().is_some());
     // What somebody revoked stays so, however often the install starts.
     let operator = Principal { role: Role::Operator, org: None, ..stage.principal.clone() };
-    app.revoke_token(org, "demo owner", &asker(&operator), at(3)).await.unwrap();
+    app.revoke_token(org, "demo owner", &context(&operator), at(3)).await.unwrap();
     setup.ensure_token("new", "demo owner", Role::Owner, Some(org), at(4)).await.unwrap();
     assert_eq!(app.authenticate("new", at(5)).await.unwrap(), None);
 }

@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use trueup_model::cluster::Freshness;
 use trueup_model::key::Kind;
-use trueup_model::transition::Noticed;
-use trueup_rules::transition::sight;
+use trueup_model::transition::ObjectUpdate;
+use trueup_rules::status::transition::sight;
 use trueup_store::{Error, Lease, Observer, ServiceRow};
 
 use crate::stage::{PROJECT, Stage, at};
@@ -25,17 +25,17 @@ pub(crate) fn pod(row: &ServiceRow, uid: &str, version: u32, node: Option<&str>)
     })
 }
 
-pub(crate) fn present(kind: Kind, object: &Value, seen_at: Timestamp) -> Noticed {
-    Noticed::Present { sight: Box::new(sight(kind, object).unwrap()), seen_at }
+pub(crate) fn present(kind: Kind, object: &Value, seen_at: Timestamp) -> ObjectUpdate {
+    ObjectUpdate::Present { sight: Box::new(sight(kind, object).unwrap()), seen_at }
 }
 
-fn listed(kind: Kind, uids: &[&str], since: Option<Timestamp>, seen_at: Timestamp) -> Noticed {
+fn listed(kind: Kind, uids: &[&str], since: Option<Timestamp>, seen_at: Timestamp) -> ObjectUpdate {
     let uids: BTreeSet<String> = uids.iter().map(|uid| (*uid).to_owned()).collect();
-    Noticed::Listed { kind, uids, resource_version: "99".to_owned(), since, seen_at }
+    ObjectUpdate::Listed { kind, uids, resource_version: "99".to_owned(), since, seen_at }
 }
 
 impl Stage {
-    async fn note(&self, observer: &Observer, noticed: &[Noticed], seconds: i64) -> usize {
+    async fn note(&self, observer: &Observer, noticed: &[ObjectUpdate], seconds: i64) -> usize {
         self.db.worker.note_transitions(observer, noticed, at(seconds)).await.unwrap()
     }
 
@@ -125,8 +125,11 @@ async fn what_vanished_unseen_is_gone_with_the_time_in_which_it_went() {
         listed(Kind::Pod, &["a", "b"], None, at(3)),
     ];
     stage.note(&one, &begin, 4).await;
-    let gone =
-        Noticed::Gone { uid: "b".to_owned(), resource_version: "8".to_owned(), seen_at: at(9) };
+    let gone = ObjectUpdate::Gone {
+        uid: "b".to_owned(),
+        resource_version: "8".to_owned(),
+        seen_at: at(9),
+    };
     let later = [
         gone.clone(),
         listed(Kind::Node, &[], None, at(15)),
@@ -168,13 +171,13 @@ async fn disks_find_their_service_and_nodes_belong_to_the_platform() {
     };
     let node = json!({ "metadata": { "uid": "n", "name": "n1", "resourceVersion": "4" },
         "status": { "capacity": { "cpu": "4" } } });
-    let stray = json!({ "metadata": { "uid": "s", "name": "s", "resourceVersion": "5",
+    let candidate = json!({ "metadata": { "uid": "s", "name": "s", "resourceVersion": "5",
         "labels": { "trueup.dev/name": "nobodys" } } });
     let noticed = [
         present(Kind::PersistentVolume, &volume("ours", &claim), at(1)),
         present(Kind::PersistentVolume, &volume("theirs", "else"), at(1)),
         present(Kind::Node, &node, at(1)),
-        present(Kind::Pod, &stray, at(1)),
+        present(Kind::Pod, &candidate, at(1)),
     ];
     stage.note(&one, &noticed, 2).await;
     assert_eq!(

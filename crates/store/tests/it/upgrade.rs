@@ -8,8 +8,8 @@ use trueup_model::OrgId;
 use trueup_model::id::{ProjectId, ServiceId};
 use trueup_model::org::PLATFORM;
 use trueup_rules::envelope::Keyring;
-use trueup_store::door::{Asker, ServiceAsk};
-use trueup_store::{Repeat, Verdict, WakeFilter};
+use trueup_store::door::{RequestContext, ServiceRequest};
+use trueup_store::{Comparison, IdempotencyKey, WakeFilter};
 use trueup_testkit::test_db::name;
 use uuid::Uuid;
 
@@ -202,7 +202,7 @@ async fn reads_orgs(stage: &Stage, fixture: &Fixture) {
             verified(&events);
         }
         for rebuilt in app.rebuild_projections(org, None, 1000).await.unwrap() {
-            let different = matches!(rebuilt.verdict, Verdict::Different { .. });
+            let different = matches!(rebuilt.verdict, Comparison::Different { .. });
             assert!(!different, "schema {version}: {rebuilt:?}");
         }
     }
@@ -214,11 +214,11 @@ async fn goes_on(stage: &Stage, version: i64) {
     assert!(stage.db.unsealed().await > 0, "some events of the older version wait for the sealer");
     let before = stage.sealed(org).await.len();
     // A request that the older version has accepted is known again.
-    let repeat = Some(Repeat::new("web".to_owned(), "key".to_owned(), b"{}"));
-    let asker = Asker { repeat, ..stage.asker() };
+    let repeat = Some(IdempotencyKey::new("web".to_owned(), "key".to_owned(), b"{}"));
+    let context = RequestContext { repeat, ..stage.context() };
     let (web_name, ask) = (name("web"), web("nginx:1"));
-    let wanted = ServiceAsk::declare(PROJECT, &web_name, &ask);
-    let known = app.accept_service(org, &wanted, &asker, at(2000)).await.unwrap();
+    let wanted = ServiceRequest::declare(PROJECT, &web_name, &ask);
+    let known = app.accept_service(org, &wanted, &context, at(2000)).await.unwrap();
     assert!(!known.changed, "schema {version}");
 
     let generation = stage.find("web").await.unwrap().service.generation;

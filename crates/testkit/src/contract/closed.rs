@@ -26,7 +26,7 @@ pub async fn other_answers(cluster: &dyn Cluster, kind: Kind, label: &str) -> Ve
         ("apply", cluster.apply(&key, &object).await.map(drop)),
         ("patch", cluster.patch(&key, &json!({ "metadata": {} })).await.map(drop)),
         ("delete", cluster.delete(&key, uid, "1").await),
-        ("rehearse", cluster.rehearse(&key, Draft::Apply(&object)).await.map(drop)),
+        ("rehearse", cluster.dry_run(&key, Draft::Apply(&object)).await.map(drop)),
     ];
     let other = |answer: &Result<(), CallError>| {
         answer.as_ref().err().is_none_or(|error| error.label() != label)

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::{StreamExt, stream};
 use serde_json::json;
-use trueup_cluster::{CallError, Heard, Scope};
+use trueup_cluster::{CallError, Scope, WatchEvent};
 use trueup_model::key::Kind;
 
 use super::place::text;
@@ -73,10 +73,10 @@ async fn a_watch_from_a_list_misses_nothing(at: &Place) {
     let changed = at.patch(&key, &json!({ "data": { "a": "2" } })).await;
     // Opened late on purpose: what happened before must come too.
     let mut watch = Listener::open(at, Kind::ConfigMap, from);
-    assert_eq!(watch.next(at).await, Heard::Present(made));
-    assert_eq!(watch.next(at).await, Heard::Present(changed.clone()));
+    assert_eq!(watch.next(at).await, WatchEvent::Present(made));
+    assert_eq!(watch.next(at).await, WatchEvent::Present(changed.clone()));
     at.delete(&key).await;
-    let Heard::Gone(last) = watch.next(at).await else { unreachable!("should be gone") };
+    let WatchEvent::Gone(last) = watch.next(at).await else { unreachable!("should be gone") };
     assert_eq!(text(&last, "uid"), text(&changed, "uid"));
     assert_eq!(last["kind"], "ConfigMap");
 }
@@ -87,9 +87,9 @@ async fn a_watch_tells_when_an_object_loses_our_label(at: &Place) {
     let from = at.cluster.list(Kind::ConfigMap, Scope::Ours).await.expect("should list").version;
     let mut watch = Listener::open(at, Kind::ConfigMap, from);
     at.patch(&key, &json!({ "metadata": { "labels": null } })).await;
-    assert!(matches!(watch.next(at).await, Heard::Gone(_)));
+    assert!(matches!(watch.next(at).await, WatchEvent::Gone(_)));
     let back = at.apply(&key, &object).await;
-    assert_eq!(watch.next(at).await, Heard::Present(back));
+    assert_eq!(watch.next(at).await, WatchEvent::Present(back));
 }
 
 async fn a_watch_tells_that_an_object_is_held_and_then_gone(at: &Place) {
@@ -99,10 +99,10 @@ async fn a_watch_tells_that_an_object_is_held_and_then_gone(at: &Place) {
     let from = at.cluster.list(Kind::ConfigMap, Scope::Ours).await.expect("should list").version;
     let mut watch = Listener::open(at, Kind::ConfigMap, from);
     at.delete(&key).await;
-    let Heard::Present(dying) = watch.next(at).await else { unreachable!("should be held") };
+    let WatchEvent::Present(dying) = watch.next(at).await else { unreachable!("should be held") };
     assert!(super::place::is_dying(&dying));
     at.patch(&key, &json!({ "metadata": { "finalizers": null } })).await;
-    assert!(matches!(watch.next(at).await, Heard::Gone(_)));
+    assert!(matches!(watch.next(at).await, WatchEvent::Gone(_)));
 }
 
 async fn a_watch_from_before_all_history_expires(at: &Place) {
@@ -120,8 +120,10 @@ async fn a_watch_ends_and_can_be_resumed(at: &Place) {
         let mut watch = at.cluster.watch(Kind::Secret, from);
         while let Some(heard) = watch.next().await {
             position = match heard.expect("should end without an error") {
-                Heard::Bookmark(version) => version,
-                Heard::Present(object) | Heard::Gone(object) => text(&object, "resourceVersion"),
+                WatchEvent::Bookmark(version) => version,
+                WatchEvent::Present(object) | WatchEvent::Gone(object) => {
+                    text(&object, "resourceVersion")
+                }
             };
         }
         position
@@ -130,7 +132,7 @@ async fn a_watch_ends_and_can_be_resumed(at: &Place) {
     let key = at.key(Kind::Secret, "one");
     let made = at.apply(&key, &super::place::labelled(&key)).await;
     let mut watch = Listener::open(at, Kind::Secret, position);
-    assert_eq!(watch.next(at).await, Heard::Present(made));
+    assert_eq!(watch.next(at).await, WatchEvent::Present(made));
 }
 
 /// A watch that hears only what happens in one namespace, because checks run side by side. On a busy
@@ -138,7 +140,7 @@ async fn a_watch_ends_and_can_be_resumed(at: &Place) {
 struct Listener {
     kind: Kind,
     position: String,
-    stream: stream::BoxStream<'static, Result<Heard, CallError>>,
+    stream: stream::BoxStream<'static, Result<WatchEvent, CallError>>,
 }
 
 impl Listener {
@@ -146,7 +148,7 @@ impl Listener {
         Self { kind, position: from.clone(), stream: at.cluster.watch(kind, from) }
     }
 
-    async fn next(&mut self, at: &Place) -> Heard {
+    async fn next(&mut self, at: &Place) -> WatchEvent {
         let heard = async {
             loop {
                 let Some(heard) = self.stream.next().await else {
@@ -155,13 +157,15 @@ impl Listener {
                 };
                 let heard = heard.expect("should watch");
                 self.position = match &heard {
-                    Heard::Bookmark(version) => version.clone(),
-                    Heard::Present(object) | Heard::Gone(object) => text(object, "resourceVersion"),
+                    WatchEvent::Bookmark(version) => version.clone(),
+                    WatchEvent::Present(object) | WatchEvent::Gone(object) => {
+                        text(object, "resourceVersion")
+                    }
                 };
                 match heard {
-                    Heard::Present(object) | Heard::Gone(object)
+                    WatchEvent::Present(object) | WatchEvent::Gone(object)
                         if text(&object, "namespace") != at.namespace => {}
-                    Heard::Bookmark(_) => {}
+                    WatchEvent::Bookmark(_) => {}
                     heard => return heard,
                 }
             }

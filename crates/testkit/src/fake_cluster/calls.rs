@@ -6,7 +6,7 @@ use futures::FutureExt;
 use futures::stream::BoxStream;
 use serde_json::Value;
 use trueup_cluster::verbs::Answer;
-use trueup_cluster::{CallError, Cluster, Draft, Heard, List, Scope};
+use trueup_cluster::{CallError, Cluster, Draft, List, Scope, WatchEvent};
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::survey::Contents;
 
@@ -100,7 +100,7 @@ impl Cluster for FakeCluster {
             .boxed()
     }
 
-    fn watch(&self, kind: Kind, from: String) -> BoxStream<'static, Result<Heard, CallError>> {
+    fn watch(&self, kind: Kind, from: String) -> BoxStream<'static, Result<WatchEvent, CallError>> {
         watch::stream(Arc::clone(&self.shared), kind, &from)
     }
 
@@ -122,8 +122,8 @@ impl Cluster for FakeCluster {
         self.shared.write(Verb::Delete, key, act).boxed()
     }
 
-    fn rehearse<'a>(&'a self, key: &'a ResourceKey, draft: Draft<'a>) -> Answer<'a, Value> {
-        let act = move |state: &mut State| state.rehearse(key, draft);
+    fn dry_run<'a>(&'a self, key: &'a ResourceKey, draft: Draft<'a>) -> Answer<'a, Value> {
+        let act = move |state: &mut State| state.dry_run(key, draft);
         async move { self.shared.read(Verb::Rehearse, key.kind, act) }.boxed()
     }
 

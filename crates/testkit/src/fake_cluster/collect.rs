@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use trueup_model::key::{Kind, ResourceKey};
 
-use super::state::{Change, State};
+use super::state::{State, StoredChange};
 
 /// Deletes objects whose owners are all gone.
-pub(super) fn children(state: &mut State, change: &Change) {
+pub(super) fn children(state: &mut State, change: &StoredChange) {
     let candidates = if change.gone {
         state.children_of(change.object["metadata"]["uid"].as_str().unwrap_or_default())
     } else {
@@ -42,7 +42,7 @@ fn is_there(state: &State, child: &ResourceKey, owner: &Value) -> bool {
 }
 
 /// Empties a namespace that is to go, and lets it go once it is empty.
-pub(super) fn namespace(state: &mut State, change: &Change) {
+pub(super) fn namespace(state: &mut State, change: &StoredChange) {
     let name = match change.key.kind {
         Kind::Namespace => &change.key.name,
         Kind::PersistentVolume | Kind::Node => return,

@@ -2,7 +2,7 @@
 
 use trueup_model::key::{Kind, ResourceKey};
 
-use super::state::{Change, State};
+use super::state::{State, StoredChange};
 use super::{collect, jobs, pods, volumes, workloads};
 
 /// Far more changes than any plan makes: a controller that fights with itself is a mistake here.
@@ -19,7 +19,7 @@ pub(super) fn settle(state: &mut State) {
     state.unseen.clear();
 }
 
-fn look(state: &mut State, change: &Change) {
+fn look(state: &mut State, change: &StoredChange) {
     collect::children(state, change);
     collect::namespace(state, change);
     let key = &change.key;

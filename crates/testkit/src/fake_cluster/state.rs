@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use trueup_cluster::{CallError, Heard, List, Scope};
+use trueup_cluster::{CallError, List, Scope, WatchEvent};
 use trueup_model::key::{Kind, ResourceKey};
 
 use super::managers::Managers;
@@ -29,7 +29,7 @@ pub struct Count {
 
 /// Something happened to an object.
 #[derive(Debug, Clone)]
-pub(super) struct Change {
+pub(super) struct StoredChange {
     version: u64,
     pub(super) key: ResourceKey,
     before: Option<Arc<Value>>,
@@ -70,9 +70,9 @@ pub(super) struct State {
     objects: BTreeMap<ResourceKey, Stored>,
     /// Keys by the uid of each of their owners.
     children: BTreeMap<String, BTreeSet<ResourceKey>>,
-    history: Vec<Change>,
+    history: Vec<StoredChange>,
     /// Changes that the controllers have not looked at.
-    pub(super) unseen: VecDeque<Change>,
+    pub(super) unseen: VecDeque<StoredChange>,
     version: u64,
     compacted: u64,
     incarnations: u64,
@@ -147,7 +147,7 @@ impl State {
         for key in keys {
             if let Some(object) = self.objects.get(&key).map(|stored| Arc::clone(&stored.object)) {
                 let (version, before) = (self.version, Some(Arc::clone(&object)));
-                self.unseen.push_back(Change { version, key, before, object, gone: false });
+                self.unseen.push_back(StoredChange { version, key, before, object, gone: false });
             }
         }
     }
@@ -180,7 +180,7 @@ impl State {
     }
 
     /// The first thing a watch of our objects of this kind hears after a version.
-    pub(super) fn after(&self, kind: Kind, version: u64) -> Option<(Heard, u64)> {
+    pub(super) fn after(&self, kind: Kind, version: u64) -> Option<(WatchEvent, u64)> {
         let start = self.history.partition_point(|change| change.version <= version);
         self.history[start..]
             .iter()
@@ -227,7 +227,7 @@ impl State {
             self.children.entry(uid).or_default().insert(key.clone());
         }
         self.objects.insert(key.clone(), Stored { object: Arc::clone(&object), applied, others });
-        self.record(Change {
+        self.record(StoredChange {
             version: self.version,
             key: key.clone(),
             before,
@@ -309,7 +309,7 @@ impl State {
         let mut last = (*stored.object).clone();
         last["metadata"]["resourceVersion"] = self.version.to_string().into();
         self.counts.entry(key.clone()).or_default().deletes += 1;
-        self.record(Change {
+        self.record(StoredChange {
             version: self.version,
             key: key.clone(),
             before: Some(stored.object),
@@ -318,7 +318,7 @@ impl State {
         });
     }
 
-    fn record(&mut self, change: Change) {
+    fn record(&mut self, change: StoredChange) {
         self.unseen.push_back(change.clone());
         self.history.push(change);
     }
@@ -375,15 +375,15 @@ impl State {
     }
 }
 
-impl Change {
+impl StoredChange {
     /// What a watch says of it: leaving the selection is the same as going.
-    fn heard(&self) -> Option<Heard> {
+    fn heard(&self) -> Option<WatchEvent> {
         let kind = self.key.kind;
         if !self.gone && is_ours(kind, &self.object) {
-            return Some(Heard::Present((*self.object).clone()));
+            return Some(WatchEvent::Present((*self.object).clone()));
         }
         let before = self.before.as_ref()?;
-        is_ours(kind, before).then(|| Heard::Gone((*self.object).clone()))
+        is_ours(kind, before).then(|| WatchEvent::Gone((*self.object).clone()))
     }
 }
 

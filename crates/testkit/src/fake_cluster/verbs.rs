@@ -50,7 +50,7 @@ impl State {
 
     /// A write to a copy of everything. The answer carries the version of what really stands there, or
     /// the one that was said where nothing does.
-    pub(super) fn rehearse(&self, key: &ResourceKey, draft: Draft<'_>) -> Result<Value, CallError> {
+    pub(super) fn dry_run(&self, key: &ResourceKey, draft: Draft<'_>) -> Result<Value, CallError> {
         let mut copy = self.clone();
         let (mut stored, _) = match draft {
             Draft::Apply(object) => copy.apply(key, object)?,

@@ -8,7 +8,7 @@ use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 use tokio::sync::watch::Receiver;
 use tokio::time::Sleep;
-use trueup_cluster::{CallError, Heard};
+use trueup_cluster::{CallError, WatchEvent};
 use trueup_model::key::Kind;
 
 use super::{Shared, Verb};
@@ -33,7 +33,7 @@ pub(super) fn stream(
     shared: Arc<Shared>,
     kind: Kind,
     from: &str,
-) -> BoxStream<'static, Result<Heard, CallError>> {
+) -> BoxStream<'static, Result<WatchEvent, CallError>> {
     let news = shared.news.subscribe();
     let position = from.parse().unwrap_or_default();
     let watching = Watching { shared, kind, position, news, open: None, over: false };
@@ -45,7 +45,7 @@ pub(super) fn stream(
 }
 
 impl Watching {
-    async fn next(&mut self) -> Option<Result<Heard, CallError>> {
+    async fn next(&mut self) -> Option<Result<WatchEvent, CallError>> {
         if self.over {
             return None;
         }
@@ -74,7 +74,7 @@ impl Watching {
                 Ok(()) = self.news.changed() => {}
                 () = open => {
                     self.close();
-                    return Some(Ok(Heard::Bookmark(self.position.to_string())));
+                    return Some(Ok(WatchEvent::Bookmark(self.position.to_string())));
                 }
             }
         }
@@ -88,7 +88,7 @@ impl Watching {
     }
 
     /// What there is to say now.
-    fn look(&mut self) -> Result<Option<Heard>, CallError> {
+    fn look(&mut self) -> Result<Option<WatchEvent>, CallError> {
         let inner = self.shared.lock();
         if !inner.reachable {
             return Err(CallError::Unreachable("the fake cluster was cut off".to_owned()));

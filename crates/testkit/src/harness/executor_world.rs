@@ -12,7 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use trueup_cluster::{Cluster, Echo, Executor, Fence, Parts};
+use trueup_cluster::{Cluster, Executor, Fence, InFlightWindow, Parts};
 use trueup_model::Clock;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::{Body, Order};
@@ -20,14 +20,14 @@ use trueup_model::receipt::Receipt;
 use trueup_model::report::{Outcome, Report};
 use trueup_model::service::DesiredState;
 use trueup_model::spec::Spec;
-use trueup_rules::names;
-use trueup_rules::proof::ProofKey;
+use trueup_rules::render::names;
+use trueup_rules::render::proof::ProofKey;
 
-use super::held::Held;
+use super::held::UnitHistory;
 use super::layer::Layer;
 use super::run::World;
 use super::stage::Stage;
-use super::workload::{Shape, Step};
+use super::workload::{Shape, WorkloadStep};
 use super::{orders, receipts};
 use crate::fake_cluster::{Controllers, FakeCluster};
 
@@ -50,8 +50,8 @@ pub struct ExecutorWorld {
     fake: FakeCluster,
     clock: Arc<dyn Clock>,
     running: Option<Running>,
-    project: Held,
-    services: BTreeMap<usize, Held>,
+    project: UnitHistory,
+    services: BTreeMap<usize, UnitHistory>,
     /// How often the cluster's controllers run, if not at once, and when they do next.
     controllers: Option<(Duration, Duration)>,
     /// The cluster before somebody else did something to it: it must be so again.
@@ -65,7 +65,7 @@ struct Running {
     reports: mpsc::Receiver<Report>,
     tasks: JoinSet<()>,
     started: Timestamp,
-    echo: Echo,
+    echo: InFlightWindow,
 }
 
 impl ExecutorWorld {
@@ -85,7 +85,7 @@ impl ExecutorWorld {
             fake: fake.clone(),
             clock,
             running: None,
-            project: Held::new(orders::project()),
+            project: UnitHistory::new(orders::project()),
             services: BTreeMap::new(),
             controllers: controllers.map(|pace| (pace, Duration::ZERO)),
             before: Stage::new(),
@@ -103,7 +103,7 @@ impl ExecutorWorld {
         let mut tasks = JoinSet::new();
         let cluster: Arc<dyn Cluster> = Arc::new(self.layer.clone());
         // A process that starts with a service is not the first one.
-        let echo = Echo { lasts: ECHO, inherited: !self.services.is_empty() };
+        let echo = InFlightWindow { lasts: ECHO, inherited: !self.services.is_empty() };
         let parts = Parts {
             cluster,
             proofs: ProofKey::new(&[42; 32], orders::id(7)),
@@ -133,7 +133,7 @@ impl ExecutorWorld {
             return self.promise(service, DesiredState::Active, change).await;
         }
         let order = orders::first(&self.project.order, service, spec);
-        self.services.insert(service, Held::new(order.clone()));
+        self.services.insert(service, UnitHistory::new(order.clone()));
         self.order(order).await;
     }
 
@@ -172,7 +172,7 @@ impl ExecutorWorld {
             }
         }
         let order = orders::end_of_project(self.project.order.clone(), tenants);
-        self.project = Held::new(order.clone());
+        self.project = UnitHistory::new(order.clone());
         self.order(order).await;
     }
 
@@ -181,9 +181,9 @@ impl ExecutorWorld {
     async fn go_on_with_project(&mut self, was_surveyed: bool) {
         let tenants = self.tenants();
         let is_left = self.project.order.desired == DesiredState::Deleted
-            && self.project.order.warrant.tenants != tenants;
+            && self.project.order.permit.tenants != tenants;
         if is_left {
-            self.project.order.warrant.tenants = tenants;
+            self.project.order.permit.tenants = tenants;
         }
         if is_left || self.is_surveyed() != was_surveyed {
             self.order(self.project.order.clone()).await;
@@ -191,7 +191,7 @@ impl ExecutorWorld {
     }
 
     const fn is_surveyed(&self) -> bool {
-        self.project.order.warrant.look.is_some()
+        self.project.order.permit.survey.is_some()
     }
 
     async fn order(&self, order: Order) {
@@ -267,34 +267,34 @@ impl ExecutorWorld {
 
     /// Whether every service is as it is promised.
     fn is_there(&self) -> bool {
-        self.services.values().all(Held::is_there)
+        self.services.values().all(UnitHistory::is_there)
     }
 
-    async fn begin_of(&mut self, service: usize, step: &Step) {
+    async fn begin_of(&mut self, service: usize, step: &WorkloadStep) {
         match step {
-            Step::Rest | Step::Beside(_) | Step::Hasty(_) => {}
-            Step::Declare(shape) => self.declare(service, Shape::spec(shape)).await,
-            Step::Resume => self.promise(service, DesiredState::Active, |_| ()).await,
-            Step::Pause => self.promise(service, DesiredState::Paused, |_| ()).await,
-            Step::Lead(hosts) => {
+            WorkloadStep::Rest | WorkloadStep::Beside(_) | WorkloadStep::Hasty(_) => {}
+            WorkloadStep::Declare(shape) => self.declare(service, Shape::spec(shape)).await,
+            WorkloadStep::Resume => self.promise(service, DesiredState::Active, |_| ()).await,
+            WorkloadStep::Pause => self.promise(service, DesiredState::Paused, |_| ()).await,
+            WorkloadStep::Lead(hosts) => {
                 let lead = |order: &mut Order| orders::lead(order, hosts);
                 self.promise(service, DesiredState::Active, lead).await;
             }
-            Step::Delete => self.promise(service, DesiredState::Deleted, |_| ()).await,
-            Step::DeleteProject => self.end_project().await,
-            Step::Lose(kinds) => {
+            WorkloadStep::Delete => self.promise(service, DesiredState::Deleted, |_| ()).await,
+            WorkloadStep::DeleteProject => self.end_project().await,
+            WorkloadStep::Lose(kinds) => {
                 self.keys(service, kinds).iter().for_each(|key| self.fake.remove(key));
             }
-            Step::Edit(kind, field, value) => self.edit(service, *kind, |object| {
+            WorkloadStep::Edit(kind, field, value) => self.edit(service, *kind, |object| {
                 if let Some(found) = object.pointer_mut(field) {
                     *found = value.clone();
                 }
             }),
-            Step::Add(kind, list, entry) => self.edit(service, *kind, |object| {
+            WorkloadStep::Add(kind, list, entry) => self.edit(service, *kind, |object| {
                 let found = object.pointer_mut(list).and_then(Value::as_array_mut);
                 found.into_iter().for_each(|entries| entries.push(entry.clone()));
             }),
-            Step::LoseNamespace => {
+            WorkloadStep::LoseNamespace => {
                 let namespace = &self.project.order.namespace;
                 self.fake.remove(&ResourceKey::new(Kind::Namespace, "", namespace));
             }
@@ -339,29 +339,34 @@ impl ExecutorWorld {
 }
 
 impl World for ExecutorWorld {
-    async fn begin(&mut self, step: &Step) {
+    async fn begin(&mut self, step: &WorkloadStep) {
         self.before = self.fake.snapshot();
         match step.inner() {
-            Step::Beside(step) => self.begin_of(SECOND, step).await,
+            WorkloadStep::Beside(step) => self.begin_of(SECOND, step).await,
             step => self.begin_of(FIRST, step).await,
         }
     }
 
-    async fn reached(&mut self, step: &Step) -> bool {
+    async fn reached(&mut self, step: &WorkloadStep) -> bool {
         let step = match step.inner() {
-            Step::Beside(step) => step,
+            WorkloadStep::Beside(step) => step,
             step => step,
         };
         match step {
-            Step::Declare(_)
-            | Step::Pause
-            | Step::Resume
-            | Step::Lead(_)
-            | Step::Delete
-            | Step::Beside(_)
-            | Step::Hasty(_) => self.is_there(),
-            Step::Rest | Step::DeleteProject => self.is_there() && self.project.is_there(),
-            Step::Lose(_) | Step::Edit(..) | Step::Add(..) | Step::LoseNamespace => {
+            WorkloadStep::Declare(_)
+            | WorkloadStep::Pause
+            | WorkloadStep::Resume
+            | WorkloadStep::Lead(_)
+            | WorkloadStep::Delete
+            | WorkloadStep::Beside(_)
+            | WorkloadStep::Hasty(_) => self.is_there(),
+            WorkloadStep::Rest | WorkloadStep::DeleteProject => {
+                self.is_there() && self.project.is_there()
+            }
+            WorkloadStep::Lose(_)
+            | WorkloadStep::Edit(..)
+            | WorkloadStep::Add(..)
+            | WorkloadStep::LoseNamespace => {
                 self.is_there() && same_specs(&self.fake.snapshot(), &self.before)
             }
         }
@@ -425,8 +430,9 @@ impl World for ExecutorWorld {
     }
 
     fn standing(&self) -> String {
-        let of =
-            |held: &Held| held.last.as_ref().map(|last| (last.generation, last.outcome.clone()));
+        let of = |held: &UnitHistory| {
+            held.last.as_ref().map(|last| (last.generation, last.outcome.clone()))
+        };
         let services: Vec<_> = self.services.values().map(of).collect();
         format!("project {:?}, services {services:?}", of(&self.project))
     }

@@ -6,7 +6,7 @@ use super::journal::Target;
 use super::learn::Reference;
 use super::notes::Notes;
 use super::orders;
-use super::plan::{Action, Ends, Failure, Plan, Side, Trigger};
+use super::plan::{Ends, Failure, FaultAction, FaultPlan, Side, Trigger};
 use crate::fake_cluster::Verb;
 
 /// So many events of one kind get a plan of each sort: the first ones and the last ones.
@@ -29,7 +29,7 @@ pub enum Depth {
 
 /// All plans for a workload.
 #[must_use]
-pub fn plans(reference: &Reference, depth: Depth) -> Vec<Plan> {
+pub fn plans(reference: &Reference, depth: Depth) -> Vec<FaultPlan> {
     let mut plans = writes(reference, depth);
     plans.extend(points(reference, depth == Depth::Whole));
     plans.extend(events(reference, depth));
@@ -41,7 +41,7 @@ pub fn plans(reference: &Reference, depth: Depth) -> Vec<Plan> {
 }
 
 /// Around every write that had an effect.
-fn writes(reference: &Reference, depth: Depth) -> Vec<Plan> {
+fn writes(reference: &Reference, depth: Depth) -> Vec<FaultPlan> {
     let name = reference.workload.name;
     let notes = &reference.story.notes;
     let last = notes.calls.len();
@@ -54,65 +54,65 @@ fn writes(reference: &Reference, depth: Depth) -> Vec<Plan> {
         })
         .flat_map(|(index, call)| {
             let (number, title) = (index + 1, call.title());
-            let one = |then| Plan::one(name, Trigger::Write(number), then, title.clone());
-            let stale = Action::Stale(40);
-            let mut plans: Vec<Plan> = actions(call.key.kind, depth)
+            let one = |then| FaultPlan::one(name, Trigger::Write(number), then, title.clone());
+            let stale = FaultAction::Stale(40);
+            let mut plans: Vec<FaultPlan> = actions(call.key.kind, depth)
                 .into_iter()
                 .filter(|action| can_matter(notes, number, action))
                 .map(one)
                 .collect();
             // The process that recovers dies at its first write, too.
             if number < last && depth != Depth::Few {
-                let second = Action::Crash(Side::After);
+                let second = FaultAction::Crash(Side::After);
                 plans.push(one(second.clone()).and(Trigger::Write(number + 1), second));
             }
             // A process starts again and is shown the past.
             if index > 0 {
-                let before = Plan::one(name, Trigger::Write(number - 1), stale, title.clone());
-                plans.push(before.and(Trigger::Write(number), Action::Crash(Side::After)));
+                let before = FaultPlan::one(name, Trigger::Write(number - 1), stale, title.clone());
+                plans.push(before.and(Trigger::Write(number), FaultAction::Crash(Side::After)));
             }
             plans
         })
         .collect()
 }
 
-fn actions(kind: Kind, depth: Depth) -> Vec<Action> {
+fn actions(kind: Kind, depth: Depth) -> Vec<FaultAction> {
     if depth == Depth::Few {
         return vec![
-            Action::Crash(Side::After),
-            Action::Lose(Failure::Unanswered),
-            Action::Fail(Failure::Conflict, 5),
-            Action::ForeignEdit,
-            Action::ForeignDelete,
-            Action::LeaseEnds(40),
-            Action::Refuse(kind, 90),
+            FaultAction::Crash(Side::After),
+            FaultAction::Lose(Failure::Unanswered),
+            FaultAction::Fail(Failure::Conflict, 5),
+            FaultAction::ForeignEdit,
+            FaultAction::ForeignDelete,
+            FaultAction::LeaseEnds(40),
+            FaultAction::Refuse(kind, 90),
         ];
     }
     vec![
-        Action::Crash(Side::Before),
-        Action::Crash(Side::After),
-        Action::Lose(Failure::Unanswered),
-        Action::Lose(Failure::Server),
-        Action::Fail(Failure::Unreachable, 1),
-        Action::Fail(Failure::Server, 3),
-        Action::Fail(Failure::Conflict, 5),
-        Action::Fail(Failure::Throttled, 2),
-        Action::Fail(Failure::Refused, 2),
-        Action::Fail(Failure::Forbidden, 1),
-        Action::Hang(Side::Before),
-        Action::Hang(Side::After),
-        Action::ForeignEdit,
-        Action::ForeignDelete,
-        Action::LeaseEnds(40),
-        Action::Away(120),
-        Action::Flap(6),
-        Action::Refuse(kind, 90),
-        Action::Stale(40),
+        FaultAction::Crash(Side::Before),
+        FaultAction::Crash(Side::After),
+        FaultAction::Lose(Failure::Unanswered),
+        FaultAction::Lose(Failure::Server),
+        FaultAction::Fail(Failure::Unreachable, 1),
+        FaultAction::Fail(Failure::Server, 3),
+        FaultAction::Fail(Failure::Conflict, 5),
+        FaultAction::Fail(Failure::Throttled, 2),
+        FaultAction::Fail(Failure::Refused, 2),
+        FaultAction::Fail(Failure::Forbidden, 1),
+        FaultAction::Hang(Side::Before),
+        FaultAction::Hang(Side::After),
+        FaultAction::ForeignEdit,
+        FaultAction::ForeignDelete,
+        FaultAction::LeaseEnds(40),
+        FaultAction::Away(120),
+        FaultAction::Flap(6),
+        FaultAction::Refuse(kind, 90),
+        FaultAction::Stale(40),
     ]
 }
 
 /// A crash at every point that was reached.
-fn points(reference: &Reference, from_start: bool) -> Vec<Plan> {
+fn points(reference: &Reference, from_start: bool) -> Vec<FaultPlan> {
     let name = reference.workload.name;
     let project = orders::project_keys();
     let of_project = reference
@@ -132,61 +132,74 @@ fn points(reference: &Reference, from_start: bool) -> Vec<Plan> {
                 if from_start || !point.starts_with("executor.appl") { 0 } else { of_project };
             (first..*hits).map(move |hit| {
                 let at = Trigger::Point((*point).to_owned(), hit + 1);
-                Plan::one(name, at, Action::Crash(Side::After), format!("{point}, hit {}", hit + 1))
+                FaultPlan::one(
+                    name,
+                    at,
+                    FaultAction::Crash(Side::After),
+                    format!("{point}, hit {}", hit + 1),
+                )
             })
         })
         .collect()
 }
 
 /// The lease ends during a read that decides about a write.
-fn lease_ends_while_reading(reference: &Reference) -> impl Iterator<Item = Plan> {
+fn lease_ends_while_reading(reference: &Reference) -> impl Iterator<Item = FaultPlan> {
     reference.story.notes.reads_before_writes().map(|number| {
         let about = "a read right before a write".to_owned();
-        Plan::one(reference.workload.name, Trigger::Get(number), Action::LeaseEnds(40), about)
+        FaultPlan::one(
+            reference.workload.name,
+            Trigger::Get(number),
+            FaultAction::LeaseEnds(40),
+            about,
+        )
     })
 }
 
-fn reads(reference: &Reference) -> Vec<Plan> {
+fn reads(reference: &Reference) -> Vec<FaultPlan> {
     let name = reference.workload.name;
     let broken = || {
         [
-            Action::Crash(Side::Before),
-            Action::Fail(Failure::Server, 2),
-            Action::Fail(Failure::Forbidden, 1),
-            Action::Hang(Side::Before),
+            FaultAction::Crash(Side::Before),
+            FaultAction::Fail(Failure::Server, 2),
+            FaultAction::Fail(Failure::Forbidden, 1),
+            FaultAction::Hang(Side::Before),
         ]
     };
     let gets = spread(reference.story.notes.gets, READS).into_iter().flat_map(|number| {
-        broken().map(|then| Plan::one(name, Trigger::Get(number), then, "a fresh read".to_owned()))
+        broken()
+            .map(|then| FaultPlan::one(name, Trigger::Get(number), then, "a fresh read".to_owned()))
     });
     let lists = [Kind::Namespace, Kind::ConfigMap, Kind::Pod].into_iter().flat_map(|kind| {
         let at = move || Trigger::List(kind, 1);
-        broken().map(move |then| Plan::one(name, at(), then, format!("the first list of {kind}")))
+        broken()
+            .map(move |then| FaultPlan::one(name, at(), then, format!("the first list of {kind}")))
     });
     gets.chain(lists).collect()
 }
 
-fn events(reference: &Reference, depth: Depth) -> Vec<Plan> {
+fn events(reference: &Reference, depth: Depth) -> Vec<FaultPlan> {
     let name = reference.workload.name;
     let mut plans = Vec::new();
     for (kind, heard) in &reference.story.notes.events {
         for number in spread(*heard, if depth == Depth::Few { FEW_EVENTS } else { EVENTS }) {
             let about = format!("event {number} of {kind}");
-            let one = |then| Plan::one(name, Trigger::Event(*kind, number), then, about.clone());
+            let one =
+                |then| FaultPlan::one(name, Trigger::Event(*kind, number), then, about.clone());
             let few = [
-                Action::Crash(Side::After),
-                Action::Drop(10),
-                Action::Silence(40, Ends::Expired),
-                Action::Stale(40),
+                FaultAction::Crash(Side::After),
+                FaultAction::Drop(10),
+                FaultAction::Silence(40, Ends::Expired),
+                FaultAction::Stale(40),
             ];
             plans.extend(few.into_iter().map(one));
             if depth != Depth::Few {
                 let more = [
-                    Action::Twice,
-                    Action::Drop(0),
-                    Action::Silence(40, Ends::Late),
-                    Action::Silence(25, Ends::Broken),
-                    Action::Away(40),
+                    FaultAction::Twice,
+                    FaultAction::Drop(0),
+                    FaultAction::Silence(40, Ends::Late),
+                    FaultAction::Silence(25, Ends::Broken),
+                    FaultAction::Away(40),
                 ];
                 plans.extend(more.into_iter().map(one));
             }
@@ -202,16 +215,16 @@ fn spread(last: usize, most: usize) -> Vec<usize> {
 }
 
 /// Whether a fault at this write can make a difference.
-fn can_matter(notes: &Notes, number: usize, action: &Action) -> bool {
+fn can_matter(notes: &Notes, number: usize, action: &FaultAction) -> bool {
     let target = notes.calls[number - 1].target;
     let mut later = notes.after(&Trigger::Write(number));
     match action {
-        Action::ForeignEdit => target != Target::Absent,
-        Action::ForeignDelete => target == Target::Present,
+        FaultAction::ForeignEdit => target != Target::Absent,
+        FaultAction::ForeignDelete => target == Target::Present,
         // Nothing is kept from being sent where nothing is left to send.
-        Action::LeaseEnds(_) => later.any(|at| notes.has_effect(at)),
+        FaultAction::LeaseEnds(_) => later.any(|at| notes.has_effect(at)),
         // A Secret has no watch that could stand still.
-        Action::Stale(_) => {
+        FaultAction::Stale(_) => {
             notes.calls[number - 1].key.kind != Kind::Secret
                 || later.any(|at| notes.has_effect(at) || matches!(at, Trigger::Event(..)))
         }

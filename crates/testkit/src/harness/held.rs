@@ -2,18 +2,18 @@
 
 use trueup_model::observation::Run;
 use trueup_model::order::{Body, Order};
-use trueup_model::report::{Change, Look, Outcome, Report};
+use trueup_model::report::{NamespaceSurvey, ObjectChange, Outcome, Report};
 use trueup_model::service::DesiredState;
 use trueup_model::spec::Workload;
 
 /// What is promised about a unit, and the last thing that was said of it.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct UnitHistory {
     pub(super) order: Order,
     pub(super) last: Option<Report>,
 }
 
-impl Held {
+impl UnitHistory {
     pub(super) const fn new(order: Order) -> Self {
         Self { order, last: None }
     }
@@ -42,17 +42,17 @@ impl Held {
         let last = self.last.as_ref().map_or(0, |last| last.generation);
         let seen = (last, report.generation, self.order.generation);
         let went_back = report.generation < last || report.generation > self.order.generation;
-        match &report.look {
-            Some(Look::Clear(survey)) => {
-                self.order.warrant.look.get_or_insert_with(|| survey.clone());
+        match &report.survey {
+            Some(NamespaceSurvey::Clear(survey)) => {
+                self.order.permit.survey.get_or_insert_with(|| survey.clone());
             }
-            Some(Look::Kept) => self.order.warrant.look = None,
+            Some(NamespaceSurvey::Kept) => self.order.permit.survey = None,
             None => {}
         }
         let recorded = &mut self.order.recorded;
         if self.order.desired != DesiredState::Deleted {
             for change in &report.changes {
-                if let Change::Removed { key } = change {
+                if let ObjectChange::Removed { key } = change {
                     recorded.insert(key.clone(), None);
                 }
             }

@@ -9,7 +9,7 @@ use futures::stream::BoxStream;
 use serde_json::Value;
 use tokio::sync::{Notify, watch};
 use trueup_cluster::verbs::Answer;
-use trueup_cluster::{CallError, Cluster, Draft, Fence, Heard, List, Scope};
+use trueup_cluster::{CallError, Cluster, Draft, Fence, List, Scope, WatchEvent};
 use trueup_model::Clock;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::survey::Contents;
@@ -18,7 +18,7 @@ use trueup_store::Lease;
 use super::journal::{Call, Target};
 use super::layer_state::{Due, State, with_dependents};
 use super::notes::Notes;
-use super::plan::{Action, Failure, Fault, Side, Trigger};
+use super::plan::{Failure, Fault, FaultAction, Side, Trigger};
 use super::watching;
 use crate::fake_cluster::{FakeCluster, Then, Verb, Write};
 
@@ -296,22 +296,22 @@ impl Shared {
         }
         let Some(due) = due else { return call.await };
         match due.action {
-            Action::Crash(side) => {
+            FaultAction::Crash(side) => {
                 if side == Side::After {
                     let _unseen = call.await;
                 }
                 self.happened(&due);
                 self.die().await
             }
-            Action::Fail(failure, _) => {
+            FaultAction::Fail(failure, _) => {
                 self.happened(&due);
                 Err(error(failure))
             }
-            Action::Lose(failure) => {
+            FaultAction::Lose(failure) => {
                 self.carry_out(&due, call).await;
                 Err(error(failure))
             }
-            Action::Hang(side) => {
+            FaultAction::Hang(side) => {
                 match side {
                     Side::Before => self.happened(&due),
                     Side::After => self.carry_out(&due, call).await,
@@ -319,22 +319,22 @@ impl Shared {
                 self.clock.sleep(DEADLINE).await;
                 Err(error(Failure::Unanswered))
             }
-            Action::ForeignEdit => {
+            FaultAction::ForeignEdit => {
                 key.into_iter().for_each(|key| self.scribble(&due, key));
                 call.await
             }
-            Action::ForeignDelete => {
+            FaultAction::ForeignDelete => {
                 key.into_iter().for_each(|key| self.take_away(&due, key));
                 call.await
             }
-            Action::Away(_)
-            | Action::Flap(_)
-            | Action::Refuse(..)
-            | Action::Stale(_)
-            | Action::LeaseEnds(_)
-            | Action::Silence(..)
-            | Action::Twice
-            | Action::Drop(_) => call.await,
+            FaultAction::Away(_)
+            | FaultAction::Flap(_)
+            | FaultAction::Refuse(..)
+            | FaultAction::Stale(_)
+            | FaultAction::LeaseEnds(_)
+            | FaultAction::Silence(..)
+            | FaultAction::Twice
+            | FaultAction::Drop(_) => call.await,
         }
     }
 
@@ -415,7 +415,7 @@ impl Cluster for Layer {
         shared.read(count, call).boxed()
     }
 
-    fn watch(&self, kind: Kind, from: String) -> BoxStream<'static, Result<Heard, CallError>> {
+    fn watch(&self, kind: Kind, from: String) -> BoxStream<'static, Result<WatchEvent, CallError>> {
         watching::stream(&self.shared, kind, from)
     }
 
@@ -439,8 +439,8 @@ impl Cluster for Layer {
         self.shared.write(Verb::Delete, key, Some(uid), call).boxed()
     }
 
-    fn rehearse<'a>(&'a self, key: &'a ResourceKey, draft: Draft<'a>) -> Answer<'a, Value> {
-        self.shared.fake.rehearse(key, draft)
+    fn dry_run<'a>(&'a self, key: &'a ResourceKey, draft: Draft<'a>) -> Answer<'a, Value> {
+        self.shared.fake.dry_run(key, draft)
     }
 
     fn warnings<'a>(&'a self, key: &'a ResourceKey, uid: &'a str) -> Answer<'a, Vec<Value>> {

@@ -11,7 +11,7 @@ use trueup_model::key::{Kind, ResourceKey};
 
 use super::journal::{Call, Target};
 use super::notes::Notes;
-use super::plan::{Action, Fault, Trigger};
+use super::plan::{Fault, FaultAction, Trigger};
 use crate::fake_cluster::{FakeCluster, Write};
 
 #[derive(Default)]
@@ -56,14 +56,14 @@ impl Span {
 /// A fault whose moment has come.
 pub(super) struct Due {
     pub(super) fault: usize,
-    pub(super) action: Action,
+    pub(super) action: FaultAction,
 }
 
 impl State {
     pub(super) fn new(faults: &[Fault]) -> Self {
         let pending = |fault: &Fault| Pending {
             fault: fault.clone(),
-            left: if let Action::Fail(_, times) = fault.then { times.max(1) } else { 1 },
+            left: if let FaultAction::Fail(_, times) = fault.then { times.max(1) } else { 1 },
             taken: false,
             happened: false,
         };
@@ -105,28 +105,28 @@ impl State {
         let seconds = Duration::from_secs;
         let span = |from, length| Span { from, until: from + seconds(length), fault: due.fault };
         match due.action {
-            Action::Away(length) => self.away.push(span(now, length)),
-            Action::Flap(times) => {
+            FaultAction::Away(length) => self.away.push(span(now, length)),
+            FaultAction::Flap(times) => {
                 self.away.extend((0..times).map(|turn| span(now + seconds(turn * 4), 2)));
             }
-            Action::Refuse(kind, length) => self.refused = Some((kind, span(now, length))),
-            Action::Stale(length) => self.stale = Some((version(), span(now, length))),
-            Action::LeaseEnds(length) => {
+            FaultAction::Refuse(kind, length) => self.refused = Some((kind, span(now, length))),
+            FaultAction::Stale(length) => self.stale = Some((version(), span(now, length))),
+            FaultAction::LeaseEnds(length) => {
                 self.lease_back_at = now + seconds(length);
                 if let Some(fence) = self.fence.clone().filter(|fence| fence.is_open()) {
                     fence.close();
                     self.happened(due.fault);
                 }
             }
-            Action::Crash(_)
-            | Action::Fail(..)
-            | Action::Lose(_)
-            | Action::Hang(_)
-            | Action::ForeignEdit
-            | Action::ForeignDelete
-            | Action::Silence(..)
-            | Action::Twice
-            | Action::Drop(_) => {}
+            FaultAction::Crash(_)
+            | FaultAction::Fail(..)
+            | FaultAction::Lose(_)
+            | FaultAction::Hang(_)
+            | FaultAction::ForeignEdit
+            | FaultAction::ForeignDelete
+            | FaultAction::Silence(..)
+            | FaultAction::Twice
+            | FaultAction::Drop(_) => {}
         }
     }
 
@@ -188,12 +188,12 @@ impl State {
 }
 
 /// Whether a fault can happen at this write, which is the one that was planned or a later one.
-fn is_meant(action: &Action, call: &Call, is_planned: bool) -> bool {
+fn is_meant(action: &FaultAction, call: &Call, is_planned: bool) -> bool {
     match action {
         // Somebody else can only act on what is there.
-        Action::ForeignEdit => call.target != Target::Absent,
-        Action::ForeignDelete => call.target == Target::Present,
-        Action::Refuse(kind, _) => call.key.kind == *kind,
+        FaultAction::ForeignEdit => call.target != Target::Absent,
+        FaultAction::ForeignDelete => call.target == Target::Present,
+        FaultAction::Refuse(kind, _) => call.key.kind == *kind,
         _ => is_planned,
     }
 }

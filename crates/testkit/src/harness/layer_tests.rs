@@ -8,7 +8,7 @@ use trueup_model::Clock;
 use trueup_model::key::{Kind, ResourceKey};
 
 use super::layer::Layer;
-use super::plan::{Action, Fault, Trigger};
+use super::plan::{Fault, FaultAction, Trigger};
 use crate::fake_cluster::FakeCluster;
 use crate::virtual_clock::VirtualClock;
 
@@ -34,7 +34,7 @@ fn object(kind: Kind, name: &str) -> (ResourceKey, Value) {
     (key, object)
 }
 
-async fn start(faults: &[(Trigger, Action)]) -> (FakeCluster, Layer, Arc<dyn Clock>) {
+async fn start(faults: &[(Trigger, FaultAction)]) -> (FakeCluster, Layer, Arc<dyn Clock>) {
     let (fake, clock) = (FakeCluster::new(), Arc::new(VirtualClock::new()));
     let (key, namespace) = object(Kind::Namespace, SPACE);
     fake.apply(&key, &namespace).await.expect("a namespace should be made");
@@ -51,7 +51,7 @@ async fn apply(layer: &Layer, kind: Kind, name: &str) {
 
 #[tokio::test(start_paused = true)]
 async fn foreign_acts_happen_only_where_the_object_exists() {
-    for action in [Action::ForeignEdit, Action::ForeignDelete] {
+    for action in [FaultAction::ForeignEdit, FaultAction::ForeignDelete] {
         let (_fake, layer, _clock) = start(&[(Trigger::Write(1), action)]).await;
         apply(&layer, Kind::ConfigMap, "one").await;
         assert_eq!(layer.fired(), [false], "there is nothing to act on yet");
@@ -62,7 +62,7 @@ async fn foreign_acts_happen_only_where_the_object_exists() {
 
 #[tokio::test(start_paused = true)]
 async fn lasting_faults_happen_when_something_is_turned_away() {
-    let refuse = Action::Refuse(Kind::Secret, 90);
+    let refuse = FaultAction::Refuse(Kind::Secret, 90);
     let (_fake, layer, _clock) = start(&[(Trigger::Write(1), refuse)]).await;
     apply(&layer, Kind::ConfigMap, "one").await;
     assert_eq!(layer.fired(), [false], "another kind is not refused");
@@ -73,7 +73,7 @@ async fn lasting_faults_happen_when_something_is_turned_away() {
 
 #[tokio::test(start_paused = true)]
 async fn write_after_the_lease_is_noted() {
-    let (_fake, layer, clock) = start(&[(Trigger::Write(2), Action::LeaseEnds(40))]).await;
+    let (_fake, layer, clock) = start(&[(Trigger::Write(2), FaultAction::LeaseEnds(40))]).await;
     layer.set_fence(Arc::new(Fence::closed(Arc::clone(&clock))));
     apply(&layer, Kind::ConfigMap, "one").await;
     apply(&layer, Kind::ConfigMap, "two").await;

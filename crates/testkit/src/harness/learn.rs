@@ -8,7 +8,7 @@ use trueup_model::Clock;
 
 use super::executor_world::ExecutorWorld;
 use super::layer::Layer;
-use super::plan::{Fault, Plan};
+use super::plan::{Fault, FaultPlan};
 use super::run::{Story, run};
 use super::stage::{Stage, compare, without_identity};
 use super::workload::Workload;
@@ -85,6 +85,6 @@ pub fn learn_bare() -> (Stage, Stage) {
 
 /// Runs a plan on an executor alone.
 #[must_use]
-pub fn run_plan_alone(reference: &Reference, plan: &Plan) -> Story {
+pub fn run_plan_alone(reference: &Reference, plan: &FaultPlan) -> Story {
     run_alone(&reference.workload, &plan.faults)
 }

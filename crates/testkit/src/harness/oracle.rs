@@ -14,14 +14,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use trueup_model::key::{Kind, ResourceKey};
 
 use super::learn::Reference;
-use super::plan::{Action, Plan};
+use super::plan::{FaultAction, FaultPlan};
 use super::run::Story;
 use super::stage::{Stage, compare, neutral, without_generations, without_identity};
 use crate::fake_cluster::Count;
 
 /// Everything that is wrong about a run.
 #[must_use]
-pub fn judge(reference: &Reference, plan: &Plan, story: &Story) -> Vec<String> {
+pub fn judge(reference: &Reference, plan: &FaultPlan, story: &Story) -> Vec<String> {
     let mut wrong = story.wrong.clone();
     wrong.extend(same_stages(reference, story));
     wrong.extend(same_counts(reference, story));
@@ -138,7 +138,7 @@ fn nothing_destroyed(reference: &Reference, story: &Story) -> Vec<String> {
 }
 
 /// O7.
-fn quiet(reference: &Reference, plan: &Plan, story: &Story) -> Vec<String> {
+fn quiet(reference: &Reference, plan: &FaultPlan, story: &Story) -> Vec<String> {
     let mut wrong = Vec::new();
     if !story.late_writes.is_empty() {
         wrong.push(format!("O7: written after everything was at rest: {:?}", story.late_writes));
@@ -156,24 +156,27 @@ fn quiet(reference: &Reference, plan: &Plan, story: &Story) -> Vec<String> {
 const BY_CHANCE: usize = 2;
 
 /// How many more writes a fault explains.
-fn spare_writes(reference: &Reference, story: &Story, action: &Action) -> usize {
+fn spare_writes(reference: &Reference, story: &Story, action: &FaultAction) -> usize {
     let round = reference.story.notes.widest_round();
     match action {
         // Every try sends its writes once more, and is turned away.
-        Action::Away(seconds) | Action::Refuse(_, seconds) => tries(*seconds) * round,
+        FaultAction::Away(seconds) | FaultAction::Refuse(_, seconds) => tries(*seconds) * round,
         // Whenever the cluster returns, trying begins from the start.
-        Action::Flap(times) => tries(4) * round * usize::try_from(*times).unwrap_or_default(),
-        Action::Fail(_, times) => *times,
+        FaultAction::Flap(times) => tries(4) * round * usize::try_from(*times).unwrap_or_default(),
+        FaultAction::Fail(_, times) => *times,
         // The write itself, and what follows from it.
-        Action::Crash(_) | Action::Lose(_) | Action::Hang(_) => 1,
+        FaultAction::Crash(_) | FaultAction::Lose(_) | FaultAction::Hang(_) => 1,
         // What is there already is offered once more.
-        Action::Stale(_) => round,
+        FaultAction::Stale(_) => round,
         // It is put right; a guard that met the edit is tried again.
-        Action::ForeignEdit => 2,
+        FaultAction::ForeignEdit => 2,
         // Everything that went comes again; an anchor is let go, and its children change their owner.
-        Action::ForeignDelete => 2 * story.notes.deleted.len(),
+        FaultAction::ForeignDelete => 2 * story.notes.deleted.len(),
         // Nothing is sent that would have to be sent again.
-        Action::LeaseEnds(_) | Action::Silence(..) | Action::Twice | Action::Drop(_) => 0,
+        FaultAction::LeaseEnds(_)
+        | FaultAction::Silence(..)
+        | FaultAction::Twice
+        | FaultAction::Drop(_) => 0,
     }
 }
 
@@ -206,10 +209,10 @@ mod tests {
     /// The oracles that complain about a run of `web` with this damage.
     fn complaints(
         reference: &Reference,
-        faults: &[Action],
+        faults: &[FaultAction],
         damage: impl Fn(&mut Story),
     ) -> Vec<String> {
-        let mut plan = Plan::one("web", Trigger::Write(1), Action::Twice, String::new());
+        let mut plan = FaultPlan::one("web", Trigger::Write(1), FaultAction::Twice, String::new());
         plan.faults.clear();
         let plan = faults.iter().fold(plan, |plan, it| plan.and(Trigger::Write(1), it.clone()));
         let mut story = reference.story.clone();
@@ -258,7 +261,7 @@ mod tests {
             story.notes.calls.extend(std::iter::repeat_n(sent, BY_CHANCE + 1));
         };
         assert_eq!(found(&once_more), ["O7"]);
-        let lost = [Action::Lose(super::super::plan::Failure::Server)];
+        let lost = [FaultAction::Lose(super::super::plan::Failure::Server)];
         assert_eq!(complaints(&reference, &lost, once_more), none, "the fault explains one");
         assert_eq!(complaints(&reference, &lost, |story| story.fired = vec![false]), ["O11"]);
     }
@@ -268,7 +271,7 @@ mod tests {
         let reference = learn_alone(Workload::named("web").expect("a workload"));
         let config = config(&reference);
         let found = |damage: &dyn Fn(&mut Story)| {
-            complaints(&reference, &[Action::ForeignDelete], |story| {
+            complaints(&reference, &[FaultAction::ForeignDelete], |story| {
                 story.notes.deleted.insert(config.clone());
                 damage(story);
             })

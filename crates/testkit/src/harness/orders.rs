@@ -6,11 +6,12 @@ use jiff::Timestamp;
 use trueup_model::domain::{Route, Tls};
 use trueup_model::id::{Id, Noun};
 use trueup_model::key::{Kind, ResourceKey};
-use trueup_model::order::{Body, Order, SecretValue, ServiceBody, Unit, Warrant};
+use trueup_model::order::{Body, DeletionPermit, Order, SecretValue, ServiceBody, Unit};
 use trueup_model::service::DesiredState;
 use trueup_model::spec::Spec;
 use trueup_model::{OrgId, ProjectId, ServiceId};
-use trueup_rules::{names, render};
+use trueup_rules::render;
+use trueup_rules::render::names;
 
 /// What the services are called.
 const SERVICES: [&str; 2] = ["it", "other"];
@@ -46,7 +47,7 @@ pub(super) fn project() -> Order {
         body: Body::Project,
         freeze: None,
         recorded: BTreeMap::new(),
-        warrant: Warrant::default(),
+        permit: DeletionPermit::default(),
     })
 }
 
@@ -54,7 +55,7 @@ pub(super) fn project() -> Order {
 pub(super) fn end_of_project(mut order: Order, tenants: BTreeSet<String>) -> Order {
     order.generation += 1;
     order.desired = DesiredState::Deleted;
-    order.warrant.tenants = tenants;
+    order.permit.tenants = tenants;
     order
 }
 
@@ -88,7 +89,7 @@ pub(super) fn first(project: &Order, number: usize, spec: Spec) -> Order {
         })),
         freeze: None,
         recorded: BTreeMap::new(),
-        warrant: Warrant::default(),
+        permit: DeletionPermit::default(),
         ..project.clone()
     })
 }
@@ -104,7 +105,7 @@ pub(super) fn recorded(mut order: Order) -> Order {
         order.recorded.entry(key).or_insert(None);
     }
     for key in render::unwanted(&order) {
-        order.warrant.unwanted.entry(key).or_insert(order.generation);
+        order.permit.unwanted.entry(key).or_insert(order.generation);
     }
     order
 }

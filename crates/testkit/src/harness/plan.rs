@@ -9,7 +9,7 @@ use trueup_model::key::Kind;
 /// One run of a workload with something going wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Plan {
+pub struct FaultPlan {
     /// The workload, by name.
     pub workload: String,
     /// What goes wrong.
@@ -29,7 +29,7 @@ pub struct Fault {
     /// When.
     pub at: Trigger,
     /// What.
-    pub then: Action,
+    pub then: FaultAction,
 }
 
 /// When a fault happens. Counts begin at 1 and run through the whole workload.
@@ -93,7 +93,7 @@ pub enum Ends {
 /// What goes wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Action {
+pub enum FaultAction {
     /// The process ends there and starts again.
     Crash(Side),
     /// The call and those right after it, so many in all, are answered like this.
@@ -126,7 +126,7 @@ pub enum Action {
     Drop(u64),
 }
 
-impl Action {
+impl FaultAction {
     /// What it is called where faults are counted.
     #[must_use]
     pub const fn label(&self) -> &'static str {
@@ -160,16 +160,16 @@ impl Action {
     }
 }
 
-impl Plan {
+impl FaultPlan {
     /// A plan with one fault.
     #[must_use]
-    pub fn one(workload: &str, at: Trigger, then: Action, about: String) -> Self {
+    pub fn one(workload: &str, at: Trigger, then: FaultAction, about: String) -> Self {
         Self { workload: workload.to_owned(), faults: vec![Fault { at, then }], about, known: None }
     }
 
     /// The same plan with one more fault.
     #[must_use]
-    pub fn and(mut self, at: Trigger, then: Action) -> Self {
+    pub fn and(mut self, at: Trigger, then: FaultAction) -> Self {
         self.faults.push(Fault { at, then });
         self
     }
@@ -213,23 +213,27 @@ mod tests {
 
     #[test]
     fn a_plan_reads_back_from_its_file() {
-        let plan = Plan::one(
+        let plan = FaultPlan::one(
             "web",
             Trigger::Write(3),
-            Action::Lose(Failure::Unanswered),
+            FaultAction::Lose(Failure::Unanswered),
             "apply ConfigMap/web".to_owned(),
         )
-        .and(Trigger::Event(Kind::Pod, 2), Action::Silence(30, Ends::Expired))
-        .and(Trigger::Point("settle.settled".to_owned(), 1), Action::Crash(Side::After));
-        let read: Plan = serde_saphyr::from_str(&plan.text()).unwrap();
+        .and(Trigger::Event(Kind::Pod, 2), FaultAction::Silence(30, Ends::Expired))
+        .and(Trigger::Point("report.recorded".to_owned(), 1), FaultAction::Crash(Side::After));
+        let read: FaultPlan = serde_saphyr::from_str(&plan.text()).unwrap();
         assert_eq!(read, plan, "{}", plan.text());
     }
 
     #[test]
     fn plan_name_has_workload_triggers_and_actions() {
-        let plan =
-            Plan::one("web", Trigger::Write(3), Action::Lose(Failure::Unanswered), String::new())
-                .and(Trigger::Point("settle.settled".to_owned(), 1), Action::Crash(Side::After));
-        assert_eq!(plan.name(), "web/write-3/lose-unanswered/point-settle.settled-1/crash-after");
+        let plan = FaultPlan::one(
+            "web",
+            Trigger::Write(3),
+            FaultAction::Lose(Failure::Unanswered),
+            String::new(),
+        )
+        .and(Trigger::Point("report.recorded".to_owned(), 1), FaultAction::Crash(Side::After));
+        assert_eq!(plan.name(), "web/write-3/lose-unanswered/point-report.recorded-1/crash-after");
     }
 }

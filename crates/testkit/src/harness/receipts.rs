@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
-use trueup_cluster::Echo;
+use trueup_cluster::InFlightWindow;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::{Order, Unit};
 use trueup_model::receipt::{ProofLevel, Receipt};
@@ -20,7 +20,7 @@ pub(super) struct Facts<'a> {
     pub(super) observer: &'a str,
     /// When the process started.
     pub(super) started: Timestamp,
-    pub(super) echo: Echo,
+    pub(super) echo: InFlightWindow,
     pub(super) now: Timestamp,
 }
 
@@ -133,13 +133,15 @@ mod tests {
     use trueup_model::receipt::{Absence, Reading};
 
     use super::super::orders;
-    use super::super::workload::{Step, Workload};
+    use super::super::workload::{Workload, WorkloadStep};
     use super::*;
     use crate::fake_cluster::Write;
 
     fn order() -> Order {
         let web = Workload::named("web").expect("a workload");
-        let Some(Step::Declare(shape)) = web.steps.first() else { return orders::project() };
+        let Some(WorkloadStep::Declare(shape)) = web.steps.first() else {
+            return orders::project();
+        };
         orders::first(&orders::project(), 0, shape.spec())
     }
 
@@ -189,7 +191,7 @@ mod tests {
                 calls: vec![(second(10), call.clone())],
                 observer: "me",
                 started: second(5),
-                echo: Echo { lasts: Duration::from_secs(20), inherited: true },
+                echo: InFlightWindow { lasts: Duration::from_secs(20), inherited: true },
                 now: second(60),
             };
             let mut receipt = right.clone();

@@ -13,7 +13,7 @@ use super::layer::{Layer, NOTE};
 use super::notes::Notes;
 use super::panics;
 use super::stage::Stage;
-use super::workload::{Step, Workload};
+use super::workload::{Workload, WorkloadStep};
 use crate::fake_cluster::{Count, FakeCluster};
 
 /// The longest that a step may take in virtual time, with a fault on the way.
@@ -28,9 +28,9 @@ const RESYNCS: usize = 2;
 /// A process and what it works on, as a run needs it.
 pub trait World {
     /// Asks for a step, or does it from outside. May be dropped at any point and asked again.
-    fn begin(&mut self, step: &Step) -> impl Future<Output = ()>;
+    fn begin(&mut self, step: &WorkloadStep) -> impl Future<Output = ()>;
     /// Whether what a step asks for is there.
-    fn reached(&mut self, step: &Step) -> impl Future<Output = bool>;
+    fn reached(&mut self, step: &WorkloadStep) -> impl Future<Output = bool>;
     /// Lets up to this much time pass, and hears what is said meanwhile.
     fn pass(&mut self, time: Duration) -> impl Future<Output = ()>;
     /// The process died: ends it and starts another.
@@ -96,7 +96,7 @@ impl<W: World> Running<'_, W> {
     async fn go(&mut self, workload: &Workload) {
         for (number, step) in workload.steps.iter().enumerate() {
             self.layer.step(number);
-            if matches!(step, Step::Hasty(_)) {
+            if matches!(step, WorkloadStep::Hasty(_)) {
                 self.hurry(step).await;
                 self.story.stages.push(Stage::new());
                 continue;
@@ -116,7 +116,7 @@ impl<W: World> Running<'_, W> {
     }
 
     /// Asks, and goes on before it can be there.
-    async fn hurry(&mut self, step: &Step) {
+    async fn hurry(&mut self, step: &WorkloadStep) {
         self.ask(step).await;
         tokio::select! {
             biased;
@@ -125,7 +125,7 @@ impl<W: World> Running<'_, W> {
         }
     }
 
-    async fn ask(&mut self, step: &Step) {
+    async fn ask(&mut self, step: &WorkloadStep) {
         let asked = Rc::new(RefCell::new(false));
         while !*asked.borrow() {
             tokio::select! {
@@ -141,7 +141,7 @@ impl<W: World> Running<'_, W> {
     }
 
     /// Asks, waits until it is there, and rests; says whether it came.
-    async fn perform(&mut self, step: &Step) -> bool {
+    async fn perform(&mut self, step: &WorkloadStep) -> bool {
         self.ask(step).await;
         let mut waited = Duration::ZERO;
         let mut rested = Duration::ZERO;

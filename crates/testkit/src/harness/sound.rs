@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::learn::Reference;
 use super::stage::{Stage, compare, without_generations, without_identity};
-use super::workload::Step;
+use super::workload::WorkloadStep;
 
 /// What is asked for at one time.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,7 +36,7 @@ pub fn unsound(reference: &Reference, project: &Stage, nothing: &Stage) -> Vec<S
     let mut before: Option<&Stage> = None;
     for (number, (step, stage)) in steps.iter().zip(stages).enumerate() {
         let is_asked = asked.take(0, step);
-        if matches!(step, Step::Hasty(_)) {
+        if matches!(step, WorkloadStep::Hasty(_)) {
             continue;
         }
         let found = match (is_asked, before) {
@@ -57,29 +57,35 @@ pub fn unsound(reference: &Reference, project: &Stage, nothing: &Stage) -> Vec<S
 
 impl Asked {
     /// Takes a step of this service; says whether it asks for anything.
-    fn take(&mut self, service: usize, step: &Step) -> bool {
+    fn take(&mut self, service: usize, step: &WorkloadStep) -> bool {
         match step {
-            Step::Beside(step) => return self.take(1, step),
-            Step::Hasty(step) => return self.take(service, step),
-            Step::Declare(shape) => {
+            WorkloadStep::Beside(step) => return self.take(1, step),
+            WorkloadStep::Hasty(step) => return self.take(service, step),
+            WorkloadStep::Declare(shape) => {
                 let hosts = self.services.get(&service).map(|(_, hosts, _)| hosts.clone());
                 let asked = (format!("{shape:?}"), hosts.unwrap_or_default(), false);
                 self.services.insert(service, asked);
             }
-            Step::Pause | Step::Resume => {
+            WorkloadStep::Pause | WorkloadStep::Resume => {
                 if let Some((_, _, paused)) = self.services.get_mut(&service) {
-                    *paused = matches!(step, Step::Pause);
+                    *paused = matches!(step, WorkloadStep::Pause);
                 }
             }
-            Step::Lead(hosts) => {
+            WorkloadStep::Lead(hosts) => {
                 if let Some((_, led, paused)) = self.services.get_mut(&service) {
                     *led = hosts.to_vec();
                     *paused = false;
                 }
             }
-            Step::Delete => _ = self.services.remove(&service),
-            Step::DeleteProject => *self = Self { project_is_gone: true, ..Self::default() },
-            Step::Rest | Step::Lose(_) | Step::Edit(..) | Step::Add(..) | Step::LoseNamespace => {
+            WorkloadStep::Delete => _ = self.services.remove(&service),
+            WorkloadStep::DeleteProject => {
+                *self = Self { project_is_gone: true, ..Self::default() }
+            }
+            WorkloadStep::Rest
+            | WorkloadStep::Lose(_)
+            | WorkloadStep::Edit(..)
+            | WorkloadStep::Add(..)
+            | WorkloadStep::LoseNamespace => {
                 return false;
             }
         }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
-use trueup_rules::names;
+use trueup_rules::render::names;
 
 /// The cluster after a step: every object by the text of its key, without uids, versions and times.
 pub type Stage = BTreeMap<String, Value>;

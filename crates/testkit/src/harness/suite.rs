@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::learn::Reference;
 use super::oracle::judge;
-use super::plan::Plan;
+use super::plan::FaultPlan;
 use super::run::Story;
 
 /// Where failing plans are put, so that they can be run again.
@@ -30,12 +30,12 @@ pub struct Summary {
     /// Processes that were started again.
     pub restarts: usize,
     /// Plans that failed, with what was wrong.
-    pub failed: Vec<(Plan, Vec<String>)>,
+    pub failed: Vec<(FaultPlan, Vec<String>)>,
 }
 
 impl Summary {
     /// Adds what came of one plan.
-    pub fn add(&mut self, reference: &Reference, plan: &Plan, story: &Story) {
+    pub fn add(&mut self, reference: &Reference, plan: &FaultPlan, story: &Story) {
         let wrong = judge(reference, plan, story);
         let usual = reference.story.notes.calls.len();
         let extra = story.notes.calls.len().saturating_sub(usual);
@@ -110,9 +110,9 @@ impl fmt::Display for Summary {
 #[must_use]
 pub fn run_all(
     references: &BTreeMap<String, Reference>,
-    plans: &[Plan],
+    plans: &[FaultPlan],
     threads: usize,
-    carry_out: impl Fn(&Reference, &Plan) -> Story + Sync,
+    carry_out: impl Fn(&Reference, &FaultPlan) -> Story + Sync,
 ) -> Summary {
     let summary = Mutex::new(Summary::default());
     let next = AtomicUsize::new(0);

@@ -6,19 +6,19 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 use tokio::sync::watch::Receiver;
-use trueup_cluster::{CallError, Cluster, Heard};
+use trueup_cluster::{CallError, Cluster, WatchEvent};
 use trueup_model::key::Kind;
 
 use super::layer::{Shared, error};
-use super::plan::{Action, Ends, Failure};
+use super::plan::{Ends, Failure, FaultAction};
 
 struct Watching {
     shared: Arc<Shared>,
     kind: Kind,
-    inner: BoxStream<'static, Result<Heard, CallError>>,
+    inner: BoxStream<'static, Result<WatchEvent, CallError>>,
     turn: Receiver<u64>,
     /// Said next, before anything new.
-    next: Option<Heard>,
+    next: Option<WatchEvent>,
     /// Ends with a 410 at this monotonic time.
     cut_at: Option<Duration>,
     /// Stood still until this monotonic time.
@@ -31,7 +31,7 @@ pub(super) fn stream(
     shared: &Arc<Shared>,
     kind: Kind,
     from: String,
-) -> BoxStream<'static, Result<Heard, CallError>> {
+) -> BoxStream<'static, Result<WatchEvent, CallError>> {
     let watching = Watching {
         shared: Arc::clone(shared),
         kind,
@@ -51,7 +51,7 @@ pub(super) fn stream(
 }
 
 impl Watching {
-    async fn next(&mut self) -> Option<Result<Heard, CallError>> {
+    async fn next(&mut self) -> Option<Result<WatchEvent, CallError>> {
         if self.over {
             return None;
         }
@@ -89,7 +89,7 @@ impl Watching {
                 heard = self.inner.next() => heard?,
             };
             match heard {
-                Ok(Heard::Bookmark(_)) | Err(_) => return Some(heard),
+                Ok(WatchEvent::Bookmark(_)) | Err(_) => return Some(heard),
                 Ok(event) => {
                     if was_still {
                         self.shared.was_stale();
@@ -103,21 +103,21 @@ impl Watching {
     }
 
     /// Says an event, unless a plan has it otherwise.
-    async fn tell(&mut self, event: Heard) -> Option<Result<Heard, CallError>> {
+    async fn tell(&mut self, event: WatchEvent) -> Option<Result<WatchEvent, CallError>> {
         let Some(due) = self.shared.event(self.kind) else { return Some(Ok(event)) };
         self.shared.begin(&due);
         match due.action {
-            Action::Twice => {
+            FaultAction::Twice => {
                 self.shared.happened(&due);
                 self.next = Some(event.clone());
                 Some(Ok(event))
             }
-            Action::Drop(seconds) => {
+            FaultAction::Drop(seconds) => {
                 self.shared.happened(&due);
                 self.cut_at = Some(self.shared.clock.monotonic() + Duration::from_secs(seconds));
                 None
             }
-            Action::Silence(seconds, ends) => {
+            FaultAction::Silence(seconds, ends) => {
                 self.shared.happened(&due);
                 self.shared.clock.sleep(Duration::from_secs(seconds)).await;
                 match ends {
@@ -126,21 +126,21 @@ impl Watching {
                     Ends::Broken => Some(Err(error(Failure::Unanswered))),
                 }
             }
-            Action::Crash(_) => {
+            FaultAction::Crash(_) => {
                 self.shared.happened(&due);
                 self.shared.die().await
             }
             // The cluster is away or stale from here on: look again before anything is said.
-            Action::Away(_)
-            | Action::Flap(_)
-            | Action::Stale(_)
-            | Action::Refuse(..)
-            | Action::LeaseEnds(_)
-            | Action::Fail(..)
-            | Action::Lose(_)
-            | Action::Hang(_)
-            | Action::ForeignEdit
-            | Action::ForeignDelete => {
+            FaultAction::Away(_)
+            | FaultAction::Flap(_)
+            | FaultAction::Stale(_)
+            | FaultAction::Refuse(..)
+            | FaultAction::LeaseEnds(_)
+            | FaultAction::Fail(..)
+            | FaultAction::Lose(_)
+            | FaultAction::Hang(_)
+            | FaultAction::ForeignEdit
+            | FaultAction::ForeignDelete => {
                 self.next = Some(event);
                 None
             }

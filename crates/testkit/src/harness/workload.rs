@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use trueup_model::key::Kind;
 use trueup_model::spec::Spec;
 use trueup_model::template::Template;
-use trueup_rules::template::resolve;
+use trueup_rules::admit::template::resolve;
 
 /// Steps, each of which begins when the one before is done and everything rests.
 #[derive(Debug, Clone)]
@@ -14,7 +14,7 @@ pub struct Workload {
     /// What plans call it.
     pub name: &'static str,
     /// What happens.
-    pub steps: Vec<Step>,
+    pub steps: Vec<WorkloadStep>,
     /// How often the cluster's controllers run; at once where nothing is said.
     pub controllers: Option<Duration>,
 }
@@ -24,7 +24,7 @@ const SLOW: Duration = Duration::from_secs(7);
 
 /// One thing that is asked, or done from outside.
 #[derive(Debug, Clone)]
-pub enum Step {
+pub enum WorkloadStep {
     /// A service shall be this.
     Declare(Shape),
     /// It shall rest.
@@ -53,7 +53,7 @@ pub enum Step {
     Hasty(Box<Self>),
 }
 
-impl Step {
+impl WorkloadStep {
     /// The step itself, without its haste.
     #[must_use]
     pub fn inner(&self) -> &Self {
@@ -109,21 +109,21 @@ impl Shape {
     }
 }
 
-fn shape(template: &'static str, parameters: Value) -> Step {
-    Step::Declare(Shape { template, parameters, over: json!({}) })
+fn shape(template: &'static str, parameters: Value) -> WorkloadStep {
+    WorkloadStep::Declare(Shape { template, parameters, over: json!({}) })
 }
 
-fn web(image: &str, replicas: u32) -> Step {
+fn web(image: &str, replicas: u32) -> WorkloadStep {
     shape("web", json!({ "image": image, "replicas": replicas }))
 }
 
-fn game(difficulty: &str) -> Step {
+fn game(difficulty: &str) -> WorkloadStep {
     shape("minecraft", json!({ "difficulty": difficulty, "world_gib": 1 }))
 }
 
 /// A web service with every optional field of a spec set.
-fn everything() -> Step {
-    Step::Declare(Shape {
+fn everything() -> WorkloadStep {
+    WorkloadStep::Declare(Shape {
         template: "web",
         parameters: json!({ "image": "web:1", "replicas": 2, "variables": { "A": "1", "B": "2" } }),
         over: json!({
@@ -134,44 +134,44 @@ fn everything() -> Step {
     })
 }
 
-fn worker(replicas: u32) -> Step {
+fn worker(replicas: u32) -> WorkloadStep {
     shape("worker", json!({ "image": "work:1", "replicas": replicas }))
 }
 
-fn beside(step: Step) -> Step {
-    Step::Beside(Box::new(step))
+fn beside(step: WorkloadStep) -> WorkloadStep {
+    WorkloadStep::Beside(Box::new(step))
 }
 
-fn hasty(step: Step) -> Step {
-    Step::Hasty(Box::new(step))
+fn hasty(step: WorkloadStep) -> WorkloadStep {
+    WorkloadStep::Hasty(Box::new(step))
 }
 
 impl Workload {
-    const fn new(name: &'static str, steps: Vec<Step>) -> Self {
+    const fn new(name: &'static str, steps: Vec<WorkloadStep>) -> Self {
         Self { name, steps, controllers: None }
     }
 
     /// The same where controllers are slow.
-    const fn slow(name: &'static str, steps: Vec<Step>) -> Self {
+    const fn slow(name: &'static str, steps: Vec<WorkloadStep>) -> Self {
         Self { name, steps, controllers: Some(SLOW) }
     }
 
     /// Whether a step does not wait for the one before.
     #[must_use]
     pub fn is_hasty(&self) -> bool {
-        self.steps.iter().any(|step| matches!(step, Step::Hasty(_)))
+        self.steps.iter().any(|step| matches!(step, WorkloadStep::Hasty(_)))
     }
 
     /// Whether there is more than one service: they are worked on side by side, in no fixed order.
     #[must_use]
     pub fn has_neighbours(&self) -> bool {
-        self.steps.iter().any(|step| matches!(step.inner(), Step::Beside(_)))
+        self.steps.iter().any(|step| matches!(step.inner(), WorkloadStep::Beside(_)))
     }
 
     /// A project with nothing in it.
     #[must_use]
     pub fn bare() -> Self {
-        Self::new("bare", vec![Step::Rest])
+        Self::new("bare", vec![WorkloadStep::Rest])
     }
 
     /// The workload of this name.
@@ -194,8 +194,8 @@ impl Workload {
 
     /// Create, update, delete.
     fn lives() -> Vec<Self> {
-        let life = |name, mut steps: Vec<Step>| {
-            steps.push(Step::Delete);
+        let life = |name, mut steps: Vec<WorkloadStep>| {
+            steps.push(WorkloadStep::Delete);
             Self::new(name, steps)
         };
         let job = |image| shape("job", json!({ "image": image }));
@@ -206,8 +206,8 @@ impl Workload {
             life("game", vec![game("easy"), game("hard")]),
             life("job", vec![job("job:1"), job("job:2")]),
             life("cron", vec![cron("tick:1"), cron("tick:2")]),
-            life("pause-web", vec![web("web:1", 2), Step::Pause, Step::Resume]),
-            life("pause-game", vec![game("easy"), Step::Pause, Step::Resume]),
+            life("pause-web", vec![web("web:1", 2), WorkloadStep::Pause, WorkloadStep::Resume]),
+            life("pause-game", vec![game("easy"), WorkloadStep::Pause, WorkloadStep::Resume]),
             // Another template under the same name: the old workload goes, another comes.
             life("becomes-stateful", vec![web("web:1", 1), game("easy")]),
             life("becomes-stateless", vec![game("easy"), web("web:1", 1)]),
@@ -215,13 +215,16 @@ impl Workload {
                 "hosts",
                 vec![
                     web("web:1", 1),
-                    Step::Lead(&["one.example.org"]),
-                    Step::Lead(&["one.example.org", "two.example.org"]),
-                    Step::Lead(&[]),
+                    WorkloadStep::Lead(&["one.example.org"]),
+                    WorkloadStep::Lead(&["one.example.org", "two.example.org"]),
+                    WorkloadStep::Lead(&[]),
                 ],
             ),
-            Self::new("project", vec![web("web:1", 1), Step::Delete, Step::DeleteProject]),
-            Self::new("project-and-all", vec![game("easy"), Step::DeleteProject]),
+            Self::new(
+                "project",
+                vec![web("web:1", 1), WorkloadStep::Delete, WorkloadStep::DeleteProject],
+            ),
+            Self::new("project-and-all", vec![game("easy"), WorkloadStep::DeleteProject]),
         ]
     }
 
@@ -234,44 +237,47 @@ impl Workload {
                 "storm-web",
                 vec![
                     web("web:1", 2),
-                    Step::Lose(&[Kind::Deployment]),
-                    Step::Edit(Kind::Deployment, first, image("evil:1")),
-                    Step::Lose(&[Kind::Service, Kind::Secret]),
-                    Step::Edit(Kind::Deployment, "/spec/replicas", json!(7)),
-                    Step::Delete,
+                    WorkloadStep::Lose(&[Kind::Deployment]),
+                    WorkloadStep::Edit(Kind::Deployment, first, image("evil:1")),
+                    WorkloadStep::Lose(&[Kind::Service, Kind::Secret]),
+                    WorkloadStep::Edit(Kind::Deployment, "/spec/replicas", json!(7)),
+                    WorkloadStep::Delete,
                 ],
             ),
             Self::new(
                 "storm-game",
                 vec![
                     game("easy"),
-                    Step::Lose(&[Kind::StatefulSet]),
-                    Step::Edit(Kind::Service, "/spec/selector", json!({ "app": "other" })),
-                    Step::Delete,
+                    WorkloadStep::Lose(&[Kind::StatefulSet]),
+                    WorkloadStep::Edit(Kind::Service, "/spec/selector", json!({ "app": "other" })),
+                    WorkloadStep::Delete,
                 ],
             ),
             Self::new(
                 "storm-closed",
                 vec![
                     web("web:1", 1),
-                    Step::Add(
+                    WorkloadStep::Add(
                         Kind::Deployment,
                         "/spec/template/spec/containers",
                         json!({ "name": "foreign", "image": "foreign:1" }),
                     ),
-                    Step::Add(
+                    WorkloadStep::Add(
                         Kind::Service,
                         "/spec/ports",
                         json!({ "name": "foreign", "port": 9 }),
                     ),
-                    Step::Delete,
+                    WorkloadStep::Delete,
                 ],
             ),
             Self::new(
                 "storm-anchor",
-                vec![web("web:1", 1), Step::Lose(&[Kind::ConfigMap]), Step::Delete],
+                vec![web("web:1", 1), WorkloadStep::Lose(&[Kind::ConfigMap]), WorkloadStep::Delete],
             ),
-            Self::new("storm-namespace", vec![web("web:1", 1), Step::LoseNamespace, Step::Delete]),
+            Self::new(
+                "storm-namespace",
+                vec![web("web:1", 1), WorkloadStep::LoseNamespace, WorkloadStep::Delete],
+            ),
         ]
     }
 
@@ -283,14 +289,19 @@ impl Workload {
                 vec![
                     web("web:1", 1),
                     beside(game("easy")),
-                    beside(Step::Delete),
+                    beside(WorkloadStep::Delete),
                     web("web:2", 1),
-                    Step::Delete,
+                    WorkloadStep::Delete,
                 ],
             ),
             Self::new(
                 "neighbours-lost",
-                vec![web("web:1", 1), beside(worker(1)), Step::LoseNamespace, Step::DeleteProject],
+                vec![
+                    web("web:1", 1),
+                    beside(worker(1)),
+                    WorkloadStep::LoseNamespace,
+                    WorkloadStep::DeleteProject,
+                ],
             ),
         ]
     }
@@ -299,12 +310,12 @@ impl Workload {
     fn rollouts() -> Vec<Self> {
         let job = |image| shape("job", json!({ "image": image }));
         vec![
-            Self::slow("slow-web", vec![web("web:1", 2), web("web:2", 2), Step::Delete]),
-            Self::slow("slow-game", vec![game("easy"), game("hard"), Step::Delete]),
-            Self::slow("slow-job", vec![job("job:1"), hasty(job("job:2")), Step::Delete]),
+            Self::slow("slow-web", vec![web("web:1", 2), web("web:2", 2), WorkloadStep::Delete]),
+            Self::slow("slow-game", vec![game("easy"), game("hard"), WorkloadStep::Delete]),
+            Self::slow("slow-job", vec![job("job:1"), hasty(job("job:2")), WorkloadStep::Delete]),
             Self::slow(
                 "slow-lost",
-                vec![web("web:1", 1), Step::LoseNamespace, Step::DeleteProject],
+                vec![web("web:1", 1), WorkloadStep::LoseNamespace, WorkloadStep::DeleteProject],
             ),
             Self::slow(
                 "hasty-web",
@@ -312,15 +323,20 @@ impl Workload {
                     hasty(web("web:1", 2)),
                     hasty(web("web:2", 3)),
                     web("web:3", 1),
-                    hasty(Step::Pause),
-                    Step::Resume,
+                    hasty(WorkloadStep::Pause),
+                    WorkloadStep::Resume,
                     hasty(web("web:4", 2)),
-                    Step::Delete,
+                    WorkloadStep::Delete,
                 ],
             ),
             Self::slow(
                 "hasty-game",
-                vec![hasty(game("easy")), game("hard"), hasty(Step::Pause), Step::DeleteProject],
+                vec![
+                    hasty(game("easy")),
+                    game("hard"),
+                    hasty(WorkloadStep::Pause),
+                    WorkloadStep::DeleteProject,
+                ],
             ),
         ]
     }
@@ -335,7 +351,7 @@ impl Workload {
                 vec![
                     way("direct", vec![web("web:1", 2)]),
                     way("detour", vec![web("web:1", 2), web("web:2", 3), web("web:1", 2)]),
-                    way("rest", vec![web("web:1", 2), Step::Pause, Step::Resume]),
+                    way("rest", vec![web("web:1", 2), WorkloadStep::Pause, WorkloadStep::Resume]),
                 ],
             ),
             (

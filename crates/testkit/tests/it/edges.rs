@@ -1,11 +1,11 @@
-//! The rooms keep to their edges: who may use whom is written down once, and checked here.
+//! The crates keep to their edges: who may use whom is written down once, and checked here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Which of our rooms each room may use.
-const ROOMS: [(&str, &[&str]); 11] = [
+/// Which of our crates each name may use.
+const CRATES: [(&str, &[&str]); 12] = [
     ("model", &[]),
     ("rules", &["model"]),
     ("api", &["model"]),
@@ -14,12 +14,13 @@ const ROOMS: [(&str, &[&str]); 11] = [
     ("control", &["model", "rules", "store", "cluster"]),
     ("http", &["model", "rules", "api", "store"]),
     ("local", &["model"]),
+    ("cli", &["model", "rules", "api"]),
     ("testkit", &["model", "rules", "store", "cluster", "local"]),
     ("bench", &["model", "api", "cluster", "local"]),
-    ("trueup", &["model", "rules", "api", "store", "cluster", "control", "http", "local"]),
+    ("trueup", &["model", "rules", "api", "store", "cluster", "control", "http", "local", "cli"]),
 ];
 
-/// Libraries that belong to one room: the only SQL, the only kube client, the only routes.
+/// Libraries that belong to one name: the only SQL, the only kube client, the only routes.
 const OWNED: [(&str, &[&str]); 5] = [
     ("sqlx", &["store", "testkit", "bench"]),
     ("kube", &["cluster"]),
@@ -35,10 +36,10 @@ pub(crate) fn root() -> PathBuf {
         .expect("the repository should be there")
 }
 
-/// What a room's manifest names under `[dependencies]`.
-fn dependencies(room: &str) -> BTreeSet<String> {
-    let path = root().join("crates").join(room).join("Cargo.toml");
-    let text = fs::read_to_string(path).expect("every room should have a manifest");
+/// What a name's manifest names under `[dependencies]`.
+fn dependencies(name: &str) -> BTreeSet<String> {
+    let path = root().join("crates").join(name).join("Cargo.toml");
+    let text = fs::read_to_string(path).expect("every name should have a manifest");
     text.lines()
         .skip_while(|line| *line != "[dependencies]")
         .skip(1)
@@ -51,15 +52,15 @@ fn dependencies(room: &str) -> BTreeSet<String> {
 
 #[test]
 fn every_room_is_known_and_uses_only_what_it_may() {
-    let allowed: BTreeMap<&str, &[&str]> = ROOMS.into_iter().collect();
-    let rooms = fs::read_dir(root().join("crates")).expect("there should be rooms");
-    for room in rooms.map(|entry| entry.unwrap().file_name().into_string().unwrap()) {
+    let allowed: BTreeMap<&str, &[&str]> = CRATES.into_iter().collect();
+    let crates = fs::read_dir(root().join("crates")).expect("there should be crates");
+    for name in crates.map(|entry| entry.unwrap().file_name().into_string().unwrap()) {
         let may = allowed
-            .get(room.as_str())
-            .unwrap_or_else(|| panic!("{room} should be listed in ROOMS"));
-        for dependency in dependencies(&room) {
+            .get(name.as_str())
+            .unwrap_or_else(|| panic!("{name} should be listed in CRATES"));
+        for dependency in dependencies(&name) {
             if let Some(used) = dependency.strip_prefix("trueup-") {
-                assert!(may.contains(&used), "{room} may not use {used}");
+                assert!(may.contains(&used), "{name} may not use {used}");
             }
         }
     }
@@ -67,12 +68,12 @@ fn every_room_is_known_and_uses_only_what_it_may() {
 
 #[test]
 fn sql_kubernetes_and_routes_stay_in_their_rooms() {
-    for (room, _) in ROOMS {
-        let used = dependencies(room);
+    for (name, _) in CRATES {
+        let used = dependencies(name);
         for (library, owners) in OWNED {
             assert!(
-                !used.contains(library) || owners.contains(&room),
-                "{room} may not use {library}"
+                !used.contains(library) || owners.contains(&name),
+                "{name} may not use {library}"
             );
         }
     }

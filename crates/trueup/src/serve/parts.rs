@@ -12,9 +12,9 @@ use trueup_local::{Progress, layout};
 
 use super::recognise::{Unrecognised, recognise};
 use super::{Options, System};
-use crate::cli::clock;
-use crate::cli::failure::Failure;
 use crate::install::Install;
+use trueup_cli::clock;
+use trueup_cli::failure::Failure;
 
 /// How often a part is looked at.
 const LOOK: Duration = Duration::from_secs(1);
@@ -170,7 +170,7 @@ async fn connect(
                 end.cancel();
                 return Some(failure);
             }
-            Err(Unrecognised::Away(why)) => note(system, Some(&why)).await,
+            Err(Unrecognised::Unavailable(why)) => note(system, Some(&why)).await,
         }
         if !wait(stop).await {
             return None;

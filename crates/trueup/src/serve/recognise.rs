@@ -8,12 +8,12 @@ use trueup_model::Clock as _;
 use trueup_store::Recognised;
 
 use super::System;
-use crate::cli::failure::{Exit, Failure};
+use trueup_cli::failure::{Exit, Failure};
 
 /// Why a cluster is not worked on.
 pub(super) enum Unrecognised {
     /// It, or the database, does not say.
-    Away(String),
+    Unavailable(String),
     /// It is another one.
     Another(Failure),
 }
@@ -24,10 +24,10 @@ pub(super) async fn recognise(
     kube: &Kube,
     replaced: bool,
 ) -> Result<(), Unrecognised> {
-    let identity = kube.identity().await.map_err(|error| Unrecognised::Away(error.to_string()))?;
+    let identity = kube.identity().await.map_err(|error| Unrecognised::Unavailable(error.to_string()))?;
     let (cluster, now) = (system.seeded.cluster, system.clock.now());
     let asked = system.worker.recognise_cluster(cluster, &identity, replaced, now).await;
-    match asked.map_err(|error| Unrecognised::Away(error.to_string()))? {
+    match asked.map_err(|error| Unrecognised::Unavailable(error.to_string()))? {
         Recognised::Ours => Ok(()),
         Recognised::Another { known } => {
             tracing::error!(%known, %identity, "another cluster answers; nothing was touched");

@@ -94,9 +94,9 @@ async fn ship(setup: &Setup, template: &Template) -> anyhow::Result<()> {
                  services stay with theirs until somebody changes them"
             );
         }
-        Shipped::CannotFollow { version, breaches } => {
+        Shipped::CannotFollow { version, errors } => {
             let why: Vec<String> =
-                breaches.into_iter().map(|one| format!("{} {}", one.field, one.message)).collect();
+                errors.into_iter().map(|one| format!("{} {}", one.field, one.message)).collect();
             tracing::error!(
                 template = %name, version, why = why.join("; "),
                 "this release ships a body of a template that its last version cannot become; it is not \
@@ -134,7 +134,7 @@ fn template(text: &str) -> anyhow::Result<Template> {
 
 #[cfg(test)]
 mod tests {
-    use trueup_rules::template::check;
+    use trueup_rules::admit::template::check;
 
     use super::*;
 

@@ -182,7 +182,7 @@ async fn without_postgres_nothing_is_written_after_the_lease_and_all_is_repaired
         }
     })
     .await;
-    assert_eq!((refused.status, refused.code.as_str()), (503, Code::DatabaseAway.as_str()));
+    assert_eq!((refused.status, refused.code.as_str()), (503, Code::DatabaseUnavailable.as_str()));
     install.trueup(&["status"]).await.complains(1, &["database is away"]);
     nothing_is_written_after_the_lease(&kube, &key).await;
 

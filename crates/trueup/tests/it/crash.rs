@@ -37,7 +37,7 @@ const CREATION: [&str; 6] = [
     // One object is there and not recorded; then a few more.
     "executor.applied:1",
     "executor.applied:3",
-    "settle.settled:1",
+    "report.recorded:1",
 ];
 
 /// The same for its deletion.

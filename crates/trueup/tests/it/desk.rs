@@ -20,7 +20,7 @@ use trueup_api::Client;
 use trueup_api::client::Terms;
 use trueup_api::project::ProjectManifest;
 use trueup_control::{Metrics, Sealer};
-use trueup_http::{Door, Doubts, Limits, NoLogs, Streams, router, serve};
+use trueup_http::{AppState, Limits, NoLogs, ReadRepair, Streams, router, serve};
 use trueup_model::Clock;
 use trueup_model::principal::Role;
 use trueup_rules::envelope::Keyring;
@@ -83,7 +83,7 @@ impl Desk {
         let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
         self.line.spawn(forward(outside, listener.local_addr().unwrap()));
         self.stop = CancellationToken::new();
-        let door = Door {
+        let door = AppState {
             app: self.db.app.clone(),
             signals: self.signals.clone(),
             clock: Arc::clone(&self.clock),
@@ -91,7 +91,7 @@ impl Desk {
             registry: Arc::new(Registry::default()),
             stop: self.stop.clone(),
             streams: Streams::default(),
-            doubts: Doubts::default(),
+            doubts: ReadRepair::default(),
             logs: Arc::new(NoLogs),
         };
         let stop = self.stop.clone();

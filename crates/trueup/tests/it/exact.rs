@@ -27,7 +27,7 @@ async fn a_service_is_planned_by_the_cluster_and_applied_as_planned() {
     for words in ["service/shop/exact: generation 1", "+ Deployment exact-", "+ Service exact-"] {
         assert!(told.out.contains(words), "`{words}` is not in {told:#?}");
     }
-    assert!(told.err.contains(&format!("trueup apply -f {file} --plan plr_")), "{told:#?}");
+    assert!(told.err.contains(&format!("trueup apply -f {file} --preview pvr_")), "{told:#?}");
     install.trueup(&["get", "exact"]).await.complains(3, &["there is no service `exact`"]);
 
     let printed =
@@ -94,7 +94,7 @@ async fn a_plan_does_not_hold_after_somebody_changed_the_cluster() {
     .await;
     let client = install.client().expect("Trueup should be up");
     let void = eventually("the plan to be void", SOON, async || {
-        let seen = client.plan_request_get("shop", "undercut", &id).await.ok()?;
+        let seen = client.preview_request_get("shop", "undercut", &id).await.ok()?;
         (seen.state == "void").then_some(seen)
     });
     let why = void.await.why.unwrap_or_default();
@@ -113,7 +113,7 @@ async fn a_plan_is_of_one_service() {
     let install = shared().await;
     let two = format!("{}---\n{}", manifest("one", "a:1", 1), manifest("two", "b:1", 1));
     let file = install.file("two.yaml", &two);
-    let plan = "plr_01h455vb4pex5vsknk084sn02q";
+    let plan = "pvr_01h455vb4pex5vsknk084sn02q";
     install
         .trueup(&["apply", "-f", &file, "--plan", plan])
         .await

@@ -10,7 +10,7 @@ use futures::StreamExt;
 use serde_json::Value;
 use tokio::task::JoinSet;
 use trueup_cluster::kube::Kube;
-use trueup_cluster::{Cluster, Heard, Scope};
+use trueup_cluster::{Cluster, Scope, WatchEvent};
 use trueup_model::key::Kind;
 
 use crate::wait::{SOON, eventually};
@@ -102,15 +102,15 @@ async fn follow(kube: Kube, kind: Kind, mut from: String, seen: Arc<Mutex<Seen>>
         let mut watch = kube.watch(kind, from.clone());
         while let Some(heard) = watch.next().await {
             match heard.unwrap() {
-                Heard::Present(object) => {
+                WatchEvent::Present(object) => {
                     from = version(&object);
                     seen.lock().unwrap().created.insert(incarnation(kind, &object));
                 }
-                Heard::Gone(object) => {
+                WatchEvent::Gone(object) => {
                     from = version(&object);
                     seen.lock().unwrap().deleted.insert(incarnation(kind, &object));
                 }
-                Heard::Bookmark(at) => from = at,
+                WatchEvent::Bookmark(at) => from = at,
             }
         }
     }

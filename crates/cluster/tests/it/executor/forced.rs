@@ -22,7 +22,7 @@ pub(crate) fn checks() -> Vec<(&'static str, Check)> {
 async fn force(rig: &mut Rig, end: Order) -> Receipt {
     let force = Force { principal: "owner".to_owned(), reason: "nobody runs it".to_owned() };
     let mut forced = Order { generation: end.generation + 1, ..end };
-    forced.warrant.force = Some(force.clone());
+    forced.permit.force = Some(force.clone());
     let report = rig.order_until(forced, with_receipt).await;
     let receipt = report.receipt.expect("a receipt should be there");
     assert_eq!(receipt.force, Some(force));

@@ -7,7 +7,8 @@ use trueup_model::id::DomainId;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::{Body, Order};
 use trueup_model::report::Report;
-use trueup_rules::{names, render};
+use trueup_rules::render;
+use trueup_rules::render::names;
 use uuid::Uuid;
 
 use crate::executor::Check;

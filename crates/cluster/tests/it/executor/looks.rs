@@ -3,7 +3,7 @@
 use serde_json::json;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::Order;
-use trueup_model::report::{Look, Outcome, Report};
+use trueup_model::report::{NamespaceSurvey, Outcome, Report};
 use trueup_testkit::fake_cluster::{FakeCluster, Verb};
 
 use crate::rig::{Rig, converged, looked, with_receipt};
@@ -18,12 +18,12 @@ async fn stage() -> (FakeCluster, Rig) {
 /// The end of a project before anybody's look is on record.
 fn unlooked(rig: &Rig) -> Order {
     let mut end = rig.project_end();
-    end.warrant.look = None;
+    end.permit.survey = None;
     end
 }
 
 fn with_look(report: &Report) -> bool {
-    report.look.is_some()
+    report.survey.is_some()
 }
 
 fn deletes(fake: &FakeCluster) -> usize {
@@ -34,12 +34,14 @@ fn deletes(fake: &FakeCluster) -> usize {
 async fn nothing_is_deleted_before_the_look_is_on_record() {
     let (fake, mut rig) = stage().await;
     let report = rig.order_until(unlooked(&rig), with_look).await;
-    let Some(Look::Clear(survey)) = report.look else { unreachable!("nothing keeps it") };
+    let Some(NamespaceSurvey::Clear(survey)) = report.survey else {
+        unreachable!("nothing keeps it")
+    };
     assert!(survey.kinds.contains("Secret"), "{survey:?}");
     assert!(matches!(&report.outcome, Outcome::Waiting { on } if on.contains("on record")));
     assert_eq!(deletes(&fake), 0);
     let mut end = unlooked(&rig);
-    end.warrant.look = Some(survey);
+    end.permit.survey = Some(survey);
     let report = rig.order_until(end, with_receipt).await;
     assert!(report.receipt.and_then(|receipt| receipt.survey).is_some());
 }
@@ -72,7 +74,7 @@ async fn a_look_that_finds_something_of_others_takes_back_the_one_on_record() {
     let theirs = ResourceKey::new(Kind::ConfigMap, &end.namespace, "precious");
     fake.edit(&theirs, |object| object["metadata"]["labels"] = json!({}));
     let report = rig.order_until(end, with_look).await;
-    assert_eq!(report.look, Some(Look::Kept));
+    assert_eq!(report.survey, Some(NamespaceSurvey::Kept));
     assert!(matches!(report.outcome, Outcome::Blocked { .. }), "{:?}", report.outcome);
     assert_eq!(deletes(&fake), 0);
 }

@@ -4,7 +4,7 @@ use trueup_model::key::Kind;
 use trueup_model::observation::{Absent, Missing};
 use trueup_model::order::Order;
 use trueup_model::report::Report;
-use trueup_rules::names;
+use trueup_rules::render::names;
 use trueup_testkit::fake_cluster::{Closed, FakeCluster};
 
 use crate::rig::{Rig, converged, elastic, healthy, key, with_receipt};

@@ -7,15 +7,16 @@ use trueup_model::event::Fact;
 use trueup_model::id::{OrgId, ProjectId};
 use trueup_model::receipt::Force;
 use trueup_model::wake::Lane;
-use trueup_rules::action::force_project;
+use trueup_rules::admit::operation::force_project;
 
 use super::super::race::again;
-use super::super::{Accepted, Asker, Refusal};
+use super::super::{Accepted, Refusal, RequestContext};
 use super::{lock, record, request};
-use crate::pool::Tx;
+use crate::db::pool::Tx;
+use crate::db::row::json;
+use crate::door::idempotency;
 use crate::project::{ProjectRow, find};
-use crate::row::json;
-use crate::{App, Error, repeat};
+use crate::{App, Error};
 
 /// That the deletion of a project shall end without proof.
 #[derive(Debug, Clone, Copy)]
@@ -37,21 +38,21 @@ impl App {
         &self,
         org: OrgId,
         wanted: &ProjectForce<'_>,
-        asker: &Asker<'_>,
+        context: &RequestContext<'_>,
         now: Timestamp,
     ) -> Result<Accepted<ProjectRow>, Refusal> {
-        again(|| self.try_force_project(org, wanted, asker, now)).await
+        again(|| self.try_force_project(org, wanted, context, now)).await
     }
 
     async fn try_force_project(
         &self,
         org: OrgId,
         wanted: &ProjectForce<'_>,
-        asker: &Asker<'_>,
+        context: &RequestContext<'_>,
         now: Timestamp,
     ) -> Result<Accepted<ProjectRow>, Refusal> {
         let mut tx = self.begin(org).await?;
-        if let Some(subject) = repeat::find(&mut tx, asker, now).await? {
+        if let Some(subject) = idempotency::find(&mut tx, context, now).await? {
             let row = found(&mut tx, &subject).await?;
             return Ok(Accepted { row, changed: false });
         }
@@ -64,17 +65,17 @@ impl App {
         }
         let services = services_left(&mut tx, id).await?;
         force_project(wanted.reason, desired, &services).map_err(Refusal::Refused)?;
-        let principal = asker.principal.name.clone();
+        let principal = context.principal.name.clone();
         let force = Force { principal, reason: wanted.reason.trim().to_owned() };
         let changed = write_down(&mut tx, id, &force).await?;
         let row = found(&mut tx, &id.to_string()).await?;
         if changed {
             let Force { principal, reason } = force;
             let fact = Fact::ProjectForceQueued { principal, reason };
-            record(&mut tx, &row.project, fact, asker, now).await?;
-            request(&mut tx, &row.project, Lane::Delete, asker, now).await?;
+            record(&mut tx, &row.project, fact, context, now).await?;
+            request(&mut tx, &row.project, Lane::Delete, context, now).await?;
         }
-        repeat::record(&mut tx, asker, &id.to_string(), now).await?;
+        idempotency::record(&mut tx, context, &id.to_string(), now).await?;
         self.end(tx).await?;
         Ok(Accepted { row, changed })
     }

@@ -1,0 +1,41 @@
+//! Exact previews: asking for one, looking at it, and insisting on it.
+
+use reqwest::Method;
+
+use super::path::segment;
+use super::service::service_path;
+use super::{Client, ClientError};
+use crate::preview_request::PreviewRequest;
+use crate::service::ServiceManifest;
+
+impl Client {
+    /// Asks what a declaration of a service would really do; the answer comes with
+    /// [`Client::preview_request_get`].
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn preview_request_create(
+        &self,
+        project: &str,
+        name: &str,
+        manifest: &ServiceManifest,
+    ) -> Result<PreviewRequest, ClientError> {
+        let path = format!("{}/preview-requests", service_path(project, name)?);
+        let response = self.send(self.request(Method::POST, &path).json(manifest), &path).await?;
+        self.body(response, &path).await
+    }
+
+    /// A plan request as it stands now.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn preview_request_get(
+        &self,
+        project: &str,
+        name: &str,
+        id: &str,
+    ) -> Result<PreviewRequest, ClientError> {
+        let path = format!("{}/preview-requests/{}", service_path(project, name)?, segment(id)?);
+        self.get(&path).await
+    }
+}

@@ -1,0 +1,137 @@
+//! One file for each command: its arguments and what it does.
+
+pub mod api;
+pub mod apply;
+pub mod audit;
+pub mod cluster;
+pub mod context;
+pub mod delete;
+pub mod describe;
+pub mod domain;
+pub mod endpoint;
+pub mod env;
+pub mod events;
+pub mod exact;
+pub mod explain;
+pub mod findings;
+pub mod freeze;
+pub mod get;
+pub mod history;
+pub mod logs;
+pub mod operation;
+pub mod org;
+pub mod plan;
+pub mod run;
+pub mod secret;
+pub mod selling;
+pub mod services;
+pub mod status;
+pub mod template;
+pub mod token;
+pub mod variable;
+pub mod version;
+pub mod volume;
+pub mod wakes;
+pub mod watch;
+pub mod why;
+
+use clap::Subcommand;
+
+use crate::connect::context::Context;
+use crate::failure::Exit;
+
+/// A command that talks to a server.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Status(status::Args),
+
+    // Using it.
+    Plan(plan::Args),
+    Apply(apply::Args),
+    Get(get::Args),
+    Describe(describe::Args),
+    History(history::Args),
+    Why(why::Args),
+    Watch(watch::Args),
+    Logs(logs::Args),
+    Pause(operation::PauseArgs),
+    Resume(operation::ResumeArgs),
+    Restart(operation::RestartArgs),
+    Scale(operation::ScaleArgs),
+    Resize(operation::ResizeArgs),
+    Rollback(operation::RollbackArgs),
+    Reconcile(freeze::ReconcileArgs),
+    Freeze(freeze::FreezeArgs),
+    Unfreeze(freeze::UnfreezeArgs),
+    Run(run::Args),
+    Delete(delete::Args),
+    Events(events::Args),
+    Audit(audit::Args),
+    Api(api::Args),
+    Explain(explain::Args),
+    Template(template::Args),
+
+    // Who may use it.
+    Whoami(token::WhoamiArgs),
+    Token(token::Args),
+    Org(org::Args),
+    Wakes(wakes::Args),
+    Findings(findings::Args),
+    Cluster(cluster::Args),
+    Context(context::Args),
+
+    Env(env::Args),
+    Variable(variable::Args),
+    Secret(secret::Args),
+    Domain(domain::Args),
+    Endpoint(endpoint::Args),
+    Version(version::Args),
+}
+
+/// Runs a command to its end.
+///
+/// # Errors
+/// What went wrong, for people.
+#[expect(clippy::cognitive_complexity, reason = "a table of commands, however many")]
+pub async fn run(command: Command, context: &Context) -> anyhow::Result<Exit> {
+    Ok(match command {
+        Command::Status(args) => Box::pin(status::run(&args, context)).await?,
+        Command::Plan(args) => Box::pin(plan::run(args, context)).await?,
+        Command::Pause(args) => Box::pin(operation::pause(args, context)).await?,
+        Command::Resume(args) => Box::pin(operation::resume(args, context)).await?,
+        Command::Restart(args) => Box::pin(operation::restart(args, context)).await?,
+        Command::Scale(args) => Box::pin(operation::scale(args, context)).await?,
+        Command::Resize(args) => Box::pin(operation::resize(args, context)).await?,
+        Command::Rollback(args) => Box::pin(operation::rollback(args, context)).await?,
+        Command::Apply(args) => Box::pin(apply::run(args, context)).await?,
+        Command::Get(args) => Box::pin(get::run(args, context)).await?,
+        Command::Describe(args) => Box::pin(describe::run(args, context)).await?,
+        Command::History(args) => Box::pin(history::run(args, context)).await?,
+        Command::Why(args) => Box::pin(why::run(args, context)).await?,
+        Command::Watch(args) => Box::pin(watch::run(args, context)).await?,
+        Command::Logs(args) => Box::pin(logs::run(args, context)).await?,
+        Command::Reconcile(args) => Box::pin(freeze::reconcile(args, context)).await?,
+        Command::Freeze(args) => Box::pin(freeze::freeze(args, context)).await?,
+        Command::Unfreeze(args) => Box::pin(freeze::unfreeze(args, context)).await?,
+        Command::Run(args) => Box::pin(run::run(args, context)).await?,
+        Command::Delete(args) => Box::pin(delete::run(args, context)).await?,
+        Command::Events(args) => Box::pin(events::run(args, context)).await?,
+        Command::Audit(args) => Box::pin(audit::run(args, context)).await?,
+        Command::Api(args) => Box::pin(api::run(args, context)).await?,
+        Command::Whoami(args) => Box::pin(token::whoami(&args, context)).await?,
+        Command::Token(args) => Box::pin(token::run(args, context)).await?,
+        Command::Wakes(args) => Box::pin(wakes::run(args, context)).await?,
+        Command::Findings(args) => Box::pin(findings::run(args, context)).await?,
+        Command::Cluster(args) => Box::pin(cluster::run(args, context)).await?,
+        Command::Org(args) => Box::pin(org::run(args, context)).await?,
+        Command::Context(args) => Box::pin(context::run(args, context)).await?,
+        Command::Env(args) => env::run(&args, context)?,
+        Command::Explain(args) => Box::pin(explain::run(args, context)).await?,
+        Command::Template(args) => Box::pin(template::run(args, context)).await?,
+        Command::Variable(args) => Box::pin(variable::run(args, context)).await?,
+        Command::Secret(args) => Box::pin(secret::run(args, context)).await?,
+        Command::Domain(args) => Box::pin(domain::run(args, context)).await?,
+        Command::Endpoint(args) => Box::pin(endpoint::run(args, context)).await?,
+        Command::Version(args) => version::run(&args, context)?,
+    })
+}

@@ -1,0 +1,238 @@
+//! `trueup apply`: declares what manifest files say.
+//!
+//! A bad document does not stop the others: each is its own promise, and the exit code tells that
+//! not all were made.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use trueup_api::client::{ClientError, Terms};
+use trueup_api::service::Service;
+
+use crate::command::plan;
+use crate::connect::context::{Connection, Context};
+use crate::dry_run::DryRun;
+use crate::failure::{Exit, Failure, explain};
+use crate::manifest::{Manifest, Place, read_all};
+use crate::output::human::duration;
+use crate::output::style::Paint;
+use crate::wait::follow::{Ended, Goal, follow, too_late};
+use crate::wait::until::Until;
+
+/// Declare projects and services from manifest files
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// YAML files with one or many documents; `-` is stdin
+    #[arg(short = 'f', long = "file", value_name = "FILE", required = true, num_args = 1..)]
+    files: Vec<String>,
+    #[command(flatten)]
+    dry: DryRun,
+    /// Wait until every service in them is healthy
+    #[arg(long, conflicts_with = "dry_run")]
+    wait: bool,
+    /// Accept it only if exactly this plan still holds (`plan --exact` makes one)
+    #[arg(long, value_name = "ID", conflicts_with = "dry_run")]
+    preview: Option<String>,
+    /// How long to wait for each
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration)]
+    timeout: Duration,
+}
+
+/// What became of one document.
+#[derive(Debug, Serialize)]
+struct Outcome {
+    document: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    subject: Option<String>,
+    outcome: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    generation: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    #[serde(skip)]
+    service: Option<Box<Service>>,
+}
+
+pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    if args.dry.is_dry() {
+        return plan::run(plan::Args { files: args.files, exact: false }, context).await;
+    }
+    let documents = read_all(&args.files);
+    if args.preview.is_some()
+        && !matches!(documents.as_slice(), [(_, Ok(Manifest::Service { .. }))])
+    {
+        let message = "a plan is of one service, and this is not one document with a service";
+        let hint = "put the service into a file of its own, plan it with --exact, and apply that";
+        return Err(Failure::new(Exit::Usage, message).hint(hint).into());
+    }
+    let connection = context.connect()?;
+    let mut outcomes = Vec::new();
+    for (place, document) in documents {
+        let result = match document {
+            Ok(manifest) => send(manifest, args.preview.as_deref(), context, &connection).await,
+            Err(wrong) => Err(Failure::new(Exit::Failed, wrong.message).hint(wrong.fix).into()),
+        };
+        let outcome = settle(&place, result);
+        match outcome {
+            Ok(outcome) => {
+                say(&outcome, context)?;
+                outcomes.push(outcome);
+            }
+            // With nobody there to ask, every other document would end the same way.
+            Err((_, error)) if is_away(&error) => return Err(error),
+            Err((outcome, error)) => {
+                let (_, message, hint) = explain(&error);
+                context.terminal.error(&format!("{place}: {message}"), hint.as_deref())?;
+                outcomes.push(outcome);
+            }
+        }
+    }
+    context.output.print(context.terminal, &outcomes)?;
+    let services: Vec<Service> =
+        outcomes.iter().filter_map(|outcome| outcome.service.as_deref().cloned()).collect();
+    let failed = outcomes.iter().filter(|outcome| outcome.error.is_some()).count();
+    if args.wait {
+        let exit = wait(services, args.timeout, context, &connection).await?;
+        if exit != Exit::Ok {
+            return Ok(exit);
+        }
+    } else if let Some(first) = services.first() {
+        context.terminal.note(&format!(
+            "watch it become true: trueup watch {}/{} --until healthy",
+            first.project, first.name
+        ))?;
+    }
+    if failed > 0 {
+        let all = outcomes.len();
+        let message = format!("{failed} of {all} documents were not accepted");
+        return Err(Failure::new(Exit::Failed, message)
+            .hint("mend them and apply the same files again; what was accepted stays unchanged")
+            .into());
+    }
+    Ok(Exit::Ok)
+}
+
+/// What the server said to one document.
+struct Sent {
+    subject: String,
+    changed: bool,
+    generation: Option<i64>,
+    service: Option<Box<Service>>,
+}
+
+async fn send(
+    manifest: Manifest,
+    preview: Option<&str>,
+    context: &Context,
+    connection: &Connection,
+) -> anyhow::Result<Sent> {
+    let client = &connection.client;
+    match manifest {
+        Manifest::Plan { name, body } => {
+            let (_, changed) =
+                context.ask("selling the plan", client.plan_put(&name, &body)).await?;
+            Ok(Sent { subject: format!("plan/{name}"), changed, generation: None, service: None })
+        }
+        Manifest::Project { name, body } => {
+            let accepted =
+                context.ask("declaring the project", client.project_put(&name, &body)).await?;
+            Ok(Sent {
+                subject: format!("project/{name}"),
+                changed: accepted.changed,
+                generation: Some(accepted.project.generation),
+                service: None,
+            })
+        }
+        Manifest::Service { name, body } => {
+            let project = context.project_of(body.project.as_ref(), connection)?;
+            let sending = async {
+                match preview {
+                    Some(preview) => {
+                        client
+                            .service_put_planned(&project, &name, &body, preview, &Terms::PLAIN)
+                            .await
+                    }
+                    None => client.service_put(&project, &name, &body, &Terms::PLAIN).await,
+                }
+            };
+            let accepted = context.ask("declaring the service", sending).await?;
+            Ok(Sent {
+                subject: format!("service/{name}"),
+                changed: accepted.changed,
+                generation: Some(accepted.service.generation),
+                service: Some(Box::new(accepted.service)),
+            })
+        }
+    }
+}
+
+fn settle(
+    place: &Place,
+    result: anyhow::Result<Sent>,
+) -> Result<Outcome, (Outcome, anyhow::Error)> {
+    match result {
+        Ok(sent) => Ok(Outcome {
+            document: place.to_string(),
+            subject: Some(sent.subject),
+            outcome: if sent.changed { "accepted" } else { "unchanged" },
+            generation: sent.generation,
+            error: None,
+            service: sent.service,
+        }),
+        Err(error) => {
+            let (_, message, _) = explain(&error);
+            let outcome = Outcome {
+                document: place.to_string(),
+                subject: None,
+                outcome: "failed",
+                generation: None,
+                error: Some(message),
+                service: None,
+            };
+            Err((outcome, error))
+        }
+    }
+}
+
+fn is_away(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(ClientError::Unreachable { .. }))
+}
+
+fn say(outcome: &Outcome, context: &Context) -> anyhow::Result<()> {
+    if context.output.is_for_programs() {
+        return Ok(());
+    }
+    let style = context.terminal.style();
+    let paint = if outcome.outcome == "accepted" { Paint::Good } else { Paint::Faint };
+    let subject = outcome.subject.as_deref().unwrap_or_default();
+    let generation =
+        outcome.generation.map(|number| format!(", generation {number}")).unwrap_or_default();
+    let word = style.paint(paint, outcome.outcome);
+    context.terminal.line(&format!("{subject} {word}{generation}"))?;
+    Ok(())
+}
+
+async fn wait(
+    services: Vec<Service>,
+    timeout: Duration,
+    context: &Context,
+    connection: &Connection,
+) -> anyhow::Result<Exit> {
+    let goal = Goal { until: Some(Until::Healthy), timeout: Some(timeout), named: true };
+    let mut exit = Exit::Ok;
+    for service in services {
+        match follow(context, &connection.client, service, &goal).await? {
+            Ended::Reached(service) => {
+                context
+                    .terminal
+                    .note(&format!("{}/{} is healthy", service.project, service.name))?;
+            }
+            Ended::TimedOut(service) => {
+                let (code, message, hint) = explain(&too_late(&service, &goal).into());
+                context.terminal.error(&message, hint.as_deref())?;
+                exit = code;
+            }
+        }
+    }
+    Ok(exit)
+}

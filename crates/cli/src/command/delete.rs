@@ -1,0 +1,169 @@
+//! `trueup delete`: asks for a service to be gone, and with `--wait` shows the proof that it is.
+
+mod project;
+
+use std::time::Duration;
+
+use trueup_api::client::Terms;
+use trueup_api::service::{ForceDeleteBody, Service};
+
+use crate::connect::context::{Connection, Context};
+use crate::connect::target::resolve;
+use crate::dry_run::DryRun;
+use crate::failure::{Exit, Failure};
+use crate::output::human::duration;
+use crate::output::receipt;
+use crate::wait::follow::{Ended, Goal, follow, too_late};
+use crate::wait::until::Until;
+
+/// Delete a service and everything it made, or a project with all of its services
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// NAME, PROJECT/NAME or svc_…; `project NAME` for a whole project
+    #[arg(required = true, num_args = 1..=2, value_name = "NAME")]
+    names: Vec<String>,
+    /// Wait until nothing of it is left, and print the receipt
+    #[arg(long, conflicts_with = "dry_run")]
+    wait: bool,
+    /// How long to wait for that
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration)]
+    timeout: Duration,
+    #[command(flatten)]
+    dry: DryRun,
+    /// End a deletion that is stuck: without proof, leaving in the cluster what is there
+    #[arg(long, requires = "reason")]
+    force: bool,
+    /// Why it shall end without proof; it is kept in the receipt and in the event log
+    #[arg(long, value_name = "TEXT", requires = "force")]
+    reason: Option<String>,
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+}
+
+pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    let connection = context.connect()?;
+    let name = match args.names.as_slice() {
+        [name] => name,
+        [kind, name] if kind == "project" => {
+            return project::run(name, &args, context, &connection).await;
+        }
+        _ => {
+            return Err(Failure::new(Exit::Usage, "one thing is deleted at a time")
+                .hint("`trueup delete NAME`, or `trueup delete project NAME`")
+                .into());
+        }
+    };
+    let reading = resolve(name, context, &connection);
+    let service = context.ask("reading the service", reading).await?;
+    let name = format!("{}/{}", service.project, service.name);
+    if let (true, Some(reason)) = (args.force, &args.reason) {
+        return force(service, reason, &args, context, &connection).await;
+    }
+    if !args.yes && !args.dry.is_dry() && service.desired != "deleted" {
+        let question = format!(
+            "Delete {name} and everything it made in cluster {}, with its data?",
+            service.cluster
+        );
+        if context.terminal.ask(&question)? == Some(false) {
+            return Err(Failure::new(Exit::Failed, format!("{name} was not deleted"))
+                .hint("answer y, or pass --yes")
+                .into());
+        }
+    }
+    // By id: the name may be given to another service in the meantime.
+    let writing = args.dry.begin(&connection.client);
+    let deleting = writing.client().service_delete(&service.project, &service.id, &Terms::PLAIN);
+    let accepted = context.ask("asking for the deletion", deleting).await?;
+    if writing.previewed(&format!("service/{name}"), context)? {
+        return Ok(Exit::Ok);
+    }
+    let service = accepted.service;
+    if !context.output.is_for_programs() {
+        let outcome = if accepted.changed { "accepted" } else { "was accepted before" };
+        context.terminal.line(&format!(
+            "service/{} deletion {outcome}, generation {}",
+            service.name, service.generation
+        ))?;
+    }
+    if args.wait {
+        return wait(service, args.timeout, context, &connection).await;
+    }
+    context.output.print(context.terminal, &service)?;
+    context.terminal.note(&format!("watch it go: trueup watch {} --until deleted", service.id))?;
+    Ok(Exit::Ok)
+}
+
+/// Ends a deletion without proof. Only one that is under way: what runs is deleted first.
+async fn force(
+    service: Service,
+    reason: &str,
+    args: &Args,
+    context: &Context,
+    connection: &Connection,
+) -> anyhow::Result<Exit> {
+    let name = format!("{}/{}", service.project, service.name);
+    if service.desired != "deleted" {
+        return Err(Failure::new(Exit::Failed, format!("{name} is not being deleted"))
+            .hint("delete it first, and force only what stays stuck")
+            .into());
+    }
+    if !args.yes && !args.dry.is_dry() {
+        let question = format!(
+            "End the deletion of {name} without proof? What is left in cluster {} stays there.",
+            service.cluster
+        );
+        if context.terminal.ask(&question)? == Some(false) {
+            return Err(Failure::new(Exit::Failed, format!("the deletion of {name} goes on"))
+                .hint("answer y, or pass --yes")
+                .into());
+        }
+    }
+    let body = ForceDeleteBody { reason: reason.to_owned(), generation: service.generation };
+    let (project, id) = (&service.project, &service.id);
+    let writing = args.dry.begin(&connection.client);
+    let forcing = writing.client().service_force_delete(project, id, &body, &Terms::PLAIN);
+    let accepted = context.ask("ending the deletion", forcing).await?;
+    if writing.previewed(&format!("service/{name}"), context)? {
+        return Ok(Exit::Ok);
+    }
+    let service = accepted.service;
+    if args.wait {
+        return wait(service, args.timeout, context, connection).await;
+    }
+    if !context.output.is_for_programs() {
+        context.terminal.line(&format!("service/{} ends without proof", service.name))?;
+    }
+    context.output.print(context.terminal, &service)?;
+    context.terminal.note(&format!("what was not proved: trueup describe {}", service.id))?;
+    Ok(Exit::Ok)
+}
+
+async fn wait(
+    service: Service,
+    timeout: Duration,
+    context: &Context,
+    connection: &Connection,
+) -> anyhow::Result<Exit> {
+    let goal = Goal { until: Some(Until::Deleted), timeout: Some(timeout), named: false };
+    match follow(context, &connection.client, service, &goal).await? {
+        Ended::Reached(service) => {
+            if context.output.print_item(context.terminal, &service)? {
+                return Ok(Exit::Ok);
+            }
+            let mut lines = vec![format!("{}/{} is gone", service.project, service.name)];
+            match &service.receipt {
+                Some(receipt) => {
+                    lines.extend(
+                        receipt::lines(receipt).into_iter().map(|line| format!("  {line}")),
+                    );
+                }
+                None => lines.push("  the receipt was not sent".to_owned()),
+            }
+            context.terminal.line(&lines.join("\n"))?;
+            Ok(Exit::Ok)
+        }
+        Ended::TimedOut(service) => Err(too_late(&service, &goal).into()),
+    }
+}

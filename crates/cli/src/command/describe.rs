@@ -1,0 +1,210 @@
+//! `trueup describe`: everything that is known about one service, on one page.
+
+use jiff::Timestamp;
+use trueup_api::event::{CloudEvent, EventFilter};
+use trueup_api::service::Service;
+
+use crate::clock;
+use crate::command::events::newest;
+use crate::connect::context::Context;
+use crate::connect::target::resolve;
+use crate::failure::Exit;
+use crate::output::event_line::event_line;
+use crate::output::human::{age, clean, moment};
+use crate::output::receipt;
+use crate::output::style::{self, Paint, Style};
+
+/// How many events a page ends with.
+const EVENTS: usize = 10;
+
+/// Show everything that is known about one service
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// NAME, PROJECT/NAME or svc_…
+    name: String,
+}
+
+pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    let connection = context.connect()?;
+    let reading = resolve(&args.name, context, &connection);
+    let service = context.ask("reading the service", reading).await?;
+    if context.output.print(context.terminal, &service)? {
+        return Ok(Exit::Ok);
+    }
+    let filter = EventFilter { subject: Some(service.id.clone()), ..EventFilter::default() };
+    let reading = newest(&connection.client, &filter, EVENTS);
+    let events = context.ask("reading its events", reading).await?;
+    let mut page = page(&service, &events, clock::now(), context.terminal.style());
+    let reading = connection.client.endpoint_list(&service.project);
+    let endpoints = context.ask("reading its endpoints", reading).await?.items;
+    let mut lines = Vec::new();
+    let ports = endpoints.iter().filter(|one| one.service == service.name).map(|one| {
+        clean(&format!("{}: {} {} {}", one.name, one.protocol, one.node_port, one.state))
+    });
+    section(&mut lines, "Endpoints", context.terminal.style(), ports.collect());
+    if !lines.is_empty() {
+        page = format!("{page}\n{}", lines.join("\n"));
+    }
+    context.terminal.line(&page)?;
+    Ok(Exit::Ok)
+}
+
+/// The page.
+fn page(service: &Service, events: &[CloudEvent], now: Timestamp, style: Style) -> String {
+    let mut lines =
+        vec![style.paint(Paint::Strong, &format!("{}/{}", service.project, service.name))];
+    let mut field = |name: &str, value: String| lines.push(format!("  {name:<16}{value}"));
+    field("id", clean(&service.id));
+    field("template", clean(&service.template));
+    field("desired", clean(&service.desired));
+    field("generation", generation(service, now));
+    field("reconciliation", clean(&service.reconciliation));
+    if let Some(freeze) = &service.frozen {
+        let what = format!("{} by {}: {}", freeze.scope, freeze.by, freeze.reason);
+        field("frozen", style.paint(Paint::Busy, &clean(&what)));
+    }
+    let status = &service.status;
+    let since = format!("since {} ({} ago)", moment(status.since), age(now, status.since));
+    field(
+        "phase",
+        format!("{}, {since}", style.paint(style::phase(&status.phase), &clean(&status.phase))),
+    );
+    field("health", health(service, now, style));
+    if status.simulated {
+        field(
+            "simulated",
+            "yes: its pods are on simulated nodes, where nothing really runs".to_owned(),
+        );
+    }
+    field("cluster", clean(&service.cluster));
+    field("namespace", clean(&service.namespace));
+    field("object name", clean(&service.object_name));
+
+    section(&mut lines, "Parameters", style, parameters(service));
+    let conditions = status
+        .conditions
+        .iter()
+        .map(|one| format!("{}: {}", clean(&one.reason), clean(&one.message)));
+    section(&mut lines, "Why it is not there yet", style, conditions.collect());
+    let objects = service.objects.iter().map(|object| {
+        let uid = object.uid.as_deref().unwrap_or("recorded, not seen");
+        format!(
+            "{}  {}",
+            clean(&format!("{}/{}", object.kind, object.name)),
+            style.paint(Paint::Faint, &clean(uid))
+        )
+    });
+    section(&mut lines, "Objects", style, objects.collect());
+    if let Some(receipt) = &service.receipt {
+        section(&mut lines, "Absence receipt", style, receipt::lines(receipt));
+    }
+    section(
+        &mut lines,
+        "Last events",
+        style,
+        events.iter().map(|event| event_line(event, style)).collect(),
+    );
+    lines.join("\n")
+}
+
+fn section(lines: &mut Vec<String>, title: &str, style: Style, content: Vec<String>) {
+    if content.is_empty() {
+        return;
+    }
+    lines.push(String::new());
+    lines.push(style.paint(Paint::Strong, title));
+    lines.extend(content.into_iter().map(|line| format!("  {line}")));
+}
+
+fn generation(service: &Service, now: Timestamp) -> String {
+    let applied = match service.status.applied_generation {
+        Some(applied) if applied == service.generation => "the cluster carries it".to_owned(),
+        Some(applied) => format!("the cluster carries {applied}"),
+        None => "the cluster carries none yet".to_owned(),
+    };
+    format!("{}, accepted {} ago; {applied}", service.generation, age(now, service.accepted_at))
+}
+
+fn health(service: &Service, now: Timestamp, style: Style) -> String {
+    let status = &service.status;
+    let mut text = style.paint(style::health(&status.health), &clean(&status.health));
+    if let Some(last) = &status.last_known_health {
+        text.push_str(&format!(", last known {}", clean(last)));
+    }
+    match status.observed_at {
+        Some(at) => text.push_str(&format!(
+            "; seen in cluster {} at {} ({} ago)",
+            clean(&service.cluster),
+            moment(at),
+            age(now, at)
+        )),
+        None => text.push_str("; nothing was observed yet"),
+    }
+    text
+}
+
+fn parameters(service: &Service) -> Vec<String> {
+    let show = |value: &serde_json::Value| match value {
+        serde_json::Value::String(text) => clean(text),
+        other => clean(&other.to_string()),
+    };
+    service
+        .parameters
+        .iter()
+        .map(|(name, value)| format!("{}: {}", clean(name), show(value)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use trueup_api::service::{ServiceCondition, ServiceObject};
+
+    use super::*;
+    use crate::wait::until::tests::service;
+
+    #[test]
+    fn a_page_holds_evidence_and_advice() {
+        let mut one = service("updating", "degraded", Some(2));
+        one.status.simulated = true;
+        one.status.observed_at = "2026-01-01T00:00:50Z".parse().ok();
+        one.status.conditions.push(ServiceCondition {
+            reason: "pods_not_ready".to_owned(),
+            message: "1 of 2 pods is ready; look at the image".to_owned(),
+            cause: None,
+            object: None,
+            uid: None,
+        });
+        one.objects.push(ServiceObject {
+            kind: "Deployment".to_owned(),
+            namespace: "shop-1".to_owned(),
+            name: "web-1".to_owned(),
+            uid: Some("u-1".to_owned()),
+        });
+        let now = "2026-01-01T00:01:00Z".parse().unwrap();
+        assert_eq!(
+            page(&one, &[], now, Style::new(false)),
+            "\
+shop/web
+  id              svc_1
+  template        web@1
+  desired         active
+  generation      3, accepted 1m ago; the cluster carries 2
+  reconciliation  pending
+  phase           updating, since 2026-01-01 00:00:10Z (50s ago)
+  health          degraded; seen in cluster local at 2026-01-01 00:00:50Z (10s ago)
+  simulated       yes: its pods are on simulated nodes, where nothing really runs
+  cluster         local
+  namespace       shop-1
+  object name     web-1
+
+Parameters
+  replicas: 2
+
+Why it is not there yet
+  pods_not_ready: 1 of 2 pods is ready; look at the image
+
+Objects
+  Deployment/web-1  u-1"
+        );
+    }
+}

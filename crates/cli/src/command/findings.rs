@@ -1,0 +1,95 @@
+//! `trueup findings`: what sweeps found in clusters and nothing records.
+
+use trueup_api::finding::{Finding, FindingList, FindingRemoveBody};
+
+use crate::clock;
+use crate::command::get::show;
+use crate::connect::context::Context;
+use crate::dry_run::DryRun;
+use crate::failure::Exit;
+use crate::output::human::age;
+use crate::output::style::Paint;
+use crate::output::table::{Cell, Table};
+
+/// List objects that say they are ours and that nobody knows of, and remove one; for operators
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Args {
+    /// Also those that are closed: all there ever were
+    #[arg(long)]
+    closed: bool,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Remove exactly what was seen, if it proves that Trueup made it
+    Remove {
+        /// fnd_…
+        finding: String,
+        /// The number of this removal within the hour, where that is asked for
+        #[arg(long, value_name = "N")]
+        confirm: Option<u64>,
+        #[command(flatten)]
+        dry: DryRun,
+    },
+}
+
+pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    let client = context.connect()?.client;
+    if let Some(Command::Remove { finding, confirm, dry }) = args.command {
+        let writing = dry.begin(&client);
+        let body = FindingRemoveBody { confirm };
+        let asked = writing.client().finding_remove(&finding, &body);
+        let found = context.ask("asking for its removal", asked).await?;
+        if writing.previewed(&format!("finding/{finding}"), context)? {
+            return Ok(Exit::Ok);
+        }
+        if !context.output.print(context.terminal, &found)? {
+            context.terminal.line(&format!("finding/{finding}: {}", state(&found).1))?;
+        }
+        return Ok(Exit::Ok);
+    }
+    let mut list = FindingList { items: Vec::new(), next: None };
+    let mut after: Option<String> = None;
+    loop {
+        let asked = client.finding_list(args.closed, after.as_deref());
+        let page = context.ask("reading the findings", asked).await?;
+        list.items.extend(page.items);
+        match page.next {
+            Some(next) => after = Some(next),
+            None => break,
+        }
+    }
+    if context.output.print(context.terminal, &list)? {
+        return Ok(Exit::Ok);
+    }
+    let mut table = Table::new(&["ID", "CLASS", "OBJECT", "OF", "FOUND", "STATE"]);
+    for found in &list.items {
+        table.row(row(found));
+    }
+    let hint = || "everything that carries our label is known";
+    show(&table, list.items.is_empty(), context, "findings", hint)
+}
+
+fn state(found: &Finding) -> (Paint, String) {
+    match (&found.closed_why, &found.remove_by, &found.kept_why) {
+        (Some(why), _, _) => (Paint::Plain, why.clone()),
+        (None, Some(by), _) => (Paint::Busy, format!("will be removed, asked by {by}")),
+        (None, None, Some(why)) => (Paint::Bad, format!("kept: {why}")),
+        (None, None, None) => (Paint::Busy, "open".to_owned()),
+    }
+}
+
+fn row(found: &Finding) -> Vec<Cell> {
+    let (paint, state) = state(found);
+    vec![
+        Cell::plain(&found.id),
+        Cell::plain(&found.class),
+        Cell::plain(&found.object),
+        Cell::plain(found.subject.as_deref().unwrap_or_default()),
+        Cell::plain(&age(clock::now(), found.found_at)),
+        Cell::new(paint, &state),
+    ]
+}

@@ -1,0 +1,342 @@
+//! `trueup get`: lists, one line for each thing.
+
+use jiff::Timestamp;
+use trueup_api::Problem;
+use trueup_api::client::ClientError;
+use trueup_api::cluster::Cluster;
+use trueup_api::problem::Code;
+use trueup_api::project::Project;
+use trueup_api::template::Template;
+
+use super::{domain, endpoint, secret, variable, volume};
+use crate::clock;
+use crate::command::selling;
+use crate::command::services::{self, Filter};
+use crate::connect::context::{Connection, Context};
+use crate::connect::target::resolve;
+use crate::failure::{Exit, Failure};
+use crate::output::format::Output;
+use crate::output::human::age;
+use crate::output::style::{self, Paint};
+use crate::output::table::{Cell, Table};
+
+/// List services, projects, clusters, templates, plans, variables and more
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// services (also when left out), projects, clusters, templates, plans, releases, quota,
+    /// variables, secrets, volumes, endpoints or domains; then a name
+    #[arg(value_name = "[KIND] [NAME]", num_args = 0..=2)]
+    what: Vec<String>,
+    /// Go on with services as they change
+    #[arg(short, long)]
+    watch: bool,
+    #[command(flatten)]
+    filter: Filter,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Services,
+    Projects,
+    Clusters,
+    Templates,
+    Plans,
+    Releases,
+    Quota,
+    Variables,
+    Secrets,
+    Volumes,
+    Endpoints,
+    Domains,
+}
+
+fn kind(text: &str) -> Option<Kind> {
+    match text {
+        "services" | "service" | "svc" => Some(Kind::Services),
+        "projects" | "project" | "prj" => Some(Kind::Projects),
+        "clusters" | "cluster" => Some(Kind::Clusters),
+        "templates" | "template" => Some(Kind::Templates),
+        "plans" | "plan" => Some(Kind::Plans),
+        "releases" | "release" => Some(Kind::Releases),
+        "quota" | "quotas" => Some(Kind::Quota),
+        "variables" | "variable" => Some(Kind::Variables),
+        "secrets" | "secret" => Some(Kind::Secrets),
+        "volumes" | "volume" => Some(Kind::Volumes),
+        "endpoints" | "endpoint" => Some(Kind::Endpoints),
+        "domains" | "domain" => Some(Kind::Domains),
+        _ => None,
+    }
+}
+
+/// The first word is a kind or, for the sake of `trueup get web`, a service.
+fn read(what: &[String]) -> Result<(Kind, Option<&str>), Failure> {
+    match what {
+        [] => Ok((Kind::Services, None)),
+        [one] => Ok(kind(one).map_or((Kind::Services, Some(one.as_str())), |kind| (kind, None))),
+        [first, name, ..] => match kind(first) {
+            Some(kind) => Ok((kind, Some(name))),
+            None => Err(Failure::new(Exit::Usage, format!("`{first}` is not a kind")).hint(
+                "kinds are services, projects, clusters, templates, plans, releases, quota, \
+                 variables, secrets, volumes, endpoints and domains",
+            )),
+        },
+    }
+}
+
+pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    let (kind, name) = read(&args.what)?;
+    if args.watch && kind != Kind::Services {
+        return Err(Failure::new(Exit::Usage, "only services can be watched like this")
+            .hint("`trueup events -f` follows everything else")
+            .into());
+    }
+    let connection = context.connect()?;
+    match kind {
+        Kind::Services if args.watch => {
+            services::watch(name, args.filter, context, &connection).await
+        }
+        Kind::Services => services::list(name, args.filter, context, &connection).await,
+        Kind::Projects => get_projects(name, context, &connection).await,
+        Kind::Clusters => get_clusters(name, context, &connection).await,
+        Kind::Templates => get_templates(name, context, &connection).await,
+        Kind::Plans => get_plans(name, context, &connection).await,
+        Kind::Releases => get_releases(name, context, &connection).await,
+        Kind::Quota => get_quota(context, &connection).await,
+        // The name is a service's.
+        Kind::Variables => variable::list(name, context, &connection).await,
+        Kind::Secrets => secret::list(name, context, &connection).await,
+        Kind::Volumes => volume::list(name, context, &connection).await,
+        Kind::Endpoints => endpoint::list(name, context, &connection).await,
+        Kind::Domains => domain::list(name, context, &connection).await,
+    }
+}
+
+async fn get_plans(
+    name: Option<&str>,
+    context: &Context,
+    connection: &Connection,
+) -> anyhow::Result<Exit> {
+    let mut list = context.ask("reading the plans", connection.client.plan_list()).await?;
+    if let Some(name) = name {
+        list.items.retain(|plan| plan.name == name);
+        one_of("plan", name, list.items.len())?;
+    }
+    if context.output.print(context.terminal, &list)? {
+        return Ok(Exit::Ok);
+    }
+    show(
+        &selling::plans(&list.items),
+        list.items.is_empty(),
+        context,
+        "plans",
+        || "an operator sells them with `trueup apply -f FILE`",
+    )
+}
+
+async fn get_releases(
+    name: Option<&str>,
+    context: &Context,
+    connection: &Connection,
+) -> anyhow::Result<Exit> {
+    let name = name.ok_or_else(|| {
+        Failure::new(Exit::Usage, "releases belong to a service")
+            .hint("write `trueup get releases NAME`")
+    })?;
+    let reading = resolve(name, context, connection);
+    let service = context.ask("reading the service", reading).await?;
+    let reading = connection.client.release_list(&service.project, &service.id, None, Some(1000));
+    let list = context.ask("reading the releases", reading).await?;
+    if context.output.print(context.terminal, &list)? {
+        return Ok(Exit::Ok);
+    }
+    let table = selling::releases(&list.items, clock::now());
+    show(&table, list.items.is_empty(), context, "releases", || "every accepted change makes one")
+}
+
+async fn get_quota(context: &Context, connection: &Connection) -> anyhow::Result<Exit> {
+    let quota = context.ask("reading the quota", connection.client.quota_get()).await?;
+    if !context.output.print(context.terminal, &quota)? {
+        context.terminal.line(&selling::quota(&quota).render(context.terminal.style()))?;
+    }
+    Ok(Exit::Ok)
+}
+
+async fn get_projects(
+    name: Option<&str>,
+    context: &Context,
+    connection: &Connection,
+) -> anyhow::Result<Exit> {
+    if let Some(name) = name {
+        let project =
+            context.ask("reading the project", connection.client.project_get(name)).await?;
+        if !context.output.print(context.terminal, &project)? {
+            context.terminal.line(&projects(&[project]).render(context.terminal.style()))?;
+        }
+        return Ok(Exit::Ok);
+    }
+    let list = context.ask("reading the projects", connection.client.project_list()).await?;
+    if context.output.print(context.terminal, &list)? {
+        return Ok(Exit::Ok);
+    }
+    show(
+        &projects(&list.items),
+        list.items.is_empty(),
+        context,
+        "projects",
+        || "declare one with `trueup apply -f FILE`",
+    )
+}
+
+async fn get_clusters(
+    name: Option<&str>,
+    context: &Context,
+    connection: &Connection,
+) -> anyhow::Result<Exit> {
+    if let Some(name) = name {
+        let reading = connection.client.cluster_get(name);
+        let cluster = context.ask("reading the cluster", reading).await?;
+        if !context.output.print(context.terminal, &cluster)? {
+            let table = clusters(&[cluster], clock::now());
+            context.terminal.line(&table.render(context.terminal.style()))?;
+        }
+        return Ok(Exit::Ok);
+    }
+    let list = context.ask("reading the clusters", connection.client.cluster_list()).await?;
+    if context.output.print(context.terminal, &list)? {
+        return Ok(Exit::Ok);
+    }
+    show(
+        &clusters(&list.items, clock::now()),
+        list.items.is_empty(),
+        context,
+        "clusters",
+        || "`trueup up` says how to add one",
+    )
+}
+
+async fn get_templates(
+    name: Option<&str>,
+    context: &Context,
+    connection: &Connection,
+) -> anyhow::Result<Exit> {
+    let mut list = context.ask("reading the templates", connection.client.template_list()).await?;
+    if let Some(name) = name {
+        list.items.retain(|template| {
+            template.name == name || template.name.split('@').next() == Some(name)
+        });
+        one_of("template", name, list.items.len())?;
+    }
+    if context.output.print(context.terminal, &list)? {
+        return Ok(Exit::Ok);
+    }
+    show(
+        &templates(&list.items, context.output == Output::Wide),
+        list.items.is_empty(),
+        context,
+        "templates",
+        || "Trueup loads them when it starts",
+    )
+}
+
+fn one_of(kind: &str, name: &str, found: usize) -> Result<(), ClientError> {
+    if found > 0 {
+        return Ok(());
+    }
+    let problem = Problem::new(Code::NotFound, format!("no {kind} is called `{name}`"));
+    Err(ClientError::Problem(Box::new(problem)))
+}
+
+pub fn show(
+    table: &Table,
+    empty: bool,
+    context: &Context,
+    things: &str,
+    hint: impl Fn() -> &'static str,
+) -> anyhow::Result<Exit> {
+    if empty {
+        context.terminal.note(&format!("no {things}; {}", hint()))?;
+    } else {
+        context.terminal.line(&table.render(context.terminal.style()))?;
+    }
+    Ok(Exit::Ok)
+}
+
+fn projects(items: &[Project]) -> Table {
+    let mut table = Table::new(&["NAME", "CLUSTER", "NAMESPACE", "GEN"]);
+    for project in items {
+        table.row(vec![
+            Cell::plain(&project.name),
+            Cell::plain(&project.cluster),
+            Cell::plain(&project.namespace),
+            Cell::plain(&project.generation.to_string()),
+        ]);
+    }
+    table
+}
+
+fn clusters(items: &[Cluster], now: Timestamp) -> Table {
+    let mut table = Table::new(&["NAME", "REACHABILITY", "HEARD", "NOTE"]);
+    for cluster in items {
+        let heard = cluster
+            .heard_at
+            .map_or_else(|| "never".to_owned(), |at| format!("{} ago", age(now, at)));
+        table.row(vec![
+            Cell::plain(&cluster.name),
+            Cell::new(style::reachability(&cluster.reachability), &cluster.reachability),
+            Cell::plain(&heard),
+            Cell::new(Paint::Faint, cluster.note.as_deref().unwrap_or_default()),
+        ]);
+    }
+    table
+}
+
+/// Template versions; with all of their parameters where there is room, the needed ones marked.
+pub fn templates(items: &[Template], wide: bool) -> Table {
+    let mut table = Table::new(if wide {
+        &["NAME", "PLAN", "STATE", "PARAMETERS", "SUMMARY"]
+    } else {
+        &["NAME", "PLAN", "STATE", "SUMMARY"]
+    });
+    for template in items {
+        let (paint, state) = match &template.deprecated {
+            Some(deprecated) => (Paint::Busy, format!("deprecated: {}", deprecated.instead)),
+            None => (Paint::Good, "published".to_owned()),
+        };
+        let mut cells = vec![
+            Cell::plain(&template.name),
+            Cell::plain(template.plan.as_deref().unwrap_or_default()),
+            Cell::new(paint, &state),
+        ];
+        if wide {
+            cells.push(Cell::new(Paint::Faint, &parameter_names(template)));
+        }
+        cells.push(Cell::plain(&template.summary));
+        table.row(cells);
+    }
+    table
+}
+
+fn parameter_names(template: &Template) -> String {
+    let names = template.parameters.as_object().into_iter().flatten();
+    let marked = names.map(|(name, parameter)| {
+        let needed = parameter.get("default").is_none();
+        if needed { format!("{name}*") } else { name.clone() }
+    });
+    marked.collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_word_is_a_kind_or_a_service() {
+        let words =
+            |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        assert_eq!(read(&[]).unwrap(), (Kind::Services, None));
+        assert_eq!(read(&words(&["projects"])).unwrap(), (Kind::Projects, None));
+        assert_eq!(read(&words(&["web"])).unwrap(), (Kind::Services, Some("web")));
+        assert_eq!(read(&words(&["svc", "web"])).unwrap(), (Kind::Services, Some("web")));
+        assert!(read(&words(&["pods", "web"])).is_err());
+    }
+}

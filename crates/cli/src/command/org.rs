@@ -1,0 +1,85 @@
+//! `trueup org`: tenants, as operators make and see them.
+
+use trueup_api::org::{Org, OrgRequest};
+
+use crate::clock;
+use crate::connect::context::Context;
+use crate::dry_run::DryRun;
+use crate::failure::Exit;
+use crate::output::human::age;
+use crate::output::table::{Cell, Table};
+
+/// Make and list orgs; for operators
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Make an org and print the token of its first owner, this once
+    Create {
+        /// What to call it
+        name: String,
+        #[command(flatten)]
+        dry: DryRun,
+    },
+    /// List every org
+    List,
+    /// Show one org
+    Get {
+        /// Its name, or its id (org_…)
+        #[arg(value_name = "ORG")]
+        which: String,
+    },
+}
+
+pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    let client = context.connect()?.client;
+    match args.command {
+        Command::Create { name, dry } => {
+            let (writing, wanted) = (dry.begin(&client), OrgRequest { name });
+            let made = context.ask("making the org", writing.client().org_create(&wanted)).await?;
+            if writing.previewed(&format!("org/{}", wanted.name), context)? {
+                return Ok(Exit::Ok);
+            }
+            if !context.output.print(context.terminal, &made)? {
+                let Org { name, id, .. } = &made.org;
+                let said =
+                    format!("org `{name}` ({id}) is there; its owner's token, shown this once:");
+                context.terminal.note(&said)?;
+                context.terminal.line(made.owner.secret.as_deref().unwrap_or_default())?;
+                context.terminal.note(&format!(
+                    "its owner begins with `trueup context add {name} --url {}` and this token",
+                    client.base_url()
+                ))?;
+            }
+        }
+        Command::List => {
+            let list = context.ask("reading the orgs", client.org_list()).await?;
+            if !context.output.print(context.terminal, &list)? {
+                context.terminal.line(&orgs(&list.items).render(context.terminal.style()))?;
+            }
+        }
+        Command::Get { which } => {
+            let org = context.ask("reading the org", client.org_get(&which)).await?;
+            if !context.output.print(context.terminal, &org)? {
+                context.terminal.line(&orgs(&[org]).render(context.terminal.style()))?;
+            }
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+fn orgs(items: &[Org]) -> Table {
+    let mut table = Table::new(&["NAME", "AGE", "ID"]);
+    for org in items {
+        table.row(vec![
+            Cell::plain(&org.name),
+            Cell::plain(&age(clock::now(), org.created_at)),
+            Cell::plain(&org.id),
+        ]);
+    }
+    table
+}

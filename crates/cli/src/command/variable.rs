@@ -1,0 +1,194 @@
+//! `trueup variable`: what containers read, beside what the manifest says.
+
+use trueup_api::Client;
+use trueup_api::variable::{Variable, VariableBody, VariableList};
+
+use crate::clock;
+use crate::command::get::show;
+use crate::connect::context::{Connection, Context};
+use crate::connect::place::{Of, Place, place};
+use crate::dry_run::DryRun;
+use crate::failure::{Exit, Failure};
+use crate::output::human::age;
+use crate::output::table::{Cell, Table};
+
+/// Set, list and delete variables of a project or of one service
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Set variables; the services that read them roll
+    Set {
+        /// NAME=VALUE
+        #[arg(required = true, value_name = "NAME=VALUE")]
+        pairs: Vec<String>,
+        #[command(flatten)]
+        of: Of,
+        #[command(flatten)]
+        dry: DryRun,
+    },
+    /// List variables with their values
+    List {
+        #[command(flatten)]
+        of: Of,
+    },
+    /// Take a variable away
+    Delete {
+        /// Which
+        name: String,
+        #[command(flatten)]
+        of: Of,
+        #[command(flatten)]
+        dry: DryRun,
+    },
+}
+
+pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    let connection = context.connect()?;
+    match args.command {
+        Command::Set { pairs, of, dry } => set(&pairs, &of, dry, context, &connection).await,
+        Command::List { of } => list(of.service.as_deref(), context, &connection).await,
+        Command::Delete { name, of, dry } => delete(&name, &of, dry, context, &connection).await,
+    }
+}
+
+fn pair(text: &str) -> Result<(&str, &str), Failure> {
+    text.split_once('=').ok_or_else(|| {
+        Failure::new(Exit::Usage, format!("`{text}` is not NAME=VALUE"))
+            .hint("an empty value is NAME=")
+    })
+}
+
+async fn set(
+    pairs: &[String],
+    of: &Of,
+    dry: DryRun,
+    context: &Context,
+    connection: &Connection,
+) -> anyhow::Result<Exit> {
+    let pairs = pairs.iter().map(|text| pair(text)).collect::<Result<Vec<_>, _>>()?;
+    let place = place(of.service.as_deref(), context, connection).await?;
+    let (writing, mut done) = (dry.begin(&connection.client), Vec::new());
+    for (name, value) in pairs {
+        let body = VariableBody { value: value.to_owned() };
+        let setting = put(&place, name, &body, writing.client());
+        done.push(context.ask("setting the variable", setting).await?);
+        writing.previewed(&format!("variable/{name}"), context)?;
+    }
+    if dry.is_dry() {
+        return Ok(Exit::Ok);
+    }
+    let list = VariableList { items: done };
+    if !context.output.print(context.terminal, &list)? {
+        for variable in &list.items {
+            let line = format!("variable/{} version {}", variable.name, variable.version);
+            context.terminal.line(&format!("{line}, {}", place.words()))?;
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+async fn put(
+    place: &Place,
+    name: &str,
+    body: &VariableBody,
+    client: &Client,
+) -> anyhow::Result<Variable> {
+    Ok(match &place.service {
+        Some(service) => client.service_variable_put(&place.project, service, name, body).await?,
+        None => client.variable_put(&place.project, name, body).await?,
+    })
+}
+
+/// Also behind `trueup get variables`.
+pub async fn list(
+    service: Option<&str>,
+    context: &Context,
+    connection: &Connection,
+) -> anyhow::Result<Exit> {
+    let place = place(service, context, connection).await?;
+    let client = &connection.client;
+    let reading = async {
+        match &place.service {
+            Some(service) => client.service_variable_list(&place.project, service).await,
+            None => client.variable_list(&place.project).await,
+        }
+    };
+    let list = context.ask("reading the variables", reading).await?;
+    if context.output.print(context.terminal, &list)? {
+        return Ok(Exit::Ok);
+    }
+    let mut table = Table::new(&["NAME", "VALUE", "VERSION", "BY", "AGE"]);
+    for variable in &list.items {
+        table.row(vec![
+            Cell::plain(&variable.name),
+            Cell::plain(&short(&variable.value)),
+            Cell::plain(&variable.version.to_string()),
+            Cell::plain(&variable.updated_by),
+            Cell::plain(&age(clock::now(), variable.updated_at)),
+        ]);
+    }
+    let things = format!("variables of {}", place.words());
+    show(
+        &table,
+        list.items.is_empty(),
+        context,
+        &things,
+        || "set one with `trueup variable set NAME=VALUE`",
+    )
+}
+
+/// The beginning of a long value; `-o json` has all of it.
+fn short(value: &str) -> String {
+    const MOST: usize = 60;
+    match value.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}…", value.get(..end).unwrap_or_default()),
+        None => value.to_owned(),
+    }
+}
+
+async fn delete(
+    name: &str,
+    of: &Of,
+    dry: DryRun,
+    context: &Context,
+    connection: &Connection,
+) -> anyhow::Result<Exit> {
+    let place = place(of.service.as_deref(), context, connection).await?;
+    let writing = dry.begin(&connection.client);
+    let client = writing.client();
+    let deleting = async {
+        match &place.service {
+            Some(service) => client.service_variable_delete(&place.project, service, name).await,
+            None => client.variable_delete(&place.project, name).await,
+        }
+    };
+    context.ask("deleting the variable", deleting).await?;
+    if writing.previewed(&format!("variable/{name}"), context)? {
+        return Ok(Exit::Ok);
+    }
+    context.terminal.line(&format!("variable/{name} deleted, {}", place.words()))?;
+    Ok(Exit::Ok)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pair_has_a_name_and_everything_after_it() {
+        assert_eq!(pair("A=b=c").unwrap(), ("A", "b=c"));
+        assert_eq!(pair("A=").unwrap(), ("A", ""));
+        assert!(pair("A").is_err());
+    }
+
+    #[test]
+    fn long_values_are_cut_between_characters() {
+        assert_eq!(short("short"), "short");
+        assert_eq!(short(&"é".repeat(61)), format!("{}…", "é".repeat(60)));
+    }
+}

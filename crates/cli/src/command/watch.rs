@@ -1,0 +1,64 @@
+//! `trueup watch`: the state now, then each event as it happens, until something is true.
+
+use std::time::Duration;
+
+use trueup_api::service::Service;
+
+use crate::connect::context::Context;
+use crate::connect::target::resolve;
+use crate::failure::Exit;
+use crate::output::human::{clean, duration};
+use crate::output::style::{self, Style};
+use crate::wait::follow::{Ended, Goal, follow, too_late};
+use crate::wait::until::Until;
+
+/// Watch a service become what was promised
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// NAME, PROJECT/NAME or svc_…
+    name: String,
+    /// End once it is healthy, settled, deleted, or in this phase
+    #[arg(long, value_name = "CONDITION")]
+    until: Option<Until>,
+    /// How long to wait for that
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration)]
+    timeout: Duration,
+}
+
+pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    let connection = context.connect()?;
+    let reading = resolve(&args.name, context, &connection);
+    let service = context.ask("reading the service", reading).await?;
+    if !context.output.is_for_programs() {
+        context.terminal.line(&state(&service, context.terminal.style()))?;
+    }
+    let timeout = args.until.is_some().then_some(args.timeout);
+    let goal = Goal { until: args.until, timeout, named: false };
+    match follow(context, &connection.client, service, &goal).await? {
+        Ended::Reached(service) => {
+            if !context.output.is_for_programs() {
+                context.terminal.line(&state(&service, context.terminal.style()))?;
+            }
+            Ok(Exit::Ok)
+        }
+        Ended::TimedOut(service) => Err(too_late(&service, &goal).into()),
+    }
+}
+
+/// The state in one line, and one for each reason why it is not another.
+fn state(service: &Service, style: Style) -> String {
+    let status = &service.status;
+    let simulated = if status.simulated { " (simulated)" } else { "" };
+    let mut text = format!(
+        "{}/{}  generation {}  {}  {}{simulated}",
+        clean(&service.project),
+        clean(&service.name),
+        service.generation,
+        style.paint(style::phase(&status.phase), &clean(&status.phase)),
+        style.paint(style::health(&status.health), &clean(&status.health)),
+    );
+    for condition in &status.conditions {
+        text.push_str(&format!("\n  {}: {}", clean(&condition.reason), clean(&condition.message)));
+    }
+    text
+}

@@ -1,0 +1,83 @@
+//! `trueup why`: the chain from who asked to what is waited for.
+
+use jiff::Timestamp;
+use trueup_api::why::Why;
+
+use crate::clock;
+use crate::connect::context::Context;
+use crate::connect::target::resolve;
+use crate::failure::Exit;
+use crate::output::human::{age, clean, moment};
+use crate::output::style::{Paint, Style};
+
+/// Explain why a service is as it is
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// NAME, PROJECT/NAME or svc_…
+    name: String,
+}
+
+pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    let connection = context.connect()?;
+    let reading = resolve(&args.name, context, &connection);
+    let service = context.ask("reading the service", reading).await?;
+    let reading = connection.client.service_why(&service.project, &service.id);
+    let why = context.ask("asking why", reading).await?;
+    if context.output.print(context.terminal, &why)? {
+        return Ok(Exit::Ok);
+    }
+    let title = format!("{}/{}", service.project, service.name);
+    context.terminal.line(&page(&title, &why, clock::now(), context.terminal.style()))?;
+    Ok(Exit::Ok)
+}
+
+fn page(title: &str, why: &Why, now: Timestamp, style: Style) -> String {
+    let answer = format!("{}: {}", clean(title), clean(&why.answer));
+    let mut lines = vec![style.paint(Paint::Strong, &answer)];
+    for link in &why.links {
+        let at = link.at.map(|at| format!("  {} ({} ago)", moment(at), age(now, at)));
+        let at = style.paint(Paint::Faint, &at.unwrap_or_default());
+        lines.push(format!("  {:<9} {}{at}", clean(&link.step), clean(&link.text)));
+        for proof in &link.proof {
+            lines.push(format!("            {}", style.paint(Paint::Faint, &clean(proof))));
+        }
+    }
+    if let Some(unblock) = &why.unblock {
+        lines.push(format!("  {:<9} {}", "unblocks", clean(unblock)));
+    }
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_answer_comes_first_and_its_proof_below() {
+        let why: Why = serde_json::from_value(json!({
+            "service": "svc_1", "answer": "it is creating and error because: no image",
+            "links": [
+                { "step": "asked", "text": "owner asked for generation 1 (`declare`): it shall run",
+                  "at": "2026-01-01T00:00:00Z", "proof": ["rel_1", "evt_1"] },
+                { "step": "waiting", "text": "pod web-0: no image", "at": "2026-01-01T00:00:10Z",
+                  "proof": ["Pod/web-0 u-1"] },
+            ],
+            "unblock": "check the image's name",
+        }))
+        .unwrap();
+        let now = "2026-01-01T00:01:00Z".parse().unwrap();
+        assert_eq!(
+            page("shop/web", &why, now, Style::new(false)),
+            "\
+shop/web: it is creating and error because: no image
+  asked     owner asked for generation 1 (`declare`): it shall run  2026-01-01 00:00:00Z (1m ago)
+            rel_1
+            evt_1
+  waiting   pod web-0: no image  2026-01-01 00:00:10Z (50s ago)
+            Pod/web-0 u-1
+  unblocks  check the image's name"
+        );
+    }
+}

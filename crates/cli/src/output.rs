@@ -1,0 +1,12 @@
+//! What people read: tables, lines, colour and progress; and the same as JSON or YAML for programs.
+
+pub mod event_line;
+pub mod format;
+pub mod human;
+pub mod preview;
+pub mod progress;
+pub mod receipt;
+pub mod spelling;
+pub mod style;
+pub mod table;
+pub mod terminal;

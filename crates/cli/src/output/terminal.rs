@@ -1,0 +1,96 @@
+//! The owner of stdout and stderr.
+//!
+//! Results go to stdout, everything about them (hints, progress, errors) to stderr, so that a pipe
+//! gets results alone. Writes return their error, because a closed pipe must end a command quietly
+//! and `println!` would panic instead.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+
+use crate::output::human::clean;
+use crate::output::style::{Paint, Style};
+
+/// What can be written to, and how.
+#[derive(Debug, Clone, Copy)]
+pub struct Terminal {
+    out: Style,
+    err: Style,
+    live: bool,
+}
+
+impl Terminal {
+    /// The process's own, with colour where a person looks and did not say no.
+    pub fn new(no_color: bool) -> Self {
+        let color = !no_color;
+        let live = io::stderr().is_terminal();
+        Self {
+            out: Style::new(color && io::stdout().is_terminal()),
+            err: Style::new(color && live),
+            live,
+        }
+    }
+
+    /// Without colour and without moving lines.
+    #[cfg(test)]
+    pub const fn plain() -> Self {
+        Self { out: Style::new(false), err: Style::new(false), live: false }
+    }
+
+    /// The style of what goes to stdout.
+    pub const fn style(self) -> Style {
+        self.out
+    }
+
+    /// Whether somebody watches stderr, so that a line may move.
+    pub const fn is_live(self) -> bool {
+        self.live
+    }
+
+    /// Writes text with its line end to stdout.
+    pub fn line(self, text: &str) -> io::Result<()> {
+        self.raw(format!("{}\n", text.trim_end_matches('\n')).as_bytes())
+    }
+
+    /// Writes bytes to stdout as they are.
+    #[expect(clippy::unused_self, reason = "writing to stdout is the terminal's alone")]
+    pub fn raw(self, bytes: &[u8]) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        out.write_all(bytes)?;
+        out.flush()
+    }
+
+    /// Writes a line about the result to stderr.
+    pub fn note(self, text: &str) -> io::Result<()> {
+        writeln!(io::stderr().lock(), "{}", self.err.paint(Paint::Faint, text))
+    }
+
+    /// Writes an error to stderr.
+    pub fn error(self, message: &str, hint: Option<&str>) -> io::Result<()> {
+        let mut err = io::stderr().lock();
+        let lines: Vec<String> = message.lines().map(clean).collect();
+        writeln!(err, "{} {}", self.err.paint(Paint::Bad, "error:"), lines.join("\n"))?;
+        if let Some(hint) = hint {
+            writeln!(err, "  {} {hint}", self.err.paint(Paint::Strong, "hint:"))?;
+        }
+        Ok(())
+    }
+
+    /// Writes a line that the next one replaces. Only for live terminals.
+    pub fn moving(self, text: &str) -> io::Result<()> {
+        let mut err = io::stderr().lock();
+        write!(err, "\r\u{1b}[2K{}", self.err.paint(Paint::Faint, text))?;
+        err.flush()
+    }
+
+    /// Asks a question with yes or no, where there is somebody to ask; `None` where there is not.
+    pub fn ask(self, question: &str) -> io::Result<Option<bool>> {
+        if !self.live || !io::stdin().is_terminal() {
+            return Ok(None);
+        }
+        let mut err = io::stderr().lock();
+        write!(err, "{question} [y/N] ")?;
+        err.flush()?;
+        let mut answer = String::new();
+        io::stdin().lock().read_line(&mut answer)?;
+        Ok(Some(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes")))
+    }
+}

@@ -1,0 +1,40 @@
+//! What is kept for a while is forgotten by the loop, and not only when somebody asks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use trueup_control::Purge;
+use trueup_model::Clock;
+use trueup_rules::admit::operation::ServiceOperation;
+use trueup_store::IdempotencyKey;
+use trueup_store::door::{RequestContext, ServiceRequest};
+use trueup_testkit::manual_clock::ManualClock;
+
+use crate::rig::Rig;
+
+const HOUR: Duration = Duration::from_secs(3600);
+const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
+
+#[tokio::test]
+async fn the_sweep_forgets_keys_after_their_week() {
+    let clock = ManualClock::new();
+    let rig = Rig::on(Arc::new(clock.clone())).await;
+    rig.declare_project().await;
+    rig.declare("web", "web:1").await;
+    let owner = rig.db.owner();
+    let repeat = Some(IdempotencyKey::new("POST /restart".to_owned(), "key".to_owned(), b"{}"));
+    let context = RequestContext { repeat, ..RequestContext::new(&owner, None) };
+
+    let wanted = ServiceRequest::act("shop", "web", &ServiceOperation::Restart);
+    let restarted = rig.db.app.accept_service(rig.db.org, &wanted, &context, clock.now()).await;
+    assert!(restarted.expect("a restart should be accepted").changed);
+
+    clock.advance(WEEK);
+    let mut tasks = JoinSet::new();
+    tasks.spawn(Purge { worker: rig.db.worker.clone(), clock: Arc::clone(&rig.clock) }.run());
+    // It sleeps when there is nothing left to forget.
+    clock.until_sleeping_until(WEEK + HOUR).await;
+    let left = rig.db.worker.purge_idempotency_keys(clock.now()).await;
+    assert_eq!(left.expect("the database should answer"), 0, "nothing was left to forget");
+}

@@ -1,0 +1,6 @@
+//! The API described: routes, the OpenAPI document, the reference page, error pages, health and metrics.
+
+pub(crate) mod health;
+pub(crate) mod openapi;
+pub(crate) mod reference;
+pub(crate) mod routes;

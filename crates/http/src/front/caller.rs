@@ -1,0 +1,158 @@
+//! Who is calling: one bearer token, looked up afresh for each request.
+
+use std::fmt;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, header};
+use trueup_api::Code;
+use trueup_model::OrgId;
+use trueup_model::org::PLATFORM;
+use trueup_model::principal::{Permission, Principal, Role};
+use trueup_rules::access;
+use trueup_store::Error;
+use trueup_store::door::RequestContext;
+
+use crate::AppState;
+use crate::front::problem::{Answer, Failure};
+use crate::front::{concurrency, trace};
+
+/// Names the org of an operator's request.
+const ORG: &str = "trueup-org";
+
+/// An authenticated caller and the org the request is about.
+#[derive(Clone)]
+pub(crate) struct Caller {
+    pub(crate) principal: Principal,
+    pub(crate) org: OrgId,
+    token: String,
+}
+
+impl fmt::Debug for Caller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (principal, org) = (&self.principal, &self.org);
+        f.debug_struct("Caller")
+            .field("principal", principal)
+            .field("org", org)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Caller {
+    /// Refuses what the caller's role does not allow.
+    pub(crate) fn must(&self, permission: Permission) -> Answer<()> {
+        if access::allows(&self.principal, self.org, permission) {
+            return Ok(());
+        }
+        let (wanted, role) = (permission.as_str(), access::least_role(permission).as_str());
+        Err(Failure::new(
+            Code::Forbidden,
+            format!("this takes the permission `{wanted}`; use a token with it (role `{role}`)"),
+        ))
+    }
+
+    /// For the door's record.
+    pub(crate) fn context(&self) -> RequestContext<'_> {
+        RequestContext::new(&self.principal, trace::current())
+    }
+
+    /// What the caller came with. It is never printed.
+    pub(crate) fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// Whether the token is still good: asked again while a stream is open.
+    pub(crate) async fn is_still_valid(&self, state: &AppState) -> Result<bool, Error> {
+        let principal = state.app.authenticate(&self.token, state.clock.now()).await?;
+        Ok(principal.as_ref() == Some(&self.principal))
+    }
+}
+
+impl FromRequestParts<AppState> for Caller {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Failure> {
+        let Scope(caller) = Scope::from_request_parts(parts, state).await?;
+        if caller.org == PLATFORM && !parts.headers.contains_key(ORG) {
+            let detail = "an operator names the org with the header `Trueup-Org`";
+            return Err(Failure::new(Code::BadRequest, detail));
+        }
+        Ok(caller)
+    }
+}
+
+/// A caller whose request may be about the platform itself: an operator who names no org.
+#[derive(Debug)]
+pub(crate) struct Scope(pub(crate) Caller);
+
+impl FromRequestParts<AppState> for Scope {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Failure> {
+        let token = bearer(&parts.headers).ok_or_else(unauthenticated)?.to_owned();
+        let knock = concurrency::knock(parts, &token).await?;
+        let principal = authenticate(parts, state, &token).await?;
+        let org = match principal.org {
+            Some(org) => org,
+            None => named_org(&parts.headers, state).await?.unwrap_or(PLATFORM),
+        };
+        concurrency::enter(parts, org, knock).await?;
+        Ok(Self(Caller { principal, org, token }))
+    }
+}
+
+/// An operator who only looks.
+#[derive(Debug)]
+pub(crate) struct Onlooker;
+
+impl FromRequestParts<AppState> for Onlooker {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Failure> {
+        let Scope(caller) = Scope::from_request_parts(parts, state).await?;
+        let principal = &caller.principal;
+        if principal.role == Role::Operator && access::allows(principal, PLATFORM, Permission::Read)
+        {
+            Ok(Self)
+        } else {
+            Err(Failure::new(Code::Forbidden, "this is for operators of the platform"))
+        }
+    }
+}
+
+async fn authenticate(parts: &Parts, state: &AppState, token: &str) -> Answer<Principal> {
+    let principal = state.app.authenticate(token, state.clock.now()).await?;
+    match &principal {
+        Some(good) => concurrency::remember(parts, token, good.org.unwrap_or(PLATFORM)),
+        None => concurrency::forget(parts, token),
+    }
+    principal.ok_or_else(unauthenticated)
+}
+
+fn unauthenticated() -> Failure {
+    Failure::new(
+        Code::Unauthenticated,
+        "send `Authorization: Bearer TOKEN` with a token that is valid here",
+    )
+}
+
+/// The one bearer token; two headers are as good as none.
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let mut all = headers.get_all(header::AUTHORIZATION).iter();
+    let only = all.next().filter(|_| all.next().is_none())?;
+    let (scheme, token) = only.to_str().ok()?.split_once(' ')?;
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+}
+
+/// The org that an operator names, if any; one that there is not is an error.
+async fn named_org(headers: &HeaderMap, state: &AppState) -> Answer<Option<OrgId>> {
+    let mut named = headers.get_all(ORG).iter();
+    let Some(wanted) = named.next() else { return Ok(None) };
+    if named.next().is_some() {
+        let detail = "`Trueup-Org` is there more than once; send it once";
+        return Err(Failure::new(Code::BadRequest, detail));
+    }
+    let wanted = wanted.to_str().map_err(|_| Failure::not_found("org"))?;
+    let found = state.app.find_org(wanted).await?;
+    found.map(Some).ok_or_else(|| Failure::not_found("org"))
+}

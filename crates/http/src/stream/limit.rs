@@ -1,0 +1,82 @@
+//! How many streams are open: each holds a connection, so there is an end. Those of events share a
+//! reader for each org ([`crate::stream::feed`]).
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use trueup_api::Code;
+use trueup_model::OrgId;
+
+use crate::front::problem::{Answer, Failure};
+use crate::stream::feed::Feeds;
+
+/// The open streams of this process. Clones count together.
+#[derive(Debug, Clone)]
+pub struct Streams {
+    open: Arc<Mutex<BTreeMap<OrgId, usize>>>,
+    each: usize,
+    all: usize,
+    feeds: Feeds,
+}
+
+impl Default for Streams {
+    fn default() -> Self {
+        Self::new(1_000, 10_000)
+    }
+}
+
+impl Streams {
+    /// So many for each org, and so many in all.
+    #[must_use]
+    pub fn new(each: usize, all: usize) -> Self {
+        Self { open: Arc::default(), each, all, feeds: Feeds::default() }
+    }
+
+    /// Who reads events for all of them.
+    pub(crate) const fn feeds(&self) -> &Feeds {
+        &self.feeds
+    }
+
+    /// Counts one more stream of an org until the answer is dropped.
+    pub(crate) fn open(&self, org: OrgId) -> Answer<Open> {
+        let mut open = self.lock();
+        let theirs = open.get(&org).copied().unwrap_or(0);
+        let limit = if theirs >= self.each {
+            Some(format!("your org has {theirs} streams open, which is all it may have"))
+        } else if open.values().sum::<usize>() >= self.all {
+            Some("this server has as many streams open as it can serve".to_owned())
+        } else {
+            None
+        };
+        if let Some(limit) = limit {
+            let detail = format!("{limit}; close one or try again soon, or poll /v1/events");
+            return Err(Failure::new(Code::TooManyStreams, detail));
+        }
+        open.insert(org, theirs.saturating_add(1));
+        drop(open);
+        Ok(Open { streams: self.clone(), org })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<OrgId, usize>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One stream that is open.
+#[derive(Debug)]
+pub(crate) struct Open {
+    streams: Streams,
+    org: OrgId,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let mut open = self.streams.lock();
+        if let Some(count) = open.get_mut(&self.org) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                open.remove(&self.org);
+            }
+        }
+    }
+}

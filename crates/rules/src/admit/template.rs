@@ -1,0 +1,142 @@
+//! Resolving a template: each parameter is checked and then placed into the spec by its pointer.
+//!
+//! Values are placed as values. Nothing is ever spliced into text, so no input can change the
+//! shape of what is rendered.
+
+mod publish;
+mod schema;
+mod value;
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+use trueup_model::spec::Spec;
+use trueup_model::template::Template;
+
+use crate::admit::spec::Fault;
+use crate::admit::{FieldError, image, spec};
+
+pub use publish::{check, follows};
+pub use schema::schema;
+
+/// The spec that these parameters give, or every reason why they give none.
+///
+/// # Errors
+/// Each field_error names the parameter and what would be right.
+pub fn resolve(template: &Template, given: &Map<String, Value>) -> Result<Spec, Vec<FieldError>> {
+    let mut errors = unknown_parameters(template, given);
+    let mut base = template.spec.clone();
+    let mut placed: BTreeMap<&str, &str> = BTreeMap::new();
+    for (name, parameter) in &template.parameters {
+        let field = format!("parameters.{name}");
+        let Some(value) = given.get(name).or(parameter.default.as_ref()) else {
+            let message = format!("is needed: {}", parameter.description);
+            errors.push(FieldError { field, message });
+            continue;
+        };
+        if let Err(message) = value::check(parameter, value) {
+            errors.push(FieldError { field, message });
+        } else if let Some(slot) = base.pointer_mut(&parameter.sets) {
+            place(slot, value, &parameter.sets);
+            placed.insert(&parameter.sets, name);
+        } else {
+            let message =
+                format!("the template is broken: `{}` is not in its spec", parameter.sets);
+            errors.push(FieldError { field, message });
+        }
+    }
+    let mut spec: Spec = match serde_json::from_value(base) {
+        Ok(spec) => spec,
+        Err(error) => {
+            errors.push(broken(&error.to_string()));
+            return Err(errors);
+        }
+    };
+    // A template that offers it says 0 where nobody chose it.
+    spec.autoscale = spec.autoscale.take().filter(|autoscale| autoscale.max > 0);
+    errors.extend(
+        faults(template, &spec)
+            .into_iter()
+            .filter_map(|fault| {
+                match parameter_of(&placed, &fault.place) {
+                    Some(name) => Some(FieldError {
+                        field: format!("parameters.{name}"),
+                        message: fault.message,
+                    }),
+                    // What a missing or refused parameter would have set is not the template's mistake.
+                    None if !errors.is_empty() => None,
+                    None => Some(broken(&format!("`{}` {}", fault.place, fault.message))),
+                }
+            })
+            .collect::<Vec<_>>(),
+    );
+    if errors.is_empty() { Ok(spec) } else { Err(errors) }
+}
+
+/// Why a version takes no new services, if it does not. Services that exist go on.
+#[must_use]
+pub fn refuses_new(template: &Template) -> Option<FieldError> {
+    let deprecated = template.deprecated.as_ref()?;
+    let message = format!(
+        "`{}` takes no new services since {}; {}",
+        template.reference(),
+        deprecated.at,
+        deprecated.instead
+    );
+    Some(FieldError { field: "template".to_owned(), message })
+}
+
+/// What the platform and the template's own policy say against a spec.
+fn faults(template: &Template, spec: &Spec) -> Vec<Fault> {
+    let mut faults = spec::check(spec);
+    if let (Some(policy), Ok(image)) = (&template.images, image::parse(&spec.image))
+        && let Err(message) = image::allowed(policy, &image)
+    {
+        faults.push(Fault { place: "/image".to_owned(), message });
+    }
+    faults
+}
+
+/// The parameter that set the place of a fault, or something around it.
+fn parameter_of<'a>(placed: &BTreeMap<&str, &'a str>, place: &str) -> Option<&'a str> {
+    let within = |outer: &str, inner: &str| {
+        inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    placed.iter().find(|(sets, _)| within(sets, place)).map(|(_, name)| *name)
+}
+
+fn broken(why: &str) -> FieldError {
+    FieldError { field: "template".to_owned(), message: format!("the template is broken: {why}") }
+}
+
+fn unknown_parameters(template: &Template, given: &Map<String, Value>) -> Vec<FieldError> {
+    let known: Vec<&str> = template.parameters.keys().map(String::as_str).collect();
+    given
+        .keys()
+        .filter(|name| !template.parameters.contains_key(*name))
+        .map(|name| FieldError {
+            field: format!("parameters.{name}"),
+            message: format!(
+                "is not a parameter of {}@{}; it takes: {}",
+                template.name,
+                template.version,
+                known.join(", ")
+            ),
+        })
+        .collect()
+}
+
+/// A map is laid over the template's own entries; everything else replaces the slot. Variables and
+/// words of a command are texts, so a number or a truth is spelled out there.
+fn place(slot: &mut Value, value: &Value, sets: &str) {
+    let is_text = ["/variables/", "/args/", "/command/"].iter().any(|one| sets.starts_with(one));
+    match (slot, value) {
+        (Value::Object(base), Value::Object(given)) => {
+            base.extend(given.iter().map(|(name, value)| (name.clone(), value.clone())));
+        }
+        (slot, Value::Bool(_) | Value::Number(_)) if is_text => {
+            *slot = Value::String(value.to_string());
+        }
+        (slot, value) => *slot = value.clone(),
+    }
+}

@@ -1,0 +1,177 @@
+//! From Kubernetes' own words to evidence: the only place that reads a workload's status.
+
+mod pod;
+mod runs;
+mod warned;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::Value;
+use trueup_model::key::{Kind, ResourceKey};
+use trueup_model::observation::{
+    Cause, Missing, Observation, PodProblem, PodSeen, Sighting, WorkloadSeen,
+};
+use trueup_model::order::{Body, Order, ServiceBody};
+use trueup_model::service::DesiredState;
+use trueup_model::spec::Workload;
+
+use crate::plan::{Observed, Ownership, ownership};
+use crate::render::proof::ProofKey;
+use crate::render::{keys, starting_replicas, workload_key};
+use pod::pod_seen;
+
+pub use warned::{Answers, Unexplained, explain, unexplained};
+
+/// What was seen of this order's unit.
+#[must_use]
+pub fn observe(
+    order: &Order,
+    observed: &Observed,
+    applied: bool,
+    proofs: &ProofKey,
+    as_of: Timestamp,
+) -> Observation {
+    let ours = || {
+        observed
+            .objects
+            .iter()
+            .filter(|(key, object)| ownership(order, key, object, proofs) == Ownership::Ours)
+    };
+    let workload = match &order.body {
+        Body::Project => None,
+        Body::Service(body) => {
+            let promised = Promised { workload: body.spec.workload, pods: promised(order, body) };
+            Some((workload_key(order, body), promised))
+        }
+    };
+    let mut pods: Vec<PodSeen> = observed
+        .pods
+        .iter()
+        .map(|pod| {
+            let name = pod["spec"]["nodeName"].as_str().unwrap_or_default();
+            let node = observed.nodes.as_ref().map(|nodes| nodes.get(name).map(|node| &**node));
+            pod_seen(pod, node)
+        })
+        .collect();
+    pods.sort_by(|a, b| a.name.cmp(&b.name));
+    Observation {
+        generation: order.generation,
+        applied,
+        objects: ours().map(|(key, object)| sighting(key, object)).collect(),
+        workload: workload.and_then(|(key, promised)| {
+            let (_, object) = ours().find(|(seen, _)| **seen == key)?;
+            Some(workload_seen(promised, object))
+        }),
+        pods,
+        missing: missing(order, observed),
+        as_of,
+    }
+}
+
+/// Of what the cluster does not take, that which this unit should have.
+fn missing(order: &Order, observed: &Observed) -> Vec<Missing> {
+    if observed.missing.is_empty() || order.desired == DesiredState::Deleted {
+        return Vec::new();
+    }
+    let wanted: BTreeSet<Kind> = keys(order).into_iter().map(|key| key.kind).collect();
+    observed
+        .missing
+        .iter()
+        .filter(|(kind, _)| wanted.contains(kind))
+        .map(|(kind, why)| Missing { kind: *kind, why: *why })
+        .collect()
+}
+
+fn sighting(key: &ResourceKey, object: &Arc<Value>) -> Sighting {
+    let metadata = &object["metadata"];
+    Sighting {
+        key: key.clone(),
+        uid: text(&metadata["uid"]),
+        resource_version: text(&metadata["resourceVersion"]),
+        terminating: metadata["deletionTimestamp"].is_string(),
+        bound: (key.kind == Kind::PersistentVolumeClaim)
+            .then(|| object["status"]["phase"] == "Bound"),
+    }
+}
+
+/// What a service promises of its workload.
+#[derive(Clone, Copy)]
+struct Promised {
+    workload: Workload,
+    /// The fewest pods there may be.
+    pods: u32,
+}
+
+/// The fewest pods that are promised now, whatever its workload was told by somebody else.
+fn promised(order: &Order, body: &ServiceBody) -> u32 {
+    match (order.desired, starting_replicas(order, body)) {
+        (DesiredState::Paused | DesiredState::Deleted, _) => 0,
+        (DesiredState::Active, None) => body.spec.replicas,
+        // An autoscaler says how many, and leaves one that has none alone.
+        (DesiredState::Active, Some(start)) => start.min(1),
+    }
+}
+
+fn workload_seen(promised: Promised, object: &Value) -> WorkloadSeen {
+    match promised.workload {
+        // A cron and a job do not say which spec they have seen, and need not: a change of a cron is
+        // for the next run, and another ask is another job.
+        Workload::CronJob => {
+            let runs = Some(runs::of_cron(object));
+            WorkloadSeen { current: true, runs, ..WorkloadSeen::default() }
+        }
+        Workload::Job => {
+            let (runs, stuck) = runs::of_job(object);
+            WorkloadSeen { current: true, runs: Some(runs), stuck, ..WorkloadSeen::default() }
+        }
+        Workload::Deployment | Workload::StatefulSet => serving(object, promised.pods),
+    }
+}
+
+fn serving(object: &Value, promised: u32) -> WorkloadSeen {
+    let count = |value: &Value| value.as_u64().and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
+    let status = &object["status"];
+    WorkloadSeen {
+        wanted: count(&object["spec"]["replicas"]).max(promised),
+        existing: count(&status["replicas"]),
+        updated: count(&status["updatedReplicas"]),
+        ready: count(&status["readyReplicas"]),
+        current: status["observedGeneration"].as_i64() >= object["metadata"]["generation"].as_i64(),
+        runs: None,
+        stuck: stuck(object),
+    }
+}
+
+/// Why a workload cannot make its pods, or takes too long for it. Only a Deployment says so itself: of a
+/// set and of a job Kubernetes tells it as an event (see `warned`).
+fn stuck(object: &Value) -> Option<PodProblem> {
+    let status = &object["status"];
+    if let Some(refused) = condition(status, "ReplicaFailure").filter(|one| one["status"] == "True")
+    {
+        return Some(not_made(&text(&refused["message"])));
+    }
+    let late = condition(status, "Progressing").filter(|one| one["status"] == "False")?;
+    (late["reason"] == "ProgressDeadlineExceeded")
+        .then(|| pod::problem(Cause::SlowStart, text(&late["message"])))
+}
+
+/// That pods are refused, by a quota or by somebody else.
+fn not_made(message: &str) -> PodProblem {
+    let over = message.contains("exceeded quota");
+    let cause = if over { Cause::QuotaExceeded } else { Cause::NotAdmitted };
+    pod::problem(cause, format!("pods cannot be made: {message}"))
+}
+
+fn condition<'a>(status: &'a Value, name: &str) -> Option<&'a Value> {
+    each(&status["conditions"]).find(|condition| condition["type"] == name)
+}
+
+fn each(list: &Value) -> impl Iterator<Item = &Value> {
+    list.as_array().into_iter().flatten()
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,425 @@
+//! What the event log is told: each thing once, in order, with its cause; and how each fact reads.
+
+use serde_json::Value;
+use trueup_model::event::Fact;
+use trueup_model::finding::FindingClass;
+use trueup_model::key::{Kind, ResourceKey};
+use trueup_model::order::Unit;
+use trueup_model::principal::Role;
+use trueup_model::quota::Amounts;
+use trueup_model::receipt::{Absence, Force, ProofLevel, Reading, Receipt, Unproven};
+use trueup_model::report::{ObjectChange, Outcome, Report};
+use trueup_model::service::DesiredState;
+use trueup_model::status::{Health, Inputs, Phase, Status};
+use trueup_rules::event::draft::{Cause, facts};
+use trueup_rules::status::project;
+
+use crate::given::{at, org, service};
+use crate::projection::{away, inputs, waiting};
+
+fn key() -> ResourceKey {
+    ResourceKey::new(Kind::Deployment, "shop", "web")
+}
+
+fn created() -> ObjectChange {
+    ObjectChange::Created { key: key() }
+}
+
+fn edited() -> ObjectChange {
+    ObjectChange::ModifiedExternally { key: key(), field: "spec.replicas".to_owned(), by: None }
+}
+
+fn failed() -> Outcome {
+    Outcome::Failed { why: "quota".to_owned() }
+}
+
+/// One report in a life: what it saw of which generation, how it ended, what it changed.
+struct StateChange {
+    generation: i64,
+    applied: bool,
+    outcome: Outcome,
+    changes: Vec<ObjectChange>,
+}
+
+fn step(outcome: Outcome, applied: bool, changes: &[ObjectChange]) -> StateChange {
+    StateChange { generation: 1, applied, outcome, changes: changes.to_vec() }
+}
+
+/// The facts of each step, one line for each step: the name, and what caused it.
+fn story(steps: &[StateChange]) -> Vec<String> {
+    let mut status = Status::accepted(at(0));
+    let mut last: Option<Inputs> = None;
+    let mut lines = Vec::new();
+    for step in steps {
+        let mut now = inputs(Phase::Accepted);
+        now.previous = status.clone();
+        now.generation = step.generation;
+        now.observation.generation = step.generation;
+        now.observation.applied = step.applied;
+        now.outcome = step.outcome.clone();
+        let projected = project(&now, at(1));
+        let report = report(step);
+        lines.push(tell(&report, &status, last.as_ref(), &projected));
+        (status, last) = (projected, Some(now));
+    }
+    lines
+}
+
+fn report(step: &StateChange) -> Report {
+    Report {
+        unit: Unit::Service(service()),
+        org: org(),
+        generation: step.generation,
+        observation: None,
+        outcome: step.outcome.clone(),
+        changes: step.changes.clone(),
+        receipt: None,
+        survey: None,
+    }
+}
+
+fn tell(report: &Report, previous: &Status, last: Option<&Inputs>, status: &Status) -> String {
+    let told = facts(report, previous, last, status);
+    let word = |cause: Cause| match cause {
+        Cause::Asked => "asked".to_owned(),
+        Cause::Draft(index) => told[index].fact.name().to_owned(),
+        Cause::Outside => "outside".to_owned(),
+    };
+    let lines = told.iter().map(|told| format!("{}<{}", told.fact.name(), word(told.cause)));
+    lines.collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_first_life_is_told_from_its_beginning_to_its_end() {
+    let lines = story(&[
+        step(waiting(), false, &[created()]),
+        step(waiting(), false, &[created()]),
+        step(Outcome::Converged, true, &[]),
+        step(Outcome::Converged, true, &[]),
+    ]);
+    assert_eq!(
+        lines,
+        [
+            "ReconcileStarted<asked ResourceCreated<asked ServicePhaseChanged<asked",
+            "ResourceCreated<asked",
+            "ReconcileSucceeded<asked ServicePhaseChanged<asked",
+            "",
+        ]
+    );
+}
+
+#[test]
+fn success_is_told_even_if_an_earlier_report_already_saw_it_applied() {
+    let lines = story(&[
+        step(waiting(), true, &[created()]),
+        step(Outcome::Converged, true, &[]),
+        step(Outcome::Converged, true, &[]),
+    ]);
+    assert!(lines[0].starts_with("ReconcileStarted<asked ResourceCreated<asked"), "{lines:?}");
+    assert!(!lines[0].contains("Succeeded"), "{lines:?}");
+    assert_eq!(lines[1..], ["ReconcileSucceeded<asked", ""]);
+}
+
+#[test]
+fn one_report_may_tell_all_of_it() {
+    let lines = story(&[step(Outcome::Converged, true, &[created()])]);
+    assert_eq!(
+        lines,
+        [
+            "ReconcileStarted<asked ResourceCreated<asked ReconcileSucceeded<asked ServicePhaseChanged<asked"
+        ]
+    );
+}
+
+#[test]
+fn what_others_did_causes_its_repair() {
+    let deleted = ObjectChange::DeletedExternally { key: key() };
+    let lines = story(&[
+        step(Outcome::Converged, true, &[]),
+        step(Outcome::Converged, true, &[edited()]),
+        step(Outcome::Converged, true, &[deleted]),
+        step(Outcome::Converged, true, &[edited(), created()]),
+    ]);
+    assert_eq!(
+        lines[1..],
+        [
+            "ResourceModifiedExternally<outside DriftDetected<ResourceModifiedExternally \
+             ReconcileStarted<DriftDetected DriftReverted<DriftDetected \
+             ReconcileSucceeded<DriftDetected",
+            "ResourceDeletedExternally<outside ReconcileStarted<ResourceDeletedExternally \
+             ReconcileSucceeded<ResourceDeletedExternally",
+            // Somebody asked as well: the work as a whole is theirs.
+            "ResourceModifiedExternally<outside DriftDetected<ResourceModifiedExternally \
+             ReconcileStarted<asked DriftReverted<DriftDetected ResourceCreated<asked \
+             ReconcileSucceeded<asked",
+        ]
+    );
+}
+
+#[test]
+fn an_outage_is_told_once_and_begins_nothing() {
+    let lines = story(&[
+        step(away(), false, &[]),
+        step(away(), false, &[]),
+        step(waiting(), false, &[created()]),
+        step(Outcome::Converged, true, &[]),
+        step(away(), true, &[]),
+        step(Outcome::Converged, true, &[]),
+    ]);
+    let names: Vec<String> = lines
+        .iter()
+        .map(|line| line.replace("<asked", "").replace("ServicePhaseChanged", ""))
+        .collect();
+    let names: Vec<&str> = names.iter().map(|line| line.trim()).collect();
+    assert_eq!(
+        names,
+        [
+            "ReconcileDeferred",
+            "",
+            "ReconcileStarted ResourceCreated",
+            "ReconcileSucceeded",
+            "ReconcileDeferred",
+            "ReconcileSucceeded",
+        ]
+    );
+}
+
+#[test]
+fn a_failure_is_tried_again_within_one_piece_of_work() {
+    let lines = story(&[
+        step(failed(), false, &[created()]),
+        step(failed(), false, &[]),
+        step(waiting(), false, &[]),
+        step(failed(), false, &[]),
+    ]);
+    let count = |name: &str| lines.iter().filter(|line| line.contains(name)).count();
+    assert_eq!((count("ReconcileStarted"), count("ReconcileFailed")), (1, 2), "{lines:?}");
+}
+
+#[test]
+fn another_generation_begins_anew() {
+    let second = StateChange { generation: 2, ..step(waiting(), false, &[created()]) };
+    let lines = story(&[step(waiting(), true, &[created()]), second]);
+    assert!(lines[1].starts_with("ReconcileStarted<asked"), "{lines:?}");
+}
+
+#[test]
+fn an_end_is_told_by_its_proof() {
+    let mut now = inputs(Phase::Running);
+    now.desired = DesiredState::Deleted;
+    now.absent = true;
+    now.observation.applied = false;
+    let absence = Absence { key: key(), uid: None, resource_version: None };
+    let reading = Reading { began_at: at(1), ended_at: at(2) };
+    let receipt = Receipt::of_absence(vec![absence], "one", vec![reading]);
+    let gone = step(Outcome::Converged, false, &[]);
+    let report = Report { receipt: Some(receipt), ..report(&gone) };
+    let line = tell(&report, &now.previous, Some(&inputs(Phase::Running)), &project(&now, at(1)));
+    assert_eq!(line, "ServicePhaseChanged<asked AbsenceVerified<asked");
+}
+
+#[test]
+fn a_forced_end_is_never_told_as_a_proof() {
+    let mut now = inputs(Phase::Deleting);
+    now.desired = DesiredState::Deleted;
+    now.absent = true;
+    now.observation.applied = false;
+    let force = Force { principal: "owner".to_owned(), reason: "the node burnt".to_owned() };
+    let left = Unproven { key: key(), uid: None, why: "it is still there".to_owned() };
+    let receipt = Receipt {
+        unproven: vec![left],
+        force: Some(force),
+        level: ProofLevel::Forced,
+        ..Receipt::of_absence(Vec::new(), "one", Vec::new())
+    };
+    let report = Report { receipt: Some(receipt), ..report(&step(Outcome::Converged, false, &[])) };
+    let told = |report: &Report| {
+        tell(report, &now.previous, Some(&inputs(Phase::Deleting)), &project(&now, at(1)))
+    };
+    assert_eq!(told(&report), "ServicePhaseChanged<asked ServiceDeleteForced<asked");
+    let project = trueup_model::id::ProjectId::from_uuid(uuid::Uuid::from_u128(7));
+    let report = Report { unit: Unit::Project(project), ..report };
+    assert_eq!(told(&report), "ServicePhaseChanged<asked ProjectDeleteForced<asked");
+}
+
+/// The fact after this one: a fact that is added to the model must be added here.
+fn after(fact: &Fact) -> Option<Fact> {
+    let (key, field) = (key(), "spec.replicas".to_owned());
+    let (why, reason) = ("the cluster said so".to_owned(), "the node burnt".to_owned());
+    let principal = "owner".to_owned();
+    let token = trueup_model::TokenId::from_uuid(uuid::Uuid::from_u128(5));
+    Some(match fact {
+        Fact::ProjectQueued {} => Fact::ProjectDeleteQueued { principal, services: 2 },
+        Fact::ProjectDeleteQueued { .. } => Fact::ProjectForceQueued { principal, reason },
+        Fact::ProjectForceQueued { .. } => {
+            let action = "declare".to_owned();
+            Fact::ServiceQueued { deletes: false, principal, action, preview: None }
+        }
+        Fact::ServiceQueued { .. } => Fact::ReconcileStarted {},
+        Fact::ReconcileStarted {} => Fact::ReconcileSucceeded {},
+        Fact::ReconcileSucceeded {} => Fact::ReconcileFailed { why },
+        Fact::ReconcileFailed { .. } => Fact::ReconcileDeferred { why },
+        Fact::ReconcileDeferred { .. } => Fact::ResourceCreated { key },
+        Fact::ResourceCreated { .. } => Fact::ResourceUpdated { key },
+        Fact::ResourceUpdated { .. } => Fact::ResourceRemoved { key },
+        Fact::ResourceRemoved { .. } => Fact::ResourceDeletedExternally { key },
+        Fact::ResourceDeletedExternally { .. } => {
+            Fact::ResourceModifiedExternally { key, field, by: Some("kubectl-edit".to_owned()) }
+        }
+        Fact::ResourceModifiedExternally { .. } => Fact::DriftDetected { key, field },
+        Fact::DriftDetected { .. } => Fact::DriftReverted { key, field },
+        Fact::DriftReverted { .. } => Fact::ServicePhaseChanged {
+            phase: Phase::Running,
+            health: Health::Healthy,
+            message: Some("why".to_owned()),
+        },
+        Fact::ServicePhaseChanged { .. } => Fact::AbsenceVerified { keys: 6 },
+        Fact::AbsenceVerified { .. } => {
+            Fact::ServiceDeleteForced { principal, reason, unproven: 2 }
+        }
+        Fact::ServiceDeleteForced { .. } => {
+            Fact::ProjectDeleteForced { principal, reason, unproven: 3 }
+        }
+        Fact::ProjectDeleteForced { .. } => Fact::OrgCreated { name: "acme".to_owned(), principal },
+        Fact::OrgCreated { .. } => {
+            Fact::TokenCreated { token, name: "ci".to_owned(), role: Role::Developer, principal }
+        }
+        Fact::TokenCreated { .. } => Fact::TokenRevoked { token, name: "ci".to_owned(), principal },
+        Fact::TokenRevoked { .. } => {
+            Fact::PlanChanged { plan: "small".parse().expect("a name"), retired: false, principal }
+        }
+        Fact::PlanChanged { .. } => Fact::RoutingChanged {
+            cluster: "local".to_owned(),
+            routing: crate::domains::with_gateway(),
+            principal,
+        },
+        Fact::RoutingChanged { .. }
+        | Fact::ClusterReplaced { .. }
+        | Fact::QuotaChanged { .. }
+        | Fact::TemplatePublished { .. }
+        | Fact::TemplateDeprecated { .. }
+        | Fact::EndpointOpened { .. }
+        | Fact::EndpointClosed { .. }
+        | Fact::DomainAdded { .. }
+        | Fact::DomainVerified { .. }
+        | Fact::DomainCheckRequested { .. }
+        | Fact::DomainContested { .. }
+        | Fact::DomainRemoved { .. }
+        | Fact::VariableSet { .. }
+        | Fact::VariableDeleted { .. }
+        | Fact::SecretSet { .. }
+        | Fact::SecretDeleted { .. } => return after_selling(fact),
+        Fact::WakeRequeued { .. }
+        | Fact::ReconcileRequested { .. }
+        | Fact::ReconcileChecked { .. }
+        | Fact::ServiceFrozen { .. }
+        | Fact::ServiceUnfrozen { .. }
+        | Fact::PlatformFrozen { .. }
+        | Fact::PlatformUnfrozen { .. } => return after_controls(fact),
+        Fact::FindingOpened { .. }
+        | Fact::FindingClosed { .. }
+        | Fact::FindingRemovalRequested { .. }
+        | Fact::FindingKept { .. } => return after_finding(fact),
+    })
+}
+
+/// The facts about what operators and users hold and let go.
+fn after_controls(fact: &Fact) -> Option<Fact> {
+    let (principal, reason) = ("owner".to_owned(), "we look into it".to_owned());
+    let cluster = Some("local".to_owned());
+    Some(match fact {
+        Fact::WakeRequeued { .. } => Fact::ReconcileRequested { principal },
+        Fact::ReconcileRequested { .. } => {
+            Fact::ReconcileChecked { outcome: "converged".to_owned() }
+        }
+        Fact::ReconcileChecked { .. } => Fact::ServiceFrozen { reason, principal },
+        Fact::ServiceFrozen { .. } => Fact::ServiceUnfrozen { principal },
+        Fact::ServiceUnfrozen { .. } => Fact::PlatformFrozen { cluster, reason, principal },
+        Fact::PlatformFrozen { .. } => Fact::PlatformUnfrozen { cluster: None, principal },
+        Fact::PlatformUnfrozen { .. } => Fact::FindingOpened {
+            key: ResourceKey::new(Kind::ConfigMap, "shop", "left"),
+            class: FindingClass::Orphan,
+            of: Some("svc_01h455vb4pex5vsknk084sn02q".to_owned()),
+        },
+        _ => return None,
+    })
+}
+
+/// The facts about what a sweep found.
+fn after_finding(fact: &Fact) -> Option<Fact> {
+    let key = ResourceKey::new(Kind::ConfigMap, "shop", "left");
+    Some(match fact {
+        Fact::FindingOpened { .. } => {
+            Fact::FindingRemovalRequested { key, principal: "operator".to_owned() }
+        }
+        Fact::FindingRemovalRequested { .. } => {
+            Fact::FindingKept { key, why: "it changed since it was seen".to_owned() }
+        }
+        Fact::FindingKept { .. } => {
+            Fact::FindingClosed { key, why: "removed by operator".to_owned() }
+        }
+        _ => return None,
+    })
+}
+
+/// The facts about what is set beside manifests.
+fn after_selling(fact: &Fact) -> Option<Fact> {
+    let (name, principal) = ("KEY".to_owned(), "owner".to_owned());
+    let (endpoint, port) = ("play".to_owned(), "game".to_owned());
+    let template = "web@1".parse().expect("a template");
+    let host = "www.example.org".to_owned();
+    Some(match fact {
+        Fact::RoutingChanged { .. } => Fact::ClusterReplaced {
+            cluster: "local".to_owned(),
+            before: "5f3c".to_owned(),
+            now: "81aa".to_owned(),
+        },
+        Fact::ClusterReplaced { .. } => {
+            Fact::QuotaChanged { limit: Amounts { services: 3, ..Amounts::default() }, principal }
+        }
+        Fact::QuotaChanged { .. } => Fact::TemplatePublished { template, principal },
+        Fact::TemplatePublished { .. } => {
+            Fact::TemplateDeprecated { template, instead: "use web@2".to_owned(), principal }
+        }
+        Fact::TemplateDeprecated { .. } => {
+            Fact::EndpointOpened { name: endpoint, port, node_port: 30_000, principal }
+        }
+        Fact::EndpointOpened { .. } => {
+            Fact::EndpointClosed { name: endpoint, node_port: 30_000, principal }
+        }
+        Fact::EndpointClosed { .. } => Fact::DomainAdded { host, principal },
+        Fact::DomainAdded { .. } => Fact::DomainVerified { host, verified: true, principal },
+        Fact::DomainVerified { .. } => Fact::DomainCheckRequested { host, principal },
+        Fact::DomainCheckRequested { .. } => Fact::DomainContested { host, claimant: org() },
+        Fact::DomainContested { .. } => Fact::DomainRemoved { host, principal },
+        Fact::DomainRemoved { .. } => Fact::VariableSet { name, version: 1, principal },
+        Fact::VariableSet { .. } => Fact::VariableDeleted { name, version: 2, principal },
+        Fact::VariableDeleted { .. } => Fact::SecretSet { name, version: 1, principal },
+        Fact::SecretSet { .. } => Fact::SecretDeleted { name, version: 2, principal },
+        Fact::SecretDeleted { .. } => Fact::WakeRequeued { principal },
+        _ => return None,
+    })
+}
+
+#[test]
+fn every_fact_reads_as_it_always_did() {
+    let all: Vec<Fact> = std::iter::successors(Some(Fact::ProjectQueued {}), after).collect();
+    let mut text = String::new();
+    for fact in &all {
+        let stored = serde_json::to_value(fact).unwrap();
+        assert_eq!(stored["type"], fact.name());
+        assert!(!has_fraction(&stored), "fractions do not read back the same everywhere");
+        assert_eq!(serde_json::from_value::<Fact>(stored.clone()).unwrap(), *fact);
+        text += &format!("{}\n", serde_json::to_string(&stored).unwrap());
+    }
+    insta::assert_snapshot!("every_fact", text);
+}
+
+fn has_fraction(value: &Value) -> bool {
+    match value {
+        Value::Number(number) => number.is_f64(),
+        Value::Array(items) => items.iter().any(has_fraction),
+        Value::Object(fields) => fields.values().any(has_fraction),
+        Value::Null | Value::Bool(_) | Value::String(_) => false,
+    }
+}

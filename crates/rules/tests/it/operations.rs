@@ -1,0 +1,305 @@
+//! What each action promises next, as tables.
+
+use serde_json::{Value, json};
+use trueup_model::plan::Plan;
+use trueup_model::quota::Amounts;
+use trueup_model::release::Release;
+use trueup_model::service::{DesiredState, Service};
+use trueup_model::spec::Autoscale;
+use trueup_model::template::Template;
+use trueup_rules::admit::operation::{OperationContext, ServiceOperation, act};
+use trueup_rules::admit::{Admitted, Refused, ReleaseSpec};
+
+use crate::given;
+
+fn plan(name: &str, cpu_millis: u32) -> Plan {
+    serde_json::from_value(json!({
+        "name": name, "summary": "", "resources": {"cpu_millis": cpu_millis, "memory_mib": 512},
+        "hourly": {"micros": 1, "currency": "EUR"},
+    }))
+    .expect("a plan")
+}
+
+fn web() -> (Template, Service) {
+    let template = given::template("web");
+    let service = given::promised(&template, json!({"image": "shop:1", "replicas": 2}));
+    (template, service)
+}
+
+fn release_of(service: &Service, generation: i64) -> Release {
+    Release {
+        id: trueup_model::ReleaseId::from_uuid(uuid::Uuid::from_u128(9)),
+        generation,
+        action: "declare".to_owned(),
+        template: service.template.clone(),
+        parameters: service.parameters.clone(),
+        spec: service.spec.clone(),
+        desired: service.desired,
+        principal: "somebody".to_owned(),
+        accepted_at: given::at(0),
+    }
+}
+
+fn decide(
+    action: &ServiceOperation,
+    template: &Template,
+    current: &Service,
+) -> Result<Admitted, Refused> {
+    act(action, OperationContext { current, template: Some(template), plan: None, release: None })
+}
+
+fn promised(answer: Result<Admitted, Refused>) -> ReleaseSpec {
+    match answer {
+        Ok(Admitted::Changed(promise)) => *promise,
+        other => unreachable!("a change was expected, not {other:?}"),
+    }
+}
+
+fn field(answer: &Result<Admitted, Refused>) -> &str {
+    match answer {
+        Err(Refused::Invalid(errors)) => &errors[0].field,
+        other => unreachable!("a refusal was expected, not {other:?}"),
+    }
+}
+
+#[test]
+fn pausing_and_resuming_change_nothing_but_whether_it_runs() {
+    let (template, mut service) = web();
+    assert_eq!(decide(&ServiceOperation::Resume, &template, &service), Ok(Admitted::Unchanged));
+    let rests = promised(decide(&ServiceOperation::Pause, &template, &service));
+    assert_eq!(rests.desired, DesiredState::Paused);
+    assert_eq!((&rests.spec, &rests.parameters), (&service.spec, &service.parameters));
+
+    service.desired = DesiredState::Paused;
+    assert_eq!(decide(&ServiceOperation::Pause, &template, &service), Ok(Admitted::Unchanged));
+    let runs = promised(decide(&ServiceOperation::Resume, &template, &service));
+    assert_eq!((runs.desired, runs.spec), (DesiredState::Active, service.spec));
+}
+
+#[test]
+fn each_restart_is_another_one_and_a_paused_service_has_nothing_to_restart() {
+    let (template, mut service) = web();
+    let once = promised(decide(&ServiceOperation::Restart, &template, &service));
+    assert_eq!(once.spec.restart, 1);
+    service.spec = once.spec;
+    assert_eq!(promised(decide(&ServiceOperation::Restart, &template, &service)).spec.restart, 2);
+    service.desired = DesiredState::Paused;
+    assert_eq!(field(&decide(&ServiceOperation::Restart, &template, &service)), "service");
+}
+
+#[test]
+fn scaling_sets_the_parameter_behind_it_and_obeys_its_bounds() {
+    let (template, mut service) = web();
+    service.spec.restart = 3;
+    let scaled = promised(decide(&ServiceOperation::Scale { replicas: 5 }, &template, &service));
+    assert_eq!((scaled.spec.replicas, &scaled.parameters["replicas"]), (5, &json!(5)));
+    assert_eq!(scaled.spec.restart, 3, "a restart that was done stays done");
+    assert_eq!(
+        decide(&ServiceOperation::Scale { replicas: 2 }, &template, &service),
+        Ok(Admitted::Unchanged)
+    );
+    assert_eq!(
+        field(&decide(&ServiceOperation::Scale { replicas: 21 }, &template, &service)),
+        "replicas"
+    );
+
+    let minecraft = given::template("minecraft");
+    let alone = given::promised(&minecraft, json!({}));
+    assert_eq!(
+        field(&decide(&ServiceOperation::Scale { replicas: 2 }, &minecraft, &alone)),
+        "replicas"
+    );
+    let elastic = ServiceOperation::Autoscale { min: 2, max: 3, cpu_percent: None };
+    assert_eq!(field(&decide(&elastic, &minecraft, &alone)), "max");
+}
+
+#[test]
+fn following_the_load_begins_within_bounds_and_ends_with_a_fixed_number() {
+    let (template, mut service) = web();
+    let follow = ServiceOperation::Autoscale { min: 2, max: 6, cpu_percent: None };
+    let elastic = promised(decide(&follow, &template, &service));
+    assert_eq!(elastic.spec.autoscale, Some(Autoscale { min: 2, max: 6, cpu_percent: 70 }));
+    assert_eq!(Amounts::of(&elastic.spec).cpu_millis, 6 * 250, "quota counts the most");
+    for (min, max) in [(3, 2), (1, 21)] {
+        let too_much = ServiceOperation::Autoscale { min, max, cpu_percent: None };
+        assert_eq!(field(&decide(&too_much, &template, &service)), "parameters.max_replicas");
+    }
+
+    (service.spec, service.parameters) = (elastic.spec, elastic.parameters);
+    assert_eq!(decide(&follow, &template, &service), Ok(Admitted::Unchanged));
+    let fixed = promised(decide(&ServiceOperation::Scale { replicas: 4 }, &template, &service));
+    assert_eq!((fixed.spec.replicas, fixed.spec.autoscale), (4, None));
+}
+
+#[test]
+fn resizing_takes_the_resources_of_the_plan() {
+    let (template, current) = web();
+    let large = plan("large", 4000);
+    let action = ServiceOperation::Resize { plan: large.name.clone() };
+    let knowing = OperationContext {
+        current: &current,
+        template: Some(&template),
+        plan: Some(&large),
+        release: None,
+    };
+    let resized = promised(act(&action, knowing));
+    assert_eq!(resized.spec.resources, large.resources);
+    assert_eq!(resized.spec.plan.as_ref(), Some(&large.name));
+    assert_eq!(resized.parameters, current.parameters);
+
+    let unknown = act(&action, OperationContext { plan: None, ..knowing });
+    assert_eq!(field(&unknown), "plan");
+    let retired = Plan { retired: true, ..plan("large", 4000) };
+    assert_eq!(field(&act(&action, OperationContext { plan: Some(&retired), ..knowing })), "plan");
+    let mut has_it = current.clone();
+    has_it.spec.plan = Some(retired.name.clone());
+    let keeps =
+        act(&action, OperationContext { plan: Some(&retired), current: &has_it, ..knowing });
+    assert!(keeps.is_ok(), "who has a retired plan keeps it: {keeps:?}");
+}
+
+#[test]
+fn only_a_plan_says_on_which_nodes_pods_run() {
+    let (mut template, mut current) = web();
+    let fast = Plan { nodes: Some("fast".parse().unwrap()), ..plan("fast", 1000) };
+    let resize = |plan: &Plan, template: &Template, current: &Service| {
+        let action = ServiceOperation::Resize { plan: plan.name.clone() };
+        let knowing =
+            OperationContext { current, template: Some(template), plan: Some(plan), release: None };
+        promised(act(&action, knowing)).spec
+    };
+    current.spec = resize(&fast, &template, &current);
+    assert_eq!(current.spec.nodes, fast.nodes);
+    // Whatever the template says, and whatever was before, counts for nothing.
+    template.spec["nodes"] = json!("fast");
+    assert_eq!(resize(&plan("any", 1000), &template, &current).nodes, None);
+}
+
+#[test]
+fn rolling_back_promises_the_former_spec_without_resolving_it_again() {
+    let (template, mut current) = web();
+    let former = release_of(&current, 1);
+    current.generation = 4;
+    current.spec.image = "shop:2".to_owned();
+    current.spec.restart = 2;
+    current.parameters = given::parameters(json!({"image": "shop:2", "replicas": 2}));
+    // The template changed meanwhile: a former release does not care.
+    let mut changed = template;
+    changed.spec["resources"]["cpu_millis"] = json!(9999);
+    let knowing = OperationContext {
+        current: &current,
+        template: Some(&changed),
+        plan: None,
+        release: Some(&former),
+    };
+    let action = ServiceOperation::Rollback { to: Some(1) };
+    let back = promised(act(&action, knowing));
+    assert_eq!(back.spec.image, "shop:1");
+    assert_eq!(back.spec.resources, former.spec.resources);
+    assert_eq!(back.spec.restart, 2, "pods are not restarted for having been restarted before");
+    assert_eq!(back.parameters, former.parameters);
+
+    let nowhere = act(&action, OperationContext { release: None, ..knowing });
+    assert_eq!(field(&nowhere), "to");
+}
+
+#[test]
+fn a_rollback_never_changes_what_may_not_change() {
+    let template = given::template("minecraft");
+    let former = release_of(&given::promised(&template, json!({"world_gib": 5})), 1);
+    let current = given::promised(&template, json!({"world_gib": 20}));
+    let knowing = OperationContext {
+        current: &current,
+        template: Some(&template),
+        plan: None,
+        release: Some(&former),
+    };
+    let refused = act(&ServiceOperation::Rollback { to: None }, knowing);
+    assert_eq!(field(&refused), "parameters.world_gib");
+}
+
+#[test]
+fn what_is_being_deleted_takes_no_action_but_the_same_again() {
+    let (template, mut service) = web();
+    let gone = promised(decide(&ServiceOperation::Delete, &template, &service));
+    assert_eq!(gone.desired, DesiredState::Deleted);
+    service.desired = DesiredState::Deleted;
+    assert_eq!(decide(&ServiceOperation::Delete, &template, &service), Ok(Admitted::Unchanged));
+    for action in [
+        ServiceOperation::Pause,
+        ServiceOperation::Resume,
+        ServiceOperation::Restart,
+        ServiceOperation::Scale { replicas: 1 },
+        ServiceOperation::Autoscale { min: 1, max: 2, cpu_percent: None },
+        ServiceOperation::Resize { plan: plan("small", 1).name },
+    ] {
+        let answer = decide(&action, &template, &service);
+        assert_eq!(answer, Err(Refused::BeingDeleted), "{action:?}");
+    }
+    let former = release_of(&service, 1);
+    let knowing = OperationContext {
+        current: &service,
+        template: Some(&template),
+        plan: None,
+        release: Some(&former),
+    };
+    let answer = act(&ServiceOperation::Rollback { to: None }, knowing);
+    assert_eq!(answer, Err(Refused::BeingDeleted));
+}
+
+#[test]
+fn a_declaration_keeps_a_paused_service_paused_and_a_restart_done() {
+    use trueup_rules::admit::{AdmissionContext, AdmissionRequest, admit};
+    let (template, mut service) = web();
+    service.desired = DesiredState::Paused;
+    service.spec.restart = 7;
+    let mut ask = AdmissionRequest::again(&service);
+    let known = AdmissionContext { template: Some(&template), plan: None, current: Some(&service) };
+    assert_eq!(admit(&ask, known), Ok(Admitted::Unchanged));
+    ask.parameters.insert("image".to_owned(), Value::String("shop:2".to_owned()));
+    let next = promised(admit(&ask, known));
+    assert_eq!((next.desired, next.spec.restart), (DesiredState::Paused, 7));
+}
+
+#[test]
+fn another_version_of_the_same_template_is_an_upgrade() {
+    use trueup_rules::admit::{AdmissionContext, AdmissionRequest, admit};
+    let (template, service) = web();
+    let newer = Template { version: 2, ..template };
+    let ask = AdmissionRequest {
+        template: given::reference(&newer),
+        ..AdmissionRequest::again(&service)
+    };
+    let known = AdmissionContext { template: Some(&newer), plan: None, current: Some(&service) };
+    assert_eq!(promised(admit(&ask, known)).template.to_string(), "web@2");
+}
+
+#[test]
+fn a_project_ends_by_force_after_its_services_and_only_for_a_reason() {
+    use trueup_rules::admit::operation::force_project;
+    let (gone, lives) = (DesiredState::Deleted, DesiredState::Active);
+    let services = |number: usize| (1..=number).map(|n| format!("s{n}")).collect::<Vec<_>>();
+    let table = [
+        ("nobody runs it", gone, 0, None),
+        ("nobody runs it", lives, 0, Some(("project", "is not being deleted; delete it first"))),
+        ("no", gone, 0, Some(("reason", "must say why in 3 to 500 characters on one line"))),
+        ("two\nlines", gone, 0, Some(("reason", "on one line"))),
+        ("nobody runs it", gone, 2, Some(("project", "not gone: s1, s2; wait for them"))),
+        ("nobody runs it", gone, 7, Some(("project", "s4, s5 and 2 more;"))),
+    ];
+    for (reason, desired, left, expected) in table {
+        let answer = force_project(reason, desired, &services(left));
+        let told = answer.err().map(|refused| match refused {
+            Refused::Invalid(errors) => (errors[0].field.clone(), errors[0].message.clone()),
+            Refused::BeingDeleted => panic!("it shall be gone, and that is no reason"),
+        });
+        match (told, expected) {
+            (None, None) => {}
+            (Some((field, message)), Some((at, words))) => {
+                assert_eq!(field, at, "{message}");
+                assert!(message.contains(words), "{message}");
+            }
+            (told, expected) => panic!("{told:?} instead of {expected:?}"),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! What a start puts right in the event log before anybody seals.
+//!
+//! Hashes for events that were sealed before there was a chain: computed here and not in SQL, so that
+//! there is one way to hash. What they prove begins with this moment: whoever changed an event before
+//! it left no trace. And queued events of a restored database, which would wait for ever.
+
+use sqlx::{AssertSqlSafe, FromRow, PgPool};
+use trueup_model::id::OrgId;
+use trueup_rules::event::chain::Hash;
+use uuid::Uuid;
+
+use crate::Error;
+use crate::db::pool::Tx;
+use crate::event::{SHOWN, Shown};
+use crate::work::seal::{LOCK, stored};
+
+const BATCH: i64 = 5000;
+
+#[derive(FromRow)]
+struct Row {
+    position: i64,
+    #[sqlx(flatten)]
+    shown: Shown,
+}
+
+/// Gives each seal its hash, then requires one of every seal. Does nothing the second time.
+pub(crate) async fn hash_seals(owner: &PgPool) -> Result<(), Error> {
+    let (done,): (bool,) = sqlx::query_as(
+        "select attnotnull from pg_attribute
+         where attrelid = 'event_seals'::regclass and attname = 'hash'",
+    )
+    .fetch_one(owner)
+    .await?;
+    if done {
+        return Ok(());
+    }
+    let mut tx = begin(owner).await?;
+    sqlx::query("select pg_advisory_xact_lock($1)").bind(LOCK).execute(&mut *tx).await?;
+    let orgs: Vec<(Uuid,)> =
+        sqlx::query_as("select distinct org_id from event_seals where hash is null")
+            .fetch_all(&mut *tx)
+            .await?;
+    for (org,) in orgs {
+        while hash_batch(&mut tx, org).await? {}
+    }
+    sqlx::query("alter table event_seals alter column hash set not null").execute(&mut *tx).await?;
+    tx.commit().await?;
+    Ok(())
+}
+
+/// Lets queued events go on that came from another Postgres: they carry the ids of its transactions,
+/// and this one may take long to count that far. No transaction of this one has such an id yet.
+pub(crate) async fn restamp_queue(owner: &PgPool) -> Result<(), Error> {
+    sqlx::query(
+        "update event_queue set xid = pg_current_xact_id()
+         where xid >= pg_snapshot_xmax(pg_current_snapshot())",
+    )
+    .execute(owner)
+    .await?;
+    Ok(())
+}
+
+#[expect(clippy::disallowed_methods, reason = "the owner has no pool of its own kind")]
+async fn begin(owner: &PgPool) -> Result<Tx, Error> {
+    Ok(owner.begin().await?)
+}
+
+/// Hashes the next events of an org; answers whether there were any.
+async fn hash_batch(tx: &mut Tx, org: Uuid) -> Result<bool, Error> {
+    let last: Option<(i64, Vec<u8>)> = sqlx::query_as(
+        "select position, hash from event_seals
+         where org_id = $1 and hash is not null order by position desc limit 1",
+    )
+    .bind(org)
+    .fetch_optional(&mut **tx)
+    .await?;
+    let (after, mut head) = match last {
+        Some((position, hash)) => (position, stored(&hash)?),
+        None => (0, Hash::START),
+    };
+    let statement = format!(
+        "select s.position, {SHOWN} from event_seals s join events e on e.id = s.event_id
+         where s.org_id = $1 and s.position > $2 order by s.position limit $3"
+    );
+    let rows: Vec<Row> = sqlx::query_as(AssertSqlSafe(statement))
+        .bind(org)
+        .bind(after)
+        .bind(BATCH)
+        .fetch_all(&mut **tx)
+        .await?;
+    let mut hashes = Vec::with_capacity(rows.len());
+    for row in &rows {
+        head = row.shown.link(&head, OrgId::from_uuid(org), row.position);
+        hashes.push(head.as_bytes().to_vec());
+    }
+    sqlx::query(
+        "update event_seals s set hash = n.hash from unnest($2::bigint[], $3::bytea[]) as n (position, hash)
+         where s.org_id = $1 and s.position = n.position",
+    )
+    .bind(org)
+    .bind(rows.iter().map(|row| row.position).collect::<Vec<_>>())
+    .bind(&hashes)
+    .execute(&mut **tx)
+    .await?;
+    Ok(!rows.is_empty())
+}

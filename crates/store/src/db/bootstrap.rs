@@ -1,0 +1,242 @@
+//! Making a database ready: roles, the database itself, the schema. Safe to run at every start.
+
+use std::str::FromStr;
+
+use sha2::{Digest, Sha256};
+use sqlx::migrate::{Migration, MigrationType, Migrator};
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{Connection, PgConnection, PgPool, SqlSafeStr};
+
+use crate::Error;
+use crate::db::backfill;
+
+/// Numbered, forward only. Listed by hand: the macro would pull in the compile-time query checker.
+const MIGRATIONS: &[(i64, &str, &str)] = &[
+    (1, "skeleton", include_str!("../../migrations/0001_skeleton.sql")),
+    (2, "door", include_str!("../../migrations/0002_door.sql")),
+    (3, "events", include_str!("../../migrations/0003_events.sql")),
+    (4, "access", include_str!("../../migrations/0004_access.sql")),
+    (5, "templates", include_str!("../../migrations/0005_templates.sql")),
+    (6, "secrets", include_str!("../../migrations/0006_secrets.sql")),
+    (7, "search", include_str!("../../migrations/0007_search.sql")),
+    (8, "domains", include_str!("../../migrations/0008_domains.sql")),
+    (9, "deletion", include_str!("../../migrations/0009_deletion.sql")),
+    (10, "driver", include_str!("../../migrations/0010_driver.sql")),
+    (11, "replicas", include_str!("../../migrations/0011_replicas.sql")),
+    (12, "transitions", include_str!("../../migrations/0012_transitions.sql")),
+    (13, "projects", include_str!("../../migrations/0013_projects.sql")),
+    (15, "findings", include_str!("../../migrations/0015_findings.sql")),
+    (16, "looks", include_str!("../../migrations/0016_looks.sql")),
+    (17, "plan_requests", include_str!("../../migrations/0017_plan_requests.sql")),
+    (18, "ending", include_str!("../../migrations/0018_ending.sql")),
+    (19, "identity", include_str!("../../migrations/0019_identity.sql")),
+    (20, "plain_names", include_str!("../../migrations/0020_plain_names.sql")),
+];
+
+/// Names the schema: changes whenever a migration is added or changed.
+#[must_use]
+pub fn schema_digest() -> String {
+    let text: Vec<&str> = MIGRATIONS.iter().map(|(_, _, text)| *text).collect();
+    data_encoding::HEXLOWER.encode(&Sha256::digest(text.concat().as_bytes())[..6])
+}
+
+/// Passwords of the three roles.
+#[derive(Clone)]
+pub struct RolePasswords {
+    /// For `trueup_owner`, which migrates.
+    pub owner: String,
+    /// For `trueup_app`, which answers requests.
+    pub app: String,
+    /// For `trueup_worker`, which runs the loops.
+    pub worker: String,
+}
+
+impl std::fmt::Debug for RolePasswords {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("RolePasswords(…)")
+    }
+}
+
+/// Where each role connects.
+#[derive(Debug, Clone)]
+pub struct Urls {
+    /// For seeding and migrating.
+    pub owner: String,
+    /// For answering requests.
+    pub app: String,
+    /// For the loops.
+    pub worker: String,
+}
+
+/// Whether a server may be used with these passwords: its roles were made with them, or are not there yet.
+/// Roles with other passwords belong to another master key, and so does everything they guard.
+///
+/// # Errors
+/// The server cannot be reached.
+pub async fn is_ours(
+    admin_url: &str,
+    database: &str,
+    passwords: &RolePasswords,
+) -> Result<bool, Error> {
+    let admin = PgConnectOptions::from_str(admin_url)?;
+    let mut connection = PgConnection::connect_with(&admin).await?;
+    let (role, there): (bool, bool) = sqlx::query_as(
+        "select exists (select from pg_roles where rolname = 'trueup_owner'),
+                exists (select from pg_database where datname = $1)",
+    )
+    .bind(database)
+    .fetch_one(&mut connection)
+    .await?;
+    connection.close().await?;
+    if !role {
+        return Ok(true);
+    }
+    let owner = admin.username("trueup_owner").password(&passwords.owner);
+    let owner = if there { owner.database(database) } else { owner };
+    match PgConnection::connect_with(&owner).await {
+        Ok(connection) => {
+            connection.close().await?;
+            Ok(true)
+        }
+        // Class 28: it does not take this password.
+        Err(sqlx::Error::Database(said)) if said.code().is_some_and(|c| c.starts_with("28")) => {
+            Ok(false)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Creates roles and database where they are missing and brings the schema up to date.
+///
+/// `admin_url` must be allowed to create roles and databases; it need not be a superuser.
+///
+/// # Errors
+/// The database cannot be reached, or a migration does not apply.
+pub async fn bootstrap(
+    admin_url: &str,
+    database: &str,
+    passwords: &RolePasswords,
+) -> Result<Urls, Error> {
+    let admin = PgConnectOptions::from_str(admin_url)?;
+    let mut connection = PgConnection::connect_with(&admin).await?;
+    // Two processes that start at once take turns.
+    sqlx::query("select pg_advisory_lock(7308604)").execute(&mut connection).await?;
+    create_roles(&mut connection, passwords).await?;
+    create_database(&mut connection, database).await?;
+
+    let owner =
+        admin.clone().username("trueup_owner").password(&passwords.owner).database(database);
+    let pool = PgPoolOptions::new().max_connections(1).connect_with(owner).await?;
+    migrator().run(&pool).await.map_err(Error::Migrate)?;
+    index_names(&pool).await?;
+    backfill::hash_seals(&pool).await?;
+    backfill::restamp_queue(&pool).await?;
+    pool.close().await;
+    connection.close().await?;
+
+    Urls::new(admin_url, database, passwords)
+}
+
+/// Makes searching by a part of a name fast, where the server has what it takes.
+///
+/// A server without these extensions finds the same, only slower, so that is not in the way
+/// ([`crate::Setup::has_name_index`] tells). They come with Postgres' own packages, and the owner of
+/// a database may add them.
+async fn index_names(pool: &PgPool) -> Result<(), Error> {
+    const INDEX: &str = "set client_min_messages = warning;
+        create extension if not exists pg_trgm;
+        create extension if not exists btree_gin;
+        create index if not exists services_name_search on services
+            using gin (org_id, name gin_trgm_ops) with (fastupdate = off) where deleted_at is null;
+        reset client_min_messages";
+    let made = sqlx::raw_sql(INDEX).execute(pool).await;
+    let lacking = |error: &sqlx::Error| {
+        let code = error.as_database_error().and_then(|said| said.code());
+        // Not installed, or not allowed.
+        code.is_some_and(|code| matches!(&*code, "0A000" | "58P01" | "42501"))
+    };
+    match made {
+        Err(error) if !lacking(&error) => Err(error.into()),
+        Err(_) | Ok(_) => Ok(()),
+    }
+}
+
+impl Urls {
+    /// Where each role connects to a database that is ready.
+    ///
+    /// # Errors
+    /// The admin's URL cannot be read.
+    pub fn new(admin_url: &str, database: &str, passwords: &RolePasswords) -> Result<Self, Error> {
+        let admin = PgConnectOptions::from_str(admin_url)?;
+        let url = |role: &str, password: &str| {
+            let options = admin.clone().username(role).password(password).database(database);
+            sqlx::ConnectOptions::to_url_lossy(&options).to_string()
+        };
+        Ok(Self {
+            owner: url("trueup_owner", &passwords.owner),
+            app: url("trueup_app", &passwords.app),
+            worker: url("trueup_worker", &passwords.worker),
+        })
+    }
+}
+
+fn migrator() -> Migrator {
+    let migration = |(version, name, text): (i64, &'static str, &'static str)| {
+        Migration::new(version, name.into(), MigrationType::Simple, text.into_sql_str(), false)
+    };
+    Migrator::with_migrations(MIGRATIONS.iter().copied().map(migration).collect())
+}
+
+async fn create_roles(
+    connection: &mut PgConnection,
+    passwords: &RolePasswords,
+) -> Result<(), Error> {
+    let roles = [
+        ("trueup_owner", &passwords.owner),
+        ("trueup_app", &passwords.app),
+        ("trueup_worker", &passwords.worker),
+    ];
+    for (role, password) in roles {
+        // Identifiers and passwords cannot be parameters of utility statements: format() quotes them.
+        let (statement,): (String,) = sqlx::query_as(
+            "select case when exists (select from pg_roles where rolname = $1)
+                 then format('alter role %I login password %L', $1, $2)
+                 else format('create role %I login nosuperuser nobypassrls password %L', $1, $2) end",
+        )
+        .bind(role)
+        .bind(password)
+        .fetch_one(&mut *connection)
+        .await?;
+        sqlx::raw_sql(sqlx::AssertSqlSafe(statement)).execute(&mut *connection).await?;
+    }
+    Ok(())
+}
+
+async fn create_database(connection: &mut PgConnection, database: &str) -> Result<(), Error> {
+    let statement: Option<(String,)> = sqlx::query_as(
+        "select format('create database %I owner trueup_owner', $1::text)
+         where not exists (select from pg_database where datname = $1)",
+    )
+    .bind(database)
+    .fetch_optional(&mut *connection)
+    .await?;
+    if let Some((statement,)) = statement {
+        own_for_owner(connection).await?;
+        sqlx::raw_sql(sqlx::AssertSqlSafe(statement)).execute(connection).await?;
+    }
+    Ok(())
+}
+
+/// A superuser may make a database for anybody; whoever may only make roles may do so for those that it
+/// may become, and it may say that of the roles that it made.
+async fn own_for_owner(connection: &mut PgConnection) -> Result<(), Error> {
+    let (is_superuser,): (bool,) =
+        sqlx::query_as("select rolsuper from pg_roles where rolname = current_user")
+            .fetch_one(&mut *connection)
+            .await?;
+    if !is_superuser {
+        let granted = "grant trueup_owner to current_user with inherit false, set true";
+        sqlx::raw_sql(granted).execute(connection).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,36 @@
+//! New ids and new secrets: time and real randomness, in the one place that may be random.
+
+use jiff::Timestamp;
+use trueup_model::id::{Id, Noun, TokenId};
+use trueup_model::token::TokenText;
+use trueup_rules::envelope::Entropy;
+
+/// A new id for something made now.
+pub(crate) fn new_id<N: Noun>(now: Timestamp) -> Id<N> {
+    Id::from_parts(now, random())
+}
+
+/// Fresh bytes for one seal.
+pub(crate) fn entropy() -> Entropy {
+    Entropy(random())
+}
+
+/// A new data key.
+pub(crate) fn fresh_key() -> [u8; 32] {
+    random()
+}
+
+fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).expect("the operating system should have randomness");
+    bytes
+}
+
+/// A new token with its id. Its secret has 256 bits: nobody guesses it, and a fast hash is enough.
+#[must_use]
+pub fn new_token(now: Timestamp) -> (TokenId, TokenText) {
+    let mut secret = [0; 32];
+    getrandom::fill(&mut secret).expect("the operating system should have randomness");
+    let id = new_id(now);
+    (id, TokenText::new(id, &data_encoding::BASE32_DNSSEC.encode(&secret)))
+}

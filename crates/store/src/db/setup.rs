@@ -1,0 +1,215 @@
+//! First things: the orgs, tokens, clusters and templates that a fresh install starts with.
+
+use jiff::Timestamp;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use sqlx::PgPool;
+use sqlx::postgres::PgPoolOptions;
+use sqlx::types::Json;
+use trueup_model::id::{ClusterId, OrgId};
+use trueup_model::org::PLATFORM;
+use trueup_model::plan::Plan;
+use trueup_model::principal::Role;
+use trueup_model::template::Template;
+use trueup_model::token::id_in;
+use trueup_rules::admit::FieldError;
+use trueup_rules::admit::template::follows;
+use uuid::Uuid;
+
+use crate::Error;
+use crate::db::clock::sql;
+use crate::db::new_id::new_id;
+use crate::db::row::{json, read_json};
+
+/// What is stored of a token: enough to know it again, not enough to use it.
+#[must_use]
+pub fn token_hash(token: &str) -> Vec<u8> {
+    Sha256::digest(token.as_bytes()).to_vec()
+}
+
+/// Seeds an install, as the owner of the schema. Every function may run at every start.
+#[derive(Debug)]
+pub struct Setup {
+    pool: PgPool,
+}
+
+impl Setup {
+    /// Connects as the owner.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn connect(owner_url: &str) -> Result<Self, Error> {
+        let pool = PgPoolOptions::new().max_connections(1).connect(owner_url).await?;
+        Ok(Self { pool })
+    }
+
+    pub(crate) const fn pool(&self) -> &PgPool {
+        &self.pool
+    }
+
+    /// The org with this name, made if there is none.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn ensure_org(&self, name: &str, now: Timestamp) -> Result<OrgId, Error> {
+        let (id,): (Uuid,) = sqlx::query_as(
+            "insert into orgs (id, name, created_at) values ($1, $2, $3)
+             on conflict (name) do update set name = excluded.name returning id",
+        )
+        .bind(new_id::<trueup_model::id::noun::Org>(now).uuid())
+        .bind(name)
+        .bind(sql(now))
+        .fetch_one(&self.pool)
+        .await?;
+        Ok(OrgId::from_uuid(id))
+    }
+
+    /// Whether services are searched by name with an index; see `bootstrap`.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn has_name_index(&self) -> Result<bool, Error> {
+        let (there,): (bool,) =
+            sqlx::query_as("select to_regclass('public.services_name_search') is not null")
+                .fetch_one(&self.pool)
+                .await?;
+        Ok(there)
+    }
+
+    /// The cluster with this name, made if there is none.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn ensure_cluster(&self, name: &str, now: Timestamp) -> Result<ClusterId, Error> {
+        let (id,): (Uuid,) = sqlx::query_as(
+            "insert into clusters (id, name, created_at) values ($1, $2, $3)
+             on conflict (name) do update set name = excluded.name returning id",
+        )
+        .bind(new_id::<trueup_model::id::noun::Cluster>(now).uuid())
+        .bind(name)
+        .bind(sql(now))
+        .fetch_one(&self.pool)
+        .await?;
+        Ok(ClusterId::from_uuid(id))
+    }
+
+    /// Makes this token valid for a role; `org` is none for operators.
+    ///
+    /// Another token of that name is over: a new file with a new token is how a lost one is
+    /// replaced. One that was revoked stays so.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn ensure_token(
+        &self,
+        token: &str,
+        name: &str,
+        role: Role,
+        org: Option<OrgId>,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let (org, hash) = (org.unwrap_or(PLATFORM).uuid(), token_hash(token));
+        sqlx::query(
+            "update tokens set revoked_at = $4
+             where org_id = $1 and name = $2 and hash <> $3 and revoked_at is null",
+        )
+        .bind(org)
+        .bind(name)
+        .bind(&hash)
+        .bind(sql(now))
+        .execute(&self.pool)
+        .await?;
+        sqlx::query(
+            "insert into tokens (id, org_id, name, role, hash, created_at)
+             values ($1, $2, $3, $4, $5, $6) on conflict (hash) do nothing",
+        )
+        .bind(id_in(token).unwrap_or_else(|| new_id(now)).uuid())
+        .bind(org)
+        .bind(name)
+        .bind(role.as_str())
+        .bind(hash)
+        .bind(sql(now))
+        .execute(&self.pool)
+        .await?;
+        Ok(())
+    }
+
+    /// Sells a plan, unless there is one of this name: what operators changed stays changed.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn ensure_plan(&self, plan: &Plan) -> Result<(), Error> {
+        sqlx::query(
+            "insert into plans (name, body, retired) values ($1, $2, $3) on conflict (name) do nothing",
+        )
+        .bind(plan.name.as_str())
+        .bind(json(plan))
+        .bind(plan.retired)
+        .execute(&self.pool)
+        .await?;
+        Ok(())
+    }
+
+    /// Makes sure that a shipped template is published. A published version never changes: where a
+    /// former release of Trueup shipped another body, this one becomes the next version.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn ensure_template(&self, shipped: &Template) -> Result<Shipped, Error> {
+        let rows: Vec<(i32, Json<Value>)> =
+            sqlx::query_as("select version, body from templates where name = $1 order by version")
+                .bind(shipped.name.as_str())
+                .fetch_all(&self.pool)
+                .await?;
+        let mut last = None;
+        for (_, body) in rows {
+            let known: Template = read_json("template", body)?;
+            if *shipped == (Template { version: shipped.version, ..known.clone() }) {
+                return Ok(Shipped::Known);
+            }
+            last = Some(known);
+        }
+        let (next, outcome) = match last {
+            None => (shipped.clone(), Shipped::New),
+            Some(last) => {
+                let errors = follows(&last, shipped);
+                if !errors.is_empty() {
+                    return Ok(Shipped::CannotFollow { version: last.version, errors });
+                }
+                let version = last.version.saturating_add(1);
+                (Template { version, ..shipped.clone() }, Shipped::Next { version })
+            }
+        };
+        sqlx::query(
+            "insert into templates (name, version, body) values ($1, $2, $3)
+             on conflict (name, version) do nothing",
+        )
+        .bind(next.name.as_str())
+        .bind(i32::try_from(next.version).unwrap_or(i32::MAX))
+        .bind(json(&next))
+        .execute(&self.pool)
+        .await?;
+        Ok(outcome)
+    }
+}
+
+/// What became of a shipped template.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Shipped {
+    /// It was not there and is now.
+    New,
+    /// It is there as it is shipped.
+    Known,
+    /// It was there with another body; this one is its next version.
+    Next {
+        /// Which.
+        version: u32,
+    },
+    /// It was there with another body that this one cannot follow; nothing was published.
+    CannotFollow {
+        /// The last version there is.
+        version: u32,
+        /// Why not.
+        errors: Vec<FieldError>,
+    },
+}

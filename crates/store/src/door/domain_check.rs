@@ -1,0 +1,144 @@
+//! Asking for DNS to be looked into for the proof of a host, and what follows when it is there: the same
+//! accepted change of the service as when an operator says so.
+
+use jiff::Timestamp;
+use trueup_model::domain::Domain;
+use trueup_model::event::{Fact, NewEvent};
+use trueup_model::id::{DomainId, OrgId, TokenId};
+use trueup_model::order::Unit;
+use trueup_model::principal::{Principal, Role};
+use trueup_model::service::DesiredState;
+use trueup_rules::admit::domain::requested_dns_check;
+use uuid::Uuid;
+
+use super::domain::{DomainRequest, accept, find_by_id, lock, mark, own, read};
+use super::race::again;
+use super::{Accepted, Refusal, RequestContext};
+use crate::db::clock::sql;
+use crate::db::new_id::new_id;
+use crate::db::pool::Tx;
+use crate::service::service;
+use crate::{App, event};
+
+/// Who says that a host is proved when nobody did.
+const DNS: &str = "dns";
+
+impl App {
+    /// Asks for DNS to be looked into now, or as soon as it may be again. Asking for what is about to
+    /// happen, or for what is proved already, changes nothing.
+    ///
+    /// # Errors
+    /// [`Refusal`] says why not.
+    pub async fn request_domain_check(
+        &self,
+        org: OrgId,
+        wanted: &DomainRequest<'_>,
+        context: &RequestContext<'_>,
+        now: Timestamp,
+    ) -> Result<Accepted<Domain>, Refusal> {
+        let mut tx = self.begin(org).await?;
+        let current = lock(&mut tx, wanted).await?;
+        let row = own(&mut tx, &current, wanted.host).await?;
+        if row.verified_at.is_some() {
+            return Ok(Accepted { row, changed: false });
+        }
+        if row.search.withdrawn_at.is_some() {
+            return Err(Refusal::Withdrawn);
+        }
+        if !hasten(&mut tx, row.id, now).await? {
+            return Ok(Accepted { row, changed: false });
+        }
+        let asked = NewEvent {
+            id: new_id(now),
+            org,
+            source: context.source,
+            unit: Unit::Service(current.id),
+            generation: current.generation,
+            at: now,
+            fact: Fact::DomainCheckRequested {
+                host: wanted.host.to_string(),
+                principal: context.principal.name.clone(),
+            },
+            trace: context.trace.clone(),
+            cause: None,
+        };
+        event::record(&mut tx, &[asked]).await?;
+        let row = read(&mut tx, row.id).await?;
+        self.end(tx).await?;
+        Ok(Accepted { row, changed: true })
+    }
+
+    /// Notes that DNS proved a host to be the org's; answers whether that is new. What was removed, proved
+    /// or taken back meanwhile stays so.
+    ///
+    /// # Errors
+    /// [`Refusal::NameTaken`] where another org has the host; the database cannot be reached.
+    pub async fn prove_domain(
+        &self,
+        org: OrgId,
+        domain: DomainId,
+        now: Timestamp,
+    ) -> Result<bool, Refusal> {
+        again(|| self.try_prove_domain(org, domain, now)).await
+    }
+
+    async fn try_prove_domain(
+        &self,
+        org: OrgId,
+        domain: DomainId,
+        now: Timestamp,
+    ) -> Result<bool, Refusal> {
+        let mut tx = self.begin(org).await?;
+        let Some(known) = find_by_id(&mut tx, domain).await? else { return Ok(false) };
+        let locked = sqlx::query("select * from services where id = $1 for update")
+            .bind(known.service.uuid())
+            .fetch_one(&mut *tx)
+            .await?;
+        let current = service(&locked)?;
+        // Only under the lock of its service is it what it was.
+        let row = find_by_id(&mut tx, domain).await?;
+        let open = |row: &Domain| row.verified_at.is_none() && row.search.withdrawn_at.is_none();
+        let Some(row) = row.filter(open) else { return Ok(false) };
+        if current.desired == DesiredState::Deleted {
+            return Ok(false);
+        }
+        mark(&mut tx, domain, true, DNS, now).await?;
+        let (host, principal) = (row.host.to_string(), DNS.to_owned());
+        let fact = Fact::DomainVerified { host, verified: true, principal };
+        accept(&mut tx, current, fact, &RequestContext::system(&dns(org)), now).await?;
+        self.end(tx).await?;
+        Ok(true)
+    }
+}
+
+/// Nobody has its token, and it may nothing: it only gives events a name.
+fn dns(org: OrgId) -> Principal {
+    Principal {
+        token: TokenId::from_uuid(Uuid::nil()),
+        name: DNS.to_owned(),
+        role: Role::Viewer,
+        org: Some(org),
+        permissions: Some(std::collections::BTreeSet::new()),
+        expires_at: None,
+    }
+}
+
+/// Begins a new round of checks; answers whether one was not about to begin anyway.
+async fn hasten(tx: &mut Tx, domain: DomainId, now: Timestamp) -> Result<bool, Refusal> {
+    let (check_started_at,): (Option<jiff_sqlx::Timestamp>,) =
+        sqlx::query_as("select check_started_at from domains where id = $1 for update")
+            .bind(domain.uuid())
+            .fetch_one(&mut **tx)
+            .await?;
+    let at = requested_dns_check(check_started_at.map(jiff_sqlx::Timestamp::to_jiff), now);
+    let hastened = sqlx::query(
+        "update domains set check_requested_at = $3, checks = 0, next_check_at = least(next_check_at, $2)
+         where id = $1 and not (checks = 0 and next_check_at is not null and next_check_at <= $2)",
+    )
+    .bind(domain.uuid())
+    .bind(sql(at))
+    .bind(sql(now))
+    .execute(&mut **tx)
+    .await?;
+    Ok(hastened.rows_affected() == 1)
+}

@@ -1,0 +1,319 @@
+//! Plan requests: asking what a declaration would really do, and insisting on the answer.
+
+mod fill;
+
+use jiff::Timestamp;
+use serde_json::Value;
+use sqlx::Row;
+use sqlx::postgres::PgRow;
+use sqlx::types::Json;
+use trueup_model::id::{OrgId, PreviewRequestId, ServiceId};
+use trueup_model::name::Name;
+use trueup_model::order::Unit;
+use trueup_model::preview_request::{
+    FILLED_WITHIN, HELD_WITHIN, KEPT_FOR, PreviewRequest, PreviewState,
+};
+use trueup_model::service::Service;
+use trueup_rules::preview;
+
+use crate::db::clock::sql;
+use crate::db::new_id::new_id;
+use crate::db::pool::Tx;
+use crate::db::row::{json, read, read_json};
+use crate::door::{Accepted, Refusal, RequestContext, ServiceChange, ServiceRequest, idempotency};
+use crate::work::order;
+use crate::{App, Error, project};
+
+pub use fill::{PendingPreview, PreviewResult};
+
+/// How many of an org may be open at once.
+const MOST: i64 = 100;
+
+/// One statement for what is asked and for why nobody answers.
+const SELECT: &str = "select r.id, r.service_id, r.service, r.generation, r.order_digest, r.state, r.why,
+        r.preview, r.hash, r.requested_by, r.created_at, r.deadline_at, r.checked_at, r.expires_at,
+        p.name as project_name, c.name as cluster_name, c.heard_at
+     from preview_requests r join projects p on p.id = r.project_id join clusters c on c.id = r.cluster_id";
+
+impl App {
+    /// Asks what a declaration of a service would really do. It is decided as if it were meant, undone,
+    /// and left for the executor of the service's cluster to try.
+    ///
+    /// # Errors
+    /// [`Refusal`] says why the declaration would not be accepted.
+    pub async fn request_plan(
+        &self,
+        org: OrgId,
+        wanted: &ServiceRequest<'_>,
+        context: &RequestContext<'_>,
+        now: Timestamp,
+    ) -> Result<Accepted<PreviewRequest>, Refusal> {
+        let mut tx = self.begin(org).await?;
+        if let Some(row) = repeated(&mut tx, context, now).await? {
+            return Ok(Accepted { row, changed: false });
+        }
+        tx.rollback().await?;
+        let (service, digest) = self.would_promise(org, wanted, context, now).await?;
+        let mut tx = self.begin(org).await?;
+        // Somebody may have sent the same request meanwhile.
+        if let Some(row) = repeated(&mut tx, context, now).await? {
+            return Ok(Accepted { row, changed: false });
+        }
+        has_room(&mut tx, now).await?;
+        let id: PreviewRequestId = new_id(now);
+        insert(&mut tx, id, &service, &digest, context, now).await?;
+        idempotency::record(&mut tx, context, &id.to_string(), now).await?;
+        let row = fetch(&mut tx, id).await?.ok_or(Refusal::NotFound("preview request"))?;
+        self.end(tx).await?;
+        Ok(Accepted { row: shown(&row, now)?, changed: true })
+    }
+
+    /// A plan request of a service, by project and name or id; a text that is no id finds none.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn find_preview_request(
+        &self,
+        org: OrgId,
+        project: &str,
+        service: &str,
+        wanted: &str,
+        now: Timestamp,
+    ) -> Result<Option<PreviewRequest>, Error> {
+        let mut tx = self.begin(org).await?;
+        let Some(project) = project::find(&mut tx, project).await? else { return Ok(None) };
+        let Ok(id) = wanted.parse() else { return Ok(None) };
+        let Some(row) = fetch(&mut tx, id).await? else { return Ok(None) };
+        let planned = planned(&row)?;
+        let named = planned.name.as_str() == service || planned.id.to_string() == service;
+        let is_it = planned.project == project.project.id && named;
+        is_it.then(|| shown(&row, now)).transpose()
+    }
+
+    /// The service as it would be promised, and a digest of what that would make.
+    async fn would_promise(
+        &self,
+        org: OrgId,
+        wanted: &ServiceRequest<'_>,
+        context: &RequestContext<'_>,
+        now: Timestamp,
+    ) -> Result<(Service, String), Refusal> {
+        let rehearsal = self.dry_run();
+        let context = RequestContext { repeat: None, ..context.clone() };
+        let accepted = rehearsal.app().accept_service(org, wanted, &context, now).await?;
+        let service = accepted.row.service;
+        let unit = Unit::Service(service.id);
+        let seen = rehearsal.seen().units.into_iter().find(|seen| seen.after.unit == unit);
+        let digest = match seen {
+            Some(seen) => preview::digest(&seen.after),
+            None => {
+                let mut tx = self.begin(org).await?;
+                digest(&mut tx, service.id).await?
+            }
+        };
+        Ok((service, digest))
+    }
+}
+
+/// The request that was made with the same key before.
+async fn repeated(
+    tx: &mut Tx,
+    context: &RequestContext<'_>,
+    now: Timestamp,
+) -> Result<Option<PreviewRequest>, Refusal> {
+    let Some(subject) = idempotency::find(tx, context, now).await? else { return Ok(None) };
+    let id = subject.parse().map_err(|_| Refusal::NotFound("preview request"))?;
+    let row = fetch(tx, id).await?.ok_or(Refusal::NotFound("preview request"))?;
+    Ok(Some(shown(&row, now)?))
+}
+
+async fn has_room(tx: &mut Tx, now: Timestamp) -> Result<(), Refusal> {
+    let (open,): (i64,) = sqlx::query_as(
+        "select count(*) from preview_requests where org_id = trueup_org() and expires_at > $1",
+    )
+    .bind(sql(now))
+    .fetch_one(&mut **tx)
+    .await?;
+    if open < MOST { Ok(()) } else { Err(Refusal::TooManyPlans) }
+}
+
+async fn insert(
+    tx: &mut Tx,
+    id: PreviewRequestId,
+    service: &Service,
+    digest: &str,
+    context: &RequestContext<'_>,
+    now: Timestamp,
+) -> Result<(), Error> {
+    sqlx::query(
+        "insert into preview_requests (id, org_id, project_id, cluster_id, service_id, service, generation,
+                                    order_digest, requested_by, created_at, deadline_at, expires_at)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+    )
+    .bind(id.uuid())
+    .bind(service.org.uuid())
+    .bind(service.project.uuid())
+    .bind(service.cluster.uuid())
+    .bind(service.id.uuid())
+    .bind(json(service))
+    .bind(service.generation)
+    .bind(digest)
+    .bind(&context.principal.name)
+    .bind(sql(now))
+    .bind(sql(now + FILLED_WITHIN))
+    .bind(sql(now + KEPT_FOR))
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+async fn fetch(tx: &mut Tx, id: PreviewRequestId) -> Result<Option<PgRow>, Error> {
+    let statement = format!("{SELECT} where r.id = $1");
+    let row = sqlx::query(sqlx::AssertSqlSafe(statement))
+        .bind(id.uuid())
+        .fetch_optional(&mut **tx)
+        .await?;
+    Ok(row)
+}
+
+/// What would be promised.
+fn planned(row: &PgRow) -> Result<Service, Error> {
+    read_json("previewed service", row.try_get("service")?)
+}
+
+fn time(row: &PgRow, name: &str) -> Result<Timestamp, Error> {
+    Ok(row.try_get::<jiff_sqlx::Timestamp, _>(name)?.to_jiff())
+}
+
+fn maybe(row: &PgRow, name: &str) -> Result<Option<Timestamp>, Error> {
+    let time: Option<jiff_sqlx::Timestamp> = row.try_get(name)?;
+    Ok(time.map(jiff_sqlx::Timestamp::to_jiff))
+}
+
+/// A request as it stands now. Nobody writes down that time has passed.
+fn shown(row: &PgRow, now: Timestamp) -> Result<PreviewRequest, Error> {
+    let stored: PreviewState = read("state of a preview request", row.try_get("state")?)?;
+    let why: Option<String> = row.try_get("why")?;
+    let expires_at = time(row, "expires_at")?;
+    let (state, why) = match stored {
+        _ if now >= expires_at => {
+            let why = "it is older than a quarter of an hour; ask for a new one";
+            (PreviewState::Expired, Some(why.to_owned()))
+        }
+        PreviewState::Waiting if now >= time(row, "deadline_at")? => {
+            let why = why.map_or_else(|| unattended(row), Ok)?;
+            (PreviewState::Failed, Some(format!("nobody could fill it in a minute: {why}")))
+        }
+        stored => (stored, why),
+    };
+    let preview: Option<Json<Value>> = row.try_get("preview")?;
+    Ok(PreviewRequest {
+        id: PreviewRequestId::from_uuid(row.try_get("id")?),
+        project_name: row.try_get("project_name")?,
+        service_name: planned(row)?.name,
+        service: ServiceId::from_uuid(row.try_get("service_id")?),
+        generation: row.try_get("generation")?,
+        state,
+        why,
+        preview: preview.map(|preview| read_json("exact preview", preview)).transpose()?,
+        hash: row.try_get("hash")?,
+        requested_by: row.try_get("requested_by")?,
+        created_at: time(row, "created_at")?,
+        checked_at: maybe(row, "checked_at")?,
+        expires_at,
+    })
+}
+
+/// Why nobody took up a request at all.
+fn unattended(row: &PgRow) -> Result<String, Error> {
+    let name: String = row.try_get("cluster_name")?;
+    let heard = match maybe(row, "heard_at")? {
+        Some(at) => format!("it was last heard of at {at}"),
+        None => "it was never heard of".to_owned(),
+    };
+    Ok(format!(
+        "no process works on the cluster {name} now, {heard}; look at it with `trueup get clusters`"
+    ))
+}
+
+/// A plan that somebody insists on.
+pub(crate) struct ValidPreview {
+    /// The service that was planned.
+    pub(crate) service: ServiceId,
+    generation: i64,
+    digest: String,
+    /// What it stands on and is not there any more.
+    broken: Option<String>,
+}
+
+/// Finds the plan that somebody insists on, if it can be gone by.
+pub(crate) async fn hold(
+    tx: &mut Tx,
+    id: PreviewRequestId,
+    wanted: &ServiceRequest<'_>,
+    now: Timestamp,
+) -> Result<ValidPreview, Refusal> {
+    let row = fetch(tx, id).await?.ok_or(Refusal::NotFound("preview request"))?;
+    let planned = planned(&row)?;
+    let project = project::find(tx, wanted.project).await?.ok_or(Refusal::NotFound("project"))?;
+    let is_it = match wanted.change {
+        ServiceChange::Declare(name, _) => is_of(&planned, name),
+        ServiceChange::Act(..) => false,
+    };
+    if !is_it || planned.project != project.project.id {
+        return Err(Refusal::NotFound("preview request of this service"));
+    }
+    let request = shown(&row, now)?;
+    let why = request.why.unwrap_or_default();
+    let broken = match request.state {
+        PreviewState::Filled => None,
+        PreviewState::Void => Some(why),
+        PreviewState::Waiting => {
+            let why = "it is not filled yet; wait until it is".to_owned();
+            return Err(Refusal::PlanUnready(why));
+        }
+        PreviewState::Failed | PreviewState::Expired => return Err(Refusal::PlanUnready(why)),
+    };
+    let fresh = request.checked_at.is_some_and(|checked| checked + HELD_WITHIN >= now);
+    if broken.is_none() && !fresh {
+        let why = "nobody can say now whether it still holds: the cluster was not looked at for a \
+                   while; try again once it is reachable";
+        return Err(Refusal::PlanUnready(why.to_owned()));
+    }
+    let digest = row.try_get("order_digest").map_err(Error::from)?;
+    Ok(ValidPreview { service: planned.id, generation: planned.generation, digest, broken })
+}
+
+fn is_of(planned: &Service, name: &Name) -> bool {
+    planned.name == *name
+}
+
+impl ValidPreview {
+    /// Refuses what is not exactly what was planned. That somebody changed the service says more than
+    /// what that changed in the cluster.
+    pub(crate) async fn check(&self, tx: &mut Tx, after: &Service) -> Result<(), Refusal> {
+        if after.id != self.service {
+            let why = "another service has this name now";
+            return Err(Refusal::PlanVoid(why.to_owned()));
+        }
+        if after.generation != self.generation {
+            return Err(Refusal::PlanVoid(format!(
+                "somebody changed the service since: this would be generation {}, and generation {} was \
+                 planned",
+                after.generation, self.generation
+            )));
+        }
+        if digest(tx, after.id).await? != self.digest {
+            let why = "this makes other objects than what was planned: the manifest differs, or a \
+                       variable, secret, endpoint or domain of the service changed since";
+            return Err(Refusal::PlanVoid(why.to_owned()));
+        }
+        self.broken.clone().map_or(Ok(()), |why| Err(Refusal::PlanVoid(why)))
+    }
+}
+
+/// A digest of what is ordered for a service, as the transaction sees it.
+async fn digest(tx: &mut Tx, service: ServiceId) -> Result<String, Error> {
+    let orders = order::load(tx, &[service.uuid()]).await?;
+    Ok(orders.get(&Unit::Service(service)).map(preview::digest).unwrap_or_default())
+}

@@ -1,0 +1,13 @@
+//! What the control loops read and write: wakes, leases, orders, reports, event seals, and notifications
+//! between replicas.
+
+pub(crate) mod dns_check;
+pub(crate) mod identity;
+pub(crate) mod lease;
+pub(crate) mod notify;
+pub(crate) mod order;
+pub(crate) mod overdue;
+pub(crate) mod report;
+pub(crate) mod seal;
+pub(crate) mod signal;
+pub(crate) mod wake;

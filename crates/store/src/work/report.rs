@@ -1,0 +1,430 @@
+//! Settling reports: the one writer of observed and projected rows and of events about them.
+//!
+//! One transaction per batch, fenced by the lease's epoch. A report that says nothing new writes
+//! nothing.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use trueup_model::crash;
+use trueup_model::event::NewEvent;
+use trueup_model::id::{EventId, OrgId, ServiceId};
+use trueup_model::key::Kind;
+use trueup_model::observation::Observation;
+use trueup_model::order::Unit;
+use trueup_model::report::{ObjectChange, Outcome, Report};
+use trueup_model::service::DesiredState;
+use trueup_model::status::Inputs;
+use trueup_rules::event::draft::{Cause, EventDraft, facts};
+use trueup_rules::render::names;
+use trueup_rules::status::project;
+use uuid::Uuid;
+
+use crate::db::clock::sql;
+use crate::db::new_id::new_id;
+use crate::db::pool::Tx;
+use crate::db::row::{json, read, unit, unit_uuid};
+use crate::status::NewStatus;
+use crate::work::lease::{Lease, fence};
+use crate::work::wake;
+use crate::{Error, Worker, domain, endpoint, event, project, quota, status, variable};
+
+impl Worker {
+    /// Writes down what reports say, at most one per unit; answers how many said something new.
+    ///
+    /// # Errors
+    /// The database cannot be reached, or the lease is over.
+    pub async fn settle(
+        &self,
+        lease: Lease,
+        reports: &[Report],
+        now: Timestamp,
+    ) -> Result<usize, Error> {
+        self.settle_marked(lease, None, reports, now).await
+    }
+
+    /// The same for a batch with a number, counted up from one within an epoch: when the answer to it
+    /// was lost it may be told again, and nothing of it is written twice.
+    ///
+    /// # Errors
+    /// The database cannot be reached, or the lease is over.
+    pub async fn settle_once(
+        &self,
+        lease: Lease,
+        batch: i64,
+        reports: &[Report],
+        now: Timestamp,
+    ) -> Result<usize, Error> {
+        self.settle_marked(lease, Some(batch), reports, now).await
+    }
+
+    async fn settle_marked(
+        &self,
+        lease: Lease,
+        batch: Option<i64>,
+        reports: &[Report],
+        now: Timestamp,
+    ) -> Result<usize, Error> {
+        let mut tx = self.begin().await?;
+        fence(&mut tx, lease).await?;
+        let by_unit: BTreeMap<Unit, &Report> =
+            reports.iter().map(|report| (report.unit, report)).collect();
+        let units: Vec<(Unit, OrgId)> =
+            by_unit.values().map(|report| (report.unit, report.org)).collect();
+        // The locks of the statuses come first: what is read after them is not overtaken.
+        let stored = status::load(&mut tx, &units).await?;
+        let promised = promised(&mut tx, &units).await?;
+
+        let mut statuses = Vec::new();
+        let mut told = Vec::new();
+        let mut settled = Vec::new();
+        for (unit, previous, last) in stored {
+            let (Some(report), Some((desired, generation))) =
+                (by_unit.get(&unit).copied(), promised.get(&unit).copied())
+            else {
+                continue;
+            };
+            if is_old_news(report, last.as_ref(), desired, generation) {
+                continue;
+            }
+            let inputs = Inputs {
+                desired,
+                generation,
+                cluster: lease.cluster,
+                previous: previous.clone(),
+                observation: evidence(report, last.as_ref()),
+                outcome: report.outcome.clone(),
+                absent: desired == DesiredState::Deleted
+                    && report.generation == generation
+                    && report.receipt.is_some(),
+            };
+            let status = project(&inputs, now);
+            told.push((report, facts(report, &previous, last.as_ref(), &status)));
+            settled.push((report, desired, inputs.absent));
+            statuses.push(NewStatus { unit, status, inputs, as_of: now });
+        }
+        if settled.is_empty() || !mark(&mut tx, lease, batch).await? {
+            return Ok(0);
+        }
+        status::store(&mut tx, &statuses).await?;
+        forget_removed(&mut tx, lease, &settled).await?;
+        record_sightings(&mut tx, lease, &settled, now).await?;
+        ask_for_next_anchors(&mut tx, lease, &settled, now).await?;
+        record_absences(&mut tx, &settled, now).await?;
+        record_surveys(&mut tx, &settled, now).await?;
+        endpoint::release(&mut tx, &carried(&settled), now).await?;
+        let events = events(&mut tx, told, now).await?;
+        event::record(&mut tx, &events).await?;
+        try_broken_again(&mut tx, lease, &settled, now).await?;
+        crash::point("report.recording").await;
+        tx.commit().await?;
+        Ok(settled.len())
+    }
+}
+
+/// Marks a batch as written down; answers whether it was not before.
+async fn mark(tx: &mut Tx, lease: Lease, batch: Option<i64>) -> Result<bool, Error> {
+    let Some(batch) = batch else { return Ok(true) };
+    let marked = sqlx::query(
+        "insert into settle_marks as m (cluster_id, epoch, batch) values ($1, $2, $3)
+         on conflict (cluster_id) do update set epoch = $2, batch = $3
+         where (m.epoch, m.batch) < ($2, $3)",
+    )
+    .bind(lease.cluster.uuid())
+    .bind(lease.epoch)
+    .bind(batch)
+    .execute(&mut **tx)
+    .await?;
+    Ok(marked.rows_affected() == 1)
+}
+
+/// Whether a report idempotency_keys what is stored, for a promise that did not change either.
+fn is_old_news(
+    report: &Report,
+    last: Option<&Inputs>,
+    desired: DesiredState,
+    generation: i64,
+) -> bool {
+    report.changes.is_empty()
+        && report.receipt.is_none()
+        && report.survey.is_none()
+        && last.is_some_and(|last| {
+            last.outcome == report.outcome
+                && report.observation.as_ref().is_none_or(|seen| last.observation.same_as(seen))
+                && (last.desired, last.generation) == (desired, generation)
+        })
+}
+
+/// What a report saw, or what was seen last when it could see nothing.
+fn evidence(report: &Report, last: Option<&Inputs>) -> Observation {
+    let seen = report.observation.clone().or_else(|| last.map(|last| last.observation.clone()));
+    seen.unwrap_or(Observation {
+        generation: 0,
+        applied: false,
+        objects: Vec::new(),
+        workload: None,
+        pods: Vec::new(),
+        missing: Vec::new(),
+        as_of: Timestamp::UNIX_EPOCH,
+    })
+}
+
+/// What is promised about each unit now; it may be newer than what a report was made for.
+///
+/// Nothing is promised about what is verified to be gone: that was the last word on it,
+/// and a report that comes late or twice cannot take it back.
+async fn promised(
+    tx: &mut Tx,
+    units: &[(Unit, OrgId)],
+) -> Result<BTreeMap<Unit, (DesiredState, i64)>, Error> {
+    let ids: Vec<Uuid> = units.iter().map(|(unit, _)| unit_uuid(*unit)).collect();
+    let rows: Vec<(String, Uuid, String, i64)> = sqlx::query_as(
+        "select 'service', id, desired, generation from services
+         where id = any($1) and deleted_at is null
+         union all
+         select 'project', id, desired, generation from projects
+         where id = any($1) and deleted_at is null",
+    )
+    .bind(&ids)
+    .fetch_all(&mut **tx)
+    .await?;
+    rows.into_iter()
+        .map(|(kind, id, desired, generation)| {
+            Ok((unit(&kind, id), (read("desired state", desired)?, generation)))
+        })
+        .collect()
+}
+
+async fn record_sightings(
+    tx: &mut Tx,
+    lease: Lease,
+    settled: &[(&Report, DesiredState, bool)],
+    now: Timestamp,
+) -> Result<(), Error> {
+    let seen: Vec<_> = settled
+        .iter()
+        .filter_map(|(report, ..)| Some((report.org, report.observation.as_ref()?)))
+        .flat_map(|(org, seen)| seen.objects.iter().map(move |object| (org, object)))
+        .collect();
+    if seen.is_empty() {
+        return Ok(());
+    }
+    sqlx::query(
+        "update resources r set uid = s.uid, seen_at = $6
+         from unnest($2::text[], $3::text[], $4::text[], $5::text[], $7::uuid[])
+              as s (kind, namespace, name, uid, org_id)
+         where r.cluster_id = $1 and r.kind = s.kind and r.namespace = s.namespace and r.name = s.name
+           and r.org_id = s.org_id and r.uid is distinct from s.uid",
+    )
+    .bind(lease.cluster.uuid())
+    .bind(seen.iter().map(|(_, seen)| seen.key.kind.as_str()).collect::<Vec<_>>())
+    .bind(seen.iter().map(|(_, seen)| seen.key.namespace.as_str()).collect::<Vec<_>>())
+    .bind(seen.iter().map(|(_, seen)| seen.key.name.as_str()).collect::<Vec<_>>())
+    .bind(seen.iter().map(|(_, seen)| seen.uid.as_str()).collect::<Vec<_>>())
+    .bind(sql(now))
+    .bind(seen.iter().map(|(org, _)| org.uuid()).collect::<Vec<_>>())
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// Wakes services that took up the last anchor their order names: the next order names, and so
+/// records, the one after it. Without that, a second outside delete would find nothing to go on with.
+async fn ask_for_next_anchors(
+    tx: &mut Tx,
+    lease: Lease,
+    settled: &[(&Report, DesiredState, bool)],
+    now: Timestamp,
+) -> Result<(), Error> {
+    let mut wanted: BTreeMap<(String, String), (Unit, OrgId)> = BTreeMap::new();
+    for (report, ..) in settled.iter().filter(|(_, desired, _)| *desired != DesiredState::Deleted) {
+        let seen = report.observation.iter().flat_map(|seen| &seen.objects);
+        for key in seen.map(|seen| &seen.key).filter(|key| key.kind == Kind::ConfigMap) {
+            if let Some(next) = names::next_anchor(&key.name) {
+                wanted.insert((key.namespace.clone(), next), (report.unit, report.org));
+            }
+        }
+    }
+    // Every order of a new service names two: most reports have nothing to ask for.
+    wanted.retain(|(_, name), _| !name.ends_with("-anchor-2"));
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    let (namespaces, next): (Vec<&str>, Vec<&str>) =
+        wanted.keys().map(|(namespace, name)| (namespace.as_str(), name.as_str())).unzip();
+    let unknown: Vec<(String, String)> = sqlx::query_as(
+        "select w.namespace, w.name from unnest($2::text[], $3::text[]) as w (namespace, name)
+         where not exists (select from resources r where r.cluster_id = $1 and r.kind = 'ConfigMap'
+                             and r.namespace = w.namespace and r.name = w.name)",
+    )
+    .bind(lease.cluster.uuid())
+    .bind(namespaces)
+    .bind(next)
+    .fetch_all(&mut **tx)
+    .await?;
+    for (unit, org) in unknown.iter().filter_map(|key| wanted.get(key)) {
+        let again = wake::Request::repair(*unit, *org, lease.cluster);
+        wake::request(tx, &again, now).await?;
+    }
+    Ok(())
+}
+
+/// Wakes what a defect ended, so that its tries are counted and an operator finds it.
+async fn try_broken_again(
+    tx: &mut Tx,
+    lease: Lease,
+    settled: &[(&Report, DesiredState, bool)],
+    now: Timestamp,
+) -> Result<(), Error> {
+    let broken = |report: &&Report| matches!(report.outcome, Outcome::Broken { .. });
+    for report in settled.iter().map(|(report, ..)| *report).filter(broken) {
+        let again = wake::Request::repair(report.unit, report.org, lease.cluster);
+        wake::request(tx, &again, now).await?;
+    }
+    Ok(())
+}
+
+/// Which generation each service was seen to carry, with nothing left to write or to take away.
+fn carried(settled: &[(&Report, DesiredState, bool)]) -> Vec<(ServiceId, i64)> {
+    settled
+        .iter()
+        .filter(|(report, ..)| report.outcome == Outcome::Converged && report.observation.is_some())
+        .filter_map(|(report, ..)| match report.unit {
+            Unit::Service(service) => Some((service, report.generation)),
+            Unit::Project(_) | Unit::Org(_) => None,
+        })
+        .collect()
+}
+
+/// Facts as events, each with the id of what caused it and, where somebody asked, with their trace.
+async fn events(
+    tx: &mut Tx,
+    told: Vec<(&Report, Vec<EventDraft>)>,
+    now: Timestamp,
+) -> Result<Vec<NewEvent>, Error> {
+    let telling: Vec<_> = told.into_iter().filter(|(_, told)| !told.is_empty()).collect();
+    let generations: Vec<(Unit, i64)> =
+        telling.iter().map(|(report, _)| (report.unit, report.generation)).collect();
+    let asks = event::asks(tx, &generations).await?;
+    let mut events = Vec::new();
+    for (report, told) in telling {
+        let Report { unit, org, generation, .. } = *report;
+        let ids: Vec<EventId> = told.iter().map(|_| new_id(now)).collect();
+        for (id, EventDraft { source, fact, cause }) in ids.iter().copied().zip(told) {
+            let (cause, trace) = match cause {
+                Cause::Asked => asks.get(&(unit, generation)).cloned().unzip(),
+                Cause::Draft(index) => (ids.get(index).copied(), None),
+                Cause::Outside => (None, None),
+            };
+            let trace = trace.flatten();
+            events.push(NewEvent {
+                id,
+                org,
+                source,
+                unit,
+                generation,
+                at: now,
+                fact,
+                trace,
+                cause,
+            });
+        }
+    }
+    Ok(events)
+}
+
+/// Forgets which incarnation stood where Trueup took something away for a service that goes on, so
+/// that its return is not called the doing of somebody else. A deletion keeps them for its receipt.
+async fn forget_removed(
+    tx: &mut Tx,
+    lease: Lease,
+    settled: &[(&Report, DesiredState, bool)],
+) -> Result<(), Error> {
+    let removed: Vec<_> = settled
+        .iter()
+        .filter(|(_, desired, _)| *desired != DesiredState::Deleted)
+        .flat_map(|(report, ..)| report.changes.iter().map(|change| (report.org, change)))
+        .filter_map(|(org, change)| match change {
+            ObjectChange::Removed { key } => Some((org, key)),
+            ObjectChange::Created { .. }
+            | ObjectChange::Updated { .. }
+            | ObjectChange::DeletedExternally { .. }
+            | ObjectChange::ModifiedExternally { .. } => None,
+        })
+        .collect();
+    if removed.is_empty() {
+        return Ok(());
+    }
+    sqlx::query(
+        "update resources r set uid = null
+         from unnest($2::text[], $3::text[], $4::text[], $5::uuid[]) as g (kind, namespace, name, org_id)
+         where r.cluster_id = $1 and r.kind = g.kind and r.namespace = g.namespace and r.name = g.name
+           and r.org_id = g.org_id",
+    )
+    .bind(lease.cluster.uuid())
+    .bind(removed.iter().map(|(_, key)| key.kind.as_str()).collect::<Vec<_>>())
+    .bind(removed.iter().map(|(_, key)| key.namespace.as_str()).collect::<Vec<_>>())
+    .bind(removed.iter().map(|(_, key)| key.name.as_str()).collect::<Vec<_>>())
+    .bind(removed.iter().map(|(org, _)| org.uuid()).collect::<Vec<_>>())
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// Stores receipts and frees the names of what is verified to be gone.
+async fn record_absences(
+    tx: &mut Tx,
+    settled: &[(&Report, DesiredState, bool)],
+    now: Timestamp,
+) -> Result<(), Error> {
+    for (report, _, absent) in settled {
+        let (true, Some(receipt)) = (absent, &report.receipt) else { continue };
+        let service = match report.unit {
+            Unit::Service(service) => service,
+            Unit::Project(project) => {
+                project::end(tx, project, report.org, receipt).await?;
+                continue;
+            }
+            Unit::Org(_) => continue,
+        };
+        sqlx::query(
+            "insert into receipts (service_id, org_id, receipt, verified_at) values ($1, $2, $3, $4)
+             on conflict (service_id) do nothing",
+        )
+        .bind(service.uuid())
+        .bind(report.org.uuid())
+        .bind(json(receipt))
+        .bind(sql(receipt.verified_at))
+        .execute(&mut **tx)
+        .await?;
+        variable::shred(tx, service).await?;
+        // A port that something left behind may still hold is given to nobody.
+        if !receipt.unproven.iter().any(|left| left.key.kind == Kind::Service) {
+            endpoint::release_all(tx, service, receipt.verified_at).await?;
+        }
+        // A host leads nowhere until somebody proves it anew.
+        domain::release_all(tx, service, receipt.verified_at).await?;
+        sqlx::query("update services set deleted_at = $2 where id = $1 and deleted_at is null")
+            .bind(service.uuid())
+            .bind(sql(receipt.verified_at))
+            .execute(&mut **tx)
+            .await?;
+        quota::release(tx, service).await?;
+        project::wake_ending(tx, service, now).await?;
+    }
+    Ok(())
+}
+
+/// Puts looks into the namespaces of projects on record, or takes them back.
+async fn record_surveys(
+    tx: &mut Tx,
+    settled: &[(&Report, DesiredState, bool)],
+    now: Timestamp,
+) -> Result<(), Error> {
+    for (report, ..) in settled {
+        if let (Unit::Project(project), Some(look)) = (report.unit, &report.survey) {
+            project::record_survey(tx, project, look, now).await?;
+        }
+    }
+    Ok(())
+}

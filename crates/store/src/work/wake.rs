@@ -1,0 +1,334 @@
+//! Wakes: which units want looking at. Coalesced by unit; one that arrives while its unit is being
+//! worked on survives, because finishing deletes only the request that was claimed.
+
+use std::collections::BTreeSet;
+use std::slice;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use trueup_model::event::{Fact, NewEvent, Source};
+use trueup_model::id::{ClusterId, OrgId};
+use trueup_model::order::Unit;
+use trueup_model::report::Outcome;
+use trueup_model::wake::{Claimed, Lane, POISON_TRIES};
+use trueup_rules::fair_queue::backoff;
+use uuid::Uuid;
+
+use crate::db::clock::sql;
+use crate::db::new_id::new_id;
+use crate::db::pool::Tx;
+use crate::db::row::unit_uuid;
+use crate::door::RequestContext;
+use crate::work::lease::{Lease, fence};
+use crate::{Error, Worker, event};
+
+mod backlog;
+mod claim;
+
+pub use backlog::{LaneLoad, WakeFilter};
+pub(crate) use claim::claim;
+
+/// Between the tries of what met a defect: doubled each time, up to the second value.
+const POISON_LEAST: Duration = Duration::from_secs(1);
+const POISON_MOST: Duration = Duration::from_secs(30);
+
+/// A request that a unit be looked at.
+pub(crate) struct Request {
+    pub(crate) unit: Unit,
+    pub(crate) org: OrgId,
+    pub(crate) cluster: ClusterId,
+    pub(crate) lane: Lane,
+    /// The trace of whoever asks.
+    pub(crate) trace: Option<String>,
+    /// Whether the cluster is to be read afresh.
+    pub(crate) fresh: bool,
+}
+
+impl Request {
+    /// Because somebody asked for something.
+    pub(crate) fn by(
+        context: &RequestContext<'_>,
+        unit: Unit,
+        org: OrgId,
+        cluster: ClusterId,
+        lane: Lane,
+    ) -> Self {
+        Self { unit, org, cluster, lane, trace: context.trace.clone(), fresh: false }
+    }
+
+    /// Because something is not as it should be, and nobody asked.
+    pub(crate) const fn repair(unit: Unit, org: OrgId, cluster: ClusterId) -> Self {
+        Self { unit, org, cluster, lane: Lane::Repair, trace: None, fresh: false }
+    }
+}
+
+/// Asks for a unit to be looked at, in the transaction of the reason.
+///
+/// What somebody asks for begins anew: it waits for no retry, and lives again if it was dead. What is
+/// only looked at again takes nobody's place and gives no new tries.
+pub(crate) async fn request(tx: &mut Tx, wanted: &Request, now: Timestamp) -> Result<(), Error> {
+    sqlx::query(
+        "insert into wakes as w (unit_kind, unit_id, org_id, cluster_id, lane, due_at, trace, fresh)
+         values ($1, $2, $3, $4, $5, $6, $7, $8)
+         on conflict (unit_kind, unit_id) do update set
+             requested_seq = w.requested_seq + 1,
+             lane = case when $9 or w.state = 'running' then $5
+                         when w.lane in ('user_change', 'delete') then w.lane
+                         when w.lane = 'repair' then w.lane else $5 end,
+             attempts = case when $9 then 0 else w.attempts end,
+             poison = case when $9 then 0 else w.poison end,
+             due_at = case when $9 or w.attempts = 0 then least(w.due_at, $6) else w.due_at end,
+             state = case when w.state = 'running' then 'running' else 'queued' end,
+             died_at = null, trace = coalesce($7, w.trace), fresh = w.fresh or $8
+         where $9 or w.state <> 'dead'",
+    )
+    .bind(wanted.unit.kind())
+    .bind(unit_uuid(wanted.unit))
+    .bind(wanted.org.uuid())
+    .bind(wanted.cluster.uuid())
+    .bind(wanted.lane.as_str())
+    .bind(sql(now))
+    .bind(&wanted.trace)
+    .bind(wanted.fresh)
+    .bind(wanted.lane.is_asked())
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+impl Worker {
+    /// Wakes every living unit of a cluster: a new holder has to tell its executor everything.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn wake_all(&self, cluster: ClusterId, now: Timestamp) -> Result<u64, Error> {
+        let woken = sqlx::query(
+            "insert into wakes (unit_kind, unit_id, org_id, cluster_id, lane, due_at)
+             select 'project', id, org_id, cluster_id,
+                    case when desired = 'deleted' then 'delete' else 'repair' end, $2::timestamptz
+                 from projects where cluster_id = $1 and deleted_at is null
+             union all
+             select 'service', id, org_id, cluster_id,
+                    case when desired = 'deleted' then 'delete' else 'repair' end, $2
+                 from services where cluster_id = $1 and deleted_at is null
+             on conflict (unit_kind, unit_id) do nothing",
+        )
+        .bind(cluster.uuid())
+        .bind(sql(now))
+        .execute(self.pool())
+        .await?;
+        Ok(woken.rows_affected())
+    }
+
+    /// Puts back what is claimed in a cluster and not under way: the answer to a claim was lost, or a
+    /// wake could not be ended. Answers how many.
+    ///
+    /// # Errors
+    /// The database cannot be reached, or the lease is over.
+    pub async fn requeue_lost(
+        &self,
+        lease: Lease,
+        under_way: &BTreeSet<Unit>,
+    ) -> Result<u64, Error> {
+        let mut tx = self.begin().await?;
+        fence(&mut tx, lease).await?;
+        // Asked for anew: an end that was begun and comes late must not end the next claim.
+        let lost = sqlx::query(
+            "update wakes w set state = 'queued', claimed_seq = null, requested_seq = requested_seq + 1
+             where cluster_id = $1 and state = 'running' and not exists (
+                 select from unnest($2::text[], $3::uuid[]) as u (kind, id)
+                 where u.kind = w.unit_kind and u.id = w.unit_id)",
+        )
+        .bind(lease.cluster.uuid())
+        .bind(under_way.iter().map(|unit| unit.kind()).collect::<Vec<_>>())
+        .bind(under_way.iter().map(|unit| unit_uuid(*unit)).collect::<Vec<_>>())
+        .execute(&mut *tx)
+        .await?;
+        tx.commit().await?;
+        Ok(lost.rows_affected())
+    }
+
+    /// Ends a wake; if it was asked for again in the meantime, it is due at once.
+    ///
+    /// A claim that was taken away by a new holder of the lease ends nothing.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn finish_wake(&self, wake: &Claimed, now: Timestamp) -> Result<(), Error> {
+        self.finish_wakes(slice::from_ref(wake), now).await.map(|_| ())
+    }
+
+    /// The same for many at once; answers how many of them are due again.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn finish_wakes(&self, wakes: &[Claimed], now: Timestamp) -> Result<u64, Error> {
+        let mut tx = self.begin().await?;
+        let again = finish(&mut tx, wakes, now).await?;
+        tx.commit().await?;
+        Ok(again)
+    }
+
+    /// The same for one that asked to be looked at afresh: how that ended is told.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn finish_check(
+        &self,
+        wake: &Claimed,
+        outcome: &Outcome,
+        now: Timestamp,
+    ) -> Result<u64, Error> {
+        let mut tx = self.begin().await?;
+        let again = finish(&mut tx, slice::from_ref(wake), now).await?;
+        if wake.trace.is_some()
+            && let Some(generation) = backlog::generation(&mut tx, wake.unit, wake.org).await?
+        {
+            let told = NewEvent {
+                id: new_id(now),
+                org: wake.org,
+                source: Source::Reconciler,
+                unit: wake.unit,
+                generation,
+                at: now,
+                fact: Fact::ReconcileChecked { outcome: outcome.label().to_owned() },
+                trace: wake.trace.clone(),
+                cause: None,
+            };
+            event::record(&mut tx, &[told]).await?;
+        }
+        tx.commit().await?;
+        Ok(again)
+    }
+
+    /// Puts a wake back for later, with the reason.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn retry_wake(
+        &self,
+        wake: &Claimed,
+        after: Duration,
+        why: &str,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let after = SignedDuration::try_from(after).unwrap_or(SignedDuration::ZERO);
+        let due = now.checked_add(after).unwrap_or(now);
+        sqlx::query(
+            "update wakes set state = 'queued', claimed_seq = null, due_at = $3, last_error = $4,
+                    attempts = attempts + 1
+             where unit_kind = $1 and unit_id = $2 and claimed_seq = $5 and org_id = $6",
+        )
+        .bind(wake.unit.kind())
+        .bind(unit_uuid(wake.unit))
+        .bind(sql(due))
+        .bind(why)
+        .bind(wake.seq)
+        .bind(wake.org.uuid())
+        .execute(self.pool())
+        .await?;
+        Ok(())
+    }
+
+    /// Puts a wake back that met a defect, or leaves it for an operator once it has had its tries;
+    /// answers whether it did.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn poison_wake(
+        &self,
+        wake: &Claimed,
+        why: &str,
+        now: Timestamp,
+    ) -> Result<bool, Error> {
+        let mut tx = self.begin().await?;
+        let dead = poison(&mut tx, wake, why, now).await?;
+        tx.commit().await?;
+        Ok(dead)
+    }
+}
+
+/// Ends claims; answers how many are due again. What was asked for again since it was claimed is looked for by a statement of its own,
+/// which sees what was committed while the first one waited.
+async fn finish(tx: &mut Tx, wakes: &[Claimed], now: Timestamp) -> Result<u64, Error> {
+    let kinds: Vec<&str> = wakes.iter().map(|wake| wake.unit.kind()).collect();
+    let ids: Vec<Uuid> = wakes.iter().map(|wake| unit_uuid(wake.unit)).collect();
+    let seqs: Vec<i64> = wakes.iter().map(|wake| wake.seq).collect();
+    let orgs: Vec<Uuid> = wakes.iter().map(|wake| wake.org.uuid()).collect();
+    let done = sqlx::query(
+        "delete from wakes w
+         using unnest($1::text[], $2::uuid[], $3::bigint[], $4::uuid[]) as e (kind, id, seq, org_id)
+         where w.unit_kind = e.kind and w.unit_id = e.id and w.requested_seq = e.seq
+           and w.claimed_seq = e.seq and w.org_id = e.org_id",
+    )
+    .bind(&kinds)
+    .bind(&ids)
+    .bind(&seqs)
+    .bind(&orgs)
+    .execute(&mut **tx)
+    .await?;
+    if done.rows_affected() == u64::try_from(wakes.len()).unwrap_or(u64::MAX) {
+        return Ok(0);
+    }
+    let again = sqlx::query(
+        "update wakes w set state = 'queued', claimed_seq = null, due_at = $4, last_error = null,
+                attempts = 0, poison = 0
+         from unnest($1::text[], $2::uuid[], $3::bigint[], $5::uuid[]) as e (kind, id, seq, org_id)
+         where w.unit_kind = e.kind and w.unit_id = e.id and w.claimed_seq = e.seq
+           and w.org_id = e.org_id",
+    )
+    .bind(&kinds)
+    .bind(&ids)
+    .bind(&seqs)
+    .bind(sql(now))
+    .bind(&orgs)
+    .execute(&mut **tx)
+    .await?;
+    Ok(again.rows_affected())
+}
+
+/// Counts a defect against a claimed wake. A newer request keeps it alive: that may be the cure.
+pub(crate) async fn poison(
+    tx: &mut Tx,
+    wake: &Claimed,
+    why: &str,
+    now: Timestamp,
+) -> Result<bool, Error> {
+    let tries = u32::try_from(wake.poison).unwrap_or(0);
+    let pause = backoff(POISON_LEAST, POISON_MOST, tries, wake.unit);
+    let pause = SignedDuration::try_from(pause).unwrap_or(SignedDuration::ZERO);
+    let state: Option<(String,)> = sqlx::query_as(
+        "update wakes set claimed_seq = null, last_error = $4, attempts = attempts + 1,
+                poison = poison + 1,
+                state = case when poison + 1 >= $6 and requested_seq = $3 then 'dead' else 'queued' end,
+                died_at = case when poison + 1 >= $6 and requested_seq = $3 then $7::timestamptz end,
+                due_at = case when requested_seq = $3 then $5 else $7 end
+         where unit_kind = $1 and unit_id = $2 and claimed_seq = $3 and org_id = $8 returning state",
+    )
+    .bind(wake.unit.kind())
+    .bind(unit_uuid(wake.unit))
+    .bind(wake.seq)
+    .bind(why)
+    .bind(sql(now.checked_add(pause).unwrap_or(now)))
+    .bind(POISON_TRIES)
+    .bind(sql(now))
+    .bind(wake.org.uuid())
+    .fetch_optional(&mut **tx)
+    .await?;
+    Ok(state.is_some_and(|(state,)| state == "dead"))
+}
+
+/// Ends a wake whose unit is not there any more.
+pub(crate) async fn drop_claimed(tx: &mut Tx, wake: &Claimed) -> Result<(), Error> {
+    sqlx::query(
+        "delete from wakes
+         where unit_kind = $1 and unit_id = $2 and claimed_seq = $3 and org_id = $4",
+    )
+    .bind(wake.unit.kind())
+    .bind(unit_uuid(wake.unit))
+    .bind(wake.seq)
+    .bind(wake.org.uuid())
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}

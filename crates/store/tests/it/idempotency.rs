@@ -1,0 +1,77 @@
+//! Requests that are sent twice: known again by their key, and done once.
+
+use futures::future::join_all;
+use trueup_rules::admit::operation::ServiceOperation;
+use trueup_store::door::{Accepted, Refusal, RequestContext, ServiceRequest};
+use trueup_store::{IdempotencyKey, ServiceRow};
+
+use crate::stage::{PROJECT, Stage, at};
+
+impl Stage {
+    async fn restart(
+        &self,
+        key: &str,
+        body: &[u8],
+        seconds: i64,
+    ) -> Result<Accepted<ServiceRow>, Refusal> {
+        let repeat = Some(IdempotencyKey::new("POST /restart".to_owned(), key.to_owned(), body));
+        let context = RequestContext { repeat, ..self.context() };
+        let wanted = ServiceRequest::act(PROJECT, "web", &ServiceOperation::Restart);
+        self.db.app.accept_service(self.db.org, &wanted, &context, at(seconds)).await
+    }
+}
+
+#[tokio::test]
+async fn the_same_request_twice_is_done_once_and_told_as_it_is_now() {
+    let stage = Stage::new().await;
+    stage.declare("web", "shop:1").await;
+    let first = stage.restart("k1", b"{}", 2).await.unwrap();
+    assert!(first.changed);
+    stage.act("web", &ServiceOperation::Pause).await.unwrap();
+    let again = stage.restart("k1", b"{}", 3).await.unwrap();
+    assert!(!again.changed);
+    assert_eq!(again.row.service.generation, 3, "as it is now, not as it was");
+    assert_eq!(again.row.service.spec.restart, 1);
+}
+
+#[tokio::test]
+async fn another_body_under_the_same_key_is_refused() {
+    let stage = Stage::new().await;
+    stage.declare("web", "shop:1").await;
+    stage.restart("k1", b"{}", 2).await.unwrap();
+    let refused = stage.restart("k1", b"{ }", 3).await;
+    assert!(matches!(refused, Err(Refusal::KeyReused)), "{refused:?}");
+    assert!(stage.restart("k2", b"{ }", 3).await.unwrap().changed);
+}
+
+#[tokio::test]
+async fn many_at_once_with_one_key_are_one() {
+    let stage = Stage::new().await;
+    stage.declare("web", "shop:1").await;
+    let answers = join_all((0..10).map(|_| stage.restart("k1", b"{}", 2))).await;
+    let changed = answers.iter().filter(|answer| answer.as_ref().unwrap().changed).count();
+    assert_eq!(changed, 1);
+    assert_eq!(stage.find("web").await.unwrap().service.spec.restart, 1);
+}
+
+#[tokio::test]
+async fn a_refusal_is_not_remembered() {
+    let stage = Stage::new().await;
+    stage.declare("web", "shop:1").await;
+    stage.act("web", &ServiceOperation::Pause).await.unwrap();
+    stage.restart("k1", b"{}", 2).await.unwrap_err();
+    stage.act("web", &ServiceOperation::Resume).await.unwrap();
+    assert!(stage.restart("k1", b"{}", 3).await.unwrap().changed);
+}
+
+#[tokio::test]
+async fn a_key_is_remembered_for_seven_days() {
+    let week = 7 * 24 * 3600;
+    let stage = Stage::new().await;
+    stage.declare("web", "shop:1").await;
+    stage.restart("k1", b"{}", 2).await.unwrap();
+    assert!(!stage.restart("k1", b"{}", week + 1).await.unwrap().changed);
+    assert_eq!(stage.db.worker.purge_idempotency_keys(at(week + 1)).await.unwrap(), 0);
+    assert_eq!(stage.db.worker.purge_idempotency_keys(at(week + 2)).await.unwrap(), 1);
+    assert!(stage.restart("k1", b"{}", week + 3).await.unwrap().changed);
+}

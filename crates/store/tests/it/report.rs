@@ -1,0 +1,237 @@
+//! Settling: what reports say becomes rows and events once, and silence stays silence.
+
+use trueup_model::key::{Kind, ResourceKey};
+use trueup_model::observation::Observation;
+use trueup_model::report::{ObjectChange, Outcome, Report};
+use trueup_model::status::{Health, Phase};
+use trueup_store::{Lease, ServiceRow};
+
+use crate::stage::{Stage, at, converged, seen};
+
+impl Stage {
+    async fn settle(&self, lease: Lease, report: Report, seconds: i64) -> usize {
+        let worker = &self.db.worker;
+        worker.settle(lease, &[report], at(seconds)).await.unwrap()
+    }
+}
+
+fn key(row: &ServiceRow) -> ResourceKey {
+    ResourceKey::new(Kind::Deployment, &row.namespace, &row.service.object_name)
+}
+
+/// The objects are there, not all of the generation is.
+fn half_made(row: &ServiceRow) -> Report {
+    let observation = Observation { applied: false, ..seen(row, 1, 0) };
+    Report {
+        observation: Some(observation),
+        outcome: Outcome::Waiting { on: "its pods".to_owned() },
+        changes: vec![ObjectChange::Created { key: key(row) }],
+        ..converged(row, 1)
+    }
+}
+
+#[tokio::test]
+async fn each_step_of_a_life_is_stored_with_its_events() {
+    let stage = Stage::new().await;
+    let lease = stage.lease().await;
+    let row = stage.declare("web", "nginx:1").await.row;
+    let degraded = Report { observation: Some(seen(&row, 1, 0)), ..converged(&row, 1) };
+    let steps = [
+        (
+            half_made(&row),
+            (Phase::Creating, Health::Progressing),
+            vec!["ReconcileStarted", "ResourceCreated", "ServicePhaseChanged"],
+        ),
+        (
+            converged(&row, 1),
+            (Phase::Running, Health::Healthy),
+            vec!["ReconcileSucceeded", "ServicePhaseChanged"],
+        ),
+        (degraded, (Phase::Running, Health::Progressing), vec!["ServicePhaseChanged"]),
+        (converged(&row, 1), (Phase::Running, Health::Healthy), vec!["ServicePhaseChanged"]),
+    ];
+    let mut expected = vec!["ServiceQueued".to_owned()];
+    for (seconds, (report, edge, events)) in (10..).zip(steps) {
+        assert_eq!(stage.settle(lease, report, seconds).await, 1);
+        let now = stage.find("web").await.unwrap();
+        assert_eq!((now.status.phase, now.status.health), edge);
+        let columns: String = stage
+            .one("select concat_ws(' ', phase, health) from statuses where unit_kind = 'service'")
+            .await;
+        assert_eq!(columns, format!("{} {}", edge.0.as_str(), edge.1.as_str()));
+        expected.extend(events.into_iter().map(str::to_owned));
+        assert_eq!(stage.events_of(row.service.id.uuid()).await, expected);
+    }
+    let now = stage.find("web").await.unwrap();
+    assert_eq!((now.status.since, now.projection), (at(11), 5));
+}
+
+#[tokio::test]
+async fn a_report_that_says_nothing_new_writes_nothing() {
+    let stage = Stage::new().await;
+    let lease = stage.lease().await;
+    let row = stage.declare("web", "nginx:1").await.row;
+    stage.settle(lease, converged(&row, 1), 10).await;
+    let before = stage.rows().await;
+    let versions = "select string_agg(xmin::text || projection::text, ' ') from statuses";
+    let written: String = stage.one(versions).await;
+
+    let mut later = seen(&row, 1, 1);
+    later.as_of = at(20);
+    later.objects[0].resource_version = "8".to_owned();
+    let again = Report { observation: Some(later), ..converged(&row, 1) };
+    let blind = Report { observation: None, ..converged(&row, 1) };
+    for report in [converged(&row, 1), again, blind] {
+        assert_eq!(stage.settle(lease, report, 20).await, 0);
+    }
+    assert_eq!(stage.db.worker.settle(lease, &[], at(20)).await.unwrap(), 0);
+    assert_eq!(stage.grown(&before).await, []);
+    assert_eq!(stage.one::<String>(versions).await, written);
+}
+
+#[tokio::test]
+async fn the_same_report_is_news_again_once_more_is_promised() {
+    let stage = Stage::new().await;
+    let lease = stage.lease().await;
+    let row = stage.declare("web", "nginx:1").await.row;
+    stage.settle(lease, converged(&row, 1), 10).await;
+    stage.declare("web", "nginx:2").await;
+    assert_eq!(stage.settle(lease, converged(&row, 1), 11).await, 1);
+    let now = stage.find("web").await.unwrap();
+    assert_eq!(now.status.phase, Phase::Updating);
+    assert_eq!(now.status.applied_generation, Some(1));
+    assert_eq!(stage.settle(lease, converged(&row, 2), 12).await, 1);
+    let now = stage.find("web").await.unwrap();
+    assert_eq!((now.status.phase, now.status.applied_generation), (Phase::Running, Some(2)));
+}
+
+#[tokio::test]
+async fn an_unreachable_cluster_defers_once_and_keeps_the_last_evidence() {
+    let stage = Stage::new().await;
+    let lease = stage.lease().await;
+    let row = stage.declare("web", "nginx:1").await.row;
+    stage.settle(lease, converged(&row, 1), 10).await;
+    let evidence = stage.find("web").await.unwrap().status.evidence;
+    let away = Report {
+        observation: None,
+        outcome: Outcome::Deferred { why: "the cluster does not answer".to_owned() },
+        ..converged(&row, 1)
+    };
+    assert_eq!(stage.settle(lease, away.clone(), 11).await, 1);
+    assert_eq!(stage.settle(lease, away, 12).await, 0);
+    let now = stage.find("web").await.unwrap();
+    assert_eq!((now.status.phase, now.status.health), (Phase::Running, Health::Unknown));
+    assert_eq!(now.status.evidence, evidence);
+    let events = stage.events_of(row.service.id.uuid()).await;
+    let deferred = events.iter().filter(|event| *event == "ReconcileDeferred").count();
+    assert_eq!(deferred, 1, "{events:?}");
+}
+
+#[tokio::test]
+async fn a_failure_is_an_event_each_time_its_reason_changes() {
+    let stage = Stage::new().await;
+    let lease = stage.lease().await;
+    let row = stage.declare("web", "nginx:1").await.row;
+    for why in ["quota", "quota", "webhook"] {
+        let failed = Report { outcome: Outcome::Failed { why: why.to_owned() }, ..half_made(&row) };
+        let quiet = Report { changes: Vec::new(), ..failed };
+        stage.settle(lease, quiet, 10).await;
+    }
+    let whys: Vec<String> = stage
+        .all("select body->>'why' from events where type = 'ReconcileFailed' order by id")
+        .await;
+    assert_eq!(whys.len(), 2, "{whys:?}");
+}
+
+#[tokio::test]
+async fn a_uid_is_recorded_when_it_is_first_seen_and_when_it_changes() {
+    let stage = Stage::new().await;
+    let lease = stage.lease().await;
+    let row = stage.declare("web", "nginx:1").await.row;
+    stage.db.worker.claim_orders(lease, 10, at(1)).await.unwrap();
+    let uids = "select concat_ws(' ', kind, uid, extract(epoch from seen_at)::bigint - 1800000000)
+                from resources where uid is not null";
+    assert!(stage.all::<String>(uids).await.is_empty());
+    stage.settle(lease, converged(&row, 1), 10).await;
+    assert_eq!(stage.all::<String>(uids).await, ["Deployment uid-1 10"]);
+
+    let mut other = seen(&row, 1, 1);
+    other.objects[0].uid = "uid-2".to_owned();
+    let remade = Report {
+        observation: Some(other),
+        changes: vec![ObjectChange::DeletedExternally { key: key(&row) }],
+        ..converged(&row, 1)
+    };
+    stage.settle(lease, remade, 20).await;
+    assert_eq!(stage.all::<String>(uids).await, ["Deployment uid-2 20"]);
+    let events = stage.events_of(row.service.id.uuid()).await;
+    assert!(events.contains(&"ResourceDeletedExternally".to_owned()), "{events:?}");
+}
+
+/// What Trueup took away for a service that goes on comes back as its own doing; what a deletion
+/// takes away keeps its uid for the receipt.
+#[tokio::test]
+async fn what_is_taken_away_on_purpose_is_forgotten_unless_it_is_for_good() {
+    let stage = Stage::new().await;
+    let lease = stage.lease().await;
+    let row = stage.declare("web", "nginx:1").await.row;
+    stage.db.worker.claim_orders(lease, 10, at(1)).await.unwrap();
+    stage.settle(lease, converged(&row, 1), 10).await;
+    let uid = "select coalesce(uid, 'none') from resources where kind = 'Deployment'";
+    assert_eq!(stage.one::<String>(uid).await, "uid-1");
+
+    let without = || Observation { objects: Vec::new(), ..seen(&row, 1, 1) };
+    let removed = |generation| Report {
+        generation,
+        observation: Some(without()),
+        changes: vec![ObjectChange::Removed { key: key(&row) }],
+        ..converged(&row, 1)
+    };
+    stage.settle(lease, removed(1), 11).await;
+    assert_eq!(stage.one::<String>(uid).await, "none");
+
+    stage.settle(lease, converged(&row, 1), 12).await;
+    assert_eq!(stage.one::<String>(uid).await, "uid-1");
+    stage.delete("web").await.unwrap();
+    stage.settle(lease, removed(2), 14).await;
+    assert_eq!(stage.one::<String>(uid).await, "uid-1", "a receipt will want to know");
+}
+
+#[tokio::test]
+async fn one_batch_settles_many_and_skips_what_it_does_not_know() {
+    let stage = Stage::new().await;
+    let lease = stage.lease().await;
+    let mut reports = Vec::new();
+    for number in 0..20 {
+        let row = stage.declare(&format!("web-{number}"), "nginx:1").await.row;
+        reports.push(converged(&row, 1));
+    }
+    let mut stranger = reports[0].clone();
+    stranger.unit =
+        trueup_model::order::Unit::Service(trueup_model::ServiceId::from_parts(at(0), [7; 10]));
+    reports.push(stranger);
+    let settled = stage.db.worker.settle(lease, &reports, at(10)).await.unwrap();
+    assert_eq!(settled, 20);
+    let running: i64 = stage.one("select count(*) from statuses where phase = 'running'").await;
+    assert_eq!(running, 20);
+}
+
+#[tokio::test]
+async fn a_batch_that_is_told_again_is_written_once() {
+    let stage = Stage::new().await;
+    let lease = stage.lease().await;
+    let row = stage.declare("web", "nginx:1").await.row;
+    let worker = &stage.db.worker;
+    let batch = [half_made(&row)];
+    assert_eq!(worker.settle_once(lease, 1, &batch, at(10)).await.unwrap(), 1);
+    let before = stage.rows().await;
+    assert_eq!(worker.settle_once(lease, 1, &batch, at(11)).await.unwrap(), 0);
+    assert_eq!(stage.grown(&before).await, []);
+    // The same words in another batch are news, and so are those of the next holder.
+    assert_eq!(worker.settle_once(lease, 2, &batch, at(12)).await.unwrap(), 1);
+    let next =
+        worker.acquire_lease(stage.db.cluster, "one", None, at(13)).await.unwrap().ours().unwrap();
+    assert_eq!(worker.settle_once(next, 1, &batch, at(14)).await.unwrap(), 1);
+    let created = stage.events_of(row.service.id.uuid()).await;
+    assert_eq!(created.iter().filter(|kind| *kind == "ResourceCreated").count(), 3);
+}

@@ -1,0 +1,89 @@
+//! `trueup local`: the parts on this machine.
+
+use trueup_local::{Progress, kube, layout};
+
+use super::build_progress;
+use crate::install::Install;
+use trueup_cli::connect::connection::ClientFile;
+use trueup_cli::connect::context::Context;
+use trueup_cli::failure::{Exit, Failure};
+
+/// Look at the parts that run on this machine, or build them ahead of time
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Print the path of the local cluster's kubeconfig
+    Kubeconfig,
+    /// Print the path of the operator's token
+    OperatorToken,
+    /// Build the local Kubernetes now, once for this machine
+    Build,
+    /// Make a new key for secrets; the next start encrypts every org's key with it
+    RotateKey,
+}
+
+pub(crate) async fn run(args: &Args, context: &Context) -> anyhow::Result<Exit> {
+    match args.command {
+        Command::Kubeconfig => kubeconfig(context),
+        Command::OperatorToken => operator_token(context),
+        Command::Build => build(context).await,
+        Command::RotateKey => rotate_key(context),
+    }
+}
+
+fn kubeconfig(context: &Context) -> anyhow::Result<Exit> {
+    let chosen = ClientFile::read(&context.data_dir)?.and_then(|client| client.kubeconfig);
+    if let Some(chosen) = chosen {
+        let elsewhere = format!("this Trueup uses the cluster of {}", chosen.display());
+        return Err(Failure::new(Exit::NotFound, elsewhere)
+            .hint("use that kubeconfig; there is no local cluster beside it")
+            .into());
+    }
+    let path = Install::open(&context.data_dir)?.kubeconfig();
+    if !path.exists() {
+        let failure = Failure::new(Exit::NotFound, "there is no local cluster yet");
+        return Err(failure.hint("run `trueup up`; `trueup status` shows how far it is").into());
+    }
+    context.terminal.line(&path.display().to_string())?;
+    Ok(Exit::Ok)
+}
+
+fn operator_token(context: &Context) -> anyhow::Result<Exit> {
+    let path = context.data_dir.join("operator.token");
+    if !path.exists() {
+        let failure = Failure::new(Exit::NotFound, "there is no operator's token here");
+        return Err(failure
+            .hint("run `trueup up`, or name the data directory with --data-dir")
+            .into());
+    }
+    context.terminal.line(&path.display().to_string())?;
+    Ok(Exit::Ok)
+}
+
+async fn build(context: &Context) -> anyhow::Result<Exit> {
+    let cache = layout::cache_dir();
+    let progress = Progress::new();
+    let binaries = match kube::find_built(&cache) {
+        Some(binaries) => binaries,
+        None => tokio::select! {
+            built = kube::build(&cache, &progress) => built?,
+            () = build_progress::tell(context.terminal, &progress) => return Ok(Exit::Failed),
+        },
+    };
+    context.terminal.line(&format!("Kubernetes is built: {}", binaries.kube.display()))?;
+    Ok(Exit::Ok)
+}
+
+fn rotate_key(context: &Context) -> anyhow::Result<Exit> {
+    let (number, path) = Install::open(&context.data_dir)?.new_secrets_key()?;
+    context.terminal.line(&format!("key {number} for secrets: {}", path.display()))?;
+    context
+        .terminal
+        .note("back it up, then start Trueup again: it encrypts every org's key with it")?;
+    Ok(Exit::Ok)
+}
