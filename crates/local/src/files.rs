@@ -26,13 +26,16 @@ impl<T> At<T> for io::Result<T> {
     }
 }
 
-/// Makes a folder and its parents with exactly this mode, whatever the umask; an existing one is kept.
+/// Creates a folder with exactly this mode, whatever the umask; an existing one is kept.
+///
+/// Missing parents let other accounts pass through: Postgres runs as another account than root, and the
+/// first of our parts to create a shared parent must not lock it out.
 pub(crate) fn make_dir(path: &Path, mode: u32) -> Result<(), FileError> {
     if path.is_dir() {
         return Ok(());
     }
     if let Some(parent) = path.parent() {
-        make_dir(parent, mode)?;
+        make_dir(parent, mode | 0o011)?;
     }
     match DirBuilder::new().mode(mode).create(path) {
         Ok(()) => set_mode(path, mode),
@@ -131,5 +134,21 @@ impl Lock {
                 Err(TryLockError::Error(error)) => return Err(error).at("lock", path),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_private_folder_leaves_its_new_parents_passable() {
+        let root = tempfile::tempdir().unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let (parent, private) = (root.path().join("shared"), root.path().join("shared/private"));
+        make_dir(&private, 0o700).unwrap();
+        assert_eq!((mode(&parent), mode(&private)), (0o711, 0o700));
+        make_dir(&private, 0o755).unwrap();
+        assert_eq!(mode(&private), 0o700, "an existing folder is kept as it is");
     }
 }

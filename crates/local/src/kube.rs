@@ -90,6 +90,7 @@ impl LocalKube {
         options: &Options,
         progress: &Progress,
     ) -> Result<Self, Error> {
+        files::make_dir(&options.dir, 0o700)?;
         files::make_dir(&options.dir.join("log"), 0o700)?;
         let dir = options.dir.canonicalize().at("find", &options.dir)?;
         let _lock = Lock::take(&dir.join("start.lock"), || {
