@@ -17,7 +17,7 @@ GO := cd local/kube && CGO_ENABLED=0 GOFLAGS="-mod=readonly -buildvcs=false" GOW
 # Without cmd/trueup-kube: to vet it takes all of Kubernetes, and its build type-checks it.
 GO_PACKAGES := ./internal/... ./cmd/trueup-sample
 
-.PHONY: help up down test plans soak bench check fmt
+.PHONY: help up down test plans soak fuzz bench check fmt
 
 help: ## Say what there is, and how the last test run ended
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -50,6 +50,12 @@ soak: ## Kill, pause and restart two replicas under load for SOAK_SECONDS (300),
 	$(BUILD_TESTS)
 	$(TRUEUP) local build
 	cargo test --locked --workspace -- --ignored --exact soak::soak --nocapture
+
+fuzz: ## Fuzz every operation of a running Trueup against its OpenAPI document; EXAMPLES=100 for more
+	@scripts/toolchain --with-go
+	$(BUILD_TESTS)
+	$(TRUEUP) local build
+	scripts/fuzz $(EXAMPLES)
 
 bench: ## Measure the release binary beside its floors; BENCH=idle for one of them
 	@scripts/toolchain --with-go
