@@ -1,7 +1,6 @@
-//! A typed client of the API, one method per operation and named like it.
+//! A typed client of the API, with one method per operation and the same name.
 //!
-//! The command line is built on it alone, so whatever a person can do there a program can do with
-//! the same calls, and a route without a method here is a route nobody has tried to use.
+//! The command line uses only this client, so a program can do all that the command line can.
 
 mod access;
 mod domain;
@@ -52,25 +51,25 @@ use crate::preview::Preview;
 use crate::quota::{Amounts, Quota};
 use crate::service::Service;
 
-/// How long a connection may take to come about.
+/// The timeout for establishing a connection.
 const CONNECT: Duration = Duration::from_secs(5);
-/// How long a whole request may take. A watch has no such end.
+/// The timeout of a whole request; streams have none.
 const REQUEST: Duration = Duration::from_secs(30);
-/// How long a watch may be silent. The server sends a comment every 15 seconds, so this much
-/// silence means that the connection is dead and nobody said so.
+/// The idle timeout of a stream. The server sends a keep-alive every 15 seconds, so a longer
+/// silence means that the connection is dead.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// Speaks to one Trueup as one principal.
+/// A client of one Trueup server, with one token.
 #[derive(Debug, Clone)]
 pub struct Client {
     http: reqwest::Client,
     base: String,
     headers: HeaderMap,
-    /// Where to leave previews, if that is all it asks for.
+    /// Where to store the last preview, if every write is a dry run.
     seen: Option<Seen>,
 }
 
-/// What became of a service's declaration or deletion.
+/// The result of a change of a service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Accepted {
     /// The service as it is now.
@@ -80,15 +79,15 @@ pub struct Accepted {
 }
 
 impl Client {
-    /// A client of the Trueup at this address (`http://127.0.0.1:7070`), with this token.
+    /// A client of the server at this URL (`http://127.0.0.1:7070`), with this token.
     ///
     /// # Errors
-    /// When the address or the token cannot be used at all. Nothing is sent yet.
+    /// When the URL or the token is malformed. Nothing is sent yet.
     pub fn new(base_url: &str, token: &str) -> Result<Self, ClientError> {
         let url = address(base_url)?;
         let mut bearer = HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| {
             ClientError::Protocol(
-                "the token holds characters that no token has. Copy it again, without line breaks"
+                "the token contains invalid characters. Copy it again, without line breaks"
                     .to_owned(),
             )
         })?;
@@ -108,19 +107,19 @@ impl Client {
         Ok(Self { http, base, headers, seen: None })
     }
 
-    /// The same client, speaking for this org. Only operators need it: a token has its org.
+    /// The same client for this org. Only operators need it: other tokens have an org.
     ///
     /// # Errors
-    /// When the org's name cannot be sent.
+    /// When the name cannot be sent in a header.
     pub fn with_org(mut self, org: &str) -> Result<Self, ClientError> {
         let value = HeaderValue::try_from(org).map_err(|_| {
-            ClientError::Protocol(format!("`{org}` is not the name of an org. Check its spelling"))
+            ClientError::Protocol(format!("`{org}` is not a valid org name. Check its spelling"))
         })?;
         self.headers.insert("trueup-org", value);
         Ok(self)
     }
 
-    /// The address it speaks to, without a slash at the end.
+    /// The server's URL, without a trailing slash.
     #[must_use]
     pub fn base_url(&self) -> &str {
         &self.base
@@ -134,7 +133,7 @@ impl Client {
         self.get("/v1/plans").await
     }
 
-    /// Sells a plan, or sells it otherwise. Only operators may.
+    /// Creates or updates a plan; returns whether it changed. For operators.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -148,7 +147,7 @@ impl Client {
         Ok((plan, is_change(status)))
     }
 
-    /// What the org may have and what of it is taken.
+    /// The quota of the org.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -156,7 +155,7 @@ impl Client {
         self.get("/v1/quota").await
     }
 
-    /// Sets the most an org may have. Only operators may.
+    /// Sets the quota of an org. For operators.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -173,18 +172,18 @@ impl Client {
         self.get("/v1/clusters").await
     }
 
-    /// Whether the process is alive.
+    /// Checks that the server is alive.
     ///
     /// # Errors
-    /// When it is not, or cannot be asked.
+    /// When it is not, or cannot be reached.
     pub async fn health(&self) -> Result<(), ClientError> {
         self.send(self.request(Method::GET, "/healthz"), "/healthz").await.map(drop)
     }
 
-    /// Whether it can serve requests.
+    /// Checks that the server is ready to serve requests.
     ///
     /// # Errors
-    /// When it cannot yet, or cannot be asked.
+    /// When it is not, or cannot be reached.
     pub async fn ready(&self) -> Result<(), ClientError> {
         self.send(self.request(Method::GET, "/readyz"), "/readyz").await.map(drop)
     }
@@ -227,7 +226,7 @@ impl Client {
         if is_preview(&response) { self.body(response, path).await } else { Ok(()) }
     }
 
-    /// Sends, and turns every answer that is no success into an error.
+    /// Sends a request; every response that is not a success becomes an error.
     async fn send(&self, request: RequestBuilder, path: &str) -> Result<Response, ClientError> {
         let url = self.url(path);
         let response = request
@@ -260,50 +259,51 @@ impl Client {
         };
         read.map_err(|error| {
             ClientError::Protocol(format!(
-                "the answer from {url} cannot be read ({error}). Check that the address is \
+                "cannot parse the response from {url} ({error}). Check that the URL is \
                  Trueup's and that client and server have the same version"
             ))
         })
     }
 }
 
-/// Reads an address. One that holds a password is refused and not repeated: addresses are shown,
-/// logged and kept, and a token has a header of its own.
+/// Parses the server's URL.
+///
+/// A URL with a password is rejected, and the error does not contain it: URLs are logged.
 fn address(text: &str) -> Result<Url, ClientError> {
     let url = Url::parse(text).ok();
     if url.as_ref().is_some_and(|url| !url.username().is_empty() || url.password().is_some()) {
         let said =
-            "the address holds a user or a password. Leave it out and pass the token by itself";
+            "the URL contains a user or a password. Remove it and pass the token with --token";
         return Err(ClientError::Protocol(said.to_owned()));
     }
     let is_ours = |url: &Url| matches!(url.scheme(), "http" | "https") && url.has_host();
     url.filter(is_ours).ok_or_else(|| {
         ClientError::Protocol(format!(
-            "`{text}` is not an address of Trueup. Write it like http://127.0.0.1:7070"
+            "`{text}` is not a server URL. Use one like http://127.0.0.1:7070"
         ))
     })
 }
 
-/// Work that must converge answers 202 and a new thing 201; 200 means that it was so already.
+/// Whether a status reports a change: 202 for one that must converge, 201 for a new object.
 fn is_change(status: StatusCode) -> bool {
     matches!(status, StatusCode::ACCEPTED | StatusCode::CREATED)
 }
 
-/// What asks for a preview.
+/// The query parameter of a dry run.
 const DRY_RUN: &str = "dry_run=true";
 
-/// Whether this answers a request for a preview.
+/// Whether this is the response to a dry run.
 fn is_preview(response: &Response) -> bool {
     response.url().query().is_some_and(|query| query.split('&').any(|one| one == DRY_RUN))
 }
 
-/// The HTTP library comes without cryptography of its own and panics where none is installed.
+/// Installs the TLS provider: reqwest panics without one.
 fn install_cryptography() {
-    // An error means that somebody installed one before: good as well.
+    // An error means that a provider is already installed.
     let _installed = rustls::crypto::ring::default_provider().install_default();
 }
 
-/// Whether the address is this machine's loopback.
+/// Whether the URL is a loopback address.
 fn is_here(url: &Url) -> bool {
     url.host_str().is_some_and(|host| {
         host == "localhost"
@@ -319,16 +319,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_that_is_none_is_refused_with_an_example() {
+    fn invalid_url_is_refused_with_an_example() {
         for address in ["", "trueup", "127.0.0.1:7070", "ftp://trueup", "unix:/run/trueup"] {
             let error = Client::new(address, "t").unwrap_err();
             assert!(error.to_string().contains("http://127.0.0.1:7070"), "{address}: {error}");
         }
     }
 
-    /// S44: secrets in addresses.
+    /// S44: secrets in URLs.
     #[test]
-    fn s44_a_password_in_an_address_is_refused_and_not_repeated() {
+    fn s44_url_with_password_is_rejected_without_repeating_it() {
         for address in
             ["http://user:canary@trueup", "https://canary@trueup:1/x", "ftp://a:canary@b"]
         {

@@ -1,7 +1,10 @@
 //! Clusters on the wire.
 
+use crate::schema::ObjectName;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use trueup_model::ClusterId;
+use trueup_model::cluster::Reachability;
 use utoipa::ToSchema;
 
 use crate::freeze::Freeze;
@@ -10,58 +13,62 @@ use crate::freeze::Freeze;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Cluster {
     /// `cls_…`
+    #[schema(value_type = ClusterId)]
     pub id: String,
-    /// What people call it.
+    /// The cluster's name.
     pub name: String,
-    /// `reachable` or `unreachable`.
-    pub reachability: String,
-    /// When it was last heard of.
+    /// Whether the cluster answers.
+    pub reachability: Reachability,
+    /// When the cluster was last observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
     pub heard_at: Option<Timestamp>,
-    /// What is going on with it, such as the progress of building it.
+    /// What the cluster is doing, such as the progress of building it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
     /// When it was registered.
-    #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
-    /// Whether it is frozen by itself, and why.
+    /// The freeze of this cluster, if it is frozen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frozen: Option<Freeze>,
-    /// How many projects of the org are in it. Only in the answer for one cluster.
+    /// The number of the org's projects in it. Only in the response for a single cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub projects: Option<i64>,
-    /// How many living services of the org are in it. Only in the answer for one cluster.
+    /// The number of the org's services in it. Only in the response for a single cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub services: Option<i64>,
 }
 
-/// How the world's host names come into a cluster.
+/// How a cluster routes host names to services.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({ "ingress_class": "nginx", "from_namespace": "ingress-nginx", "issuer": "letsencrypt" }))]
 pub struct ClusterRouting {
-    /// The gateway that routes hang from; left out, hosts are Ingress objects.
+    /// The Gateway of the HTTPRoutes; if omitted, hosts become Ingress objects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway: Option<ClusterGateway>,
-    /// Which ingress controller takes them; left out, the cluster's own choice.
+    /// The ingress class; if omitted, the cluster's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<ObjectName>)]
     pub ingress_class: Option<String>,
-    /// The namespace that connections come from; left out, the walls are open for the port.
+    /// The only namespace that the network policy admits; if omitted, the port is open to all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<ObjectName>)]
     pub from_namespace: Option<String>,
-    /// A ClusterIssuer of cert-manager; left out, there are no certificates.
+    /// A ClusterIssuer of cert-manager; if omitted, no certificates are issued.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<ObjectName>)]
     pub issuer: Option<String>,
 }
 
-/// Which gateway.
+/// A reference to a Gateway.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ClusterGateway {
-    /// Where it stands.
+    /// The Gateway's namespace.
+    #[schema(value_type = ObjectName)]
     pub namespace: String,
-    /// What it is called.
+    /// The Gateway's name.
+    #[schema(value_type = ObjectName)]
     pub name: String,
 }
 

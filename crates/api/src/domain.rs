@@ -2,25 +2,28 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use trueup_model::domain::{DnsResult, DomainState, Host, Tls};
+use trueup_model::id::DomainId;
 use utoipa::ToSchema;
 
-/// The body that leads a host to a service.
+/// The body that adds a domain to a service.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({ "tls": "auto" }))]
 pub struct DomainBody {
-    /// `auto` for a certificate that the cluster gets and renews where it can, or `off`; left out,
-    /// `auto`.
+    /// `auto` (the default): the cluster obtains and renews a certificate, if it has an issuer.
+    /// `off`: no certificate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Tls>)]
     pub tls: Option<String>,
 }
 
-/// The body that says whether a host is proved to be the org's.
+/// The body that sets or withdraws the verification of a domain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({ "verified": true }))]
 pub struct DomainVerificationBody {
-    /// Whether it is.
+    /// Whether the domain is verified.
     pub verified: bool,
 }
 
@@ -28,50 +31,49 @@ pub struct DomainVerificationBody {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Domain {
     /// `dom_…`
+    #[schema(value_type = DomainId)]
     pub id: String,
     /// The host name.
+    #[schema(value_type = Host)]
     pub host: String,
-    /// The service that it leads to.
+    /// The service that the host is routed to.
     pub service: String,
-    /// `auto` or `off`.
-    pub tls: String,
-    /// `unverified`, `opening` or `open`, as far as the cluster was seen.
-    pub state: String,
-    /// What DNS says when the host is the org's; not in a preview, because its text is not known yet.
+    /// Whether the cluster obtains a certificate.
+    pub tls: Tls,
+    /// How far the domain is, as far as the cluster was observed.
+    pub state: DomainState,
+    /// The DNS record that verifies the domain; absent in a preview, where its value is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verification: Option<DomainVerification>,
-    /// When it was proved to be the org's, if it was.
+    /// When the domain was verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
     pub verified_at: Option<Timestamp>,
-    /// Who asked for it.
+    /// The name of the token that added it.
     pub made_by: String,
-    /// When.
-    #[schema(value_type = String, format = DateTime)]
+    /// When it was added.
     pub created_at: Timestamp,
 }
 
-/// The TXT record that proves whose a host is: nobody else can publish it. Trueup looks for it by itself,
-/// soon after somebody asked and then less and less, for a week.
+/// The TXT record that verifies a domain, and the state of its DNS checks.
+///
+/// Trueup checks DNS by itself for a week after a request, at growing intervals.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DomainVerification {
     /// The name of the record.
     pub name: String,
-    /// Its text.
+    /// The value of the record.
     pub value: String,
-    /// When it was looked for last, if it was.
+    /// When DNS was last checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
     pub checked_at: Option<Timestamp>,
-    /// What was seen instead of it: `nothing`, `other_texts`, or `doubt` where DNS did not say yes or no.
+    /// What the last check found instead of the record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub result: Option<String>,
-    /// Why the host is not proved yet, in one sentence.
+    pub result: Option<DnsResult>,
+    /// Why the domain is not verified yet, in one sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// When it is looked for next; nothing where nobody looks until somebody asks.
+    /// When DNS is checked next; absent if no check is scheduled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
     pub next_check_at: Option<Timestamp>,
 }
 

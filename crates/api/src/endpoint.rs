@@ -1,7 +1,11 @@
 //! Endpoints on the wire.
 
+use crate::schema::PortName;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use trueup_model::endpoint::EndpointState;
+use trueup_model::id::EndpointId;
+use trueup_model::spec::Protocol;
 use utoipa::ToSchema;
 
 /// The body that opens an endpoint.
@@ -10,9 +14,11 @@ use utoipa::ToSchema;
 #[schema(example = json!({ "port": "http" }))]
 pub struct EndpointBody {
     /// A port of the service, by name.
+    #[schema(value_type = PortName)]
     pub port: String,
-    /// `TCP` or `UDP`; must be that port's, and may be left out.
+    /// Must be the port's protocol; may be omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Protocol>)]
     pub protocol: Option<String>,
 }
 
@@ -20,25 +26,25 @@ pub struct EndpointBody {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Endpoint {
     /// `ept_…`
+    #[schema(value_type = EndpointId)]
     pub id: String,
-    /// What people call it.
+    /// The endpoint's name.
     pub name: String,
-    /// The service that it leads to.
+    /// The service that the port is routed to.
     pub service: String,
     /// The cluster whose nodes listen.
     pub cluster: String,
     /// The port of the service, by name.
     pub port: String,
-    /// `TCP` or `UDP`.
-    pub protocol: String,
-    /// The port of the nodes.
+    /// The port's protocol.
+    pub protocol: Protocol,
+    /// The port on the nodes.
     pub node_port: u16,
-    /// `opening`, `open` or `closing`, as far as the cluster was seen.
-    pub state: String,
-    /// Who asked for it.
+    /// How far the endpoint is, as far as the cluster was observed.
+    pub state: EndpointState,
+    /// The name of the token that opened it.
     pub made_by: String,
-    /// When.
-    #[schema(value_type = String, format = DateTime)]
+    /// When it was opened.
     pub created_at: Timestamp,
 }
 

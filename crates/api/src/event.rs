@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use trueup_model::event::Fact;
 use utoipa::ToSchema;
 
 /// One event. Over SSE the field `id:` is the position, for resuming with `Last-Event-ID`.
@@ -12,34 +13,33 @@ pub struct CloudEvent {
     pub specversion: String,
     /// `evt_…`: consumers dedupe by it.
     pub id: String,
-    /// Who or what it comes from: `/trueup/user`, `/trueup/reconciler`, …
+    /// What emitted the event: `/trueup/user`, `/trueup/reconciler`, …
     pub source: String,
     /// `dev.trueup.ServicePhaseChanged.v1`, …
     #[serde(rename = "type")]
     pub kind: String,
-    /// What it is about: `svc_…` or `prj_…`.
+    /// The service or project: `svc_…` or `prj_…`.
     pub subject: String,
     /// When it happened.
-    #[schema(value_type = String, format = DateTime)]
     pub time: Timestamp,
     /// Always `application/json`.
     pub datacontenttype: String,
-    /// Its place in the org's order of events, without gaps.
+    /// The position in the org's event log, without gaps.
     pub sequence: String,
-    /// The generation it speaks of.
+    /// The generation of the subject.
     pub generation: i64,
     /// The org it belongs to: `org_…`.
     pub orgid: String,
-    /// The trace of the request that it began with.
+    /// The trace id of the request that caused it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceid: Option<String>,
     /// The event that caused it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub causeid: Option<String>,
-    /// The hash of this event and, through the one before it, of all before it.
+    /// The hash of this event, chained to the hash of the previous one.
     pub hash: String,
     /// The fact itself.
-    #[schema(value_type = Object)]
+    #[schema(value_type = Fact)]
     pub data: Value,
 }
 
@@ -48,26 +48,26 @@ pub struct CloudEvent {
 pub struct EventList {
     /// In order.
     pub items: Vec<CloudEvent>,
-    /// Pass this as `after` to go on; with `order=newest`, as `before`.
+    /// The `after` of the next page; with `order=newest`, its `before`.
     pub next: String,
 }
 
-/// Which events a client wants to have.
+/// Which events to read.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EventFilter {
-    /// Only those about this service or project, by id.
+    /// Only events about this service or project, by id.
     pub subject: Option<String>,
-    /// Only those of this type: `ServiceQueued`.
+    /// Only events of this type: `ServiceQueued`.
     pub kind: Option<String>,
-    /// Only those that speak of this generation of the subject.
+    /// Only events about this generation of the subject.
     pub generation: Option<i64>,
 }
 
-/// Which part of them.
+/// Which page of events to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EventPage {
-    /// As they happened, after this position.
+    /// Oldest first, after this position.
     After(Option<String>),
-    /// The newest first, before this position.
+    /// Newest first, before this position.
     NewestBefore(Option<String>),
 }

@@ -1,30 +1,32 @@
 //! Freezes on the wire.
 
+use crate::schema::Sentence;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use trueup_model::freeze::FreezeScope;
 use utoipa::ToSchema;
 
-/// Why something is to be frozen.
+/// The body that freezes a service, a cluster or the platform.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[schema(example = json!({"reason": "we look into an outage"}))]
+#[schema(example = json!({"reason": "investigating an outage"}))]
 pub struct FreezeBody {
-    /// A sentence for whoever wonders why nothing happens.
-    #[schema(example = "we look into an outage")]
+    /// The reason, as one sentence.
+    #[schema(example = "investigating an outage")]
+    #[schema(value_type = Sentence)]
     pub reason: String,
 }
 
-/// A freeze that is in force: what it covers is observed and not touched.
+/// An active freeze: its scope is observed, but nothing in it is written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Freeze {
-    /// `platform`, `cluster` or `service`.
-    pub scope: String,
-    /// Who froze it.
+    /// The scope of the freeze.
+    pub scope: FreezeScope,
+    /// The name of the token that froze it.
     pub by: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// Since when.
-    #[schema(value_type = String, format = DateTime)]
+    /// When it was frozen.
     pub since: Timestamp,
 }
 
@@ -32,6 +34,6 @@ pub struct Freeze {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Platform {
     /// Whether every cluster is frozen, and why.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(required = true)]
     pub frozen: Option<Freeze>,
 }

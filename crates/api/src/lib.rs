@@ -1,7 +1,7 @@
-//! What goes over the wire: bodies, problems, events, and a typed client that speaks them.
+//! Wire types (bodies, problems, events) and a typed client of the API.
 //!
-//! Wire types are strict (an unknown field is refused) and separate from the model, so that the
-//! model can change without changing what clients see.
+//! Request bodies are strict: unknown fields are rejected. Wire types are separate from the model,
+//! so that the model can change without changing what clients see.
 
 pub mod client;
 pub mod cluster;
@@ -19,6 +19,7 @@ pub mod problem;
 pub mod project;
 pub mod quota;
 pub mod release;
+pub mod schema;
 pub mod secret;
 pub mod service;
 pub mod template;

@@ -1,17 +1,17 @@
-//! Logs on the wire: one JSON object on each line.
+//! Logs on the wire: one JSON object per line.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// One line of a log, or something that is to be known about it.
+/// One line of a log, or a notice about it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LogLine {
-    /// Which pod it is about; empty where it is about the whole service.
+    /// The pod; empty if a notice is about the whole service.
     pub pod: String,
-    /// What the pod's program printed.
+    /// The line that the pod wrote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<String>,
-    /// What Trueup has to say: that a pod is simulated, or that it cannot be asked.
+    /// A notice from Trueup, such as a pod whose log cannot be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notice: Option<String>,
 }

@@ -2,16 +2,19 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use trueup_model::OrgId;
+use trueup_model::name::Name;
 use utoipa::ToSchema;
 
 use crate::token::NewToken;
 
-/// The body that makes an org.
+/// The body that creates an org.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"name": "guild"}))]
 pub struct OrgRequest {
-    /// What to call it.
+    /// The name of the new org.
+    #[schema(value_type = Name)]
     pub name: String,
 }
 
@@ -19,21 +22,21 @@ pub struct OrgRequest {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Org {
     /// `org_…`
+    #[schema(value_type = OrgId)]
     pub id: String,
-    /// What people call it.
+    /// The org's name.
     pub name: String,
-    /// When it was made.
-    #[schema(value_type = String, format = DateTime)]
+    /// When it was created.
     pub created_at: Timestamp,
 }
 
-/// An org that was just made, with the token of its first owner.
+/// A new org, with the token of its first owner.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NewOrg {
-    /// As it will be listed.
+    /// The org.
     #[serde(flatten)]
     pub org: Org,
-    /// For its first owner. The secret is shown now and never again.
+    /// The token of the first owner. Its secret is shown only once.
     pub owner: NewToken,
 }
 

@@ -1,6 +1,9 @@
 //! Plans on the wire.
 
+use crate::schema::{Micros, PlanCpu, PlanGpus, PlanMemory};
 use serde::{Deserialize, Serialize};
+use trueup_model::money::Currency;
+use trueup_model::name::Name;
 use utoipa::ToSchema;
 
 /// The body that declares a plan, and its document in a manifest file.
@@ -11,37 +14,45 @@ use utoipa::ToSchema;
     "hourly_micros": 6000, "currency": "EUR"
 }))]
 pub struct PlanManifest {
-    /// `Plan`; may be left out in an API body.
+    /// `Plan`; may be omitted in an API body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// The plan's name; may be left out in an API body, where the path says it.
+    /// The name; may be omitted in an API body, where the path names the plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Name>)]
     pub name: Option<String>,
-    /// One sentence for people who choose.
+    /// A description in one sentence.
     pub summary: String,
-    /// Thousandths of a core for each pod.
+    /// Thousandths of a core per pod.
     #[schema(example = 250)]
+    #[schema(value_type = PlanCpu)]
     pub cpu_millis: u32,
-    /// Mebibytes of memory for each pod.
+    /// Mebibytes of memory per pod.
     #[schema(example = 256)]
+    #[schema(value_type = PlanMemory)]
     pub memory_mib: u32,
-    /// Whole GPUs for each pod.
+    /// Whole GPUs per pod.
     #[serde(default)]
+    #[schema(value_type = PlanGpus)]
     pub gpus: u32,
-    /// Millionths of the currency for an hour of one pod.
+    /// The price of one pod per hour, in millionths of the currency.
     #[schema(example = 6000)]
+    #[schema(value_type = Micros)]
     pub hourly_micros: i64,
-    /// Millionths of the currency for an hour of one GiB of disk.
+    /// The price of one GiB of disk per hour, in millionths of the currency.
     #[serde(default)]
+    #[schema(value_type = Micros)]
     pub disk_gib_hourly_micros: i64,
-    /// Three capital letters.
+    /// The currency: three capital letters.
     #[schema(example = "EUR")]
+    #[schema(value_type = Currency, example = "EUR")]
     pub currency: String,
-    /// The class of nodes that its pods run on: those with the label `trueup.dev/node-class`. Any node
-    /// when left out.
+    /// The class of nodes that its pods run on, by the label `trueup.dev/node-class`; if omitted,
+    /// any node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Name>)]
     pub nodes: Option<String>,
-    /// Whether it is no longer sold. Services that have it keep it.
+    /// Whether the plan is retired: no new services; existing ones keep it.
     #[serde(default)]
     pub retired: bool,
 }
@@ -49,38 +60,41 @@ pub struct PlanManifest {
 /// A plan as it is shown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Plan {
-    /// What it is called.
+    /// The plan's name.
+    #[schema(value_type = Name)]
     pub name: String,
-    /// One sentence for people who choose.
+    /// A description in one sentence.
     pub summary: String,
-    /// Thousandths of a core for each pod.
+    /// Thousandths of a core per pod.
     pub cpu_millis: u32,
-    /// Mebibytes of memory for each pod.
+    /// Mebibytes of memory per pod.
     pub memory_mib: u32,
-    /// Whole GPUs for each pod.
+    /// Whole GPUs per pod.
     pub gpus: u32,
-    /// The class of nodes that its pods run on; any node when there is none.
+    /// The class of nodes that its pods run on; null for any node.
+    #[schema(value_type = Option<Name>)]
     pub nodes: Option<String>,
-    /// The price of an hour of one pod.
+    /// The price of one pod per hour.
     pub hourly: Amount,
-    /// The price of a month of one pod.
+    /// The price of one pod per month.
     pub monthly: Amount,
-    /// The price of an hour of one GiB of disk.
+    /// The price of one GiB of disk per hour.
     pub disk_gib_hourly: Amount,
-    /// Whether it is no longer sold.
+    /// Whether the plan is retired.
     pub retired: bool,
 }
 
-/// An amount of money, exact and as people read it.
+/// An amount of money, exact and formatted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Amount {
     /// Millionths of the currency.
     #[schema(example = 4_380_000)]
     pub micros: i64,
-    /// Three capital letters.
+    /// The currency: three capital letters.
     #[schema(example = "EUR")]
+    #[schema(value_type = Currency, example = "EUR")]
     pub currency: String,
-    /// The same as a text.
+    /// The amount as text.
     #[schema(example = "4.38 EUR")]
     pub text: String,
 }
@@ -88,6 +102,6 @@ pub struct Amount {
 /// A list of plans.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PlanList {
-    /// Those that are sold first, each part by price.
+    /// Retired plans last, each group by price.
     pub items: Vec<Plan>,
 }

@@ -1,7 +1,10 @@
-//! Previews on the wire: what a write with `?dry_run=true` answers. Nothing of it is recorded.
+//! Previews on the wire: the response to a write with `?dry_run=true`, which saves nothing.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use strum::IntoStaticStr;
+use trueup_model::key::Kind;
+use trueup_model::service::DesiredState;
 use utoipa::ToSchema;
 
 use crate::plan::Amount;
@@ -10,49 +13,73 @@ use crate::quota::Quota;
 /// What a write would do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Preview {
-    /// Whether anything would be recorded.
+    /// Whether the write would change anything.
     pub changed: bool,
-    /// What the write would answer; absent where that has no body. Ids of new things in it are
-    /// examples, and no secret is ever in it.
+    /// The response body of the write, if it has one. Ids of new objects in it are examples, and it
+    /// contains no secrets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<Value>)]
     pub result: Option<Value>,
-    /// The services and projects that would have a new generation, in name order.
+    /// The services and projects that would get a new generation, in name order.
     pub units: Vec<PreviewUnit>,
-    /// The org's quota, with this write counted; absent where no service or project changes.
+    /// The org's quota after the write; absent if no service or project changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota: Option<Quota>,
 }
 
-/// What would become of one service or project.
+/// What would happen to one service or project.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PreviewUnit {
-    /// `service` or `project`.
-    pub kind: String,
+    /// Service or project.
+    pub kind: PreviewUnitKind,
     /// `shop`, or `shop/web`.
     #[schema(example = "shop/web")]
     pub name: String,
     /// The generation it would have.
     pub generation: i64,
-    /// What would be promised: `active`, `paused` or `deleted`.
-    pub desired: String,
-    /// Objects that would come, change or go, compared with what is recorded.
+    /// The desired state it would have.
+    pub desired: DesiredState,
+    /// The objects that would be created, updated or deleted, compared with the current release.
     pub objects: Vec<PreviewObject>,
     /// Whether every pod would be replaced.
     pub replaces_pods: bool,
-    /// What a month costs now; absent without a plan.
+    /// The price per month now; absent without a plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub monthly_before: Option<Amount>,
-    /// What a month would cost; absent without a plan.
+    /// The price per month after the write; absent without a plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub monthly_after: Option<Amount>,
 }
 
-/// What a write answers with 200: the thing itself, or with `?dry_run=true` the preview.
+/// The kind of a unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema, IntoStaticStr)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
+pub enum PreviewUnitKind {
+    /// A service.
+    Service,
+    /// A project.
+    Project,
+}
+
+/// What would be done with an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema, IntoStaticStr)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
+pub enum PreviewVerb {
+    /// The object would be created.
+    Create,
+    /// The object would be changed.
+    Update,
+    /// The object would be deleted.
+    Delete,
+}
+
+/// The 200 response to a write: the object, or the preview with `?dry_run=true`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(untagged)]
 pub enum OrPreview<T> {
-    /// The thing as it is now.
+    /// The object as it is now.
     Done(T),
     /// What the write would do.
     Preview(Box<Preview>),
@@ -61,30 +88,30 @@ pub enum OrPreview<T> {
 /// What would happen to one object.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PreviewObject {
-    /// Its kind.
-    pub kind: String,
+    /// The object's kind.
+    pub kind: Kind,
     /// Its namespace; empty for kinds without one.
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// `create`, `update` or `delete`.
-    pub verb: String,
-    /// What would differ; empty unless it is changed.
+    /// What would be done with the object.
+    pub verb: PreviewVerb,
+    /// The fields that would change; empty unless the object is updated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<PreviewField>,
 }
 
-/// One field that would differ.
+/// One field that would change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PreviewField {
-    /// Where: `spec.template.spec.containers.main.image`.
+    /// The path: `spec.template.spec.containers.main.image`.
     pub path: String,
-    /// What is recorded.
+    /// The recorded value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<Value>)]
     pub before: Option<Value>,
-    /// What would be.
+    /// The value it would have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<Value>)]
     pub after: Option<Value>,
 }

@@ -1,15 +1,19 @@
-//! Plan requests on the wire: exact previews, made by the cluster itself.
+//! Preview requests on the wire: exact previews, from dry runs in the cluster.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use trueup_model::id::PreviewRequestId;
+use trueup_model::key::Kind;
+use trueup_model::preview_request::{ExactVerb, PreviewState};
 use utoipa::ToSchema;
 
 use crate::preview::PreviewField;
 
-/// A question what a declaration would really do, and the answer.
+/// A request for an exact preview of a declaration, and the preview once it is filled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PreviewRequest {
-    /// Its id: `pvr_…`. Declare the service with `?preview=` and this to insist on it.
+    /// `pvr_…`. Declare the service with `?preview=` and this id to apply exactly this preview.
+    #[schema(value_type = PreviewRequestId)]
     pub id: String,
     /// The project's name.
     pub project: String,
@@ -17,44 +21,40 @@ pub struct PreviewRequest {
     pub service: String,
     /// The generation that the service would have.
     pub generation: i64,
-    /// `waiting`: nobody has filled it yet. `filled`: the cluster has said what would happen. `failed`:
-    /// nobody could. `void`: what it stands on is not there any more. `expired`: it is too old.
-    pub state: String,
-    /// Why it failed or does not hold, or what is waited for.
+    /// The state of the request.
+    pub state: PreviewState,
+    /// Why it failed, is no longer valid, or is still waiting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// What would happen, once it is filled.
+    /// The preview, once it is filled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preview: Option<ExactPreview>,
-    /// A hash of what the plan stands on.
+    /// A hash of the inputs of the preview.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hash: Option<String>,
-    /// Who asked.
+    /// The name of the token that requested it.
     pub requested_by: String,
-    /// When it was asked for.
-    #[schema(value_type = String, format = DateTime)]
+    /// When it was requested.
     pub created_at: Timestamp,
-    /// When it was last seen to hold.
+    /// When it was last confirmed to be valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
     pub checked_at: Option<Timestamp>,
-    /// When it is of no more use.
-    #[schema(value_type = String, format = DateTime)]
+    /// When it expires.
     pub expires_at: Timestamp,
 }
 
-/// What the cluster says would happen.
+/// What would happen in the cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ExactPreview {
     /// Each object of the service.
     pub objects: Vec<ExactObject>,
-    /// Why the change would not come to its end; absent where it would.
+    /// Why the change would not complete; absent if it would.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stops: Option<String>,
 }
 
 impl ExactPreview {
-    /// Whether the change would come to its end.
+    /// Whether the change would complete.
     #[must_use]
     pub fn goes_through(&self) -> bool {
         self.stops.is_none() && self.objects.iter().all(|object| object.refused.is_none())
@@ -64,18 +64,18 @@ impl ExactPreview {
 /// What would happen to one object.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ExactObject {
-    /// Its kind.
-    pub kind: String,
+    /// The object's kind.
+    pub kind: Kind,
     /// Its namespace; empty for kinds without one.
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// `keep`, `create`, `update`, `delete` or `replace`.
-    pub verb: String,
-    /// What would differ from what stands there, as the cluster would store it.
+    /// What would be done with the object.
+    pub verb: ExactVerb,
+    /// The fields that would change in the live object, as the cluster would store it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<PreviewField>,
-    /// What the cluster says against it.
+    /// Why the cluster would reject the object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
 }

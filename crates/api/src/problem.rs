@@ -1,198 +1,188 @@
-//! Problems: RFC 9457 answers with a stable code, and a page in `docs/errors/` for each.
+//! Problems: RFC 9457 responses with a stable code, and a page in `docs/errors/` for each.
 
 use serde::{Deserialize, Serialize};
+use strum::{Display, EnumMessage, EnumProperty, EnumString, IntoStaticStr, VariantArray};
 use utoipa::ToSchema;
 
-/// Every problem Trueup can answer with. Append only: clients decide by these.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// Every problem of the API. Append only: clients depend on the codes.
+///
+/// Each has a stable code, a title and an HTTP status. The first digit is the area.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    ToSchema,
+    Display,
+    EnumMessage,
+    EnumProperty,
+    EnumString,
+    IntoStaticStr,
+    VariantArray,
+)]
+#[strum(const_into_str)]
+#[schema(as = ProblemCode)]
 pub enum Code {
-    /// No token, or one that is not known.
+    /// No token was sent, or the token is not valid.
+    #[serde(rename = "TU1001")]
+    #[strum(serialize = "TU1001", message = "Valid token required", props(status = 401))]
     Unauthenticated,
-    /// The token's role does not allow it.
+    /// The token's role does not allow the request.
+    #[serde(rename = "TU1002")]
+    #[strum(serialize = "TU1002", message = "Permission denied", props(status = 403))]
     Forbidden,
-    /// No such thing, or none that this caller may know of.
+    /// The object does not exist, or the caller may not know of it.
+    #[serde(rename = "TU1003")]
+    #[strum(serialize = "TU1003", message = "Not found", props(status = 404))]
     NotFound,
-    /// The body cannot be read.
+    /// A token is part of the URL, where logs and histories keep it.
+    #[serde(rename = "TU1004")]
+    #[strum(serialize = "TU1004", message = "Token in URL rejected", props(status = 400))]
+    TokenInUrl,
+    /// No token would be left that can create tokens.
+    #[serde(rename = "TU1005")]
+    #[strum(
+        serialize = "TU1005",
+        message = "Cannot revoke the last owner token",
+        props(status = 409)
+    )]
+    LastOwner,
+    /// Another object has this name.
+    #[serde(rename = "TU1006")]
+    #[strum(serialize = "TU1006", message = "Name is taken", props(status = 409))]
+    NameTaken,
+    /// The org has too many requests in flight.
+    #[serde(rename = "TU1007")]
+    #[strum(serialize = "TU1007", message = "Too many requests in flight", props(status = 429))]
+    TooBusy,
+    /// So many removals within an hour need a confirmation.
+    #[serde(rename = "TU1008")]
+    #[strum(
+        serialize = "TU1008",
+        message = "Removal limit reached; confirmation required",
+        props(status = 409)
+    )]
+    Unconfirmed,
+    /// The operator withdrew the verification of the domain.
+    #[serde(rename = "TU1009")]
+    #[strum(
+        serialize = "TU1009",
+        message = "Domain verification was withdrawn",
+        props(status = 409)
+    )]
+    VerificationWithdrawn,
+    /// The body cannot be parsed.
+    #[serde(rename = "TU1101")]
+    #[strum(serialize = "TU1101", message = "Malformed body", props(status = 400))]
     MalformedBody,
     /// The request is too large.
+    #[serde(rename = "TU1102")]
+    #[strum(serialize = "TU1102", message = "Request too large", props(status = 413))]
     TooLarge,
-    /// A parameter of the request's address or headers cannot be used.
+    /// A parameter in the path, the query or a header is not valid.
+    #[serde(rename = "TU1103")]
+    #[strum(serialize = "TU1103", message = "Bad request", props(status = 400))]
     BadRequest,
-    /// The manifest breaks a rule; each field_error names its field.
+    /// The path does not support the method.
+    #[serde(rename = "TU1104")]
+    #[strum(serialize = "TU1104", message = "Method not allowed", props(status = 405))]
+    MethodNotAllowed,
+    /// The manifest violates a rule; each field error names its field.
+    #[serde(rename = "TU1201")]
+    #[strum(serialize = "TU1201", message = "Invalid manifest", props(status = 422))]
     InvalidManifest,
-    /// The thing changed since it was read.
+    /// The object changed since it was read.
+    #[serde(rename = "TU1301")]
+    #[strum(serialize = "TU1301", message = "Changed since it was read", props(status = 412))]
     PreconditionFailed,
-    /// It is being deleted and takes no more changes.
+    /// The object is being deleted and takes no more changes.
+    #[serde(rename = "TU1302")]
+    #[strum(serialize = "TU1302", message = "Being deleted", props(status = 409))]
     BeingDeleted,
     /// The Idempotency-Key was used for another request.
+    #[serde(rename = "TU1303")]
+    #[strum(serialize = "TU1303", message = "Idempotency key reused", props(status = 409))]
     KeyReused,
-    /// It is more than the org may have.
+    /// The state that an exact preview was computed from has changed.
+    #[serde(rename = "TU1304")]
+    #[strum(serialize = "TU1304", message = "Preview is no longer valid", props(status = 409))]
+    PreviewVoid,
+    /// An exact preview is not filled, failed, or expired.
+    #[serde(rename = "TU1305")]
+    #[strum(serialize = "TU1305", message = "Preview cannot be applied", props(status = 409))]
+    PreviewNotReady,
+    /// The request exceeds the quota of the org.
+    #[serde(rename = "TU1401")]
+    #[strum(serialize = "TU1401", message = "Quota exceeded", props(status = 409))]
     OverQuota,
-    /// As many streams are open as may be.
+    /// The limit of open streams is reached.
+    #[serde(rename = "TU1501")]
+    #[strum(serialize = "TU1501", message = "Too many open streams", props(status = 429))]
     TooManyStreams,
-    /// Trueup cannot reach its database.
+    /// The database cannot be reached.
+    #[serde(rename = "TU2001")]
+    #[strum(serialize = "TU2001", message = "Database unavailable", props(status = 503))]
     DatabaseUnavailable,
-    /// The key that seals secrets is missing or wrong.
+    /// The key that encrypts secrets is missing or wrong.
+    #[serde(rename = "TU2101")]
+    #[strum(serialize = "TU2101", message = "Key for secrets unavailable", props(status = 503))]
     KeyUnavailable,
-    /// A defect in Trueup.
+    /// A bug in Trueup.
+    #[serde(rename = "TU9001")]
+    #[strum(serialize = "TU9001", message = "Internal error", props(status = 500))]
     Internal,
-    /// A token stands in the request's address, where logs and histories keep it.
-    TokenInAddress,
-    /// Nobody would be left who can make tokens.
-    LastOwner,
-    /// Something else has this name.
-    NameTaken,
-    /// The org has too many requests under way.
-    TooBusy,
-    /// So many removals want to be confirmed.
-    Unconfirmed,
-    /// The operator took the proof of a domain back.
-    ProofWithdrawn,
-    /// What an exact preview stands on is not there any more.
-    PlanVoid,
-    /// An exact preview is not filled, failed, or too old.
-    PlanUnready,
 }
 
 impl Code {
     /// Every code.
-    pub const ALL: [Self; 23] = [
-        Self::Unauthenticated,
-        Self::Forbidden,
-        Self::NotFound,
-        Self::MalformedBody,
-        Self::TooLarge,
-        Self::BadRequest,
-        Self::InvalidManifest,
-        Self::PreconditionFailed,
-        Self::BeingDeleted,
-        Self::KeyReused,
-        Self::OverQuota,
-        Self::TooManyStreams,
-        Self::DatabaseUnavailable,
-        Self::KeyUnavailable,
-        Self::Internal,
-        Self::TokenInAddress,
-        Self::LastOwner,
-        Self::NameTaken,
-        Self::TooBusy,
-        Self::Unconfirmed,
-        Self::ProofWithdrawn,
-        Self::PlanVoid,
-        Self::PlanUnready,
-    ];
+    pub const ALL: &'static [Self] = Self::VARIANTS;
 
-    /// The stable text: `TU` and four digits, area by thousand.
+    /// The HTTP status of the code.
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Unauthenticated => "TU1001",
-            Self::Forbidden => "TU1002",
-            Self::NotFound => "TU1003",
-            Self::MalformedBody => "TU1101",
-            Self::TooLarge => "TU1102",
-            Self::BadRequest => "TU1103",
-            Self::InvalidManifest => "TU1201",
-            Self::PreconditionFailed => "TU1301",
-            Self::BeingDeleted => "TU1302",
-            Self::KeyReused => "TU1303",
-            Self::OverQuota => "TU1401",
-            Self::TooManyStreams => "TU1501",
-            Self::DatabaseUnavailable => "TU2001",
-            Self::KeyUnavailable => "TU2101",
-            Self::Internal => "TU9001",
-            Self::TokenInAddress => "TU1004",
-            Self::LastOwner => "TU1005",
-            Self::NameTaken => "TU1006",
-            Self::TooBusy => "TU1007",
-            Self::Unconfirmed => "TU1008",
-            Self::ProofWithdrawn => "TU1009",
-            Self::PlanVoid => "TU1304",
-            Self::PlanUnready => "TU1305",
-        }
+    pub fn status(self) -> u16 {
+        self.get_int("status").and_then(|status| u16::try_from(status).ok()).unwrap_or(500)
     }
 
-    /// The HTTP status that goes with it.
+    /// The title of the code.
     #[must_use]
-    pub const fn status(self) -> u16 {
-        match self {
-            Self::Unauthenticated => 401,
-            Self::Forbidden => 403,
-            Self::NotFound => 404,
-            Self::MalformedBody | Self::BadRequest => 400,
-            Self::TooLarge => 413,
-            Self::InvalidManifest => 422,
-            Self::PreconditionFailed => 412,
-            Self::BeingDeleted | Self::KeyReused | Self::OverQuota => 409,
-            Self::TooManyStreams => 429,
-            Self::DatabaseUnavailable | Self::KeyUnavailable => 503,
-            Self::Internal => 500,
-            Self::TokenInAddress => 400,
-            Self::LastOwner | Self::NameTaken | Self::Unconfirmed | Self::ProofWithdrawn => 409,
-            Self::PlanVoid | Self::PlanUnready => 409,
-            Self::TooBusy => 429,
-        }
-    }
-
-    /// What it is, in a few words.
-    #[must_use]
-    pub const fn title(self) -> &'static str {
-        match self {
-            Self::Unauthenticated => "A valid token is needed",
-            Self::Forbidden => "This token may not do that",
-            Self::NotFound => "There is no such thing",
-            Self::MalformedBody => "The body cannot be read",
-            Self::TooLarge => "The request is too large",
-            Self::BadRequest => "The request cannot be used as it is",
-            Self::InvalidManifest => "The manifest breaks a rule",
-            Self::PreconditionFailed => "It changed since it was read",
-            Self::BeingDeleted => "It is being deleted",
-            Self::KeyReused => "This key belongs to another request",
-            Self::OverQuota => "It is more than the quota allows",
-            Self::TooManyStreams => "Too many streams are open",
-            Self::DatabaseUnavailable => "Trueup cannot reach its database",
-            Self::KeyUnavailable => "The key for secrets is missing",
-            Self::Internal => "A defect in Trueup",
-            Self::TokenInAddress => "A token does not belong into an address",
-            Self::LastOwner => "Nobody would be left who can make tokens",
-            Self::NameTaken => "This name is taken",
-            Self::TooBusy => "Too many requests at once",
-            Self::Unconfirmed => "So many removals want to be confirmed",
-            Self::ProofWithdrawn => "The proof of this host was taken back",
-            Self::PlanVoid => "The plan does not hold any more",
-            Self::PlanUnready => "The plan cannot be used",
-        }
+    pub fn title(self) -> &'static str {
+        self.get_message().unwrap_or_default()
     }
 }
 
 /// A problem as it is sent: `application/problem+json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Problem {
-    /// Where the page about this code is served.
+    /// The path of the page about this code.
     #[serde(rename = "type")]
     pub kind: String,
-    /// What it is, in a few words; the same for every answer with this code.
+    /// The title of the code.
     pub title: String,
     /// The HTTP status.
     pub status: u16,
     /// The stable code.
-    pub code: String,
-    /// What happened here, and what to do next.
+    pub code: Code,
+    /// What happened, and what to do next.
     pub detail: String,
-    /// Each field that is wrong, with how to mend it.
+    /// Each invalid field, with how to fix it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<FieldError>,
-    /// The trace to look for in Trueup's log.
+    /// The trace id, to search for in Trueup's log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<String>,
 }
 
-/// One field that is wrong.
+/// One invalid field.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FieldError {
-    /// Which, as a path in the manifest: `parameters.replicas`.
+    /// The path of the field in the manifest: `parameters.replicas`.
     pub field: String,
-    /// What is wrong and what would be right.
+    /// What is wrong, and what would be valid.
     pub message: String,
 }
 
@@ -201,10 +191,10 @@ impl Problem {
     #[must_use]
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
         Self {
-            kind: format!("/docs/errors/{}", code.as_str()),
+            kind: format!("/docs/errors/{code}"),
             title: code.title().to_owned(),
             status: code.status(),
-            code: code.as_str().to_owned(),
+            code,
             detail: detail.into(),
             errors: Vec::new(),
             trace: None,

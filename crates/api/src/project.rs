@@ -1,7 +1,11 @@
 //! Projects on the wire.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use trueup_model::ProjectId;
+use trueup_model::name::Name;
+use trueup_model::receipt::Receipt;
+use trueup_model::service::DesiredState;
+use trueup_model::status::Reconciliation;
 use utoipa::ToSchema;
 
 use crate::service::ServiceStatus;
@@ -11,11 +15,12 @@ use crate::service::ServiceStatus;
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"kind": "Project", "name": "shop"}))]
 pub struct ProjectManifest {
-    /// `Project`; may be left out in an API body.
+    /// `Project`; may be omitted in an API body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// The project's name; may be left out in an API body, where the path says it.
+    /// The name; may be omitted in an API body, where the path names the project.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Name>)]
     pub name: Option<String>,
 }
 
@@ -23,24 +28,25 @@ pub struct ProjectManifest {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Project {
     /// `prj_…`
+    #[schema(value_type = ProjectId)]
     pub id: String,
-    /// What people call it.
+    /// The project's name.
     pub name: String,
-    /// The cluster its services run in.
+    /// The cluster that its services run in.
     pub cluster: String,
-    /// Its namespace there.
+    /// Its namespace in that cluster.
     pub namespace: String,
-    /// `active` or `deleted`: whether it shall be there.
-    pub desired: String,
+    /// The desired state: a project is active or deleted.
+    pub desired: DesiredState,
     /// Raised by every accepted change.
     pub generation: i64,
-    /// `settled`, `pending` or `diverged`: whether the status is the end of the story.
-    pub reconciliation: String,
+    /// Whether the observed state carries the newest generation.
+    pub reconciliation: Reconciliation,
     /// What was observed of its namespace and policies.
     pub status: ServiceStatus,
-    /// The proof that nothing of it is left, once it is deleted.
+    /// The evidence that nothing of the project is left, once it is deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub receipt: Option<Value>,
+    pub receipt: Option<Receipt>,
 }
 
 /// A list of projects.

@@ -1,9 +1,11 @@
 //! Quotas on the wire.
 
+use crate::schema::ResourceAmount;
 use serde::{Deserialize, Serialize};
+use trueup_model::quota as model;
 use utoipa::ToSchema;
 
-/// So much of each resource.
+/// An amount of each resource.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({
@@ -12,28 +14,33 @@ use utoipa::ToSchema;
 pub struct Amounts {
     /// Services that are not being deleted.
     #[schema(example = 200)]
+    #[schema(value_type = ResourceAmount)]
     pub services: i64,
     /// Thousandths of a core over all pods.
     #[schema(example = 100_000)]
+    #[schema(value_type = ResourceAmount)]
     pub cpu_millis: i64,
     /// Mebibytes of memory over all pods.
     #[schema(example = 262_144)]
+    #[schema(value_type = ResourceAmount)]
     pub memory_mib: i64,
     /// Gibibytes of disk.
     #[schema(example = 2000)]
+    #[schema(value_type = ResourceAmount)]
     pub storage_gib: i64,
     /// Whole GPUs.
     #[schema(example = 8)]
+    #[schema(value_type = ResourceAmount)]
     pub gpus: i64,
 }
 
-/// What an org may have and what of it is taken.
+/// The quota of an org: limit, usage and what is left.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Quota {
-    /// The most.
-    pub limit: Amounts,
-    /// What is promised already. Capacity of a deleted service counts until it is verified to be gone.
-    pub used: Amounts,
-    /// What may still be asked for.
-    pub left: Amounts,
+    /// The limit.
+    pub limit: model::Amounts,
+    /// What is in use. A deleted service counts until its absence is verified.
+    pub used: model::Amounts,
+    /// What is left.
+    pub left: model::Amounts,
 }

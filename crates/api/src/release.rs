@@ -3,35 +3,37 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use trueup_model::id::ReleaseId;
+use trueup_model::service::DesiredState;
+use trueup_model::spec::Spec;
 use utoipa::ToSchema;
 
-/// What was promised under one generation.
+/// One accepted generation of a service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Release {
     /// `rel_…`
+    #[schema(value_type = ReleaseId)]
     pub id: String,
-    /// The generation it is.
+    /// The generation.
     pub generation: i64,
-    /// What was done: `declare`, `pause`, `rollback` …
+    /// The operation: `declare`, `pause`, `rollback` …
     pub action: String,
-    /// Who asked.
+    /// The name of the token that requested it.
     pub principal: String,
     /// When it was accepted.
-    #[schema(value_type = String, format = DateTime)]
     pub accepted_at: Timestamp,
     /// The template version it was resolved from.
     pub template: String,
-    /// The plan it has, if it has one.
+    /// The plan, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<String>,
     /// The parameters as they were given.
     #[schema(value_type = Object)]
     pub parameters: Map<String, Value>,
-    /// What was promised: `active`, `paused` or `deleted`.
-    pub desired: String,
-    /// The resolved spec: what a rollback to it promises again, whatever became of the template.
-    #[schema(value_type = Object)]
-    pub spec: Value,
+    /// The desired state.
+    pub desired: DesiredState,
+    /// The resolved spec. A rollback uses it, even if the template has changed since.
+    pub spec: Spec,
 }
 
 /// A page of releases.

@@ -1,8 +1,17 @@
 //! Services on the wire.
 
+use crate::schema::{Generation, Percent, Pods, Sentence};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use trueup_model::ServiceId;
+use trueup_model::key::Kind;
+use trueup_model::name::Name;
+use trueup_model::observation::Cause;
+use trueup_model::receipt::Receipt;
+use trueup_model::service::DesiredState;
+use trueup_model::status::{Health, Phase, Reason, Reconciliation};
+use trueup_model::template::TemplateRef;
 use utoipa::ToSchema;
 
 use crate::freeze::Freeze;
@@ -15,21 +24,25 @@ use crate::plan::Amount;
     "template": "web@1", "plan": "small", "parameters": {"image": "shop:1.4.2", "replicas": 2}
 }))]
 pub struct ServiceManifest {
-    /// `Service`; may be left out in an API body.
+    /// `Service`; may be omitted in an API body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// The service's name; may be left out in an API body, where the path says it.
+    /// The name; may be omitted in an API body, where the path names the service.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Name>)]
     pub name: Option<String>,
-    /// The project's name; may be left out in an API body, where the path says it.
+    /// The project's name; may be omitted in an API body, where the path names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Name>)]
     pub project: Option<String>,
     /// A template and its version: `web@1`.
     #[schema(example = "web@1")]
+    #[schema(value_type = TemplateRef)]
     pub template: String,
-    /// The size of its pods: a plan's name. Without one, the template's own.
+    /// The size of its pods: a plan's name. Without one, the template's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "small")]
+    #[schema(value_type = Option<Name>)]
     pub plan: Option<String>,
     /// Values for the template's parameters.
     #[serde(default)]
@@ -41,104 +54,101 @@ pub struct ServiceManifest {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Service {
     /// `svc_…`
+    #[schema(value_type = ServiceId)]
     pub id: String,
-    /// What people call it.
+    /// The service's name.
     pub name: String,
     /// The project's name.
     pub project: String,
     /// The template version it was resolved from.
     pub template: String,
-    /// The plan it has, if it has one.
+    /// The plan, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<String>,
-    /// What a month of it costs as it is promised; absent without a plan.
+    /// The price per month of the desired state; absent without a plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub monthly: Option<Amount>,
     /// The parameters as they were given.
     #[schema(value_type = Object)]
     pub parameters: Map<String, Value>,
-    /// How many pods it shall have while it runs.
+    /// The desired number of pods while it is active.
     pub replicas: u32,
-    /// Between which bounds their number follows the load instead, if it does.
+    /// The bounds of autoscaling, if it is on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub autoscale: Option<AutoscaleBody>,
-    /// What was promised: `active`, `paused` or `deleted`.
-    pub desired: String,
-    /// The promise's number, raised by every accepted change.
+    /// The desired state.
+    pub desired: DesiredState,
+    /// The generation, incremented by every accepted change.
     pub generation: i64,
     /// When this generation was accepted.
-    #[schema(value_type = String, format = DateTime)]
     pub accepted_at: Timestamp,
     /// When its first generation was accepted.
-    #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
     /// The cluster it runs in.
     pub cluster: String,
-    /// The namespace and name of its objects there.
+    /// The namespace of its objects in that cluster.
     pub namespace: String,
-    /// The name its objects have there.
+    /// The name of its objects.
     pub object_name: String,
-    /// `settled`, `pending` or `diverged`: whether the status is the end of the story.
-    pub reconciliation: String,
+    /// Whether the observed state matches the newest generation.
+    pub reconciliation: Reconciliation,
     /// What was observed.
     pub status: ServiceStatus,
-    /// The objects that were seen, by key. Only in the answer for one service.
+    /// The recorded objects. Only in the response for a single service.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub objects: Vec<ServiceObject>,
-    /// The proof that nothing is left of a deleted service. Only in the answer for one service.
+    /// The deletion receipt: the evidence that nothing is left. Only in the response for a single
+    /// service.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
-    pub receipt: Option<Value>,
-    /// What forbids to act on it, where something does: it is observed, and changes wait.
+    pub receipt: Option<Receipt>,
+    /// The freeze that applies, if any: the service is observed, and changes wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frozen: Option<Freeze>,
-    /// Where to watch it become true.
+    /// The path of its event stream.
     pub watch: String,
 }
 
 /// What was observed of a service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ServiceStatus {
-    /// Where it is in its life.
-    pub phase: String,
-    /// Since when.
-    #[schema(value_type = String, format = DateTime)]
+    /// The lifecycle phase.
+    pub phase: Phase,
+    /// When the phase began.
     pub since: Timestamp,
-    /// `healthy`, `progressing`, `degraded`, `error` or `unknown`.
-    pub health: String,
-    /// What health was when it was last known, where it is unknown now.
+    /// The health.
+    pub health: Health,
+    /// The last known health, if the health is unknown now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last_known_health: Option<String>,
-    /// The newest generation that reality carried whole.
+    pub last_known_health: Option<Health>,
+    /// The newest generation that was completely applied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied_generation: Option<i64>,
-    /// Why it is not there yet.
+    /// Why it has not converged yet.
     pub conditions: Vec<ServiceCondition>,
-    /// When the evidence was seen.
+    /// When it was observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
     pub observed_at: Option<Timestamp>,
-    /// The uid of the workload that was seen.
+    /// The uid of the observed workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
-    /// The resourceVersion it was seen at.
+    /// The resourceVersion of the observed workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_version: Option<String>,
-    /// Whether its pods run on simulated nodes, where nothing really runs.
+    /// Whether its pods are on simulated nodes, which run no processes.
     pub simulated: bool,
 }
 
-/// Why a service is not there yet.
+/// Why a service has not converged yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ServiceCondition {
     /// A stable reason.
-    pub reason: String,
+    pub reason: Reason,
     /// What it means and what to do.
     pub message: String,
-    /// The cause outside of Trueup, where there is one: `image_missing`, `out_of_memory` …
+    /// The cause outside of Trueup, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cause: Option<String>,
-    /// The object that shows it, such as `Pod/web-0`.
+    pub cause: Option<Cause>,
+    /// The object with the cause, such as `Pod/web-0`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub object: Option<String>,
     /// The uid of that object.
@@ -146,16 +156,16 @@ pub struct ServiceCondition {
     pub uid: Option<String>,
 }
 
-/// One object that was seen in the cluster.
+/// A recorded object of a service in the cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ServiceObject {
-    /// Its kind.
-    pub kind: String,
+    /// The object's kind.
+    pub kind: Kind,
     /// Its namespace; empty for kinds without one.
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// Its uid, once it was seen.
+    /// Its uid, once it was observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
 }
@@ -170,68 +180,76 @@ pub struct ServiceList {
     pub next: Option<String>,
 }
 
-/// How many pods a service shall have.
+/// The body that scales a service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"replicas": 3}))]
 pub struct ScaleBody {
-    /// How many.
+    /// The number of pods.
     #[schema(example = 3)]
+    #[schema(value_type = Pods)]
     pub replicas: u32,
 }
 
-/// Between which bounds the number of a service's pods follows the load.
+/// The bounds of autoscaling.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"min": 2, "max": 6, "cpu_percent": 70}))]
 pub struct AutoscaleBody {
     /// The fewest pods.
     #[schema(example = 2)]
+    #[schema(value_type = Pods)]
     pub min: u32,
     /// The most pods; this many count against the quota.
     #[schema(example = 6)]
+    #[schema(value_type = Pods)]
     pub max: u32,
-    /// How much of its CPU a pod shall use on average, in percent; left out, as it was.
+    /// The target CPU usage of a pod in percent; if omitted, it does not change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = 70)]
+    #[schema(value_type = Option<Percent>)]
     pub cpu_percent: Option<u32>,
 }
 
-/// Which size a service's pods shall have.
+/// The body that changes the plan of a service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"plan": "medium"}))]
 pub struct ResizeBody {
     /// A plan's name.
     #[schema(example = "medium")]
+    #[schema(value_type = Name, example = "medium")]
     pub plan: String,
 }
 
-/// Where a rollback goes.
+/// The body that rolls a service back.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"to": 1}))]
 pub struct RollbackBody {
-    /// A former generation; without one, the last that promised something else.
+    /// An earlier generation; if omitted, the last one with a different spec.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = 3)]
+    #[schema(value_type = Option<Generation>)]
     pub to: Option<i64>,
 }
 
-/// Why a deletion shall end without proof, and of which generation.
+/// The body that force-completes a deletion.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"reason": "the node burnt and will not come back", "generation": 4}))]
 pub struct ForceDeleteBody {
-    /// In a sentence, for the receipt and the event log.
+    /// The reason, as one sentence, for the receipt and the event log.
     #[schema(example = "the node burnt and will not come back")]
+    #[schema(value_type = Sentence)]
     pub reason: String,
-    /// The generation that was read: another one is refused.
+    /// The current generation; a different one is rejected.
     #[schema(example = 4)]
+    #[schema(value_type = Generation)]
     pub generation: i64,
 }
 
-/// For actions that need no more words.
+/// An empty body.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({}))]

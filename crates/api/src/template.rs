@@ -2,9 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use crate::schema::{PortName, Sentence};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use trueup_model::name::Name;
+use trueup_model::spec::{Probe, Protocol, Workload};
+use trueup_model::template::{ParameterKind, TemplateRef};
 use utoipa::ToSchema;
 
 /// The body that publishes a template version, and its document in a file.
@@ -19,44 +23,47 @@ use utoipa::ToSchema;
              "resources": {"cpu_millis": 100, "memory_mib": 128}}
 }))]
 pub struct TemplateManifest {
-    /// `Template`; may be left out.
+    /// `Template`; may be omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// What it is called.
+    /// The name.
+    #[schema(value_type = Name)]
     pub name: String,
-    /// Which version this is: one more than the newest that is published.
+    /// The version: one more than the newest published one.
     pub version: u32,
-    /// One sentence for people who choose.
+    /// A description in one sentence.
+    #[schema(value_type = Sentence)]
     pub summary: String,
-    /// The plan of services that name none; without one, the spec's own resources are what they get.
+    /// The default plan; if omitted, services without a plan get the resources of the spec.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Name>)]
     pub plan: Option<String>,
-    /// Which images its services may run; without a policy, any.
+    /// The images that its services may run; if omitted, any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub images: Option<TemplateImages>,
-    /// What may be set, by name.
+    /// The parameters, by name.
     #[serde(default)]
     pub parameters: BTreeMap<String, TemplateParameter>,
-    /// What a service is before its parameters are set. Kept as it is written: what is wrong with it
-    /// is told together with everything else.
+    /// The spec of a service before its parameters are set. Admission checks it, so that its errors
+    /// are reported together with all others.
     #[schema(value_type = TemplateSpec)]
     pub spec: Value,
 }
 
-/// What a service is before its parameters are set.
+/// The spec of a service before its parameters are set.
 #[derive(Debug, ToSchema)]
 pub struct TemplateSpec {
-    /// `deployment`, `stateful_set`, `cron_job` or `job`.
-    pub workload: String,
-    /// The container image; empty where a parameter sets it.
+    /// The kind of workload.
+    pub workload: Workload,
+    /// The container image; empty if a parameter sets it.
     pub image: String,
-    /// How many pods; 1 for what ends.
+    /// The number of pods; 1 for crons and jobs.
     pub replicas: u32,
-    /// When a cron runs, as five fields in UTC.
+    /// The schedule of a cron: five fields, in UTC.
     pub schedule: Option<String>,
-    /// How often a run that failed is tried again.
+    /// The number of retries of a failed run.
     pub retries: Option<u32>,
-    /// How many seconds a run may take.
+    /// The time limit of a run, in seconds.
     pub time_limit_s: Option<u32>,
     /// Runs instead of the image's entry point.
     pub command: Option<Vec<String>>,
@@ -68,28 +75,27 @@ pub struct TemplateSpec {
     pub variables: Option<BTreeMap<String, String>>,
     /// Names of secret variables whose values Trueup generates.
     pub generated_secrets: Option<Vec<String>>,
-    /// What each pod gets where the service has no plan.
+    /// The resources of each pod of a service without a plan.
     pub resources: TemplateResources,
     /// A disk per pod; the runs of a cron or a job share one.
     pub volume: Option<TemplateVolume>,
-    /// How readiness is checked on the first port: `tcp`, or `http` with a `path`. Without one, a
-    /// running pod is a ready pod.
-    #[schema(value_type = Option<Value>)]
-    pub probe: Option<Value>,
+    /// How readiness is checked on the first port. Without a probe, a running pod is a ready pod.
+    pub probe: Option<Probe>,
 }
 
 /// One port.
 #[derive(Debug, ToSchema)]
 pub struct TemplatePort {
-    /// What it is for: at most 15 of a-z, 0-9 and '-'.
+    /// The name: at most 15 of a-z, 0-9 and '-'.
+    #[schema(value_type = PortName)]
     pub name: String,
-    /// The number the container listens on.
+    /// The port that the container listens on.
     pub port: u16,
-    /// `TCP`, also when left out, or `UDP`.
-    pub protocol: Option<String>,
+    /// The default is `TCP`.
+    pub protocol: Option<Protocol>,
 }
 
-/// What a pod may use.
+/// The resources of a pod.
 #[derive(Debug, ToSchema)]
 pub struct TemplateResources {
     /// Thousandths of a core.
@@ -103,37 +109,38 @@ pub struct TemplateResources {
 /// A disk.
 #[derive(Debug, ToSchema)]
 pub struct TemplateVolume {
-    /// How large.
+    /// The size in GiB.
     pub size_gib: u32,
-    /// Where the container sees it.
+    /// The mount path.
     pub path: String,
 }
 
-/// One thing that may be set.
+/// A parameter of a template.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct TemplateParameter {
-    /// `string`, `integer`, `boolean`, `list` (of texts) or `map` (of names with texts).
+    /// The type of its values.
     #[serde(rename = "type")]
+    #[schema(value_type = ParameterKind)]
     pub kind: String,
-    /// A short name for people, where its own does not say enough.
+    /// A display name, if the name is not clear enough.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// One sentence for people.
+    /// A description in one sentence.
     pub description: String,
-    /// Used when a manifest does not set it; without one, it must be set.
+    /// The default; without one, the parameter is required.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<Value>,
-    /// Smallest integer.
+    /// The smallest integer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub minimum: Option<i64>,
-    /// Largest integer.
+    /// The largest integer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub maximum: Option<i64>,
-    /// Longest text; for a list, the longest of its texts.
+    /// The longest text; for a list, of each of its texts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_length: Option<u32>,
-    /// The only texts that are taken.
+    /// The only allowed texts.
     #[serde(default, rename = "enum", skip_serializing_if = "Option::is_none")]
     pub choices: Option<Vec<String>>,
     /// Where in the spec the value goes, as a JSON pointer, such as `/image` or `/variables/LEVEL`.
@@ -143,14 +150,14 @@ pub struct TemplateParameter {
     pub mutable: bool,
 }
 
-/// Which images may run.
+/// The images that services may run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TemplateImages {
     /// Repositories, or prefixes of them that end with `/`; empty for any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allow: Vec<String>,
-    /// Whether an image must be named by its digest, so that it cannot change behind its name.
+    /// Whether an image must have a digest, so that its content cannot change.
     #[serde(default)]
     pub require_digest: bool,
 }
@@ -161,44 +168,45 @@ pub struct TemplateImages {
 #[schema(example = json!({"instead": "use chat-bot@2"}))]
 pub struct TemplateDeprecation {
     /// What to use instead, in one sentence.
+    #[schema(value_type = Sentence)]
     pub instead: String,
 }
 
 /// A template version as it is shown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Template {
-    /// Name and version, as a manifest says it: `web@1`.
+    /// Name and version: `web@1`.
+    #[schema(value_type = TemplateRef)]
     pub name: String,
-    /// One sentence for people who choose.
+    /// A description in one sentence.
     pub summary: String,
-    /// The plan of services that name none.
+    /// The default plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<String>,
-    /// What may be set, by name, with its constraints.
+    /// The parameters by name, with their constraints.
     #[schema(value_type = Object)]
     pub parameters: Value,
-    /// Which images its services may run; none for any.
+    /// The images that its services may run; absent for any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub images: Option<TemplateImages>,
-    /// Says that there are no new services of it, if so.
+    /// Set if the version is deprecated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deprecated: Option<TemplateDeprecated>,
-    /// What a service is before its parameters are set; only where one version is asked for.
+    /// The spec; only in the response for a single version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub spec: Option<Value>,
-    /// A manifest for it as JSON Schema (2020-12), parameters included; only where one version is
-    /// asked for.
+    /// The JSON Schema (2020-12) of a manifest, with its parameters; only in the response for a
+    /// single version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub schema: Option<Value>,
 }
 
-/// That a version takes no new services.
+/// The deprecation of a version: it accepts no new services.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TemplateDeprecated {
-    /// Since when.
-    #[schema(value_type = String, format = DateTime)]
+    /// When it was deprecated.
     pub at: Timestamp,
     /// What to use instead.
     pub instead: String,
@@ -207,6 +215,6 @@ pub struct TemplateDeprecated {
 /// A list of template versions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TemplateList {
-    /// In name order, and then the oldest version first.
+    /// In name order, then oldest version first.
     pub items: Vec<Template>,
 }

@@ -1,59 +1,63 @@
 //! Tokens on the wire.
 
+use crate::schema::{Days, TokenName};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use trueup_model::principal::{Permission, Role};
+use trueup_model::{OrgId, TokenId};
 use utoipa::ToSchema;
 
-/// The body that asks for a token.
+/// The body that creates a token.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"name": "ci", "role": "developer", "expires_in_days": 90}))]
 pub struct TokenRequest {
-    /// What to call it: who or what will hold it.
+    /// The name: who or what will use the token.
+    #[schema(value_type = TokenName)]
     pub name: String,
-    /// `viewer`, `developer`, `owner`, or `operator` (which belongs to no org).
+    /// The role. `operator` belongs to no org.
+    #[schema(value_type = Role)]
     pub role: String,
-    /// The only permissions it shall have of its role; all of them when left out.
+    /// A subset of the role's permissions; all of them when omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<Permission>>)]
     pub permissions: Option<Vec<String>>,
-    /// In how many days it ends.
+    /// The lifetime in days.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Days>)]
     pub expires_in_days: Option<u32>,
-    /// When it ends, instead of in how many days.
+    /// When it expires; instead of `expires_in_days`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
     pub expires_at: Option<Timestamp>,
 }
 
-/// A token as it is shown; the secret is never among it.
+/// A token as it is shown, without its secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Token {
-    /// `tok_…`; its 26 characters also stand in the token itself, after `tu_`.
+    /// `tok_…`; its 26 characters are also part of the token itself, after `tu_`.
+    #[schema(value_type = TokenId)]
     pub id: String,
-    /// What it is called.
+    /// The token's name.
     pub name: String,
     /// Its role.
-    pub role: String,
-    /// What it may do.
-    pub permissions: Vec<String>,
-    /// When it was made.
-    #[schema(value_type = String, format = DateTime)]
+    pub role: Role,
+    /// Its permissions.
+    pub permissions: Vec<Permission>,
+    /// When it was created.
     pub created_at: Timestamp,
-    /// When it ends; nothing if it does not.
-    #[schema(value_type = Option<String>, format = DateTime)]
+    /// When it expires; null if it does not.
     pub expires_at: Option<Timestamp>,
-    /// When it was last used, give or take an hour.
-    #[schema(value_type = Option<String>, format = DateTime)]
+    /// When it was last used, accurate to an hour.
     pub last_used_at: Option<Timestamp>,
 }
 
-/// A token that was just made: the only answer that holds the secret.
+/// A new token: the only response that contains the secret.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NewToken {
-    /// As it will be listed.
+    /// The token without its secret.
     #[serde(flatten)]
     pub token: Token,
-    /// The token itself. It is shown now and never again, not even to a repeat of the same request.
+    /// The secret. It is shown only once: a retry with the same idempotency key does not return it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
 }
@@ -67,33 +71,34 @@ impl std::fmt::Debug for NewToken {
 /// A list of tokens.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TokenList {
-    /// In name order; revoked ones are not among them.
+    /// In name order, without revoked tokens.
     pub items: Vec<Token>,
 }
 
-/// Who is asking.
+/// The caller of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Whoami {
     /// The token's id.
+    #[schema(value_type = TokenId)]
     pub token: String,
-    /// What it is called.
+    /// The token's name.
     pub name: String,
     /// Its role.
-    pub role: String,
-    /// What it may do.
-    pub permissions: Vec<String>,
-    /// The org the request is about; nothing for an operator who names none.
+    pub role: Role,
+    /// Its permissions.
+    pub permissions: Vec<Permission>,
+    /// The org of the request; null for an operator who names none.
     pub org: Option<WhoamiOrg>,
-    /// When the token ends; nothing if it does not.
-    #[schema(value_type = Option<String>, format = DateTime)]
+    /// When the token expires; null if it does not.
     pub expires_at: Option<Timestamp>,
 }
 
-/// The org of whoever is asking.
+/// The org of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WhoamiOrg {
     /// `org_…`
+    #[schema(value_type = OrgId)]
     pub id: String,
-    /// What people call it.
+    /// The org's name.
     pub name: String,
 }

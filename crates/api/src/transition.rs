@@ -1,43 +1,40 @@
-//! Raw transitions on the wire.
+//! Observed transitions on the wire.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use trueup_model::id::TransitionId;
+use trueup_model::key::Kind;
+use trueup_model::transition::What;
 use utoipa::ToSchema;
 
-/// Something that happened to a pod or a disk of a service.
+/// An observed transition of a pod or volume of a service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Transition {
-    /// `trn_…`, in the order in which they were written down.
+    /// `trn_…`, in the order in which they were recorded.
+    #[schema(value_type = TransitionId)]
     pub id: String,
-    /// What it happened to: `Pod`, `PersistentVolumeClaim` or `PersistentVolume`.
-    pub kind: String,
-    /// What that is called; empty for `unobserved`, which is about all of a kind.
+    /// The kind of the object.
+    pub kind: Kind,
+    /// The object's name; empty for `unobserved`, which is about all objects of a kind.
     pub name: String,
-    /// Which incarnation.
+    /// The object's uid.
     pub uid: String,
-    /// What happened: `appeared`, `scheduled`, `ready`, `container_ended`, `gone` …, or `unobserved`
-    /// where nobody watched between `after` and `seen_at`.
-    pub what: String,
-    /// More about it, such as the node or the exit code.
-    #[schema(value_type = Object)]
-    pub detail: Value,
-    /// When, by Kubernetes' own stamp; absent where it keeps none.
+    /// What happened, such as `scheduled` with the node, or `unobserved` if Trueup did not observe
+    /// the cluster between `after` and `seen_at`.
+    pub what: What,
+    /// When it happened, by the timestamp of Kubernetes; absent if it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
     pub at: Option<Timestamp>,
-    /// When it was seen.
-    #[schema(value_type = String, format = DateTime)]
+    /// When it was observed.
     pub seen_at: Timestamp,
-    /// It happened unseen, between this and `seen_at`.
+    /// It happened between this time and `seen_at`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
     pub after: Option<Timestamp>,
-    /// The object's version when it was seen.
+    /// The object's resourceVersion when it was observed.
     pub resource_version: String,
-    /// Who saw it.
+    /// The process that observed it.
     pub observer: String,
-    /// Under which epoch of the cluster's lease.
+    /// The epoch of the cluster's lease.
     pub epoch: i64,
 }
 

@@ -1,7 +1,9 @@
 //! Variables on the wire.
 
+use crate::schema::EntryValue;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use trueup_model::variable::VariableName;
 use utoipa::ToSchema;
 
 /// The body that sets a variable.
@@ -9,23 +11,24 @@ use utoipa::ToSchema;
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({ "value": "north" }))]
 pub struct VariableBody {
-    /// What containers read.
+    /// The value.
+    #[schema(value_type = EntryValue)]
     pub value: String,
 }
 
 /// A variable as it is shown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Variable {
-    /// What containers call it.
+    /// The name of the environment variable.
+    #[schema(value_type = VariableName)]
     pub name: String,
-    /// What they read.
+    /// The value.
     pub value: String,
-    /// Raised each time it is set or taken away.
+    /// Incremented each time it is set or deleted.
     pub version: i64,
-    /// Who set it.
+    /// The name of the token that set it.
     pub updated_by: String,
-    /// When.
-    #[schema(value_type = String, format = DateTime)]
+    /// When it was set.
     pub updated_at: Timestamp,
 }
 

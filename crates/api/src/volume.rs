@@ -4,30 +4,29 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// A volume as it is shown: a claim of a service, as it was last seen.
+/// A volume: a claim of a service, as last observed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Volume {
-    /// What the claim is called in its namespace.
+    /// The name of the claim.
     pub name: String,
     /// The service that it belongs to.
     pub service: String,
     /// Its namespace.
     pub namespace: String,
-    /// How much is asked for.
+    /// The requested size in GiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size_gib: Option<u32>,
-    /// Where the containers see it.
+    /// The mount path in the containers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// Whether it has its disk; left out while that was not seen.
+    /// Whether it is bound to a disk; absent until that was observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<bool>,
-    /// Its uid, once it was seen.
+    /// Its uid, once it was observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
-    /// When it was last seen.
+    /// When it was last observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
     pub observed_at: Option<Timestamp>,
 }
 

@@ -1,37 +1,39 @@
-//! Wakes on the wire: what waits to be worked on, for operators.
+//! Wakes on the wire: the work queue, for operators.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use trueup_model::wake::{Lane, WakeState};
+use trueup_model::{ClusterId, OrgId};
 use utoipa::ToSchema;
 
 /// A wake as it is shown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Wake {
-    /// What wants looking at: `svc_…` or `prj_…`.
+    /// The unit to reconcile: `svc_…` or `prj_…`.
     pub subject: String,
-    /// The org it belongs to: `org_…`.
+    /// The org of the unit.
+    #[schema(value_type = OrgId)]
     pub org: String,
-    /// The cluster it runs in: `cls_…`.
+    /// The cluster the unit runs in.
+    #[schema(value_type = ClusterId)]
     pub cluster: String,
-    /// `user_change`, `delete`, `repair` or `sweep`.
-    pub lane: String,
-    /// `queued`, `running` or `dead`.
-    pub state: String,
-    /// From when on it may be worked on.
-    #[schema(value_type = String, format = DateTime)]
+    /// The priority class.
+    pub lane: Lane,
+    /// The state of the wake.
+    pub state: WakeState,
+    /// The earliest time of the next attempt.
     pub due_at: Timestamp,
-    /// How often it was tried since somebody last asked.
+    /// The attempts since the last request.
     pub attempts: i32,
-    /// How often that met a defect. After five it is dead.
+    /// The attempts that failed because of a defect. After five the wake is dead.
     pub defects: i32,
-    /// What happened last.
+    /// The last error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
-    /// When it was given up.
+    /// When it became dead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
     pub died_at: Option<Timestamp>,
-    /// The trace of the request that asked for it.
+    /// The trace id of the request that caused it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<String>,
 }
@@ -41,7 +43,7 @@ pub struct Wake {
 pub struct WakeList {
     /// In the order of their subjects' ids.
     pub items: Vec<Wake>,
-    /// The `after` of the next page, where there is one.
+    /// The `after` of the next page; absent on the last one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }

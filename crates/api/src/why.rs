@@ -1,67 +1,69 @@
-//! Why a service is as it is, and whether what is shown can be computed again, on the wire.
+//! Explanations of a service's state, and the check of stored projections, on the wire.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use trueup_model::ServiceId;
+use trueup_model::why::LinkStep;
 use utoipa::ToSchema;
 
-/// Why a service is as it is.
+/// An explanation of a service's state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Why {
     /// `svc_…`
+    #[schema(value_type = ServiceId)]
     pub service: String,
-    /// In one sentence.
+    /// The answer in one sentence.
     pub answer: String,
-    /// The chain, from who asked to what is waited for.
+    /// The chain of causes, from the request to what the service waits for.
     pub links: Vec<WhyLink>,
-    /// What would unblock it; absent where nothing has to.
+    /// What would unblock it; absent if it is not blocked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unblock: Option<String>,
 }
 
-/// One link of the chain.
+/// One link of the chain of causes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WhyLink {
-    /// `asked`, `ordered`, `frozen`, `applied`, `observed` or `waiting`.
-    pub step: String,
+    /// Which link.
+    pub step: LinkStep,
     /// What is known.
     pub text: String,
-    /// When, or since when.
+    /// When it happened or began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
     pub at: Option<Timestamp>,
-    /// What proves it: ids, and uids with their versions.
+    /// The evidence: ids, and uids with their resourceVersions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub proof: Vec<String>,
 }
 
-/// Statuses that were computed again from what is stored.
+/// The result of recomputing statuses from their stored inputs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ProjectionCheck {
-    /// How many were looked at.
+    /// Statuses that were checked.
     pub checked: u64,
-    /// How many came out the same, byte for byte.
+    /// Statuses that are identical, byte for byte.
     pub same: u64,
-    /// How many were projected by older rules and are not compared.
+    /// Statuses that older rules projected; they are not compared.
     pub older: u64,
-    /// How many have nothing observed to be computed from.
+    /// Statuses without observations to compute them from.
     pub unobserved: u64,
-    /// Those that came out otherwise.
+    /// Statuses that differ.
     pub different: Vec<ProjectionDifference>,
     /// The `after` of the next page; absent on the last one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }
 
-/// A status that is not what its inputs say.
+/// A stored status that differs from the recomputed one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ProjectionDifference {
     /// `svc_…` or `prj_…`
     pub unit: String,
-    /// What is stored.
+    /// The stored status.
     #[schema(value_type = Object)]
     pub stored: Value,
-    /// What the inputs give.
+    /// The recomputed status.
     #[schema(value_type = Object)]
     pub rebuilt: Value,
 }

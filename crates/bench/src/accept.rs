@@ -1,7 +1,7 @@
-//! How many new services a second the door accepts, beside pgbench with the same statements.
+//! How many new services per second are accepted, beside pgbench with the same statements.
 //!
-//! Somebody else holds the cluster's lease meanwhile, so the door is measured and not the convergence
-//! that follows. All callers are in one org, whose quota is one row: the honest worst case.
+//! The bench holds the cluster's lease meanwhile, so only `store::door` is measured, not
+//! convergence. All clients are in one org, whose quota is one row: the worst case.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ use crate::table::Row;
 use crate::usage::{cpu_seconds, memory_mb};
 
 const SECONDS: u64 = 15;
-/// How many there are already.
+/// How many services exist before the run.
 const SERVICES: u32 = 10_000;
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/accept.sql");
 
@@ -28,7 +28,7 @@ pub(crate) async fn run() -> anyhow::Result<Vec<Row>> {
     let install = Install::start("accept", &cluster).await?;
     install.stand_by().await?;
     let ids = fill_projects(&install).await?;
-    // Postgres plans by what it knows of its tables: of empty ones it would know nothing that lasts.
+    // Postgres plans queries by table statistics; those of empty tables would be misleading.
     fill_services(&install, &ids, SERVICES).await?;
 
     let before = cpu_seconds(install.pid)?;
@@ -48,7 +48,7 @@ pub(crate) async fn run() -> anyhow::Result<Vec<Row>> {
     Ok(vec![row.with_times(&mut times)])
 }
 
-/// New services, declared by several callers at once.
+/// Declares new services from several clients at once; returns how long each request took.
 async fn accept(client: &Client) -> anyhow::Result<Vec<Duration>> {
     let until = Instant::now() + Duration::from_secs(SECONDS);
     let mut callers = JoinSet::new();
@@ -63,7 +63,7 @@ async fn accept(client: &Client) -> anyhow::Result<Vec<Duration>> {
                 let began = Instant::now();
                 let answer = client.service_put(&project, &name, &manifest, &Terms::PLAIN).await?;
                 times.push(began.elapsed());
-                ensure!(answer.changed, "{project}/{name} was there already");
+                ensure!(answer.changed, "{project}/{name} existed already");
             }
             Ok(times)
         });
@@ -79,20 +79,20 @@ fn per_second(count: usize) -> anyhow::Result<f64> {
     Ok(f64::from(u32::try_from(count)?) / Duration::from_secs(SECONDS).as_secs_f64())
 }
 
-/// The same statements without a door: transactions per second.
+/// The same statements without Trueup: transactions per second.
 async fn pgbench(install: &Install, ids: &Ids) -> anyhow::Result<f64> {
     let output = Command::new(std::env::var("PGBENCH").unwrap_or_else(|_| "pgbench".to_owned()))
         .args(["--no-vacuum", "--protocol=prepared", "-f", SCRIPT])
         .args([format!("-c{CALLERS}"), format!("-j{CALLERS}"), format!("-T{SECONDS}")])
         .args([format!("-Dorg={}", ids.org), format!("-Dcluster={}", ids.cluster)])
         .arg(format!("{}/trueup", install.database))
-        // Its rows are behind the same wall as ours.
+        // Row-level security applies, as it does to Trueup.
         .env("PGOPTIONS", "-c role=trueup_app")
         .output()
         .await
-        .context("pgbench could not be started; it comes with PostgreSQL's clients")?;
-    let said = String::from_utf8_lossy(&output.stdout);
-    let rate = said.lines().find_map(|line| line.strip_prefix("tps = ")?.split(' ').next());
+        .context("cannot start pgbench; install the PostgreSQL client programs")?;
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let rate = stdout.lines().find_map(|line| line.strip_prefix("tps = ")?.split(' ').next());
     let rate = rate.with_context(|| String::from_utf8_lossy(&output.stderr).into_owned())?;
     Ok(rate.parse()?)
 }

@@ -1,25 +1,25 @@
-//! A thousand services of four objects on an empty cluster, beside a bare loop over the same objects.
+//! A thousand services of four objects on an empty cluster, beside a bare loop over the same
+//! objects.
 //!
-//! Twice: from the first request on, which is what users wait for; and from the moment on that
-//! everything is promised and nothing may be done about it yet (a platform that is frozen, and let go),
-//! which is what convergence takes by itself.
+//! Measured twice: from the first request, which is what users wait for; and from the unfreeze of a
+//! platform where all services are already accepted, which is the convergence time alone.
 
 use std::time::{Duration, Instant};
 
 use crate::floor::Objects;
 use crate::install::{Cluster, Install};
 use crate::load::{Made, declare, projects};
-use crate::sight::Sight;
 use crate::table::Row;
 use crate::usage::{cpu_seconds, family_cpu_seconds, memory_mb};
+use crate::watch::DeploymentWatch;
 
 const SERVICES: usize = 1000;
 
-/// One way to get there.
-struct Course {
+/// Times and usage of one run.
+struct Run {
     applied: f64,
     healthy: f64,
-    /// How long answers to requests took.
+    /// How long requests took.
     accepts: Vec<Duration>,
     cpu: f64,
     cpu_postgres: f64,
@@ -27,8 +27,8 @@ struct Course {
     memory: f64,
 }
 
-impl Course {
-    /// Between two courses over the same ground.
+impl Run {
+    /// The mean of two runs.
     fn mean(&self, other: &Self) -> Self {
         let of = |one: f64, other: f64| f64::midpoint(one, other);
         Self {
@@ -44,17 +44,17 @@ impl Course {
 }
 
 pub(crate) async fn run() -> anyhow::Result<Vec<Row>> {
-    let (mut asked, objects) = ours(false).await?;
+    let (mut from_request, objects) = ours(false).await?;
     let first = floor(&objects).await?;
     let (let_go, _) = ours(true).await?;
-    // A machine is not as fast now as it was a minute ago: the floor lies around what it is a floor of.
+    // The speed of a machine varies over minutes: the floor is measured before and after.
     let bare = first.mean(&floor(&objects).await?);
-    let row = |work: &str, ours: f64, floor: f64, course: &Course| Row {
-        cpu_s: Some(course.cpu),
-        rss_mb: Some(course.memory),
+    let row = |work: &str, ours: f64, floor: f64, run: &Run| Row {
+        cpu_s: Some(run.cpu),
+        rss_mb: Some(run.memory),
         note: format!(
             "CPU of Postgres {:.1} s, of Kubernetes {:.1} s (floor {:.1} s)",
-            course.cpu_postgres, course.cpu_kube, bare.cpu_kube
+            run.cpu_postgres, run.cpu_kube, bare.cpu_kube
         ),
         ..Row::beside(work, "s", ours, floor)
     };
@@ -62,14 +62,24 @@ pub(crate) async fn run() -> anyhow::Result<Vec<Row>> {
     Ok(vec![
         Row { wanted, ..row("converge, let go: applied", let_go.applied, bare.applied, &let_go) },
         row("converge, let go: healthy", let_go.healthy, bare.healthy, &let_go),
-        row("converge, from the first request: applied", asked.applied, bare.applied, &asked)
-            .with_times(&mut asked.accepts),
-        row("converge, from the first request: healthy", asked.healthy, bare.healthy, &asked),
+        row(
+            "converge, from the first request: applied",
+            from_request.applied,
+            bare.applied,
+            &from_request,
+        )
+        .with_times(&mut from_request.accepts),
+        row(
+            "converge, from the first request: healthy",
+            from_request.healthy,
+            bare.healthy,
+            &from_request,
+        ),
     ])
 }
 
-/// Trueup does it; answers what it wrote, too.
-async fn ours(frozen: bool) -> anyhow::Result<(Course, Objects)> {
+/// Runs with Trueup; also returns the objects that it wrote.
+async fn ours(frozen: bool) -> anyhow::Result<(Run, Objects)> {
     let cluster = Cluster::start("converge").await?;
     let install = Install::start("converge", &cluster).await?;
     projects(&install, SERVICES).await?;
@@ -80,7 +90,7 @@ async fn ours(frozen: bool) -> anyhow::Result<(Course, Objects)> {
         accepts = declare(&install.client, Made::Addressed, 0..SERVICES).await?;
     }
     install.quiet().await?;
-    let sight = Sight::start(&cluster.kube).await?;
+    let watch = DeploymentWatch::start(&cluster.kube).await?;
     let cpu = || -> anyhow::Result<[f64; 3]> {
         Ok([
             cpu_seconds(install.pid)?,
@@ -96,11 +106,11 @@ async fn ours(frozen: bool) -> anyhow::Result<(Course, Objects)> {
         accepts = declare(&install.client, Made::Addressed, 0..SERVICES).await?;
     }
     let healthy = async { install.healthy(SERVICES).await.map(|()| Instant::now()) };
-    let (sight, healthy) = tokio::join!(sight.wait(SERVICES), healthy);
-    let ((applied, _), healthy) = (sight?, healthy?);
+    let (seen, healthy) = tokio::join!(watch.wait(SERVICES), healthy);
+    let ((applied, _), healthy) = (seen?, healthy?);
     let after = cpu()?;
     let [cpu, cpu_postgres, cpu_kube] = [0, 1, 2].map(|part| after[part] - before[part]);
-    let course = Course {
+    let run = Run {
         applied: applied.duration_since(began).as_secs_f64(),
         healthy: healthy.duration_since(began).as_secs_f64(),
         accepts,
@@ -112,26 +122,26 @@ async fn ours(frozen: bool) -> anyhow::Result<(Course, Objects)> {
     let objects = Objects::of(&cluster.kube).await?;
     install.stop().await?;
     cluster.stop().await?;
-    Ok((course, objects))
+    Ok((run, objects))
 }
 
-/// A bare loop does it.
-async fn floor(objects: &Objects) -> anyhow::Result<Course> {
+/// Runs with a bare loop.
+async fn floor(objects: &Objects) -> anyhow::Result<Run> {
     let cluster = Cluster::start("floor").await?;
-    objects.lay_out(&cluster.kube).await?;
-    let course = bare(&cluster, objects).await?;
+    objects.apply_surroundings(&cluster.kube).await?;
+    let run = bare(&cluster, objects).await?;
     cluster.stop().await?;
-    Ok(course)
+    Ok(run)
 }
 
-async fn bare(cluster: &Cluster, objects: &Objects) -> anyhow::Result<Course> {
-    let sight = Sight::start(&cluster.kube).await?;
+async fn bare(cluster: &Cluster, objects: &Objects) -> anyhow::Result<Run> {
+    let watch = DeploymentWatch::start(&cluster.kube).await?;
     let before = family_cpu_seconds(cluster.pid())?;
     let began = Instant::now();
     objects.apply(&cluster.kube).await?;
     let applied = began.elapsed().as_secs_f64();
-    let (_, observed) = sight.wait(SERVICES).await?;
-    Ok(Course {
+    let (_, observed) = watch.wait(SERVICES).await?;
+    Ok(Run {
         applied,
         healthy: observed.duration_since(began).as_secs_f64(),
         accepts: Vec::new(),

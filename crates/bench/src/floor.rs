@@ -1,8 +1,9 @@
-//! The same work without Trueup: a bare loop that applies, and one that watches and applies.
+//! The floor: the same work without Trueup, as a loop that applies, and one that watches and
+//! applies.
 //!
-//! They speak to the API server with the same client, so the difference is what Trueup adds: promises,
-//! proofs, comparisons, records. Owners and finalizers are left out of the floor's objects, because a
-//! loop that waits for nothing could not name them.
+//! Both use the same client, so the difference is what Trueup adds: releases, proofs, comparisons,
+//! records. Owners and finalizers are left out of the floor's objects, because a loop that waits
+//! for nothing does not know the owners' uids.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,12 +16,12 @@ use trueup_cluster::kube::Kube;
 use trueup_cluster::{CallError, Cluster as _, Scope, WatchEvent};
 use trueup_model::key::{Kind, ResourceKey};
 
-use crate::sight::{KINDS, follow, key_of, text};
+use crate::watch::{KINDS, follow, key_of, text};
 
-/// How many writes are under way at once: as many as an executor works on units.
-const WIDE: usize = 32;
-/// What stands around services: the floor's namespaces cost the API server as much as ours.
-const AROUND: [Kind; 6] = [
+/// How many writes are in flight at once: as many as an executor runs passes.
+const WIDTH: usize = 32;
+/// Kinds of project objects, so that the floor's namespaces cost the API server as much as ours.
+const SURROUNDINGS: [Kind; 6] = [
     Kind::Namespace,
     Kind::ResourceQuota,
     Kind::LimitRange,
@@ -29,46 +30,46 @@ const AROUND: [Kind; 6] = [
     Kind::RoleBinding,
 ];
 
-/// Objects as they were written, before the server added to them.
+/// Objects as they were written, without fields that the server added.
 pub(crate) struct Objects {
-    around: Vec<(ResourceKey, Value)>,
-    /// Those of services.
+    surroundings: Vec<(ResourceKey, Value)>,
+    /// Objects of services.
     pub(crate) services: Vec<(ResourceKey, Value)>,
 }
 
 impl Objects {
     /// Everything that Trueup wrote to a cluster.
     pub(crate) async fn of(kube: &Kube) -> anyhow::Result<Self> {
-        let (mut around, mut services) = (Vec::new(), Vec::new());
-        for kind in AROUND {
-            around.extend(written(kube, kind).await?);
+        let (mut surroundings, mut services) = (Vec::new(), Vec::new());
+        for kind in SURROUNDINGS {
+            surroundings.extend(written(kube, kind).await?);
         }
         for kind in KINDS {
             services.extend(written(kube, kind).await?);
         }
-        // Service by service, as Trueup writes them: controllers are as busy meanwhile.
+        // Service by service, as Trueup writes them, so that controllers are as busy.
         services.sort_by_cached_key(|(key, object)| {
             (text(&object["metadata"]["labels"]["trueup.dev/service-id"]), key.kind)
         });
-        Ok(Self { around, services })
+        Ok(Self { surroundings, services })
     }
 
-    /// Makes what stands around the services; that is not measured.
-    pub(crate) async fn lay_out(&self, kube: &Kube) -> anyhow::Result<()> {
-        for (key, object) in &self.around {
+    /// Applies the project objects; this is not measured.
+    pub(crate) async fn apply_surroundings(&self, kube: &Kube) -> anyhow::Result<()> {
+        for (key, object) in &self.surroundings {
             kube.apply(key, object).await?;
         }
         Ok(())
     }
 
-    /// Applies everything of the services; answers how long each write took.
+    /// Applies all objects of services; returns how long each write took.
     pub(crate) async fn apply(&self, kube: &Kube) -> anyhow::Result<Vec<Duration>> {
         let writes = self.services.iter().map(|(key, object)| async move {
             let began = Instant::now();
             kube.apply(key, object).await?;
             Ok::<_, CallError>(began.elapsed())
         });
-        let answers: Vec<_> = stream::iter(writes).buffer_unordered(WIDE).collect().await;
+        let answers: Vec<_> = stream::iter(writes).buffer_unordered(WIDTH).collect().await;
         Ok(answers.into_iter().collect::<Result<_, _>>()?)
     }
 }
@@ -78,7 +79,7 @@ async fn written(kube: &Kube, kind: Kind) -> anyhow::Result<Vec<(ResourceKey, Va
     Ok(list.objects.into_iter().map(|object| (key_of(kind, &object), stripped(object))).collect())
 }
 
-/// An object without what a server adds.
+/// An object without fields that a server adds.
 fn stripped(mut object: Value) -> Value {
     let added = [
         "uid",
@@ -102,8 +103,8 @@ fn stripped(mut object: Value) -> Value {
     object
 }
 
-/// Applies again what goes, and compares nothing: the least that repairs.
-pub(crate) async fn mend(kube: &Kube, objects: Objects) -> anyhow::Result<JoinSet<()>> {
+/// Applies deleted objects again, without any comparison.
+pub(crate) async fn reapply_deleted(kube: &Kube, objects: Objects) -> anyhow::Result<JoinSet<()>> {
     let objects: Arc<HashMap<ResourceKey, Value>> =
         Arc::new(objects.services.into_iter().collect());
     let mut loops = JoinSet::new();
@@ -112,17 +113,17 @@ pub(crate) async fn mend(kube: &Kube, objects: Objects) -> anyhow::Result<JoinSe
         let (kube, objects) = (kube.clone(), Arc::clone(&objects));
         loops.spawn(async move {
             let (gone_in, mut gone) = tokio::sync::mpsc::unbounded_channel();
-            let watch = follow(&kube, kind, from, |heard| {
-                if let WatchEvent::Gone(object) = heard {
-                    // The other half of this loop lives as long as this one.
-                    let _over = gone_in.send(key_of(kind, &object));
+            let watch = follow(&kube, kind, from, |event| {
+                if let WatchEvent::Gone(object) = event {
+                    // The receiver lives as long as this watch.
+                    let _closed = gone_in.send(key_of(kind, &object));
                 }
             });
             let apply = async {
                 while let Some(key) = gone.recv().await {
                     if let Some(object) = objects.get(&key) {
-                        // What fails here is missed below, and the bench says so.
-                        let _missed = kube.apply(&key, object).await;
+                        // A failure shows as a repair that times out.
+                        let _ignored = kube.apply(&key, object).await;
                     }
                 }
             };

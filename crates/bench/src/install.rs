@@ -1,7 +1,7 @@
-//! The release binary with a Postgres and a Kubernetes of its own, both empty.
+//! The release binary with its own Postgres and Kubernetes, both empty.
 //!
-//! The binary is started as users start it and is asked through its API. The cluster is the bench's, so
-//! that it outlives Trueup and the floor can be measured on the same objects.
+//! The binary is started as users start it and used through its API. The bench starts the cluster
+//! itself, so that it outlives Trueup and the floor can be measured on the same objects.
 
 use std::fs::{self, DirBuilder};
 use std::net::TcpListener;
@@ -21,24 +21,25 @@ use trueup_cluster::kube::Kube;
 use trueup_local::kube::{self, LocalKube, build};
 use trueup_local::postgres::{self, Postgres};
 use trueup_local::{Progress, layout};
+use trueup_model::cluster::Reachability;
 
 use crate::wait::until;
 
 /// The same number as `trueup up` gives a local cluster.
 const NODES: u32 = 3;
 const SOON: Duration = Duration::from_secs(120);
-/// Anchor, variables, address, workload. No pods, as for the peers.
+/// An anchor, a ConfigMap, a Service and a Deployment without pods.
 const TEMPLATE: &str = include_str!("template.json");
 
-/// A Kubernetes that begins empty.
+/// A Kubernetes that starts empty.
 pub(crate) struct Cluster {
     local: LocalKube,
-    /// A client of it.
+    /// A client of the cluster.
     pub(crate) kube: Kube,
 }
 
 impl Cluster {
-    /// Starts one, as durable as that of `trueup up`.
+    /// Starts a cluster, as durable as that of `trueup up`.
     pub(crate) async fn start(name: &str) -> anyhow::Result<Self> {
         let cache = layout::cache_dir();
         let dir = folder()?.join(format!("{name}-kube"));
@@ -52,7 +53,7 @@ impl Cluster {
         Ok(Self { local, kube })
     }
 
-    /// The process that all of its parts come from.
+    /// The supervisor process of all components.
     pub(crate) fn pid(&self) -> u32 {
         self.local.pid()
     }
@@ -65,16 +66,17 @@ impl Cluster {
 /// A running Trueup.
 pub(crate) struct Install {
     dir: PathBuf,
-    /// As the owner of its org.
+    /// The client of the org's owner.
     pub(crate) client: Client,
-    /// As the operator, for that org.
+    /// The client of the operator, for that org.
     pub(crate) operator: Client,
-    /// Its database, behind its back.
+    /// Direct access to the database.
     pub(crate) db: PgPool,
-    /// The database's address, without a name of a database.
+    /// The URL of the Postgres server, without a database name.
     pub(crate) database: String,
-    /// The processes.
+    /// The process of `trueup`.
     pub(crate) pid: u32,
+    /// The process of Postgres.
     pub(crate) postgres_pid: u32,
 }
 
@@ -90,7 +92,7 @@ struct ClientFile {
 }
 
 impl Install {
-    /// Starts one on this cluster, and lets its org have as much as it wants.
+    /// Starts Trueup on this cluster, with a large quota for its org.
     pub(crate) async fn start(name: &str, cluster: &Cluster) -> anyhow::Result<Self> {
         let dir = folder()?.join(name);
         if dir.exists() {
@@ -98,7 +100,7 @@ impl Install {
             remove(&dir)?;
         }
         DirBuilder::new().mode(0o711).create(&dir)?;
-        let kubeconfig = cluster.local.kubeconfig().to_str().context("an odd path")?;
+        let kubeconfig = cluster.local.kubeconfig().to_str().context("the path is not UTF-8")?;
         let port = free_port()?.to_string();
         let up = ["up", "--detach", "--no-demo", "--port", &port, "--cluster", kubeconfig];
         trueup(&dir, &up).await?;
@@ -110,7 +112,7 @@ impl Install {
         let operator = Client::new(&url, operator.trim())?.with_org("demo")?;
         let options = postgres::Options { dir: dir.join("postgres"), durable: true };
         let admin = Postgres::adopt_or_start(&options, &Progress::new()).await?.admin_url();
-        let database = admin.rsplit_once('/').context("an odd address")?.0.to_owned();
+        let database = admin.rsplit_once('/').context("unexpected Postgres URL")?.0.to_owned();
         let db = PgPoolOptions::new().max_connections(2);
         let db = db.connect(&format!("{database}/trueup")).await?;
         let [pid, postgres_pid] = pids.map(|file| file.pid);
@@ -120,9 +122,9 @@ impl Install {
     }
 
     async fn prepare(&self) -> anyhow::Result<()> {
-        let much = json!({"services": 1_000_000, "cpu_millis": 1_000_000_000, "memory_mib": 1_000_000_000,
+        let quota = json!({"services": 1_000_000, "cpu_millis": 1_000_000_000, "memory_mib": 1_000_000_000,
                           "storage_gib": 0, "gpus": 0});
-        self.operator.quota_put(&serde_json::from_value(much)?).await?;
+        self.operator.quota_put(&serde_json::from_value(quota)?).await?;
         let addressed: TemplateManifest = serde_json::from_str(TEMPLATE)?;
         self.operator.template_publish(&addressed).await?;
         let mut unaddressed: Value = serde_json::from_str(TEMPLATE)?;
@@ -131,7 +133,7 @@ impl Install {
         self.operator.template_publish(&serde_json::from_value(unaddressed)?).await?;
         until("the cluster to be reachable", SOON, || async {
             let clusters = self.client.cluster_list().await?;
-            Ok(clusters.items.iter().all(|one| one.reachability == "reachable"))
+            Ok(clusters.items.iter().all(|one| one.reachability == Reachability::Reachable))
         })
         .await
     }
@@ -141,19 +143,19 @@ impl Install {
         Ok(sqlx::query_scalar(AssertSqlSafe(statement.to_owned())).fetch_one(&self.db).await?)
     }
 
-    /// Waits until so many services are said to be healthy.
+    /// Waits until this many services are reported healthy.
     pub(crate) async fn healthy(&self, services: usize) -> anyhow::Result<()> {
         until("the services to be healthy", SOON * 5, || async {
-            let said =
+            let healthy =
                 "select count(*) from statuses where unit_kind = 'service' and health = 'healthy'";
-            Ok(usize::try_from(self.count(said).await?)? >= services)
+            Ok(usize::try_from(self.count(healthy).await?)? >= services)
         })
         .await
     }
 
-    /// Waits until nothing is under way: no wake, and no event without its seal.
+    /// Waits until no wake is queued and every event is sealed.
     pub(crate) async fn quiet(&self) -> anyhow::Result<()> {
-        until("Trueup to come to rest", SOON * 5, || async {
+        until("Trueup to become idle", SOON * 5, || async {
             let waiting =
                 "select (select count(*) from wakes) + (select count(*) from event_queue)";
             Ok(self.count(waiting).await? == 0)
@@ -161,26 +163,26 @@ impl Install {
         .await
     }
 
-    /// Gives the lease to nobody who would work, so that what is declared stays as it is.
+    /// Takes the cluster lease for the bench, so that nothing that is declared is reconciled.
     pub(crate) async fn stand_by(&self) -> anyhow::Result<()> {
         let statements = "update leases set holder = 'bench', epoch = epoch + 1;
              update lease_heartbeats h set epoch = l.epoch, expires_at = now() + interval '1 hour'
              from leases l where l.cluster_id = h.cluster_id";
         sqlx::raw_sql(statements).execute(&self.db).await?;
-        until("Trueup to leave its cluster", SOON, || async {
+        until("Trueup to release the cluster lease", SOON, || async {
             Ok(self.metrics().await?.contains("trueup_lease_held 0\n"))
         })
         .await
     }
 
-    /// What `/metrics` says.
+    /// The text of `/metrics`.
     pub(crate) async fn metrics(&self) -> anyhow::Result<String> {
         let answer = self.operator.raw("GET", "/metrics", &[], None).await?;
         ensure!(answer.status == 200, "/metrics answered {}", answer.status);
         Ok(String::from_utf8(answer.body)?)
     }
 
-    /// Ends it; its cluster stays.
+    /// Stops Trueup; the cluster stays.
     pub(crate) async fn stop(self) -> anyhow::Result<()> {
         self.db.close().await;
         trueup(&self.dir, &["down"]).await?;
@@ -188,18 +190,18 @@ impl Install {
     }
 }
 
-/// Where everything of benches is. Others may pass: Postgres runs as another user when we are root.
+/// The folder of all benches. Others may traverse it: Postgres runs as another user if we are root.
 fn folder() -> anyhow::Result<PathBuf> {
     let dir = layout::cache_dir().join("bench");
     DirBuilder::new().recursive(true).mode(0o711).create(&dir)?;
     Ok(dir)
 }
 
-/// Runs the binary that lies beside this one.
+/// Runs the `trueup` binary next to this one.
 async fn trueup(dir: &Path, args: &[&str]) -> anyhow::Result<()> {
     let own = std::env::current_exe()?;
     let program = own.with_file_name("trueup");
-    ensure!(program.is_file(), "there is no {}; run `make bench`", program.display());
+    ensure!(program.is_file(), "{} does not exist; run `make bench`", program.display());
     let mut command = Command::new(program);
     command.arg("--data-dir").arg(dir).args(args).env_remove("DATABASE_URL");
     let output = command.kill_on_drop(true).output().await?;

@@ -1,4 +1,4 @@
-//! How fast lists are where there are a hundred thousand services.
+//! Latency of lists with a hundred thousand services.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ const LISTS: [(&str, &str); 6] = [
     ("one service", "/v1/projects/p77/services/s77"),
 ];
 
-/// Whose rows they are.
+/// The owner of the inserted rows.
 pub(crate) struct Ids {
     pub(crate) org: String,
     pub(crate) cluster: String,
@@ -34,7 +34,7 @@ pub(crate) async fn run() -> anyhow::Result<Vec<Row>> {
     fill_services(&install, &ids, SERVICES).await?;
     let mut rows = Vec::new();
     for (work, path) in LISTS {
-        let mut times = ask(&install, path).await?;
+        let mut times = measure(&install, path).await?;
         let median = percentile(&mut times, 50);
         rows.push(Row::alone(work, "ms", median).with_times(&mut times));
     }
@@ -43,7 +43,7 @@ pub(crate) async fn run() -> anyhow::Result<Vec<Row>> {
     Ok(rows)
 }
 
-async fn ask(install: &Install, path: &str) -> anyhow::Result<Vec<Duration>> {
+async fn measure(install: &Install, path: &str) -> anyhow::Result<Vec<Duration>> {
     let mut times = Vec::new();
     for _ in 0..TIMES {
         let began = Instant::now();
@@ -54,7 +54,7 @@ async fn ask(install: &Install, path: &str) -> anyhow::Result<Vec<Duration>> {
     Ok(times)
 }
 
-/// A hundred projects, as the door would have recorded them.
+/// Inserts a hundred projects, as `store::door` would record them.
 pub(crate) async fn fill_projects(install: &Install) -> anyhow::Result<Ids> {
     let id = |statement: &'static str| sqlx::query_scalar(statement).fetch_one(&install.db);
     let org: String = id("select id::text from orgs where name = 'demo'").await?;
@@ -71,7 +71,7 @@ pub(crate) async fn fill_projects(install: &Install) -> anyhow::Result<Ids> {
     Ok(Ids { org, cluster })
 }
 
-/// Services as the door would have recorded them, one in a thousand in error.
+/// Inserts services as `store::door` would record them, one in a thousand in error.
 pub(crate) async fn fill_services(install: &Install, ids: &Ids, count: u32) -> anyhow::Result<()> {
     let Ids { org, cluster } = ids;
     run_all(
@@ -95,7 +95,7 @@ pub(crate) async fn fill_services(install: &Install, ids: &Ids, count: u32) -> a
                  from (select n, case when n % 1000 = 0 then 'error' else 'healthy' end h
                        from generate_series(0, {count} - 1) n) s"
             ),
-            // Statuses are told as they are as long as the cluster is heard.
+            // Statuses are shown as they are while the cluster's watches are fresh.
             format!(
                 "update clusters set heard_at = now() + interval '1 hour',
                      watches = jsonb_build_object('Pod', now() + interval '1 hour', 'Deployment', now() + interval '1 hour')

@@ -1,4 +1,4 @@
-//! Declaring services as clients do: several at once, each after the answer to its last one.
+//! Declares services as clients do: several clients at once, each with one request at a time.
 
 use std::time::{Duration, Instant};
 
@@ -11,37 +11,37 @@ use trueup_api::service::ServiceManifest;
 use crate::install::Install;
 use crate::wait::until;
 
-/// How many clients there are.
+/// How many clients run at once.
 pub(crate) const CALLERS: usize = 8;
 /// How many services are in one project.
 pub(crate) const IN_PROJECT: usize = 100;
 const SOON: Duration = Duration::from_secs(120);
 
-/// Makes the projects of the services with these numbers, and waits until they stand.
+/// Creates the projects for this many services, and waits until they are healthy.
 pub(crate) async fn projects(install: &Install, services: usize) -> anyhow::Result<()> {
     let count = services.div_ceil(IN_PROJECT);
     for number in 0..count {
         install.client.project_put(&project(number), &serde_json::from_value(json!({}))?).await?;
     }
-    until("the projects to stand", SOON, || async {
-        let standing =
+    until("the projects to be healthy", SOON, || async {
+        let healthy =
             "select count(*) from statuses where unit_kind = 'project' and health = 'healthy'";
-        Ok(usize::try_from(install.count(standing).await?)? >= count)
+        Ok(usize::try_from(install.count(healthy).await?)? >= count)
     })
     .await
 }
 
-/// What is declared.
+/// Which kind of service is declared.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Made {
-    /// Four objects: an anchor, variables, an address and a workload.
+    /// Four objects: an anchor, a ConfigMap, a Service and a Deployment.
     Addressed,
-    /// The same without an address. Whenever the API server gives out an address it counts all that it
-    /// gave out before, so ten thousand of them cost it most of ten minutes.
+    /// Without a Service. The API server scans all allocated cluster IPs whenever it allocates one,
+    /// so ten thousand of them take most of ten minutes.
     Unaddressed,
 }
 
-/// Declares the services from one number to another; answers how long each answer took.
+/// Declares the services with these numbers; returns how long each request took.
 pub(crate) async fn declare(
     client: &Client,
     made: Made,

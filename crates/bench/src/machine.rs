@@ -1,4 +1,4 @@
-//! The machine that figures belong to.
+//! The machine that was measured.
 
 use std::fmt;
 use std::fs;
@@ -6,7 +6,7 @@ use std::fs;
 use jiff::Timestamp;
 use serde::Serialize;
 
-/// What a reader needs to judge figures by.
+/// Hardware and time of a run.
 #[derive(Debug, Serialize)]
 pub(crate) struct Machine {
     processor: String,
@@ -17,7 +17,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// This one, now.
+    /// This machine, now.
     pub(crate) fn here() -> anyhow::Result<Self> {
         let field = |path: &str, name: &str| -> anyhow::Result<String> {
             let text = fs::read_to_string(path)?;

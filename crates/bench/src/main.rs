@@ -1,14 +1,14 @@
-//! `make bench`: what the release binary takes to do its work, beside a floor that does the same work
-//! without Trueup, on the same parts, in the same run.
+//! `make bench`: measures the release binary beside a floor that does the same work without Trueup,
+//! on the same components, in the same run.
 //!
-//! Every bench starts its own Postgres and its own Kubernetes, empty, and ends them. Only ratios are
-//! worth remembering: seconds belong to the machine they were measured on.
+//! Every bench starts its own empty Postgres and Kubernetes, and stops them. Only ratios can be
+//! compared: seconds depend on the machine.
 
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
     clippy::disallowed_methods,
-    reason = "a bench measures real time and tells people what it saw"
+    reason = "a bench measures real time and prints the results"
 )]
 
 mod accept;
@@ -20,10 +20,10 @@ mod list;
 mod load;
 mod machine;
 mod repair;
-mod sight;
 mod table;
 mod usage;
 mod wait;
+mod watch;
 
 use std::time::Instant;
 
@@ -37,15 +37,15 @@ const BENCHES: [&str; 5] = ["converge", "repair", "idle", "accept", "list"];
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let asked: Vec<String> = std::env::args().skip(1).collect();
-    if let Some(unknown) = asked.iter().find(|name| !BENCHES.contains(&name.as_str())) {
-        bail!("there is no bench `{unknown}`; there are {}", BENCHES.join(", "));
+    let requested: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(unknown) = requested.iter().find(|name| !BENCHES.contains(&name.as_str())) {
+        bail!("no such bench `{unknown}`; choose from {}", BENCHES.join(", "));
     }
     let machine = Machine::here()?;
     println!("{machine}\n");
     let mut rows = Vec::new();
     for name in BENCHES {
-        if asked.is_empty() || asked.iter().any(|asked| asked == name) {
+        if requested.is_empty() || requested.iter().any(|requested| requested == name) {
             let began = Instant::now();
             eprintln!("{name}: started");
             let measured = bench(name).await.with_context(|| format!("the bench `{name}`"))?;

@@ -1,5 +1,5 @@
-//! Objects deleted behind Trueup's back, one at a time, among ten thousand that it owns: how long until
-//! each is there again. Beside it, the least that repairs: a loop that applies what a watch says is gone.
+//! Objects deleted by others, one at a time, among ten thousand that Trueup owns: how long until
+//! each is recreated. The floor is a loop that applies what a watch reports as deleted.
 
 use std::time::{Duration, Instant};
 
@@ -10,12 +10,12 @@ use trueup_cluster::Cluster as _;
 use trueup_cluster::kube::Kube;
 use trueup_model::key::{Kind, ResourceKey};
 
-use crate::floor::{Objects, mend};
+use crate::floor::{Objects, reapply_deleted};
 use crate::install::{Cluster, Install};
 use crate::load::{Made, declare, projects};
-use crate::sight::{KINDS, Told, appearances, text};
 use crate::table::{Row, percentile};
 use crate::usage::{cpu_seconds, memory_mb};
+use crate::watch::{Appearance, KINDS, appearances, text};
 
 const SERVICES: usize = 2500;
 const DELETES: usize = 300;
@@ -39,7 +39,7 @@ pub(crate) async fn run() -> anyhow::Result<Vec<Row>> {
     install.stop().await?;
 
     let mut floor = {
-        let _loops = mend(&cluster.kube, objects).await?;
+        let _loops = reapply_deleted(&cluster.kube, objects).await?;
         delete_each(&cluster.kube, &targets).await?
     };
     cluster.stop().await?;
@@ -54,8 +54,8 @@ pub(crate) async fn run() -> anyhow::Result<Vec<Row>> {
     Ok(vec![row.with_times(&mut ours)])
 }
 
-/// What may be deleted: of each kind in turn, spread over all services. An anchor is not among them:
-/// its deletion is held up until the next one has taken its place, so it is never gone.
+/// Objects to delete: of each kind in turn, spread over all services. Anchors are left out: their
+/// finalizer keeps them until the next one has replaced them, so they are never gone.
 fn targets(objects: &Objects) -> Vec<ResourceKey> {
     let of = |kind: Kind| -> Vec<&ResourceKey> {
         let keys = objects.services.iter().map(|(key, _)| key);
@@ -70,31 +70,31 @@ fn targets(objects: &Objects) -> Vec<ResourceKey> {
         .collect()
 }
 
-/// Deletes these, one after the other; answers how long each was gone after its delete was served.
+/// Deletes these, one after the other; returns how long each was gone after its delete returned.
 async fn delete_each(kube: &Kube, keys: &[ResourceKey]) -> anyhow::Result<Vec<Duration>> {
     let mut watches = JoinSet::new();
-    let mut told = appearances(kube, &mut watches).await?;
+    let mut appeared = appearances(kube, &mut watches).await?;
     let mut times = Vec::new();
     for key in keys {
-        let object = kube.get(key).await?.with_context(|| format!("{key} is not there"))?;
+        let object = kube.get(key).await?.with_context(|| format!("{key} does not exist"))?;
         let [uid, version] = ["uid", "resourceVersion"].map(|name| text(&object["metadata"][name]));
         kube.delete(key, &uid, &version).await?;
         let served = Instant::now();
-        let again = tokio::time::timeout(LIMIT, next(&mut told, key, &uid)).await;
+        let again = tokio::time::timeout(LIMIT, next(&mut appeared, key, &uid)).await;
         let again = again.with_context(|| format!("{key} was not repaired"))??;
         times.push(again.at.saturating_duration_since(served));
     }
     Ok(times)
 }
 
-/// The next incarnation of an object.
+/// The next object at this key with another uid.
 async fn next(
-    told: &mut UnboundedReceiver<Told>,
+    appeared: &mut UnboundedReceiver<Appearance>,
     key: &ResourceKey,
     uid: &str,
-) -> anyhow::Result<Told> {
+) -> anyhow::Result<Appearance> {
     loop {
-        let one = told.recv().await.context("the watches ended")?;
+        let one = appeared.recv().await.context("the watches ended")?;
         if one.key == *key && one.uid != uid {
             return Ok(one);
         }

@@ -1,4 +1,4 @@
-//! What was measured: rows for people, and a file for whoever compares runs.
+//! Results: a table for display, and a JSON file to compare runs.
 
 use std::fs;
 use std::path::Path;
@@ -9,26 +9,26 @@ use serde::Serialize;
 
 use crate::machine::Machine;
 
-/// Where results are left.
+/// Where results are written.
 const RESULTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/results");
 
-/// One piece of work.
+/// One measurement.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Row {
     /// What was done.
     pub(crate) work: String,
-    /// What it took us, in `unit`.
+    /// Trueup's result, in `unit`.
     pub(crate) ours: f64,
-    /// What the floor took, in `unit`.
+    /// The floor's result, in `unit`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) floor: Option<f64>,
-    /// Ours to the floor.
+    /// Trueup's result divided by the floor's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) ratio: Option<f64>,
     pub(crate) unit: &'static str,
-    /// What is wanted, in words.
+    /// The target.
     pub(crate) wanted: &'static str,
-    /// Milliseconds of single pieces, where there are such.
+    /// Milliseconds of single operations, if they were measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) p50_ms: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -36,15 +36,15 @@ pub(crate) struct Row {
     /// CPU seconds of the process `trueup`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cpu_s: Option<f64>,
-    /// The most memory that it had, in MB.
+    /// Memory of the process, in MB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) rss_mb: Option<f64>,
-    /// What else is worth knowing.
+    /// Additional information.
     pub(crate) note: String,
 }
 
 impl Row {
-    /// Ours beside a floor.
+    /// A row with a floor.
     pub(crate) fn beside(
         work: impl Into<String>,
         unit: &'static str,
@@ -55,26 +55,26 @@ impl Row {
         Self { work: work.into(), ours, floor: Some(floor), ratio, unit, ..Self::default() }
     }
 
-    /// Ours alone.
+    /// A row without a floor.
     pub(crate) fn alone(work: impl Into<String>, unit: &'static str, ours: f64) -> Self {
         Self { work: work.into(), ours, unit, ..Self::default() }
     }
 
-    /// The same, with how long single pieces took.
+    /// Adds percentiles of single operations.
     pub(crate) fn with_times(mut self, times: &mut [Duration]) -> Self {
         (self.p50_ms, self.p99_ms) = (Some(percentile(times, 50)), Some(percentile(times, 99)));
         self
     }
 }
 
-/// Milliseconds that this share of all pieces took at most.
+/// The percentile of the times, in milliseconds.
 pub(crate) fn percentile(times: &mut [Duration], share: usize) -> f64 {
     times.sort_unstable();
     let index = (times.len() * share / 100).min(times.len().saturating_sub(1));
     times.get(index).copied().unwrap_or_default().as_secs_f64() * 1000.0
 }
 
-/// One table for people.
+/// All rows as a Markdown table.
 pub(crate) fn show(rows: &[Row]) -> String {
     let mut text = String::from(
         "| work | ours | floor | ratio | wanted | p50 ms | p99 ms | CPU s | RSS MB | |\n\
@@ -104,7 +104,7 @@ fn number(value: Option<f64>, digits: usize) -> String {
     value.map(|value| format!("{value:.digits$}")).unwrap_or_default()
 }
 
-/// Leaves what a bench measured as `bench/results/<name>.json`.
+/// Writes the results of a bench to `bench/results/<name>.json`.
 pub(crate) fn write(name: &str, machine: &Machine, rows: &[Row]) -> anyhow::Result<()> {
     #[derive(Serialize)]
     struct Result<'a> {
@@ -113,7 +113,7 @@ pub(crate) fn write(name: &str, machine: &Machine, rows: &[Row]) -> anyhow::Resu
         rows: &'a [Row],
     }
     let folder = Path::new(RESULTS);
-    fs::create_dir_all(folder).context("bench/results cannot be made")?;
+    fs::create_dir_all(folder).context("cannot create bench/results")?;
     let text = serde_json::to_string_pretty(&Result { bench: name, machine, rows })?;
     Ok(fs::write(folder.join(format!("{name}.json")), text + "\n")?)
 }

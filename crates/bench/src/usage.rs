@@ -1,19 +1,19 @@
-//! What a process takes of the machine, by the kernel's own account.
+//! CPU time and memory of a process, from `/proc`.
 
 use std::fs;
 
 use anyhow::Context as _;
 
-/// Parts of a second in which Linux tells CPU times, on every machine that we build for.
+/// Clock ticks per second of CPU times in `/proc`, on every machine that we build for.
 const TICKS: f64 = 100.0;
 
-/// CPU seconds of one process so far, with those of its children that have ended.
+/// CPU seconds of one process, including its ended children.
 pub(crate) fn cpu_seconds(pid: u32) -> anyhow::Result<f64> {
     let ticks: u64 = times(pid)?.iter().sum();
     Ok(seconds(ticks))
 }
 
-/// CPU seconds of a process and of all that it started.
+/// CPU seconds of a process and all its descendants.
 pub(crate) fn family_cpu_seconds(pid: u32) -> anyhow::Result<f64> {
     let mut sum = cpu_seconds(pid)?;
     for entry in fs::read_dir("/proc")?.flatten() {
@@ -21,14 +21,14 @@ pub(crate) fn family_cpu_seconds(pid: u32) -> anyhow::Result<f64> {
             continue;
         };
         if fields(child).is_ok_and(|fields| fields.get(1) == Some(&pid.to_string())) {
-            // One that ends meanwhile is counted with its parent.
+            // A child that ends meanwhile is counted with its parent.
             sum += family_cpu_seconds(child).unwrap_or_default();
         }
     }
     Ok(sum)
 }
 
-/// Memory of a process in MB: what it has now, and the most that it ever had.
+/// Resident memory of a process in MB: now, and at its peak.
 pub(crate) fn memory_mb(pid: u32) -> anyhow::Result<(f64, f64)> {
     let text = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let field = |name: &str| -> anyhow::Result<f64> {
@@ -39,14 +39,14 @@ pub(crate) fn memory_mb(pid: u32) -> anyhow::Result<(f64, f64)> {
     Ok((field("VmRSS")?, field("VmHWM")?))
 }
 
-/// What follows the name in `/proc/PID/stat`, whose parentheses may hold anything: state, parent …
+/// The fields after the name in `/proc/PID/stat`: state, parent … The name may contain anything.
 fn fields(pid: u32) -> anyhow::Result<Vec<String>> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat"))?;
     let (_, rest) = text.rsplit_once(") ").context("no stat")?;
     Ok(rest.split(' ').map(str::to_owned).collect())
 }
 
-/// User and system time, own and of ended children.
+/// User and system time of the process and of its ended children.
 fn times(pid: u32) -> anyhow::Result<Vec<u64>> {
     let fields = fields(pid)?;
     let times = fields.get(11..15).context("too few fields")?;

@@ -1,13 +1,13 @@
-//! Waiting for a condition, with an end.
+//! Waits for a condition, with a timeout.
 
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
 
-/// How often a condition is looked at.
-const LOOK: Duration = Duration::from_millis(200);
+/// How often a condition is checked.
+const POLL: Duration = Duration::from_millis(200);
 
-/// Waits until `done` answers true.
+/// Waits until `done` returns true.
 pub(crate) async fn until<F>(
     what: &str,
     limit: Duration,
@@ -19,9 +19,9 @@ where
     let end = Instant::now() + limit;
     while !done().await? {
         if Instant::now() >= end {
-            bail!("{what}: not within {} s", limit.as_secs());
+            bail!("timed out after {} s waiting for {what}", limit.as_secs());
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL).await;
     }
     Ok(())
 }

@@ -1,14 +1,11 @@
-//! The one place where the command line looks at a clock.
+//! The only clock of the command line, used to print ages.
 //!
-//! Ages are all it is used for. What is true, and in which order, the server says.
+//! Order and state come from the server, never from this clock.
 
 use jiff::Timestamp;
 
 /// Wall time on this machine.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a person's own clock is what an age on their screen is measured with"
-)]
+#[expect(clippy::disallowed_methods, reason = "ages are shown relative to the local clock")]
 pub fn now() -> Timestamp {
     Timestamp::now()
 }

@@ -1,8 +1,9 @@
-//! One file for each command: its arguments and what it does.
+//! The client commands, one file per command.
 
 pub mod api;
 pub mod apply;
 pub mod audit;
+pub mod catalog;
 pub mod cluster;
 pub mod context;
 pub mod delete;
@@ -23,7 +24,6 @@ pub mod org;
 pub mod plan;
 pub mod run;
 pub mod secret;
-pub mod selling;
 pub mod services;
 pub mod status;
 pub mod template;
@@ -45,7 +45,7 @@ use crate::failure::Exit;
 pub enum Command {
     Status(status::Args),
 
-    // Using it.
+    // Services.
     Plan(plan::Args),
     Apply(apply::Args),
     Get(get::Args),
@@ -71,7 +71,7 @@ pub enum Command {
     Explain(explain::Args),
     Template(template::Args),
 
-    // Who may use it.
+    // Access and operation.
     Whoami(token::WhoamiArgs),
     Token(token::Args),
     Org(org::Args),
@@ -88,10 +88,10 @@ pub enum Command {
     Version(version::Args),
 }
 
-/// Runs a command to its end.
+/// Runs a command.
 ///
 /// # Errors
-/// What went wrong, for people.
+/// The error to show to the user.
 #[expect(clippy::cognitive_complexity, reason = "a table of commands, however many")]
 pub async fn run(command: Command, context: &Context) -> anyhow::Result<Exit> {
     Ok(match command {

@@ -1,7 +1,7 @@
-//! Which server, which credentials, which project and service a command means.
+//! Resolves the server, credentials, project and service of a command.
 
 pub mod connection;
 pub mod context;
 pub mod contexts;
-pub mod place;
+pub mod scope;
 pub mod target;

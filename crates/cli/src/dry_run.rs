@@ -1,4 +1,4 @@
-//! `--dry-run`: every writing command takes it, and each of them is rehearsed in the same way.
+//! `--dry-run`, shared by every command that writes.
 
 use trueup_api::Client;
 use trueup_api::client::DryRunClient;
@@ -7,19 +7,19 @@ use crate::connect::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::output::preview;
 
-/// Whether a command only says what it would do.
+/// The `--dry-run` flag.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub struct DryRun {
-    /// Say what would happen and do nothing
+    /// Show what would happen without changing anything
     #[arg(long)]
     dry_run: bool,
 }
 
-/// What a command writes with.
+/// The client that a command writes with, real or dry-run.
 #[derive(Debug)]
-pub struct Writing {
+pub struct WriteClient {
     client: Client,
-    rehearsal: Option<DryRunClient>,
+    dry_run: Option<DryRunClient>,
 }
 
 impl DryRun {
@@ -27,23 +27,23 @@ impl DryRun {
         self.dry_run
     }
 
-    /// The client to write with, whether it is meant or only rehearsed.
-    pub fn begin(self, client: &Client) -> Writing {
-        let rehearsal = self.dry_run.then(|| client.dry_run());
-        let client = rehearsal.as_ref().map_or(client, DryRunClient::client).clone();
-        Writing { client, rehearsal }
+    /// The client to write with: `client` itself, or a dry-run copy of it.
+    pub fn begin(self, client: &Client) -> WriteClient {
+        let dry_run = self.dry_run.then(|| client.dry_run());
+        let client = dry_run.as_ref().map_or(client, DryRunClient::client).clone();
+        WriteClient { client, dry_run }
     }
 }
 
-impl Writing {
+impl WriteClient {
     pub const fn client(&self) -> &Client {
         &self.client
     }
 
-    /// Shows what the last write would have done, and says whether that was all.
+    /// In a dry run, prints the preview of the last write and returns true.
     pub fn previewed(&self, subject: &str, context: &Context) -> anyhow::Result<bool> {
-        let Some(rehearsal) = &self.rehearsal else { return Ok(false) };
-        let preview = rehearsal.seen().ok_or_else(|| {
+        let Some(dry_run) = &self.dry_run else { return Ok(false) };
+        let preview = dry_run.seen().ok_or_else(|| {
             Failure::new(Exit::Failed, "the server sent no preview")
                 .hint("check that client and server have the same version")
         })?;

@@ -1,4 +1,4 @@
-//! How a command fails: a sentence, what to do about it, and an exit code that scripts can rely on.
+//! Command failures: a message, a hint and a stable exit code.
 
 use std::fmt;
 use std::io;
@@ -9,20 +9,20 @@ use trueup_api::problem::Code;
 
 use crate::output::terminal::Terminal;
 
-/// How a command ended. The numbers are promised in `trueup --help`.
+/// The exit status of a command. `trueup --help` documents the numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// It is done.
+    /// Success.
     Ok,
-    /// It failed.
+    /// The command failed.
     Failed,
-    /// The command line cannot be understood.
+    /// The command line is invalid.
     Usage,
-    /// There is no such thing.
+    /// The named object does not exist.
     NotFound,
-    /// What was waited for did not come true in time.
+    /// A wait timed out.
     TimedOut,
-    /// Trueup cannot be reached.
+    /// The server is unreachable.
     Unreachable,
 }
 
@@ -39,7 +39,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// An error with its exit code and what to do next.
+/// An error with its exit code and an optional hint.
 #[derive(Debug)]
 pub struct Failure {
     exit: Exit,
@@ -53,7 +53,7 @@ impl Failure {
         Self { exit, message: message.into(), hint: None }
     }
 
-    /// Says what to do next.
+    /// Adds a hint: what to do next.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
@@ -68,7 +68,7 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// What to print about an error, and the exit code that goes with it.
+/// The exit code, message and hint of an error.
 pub fn explain(error: &anyhow::Error) -> (Exit, String, Option<String>) {
     if let Some(failure) = error.downcast_ref::<Failure>() {
         return (failure.exit, failure.message.clone(), failure.hint.clone());
@@ -87,7 +87,7 @@ fn exit_of(error: &ClientError) -> Exit {
     }
 }
 
-/// Prints an error to stderr. A closed pipe is not worth a word: its reader has what it wanted.
+/// Prints an error to stderr and returns its exit code. A closed pipe is not an error.
 pub fn report(error: &anyhow::Error, terminal: Terminal) -> Exit {
     let closed = error
         .chain()
@@ -97,7 +97,7 @@ pub fn report(error: &anyhow::Error, terminal: Terminal) -> Exit {
         return Exit::Ok;
     }
     let (exit, message, hint) = explain(error);
-    // Where stderr is gone too, the exit code is all that is left to say.
+    // If stderr is closed too, only the exit code is left.
     match terminal.error(&message, hint.as_deref()) {
         Ok(()) | Err(_) => exit,
     }
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_have_the_promised_exit_codes() {
+    fn errors_have_the_documented_exit_codes() {
         let problem =
             |code| anyhow::Error::from(ClientError::Problem(Box::new(Problem::new(code, ""))));
         assert_eq!(explain(&problem(Code::NotFound)).0, Exit::NotFound);
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_pipe_is_no_failure() {
+    fn closed_pipe_exits_with_success() {
         let error = anyhow::Error::from(io::Error::from(io::ErrorKind::BrokenPipe));
         assert_eq!(report(&error, Terminal::plain()), Exit::Ok);
     }

@@ -1,8 +1,7 @@
-//! Manifest files: YAML, many documents in one file, each a project or a service.
+//! Manifest files: YAML documents, each a plan, a project or a service.
 //!
-//! Documents are judged one by one, so that a file with one bad document tells about it and still
-//! gives the others. The field checks are made here and not left to serde, because a person needs
-//! the document, the field and the fix, and serde knows only the field.
+//! Documents are validated one by one, so that one bad document does not hide the others. Fields
+//! are checked here and not by serde, because an error needs the document, the field and the fix.
 
 use std::fmt;
 use std::fs;
@@ -31,40 +30,40 @@ const PLAN_FIELDS: [&str; 10] = [
     "retired",
 ];
 
-/// One good document.
+/// A valid document.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Manifest {
     /// Declares a plan.
     Plan {
-        /// Its name.
+        /// The object's name.
         name: String,
-        /// What is sent.
+        /// The body to send.
         body: PlanManifest,
     },
     /// Declares a project.
     Project {
-        /// Its name.
+        /// The object's name.
         name: String,
         /// The body to send.
         body: ProjectManifest,
     },
     /// Declares a service.
     Service {
-        /// Its name.
+        /// The object's name.
         name: String,
         /// The body to send.
         body: ServiceManifest,
     },
 }
 
-/// Where a document is.
+/// The location of a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct Location {
     file: String,
     document: Option<usize>,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.document {
             Some(number) => write!(f, "{}, document {number}", self.file),
@@ -73,32 +72,32 @@ impl fmt::Display for Place {
     }
 }
 
-/// A document, or why it is none.
-pub type Found = (Place, Result<Manifest, Wrong>);
+/// A document's location, and its manifest or error.
+pub type ParsedDocument = (Location, Result<Manifest, ManifestError>);
 
-/// What is wrong, and how to mend it.
+/// Why a document is invalid, and how to fix it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wrong {
+pub struct ManifestError {
     /// What is wrong.
     pub message: String,
-    /// How to mend it.
+    /// How to fix it.
     pub fix: String,
 }
 
-impl Wrong {
+impl ManifestError {
     fn new(message: impl Into<String>, fix: impl Into<String>) -> Self {
         Self { message: message.into(), fix: fix.into() }
     }
 }
 
-/// Reads every file (`-` is stdin), projects first, otherwise in order.
-pub fn read_all(files: &[String]) -> Vec<Found> {
-    let mut found: Vec<Found> = files.iter().flat_map(|file| read(file)).collect();
+/// Reads every file (`-` is stdin). Plans and projects come before services.
+pub fn read_all(files: &[String]) -> Vec<ParsedDocument> {
+    let mut found: Vec<ParsedDocument> = files.iter().flat_map(|file| read(file)).collect();
     found.sort_by_key(|(_, document)| matches!(document, Ok(Manifest::Service { .. }) | Err(_)));
     found
 }
 
-fn read(file: &str) -> Vec<Found> {
+fn read(file: &str) -> Vec<ParsedDocument> {
     let (shown, text) = if file == "-" {
         let mut text = String::new();
         ("stdin", io::stdin().lock().read_to_string(&mut text).map(|_| text))
@@ -108,36 +107,42 @@ fn read(file: &str) -> Vec<Found> {
     match text {
         Ok(text) => parse(shown, &text),
         Err(error) => {
-            let place = Place { file: shown.to_owned(), document: None };
+            let location = Location { file: shown.to_owned(), document: None };
             let fix = match error.kind() {
                 io::ErrorKind::NotFound => "check the path",
                 io::ErrorKind::IsADirectory => "name the files in it, such as DIR/*.yaml",
                 _ => "make it a readable text file",
             };
-            vec![(place, Err(Wrong::new(format!("cannot be read: {error}"), fix)))]
+            vec![(location, Err(ManifestError::new(format!("cannot be read: {error}"), fix)))]
         }
     }
 }
 
 /// The documents in a text.
-pub fn parse(file: &str, text: &str) -> Vec<Found> {
+pub fn parse(file: &str, text: &str) -> Vec<ParsedDocument> {
     let mut bytes = text.as_bytes();
-    let found: Vec<Found> = serde_saphyr::read::<_, Value>(&mut bytes)
+    let found: Vec<ParsedDocument> = serde_saphyr::read::<_, Value>(&mut bytes)
         .zip(1..)
         .map(|(document, number)| {
-            let place = Place { file: file.to_owned(), document: Some(number) };
+            let location = Location { file: file.to_owned(), document: Some(number) };
             let manifest = document
                 .map_err(|error| {
-                    Wrong::new(format!("is not YAML: {}", first_line(&error)), "mend the syntax")
+                    ManifestError::new(
+                        format!("is not YAML: {}", first_line(&error)),
+                        "fix the syntax",
+                    )
                 })
-                .and_then(judge);
-            (place, manifest)
+                .and_then(validate);
+            (location, manifest)
         })
         .collect();
     if found.is_empty() {
-        let place = Place { file: file.to_owned(), document: None };
-        let wrong = Wrong::new("holds no document", "write one that begins with `kind: Service`");
-        return vec![(place, Err(wrong))];
+        let location = Location { file: file.to_owned(), document: None };
+        let error = ManifestError::new(
+            "contains no document",
+            "write one that begins with `kind: Service`",
+        );
+        return vec![(location, Err(error))];
     }
     found
 }
@@ -147,12 +152,15 @@ fn first_line(error: &serde_saphyr::Error) -> String {
     text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
 }
 
-fn judge(document: Value) -> Result<Manifest, Wrong> {
+fn validate(document: Value) -> Result<Manifest, ManifestError> {
     let Value::Object(fields) = document else {
-        return Err(Wrong::new("is not a manifest", "write fields: `kind: Service`, `name: …`"));
+        return Err(ManifestError::new(
+            "is not a manifest",
+            "write fields: `kind: Service`, `name: …`",
+        ));
     };
     let kind = text(&fields, "kind")?.ok_or_else(|| {
-        Wrong::new("field `kind` is missing", "add `kind: Service` or `kind: Project`")
+        ManifestError::new("field `kind` is missing", "add `kind: Service` or `kind: Project`")
     })?;
     let known: &[&str] = match kind {
         "Project" => &PROJECT_FIELDS,
@@ -163,14 +171,14 @@ fn judge(document: Value) -> Result<Manifest, Wrong> {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("kinds are {}", list(&KINDS)),
             };
-            return Err(Wrong::new(format!("field `kind`: `{other}` is not known"), fix));
+            return Err(ManifestError::new(format!("field `kind`: `{other}` is not known"), fix));
         }
     };
     if let Some(unknown) = fields.keys().find(|field| !known.contains(&field.as_str())) {
         return Err(unknown_field(kind, unknown, known));
     }
     let name = text(&fields, "name")?
-        .ok_or_else(|| Wrong::new("field `name` is missing", "add `name: …`"))?
+        .ok_or_else(|| ManifestError::new("field `name` is missing", "add `name: …`"))?
         .to_owned();
     match kind {
         "Project" => return Ok(Manifest::Project { name, body: typed(fields)? }),
@@ -180,53 +188,50 @@ fn judge(document: Value) -> Result<Manifest, Wrong> {
     text(&fields, "plan")?;
     text(&fields, "project")?;
     if text(&fields, "template")?.is_none() {
-        return Err(Wrong::new(
+        return Err(ManifestError::new(
             "field `template` is missing",
             "add `template: web@1`; `trueup get templates` lists them",
         ));
     }
     if fields.get("parameters").is_some_and(|parameters| !parameters.is_object()) {
-        return Err(Wrong::new(
-            "field `parameters` is not a list of names with values",
-            "write each below it, such as `  replicas: 2`",
+        return Err(ManifestError::new(
+            "field `parameters` is not a map of names to values",
+            "write one per line, such as `  replicas: 2`",
         ));
     }
     Ok(Manifest::Service { name, body: typed(fields)? })
 }
 
-fn unknown_field(kind: &str, field: &str, known: &[&str]) -> Wrong {
+fn unknown_field(kind: &str, field: &str, known: &[&str]) -> ManifestError {
     let fix = match nearest(field, known) {
         Some(near) => format!("did you mean `{near}`?"),
         None if kind == "Service" => {
-            format!(
-                "what the template takes belongs below `parameters:`; a Service has {}",
-                list(known)
-            )
+            format!("template parameters belong under `parameters:`; a Service has {}", list(known))
         }
         None => format!("a {kind} has {}", list(known)),
     };
-    Wrong::new(format!("field `{field}` is not known in a {kind}"), fix)
+    ManifestError::new(format!("field `{field}` is not known in a {kind}"), fix)
 }
 
 fn list(known: &[&str]) -> String {
     known.iter().map(|field| format!("`{field}`")).collect::<Vec<_>>().join(", ")
 }
 
-/// A field that must be text where it is there at all.
-fn text<'a>(fields: &'a Map<String, Value>, field: &str) -> Result<Option<&'a str>, Wrong> {
+/// An optional text field.
+fn text<'a>(fields: &'a Map<String, Value>, field: &str) -> Result<Option<&'a str>, ManifestError> {
     match fields.get(field) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
-        Some(other) => Err(Wrong::new(
+        Some(other) => Err(ManifestError::new(
             format!("field `{field}` is not text but {other}"),
             format!("put quotes around it: `{field}: \"{}\"`", other.to_string().replace('"', "")),
         )),
     }
 }
 
-fn typed<T: serde::de::DeserializeOwned>(fields: Map<String, Value>) -> Result<T, Wrong> {
+fn typed<T: serde::de::DeserializeOwned>(fields: Map<String, Value>) -> Result<T, ManifestError> {
     serde_json::from_value(Value::Object(fields))
-        .map_err(|error| Wrong::new(error.to_string(), "mend the field that is named"))
+        .map_err(|error| ManifestError::new(error.to_string(), "fix the named field"))
 }
 
 #[cfg(test)]
@@ -249,19 +254,21 @@ kind: Project
 name: shop
 ";
 
-    fn wrong(text: &str) -> String {
+    fn error(text: &str) -> String {
         match parse("web.yaml", text).remove(0) {
-            (place, Err(wrong)) => format!("{place}: {} | {}", wrong.message, wrong.fix),
-            (place, Ok(manifest)) => panic!("{place}: {manifest:?}"),
+            (location, Err(error)) => format!("{location}: {} | {}", error.message, error.fix),
+            (location, Ok(manifest)) => panic!("{location}: {manifest:?}"),
         }
     }
 
     #[test]
-    fn documents_are_found_in_order() {
+    fn documents_are_parsed_in_order() {
         let found = parse("web.yaml", GOOD);
         assert_eq!(found.len(), 2);
-        let (place, Ok(Manifest::Service { name, body })) = &found[0] else { panic!("{found:?}") };
-        assert_eq!(place.to_string(), "web.yaml, document 1");
+        let (location, Ok(Manifest::Service { name, body })) = &found[0] else {
+            panic!("{found:?}")
+        };
+        assert_eq!(location.to_string(), "web.yaml, document 1");
         assert_eq!((name.as_str(), body.template.as_str()), ("web", "web@1"));
         assert_eq!(body.parameters["replicas"], 2);
         assert_eq!(body.parameters["ratio"], 1.5);
@@ -277,14 +284,14 @@ name: shop
     }
 
     #[test]
-    fn a_bad_document_does_not_hide_the_next() {
+    fn bad_document_does_not_hide_the_next() {
         let found = parse("web.yaml", "kind: Service\nname: a\n---\nkind: Project\nname: b\n");
         assert!(found[0].1.is_err());
         assert!(found[1].1.is_ok());
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_fix() {
+    fn errors_name_document_field_and_fix() {
         let base = "kind: Service\nname: web\ntemplate: web@1\n";
         for (text, parts) in [
             (
@@ -316,24 +323,24 @@ name: shop
             ("kind: Project\n".to_owned(), ["document 1", "`name` is missing", "add `name"]),
             ("- a\n- b\n".to_owned(), ["document 1", "not a manifest", "kind: Service"]),
             ("kind: [\n".to_owned(), ["document 1", "is not YAML", "syntax"]),
-            (String::new(), ["web.yaml", "holds no document", "kind: Service"]),
+            (String::new(), ["web.yaml", "contains no document", "kind: Service"]),
             (
                 "---\n# only a comment\n".to_owned(),
-                ["web.yaml", "holds no document", "kind: Service"],
+                ["web.yaml", "contains no document", "kind: Service"],
             ),
         ] {
-            let said = wrong(&text);
+            let message = error(&text);
             for part in parts {
-                assert!(said.contains(part), "{text:?}: {said}");
+                assert!(message.contains(part), "{text:?}: {message}");
             }
         }
     }
 
     #[test]
-    fn a_missing_file_is_named() {
+    fn missing_file_is_named() {
         let found = read("/nonexistent/web.yaml");
-        let (place, Err(wrong)) = &found[0] else { panic!("{found:?}") };
-        assert_eq!(place.to_string(), "/nonexistent/web.yaml");
-        assert_eq!(wrong.fix, "check the path");
+        let (location, Err(error)) = &found[0] else { panic!("{found:?}") };
+        assert_eq!(location.to_string(), "/nonexistent/web.yaml");
+        assert_eq!(error.fix, "check the path");
     }
 }

@@ -1,4 +1,4 @@
-//! Waiting for a service: what may be waited for, and following it until then.
+//! Waits until a service meets a condition.
 
 pub(crate) mod follow;
 pub(crate) mod until;

@@ -1,4 +1,4 @@
-//! Carrying out one action of a plan: guarded, and nothing but what the order allows.
+//! Executes one action of a plan, with preconditions and only within what the order permits.
 
 pub(crate) mod absence;
 pub(crate) mod brake;
@@ -19,7 +19,7 @@ use crate::executor::pass::Shared;
 use crate::verbs::CallError;
 
 impl Shared {
-    /// Carries out one action; answers what to tell the event log.
+    /// Executes one action; returns the change to report, if any.
     pub(crate) async fn act(
         &self,
         order: &Order,
@@ -28,14 +28,14 @@ impl Shared {
         self.may_send()?;
         match action {
             Action::Apply { key, object, change } => {
-                in_order(order, key)?;
+                check_in_order(order, key)?;
                 let live = self.cache().get(key);
                 let now = self.clock.monotonic();
                 self.refusals.check(key, object, live.as_deref(), now)?;
                 crash::point("executor.applying").await;
-                let answer = match is_new(change) {
-                    // What stands there already makes a conflict; the next plan judges whose it is.
-                    true => self.cluster.apply(key, &only_new(object)).await,
+                let answer = match is_create(change) {
+                    // An existing object causes a conflict; the next plan decides who owns it.
+                    true => self.cluster.apply(key, &create_only(object)).await,
                     false => self.cluster.apply(key, object).await,
                 };
                 let stored = self.refusals.note(key, object, answer, now)?;
@@ -44,9 +44,9 @@ impl Shared {
                 Ok(Some(change.clone()))
             }
             Action::Prune { key, patch, change } => {
-                in_order(order, key)?;
+                check_in_order(order, key)?;
                 let guards = &patch["metadata"];
-                if !self.is_still(key, &guards["uid"], &guards["resourceVersion"]).await? {
+                if !self.is_unchanged(key, &guards["uid"], &guards["resourceVersion"]).await? {
                     return Ok(None);
                 }
                 let (live, now) = (self.cache().get(key), self.clock.monotonic());
@@ -60,9 +60,9 @@ impl Shared {
                 Ok(Some(change.clone()))
             }
             Action::Delete { key, uid, version } => {
-                in_order(order, key)?;
-                let judged = (json!(uid), json!(version));
-                if is_critical(key.kind) && !self.is_still(key, &judged.0, &judged.1).await? {
+                check_in_order(order, key)?;
+                let planned = (json!(uid), json!(version));
+                if is_critical(key.kind) && !self.is_unchanged(key, &planned.0, &planned.1).await? {
                     return Ok(None);
                 }
                 self.may_send()?;
@@ -71,14 +71,14 @@ impl Shared {
                 crash::point("executor.deleted").await;
                 self.cache().terminating(key, uid);
                 if Kind::READ.contains(&key.kind) {
-                    // No watch will say that it is gone.
-                    self.is_taken(key).await?;
+                    // This kind is not watched: no event reports its deletion.
+                    self.refresh(key).await?;
                 }
                 Ok(Some(ObjectChange::Removed { key: key.clone() }))
             }
             Action::ReleaseAnchor { key, uid, version, finalizers } => {
-                in_order(order, key)?;
-                if !self.is_still(key, &json!(uid), &json!(version)).await? {
+                check_in_order(order, key)?;
+                if !self.is_unchanged(key, &json!(uid), &json!(version)).await? {
                     return Ok(None);
                 }
                 let patch = json!({"metadata": {
@@ -94,24 +94,26 @@ impl Shared {
         }
     }
 
-    /// Says no once the lease may be over, or while the cluster asks to be left alone. Asked right before each
-    /// write: a read in between can take as long as the lease.
+    /// Fails if the lease may have expired or the cluster rate limits us.
+    ///
+    /// Called right before each write: a read in between can take as long as the lease.
     pub(crate) fn may_send(&self) -> Result<(), CallError> {
         self.holds_lease()?;
         let pause = self.throttle.left(self.clock.monotonic());
         pause.map_or(Ok(()), |after| Err(CallError::Throttled { after }))
     }
 
-    /// Says no once the lease may be over.
+    /// Fails if the lease may have expired.
     pub(crate) fn holds_lease(&self) -> Result<(), CallError> {
-        let over = || CallError::Unreachable("the lease on this cluster is over".to_owned());
-        self.fence.is_open().then_some(()).ok_or_else(over)
+        let expired = || CallError::Unreachable("the lease on this cluster expired".to_owned());
+        self.fence.is_open().then_some(()).ok_or_else(expired)
     }
 
-    /// Whether what was judged is what stands there now, by a read that no cache answers. Guards on
-    /// uid and version hold at the server, too; this tells before anything is sent, and what is
-    /// different goes into the cache for the next plan.
-    async fn is_still(
+    /// Whether the live object still has the uid and version that were planned on.
+    ///
+    /// The server checks the same preconditions; this check comes before anything is sent, and puts
+    /// an object that differs into the cache for the next plan.
+    async fn is_unchanged(
         &self,
         key: &ResourceKey,
         uid: &Value,
@@ -129,8 +131,8 @@ impl Shared {
         Ok(same)
     }
 
-    /// What really stands there now, whatever was heard of it.
-    pub(crate) async fn is_taken(&self, key: &ResourceKey) -> Result<bool, CallError> {
+    /// Reads the live object into the cache; returns whether it exists.
+    pub(crate) async fn refresh(&self, key: &ResourceKey) -> Result<bool, CallError> {
         match self.cluster.get(key).await? {
             Some(object) => {
                 self.cache().present(key.kind, object);
@@ -144,30 +146,32 @@ impl Shared {
     }
 }
 
-/// The executor's own guard: whatever a plan says, a key outside of the order is never touched.
-fn in_order(order: &Order, key: &ResourceKey) -> Result<(), CallError> {
+/// The executor's own guard: a key outside the order is never written, whatever the plan says.
+fn check_in_order(order: &Order, key: &ResourceKey) -> Result<(), CallError> {
     if order.recorded.contains_key(key) {
         Ok(())
     } else {
-        Err(CallError::Refused(format!("{key} is not part of this order")))
+        Err(CallError::Refused(format!("{key} is not in the recorded keys of this order")))
     }
 }
 
-/// Whether a write makes something that nobody has seen there.
-const fn is_new(change: &ObjectChange) -> bool {
+/// Whether the write is expected to create the object.
+const fn is_create(change: &ObjectChange) -> bool {
     matches!(change, ObjectChange::Created { .. } | ObjectChange::DeletedExternally { .. })
 }
 
-/// The object as it is applied where nothing may stand yet. A name is no proof, and applying by force
-/// would take over whatever somebody else put there. A version says nothing about an object that is
-/// not there, and no object ever has this one: an empty store begins with it.
-pub(crate) fn only_new(object: &Value) -> Value {
+/// The object for a create-only server-side apply.
+///
+/// A forced apply would take over a foreign object of the same name. A resourceVersion is ignored
+/// on create and checked on update, and no object ever has version 1: an empty store begins with
+/// it. So this apply either creates the object or fails with a conflict.
+pub(crate) fn create_only(object: &Value) -> Value {
     let mut object = object.clone();
     object["metadata"]["resourceVersion"] = json!("1");
     object
 }
 
-/// What takes data, or everything else, along when it goes.
+/// Kinds whose deletion also deletes data or other objects.
 const fn is_critical(kind: Kind) -> bool {
     matches!(kind, Kind::Namespace | Kind::PersistentVolumeClaim | Kind::StatefulSet)
 }

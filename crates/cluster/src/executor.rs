@@ -1,12 +1,12 @@
-//! The executor of one cluster: holds its orders, follows the cluster, and repairs without asking.
+//! The executor of one cluster: holds its orders, watches the cluster, and repairs on its own.
 //!
-//! Orders come in, reports go out. It re-plans a unit when its order changes, when a watch says that
-//! the unit looks different, and when a try that did not end well is due again.
+//! Orders come in, reports go out. It re-plans a unit when its order changes, when a watch reports
+//! a change of its objects, and when a retry is due.
 
 mod dry_run;
-mod news;
 pub(crate) mod pass;
 mod queue;
+mod report;
 mod sweep;
 
 use std::collections::{BTreeSet, HashMap};
@@ -14,7 +14,8 @@ use std::mem;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::mpsc::{self, Receiver};
+use tokio::sync::{oneshot, watch};
 use tokio::task::{self, JoinSet};
 use tracing::Instrument;
 use trueup_model::cluster::Freshness;
@@ -28,23 +29,23 @@ use trueup_rules::render::proof::ProofKey;
 
 use crate::act::brake::Brake;
 use crate::act::fence::Fence;
-use crate::act::in_flight::{Echoes, InFlightWindow};
+use crate::act::in_flight::{InFlightWindow, PassMemory};
 use crate::act::refusal::Refusals;
 use crate::act::restore_guard::RestoreGuard;
 use crate::act::throttle::Throttle;
-use crate::executor::pass::{Ended, Given, Shared};
-use crate::observe::follow::{Follower, News};
+use crate::executor::pass::{PassInput, PassResult, Shared};
+use crate::observe::follow::{CacheUpdate, Follower};
 use crate::observe::notice::{Notes, Notices};
 use crate::observe::resync::Resync;
 use crate::observe::warnings::CachedWarnings;
 use crate::verbs::Cluster;
 pub use dry_run::DryRunError;
-use news::{broken, is_news, is_refused};
 use queue::Queue;
+use report::{is_forbidden, is_new, panic_report};
 
-/// How many units are worked on side by side.
+/// How many passes run at once.
 const WIDTH: usize = 32;
-/// Until a try that did not end well is made again: doubled each time, up to the second value.
+/// Retry backoff: doubled each time, up to the second value.
 const RETRY_LEAST: Duration = Duration::from_millis(500);
 const RETRY_MOST: Duration = Duration::from_secs(30);
 
@@ -61,7 +62,7 @@ pub struct Parts {
     pub clock: Arc<dyn Clock>,
     /// Who is named as observer in receipts.
     pub observer: String,
-    /// How long calls may take effect after nobody waits for them any more.
+    /// How long an unacknowledged call may still take effect.
     pub echo: InFlightWindow,
 }
 
@@ -76,28 +77,28 @@ pub struct Executor {
 
 #[derive(Debug)]
 enum Command {
-    /// Make this true.
+    /// Converge this unit.
     Order(Box<Order>, Why, oneshot::Sender<Outcome>),
-    /// Say whether everything of a project is there.
+    /// Return whether a project's namespace and policies are ready.
     IsReady(ProjectId, oneshot::Sender<bool>),
 }
 
-/// Why an order is handed over.
+/// Options of an order.
 #[derive(Debug, Clone, Default)]
 pub struct Why {
-    /// Whether its objects are to be read afresh, whatever was heard of them.
+    /// Whether to read its objects from the cluster first, bypassing the cache.
     pub fresh: bool,
-    /// The trace of the request that it comes from, for the log.
+    /// Trace id of the request that caused it, for the log.
     pub trace: Option<String>,
 }
 
 impl Executor {
-    /// Starts one into `tasks`; reports go to `reports`, and nobody takes notes.
+    /// Starts an executor in `tasks`; reports go to `reports`, object updates are dropped.
     pub fn start(parts: Parts, reports: mpsc::Sender<Report>, tasks: &mut JoinSet<()>) -> Self {
         Self::start_noting(parts, reports, &Notices::default(), tasks)
     }
 
-    /// The same, and what is noticed of pods, disks and nodes goes to `notices`.
+    /// Like [`Self::start`]; updates of pods, volumes and nodes go to `notices`.
     pub fn start_noting(
         parts: Parts,
         reports: mpsc::Sender<Report>,
@@ -106,11 +107,11 @@ impl Executor {
     ) -> Self {
         let (commands, orders) = mpsc::channel(256);
         let (freshness_in, freshness) = watch::channel(Freshness::default());
-        let (news_in, news) = mpsc::channel(1024);
+        let (updates_in, updates) = mpsc::channel(1024);
         let brake = Brake::default();
         let shared = Arc::new(Shared {
-            echo: parts.echo.lasts,
-            echo_over: parts.echo.over(parts.clock.monotonic()),
+            in_flight: parts.echo.lasts,
+            in_flight_until: parts.echo.over(parts.clock.monotonic()),
             cluster: parts.cluster,
             cache: Arc::new(Mutex::default()),
             proofs: parts.proofs,
@@ -118,10 +119,10 @@ impl Executor {
             brake: brake.clone(),
             clock: parts.clock,
             observer: parts.observer,
-            doubt: RestoreGuard::default(),
+            restore_guard: RestoreGuard::default(),
             refusals: Refusals::default(),
             throttle: Arc::new(Throttle::new(WIDTH)),
-            told: CachedWarnings::default(),
+            warnings: CachedWarnings::default(),
         });
         for kind in Kind::WATCHED.into_iter().chain(Kind::BESIDE) {
             let follower = Follower {
@@ -131,7 +132,7 @@ impl Executor {
                 clock: Arc::clone(&shared.clock),
                 throttle: Arc::clone(&shared.throttle),
                 freshness: freshness_in.clone(),
-                news: news_in.clone(),
+                updates: updates_in.clone(),
                 notes: Notes::new(notices.clone()),
             };
             tasks.spawn(follower.run());
@@ -141,7 +142,7 @@ impl Executor {
             cache: Arc::clone(&shared.cache),
             clock: Arc::clone(&shared.clock),
             throttle: Arc::clone(&shared.throttle),
-            news: news_in,
+            updates: updates_in,
             observer: shared.observer.clone(),
         };
         tasks.spawn(resync.run());
@@ -153,48 +154,48 @@ impl Executor {
             queue: Queue::default(),
             running: HashMap::new(),
         };
-        tasks.spawn(work.run(orders, news));
+        tasks.spawn(work.run(orders, updates));
         Self { commands, shared, brake, freshness }
     }
 
-    /// Stops every act while it is on.
+    /// The brake that stops all writes of this executor.
     #[must_use]
     pub const fn brake(&self) -> &Brake {
         &self.brake
     }
 
-    /// Hands over an order; the answer comes when the first pass with it has ended.
+    /// Accepts an order; the receiver gets the outcome of the first pass with it.
     pub async fn order(&self, order: Order) -> oneshot::Receiver<Outcome> {
         self.order_because(order, Why::default()).await
     }
 
-    /// The same, with the reason.
+    /// Like [`Self::order`], with options.
     pub async fn order_because(&self, order: Order, why: Why) -> oneshot::Receiver<Outcome> {
         let (passed, answer) = oneshot::channel();
-        // A closed channel drops `passed`, which the receiver sees: nothing is lost silently.
-        let _gone = self.commands.send(Command::Order(Box::new(order), why, passed)).await;
+        // A closed channel drops `passed`, and the receiver gets an error.
+        let _closed = self.commands.send(Command::Order(Box::new(order), why, passed)).await;
         answer
     }
 
-    /// When each kind was last heard of.
+    /// When the last watch event of each kind arrived.
     #[must_use]
     pub fn freshness(&self) -> watch::Receiver<Freshness> {
         self.freshness.clone()
     }
 }
 
-/// What is held about one unit.
+/// State of one unit.
 struct Slot {
     order: Order,
-    /// Why it was handed over: what is to be read afresh is so once.
+    /// Options of the order; `fresh` is cleared by the first pass.
     why: Why,
     running: bool,
-    again: bool,
-    /// The last thing that was reported, to say nothing twice.
+    dirty: bool,
+    /// The last report, so that nothing is reported twice.
     last: Option<Report>,
     waiters: Vec<oneshot::Sender<Outcome>>,
     tries: u32,
-    echoes: Echoes,
+    memory: PassMemory,
 }
 
 struct Work {
@@ -203,13 +204,13 @@ struct Work {
     notices: Notices,
     slots: HashMap<Unit, Slot>,
     queue: Queue,
-    /// Which unit each pass works on, to know whose pass panicked.
+    /// The unit of each running pass, to know which one panicked.
     running: HashMap<task::Id, Unit>,
 }
 
 impl Work {
-    async fn run(mut self, mut orders: mpsc::Receiver<Command>, mut news: mpsc::Receiver<News>) {
-        let mut passes: JoinSet<Ended> = JoinSet::new();
+    async fn run(mut self, mut orders: Receiver<Command>, mut updates: Receiver<CacheUpdate>) {
+        let mut passes: JoinSet<PassResult> = JoinSet::new();
         let mut brake = self.shared.brake.changes();
         loop {
             self.start_passes(&mut passes);
@@ -218,18 +219,18 @@ impl Work {
             tokio::select! {
                 command = orders.recv() => match command {
                     Some(Command::Order(order, why, passed)) => self.take(order, why, passed),
-                    // Whoever asked may have stopped waiting.
+                    // The caller may have stopped waiting.
                     Some(Command::IsReady(of, answer)) => _ = answer.send(self.project_ready(of)),
                     None => return,
                 },
-                Some(news) = news.recv() => self.hear(news),
+                Some(update) = updates.recv() => self.handle_update(update),
                 Ok(()) = brake.changed() => self.queue_every_unit(),
                 Some(ended) = passes.join_next_with_id() => match ended {
                     Ok((id, ended)) => {
                         self.running.remove(&id);
-                        self.settle(ended).await;
+                        self.finish_pass(ended).await;
                     }
-                    Err(error) => self.lost(&error).await,
+                    Err(error) => self.pass_panicked(&error).await,
                 },
                 () = clock.sleep(due.unwrap_or(RETRY_MOST)), if due.is_some() => {
                     self.queue.release_due(clock.monotonic());
@@ -243,47 +244,47 @@ impl Work {
         self.shared.cache().expect_pods(&order);
         match self.slots.get_mut(&unit) {
             Some(slot) => {
-                // What was seen since is newer than what the database knew.
+                // The uids seen since are newer than those in the database.
                 for (key, uid) in &slot.order.recorded {
                     if uid.is_some() {
                         order.recorded.insert(key.clone(), uid.clone());
                     }
                 }
                 if slot.order.generation != order.generation {
-                    // What was read was read for another promise.
-                    slot.echoes.first = None;
+                    // The first read was made for another generation.
+                    slot.memory.first = None;
                 }
                 slot.order = *order;
                 slot.why = Why { fresh: slot.why.fresh || why.fresh, ..why };
                 slot.waiters.push(passed);
                 slot.tries = 0;
-                slot.again = slot.running;
+                slot.dirty = slot.running;
             }
             None => {
                 let slot = Slot {
                     order: *order,
                     why,
                     running: false,
-                    again: false,
+                    dirty: false,
                     last: None,
                     waiters: vec![passed],
                     tries: 0,
-                    echoes: Echoes::default(),
+                    memory: PassMemory::default(),
                 };
                 self.slots.insert(unit, slot);
             }
         }
         self.touch(unit);
-        self.queue.hurry(unit);
+        self.queue.mark_urgent(unit);
     }
 
-    fn hear(&mut self, news: News) {
-        let touched: Vec<Unit> = match news {
-            News::Touched(units) => units.into_iter().collect(),
-            News::Listed(kind, objects) => return self.sweep(kind, &objects),
+    fn handle_update(&mut self, update: CacheUpdate) {
+        let touched: Vec<Unit> = match update {
+            CacheUpdate::Touched(units) => units.into_iter().collect(),
+            CacheUpdate::Listed(kind, objects) => return self.sweep(kind, &objects),
             // Before every kind was listed a pass could only be deferred again.
-            News::Returned if !self.shared.cache().is_complete() => Vec::new(),
-            News::Returned => {
+            CacheUpdate::Relisted if !self.shared.cache().is_complete() => Vec::new(),
+            CacheUpdate::Relisted => {
                 self.shared.cache().read_all_again();
                 return self.queue_every_unit();
             }
@@ -293,7 +294,7 @@ impl Work {
         }
     }
 
-    /// The cluster returned, or was frozen or let go: what failed before has earned no longer pause.
+    /// Queues every unit and resets its backoff, after a watch gap or a change of the freeze.
     fn queue_every_unit(&mut self) {
         self.slots.values_mut().for_each(|slot| slot.tries = 0);
         let all: Vec<Unit> = self.slots.keys().copied().collect();
@@ -302,42 +303,42 @@ impl Work {
         }
     }
 
-    /// Marks a unit for another pass, now or right after the one that runs.
+    /// Queues a unit for a pass, now or right after the one that runs.
     fn touch(&mut self, unit: Unit) {
         if let Some(slot) = self.slots.get_mut(&unit) {
             if slot.running {
-                slot.again = true;
+                slot.dirty = true;
             } else {
                 self.queue.push(unit);
             }
         }
     }
 
-    fn start_passes(&mut self, passes: &mut JoinSet<Ended>) {
+    fn start_passes(&mut self, passes: &mut JoinSet<PassResult>) {
         let throttle = Arc::clone(&self.shared.throttle);
         while passes.len() < throttle.width(self.shared.clock.monotonic()) {
             let Some(unit) = self.queue.pop(throttle.is_narrow()) else { return };
             let Some(slot) = self.slots.get_mut(&unit).filter(|slot| !slot.running) else {
                 continue;
             };
-            let (order, echoes) = (slot.order.clone(), slot.echoes.clone());
+            let (order, memory) = (slot.order.clone(), slot.memory.clone());
             let fresh = mem::take(&mut slot.why.fresh);
             let trace = slot.why.trace.clone().unwrap_or_default();
             let span = tracing::info_span!("pass", %unit, generation = order.generation, trace);
             let project_ready = self.project_ready(order.project);
             let shared = Arc::clone(&self.shared);
-            let given = Given { project_ready, fresh };
-            let pass = async move { shared.pass(order, given, echoes).await };
+            let input = PassInput { project_ready, fresh };
+            let pass = async move { shared.pass(order, input, memory).await };
             let pass = passes.spawn(pass.instrument(span));
             self.running.insert(pass.id(), unit);
             if let Some(slot) = self.slots.get_mut(&unit) {
                 slot.running = true;
-                slot.again = false;
+                slot.dirty = false;
             }
         }
     }
 
-    /// When something is to be done again: what is due first, or the end of a pause.
+    /// When the next unit is due, or the rate limit ends.
     fn next_due(&self) -> Option<Duration> {
         let now = self.shared.clock.monotonic();
         let pause = self.shared.throttle.left(now).filter(|_| !self.queue.is_empty());
@@ -351,28 +352,28 @@ impl Work {
             .is_some_and(|report| report.outcome == Outcome::Converged)
     }
 
-    /// A pass has ended: report what is new, answer who waits, and see what comes next.
-    async fn settle(&mut self, ended: Ended) {
-        let Ended { order, report, echoes, again_at } = ended;
+    /// Handles the end of a pass: sends the report, answers the waiters, and requeues the unit.
+    async fn finish_pass(&mut self, ended: PassResult) {
+        let PassResult { order, report, memory, requeue_at } = ended;
         let unit = report.unit;
         let Some(slot) = self.slots.get_mut(&unit) else {
             return;
         };
         slot.running = false;
-        slot.echoes = echoes;
+        slot.memory = memory;
         let current = slot.order.generation == order.generation;
         if current {
-            // Only what the pass learned: its order may have been replaced meanwhile, by a freeze, say.
+            // Only the uids: the order may have been replaced meanwhile, for example by a freeze.
             slot.order.recorded.extend(order.recorded);
         }
         let was_ready = slot.last.as_ref().is_some_and(|last| last.outcome == Outcome::Converged);
         let is_ready = report.outcome == Outcome::Converged;
-        let news = slot.last.as_ref().is_none_or(|last| is_news(last, &report));
+        let changed = slot.last.as_ref().is_none_or(|last| is_new(last, &report));
         let outcome = report.outcome.clone();
         let finished = report.receipt.is_some() && current;
-        let refused = is_refused(&report);
+        let forbidden = is_forbidden(&report);
         slot.last = Some(Report { changes: Vec::new(), ..report.clone() });
-        if news && self.reports.send(report).await.is_err() {
+        if changed && self.reports.send(report).await.is_err() {
             return;
         }
         let Some(slot) = self.slots.get_mut(&unit) else {
@@ -380,8 +381,8 @@ impl Work {
         };
         if current {
             for waiter in slot.waiters.drain(..) {
-                // Whoever asked may have stopped waiting.
-                let _unheard = waiter.send(outcome.clone());
+                // The caller may have stopped waiting.
+                let _closed = waiter.send(outcome.clone());
             }
         }
         if finished && slot.order.desired == DesiredState::Deleted {
@@ -389,9 +390,9 @@ impl Work {
             self.slots.remove(&unit);
             return;
         }
-        self.follow_up(unit, &outcome, again_at);
-        if refused && outcome == Outcome::Converged {
-            // Nothing will tell when we are let near it again.
+        self.requeue(unit, &outcome, requeue_at);
+        if forbidden && outcome == Outcome::Converged {
+            // No event reports when access is granted again.
             self.queue.push_later(unit, self.shared.clock.monotonic() + RETRY_MOST);
         }
         if let (Unit::Project(project), true) = (unit, was_ready != is_ready) {
@@ -399,13 +400,13 @@ impl Work {
         }
     }
 
-    /// Another pass at once if something happened meanwhile, or later if this one did not end well.
-    fn follow_up(&mut self, unit: Unit, outcome: &Outcome, again_at: Option<Duration>) {
+    /// Requeues a unit: at once if it changed during the pass, later if the pass did not converge.
+    fn requeue(&mut self, unit: Unit, outcome: &Outcome, requeue_at: Option<Duration>) {
         let now = self.shared.clock.monotonic();
         let Some(slot) = self.slots.get_mut(&unit) else {
             return;
         };
-        if slot.again || !slot.waiters.is_empty() {
+        if slot.dirty || !slot.waiters.is_empty() {
             self.queue.push(unit);
             return;
         }
@@ -413,7 +414,7 @@ impl Work {
             Outcome::Converged => {
                 slot.tries = 0;
                 self.shared.throttle.widen();
-                if let Some(at) = again_at {
+                if let Some(at) = requeue_at {
                     self.queue.push_later(unit, at);
                 }
             }
@@ -428,7 +429,7 @@ impl Work {
             | Outcome::Failed { .. } => {
                 let pause = backoff(RETRY_LEAST, RETRY_MOST, slot.tries, unit);
                 slot.tries = slot.tries.saturating_add(1);
-                self.queue.push_later(unit, again_at.unwrap_or_else(|| now + pause));
+                self.queue.push_later(unit, requeue_at.unwrap_or_else(|| now + pause));
             }
         }
     }
@@ -447,27 +448,27 @@ impl Work {
         }
     }
 
-    /// A pass panicked: a defect. Others go on; whoever waits for this one is told, and people see it.
-    async fn lost(&mut self, error: &task::JoinError) {
+    /// Handles a panic in a pass: answers the waiters, reports it, and requeues the unit.
+    async fn pass_panicked(&mut self, error: &task::JoinError) {
         let unit = self.running.remove(&error.id());
-        tracing::error!(unit = ?unit, %error, "a pass ended by a panic; this is a defect in Trueup");
+        tracing::error!(unit = ?unit, %error, "a pass panicked; this is a bug in Trueup");
         let Some((unit, slot)) = unit.and_then(|unit| Some((unit, self.slots.get_mut(&unit)?)))
         else {
             return;
         };
         slot.running = false;
-        slot.echoes.leave(self.shared.clock.monotonic());
-        let report = broken(&slot.order);
+        slot.memory.note_unanswered(self.shared.clock.monotonic());
+        let report = panic_report(&slot.order);
         for waiter in slot.waiters.drain(..) {
-            // Whoever asked may have stopped waiting.
-            let _unheard = waiter.send(report.outcome.clone());
+            // The caller may have stopped waiting.
+            let _closed = waiter.send(report.outcome.clone());
         }
-        let news = slot.last.as_ref().is_none_or(|last| is_news(last, &report));
+        let changed = slot.last.as_ref().is_none_or(|last| is_new(last, &report));
         slot.last = Some(report.clone());
         self.queue.push_later(unit, self.shared.clock.monotonic() + RETRY_MOST);
-        if news {
-            // Nobody listens any more only when everything ends.
-            let _ended = self.reports.send(report).await;
+        if changed {
+            // The channel closes only during shutdown.
+            let _closed = self.reports.send(report).await;
         }
     }
 }

@@ -1,11 +1,10 @@
-//! A real API server behind the six verbs.
+//! The [`Cluster`] client for a real API server.
 //!
-//! Requests are plain HTTP with JSON values: typed objects would be read and written twice for
-//! nothing, because planning compares JSON. The client's own retries are off: a write that is sent
-//! again behind our back would turn "may have been done" into "was done twice". HTTP/1.1 with a pool
-//! of kept connections is what the client speaks; with some thirty small writes in flight each has a
-//! connection of its own and none waits behind a long list answer, as streams of one HTTP/2
-//! connection would.
+//! Requests are plain HTTP with JSON values: typed objects would be parsed and serialised twice for
+//! nothing, because planning compares JSON. The client's own retries are off: a hidden retry would
+//! turn "may have taken effect" into "took effect twice". The client uses HTTP/1.1 with a
+//! connection pool: each of some thirty small writes in flight has its own connection, and none
+//! waits behind a long list response, as streams of one HTTP/2 connection would.
 
 mod address;
 mod answer;
@@ -33,7 +32,7 @@ use trueup_rules::render::names;
 
 use crate::verbs::{Answer, CallError, Cluster, Draft, List, Scope, WatchEvent};
 use address::Address;
-use answer::{no_such_object, refusal};
+use answer::{call_error, no_such_object};
 pub use call::DEADLINE;
 use call::{Content, Reply};
 
@@ -46,35 +45,35 @@ const PAGE: &str = "500";
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The file is missing or not a kubeconfig.
-    #[error("the kubeconfig cannot be used: {0}")]
+    #[error("invalid kubeconfig: {0}")]
     Config(#[from] KubeconfigError),
     /// Its certificates, keys or proxy cannot be used.
-    #[error("no client can be made from the kubeconfig: {0}")]
+    #[error("cannot create a client from the kubeconfig: {0}")]
     Client(#[from] kube::Error),
-    /// The cluster gave no token for one of Trueup's accounts.
-    #[error("the cluster gave no token for Trueup's accounts; check that it serves TokenRequest")]
+    /// The cluster issued no token for one of Trueup's service accounts.
+    #[error("the cluster issued no token for Trueup's accounts; check that it serves TokenRequest")]
     NoToken,
-    /// The client needs an async runtime around it from the start.
-    #[error("a cluster client can only be made inside an async runtime")]
+    /// The client was created outside an async runtime.
+    #[error("a cluster client can only be created inside an async runtime")]
     NoRuntime,
 }
 
 /// One real cluster.
 #[derive(Clone)]
 pub struct Kube {
-    /// Reads one by one, and writes.
+    /// Reads single objects, and writes.
     client: kube::Client,
     /// Lists and watches.
     watcher: kube::Client,
     limits: Limits,
 }
 
-/// How long is waited.
+/// Timeouts.
 #[derive(Debug, Clone, Copy)]
 struct Limits {
-    /// For the answer to a call.
+    /// For the response to a call.
     deadline: Duration,
-    /// For the next word of a watch.
+    /// For the next event of a watch.
     silence: Duration,
 }
 
@@ -87,8 +86,8 @@ impl fmt::Debug for Kube {
 }
 
 impl Kube {
-    /// The cluster of this kubeconfig: with the contexts `trueup-watcher` and `trueup-writer` if it has
-    /// both, else with its current one for everything. Nothing is sent yet.
+    /// Client for this kubeconfig: with the contexts `trueup-watcher` and `trueup-writer` if it has
+    /// both, else with the current context for everything. Sends nothing yet.
     pub fn from_kubeconfig(path: &Path) -> Result<Self, ConnectError> {
         if tokio::runtime::Handle::try_current().is_err() {
             return Err(ConnectError::NoRuntime);
@@ -105,13 +104,13 @@ impl Kube {
         Ok(Self::split(of(names::WATCHER)?, of(names::WRITER)?))
     }
 
-    /// A cluster behind two clients: one lists and watches, the other reads one by one and writes.
+    /// Combines two clients: one lists and watches, the other reads single objects and writes.
     #[must_use]
     pub const fn split(watcher: kube::Client, writer: kube::Client) -> Self {
         Self { client: writer, watcher, limits: LIMITS }
     }
 
-    /// A cluster behind a client of the caller's own, whose retries should be off.
+    /// Uses the caller's client, whose retries should be off, for everything.
     #[must_use]
     pub fn new(client: kube::Client) -> Self {
         Self::split(client.clone(), client)
@@ -124,13 +123,13 @@ impl Kube {
         content: Content<'_>,
     ) -> Result<List, CallError> {
         match self.pages(kind, scope, content).await {
-            // The place in the list was forgotten while we read it; a second time is the caller's.
+            // The continue token expired during the list; retry once.
             Err(CallError::Expired) => self.pages(kind, scope, content).await,
             outcome => outcome,
         }
     }
 
-    /// Reads page after page; all pages are of the version of the first.
+    /// Reads all pages; they all have the version of the first.
     async fn pages(
         &self,
         kind: Kind,
@@ -144,9 +143,9 @@ impl Kube {
             if !next.is_empty() {
                 address = address.with("continue", &next);
             }
-            // The watcher has no right to any secret.
+            // The watcher has no access to secrets.
             let client = if Kind::READ.contains(&kind) { &self.client } else { &self.watcher };
-            let reply = self.ask_as(client, Method::GET, address, content).await?;
+            let reply = self.send_as(client, Method::GET, address, content).await?;
             let mut page = reply.into_object(kind)?;
             objects.extend(answer::take_items(&mut page, kind));
             next = answer::text(&page, "/metadata/continue");
@@ -159,28 +158,27 @@ impl Kube {
         }
     }
 
-    /// Which cluster this is: its oldest namespace has an id that no other cluster's has, and goes only
-    /// with the cluster.
+    /// The cluster's identity: the uid of its `kube-system` namespace, which is unique and as old
+    /// as the cluster.
     ///
     /// # Errors
-    /// It does not answer, or has only just begun to serve.
+    /// The cluster is unreachable, or has just started and has no `kube-system` namespace yet.
     pub async fn identity(&self) -> Result<String, CallError> {
         let oldest = ResourceKey::new(Kind::Namespace, "", "kube-system");
         let found = self.get_one(&oldest).await?;
         let uid = found.as_ref().and_then(|object| object["metadata"]["uid"].as_str());
-        uid.map(str::to_owned).ok_or_else(|| {
-            CallError::Unreachable("it does not say yet which cluster it is".to_owned())
-        })
+        uid.map(str::to_owned)
+            .ok_or_else(|| CallError::Unreachable("it has no kube-system namespace yet".to_owned()))
     }
 
     async fn get_one(&self, key: &ResourceKey) -> Result<Option<Value>, CallError> {
-        let reply = self.ask(Method::GET, Address::one(key)?, Content::Nothing).await?;
+        let reply = self.send(Method::GET, Address::one(key)?, Content::Nothing).await?;
         if reply.status == StatusCode::NOT_FOUND && no_such_object(&reply.failure(), key) {
             return Ok(None);
         }
         match object_of(reply, key.kind) {
-            // Where a project has no namespace any more, nobody lets us read its secrets, and none
-            // can be there.
+            // Without the project's namespace there is no RoleBinding to read its secrets, and no
+            // secrets.
             Err(CallError::Forbidden(_))
                 if Kind::READ.contains(&key.kind) && self.has_no_namespace(key).await? =>
             {
@@ -192,7 +190,7 @@ impl Kube {
 
     async fn has_no_namespace(&self, key: &ResourceKey) -> Result<bool, CallError> {
         let namespace = ResourceKey::new(Kind::Namespace, "", &key.namespace);
-        let reply = self.ask(Method::GET, Address::one(&namespace)?, Content::Nothing).await?;
+        let reply = self.send(Method::GET, Address::one(&namespace)?, Content::Nothing).await?;
         Ok(reply.status == StatusCode::NOT_FOUND && no_such_object(&reply.failure(), &namespace))
     }
 
@@ -208,7 +206,7 @@ impl Kube {
             "preconditions": { "uid": uid, "resourceVersion": version },
             "propagationPolicy": "Background",
         });
-        let reply = self.ask(Method::DELETE, Address::one(key)?, Content::Json(&options)).await?;
+        let reply = self.send(Method::DELETE, Address::one(key)?, Content::Json(&options)).await?;
         if reply.status.is_success() {
             return Ok(());
         }
@@ -216,7 +214,7 @@ impl Kube {
         if reply.status == StatusCode::NOT_FOUND && no_such_object(&failure, key) {
             return Ok(());
         }
-        Err(refusal(&failure, key.kind, reply.retry_after))
+        Err(call_error(&failure, key.kind, reply.retry_after))
     }
 
     async fn write(
@@ -225,7 +223,8 @@ impl Kube {
         address: Address,
         content: Content<'_>,
     ) -> Result<Value, CallError> {
-        let reply = self.ask(Method::PATCH, address.with("fieldManager", MANAGER), content).await?;
+        let reply =
+            self.send(Method::PATCH, address.with("fieldManager", MANAGER), content).await?;
         object_of(reply, key.kind)
     }
 }
@@ -238,12 +237,12 @@ fn client_of(kubeconfig: Kubeconfig) -> Result<kube::Client, ConnectError> {
     Ok(kube::Client::try_from(config)?)
 }
 
-/// Where an object is applied, fields that others wrote included.
-fn by_force(key: &ResourceKey) -> Result<Address, CallError> {
+/// The address for a forced server-side apply.
+fn apply_address(key: &ResourceKey) -> Result<Address, CallError> {
     Ok(Address::one(key)?.with("force", "true").with("fieldValidation", "Strict"))
 }
 
-/// The object an answer consists of.
+/// The object in a response.
 fn object_of(reply: Reply, kind: Kind) -> Result<Value, CallError> {
     let mut object = reply.into_object(kind)?;
     answer::tidy(&mut object, kind);
@@ -268,7 +267,7 @@ impl Cluster for Kube {
     }
 
     fn apply<'a>(&'a self, key: &'a ResourceKey, object: &'a Value) -> Answer<'a, Value> {
-        async move { self.write(key, by_force(key)?, Content::Apply(object)).await }.boxed()
+        async move { self.write(key, apply_address(key)?, Content::Apply(object)).await }.boxed()
     }
 
     fn patch<'a>(&'a self, key: &'a ResourceKey, patch: &'a Value) -> Answer<'a, Value> {
@@ -287,7 +286,7 @@ impl Cluster for Kube {
     fn dry_run<'a>(&'a self, key: &'a ResourceKey, draft: Draft<'a>) -> Answer<'a, Value> {
         async move {
             let (address, content) = match draft {
-                Draft::Apply(object) => (by_force(key)?, Content::Apply(object)),
+                Draft::Apply(object) => (apply_address(key)?, Content::Apply(object)),
                 Draft::Patch(patch) => (Address::one(key)?, Content::MergePatch(patch)),
             };
             self.write(key, address.with("dryRun", "All"), content).await
@@ -296,7 +295,7 @@ impl Cluster for Kube {
     }
 
     fn warnings<'a>(&'a self, key: &'a ResourceKey, uid: &'a str) -> Answer<'a, Vec<Value>> {
-        self.warned(key, uid).boxed()
+        self.list_warnings(key, uid).boxed()
     }
 
     fn contents<'a>(&'a self, namespace: &'a str) -> Answer<'a, Contents> {

@@ -1,8 +1,8 @@
-//! The only room that talks to Kubernetes.
+//! The only crate that talks to Kubernetes.
 //!
-//! [`Cluster`] is the seam below: six verbs over JSON objects, implemented by [`kube::Kube`] for a
-//! real API server and by `testkit::FakeCluster` for tests; one contract suite runs on both.
-//! [`Executor`] is the seam above: orders in, reports out.
+//! [`Cluster`] is the lower interface: six verbs over JSON objects, implemented by [`kube::Kube`]
+//! for a real API server and by `testkit::FakeCluster` for tests; one contract suite runs on both.
+//! [`Executor`] is the upper interface: orders in, reports out.
 
 mod act;
 mod executor;

@@ -1,7 +1,7 @@
-//! A cluster that may not be there yet: unreachable until somebody connects it.
+//! A cluster client that is unreachable until a real client is connected.
 //!
-//! While the local Kubernetes is being built, everything above already runs; to it, this is simply
-//! a cluster that does not answer.
+//! While the local Kubernetes is being built, everything above already runs and sees an unreachable
+//! cluster.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -12,7 +12,7 @@ use trueup_model::survey::Contents;
 
 use crate::verbs::{Answer, CallError, Cluster, Draft, List, Scope, WatchEvent};
 
-/// Passes calls on to whatever is connected now.
+/// Forwards calls to the connected cluster client.
 #[derive(Debug)]
 pub struct Switch {
     connected: RwLock<Option<Arc<dyn Cluster>>>,
@@ -25,7 +25,7 @@ impl Default for Switch {
 }
 
 impl Switch {
-    /// Connects a cluster; calls go there from now on.
+    /// Connects a cluster client; later calls go to it.
     pub fn connect(&self, cluster: Arc<dyn Cluster>) {
         *self.connected.write().unwrap_or_else(PoisonError::into_inner) = Some(cluster);
     }
@@ -35,7 +35,7 @@ impl Switch {
             .read()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
-            .ok_or_else(|| CallError::Unreachable("it is not connected yet".to_owned()))
+            .ok_or_else(|| CallError::Unreachable("the cluster is not connected yet".to_owned()))
     }
 }
 

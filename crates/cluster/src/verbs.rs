@@ -1,4 +1,4 @@
-//! The six verbs: everything the executor can ask of a cluster, and the ways an answer can fail.
+//! The six verbs that the executor uses on a cluster, and how a call can fail.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -10,68 +10,73 @@ use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::observation::Absent;
 use trueup_model::survey::Contents;
 
-/// What a call answers.
+/// The future of a call's result.
 pub type Answer<'a, T> = BoxFuture<'a, Result<T, CallError>>;
 
-/// One cluster, asked in six ways. Every call ends within a deadline of the implementation's own.
+/// Client of one cluster. Every call ends within the implementation's deadline.
 ///
-/// Reads are fresh: `get` and `list` answer from the quorum, never from a cache of the server that
+/// Reads are consistent: `get` and `list` are quorum reads, never answered from a server cache that
 /// may be older than what was already seen.
 pub trait Cluster: Debug + Send + Sync {
-    /// The object under this key, or nothing if the server says that there is none.
+    /// Returns the object at this key, or `None` if the server says that it does not exist.
     fn get<'a>(&'a self, key: &'a ResourceKey) -> Answer<'a, Option<Value>>;
 
-    /// All objects of a kind in this scope, with the version to watch from.
+    /// Lists all objects of a kind in this scope, with the version to watch from.
     fn list(&self, kind: Kind, scope: Scope) -> Answer<'_, List>;
 
-    /// The same for our objects, with nothing but their metadata where the server can do that: a
-    /// cheaper way to see what is there and at which version.
+    /// Lists our objects of a kind, with metadata only where the server supports it: a cheaper way
+    /// to compare versions.
     fn versions(&self, kind: Kind) -> Answer<'_, List> {
         self.list(kind, Scope::Ours)
     }
 
-    /// What changes among our objects of a kind after this version. Ends after about twenty seconds
-    /// (the server sends a bookmark first), so that silence is noticed; the caller watches again.
+    /// Streams changes of our objects of a kind after this version. Ends after about twenty seconds
+    /// (the server sends a bookmark first), so that a silent watch is detected; the caller watches
+    /// again.
     fn watch(&self, kind: Kind, from: String) -> BoxStream<'static, Result<WatchEvent, CallError>>;
 
-    /// Server-side apply with Trueup's field manager, taking fields over by force. Creates or
-    /// changes; answers with the object as stored. A `metadata.resourceVersion` in it is a guard on
-    /// what stands there, and none on an object that is made.
+    /// Forced server-side apply with Trueup's field manager. Creates or updates; returns the object
+    /// as stored. A `metadata.resourceVersion` in the object is a precondition on an existing
+    /// object; it does not apply to a create.
     fn apply<'a>(&'a self, key: &'a ResourceKey, object: &'a Value) -> Answer<'a, Value>;
 
-    /// A JSON merge patch. A `metadata.resourceVersion` or `metadata.uid` in it is a guard: the
-    /// server refuses the patch with [`CallError::Conflict`] where they differ.
+    /// A JSON merge patch. A `metadata.resourceVersion` or `metadata.uid` in it is a precondition:
+    /// where they differ the result is [`CallError::Conflict`].
     fn patch<'a>(&'a self, key: &'a ResourceKey, patch: &'a Value) -> Answer<'a, Value>;
 
-    /// Deletes this incarnation in the background, if its uid and version are still these;
-    /// [`CallError::Conflict`] where they are not. An object that is already gone is a success.
+    /// Deletes the object in the background if it still has this uid and version, and returns
+    /// [`CallError::Conflict`] otherwise. An object that is already gone is a success.
     fn delete<'a>(&'a self, key: &'a ResourceKey, uid: &'a str, version: &'a str)
     -> Answer<'a, ()>;
 
-    /// What an apply or a patch would come to: admitted, defaulted and validated like one, and then not
-    /// stored. Answers with the object as it would be; of one that would be made, the uid is an example.
+    /// Dry run of an apply or a patch: admitted, defaulted and validated, but not stored. Returns
+    /// the object as it would be; for a create, the uid is only an example.
     fn dry_run<'a>(&'a self, key: &'a ResourceKey, draft: Draft<'a>) -> Answer<'a, Value> {
-        let _nothing_is_tried = draft;
-        let why = format!("this cluster cannot try a write to {key}");
+        let _unused = draft;
+        let why = format!("this cluster client does not support dry runs; cannot try {key}");
         Box::pin(async move { Err(CallError::Refused(why)) })
     }
 
-    /// What the cluster warned of lately about one incarnation: its events, whole. They are best effort
-    /// and kept for an hour, so they prove nothing; they are asked for only where nothing else says why.
+    /// Returns the recent Warning events of the object with this uid. Events are best effort and
+    /// kept for an hour, so they prove nothing; they are read only where nothing else gives a
+    /// cause.
     fn warnings<'a>(&'a self, key: &'a ResourceKey, uid: &'a str) -> Answer<'a, Vec<Value>> {
-        let _nobody_knows = (key, uid);
+        let _unused = (key, uid);
         Box::pin(async { Ok(Vec::new()) })
     }
 
-    /// Everything in a namespace, of every kind that the cluster serves, known to Trueup or not, and
-    /// what could not be listed. It is asked before a namespace is deleted, and never else.
+    /// Lists everything in a namespace, of every kind that the cluster serves, known to Trueup or
+    /// not, and what could not be listed. Used only before a namespace is deleted or
+    /// force-completed.
     fn contents<'a>(&'a self, namespace: &'a str) -> Answer<'a, Contents> {
-        let why = format!("this cluster cannot list everything in {namespace}");
+        let why = format!(
+            "this cluster client does not support surveys; cannot list namespace {namespace}"
+        );
         Box::pin(async move { Err(CallError::Refused(why)) })
     }
 }
 
-/// A write that is only tried.
+/// A write for a dry run.
 #[derive(Debug, Clone, Copy)]
 pub enum Draft<'a> {
     /// As [`Cluster::apply`] would write it.
@@ -80,80 +85,80 @@ pub enum Draft<'a> {
     Patch(&'a Value),
 }
 
-/// Which objects of a kind are meant.
+/// Which objects of a kind to list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
     /// Those that carry Trueup's label: `app.kubernetes.io/managed-by=trueup`, or for pods, which
-    /// never carry it, the selector label `trueup.dev/name`. Of nodes and volumes, which are never
-    /// labelled for us, every one.
+    /// never carry it, the selector label `trueup.dev/name`. For nodes and volumes, which never
+    /// carry our labels: all of them.
     Ours,
-    /// Every one in the cluster.
+    /// All objects of the kind in the cluster.
     All,
 }
 
-/// A whole set at one version.
+/// All objects of a list at one version.
 #[derive(Debug, Clone, PartialEq)]
 pub struct List {
     /// The objects, complete.
     pub objects: Vec<Value>,
-    /// The version the set is true at.
+    /// The version that the list represents.
     pub version: String,
 }
 
-/// One thing a watch said.
+/// One event of a watch.
 #[derive(Debug, Clone, PartialEq)]
 pub enum WatchEvent {
-    /// An object is there now, new or changed.
+    /// An object was added or modified.
     Present(Value),
-    /// An object is gone, in the state it had last.
+    /// An object was deleted; this is its last state.
     Gone(Value),
-    /// Nothing happened up to this version.
+    /// No other change happened up to this version.
     Bookmark(String),
 }
 
-/// Why a call did not answer. The variants are what the executor decides by.
+/// Why a call failed. The executor decides by the variant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
-    /// Nobody is there: nothing was sent, so nothing was done.
-    #[error("the cluster does not answer: {0}")]
+    /// No connection: nothing was sent, so nothing was done.
+    #[error("cluster unreachable: {0}")]
     Unreachable(String),
-    /// It was sent and no answer came: it may or may not have been done.
-    #[error("no answer came in time; the call may have been carried out: {0}")]
+    /// The request was sent and no response came: it may or may not have taken effect.
+    #[error("no response from the cluster; the call may have taken effect: {0}")]
     Unanswered(String),
     /// The version to watch from is too old (410): list again.
-    #[error("the watch fell behind and must start from a new list")]
+    #[error("the watch version expired; a new list is required")]
     Expired,
-    /// A guard did not hold (409), or a create met an object that is already there.
-    #[error("somebody else changed the object first: {0}")]
+    /// A precondition failed (409), or the object to create already exists.
+    #[error("conflict with another writer: {0}")]
     Conflict(String),
-    /// Credentials are missing or do not suffice (401, 403 by authorisation).
-    #[error("the cluster forbids this: {0}")]
+    /// Credentials are missing or insufficient (401, 403 by authorisation).
+    #[error("the cluster denied access: {0}")]
     Forbidden(String),
-    /// The kind is not served here.
-    #[error("the cluster does not know this kind: {0}")]
+    /// The cluster does not serve the kind.
+    #[error("the cluster does not serve this kind: {0}")]
     UnknownKind(String),
-    /// The object itself is refused (400, 403 by admission or quota, 422).
-    #[error("the cluster refuses the object: {0}")]
+    /// The object itself is rejected (400, 403 by admission or quota, 422).
+    #[error("the cluster rejected the object: {0}")]
     Refused(String),
-    /// Too many requests (429): ask again after this long.
-    #[error("the cluster asks to slow down")]
+    /// Too many requests (429): retry after this long.
+    #[error("rate limited by the cluster")]
     Throttled {
-        /// How long the server asks to wait.
+        /// How long the server asks the client to wait.
         after: Duration,
     },
-    /// The server broke (5xx): nothing is known about the effect of a write.
+    /// The server failed (5xx): the effect of a write is unknown.
     #[error("the cluster's API server failed: {0}")]
     Server(String),
 }
 
 impl CallError {
-    /// Whether the cluster as a whole cannot be asked now: a reason to defer, not a failure.
+    /// Whether the cluster as a whole is unavailable: a reason to defer, not a failure.
     #[must_use]
     pub const fn is_away(&self) -> bool {
         matches!(self, Self::Unreachable(_) | Self::Unanswered(_) | Self::Server(_))
     }
 
-    /// Whether this says that the cluster takes no objects of the kind that was asked for.
+    /// Why the cluster accepts no objects of the kind, if the error says that.
     #[must_use]
     pub const fn absent(&self) -> Option<Absent> {
         match self {
@@ -169,7 +174,7 @@ impl CallError {
         }
     }
 
-    /// A bounded label for metrics.
+    /// A label for metrics, from a fixed set.
     #[must_use]
     pub const fn label(&self) -> &'static str {
         match self {

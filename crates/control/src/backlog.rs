@@ -1,7 +1,7 @@
-//! What waits, counted by every process whether it works on the cluster or not.
+//! Measures the work queue in every process, whether or not it holds the lease.
 //!
-//! When nobody holds the lease nothing is done, and nobody is there to say so but those who stand by. So
-//! the age of waiting work is theirs to tell, too (F50).
+//! If no process holds the lease, only the standby processes can report the age of the oldest wake
+//! (F50).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,12 +22,12 @@ pub(crate) struct Backlog {
 }
 
 impl Backlog {
-    /// Counts for ever.
+    /// Measures for ever.
     pub(crate) async fn run(self) {
         loop {
             match within(&*self.clock, self.worker.lane_loads(self.cluster)).await {
                 Ok(loads) => self.metrics.wakes(&loads, self.clock.now()),
-                Err(error) => tracing::debug!(%error, "wakes cannot be counted now"),
+                Err(error) => tracing::debug!(%error, "cannot count wakes; will retry"),
             }
             self.clock.sleep(EVERY).await;
         }

@@ -1,32 +1,32 @@
-//! Questions to the database that get no answer.
+//! Timeouts for database calls.
 //!
-//! A connection may be dead without saying so, and its socket waits for a quarter of an hour. Loops do not:
-//! they ask again, on another connection. What was asked may still have been done.
+//! The socket of a dead connection may wait for a quarter of an hour. Loops do not wait that long:
+//! they retry on another connection. The call that timed out may still have been executed.
 
 use std::time::Duration;
 
 use trueup_model::Clock;
 use trueup_store::Error;
 
-/// Longer than the database itself lets any statement run.
-const LONGEST: Duration = Duration::from_secs(40);
+/// Longer than the database's own statement timeout.
+const LIMIT: Duration = Duration::from_secs(40);
 
-/// Waits for an answer, but not for ever.
+/// The result of a call, or [`Error::Silent`] after the default timeout.
 pub(crate) async fn within<T>(
     clock: &dyn Clock,
-    asked: impl Future<Output = Result<T, Error>>,
+    call: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, Error> {
-    within_time(clock, LONGEST, asked).await
+    within_time(clock, LIMIT, call).await
 }
 
-/// Waits for an answer for so long.
+/// The result of a call, or [`Error::Silent`] after `limit`.
 pub(crate) async fn within_time<T>(
     clock: &dyn Clock,
     limit: Duration,
-    asked: impl Future<Output = Result<T, Error>>,
+    call: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, Error> {
     tokio::select! {
-        answer = asked => answer,
+        answer = call => answer,
         () = clock.sleep(limit) => Err(Error::Silent),
     }
 }
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn an_answer_that_never_comes_is_not_waited_for() {
+    async fn call_without_an_answer_times_out() {
         let clock = DbClock::unanchored();
         let never = std::future::pending::<Result<(), Error>>();
         let answer = within_time(&clock, Duration::from_millis(5), never).await;

@@ -1,46 +1,47 @@
-//! The seam to DNS: which texts a name has.
+//! The interface to DNS: the TXT records of a name.
 //!
-//! An answer is the texts, which may be none, or a doubt. A doubt is neither a yes nor a no: nothing is
-//! decided by it. What the real one does ([`Dns`]) and what a test's does are held to one contract.
+//! An answer is the texts, possibly none, or [`Indeterminate`], which neither confirms nor denies
+//! anything. One contract test covers the real client ([`Dns`]) and the fake one.
 
-mod dns;
+mod resolver;
 
 use std::fmt::Debug;
 
 use futures::future::BoxFuture;
 
-pub use dns::Dns;
+pub use resolver::Dns;
 
-/// Somebody who can ask DNS.
+/// A DNS client for TXT records.
 pub trait Names: Debug + Send + Sync {
-    /// The text of each TXT record of this name, the strings of one record joined; none where DNS says
-    /// that there are none.
+    /// The text of each TXT record of this name, with the strings of one record joined; empty if
+    /// DNS answers that there are none.
     fn texts<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Vec<String>, Indeterminate>>;
 }
 
-/// Why nobody knows which texts a name has. Tenants read these: nothing in them tells which servers are
-/// asked.
+/// Why the TXT records of a name are unknown.
+///
+/// Tenants read these messages, so they do not reveal which servers are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Indeterminate {
-    /// There is nobody to ask.
+    /// No name server is configured.
     #[error(
-        "this Trueup knows no name server; the operator can name one with `trueup up --dns-server \
+        "no name server is configured; ask the operator to set one with `trueup up --dns-server \
          ADDRESS`"
     )]
     NoServer,
-    /// No answer in time.
+    /// The query timed out.
     #[error("no name server answered in time")]
     Silent,
-    /// The name server could not find out.
-    #[error("the name server could not find out (SERVFAIL); check the name servers of the domain")]
+    /// The name server failed.
+    #[error("the name server failed (SERVFAIL); check the domain's name servers")]
     Failed,
-    /// The name server does not want to answer.
-    #[error("the name server refuses to say (REFUSED)")]
+    /// The name server refused the query.
+    #[error("the name server refused the query (REFUSED)")]
     Refused,
-    /// The answer is of another kind, or cannot be read.
-    #[error("the name server could not be asked, or its answer could not be read")]
+    /// The query failed, or its answer is invalid.
+    #[error("the query to the name server failed, or its answer was invalid")]
     Unread,
-    /// DNS has no name this long.
+    /// The name exceeds the limit of DNS.
     #[error("the name is longer than DNS allows; ask the operator")]
     TooLong,
 }

@@ -1,8 +1,9 @@
-//! The prover: looks into DNS for the proofs of hosts.
+//! The domain verifier: verifies domains by DNS checks.
 //!
-//! Looks are taken from the database when they are due, a few at once and fewer of one org: a name server
-//! that does not answer holds up nobody else. A proof that is there has the same effect as an operator
-//! who says so. What is proved stays proved when its record goes: the operator takes proofs back.
+//! Due checks are claimed from the database, with a limit on concurrent checks in total and per
+//! org, so that an unresponsive name server delays no other org. A matching TXT record has the same
+//! effect as verification by an operator. A verified domain stays verified when the record is
+//! removed; only an operator withdraws a verification.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,71 +21,71 @@ use crate::deadline::within;
 use crate::dns::{Indeterminate, Names};
 use crate::metrics::{Ended, Metrics};
 
-/// How long DNS has to answer.
+/// The timeout of a DNS check.
 const ANSWER: Duration = Duration::from_secs(5);
-/// How many looks are under way at once.
+/// The maximum number of concurrent checks.
 const AT_ONCE: usize = 8;
-/// How many of them may be one org's.
-const OF_ONE: usize = 4;
-/// How long it sleeps at most: notifications can be lost.
+/// The maximum number of concurrent checks of one org.
+const PER_ORG: usize = 4;
+/// The longest sleep: notifications can be lost.
 const IDLE: Duration = Duration::from_secs(60);
-/// Until the database is asked again that did not answer, and for what others are looking at.
+/// The pause after a database error, and the shortest sleep while another process has due checks.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// The loop that looks for proofs.
+/// The loop that runs DNS checks.
 #[derive(Debug, Clone)]
 pub struct DomainVerifier {
-    /// The database, for what is due.
+    /// The database, for due checks.
     pub worker: Worker,
-    /// The door, for what is proved.
+    /// The door, for verified domains.
     pub app: App,
-    /// Who calls, and whom to tell.
+    /// Signals from and to the other parts of this process.
     pub signals: Signals,
-    /// Time.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// Counters.
+    /// The metrics.
     pub metrics: Metrics,
-    /// Who asks DNS.
+    /// The DNS client.
     pub names: Arc<dyn Names>,
 }
 
 impl DomainVerifier {
-    /// Looks for ever.
+    /// Runs for ever.
     pub async fn run(self) {
-        let mut looks = FuturesUnordered::new();
+        let mut checks = FuturesUnordered::new();
         let mut busy: BTreeMap<OrgId, usize> = BTreeMap::new();
         loop {
-            let pause = match self.claim(looks.len(), &busy).await {
+            let pause = match self.claim(checks.len(), &busy).await {
                 Ok(due) if due.is_empty() => self.rest().await,
                 Ok(due) => {
-                    for look in due {
-                        *busy.entry(look.org).or_default() += 1;
-                        let prover = self.clone();
-                        looks.push(async move {
-                            prover.look(&look).await;
-                            look.org
+                    for check in due {
+                        *busy.entry(check.org).or_default() += 1;
+                        let verifier = self.clone();
+                        checks.push(async move {
+                            verifier.check(&check).await;
+                            check.org
                         });
                     }
-                    // There may be more, for as long as there are places.
-                    if looks.len() < AT_ONCE {
+                    // More may be due, and there are free slots.
+                    if checks.len() < AT_ONCE {
                         continue;
                     }
                     IDLE
                 }
                 Err(error) => {
-                    tracing::debug!(%error, "looks that are due cannot be read now");
+                    tracing::debug!(%error, "cannot claim DNS checks; will retry");
                     AGAIN
                 }
             };
             tokio::select! {
-                Some(org) = looks.next() => leave(&mut busy, org),
+                Some(org) = checks.next() => free_slot(&mut busy, org),
                 () = self.signals.domain_check_requested() => {}
                 () = self.clock.sleep(pause) => {}
             }
         }
     }
 
-    /// Takes what is due, as far as there are places for it.
+    /// Claims due checks, as many as there are free slots.
     async fn claim(
         &self,
         taken: usize,
@@ -94,68 +95,69 @@ impl DomainVerifier {
         if free == 0 {
             return Ok(Vec::new());
         }
-        // So few that nobody gets more than its share, whoever has the most already.
-        let most = busy.values().max().map_or(OF_ONE, |most| OF_ONE.saturating_sub(*most).max(1));
+        // Few enough that no org exceeds its limit, not even the busiest.
+        let most = busy.values().max().map_or(PER_ORG, |most| PER_ORG.saturating_sub(*most).max(1));
         let full: Vec<OrgId> =
-            busy.iter().filter(|(_, count)| **count >= OF_ONE).map(|(org, _)| *org).collect();
+            busy.iter().filter(|(_, count)| **count >= PER_ORG).map(|(org, _)| *org).collect();
         let most = i64::try_from(most).unwrap_or(1);
         let claimed = self.worker.claim_dns_checks(free, most, &full, self.clock.now());
         within(&*self.clock, claimed).await
     }
 
-    /// How long nothing is due.
+    /// How long to sleep until the next check is due.
     async fn rest(&self) -> Duration {
         match within(&*self.clock, self.worker.next_dns_check()).await {
             Ok(None) => IDLE,
             Ok(Some(at)) => {
                 let until = at.duration_since(self.clock.now());
-                // What is due and was not given is looked at by somebody right now.
+                // A check that is due and was not claimed is in progress in another process.
                 Duration::try_from(until).unwrap_or_default().clamp(AGAIN, IDLE)
             }
             Err(error) => {
-                tracing::debug!(%error, "nobody knows when the next look is due");
+                tracing::debug!(%error, "cannot read when the next DNS check is due; will retry");
                 AGAIN
             }
         }
     }
 
-    /// Asks DNS for one proof, and writes down what it says.
-    async fn look(&self, look: &DueDnsCheck) {
-        let name = look.host.challenge();
+    /// Makes one DNS check and records its result.
+    async fn check(&self, check: &DueDnsCheck) {
+        let name = check.host.challenge();
         let answer = tokio::select! {
             answer = self.names.texts(&name) => answer,
             () = self.clock.sleep(ANSWER) => Err(Indeterminate::Silent),
         };
-        let noted = match answer.map(|texts| judge(&texts, look.domain)) {
-            Ok(None) => self.prove(look).await,
-            Ok(Some((result, why))) => self.note(look, result, &why).await,
-            Err(doubt) => self.note(look, DnsResult::Indeterminate, &doubt.to_string()).await,
+        let recorded = match answer.map(|texts| judge(&texts, check.domain)) {
+            Ok(None) => self.verify(check).await,
+            Ok(Some((result, why))) => self.record(check, result, &why).await,
+            Err(error) => self.record(check, DnsResult::Indeterminate, &error.to_string()).await,
         };
-        match noted {
+        match recorded {
             Ok(outcome) => {
                 self.metrics.domain_checks.get_or_create(&Ended { outcome }).inc();
             }
-            // It may have been written down all the same; if not, the next look finds it again.
-            Err(error) => tracing::warn!(%error, "what DNS says cannot be written down now"),
+            // The commit may have succeeded without an acknowledgement; if not, the next check
+            // repeats it.
+            Err(error) => tracing::warn!(%error, "cannot record a DNS check; it will be repeated"),
         }
     }
 
-    async fn note(
+    async fn record(
         &self,
-        look: &DueDnsCheck,
+        check: &DueDnsCheck,
         result: DnsResult,
         why: &str,
     ) -> Result<&'static str, Error> {
-        let noted = self.worker.record_dns_check(look, result, why, self.clock.now());
-        within(&*self.clock, noted).await?;
-        Ok(result.as_str())
+        let recorded = self.worker.record_dns_check(check, result, why, self.clock.now());
+        within(&*self.clock, recorded).await?;
+        Ok(result.into_str())
     }
 
-    /// Proves the host to be the org's, unless it is another's.
-    async fn prove(&self, look: &DueDnsCheck) -> Result<&'static str, Error> {
+    /// Marks the domain as verified, unless another org has the host.
+    async fn verify(&self, check: &DueDnsCheck) -> Result<&'static str, Error> {
         let now = self.clock.now();
-        let proving = async { Ok(self.app.prove_domain(look.org, look.domain, now).await) };
-        match within(&*self.clock, proving).await? {
+        let verified = async { Ok(self.app.prove_domain(check.org, check.domain, now).await) };
+        match within(&*self.clock, verified).await? {
             Ok(true) => {
                 self.signals.wake();
                 self.signals.event();
@@ -163,18 +165,19 @@ impl DomainVerifier {
             }
             Ok(false) => Ok("late"),
             Err(Refusal::Store(error)) => Err(error),
-            Err(refusal) => self.contest(look, &refusal).await,
+            Err(refusal) => self.contest(check, &refusal).await,
         }
     }
 
-    /// Fails closed: the host stays where it is, its org learns of nothing, and operators do.
-    async fn contest(&self, look: &DueDnsCheck, refusal: &Refusal) -> Result<&'static str, Error> {
-        let noted = self.worker.note_contested(look, self.clock.now());
-        if within(&*self.clock, noted).await? {
+    /// Fails closed: the host stays with its org. Only operators are informed, not the claimant.
+    async fn contest(&self, check: &DueDnsCheck, refusal: &Refusal) -> Result<&'static str, Error> {
+        let recorded = self.worker.note_contested(check, self.clock.now());
+        if within(&*self.clock, recorded).await? {
             tracing::warn!(
-                host = %look.host, claimant = %look.org, %refusal,
-                "DNS proves a host to be an org's that another org has; if it changed hands, take it from the \
-                 one with `trueup domain verify HOST --service NAME --withdraw`"
+                host = %check.host, claimant = %check.org, %refusal,
+                "DNS verifies a host for an org while another org has it; if its owner changed, \
+                 withdraw it from the other org with \
+                 `trueup domain verify HOST --service NAME --withdraw`"
             );
             self.signals.event();
         }
@@ -182,8 +185,8 @@ impl DomainVerifier {
     }
 }
 
-/// Frees the place of a look that ended.
-fn leave(busy: &mut BTreeMap<OrgId, usize>, org: OrgId) {
+/// Frees the slot of a check that ended.
+fn free_slot(busy: &mut BTreeMap<OrgId, usize>, org: OrgId) {
     if let Some(count) = busy.get_mut(&org) {
         *count = count.saturating_sub(1);
         if *count == 0 {

@@ -1,8 +1,8 @@
-//! The driver: turns wakes into orders and ends a wake when its order's first pass has ended.
+//! The driver: turns wakes into orders and finishes a wake when its order's first pass has ended.
 //!
-//! From then on the executor holds the order and repairs by itself, so the wake has done its work
-//! whatever the pass's outcome was. Only a pass that met a defect, or an order whose secrets are
-//! locked, is woken again: the first a few times, the second for as long as it takes.
+//! From then on the executor has the order and repairs drift by itself, so the wake is finished
+//! whatever the outcome of the pass. Only two cases are retried: a pass that met a defect, a
+//! limited number of times, and an order whose secrets cannot be decrypted, without limit.
 
 use std::collections::BTreeSet;
 use std::iter;
@@ -26,17 +26,17 @@ use crate::deadline::within;
 use crate::decrypt::with_secrets;
 use crate::metrics::Metrics;
 
-/// How many wakes are claimed at once, and how many of one cluster may be under way.
+/// How many wakes are claimed at once, and how many of one cluster may be in flight.
 const BATCH: usize = 64;
-const UNDER_WAY: usize = 256;
-/// While wakes keep coming they are claimed this often at most: many in one transaction.
+const IN_FLIGHT: usize = 256;
+/// The minimum time between two claims, so that one transaction claims many wakes.
 const GATHER: Duration = Duration::from_millis(10);
-/// How often the watches' ages are told.
+/// How often the ages of the watches are measured.
 const MEASURE: Duration = Duration::from_secs(5);
-/// The safety net for a signal that got lost.
+/// The fallback for a lost signal.
 const POLL: Duration = Duration::from_secs(1);
-const RETRY_LEAST: Duration = Duration::from_secs(1);
-const RETRY_MOST: Duration = Duration::from_secs(30);
+const RETRY_MIN: Duration = Duration::from_secs(1);
+const RETRY_MAX: Duration = Duration::from_secs(30);
 
 pub(crate) struct Driver {
     pub(crate) worker: Worker,
@@ -46,47 +46,52 @@ pub(crate) struct Driver {
     pub(crate) lease: Lease,
     pub(crate) executor: Arc<Executor>,
     pub(crate) master_key: [u8; 32],
-    pub(crate) opener: Decryptor,
-    /// For what never reaches the executor.
+    pub(crate) decryptor: Decryptor,
+    /// For orders that never reach the executor.
     pub(crate) reports: mpsc::Sender<Report>,
 }
 
-/// What became of a wake's order.
-enum Passed {
-    /// Its first pass has ended, however.
+/// The result of the first pass of a wake's order.
+enum PassResult {
+    /// The pass has ended, with any outcome.
     Ended(Outcome),
-    /// It never began: a secret is locked.
+    /// There was no pass: a secret cannot be decrypted.
     Locked,
-    /// A defect ended it.
+    /// A defect ended the pass.
     Broken(String),
-    /// The executor is gone. The wake stays claimed, and the next holder of the lease takes it.
+    /// The executor is gone. The wake stays claimed, and the next lease holder requeues it.
     Lost,
 }
 
-/// What this driver has claimed and not ended.
+/// The wakes this driver has claimed and not finished.
 #[derive(Default)]
-struct UnderWay {
-    passes: FuturesUnordered<BoxFuture<'static, (Claimed, Passed)>>,
+struct InFlight {
+    passes: FuturesUnordered<BoxFuture<'static, (Claimed, PassResult)>>,
     units: BTreeSet<Unit>,
-    /// Whether more may be waiting than was claimed last.
+    /// Whether more wakes may be due.
     more: bool,
-    /// Whether something may be claimed in the database that is not in here: an answer was lost.
-    doubtful: bool,
+    /// Whether wakes may be claimed in the database that are not in here: a commit was not
+    /// acknowledged.
+    unacknowledged: bool,
 }
 
-impl UnderWay {
-    fn push(&mut self, unit: Unit, pass: impl Future<Output = (Claimed, Passed)> + Send + 'static) {
+impl InFlight {
+    fn push(
+        &mut self,
+        unit: Unit,
+        pass: impl Future<Output = (Claimed, PassResult)> + Send + 'static,
+    ) {
         self.units.insert(unit);
         self.passes.push(Box::pin(pass));
     }
 
-    /// Whether there is room for enough to be worth a transaction.
+    /// Whether there is room for a whole batch.
     fn has_room(&self) -> bool {
-        self.units.len() + BATCH <= UNDER_WAY
+        self.units.len() + BATCH <= IN_FLIGHT
     }
 
-    /// This one, and all others that have ended by now.
-    fn ended_with(&mut self, first: (Claimed, Passed)) -> Vec<(Claimed, Passed)> {
+    /// This pass, and all others that have ended by now.
+    fn ended_with(&mut self, first: (Claimed, PassResult)) -> Vec<(Claimed, PassResult)> {
         let others = iter::from_fn(|| self.passes.next().now_or_never().flatten());
         let ended: Vec<_> = iter::once(first).chain(others).collect();
         for (wake, _) in &ended {
@@ -97,9 +102,9 @@ impl UnderWay {
 }
 
 impl Driver {
-    /// Drives until the lease is over.
+    /// Runs until the lease is lost.
     pub(crate) async fn run(self) {
-        let mut under_way = UnderWay { more: true, ..UnderWay::default() };
+        let mut in_flight = InFlight { more: true, ..InFlight::default() };
         let (mut measured, mut claimed) = (Duration::ZERO, Duration::ZERO);
         loop {
             let now = self.clock.monotonic();
@@ -107,15 +112,15 @@ impl Driver {
                 self.measure();
                 measured = now + MEASURE;
             }
-            let wants = under_way.more && under_way.has_room();
+            let wants = in_flight.more && in_flight.has_room();
             if wants && now >= claimed {
-                match self.claim(&mut under_way).await {
-                    Ok(more) => under_way.more = more,
+                match self.claim(&mut in_flight).await {
+                    Ok(more) => in_flight.more = more,
                     Err(Error::Fenced) => return,
                     Err(error) => {
-                        tracing::warn!(%error, "wakes cannot be claimed now");
-                        under_way.more = false;
-                        under_way.doubtful = true;
+                        tracing::warn!(%error, "cannot claim wakes; will retry");
+                        in_flight.more = false;
+                        in_flight.unacknowledged = true;
                     }
                 }
                 claimed = self.clock.monotonic() + GATHER;
@@ -123,28 +128,28 @@ impl Driver {
             }
             let pause = if wants { claimed.saturating_sub(now) } else { POLL };
             tokio::select! {
-                Some(first) = under_way.passes.next() => {
-                    let ended = under_way.ended_with(first);
+                Some(first) = in_flight.passes.next() => {
+                    let ended = in_flight.ended_with(first);
                     match self.end(ended).await {
-                        Ok(again) => under_way.more |= again > 0,
-                        Err(_) => under_way.doubtful = true,
+                        Ok(again) => in_flight.more |= again > 0,
+                        Err(_) => in_flight.unacknowledged = true,
                     }
                 }
-                () = self.signals.woken(), if !under_way.more => under_way.more = true,
-                () = self.clock.sleep(pause) => under_way.more = true,
+                () = self.signals.woken(), if !in_flight.more => in_flight.more = true,
+                () = self.clock.sleep(pause) => in_flight.more = true,
             }
         }
     }
 
-    /// Claims a batch and hands its orders over; answers whether there may be more.
-    async fn claim(&self, under_way: &mut UnderWay) -> Result<bool, Error> {
-        if under_way.doubtful {
-            let lost = within(&*self.clock, self.worker.requeue_lost(self.lease, &under_way.units));
+    /// Claims a batch and hands its orders to the executor; returns whether more may be due.
+    async fn claim(&self, in_flight: &mut InFlight) -> Result<bool, Error> {
+        if in_flight.unacknowledged {
+            let lost = within(&*self.clock, self.worker.requeue_lost(self.lease, &in_flight.units));
             match lost.await? {
                 0 => {}
-                lost => tracing::info!(lost, "wakes that nobody worked on are queued again"),
+                lost => tracing::info!(lost, "requeued stale claims"),
             }
-            under_way.doubtful = false;
+            in_flight.unacknowledged = false;
         }
         let limit = i64::try_from(BATCH).unwrap_or(0);
         let claimed = self.worker.claim_orders(self.lease, limit, self.clock.now());
@@ -160,9 +165,9 @@ impl Driver {
             let order = match self.with_secrets(order) {
                 Ok(order) => order,
                 Err(locked) => {
-                    // The executor keeps the order it has: what runs goes on running.
+                    // The executor keeps its previous order: what runs keeps running.
                     let _ended = self.reports.send(*locked).await;
-                    under_way.push(wake.unit, async move { (wake, Passed::Locked) });
+                    in_flight.push(wake.unit, async move { (wake, PassResult::Locked) });
                     continue;
                 }
             };
@@ -170,11 +175,11 @@ impl Driver {
             let passed = self.executor.order_because(order, why).await;
             crash::point("driver.ordered").await;
             let (clock, metrics) = (Arc::clone(&self.clock), self.metrics.clone());
-            under_way.push(wake.unit, async move {
+            in_flight.push(wake.unit, async move {
                 let passed = match passed.await {
-                    Ok(Outcome::Broken { why }) => Passed::Broken(why),
-                    Ok(outcome) => Passed::Ended(outcome),
-                    Err(_) => Passed::Lost,
+                    Ok(Outcome::Broken { why }) => PassResult::Broken(why),
+                    Ok(outcome) => PassResult::Ended(outcome),
+                    Err(_) => PassResult::Lost,
                 };
                 let took = clock.monotonic().saturating_sub(began);
                 metrics.reconcile_seconds.observe(took.as_secs_f64());
@@ -184,11 +189,11 @@ impl Driver {
         Ok(more)
     }
 
-    /// Secrets join an order here, outside of the database: all of them, or there is no order.
+    /// Adds the decrypted secrets to an order: all of them, or the order is not given.
     fn with_secrets(&self, order: Order) -> Result<Order, Box<Report>> {
         let (unit, org, generation) = (order.unit, order.org, order.generation);
-        with_secrets(order, &self.master_key, &self.opener).map_err(|why| {
-            tracing::warn!(%unit, why, "a secret is locked");
+        with_secrets(order, &self.master_key, &self.decryptor).map_err(|why| {
+            tracing::warn!(%unit, why, "cannot decrypt a secret; retrying with backoff");
             Box::new(Report {
                 unit,
                 org,
@@ -202,13 +207,13 @@ impl Driver {
         })
     }
 
-    /// Ends wakes whose passes have ended, those that ended as they should in one transaction; answers
-    /// how many are due again.
-    async fn end(&self, ended: Vec<(Claimed, Passed)>) -> Result<u64, Error> {
+    /// Finishes wakes whose passes have ended, most of them in one transaction; returns how many
+    /// are due again.
+    async fn end(&self, ended: Vec<(Claimed, PassResult)>) -> Result<u64, Error> {
         crash::point("driver.passed").await;
         let (plain, special): (Vec<_>, Vec<_>) = ended
             .into_iter()
-            .partition(|(wake, passed)| matches!(passed, Passed::Ended(_)) && !wake.fresh);
+            .partition(|(wake, passed)| matches!(passed, PassResult::Ended(_)) && !wake.fresh);
         let plain: Vec<Claimed> = plain.into_iter().map(|(wake, _)| wake).collect();
         let mut result = Ok(0);
         if !plain.is_empty() {
@@ -220,36 +225,40 @@ impl Driver {
             result = result.and_then(|sum| Ok(sum + ended?));
         }
         if let Err(error) = &result {
-            // They stay claimed until they are found to be nobody's, by this holder or the next.
-            tracing::warn!(%error, "wakes could not be ended");
+            // They stay claimed until this holder or the next one requeues them.
+            tracing::warn!(%error, "cannot finish wakes; they stay claimed until requeued");
         }
         crash::point("driver.finished").await;
         result
     }
 
-    /// Ends one that says something, did not begin, or met a defect.
-    async fn end_as(&self, wake: &Claimed, passed: Passed) -> Result<u64, Error> {
+    /// Finishes one wake that reports its outcome, had no pass, or met a defect.
+    async fn end_as(&self, wake: &Claimed, passed: PassResult) -> Result<u64, Error> {
         let now = self.clock.now();
         match passed {
-            Passed::Ended(outcome) => {
-                let told = self.worker.finish_check(wake, &outcome, now).await;
+            PassResult::Ended(outcome) => {
+                let finished = self.worker.finish_check(wake, &outcome, now).await;
                 self.signals.event();
-                told
+                finished
             }
-            Passed::Locked => {
+            PassResult::Locked => {
                 let tries = u32::try_from(wake.attempts).unwrap_or(0);
-                let after = backoff(RETRY_LEAST, RETRY_MOST, tries, wake.unit);
-                let retried = self.worker.retry_wake(wake, after, "its secrets are locked", now);
+                let after = backoff(RETRY_MIN, RETRY_MAX, tries, wake.unit);
+                let retried =
+                    self.worker.retry_wake(wake, after, "cannot decrypt its secrets", now);
                 retried.await.map(|()| 0)
             }
-            Passed::Broken(why) => self.worker.poison_wake(wake, &why, now).await.map(|dead| {
+            PassResult::Broken(why) => self.worker.poison_wake(wake, &why, now).await.map(|dead| {
                 if dead {
-                    tracing::error!(unit = %wake.unit, "a wake is dead: it met a defect too often; look \
-                        for its panic in this log, and requeue it with `trueup wakes requeue` once mended");
+                    tracing::error!(
+                        unit = %wake.unit,
+                        "wake is dead: its passes panicked too often; find the panic in this log, \
+                         fix the cause, then requeue the wake with `trueup wakes requeue`"
+                    );
                 }
                 0
             }),
-            Passed::Lost => Ok(0),
+            PassResult::Lost => Ok(0),
         }
     }
 

@@ -1,4 +1,4 @@
-//! The finder: writes down what sweeps find, and removes what somebody asked to be removed.
+//! The finding recorder: records what sweeps find, and removes objects on request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use trueup_store::{Error, Lease, Removal, Signals, Worker};
 
 use crate::deadline::within;
 
-/// How often is looked for what somebody asked to be removed.
+/// How often requested removals are polled.
 const POLL: Duration = Duration::from_secs(2);
 
 pub(crate) struct FindingRecorder {
@@ -22,13 +22,13 @@ pub(crate) struct FindingRecorder {
 }
 
 impl FindingRecorder {
-    /// Works until the lease is over.
+    /// Runs until the lease is lost.
     pub(crate) async fn run(self) {
         loop {
             let done = tokio::select! {
                 swept = self.notices.take_swept() => {
-                    let noted = self.worker.note_findings(self.lease, &swept, self.clock.now());
-                    within(&*self.clock, noted).await
+                    let recorded = self.worker.note_findings(self.lease, &swept, self.clock.now());
+                    within(&*self.clock, recorded).await
                 }
                 () = self.clock.sleep(POLL) => self.remove().await,
             };
@@ -36,33 +36,35 @@ impl FindingRecorder {
                 Ok(0) => {}
                 Ok(_) => self.signals.event(),
                 Err(Error::Fenced) => return,
-                // What was swept is swept again in ten minutes.
-                Err(error) => tracing::warn!(%error, "findings cannot be written down now"),
+                // The next sweep, in ten minutes, finds the same.
+                Err(error) => tracing::warn!(%error, "cannot record findings; will sweep again"),
             }
         }
     }
 
-    /// Removes what was asked for; answers how many ended one way or the other.
+    /// Makes the requested removals; returns how many were removed or refused.
     async fn remove(&self) -> Result<usize, Error> {
-        let asked = self.worker.asked_removals(self.lease.cluster);
-        let asked = within(&*self.clock, asked).await?;
+        let requested = self.worker.asked_removals(self.lease.cluster);
+        let requested = within(&*self.clock, requested).await?;
         let mut ended = 0;
-        for Removal { found, recorded } in asked {
+        for Removal { found, recorded } in requested {
             let kept = match recorded {
-                true => Some("a service or project records it by now".to_owned()),
+                true => Some("a service or project has a record of it now".to_owned()),
                 false => match self.executor.remove(&found).await {
                     Ok(()) => None,
-                    // It is tried again when the cluster is back.
+                    // Retried when the cluster is reachable again.
                     Err(error) if error.is_away() => {
-                        tracing::debug!(key = %found.key, %error, "it cannot be removed now");
+                        tracing::debug!(
+                            key = %found.key, %error, "cannot remove an object; will retry"
+                        );
                         continue;
                     }
                     Err(error) => Some(error.to_string()),
                 },
             };
             let now = self.clock.now();
-            let told = self.worker.end_removal(self.lease, &found, kept.as_deref(), now);
-            within(&*self.clock, told).await?;
+            let recorded = self.worker.end_removal(self.lease, &found, kept.as_deref(), now);
+            within(&*self.clock, recorded).await?;
             ended += 1;
         }
         Ok(ended)

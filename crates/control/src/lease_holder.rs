@@ -1,7 +1,7 @@
-//! A tenure: the time during which this process works on a cluster.
+//! Holds the cluster lease and runs the cluster's loops.
 //!
-//! It begins with the lease and ends when somebody else has it. Everything that works on the cluster
-//! lives inside, so that nothing outlives the right to do so.
+//! The loops start when the lease is acquired and are stopped when it is lost, so that no loop
+//! works on a cluster without its lease.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,49 +24,50 @@ use crate::driver::Driver;
 use crate::finding_recorder::FindingRecorder;
 use crate::metrics::Metrics;
 use crate::overdue::Overdue;
-use crate::preview_filler::Planner;
+use crate::preview_filler::PreviewFiller;
 use crate::recorder::Recorder;
 use crate::report_writer::ReportWriter;
 use crate::silence::Silence;
 
-/// How often the switches are looked at when nobody says that one was turned.
+/// How often freezes are read without a notification.
 const FREEZE_POLL: Duration = Duration::from_secs(1);
 
-/// What it takes to work on a cluster.
+/// Competes for a cluster's lease and works on the cluster while holding it.
 #[derive(Debug, Clone)]
 pub struct LeaseHolder {
     /// The database.
     pub worker: Worker,
-    /// Who calls, and whom to tell.
+    /// Signals from and to the other parts of this process.
     pub signals: Signals,
-    /// Time.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// Counters.
+    /// The metrics.
     pub metrics: Metrics,
-    /// The cluster to ask.
+    /// The cluster's API.
     pub cluster: Arc<dyn Cluster>,
-    /// Which cluster it is.
+    /// The cluster's id.
     pub cluster_id: ClusterId,
-    /// Who this process is: the same after a restart, so that it need not wait for its own lease.
+    /// The name of this process: the same after a restart, so that it need not wait for its own
+    /// lease to expire.
     pub holder: String,
-    /// For generated secrets and proofs.
+    /// The key that generated secrets and proofs are derived from.
     pub master_key: [u8; 32],
-    /// For secrets that people brought.
-    pub opener: Decryptor,
+    /// Decrypts the secrets that users set.
+    pub decryptor: Decryptor,
 }
 
-/// What a tenure begins with.
-struct Begun {
+/// An acquired lease, and what was read with it.
+struct Acquired {
     lease: Lease,
     fence: Arc<Fence>,
     freeze: Option<Freeze>,
-    /// When each kind was last heard by the holder before.
+    /// The freshness of each kind's watch under the previous holder.
     before: Freshness,
 }
 
 impl LeaseHolder {
-    /// Works on the cluster whenever the lease can be had, until it is told to stop; says all the while
-    /// what waits there.
+    /// Works on the cluster whenever this process holds the lease, until `stop` is cancelled. The
+    /// backlog is measured all the time.
     pub async fn run(self, stop: CancellationToken) {
         let backlog = Backlog {
             worker: self.worker.clone(),
@@ -75,20 +76,20 @@ impl LeaseHolder {
             cluster: self.cluster_id,
         };
         tokio::select! {
-            () = self.take_turns(&stop) => {}
+            () = self.acquire_and_hold(&stop) => {}
             () = backlog.run() => {}
         }
     }
 
-    async fn take_turns(&self, stop: &CancellationToken) {
+    async fn acquire_and_hold(&self, stop: &CancellationToken) {
         let mut silence = Silence::default();
         while !stop.is_cancelled() {
             match self.acquire(&mut silence).await {
-                Ok(Some(begun)) => self.hold(begun, stop).await,
+                Ok(Some(acquired)) => self.hold(acquired, stop).await,
                 Ok(None) => {
                     tracing::debug!(cluster = %self.cluster_id, "another process holds the lease")
                 }
-                Err(error) => tracing::warn!(%error, "the lease cannot be asked for now"),
+                Err(error) => tracing::warn!(%error, "cannot acquire the lease; will retry"),
             }
             tokio::select! {
                 () = stop.cancelled() => {}
@@ -97,12 +98,12 @@ impl LeaseHolder {
         }
     }
 
-    async fn acquire(&self, silence: &mut Silence) -> Result<Option<Begun>, Error> {
+    async fn acquire(&self, silence: &mut Silence) -> Result<Option<Acquired>, Error> {
         let asked_at = self.clock.monotonic();
         let now = self.clock.now();
         let dead = silence.longer_than(Lease::TTL, asked_at);
-        let asked = self.worker.acquire_lease(self.cluster_id, &self.holder, dead, now);
-        let lease = match within(&*self.clock, asked).await? {
+        let acquiring = self.worker.acquire_lease(self.cluster_id, &self.holder, dead, now);
+        let lease = match within(&*self.clock, acquiring).await? {
             Turn::Ours(lease) => lease,
             Turn::Theirs { until } => {
                 silence.note(until, asked_at);
@@ -112,60 +113,60 @@ impl LeaseHolder {
         let fence = Arc::new(Fence::closed(Arc::clone(&self.clock)));
         fence.open(asked_at, Lease::WRITE_FOR);
         crash::point("lease_holder.leased").await;
-        // A new executor knows nothing: it is told everything once.
+        // A new executor starts without orders: every unit is queued once.
         let woken = within(&*self.clock, self.worker.wake_all(self.cluster_id, now)).await?;
-        tracing::info!(cluster = %self.cluster_id, epoch = lease.epoch, woken, "working on the cluster");
-        // Before the first order: what is frozen is not touched, not even once.
+        tracing::info!(cluster = %self.cluster_id, epoch = lease.epoch, woken, "lease acquired");
+        // Before the first order, so that nothing frozen is ever written.
         let freeze = within(&*self.clock, self.worker.find_freeze(self.cluster_id)).await?;
-        // Read before this observer is heard itself: a gap begins where the last one ended.
+        // Before this holder records its own: a gap begins where the previous holder's watch ended.
         let before = within(&*self.clock, self.worker.freshness(self.cluster_id)).await;
         let before = before.unwrap_or_default();
-        Ok(Some(Begun { lease, fence, freeze, before }))
+        Ok(Some(Acquired { lease, fence, freeze, before }))
     }
 
-    /// Runs the loops until the lease is lost or the process stops.
-    async fn hold(&self, begun: Begun, stop: &CancellationToken) {
-        let (lease, fence) = (begun.lease, Arc::clone(&begun.fence));
+    /// Runs the loops until the lease is lost or `stop` is cancelled.
+    async fn hold(&self, acquired: Acquired, stop: &CancellationToken) {
+        let (lease, fence) = (acquired.lease, Arc::clone(&acquired.fence));
         self.metrics.lease_held.set(1);
         let mut loops = JoinSet::new();
-        let executor = self.start(&begun, &mut loops);
+        let executor = self.start(&acquired, &mut loops);
         let why = tokio::select! {
-            () = stop.cancelled() => "told to stop",
-            () = self.keep(lease, &fence) => "the lease was lost",
-            () = self.note_freshness(lease, &executor) => "the executor ended",
-            () = self.heed_freezes(&executor) => "nobody can freeze it any more",
-            _ = loops.join_next() => "a loop ended; all of them start again",
+            () = stop.cancelled() => "shutting down",
+            () = self.renew(lease, &fence) => "lease lost",
+            () = self.record_freshness(lease, &executor) => "the executor ended",
+            () = self.follow_freezes(&executor) => "the freeze signal was closed",
+            _ = loops.join_next() => "a loop ended; restarting all loops",
         };
-        tracing::info!(cluster = %self.cluster_id, epoch = lease.epoch, why, "leaving the cluster");
+        tracing::info!(cluster = %self.cluster_id, epoch = lease.epoch, why, "stopping the loops");
         fence.close();
         loops.shutdown().await;
         self.metrics.stand_by();
         if stop.is_cancelled() {
-            let given = self.worker.release_lease(lease, self.clock.now());
-            if within_time(&*self.clock, Lease::RENEW_EVERY, given).await.is_err() {
-                tracing::debug!("the lease could not be given back; it ends by itself");
+            let released = self.worker.release_lease(lease, self.clock.now());
+            if within_time(&*self.clock, Lease::RENEW_EVERY, released).await.is_err() {
+                tracing::debug!("cannot release the lease; it will expire");
             }
         }
     }
 
-    /// Starts the executor, the driver, the settle loop, the recorder, the finder and the planner.
-    fn start(&self, begun: &Begun, loops: &mut JoinSet<()>) -> Arc<Executor> {
-        let lease = begun.lease;
+    /// Starts the executor and the other loops of the cluster.
+    fn start(&self, acquired: &Acquired, loops: &mut JoinSet<()>) -> Arc<Executor> {
+        let lease = acquired.lease;
         let (reports_in, reports) = mpsc::channel(4096);
         let parts = Parts {
             cluster: Arc::clone(&self.cluster),
             proofs: ProofKey::new(&self.master_key, self.cluster_id),
-            fence: Arc::clone(&begun.fence),
+            fence: Arc::clone(&acquired.fence),
             clock: Arc::clone(&self.clock),
             observer: format!("executor/{}", self.holder),
             echo: InFlightWindow { lasts: Lease::TTL + DEADLINE, inherited: lease.epoch > 1 },
         };
-        let before = begun.before.clone();
+        let before = acquired.before.clone();
         let observer = Observer { lease, name: parts.observer.clone(), before };
         let notices = Notices::kept();
         let executor = Arc::new(Executor::start_noting(parts, reports_in.clone(), &notices, loops));
-        executor.brake().set(begun.freeze.clone());
-        let finder = FindingRecorder {
+        executor.brake().set(acquired.freeze.clone());
+        let finding_recorder = FindingRecorder {
             worker: self.worker.clone(),
             signals: self.signals.clone(),
             clock: Arc::clone(&self.clock),
@@ -173,7 +174,7 @@ impl LeaseHolder {
             notices: notices.clone(),
             executor: Arc::clone(&executor),
         };
-        loops.spawn(finder.run());
+        loops.spawn(finding_recorder.run());
         let recorder = Recorder {
             worker: self.worker.clone(),
             clock: Arc::clone(&self.clock),
@@ -181,7 +182,7 @@ impl LeaseHolder {
             notices,
         };
         loops.spawn(recorder.run());
-        let settle = ReportWriter {
+        let report_writer = ReportWriter {
             worker: self.worker.clone(),
             signals: self.signals.clone(),
             clock: Arc::clone(&self.clock),
@@ -197,19 +198,19 @@ impl LeaseHolder {
             lease,
             executor: Arc::clone(&executor),
             master_key: self.master_key,
-            opener: self.opener.clone(),
+            decryptor: self.decryptor.clone(),
             reports: reports_in,
         };
-        let planner = Planner {
+        let preview_filler = PreviewFiller {
             worker: self.worker.clone(),
             clock: Arc::clone(&self.clock),
             metrics: self.metrics.clone(),
             lease,
             executor: Arc::clone(&executor),
             master_key: self.master_key,
-            opener: self.opener.clone(),
+            decryptor: self.decryptor.clone(),
         };
-        loops.spawn(planner.run());
+        loops.spawn(preview_filler.run());
         let overdue = Overdue {
             worker: self.worker.clone(),
             clock: Arc::clone(&self.clock),
@@ -217,55 +218,56 @@ impl LeaseHolder {
             cluster: self.cluster_id,
         };
         loops.spawn(overdue.run());
-        loops.spawn(settle.run(reports));
+        loops.spawn(report_writer.run(reports));
         loops.spawn(driver.run());
         executor
     }
 
-    /// Renews the lease; ends when it is lost.
-    async fn keep(&self, lease: Lease, fence: &Fence) {
+    /// Renews the lease; returns when it is lost.
+    async fn renew(&self, lease: Lease, fence: &Fence) {
         loop {
             self.clock.sleep(Lease::RENEW_EVERY).await;
             let asked_at = self.clock.monotonic();
-            // A connection that is dead must not cost the lease: the next one is tried in time.
-            let asked = self.worker.renew_lease(lease, self.clock.now());
-            match within_time(&*self.clock, Lease::RENEW_EVERY, asked).await {
+            // A dead connection must not cost the lease: the next attempt comes in time.
+            let renewing = self.worker.renew_lease(lease, self.clock.now());
+            match within_time(&*self.clock, Lease::RENEW_EVERY, renewing).await {
                 Ok(()) => fence.open(asked_at, Lease::WRITE_FOR),
                 Err(Error::Fenced) => return,
                 Err(error) => {
-                    // Nothing new is begun until the database answers again.
+                    // No new writes until the database answers again.
                     fence.close();
-                    tracing::warn!(%error, "the lease could not be renewed; no writes until it is");
+                    tracing::warn!(%error, "cannot renew the lease; no writes until it is renewed");
                 }
             }
         }
     }
 
-    /// Keeps the executor's brake as the switches of the cluster and the platform are: at once when
-    /// somebody says so, and once a second in case that was not heard.
-    async fn heed_freezes(&self, executor: &Executor) {
+    /// Passes the freezes of the cluster and the platform to the executor: on notification, and
+    /// once a second in case a notification was lost.
+    async fn follow_freezes(&self, executor: &Executor) {
         let mut freezes = self.signals.freezes();
         loop {
             tokio::select! {
-                told = freezes.changed() => if told.is_err() { return },
+                changed = freezes.changed() => if changed.is_err() { return },
                 () = self.clock.sleep(FREEZE_POLL) => {}
             }
             match within(&*self.clock, self.worker.find_freeze(self.cluster_id)).await {
                 Ok(freeze) => executor.brake().set(freeze),
-                // The switches stay as they were; without the database the fence closes anyway.
-                Err(error) => tracing::debug!(%error, "the switches cannot be read now"),
+                // The last known freeze stays; without the database the fence closes anyway.
+                Err(error) => tracing::debug!(%error, "cannot read freezes; will retry"),
             }
         }
     }
 
-    /// Records when each kind was last heard: at once when the first one is, then now and then. One
+    /// Records the freshness of the watches: at once on the first contact, then periodically. One
     /// row for all of the cluster's objects.
-    async fn note_freshness(&self, lease: Lease, executor: &Executor) {
+    async fn record_freshness(&self, lease: Lease, executor: &Executor) {
         let mut freshness = executor.freshness();
         while freshness.changed().await.is_ok() {
-            let heard = freshness.borrow_and_update().clone();
-            if let Err(error) = within(&*self.clock, self.worker.heard_kinds(lease, &heard)).await {
-                tracing::debug!(%error, "the cluster's freshness could not be recorded");
+            let latest = freshness.borrow_and_update().clone();
+            let recorded = self.worker.heard_kinds(lease, &latest);
+            if let Err(error) = within(&*self.clock, recorded).await {
+                tracing::debug!(%error, "cannot record the freshness of the watches; will retry");
             }
             self.clock.sleep(Lease::RENEW_EVERY).await;
         }

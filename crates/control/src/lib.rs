@@ -1,14 +1,18 @@
-//! The loops. Each takes ids and nothing else, wakes by signal and by time, and can be stopped at any
-//! point: what it had begun is begun again.
+//! The control loops. Each runs on a signal and on a timer and can be cancelled at any point: work
+//! that was not finished is done again.
 //!
-//! `tenure` holds a cluster's lease and runs its loops while it lasts: the `driver` turns wakes into
-//! orders, the executor (room `cluster`) makes them true, `settle` writes down what it reports,
-//! `recorder` what it notices of pods, disks and nodes, `finder` what it finds that belongs to nobody.
-//! `planner` says what an order would do before anybody gives it.
-//! `backlog` counts what waits, whoever holds the lease.
-//! `bell` notifications other processes on the same database and hears them.
-//! `sealer` puts events in order; `sweep` forgets what is kept for a while only; `prover` asks DNS, through
-//! the seam `names`, whose a host is.
+//! - `lease_holder` holds a cluster's lease and runs these loops while it does:
+//!   - `driver` turns wakes into orders; the executor (crate `cluster`) converges them;
+//!   - `report_writer` records the executor's reports;
+//!   - `recorder` records transitions of pods, disks and nodes;
+//!   - `finding_recorder` records labelled objects without a record, and removes them on request;
+//!   - `preview_filler` fills exact previews with dry runs;
+//!   - `overdue` reports deletions that take too long.
+//! - `backlog` measures the work queue, whichever process holds the lease.
+//! - `notifier` notifies the other replicas on the same database and receives their notifications.
+//! - `sealer` gives events their position and hash.
+//! - `purge` deletes expired idempotency keys.
+//! - `domain_verifier` verifies domains by DNS, through the interface in `dns`.
 
 mod backlog;
 mod deadline;

@@ -1,4 +1,4 @@
-//! A cluster whose calls are counted and timed; everything else is the cluster inside.
+//! A wrapper that counts and times the calls to a cluster.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use trueup_model::survey::Contents;
 
 use crate::metrics::{Call, Metrics, OfKind, Verb};
 
-/// Counts and times each call.
+/// Counts and times each call to the cluster inside.
 #[derive(Debug)]
 pub struct Measured {
     inside: Arc<dyn Cluster>,

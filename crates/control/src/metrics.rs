@@ -1,4 +1,4 @@
-//! What the loops count, from the first day.
+//! The metrics of the loops.
 
 use std::sync::atomic::AtomicU64;
 
@@ -52,7 +52,7 @@ pub(crate) struct OfKind {
     pub(crate) kind: &'static str,
 }
 
-/// The loops' counters. Labels are closed sets: never an id, never a message.
+/// The metrics of the loops. Labels are closed sets: never an id, never a message.
 #[derive(Debug, Clone)]
 pub struct Metrics {
     pub(crate) calls: Family<Call, Counter>,
@@ -69,12 +69,12 @@ pub struct Metrics {
     pub(crate) watch_age_seconds: Family<OfKind, Gauge<f64, AtomicU64>>,
     pub(crate) silent_kinds: Gauge,
     pub(crate) deletes_overdue: Gauge,
-    pub(crate) plans: Family<Ended, Counter>,
+    pub(crate) previews: Family<Ended, Counter>,
     pub(crate) domain_checks: Family<Ended, Counter>,
 }
 
 impl Metrics {
-    /// Makes the counters and registers them.
+    /// Creates the metrics and registers them.
     pub fn register(registry: &mut Registry) -> Self {
         let seconds = || Histogram::new([0.001, 0.005, 0.02, 0.1, 0.5, 2.0, 10.0]);
         let metrics = Self {
@@ -92,10 +92,10 @@ impl Metrics {
             watch_age_seconds: Family::default(),
             silent_kinds: Gauge::default(),
             deletes_overdue: Gauge::default(),
-            plans: Family::default(),
+            previews: Family::default(),
             domain_checks: Family::default(),
         };
-        metrics.register_sights(registry);
+        metrics.register_observed(registry);
         let m = &metrics;
         registry.register(
             "trueup_cluster_calls",
@@ -110,7 +110,7 @@ impl Metrics {
         registry.register("trueup_reports", "Reports of executors by outcome", m.reports.clone());
         registry.register(
             "trueup_reconcile_seconds",
-            "From an order to the end of its first pass",
+            "Time from an order to the end of its first pass",
             m.reconcile_seconds.clone(),
         );
         registry.register(
@@ -120,17 +120,17 @@ impl Metrics {
         );
         registry.register(
             "trueup_wake_age_seconds",
-            "For how long the oldest wake of a lane has been due",
+            "Time since the oldest wake of a lane became due",
             m.wake_age_seconds.clone(),
         );
         registry.register(
             "trueup_unsealed_events",
-            "Events that wait for the sealer",
+            "Events that are not sealed yet",
             m.unsealed_events.clone(),
         );
         registry.register(
             "trueup_seal_lag_seconds",
-            "Age of the oldest event that waits for the sealer",
+            "Age of the oldest event that is not sealed yet",
             m.seal_lag_seconds.clone(),
         );
         registry.register(
@@ -141,46 +141,46 @@ impl Metrics {
         metrics
     }
 
-    /// What is seen of the cluster, and what others did there.
-    fn register_sights(&self, registry: &mut Registry) {
+    /// Registers what is observed of clusters and DNS, and the state of deletions and previews.
+    fn register_observed(&self, registry: &mut Registry) {
         registry.register(
             "trueup_domain_checks",
-            "Looks into DNS for the proof of a host, by outcome",
+            "DNS checks for domain verification, by outcome",
             self.domain_checks.clone(),
         );
         registry.register(
             "trueup_deletes_overdue",
-            "Deletions that were asked for more than ten minutes ago and are not proved yet",
+            "Deletions requested more than ten minutes ago whose absence is not verified",
             self.deletes_overdue.clone(),
         );
         registry.register(
             "trueup_drift",
-            "What others did to owned objects, by class: deleted or modified",
+            "Changes to owned objects from outside Trueup, by class: deleted or modified",
             self.drift.clone(),
         );
         registry.register(
             "trueup_watch_starts",
-            "How often a watch was begun, by kind",
+            "Watches started, by kind",
             self.watch_starts.clone(),
         );
         registry.register(
             "trueup_watch_age_seconds",
-            "How long ago a kind was last heard of",
+            "Seconds since the last watch event, by kind",
             self.watch_age_seconds.clone(),
         );
         registry.register(
             "trueup_preview_requests",
-            "Exact previews by what became of them: filled, failed or void",
-            self.plans.clone(),
+            "Exact previews by result: filled, failed or void",
+            self.previews.clone(),
         );
         registry.register(
             "trueup_silent_kinds",
-            "Kinds that were not heard of for so long that statuses which lean on them are unknown",
+            "Kinds whose watch is stale, so that statuses that depend on them are unknown",
             self.silent_kinds.clone(),
         );
     }
 
-    /// Notes what of a report others did.
+    /// Counts the changes of a report that came from outside Trueup.
     pub(crate) fn drift(&self, changes: &[ObjectChange]) {
         for change in changes {
             let class = match change {
@@ -196,7 +196,7 @@ impl Metrics {
         }
     }
 
-    /// Notes how long ago each kind was heard of.
+    /// Sets the age of each kind's watch.
     pub(crate) fn watches(&self, freshness: &Freshness, now: Timestamp) {
         for (kind, heard) in &freshness.heard {
             let age = now.duration_since(*heard).as_secs_f64().max(0.0);
@@ -206,14 +206,14 @@ impl Metrics {
         self.silent_kinds.set(i64::try_from(silent).unwrap_or(i64::MAX));
     }
 
-    /// Forgets what only the one that works on the cluster can tell.
+    /// Resets the metrics that only the lease holder reports.
     pub(crate) fn stand_by(&self) {
         self.lease_held.set(0);
         self.watch_age_seconds.clear();
         self.silent_kinds.set(0);
     }
 
-    /// Notes how much waits in each lane, and for how long.
+    /// Sets the number of wakes in each lane, and the age of the oldest.
     pub(crate) fn wakes(&self, loads: &[LaneLoad], now: Timestamp) {
         for lane in Lane::ALL {
             let load = loads.iter().find(|load| load.lane == lane);
@@ -223,9 +223,9 @@ impl Metrics {
                 (WakeState::Running, count(|load| load.running)),
                 (WakeState::Dead, count(|load| load.dead)),
             ];
-            let lane = lane.as_str();
+            let lane = lane.into_str();
             for (state, count) in states {
-                let of = Waiting { lane, state: state.as_str() };
+                let of = Waiting { lane, state: state.into_str() };
                 self.wakes.get_or_create(&of).set(count);
             }
             let oldest = load.and_then(|load| load.oldest_due);
@@ -246,7 +246,7 @@ mod tests {
 
     const ALERTS: &str = include_str!("../../../deploy/alerts.yaml");
 
-    /// The names of Trueup's metrics in a text, without what Prometheus adds to them.
+    /// The names of Trueup's metrics in a text, without the suffixes of Prometheus.
     fn names(text: &str) -> BTreeSet<String> {
         text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
             .filter(|word| word.starts_with("trueup_"))
@@ -257,17 +257,17 @@ mod tests {
             .collect()
     }
 
-    fn told(registry: &Registry) -> String {
+    fn encoded(registry: &Registry) -> String {
         let mut text = String::new();
         encode(&mut text, registry).unwrap();
         text
     }
 
     #[test]
-    fn every_metric_that_an_alert_names_is_counted() {
+    fn every_metric_used_by_an_alert_exists() {
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry);
-        // A family has no name before something of it was counted.
+        // A family is not exported before one of its metrics is set.
         metrics.wakes(&[], Timestamp::UNIX_EPOCH);
         metrics.watches(&Freshness::all_at(Timestamp::UNIX_EPOCH), Timestamp::UNIX_EPOCH);
         let key = ResourceKey::new(Kind::ConfigMap, "shop", "web");
@@ -276,12 +276,12 @@ mod tests {
         metrics.call_seconds.get_or_create(&Verb { verb: "get" }).observe(0.1);
         metrics.reports.get_or_create(&Ended { outcome: "failed" }).inc();
         let unknown: Vec<String> =
-            names(ALERTS).difference(&names(&told(&registry))).cloned().collect();
-        assert!(unknown.is_empty(), "nobody counts {unknown:?}");
+            names(ALERTS).difference(&names(&encoded(&registry))).cloned().collect();
+        assert!(unknown.is_empty(), "unknown metrics: {unknown:?}");
     }
 
     #[test]
-    fn every_alert_says_what_it_means_and_what_to_do() {
+    fn every_alert_has_expression_severity_summary_and_description() {
         let alerts: Vec<&str> = ALERTS.split("- alert: ").skip(1).collect();
         assert!(alerts.len() >= 8, "{}", alerts.len());
         for alert in alerts {
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn who_stands_by_says_nothing_of_the_cluster_but_what_waits() {
+    fn standby_process_reports_only_the_work_queue() {
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry);
         metrics.lease_held.set(1);
@@ -300,16 +300,17 @@ mod tests {
         let late = Timestamp::from_second(1_000).unwrap();
         metrics.watches(&Freshness::all_at(Timestamp::UNIX_EPOCH), late);
         metrics.stand_by();
-        let text = told(&registry);
+        let text = encoded(&registry);
         assert!(text.contains("trueup_lease_held 0\n"), "{text}");
         assert!(text.contains("trueup_silent_kinds 0\n"), "{text}");
         assert!(!text.contains("trueup_watch_age_seconds{"), "{text}");
-        // F50: should nobody hold the lease, those who stand by still say that work gets old.
+        // F50: if no process holds the lease, standby processes still report the age of waiting
+        // work.
         assert!(text.contains("trueup_wake_age_seconds{"), "{text}");
     }
 
     #[test]
-    fn only_what_others_did_is_drift() {
+    fn only_external_changes_count_as_drift() {
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry);
         let key = ResourceKey::new(Kind::ConfigMap, "shop", "web");
@@ -318,20 +319,20 @@ mod tests {
             ObjectChange::DeletedExternally { key: key.clone() },
             ObjectChange::ModifiedExternally { key, field: "data".to_owned(), by: None },
         ]);
-        let text = told(&registry);
+        let text = encoded(&registry);
         assert!(text.contains("trueup_drift_total{class=\"deleted\"} 1"), "{text}");
         assert!(text.contains("trueup_drift_total{class=\"modified\"} 1"), "{text}");
     }
 
     #[test]
-    fn a_kind_that_is_not_heard_of_is_silent() {
+    fn kind_with_a_stale_watch_counts_as_silent() {
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry);
         let at = |second| Timestamp::from_second(second).unwrap();
         let mut freshness = Freshness::all_at(at(1_000));
         freshness.heard.insert(Kind::Pod, at(900));
         metrics.watches(&freshness, at(1_001));
-        let text = told(&registry);
+        let text = encoded(&registry);
         assert!(text.contains("trueup_silent_kinds 1\n"), "{text}");
         assert!(text.contains("trueup_watch_age_seconds{kind=\"Pod\"} 101.0"), "{text}");
     }

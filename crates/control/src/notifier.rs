@@ -1,8 +1,8 @@
-//! The bell: notifications between processes that share a database.
+//! Notifications between replicas that share a database, by Postgres NOTIFY.
 //!
-//! What a process has committed it rings out, a moment later and once for many; what others ring is
-//! passed on inside. Nothing depends on it: whoever hears nothing polls. Something may have been missed
-//! whenever listening begins anew, so everybody here is nudged once.
+//! What this process commits is sent to the others, coalesced; what others send is passed on to the
+//! local loops. Delivery is best effort, and every loop also polls. Notifications may have been
+//! missed whenever a connection starts to listen, so then every local loop is signalled once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,68 +10,68 @@ use std::time::Duration;
 use trueup_model::Clock;
 use trueup_store::{Error, Notification, Signals, Worker};
 
-/// How long what is to be rung is gathered.
+/// How long notifications are gathered before they are sent.
 const GATHER: Duration = Duration::from_millis(50);
-/// Until a connection that was lost is made again.
-const AGAIN: Duration = Duration::from_secs(1);
-/// After so much silence the connection is made anew: it may be dead without saying so.
+/// The pause before a lost connection is replaced.
+const RECONNECT: Duration = Duration::from_secs(1);
+/// A connection without notifications for this long is replaced: it may be dead.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// Rings and listens for one process.
+/// Sends and receives notifications for one process.
 #[derive(Debug)]
 pub struct Notifier {
     /// The database.
     pub worker: Worker,
-    /// Who tells, and whom to notification.
+    /// The local signals: sent to other replicas, and raised by their notifications.
     pub signals: Signals,
-    /// Time.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// Who rings; a process does not heed itself.
+    /// The name of this process; it ignores its own notifications.
     pub name: String,
 }
 
 impl Notifier {
-    /// Rings and listens for ever.
+    /// Sends and receives for ever.
     pub async fn run(self) {
-        tokio::join!(self.ring(), self.listen());
+        tokio::join!(self.send(), self.listen());
     }
 
-    async fn ring(&self) {
+    async fn send(&self) {
         let mut own = self.signals.own();
-        let mut told = *own.borrow_and_update();
+        let mut sent = *own.borrow_and_update();
         while own.changed().await.is_ok() {
             self.clock.sleep(GATHER).await;
             let now = *own.borrow_and_update();
-            for notification in now.since(told) {
+            for notification in now.since(sent) {
                 if let Err(error) = self.worker.ring(&self.name, notification).await {
-                    tracing::debug!(%error, "other processes could not be told; they poll");
+                    tracing::debug!(%error, "cannot notify the other replicas; they poll");
                 }
             }
-            told = now;
+            sent = now;
         }
     }
 
     async fn listen(&self) {
         loop {
-            if let Err(error) = self.hear().await {
-                tracing::debug!(%error, "nothing is heard of other processes; polling");
+            if let Err(error) = self.receive().await {
+                tracing::debug!(%error, "cannot receive notifications from replicas; polling");
             }
-            self.clock.sleep(AGAIN).await;
+            self.clock.sleep(RECONNECT).await;
         }
     }
 
-    /// Listens until the connection is lost, or silent for too long.
-    async fn hear(&self) -> Result<(), Error> {
+    /// Receives until the connection is lost, or silent for too long.
+    async fn receive(&self) -> Result<(), Error> {
         let mut listener = self.worker.listen().await?;
         for notification in Notification::ALL {
             self.signals.hear(notification);
         }
         loop {
-            let heard = tokio::select! {
-                heard = listener.next() => heard?,
+            let received = tokio::select! {
+                received = listener.next() => received?,
                 () = self.clock.sleep(SILENCE) => return Ok(()),
             };
-            let Some((who, notification)) = heard else { return Ok(()) };
+            let Some((who, notification)) = received else { return Ok(()) };
             if who != self.name {
                 self.signals.hear(notification);
             }

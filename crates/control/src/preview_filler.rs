@@ -1,7 +1,8 @@
-//! The planner: fills plan requests by in_dry_run their orders, and looks whether filled ones still hold.
+//! The preview filler: fills preview requests with dry runs, and checks whether filled ones are
+//! valid.
 //!
-//! Nothing is claimed. Only the holder of the lease fills, a request is filled once, and a rehearsal that
-//! was not written down left nothing behind: it is simply made again.
+//! Requests are not claimed. Only the lease holder fills them, and a dry run whose result was not
+//! recorded left nothing behind: it is made again.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -19,29 +20,29 @@ use crate::deadline::within;
 use crate::decrypt::with_secrets;
 use crate::metrics::{Ended, Metrics};
 
-/// How often is looked for requests, and whether filled ones hold.
+/// How often requests are polled and filled ones checked.
 const POLL: Duration = Duration::from_secs(1);
-/// How often old ones are forgotten.
-const FORGET: Duration = Duration::from_secs(60);
-/// How many are filled side by side.
+/// How often expired requests are deleted.
+const PURGE: Duration = Duration::from_secs(60);
+/// How many are filled concurrently.
 const AT_ONCE: i64 = 4;
-/// The longest that one rehearsal takes: others wait for it.
-const LONGEST: Duration = Duration::from_secs(20);
+/// The timeout of one dry run: other requests wait for it.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-pub(crate) struct Planner {
+pub(crate) struct PreviewFiller {
     pub(crate) worker: Worker,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) metrics: Metrics,
     pub(crate) lease: Lease,
     pub(crate) executor: Arc<Executor>,
     pub(crate) master_key: [u8; 32],
-    pub(crate) opener: Decryptor,
+    pub(crate) decryptor: Decryptor,
 }
 
-impl Planner {
-    /// Works until the lease is over.
+impl PreviewFiller {
+    /// Runs until the lease is lost.
     pub(crate) async fn run(self) {
-        let mut forgets = Duration::ZERO;
+        let mut next_purge = Duration::ZERO;
         loop {
             let now = self.clock.monotonic();
             let done = match self.fill().await {
@@ -49,91 +50,93 @@ impl Planner {
                 failed => failed,
             };
             let done = match done {
-                Ok(()) if now >= forgets => {
-                    forgets = now + FORGET;
-                    let forgotten = self.worker.forget_plans(self.clock.now());
-                    within(&*self.clock, forgotten).await.map(|_| ())
+                Ok(()) if now >= next_purge => {
+                    next_purge = now + PURGE;
+                    let purged = self.worker.forget_plans(self.clock.now());
+                    within(&*self.clock, purged).await.map(|_| ())
                 }
                 done => done,
             };
             match done {
                 Ok(()) => {}
                 Err(Error::Fenced) => return,
-                Err(error) => tracing::debug!(%error, "plan requests cannot be looked at now"),
+                Err(error) => {
+                    tracing::debug!(%error, "cannot process preview requests; will retry")
+                }
             }
             self.clock.sleep(POLL).await;
         }
     }
 
-    /// Fills what was asked for.
+    /// Fills pending requests.
     async fn fill(&self) -> Result<(), Error> {
-        let asked = self.worker.asked_plans(self.lease.cluster, AT_ONCE, self.clock.now());
-        let asked = within(&*self.clock, asked).await?;
-        let ends =
-            join_all(asked.into_iter().map(async |PendingPreview { id, order }| match order {
+        let pending = self.worker.asked_plans(self.lease.cluster, AT_ONCE, self.clock.now());
+        let pending = within(&*self.clock, pending).await?;
+        let results =
+            join_all(pending.into_iter().map(async |PendingPreview { id, order }| match order {
                 Ok(order) => (id, self.dry_run(*order).await),
                 Err(why) => (id, PreviewResult::Failed(why)),
             }));
-        for (id, end) in ends.await {
-            match &end {
+        for (id, result) in results.await {
+            match &result {
                 PreviewResult::Filled(_) => self.count("filled"),
                 PreviewResult::Failed(_) => self.count("failed"),
-                PreviewResult::Waits(why) => tracing::debug!(%id, why, "a plan cannot be made now"),
+                PreviewResult::Waits(why) => {
+                    tracing::debug!(%id, why, "cannot fill a preview request; will retry");
+                }
             }
-            let told = self.worker.end_plan(self.lease, id, &end, self.clock.now());
-            within(&*self.clock, told).await?;
+            let recorded = self.worker.end_plan(self.lease, id, &result, self.clock.now());
+            within(&*self.clock, recorded).await?;
         }
         Ok(())
     }
 
-    /// What an order would do. Whatever goes wrong with one holds nobody else up.
+    /// What an order would do. A failure of one request does not affect the others.
     async fn dry_run(&self, order: Order) -> PreviewResult {
-        let order = match with_secrets(order, &self.master_key, &self.opener) {
+        let order = match with_secrets(order, &self.master_key, &self.decryptor) {
             Ok(order) => order,
             Err(why) => return PreviewResult::Waits(why),
         };
         let unit = order.unit;
-        let rehearsed = AssertUnwindSafe(self.executor.dry_run(order)).catch_unwind();
-        let rehearsed = tokio::select! {
-            rehearsed = rehearsed => rehearsed,
-            () = self.clock.sleep(LONGEST) => {
-                return PreviewResult::Waits("the cluster answers too slowly".to_owned());
+        let dry_run = AssertUnwindSafe(self.executor.dry_run(order)).catch_unwind();
+        let preview = tokio::select! {
+            preview = dry_run => preview,
+            () = self.clock.sleep(TIMEOUT) => {
+                return PreviewResult::Waits("the dry run timed out after 20 s".to_owned());
             }
         };
-        match rehearsed {
-            Ok(Ok(plan)) => PreviewResult::Filled(plan),
+        match preview {
+            Ok(Ok(preview)) => PreviewResult::Filled(preview),
             Ok(Err(DryRunError::Later(why))) => PreviewResult::Waits(why),
             Ok(Err(DryRunError::Never(why))) => PreviewResult::Failed(why),
             Err(_) => {
-                tracing::error!(%unit, "a rehearsal met a defect; its panic is in this log");
-                PreviewResult::Failed(
-                    "a defect in Trueup; the operator's log says where".to_owned(),
-                )
+                tracing::error!(%unit, "a dry run panicked; the panic is in this log");
+                PreviewResult::Failed("a defect in Trueup; see the operator's log".to_owned())
             }
         }
     }
 
-    /// Looks whether plans that can be gone by still hold.
+    /// Checks whether filled previews are still valid.
     async fn check(&self) -> Result<(), Error> {
         let open = self.worker.open_plans(self.lease.cluster, self.clock.now());
-        let (mut holding, mut broken) = (Vec::new(), Vec::new());
+        let (mut valid, mut void) = (Vec::new(), Vec::new());
         for (id, unit, footing) in within(&*self.clock, open).await? {
             match self.executor.is_broken(unit, &footing).await {
-                Ok(None) => holding.push(id),
-                Ok(Some(why)) => broken.push((id, why)),
-                // What cannot be looked at is not said to hold, and nobody goes by it for long.
-                Err(error) => tracing::debug!(%id, %error, "a plan cannot be checked now"),
+                Ok(None) => valid.push(id),
+                Ok(Some(why)) => void.push((id, why)),
+                // Without a check a preview is not confirmed, and soon cannot be used.
+                Err(error) => tracing::debug!(%id, %error, "cannot check a preview; will retry"),
             }
         }
-        if holding.is_empty() && broken.is_empty() {
+        if valid.is_empty() && void.is_empty() {
             return Ok(());
         }
-        broken.iter().for_each(|_| self.count("void"));
-        let noted = self.worker.note_plans(self.lease, &holding, &broken, self.clock.now());
-        within(&*self.clock, noted).await
+        void.iter().for_each(|_| self.count("void"));
+        let recorded = self.worker.note_plans(self.lease, &valid, &void, self.clock.now());
+        within(&*self.clock, recorded).await
     }
 
     fn count(&self, outcome: &'static str) {
-        self.metrics.plans.get_or_create(&Ended { outcome }).inc();
+        self.metrics.previews.get_or_create(&Ended { outcome }).inc();
     }
 }

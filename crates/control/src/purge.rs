@@ -1,4 +1,4 @@
-//! The sweep: forgets, once an hour, what is kept for a while and no longer.
+//! Deletes expired idempotency keys, once an hour.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,23 +8,25 @@ use trueup_store::Worker;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// The loop that forgets.
+/// The loop that deletes expired idempotency keys.
 #[derive(Debug)]
 pub struct Purge {
     /// The database.
     pub worker: Worker,
-    /// Time.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
 }
 
 impl Purge {
-    /// Sweeps for ever. What could not be forgotten now is forgotten an hour later.
+    /// Runs for ever. A failed deletion is repeated an hour later.
     pub async fn run(self) {
         loop {
             match self.worker.purge_idempotency_keys(self.clock.now()).await {
                 Ok(0) => {}
-                Ok(forgotten) => tracing::debug!(forgotten, "old idempotency keys are forgotten"),
-                Err(error) => tracing::debug!(%error, "old idempotency keys are still there"),
+                Ok(deleted) => tracing::debug!(deleted, "deleted expired idempotency keys"),
+                Err(error) => {
+                    tracing::debug!(%error, "cannot delete expired idempotency keys; will retry")
+                }
             }
             self.clock.sleep(HOUR).await;
         }

@@ -1,6 +1,6 @@
-//! The recorder: writes down what the executor notices of pods, disks and nodes.
+//! The recorder: records transitions of pods, disks and nodes that the executor observes.
 //!
-//! While the database is away notices wait where they are, and the executor does not wait for them.
+//! While the database is unavailable, updates stay in their queue, and the executor is not blocked.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use trueup_store::{Error, Observer, Worker};
 
 use crate::deadline::within;
 
-/// How long notices are gathered, so that one transaction carries many.
+/// How long updates are gathered, so that one transaction records many.
 const GATHER: Duration = Duration::from_millis(50);
 const BATCH: usize = 2048;
-const AWAY: Duration = Duration::from_millis(500);
+const RETRY: Duration = Duration::from_millis(500);
 
 pub(crate) struct Recorder {
     pub(crate) worker: Worker,
@@ -24,7 +24,7 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Records until the lease is over.
+    /// Runs until the lease is lost.
     pub(crate) async fn run(self) {
         loop {
             let mut batch = self.notices.take(1).await;
@@ -32,16 +32,18 @@ impl Recorder {
             batch.extend(self.notices.take_now(BATCH));
             loop {
                 let now = self.clock.now();
-                let noted = self.worker.note_transitions(&self.observer, &batch, now);
-                match within(&*self.clock, noted).await {
+                let recorded = self.worker.note_transitions(&self.observer, &batch, now);
+                match within(&*self.clock, recorded).await {
                     Ok(count) => {
-                        tracing::debug!(noticed = batch.len(), count, "transitions recorded");
+                        tracing::debug!(updates = batch.len(), count, "transitions recorded");
                         break;
                     }
                     Err(Error::Fenced) => return,
                     Err(error) => {
-                        tracing::warn!(%error, notices = batch.len(), "transitions cannot be recorded now");
-                        self.clock.sleep(AWAY).await;
+                        tracing::warn!(
+                            %error, updates = batch.len(), "cannot record transitions; will retry"
+                        );
+                        self.clock.sleep(RETRY).await;
                     }
                 }
             }

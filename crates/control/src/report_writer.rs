@@ -1,7 +1,8 @@
-//! The settle loop: gathers reports for a moment and writes them down in one transaction.
+//! The report writer: gathers reports for a moment and records them in one transaction.
 //!
-//! While the database is away, reports wait here, merged by unit, and nothing is lost that the
-//! executor could not see again. A batch has a number, so that one whose answer was lost is not told twice.
+//! While the database is unavailable, reports wait here, merged by unit; whatever is lost with the
+//! process the executor observes again. A batch has a number, so that a batch whose commit was not
+//! acknowledged is not recorded twice.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -17,12 +18,12 @@ use trueup_store::{Error, Lease, Signals, Worker};
 use crate::deadline::within;
 use crate::metrics::{Ended, Metrics};
 
-/// How long reports are gathered, so that one transaction carries many.
+/// How long reports are gathered, so that one transaction records many.
 const GATHER: Duration = Duration::from_millis(10);
-/// How far two transactions are apart at least while reports keep coming.
+/// The minimum time between two transactions.
 const APART: Duration = Duration::from_millis(100);
 const BATCH: usize = 512;
-const AWAY: Duration = Duration::from_millis(500);
+const RETRY: Duration = Duration::from_millis(500);
 
 pub(crate) struct ReportWriter {
     pub(crate) worker: Worker,
@@ -30,21 +31,21 @@ pub(crate) struct ReportWriter {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) metrics: Metrics,
     pub(crate) lease: Lease,
-    /// The number of the batch that is being written down.
+    /// The number of the current batch.
     pub(crate) batch: i64,
 }
 
-/// The lease is over: somebody else settles now.
-struct Over;
+/// The lease was lost: another process records reports now.
+struct LeaseLost;
 
-/// Reports that came and are not written down yet.
+/// Reports that are not recorded yet.
 struct Inbox {
     reports: mpsc::Receiver<Report>,
     waiting: BTreeMap<Unit, Report>,
 }
 
 impl ReportWriter {
-    /// Settles until the lease is over or nobody reports any more.
+    /// Runs until the lease is lost or the executor is gone.
     pub(crate) async fn run(mut self, reports: mpsc::Receiver<Report>) {
         let mut inbox = Inbox { reports, waiting: BTreeMap::new() };
         let mut next = Duration::ZERO;
@@ -60,62 +61,64 @@ impl ReportWriter {
             next = self.clock.monotonic() + APART;
             self.gather(&mut inbox);
             let batch: Vec<Report> = mem::take(&mut inbox.waiting).into_values().collect();
-            if self.settle(batch, &mut inbox).await.is_err() {
+            if self.record(batch, &mut inbox).await.is_err() {
                 return;
             }
         }
     }
 
-    /// Writes one batch down, for as long as that takes. It stays as it is meanwhile: if the answer was
-    /// lost and not the question, its number is known already and it is not written again.
-    async fn settle(&mut self, batch: Vec<Report>, inbox: &mut Inbox) -> Result<(), Over> {
+    /// Records one batch, retrying until that succeeds. The batch does not change meanwhile: if the
+    /// commit succeeded without an acknowledgement, its number is stored and the retry does
+    /// nothing.
+    async fn record(&mut self, batch: Vec<Report>, inbox: &mut Inbox) -> Result<(), LeaseLost> {
         self.batch = self.batch.saturating_add(1);
         loop {
             let now = self.clock.now();
-            let settled = self.worker.settle_once(self.lease, self.batch, &batch, now);
-            match within(&*self.clock, settled).await {
-                Ok(news) => {
+            let recording = self.worker.settle_once(self.lease, self.batch, &batch, now);
+            match within(&*self.clock, recording).await {
+                Ok(events) => {
                     crash::point("report.recorded").await;
-                    if news > 0 {
+                    if events > 0 {
                         self.signals.event();
                     }
                     if batch.iter().any(|report| report.survey.is_some()) {
-                        // The project goes on now that its look is on record.
+                        // The project's deletion continues now that its survey is recorded.
                         self.signals.wake();
                     }
                     return Ok(());
                 }
-                Err(Error::Fenced) => return Err(Over),
-                Err(error) if error.is_defect() => return self.part(batch, &error, inbox).await,
+                Err(Error::Fenced) => return Err(LeaseLost),
+                Err(error) if error.is_defect() => return self.isolate(batch, &error, inbox).await,
                 Err(error) => {
-                    tracing::warn!(%error, reports = batch.len(), "reports cannot be settled now");
-                    self.clock.sleep(AWAY).await;
+                    let count = batch.len();
+                    tracing::warn!(%error, count, "cannot record reports; will retry");
+                    self.clock.sleep(RETRY).await;
                     self.gather(inbox);
                 }
             }
         }
     }
 
-    /// Settles each report alone, to find the one that cannot be: its unit is left for an operator, and
-    /// the others go on.
-    async fn part(
+    /// Records each report alone, to find the one that fails: its wake becomes dead, and the others
+    /// are recorded.
+    async fn isolate(
         &mut self,
         mut batch: Vec<Report>,
         error: &Error,
         inbox: &mut Inbox,
-    ) -> Result<(), Over> {
+    ) -> Result<(), LeaseLost> {
         if batch.len() > 1 {
             for report in batch {
-                Box::pin(self.settle(vec![report], inbox)).await?;
+                Box::pin(self.record(vec![report], inbox)).await?;
             }
             return Ok(());
         }
         let Some(Report { unit, .. }) = batch.pop() else { return Ok(()) };
-        tracing::error!(%unit, %error, "a report cannot be settled; this is a defect in Trueup");
-        let why = "what is stored of its status cannot be worked with; see the log";
+        tracing::error!(%unit, %error, "cannot record a report; this is a defect in Trueup");
+        let why = "its stored status cannot be processed; see the server log";
         let buried = self.worker.bury_unit(unit, why, self.clock.now());
         if let Err(error) = within(&*self.clock, buried).await {
-            tracing::warn!(%unit, %error, "nobody could be told of it");
+            tracing::warn!(%unit, %error, "cannot mark the wake of the unit as dead");
         }
         Ok(())
     }
@@ -140,7 +143,8 @@ impl ReportWriter {
     }
 }
 
-/// The later report with the changes of both; sight and proof of the earlier one stand until renewed.
+/// The later report with the changes of both. The observation, receipt and survey of the earlier
+/// one stay unless the later one has its own.
 fn merge(earlier: Report, later: Report) -> Report {
     let mut changes = earlier.changes;
     changes.extend(later.changes);

@@ -1,7 +1,8 @@
-//! The sealer: puts recorded events in order, as soon as nothing can come before them any more.
+//! The sealer: gives recorded events their position and hash once no earlier event can still
+//! commit.
 //!
-//! A transaction that stays open, whoever's it is, holds sealing up: an event of it could still come
-//! first. Nothing else waits for that, but readers see nothing new, so it raises an alarm.
+//! Any open transaction delays sealing, because one of its events could still come first. Nothing
+//! else waits for sealing, but readers see no new events, so a long delay is logged as a warning.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,13 +14,13 @@ use trueup_store::{Error, SEALED_AT_ONCE, Signals, Unsealed, Worker};
 use crate::deadline::within;
 use crate::metrics::Metrics;
 
-/// How long it sleeps when nobody calls.
+/// How long it sleeps without a signal.
 const IDLE: Duration = Duration::from_secs(1);
-/// How far two rounds are apart at least, so that under load one transaction seals many.
+/// The minimum time between two rounds, so that under load one transaction seals many events.
 const APART: Duration = Duration::from_millis(50);
-/// How long it waits for a slower transaction to end; twice as long each time that it finds nothing.
-const FENCED: Duration = Duration::from_millis(20);
-/// From which age of an unsealed event on somebody should look.
+/// The first pause while an open transaction blocks sealing; doubled each time.
+const STALLED: Duration = Duration::from_millis(20);
+/// An unsealed event older than this is logged as a warning.
 const ALARM: Duration = Duration::from_secs(10);
 
 /// The loop that seals events.
@@ -27,35 +28,35 @@ const ALARM: Duration = Duration::from_secs(10);
 pub struct Sealer {
     /// The database.
     pub worker: Worker,
-    /// Who calls, and whom to tell.
+    /// Signals from and to the other parts of this process.
     pub signals: Signals,
-    /// Time.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// Counters.
+    /// The metrics.
     pub metrics: Metrics,
 }
 
 impl Sealer {
-    /// Seals for ever.
+    /// Runs for ever.
     pub async fn run(self) {
         let mut alarm = Alarm::default();
-        let mut stalled = FENCED;
+        let mut stalled = STALLED;
         loop {
             let next = self.clock.monotonic() + APART;
             let round = self.seal_all().await;
             match &round {
                 Ok(round) => self.watch(&mut alarm, round.left),
-                Err(error) => tracing::debug!(%error, "events cannot be sealed now"),
+                Err(error) => tracing::debug!(%error, "cannot seal events; will retry"),
             }
             match round {
-                // A backlog that cannot move is looked at less and less, whoever calls.
+                // While sealing is blocked, back off regardless of signals.
                 Ok(Round { sealed: 0, left }) if left.count > 0 => {
                     self.clock.sleep(stalled).await;
                     stalled = (stalled * 2).min(IDLE);
                 }
                 Ok(Round { left, .. }) => {
-                    stalled = FENCED;
-                    self.pause(if left.count > 0 { FENCED } else { IDLE }).await;
+                    stalled = STALLED;
+                    self.pause(if left.count > 0 { STALLED } else { IDLE }).await;
                 }
                 Err(_) => self.pause(IDLE).await,
             }
@@ -66,7 +67,7 @@ impl Sealer {
         }
     }
 
-    /// Waits until somebody calls, but not for longer than this.
+    /// Waits for a signal, but not for longer than this.
     async fn pause(&self, longest: Duration) {
         tokio::select! {
             () = self.signals.recorded() => {}
@@ -74,7 +75,7 @@ impl Sealer {
         }
     }
 
-    /// Seals what can be sealed.
+    /// Seals all events that can be sealed.
     async fn seal_all(&self) -> Result<Round, Error> {
         let mut sealed: usize = 0;
         loop {
@@ -91,56 +92,58 @@ impl Sealer {
         }
     }
 
-    /// Notes how far sealing is behind, and says when that begins and ends to be too far.
+    /// Measures the lag of sealing, and logs when it becomes too long and when it recovers.
     fn watch(&self, alarm: &mut Alarm, unsealed: Unsealed) {
         let lag = lag(unsealed, self.clock.now());
         self.metrics.unsealed_events.set(unsealed.count);
         self.metrics.seal_lag_seconds.set(lag.as_secs_f64());
-        match alarm.hear(lag) {
-            Some(Turn::Raised) => tracing::warn!(
+        match alarm.update(lag) {
+            Some(AlarmChange::Raised) => tracing::warn!(
                 lag_seconds = lag.as_secs(),
                 waiting = unsealed.count,
-                "events are not sealed: some transaction stays open and nobody sees new events; find \
-                 it in pg_stat_activity by the oldest backend_xid and end it"
+                "new events are not sealed and stay invisible: a transaction is open; find the \
+                 oldest backend_xid in pg_stat_activity and end that transaction"
             ),
-            Some(Turn::Over) => tracing::warn!("events are sealed again; nothing was lost"),
+            Some(AlarmChange::Cleared) => {
+                tracing::warn!("events are sealed again; no event was lost")
+            }
             None => {}
         }
     }
 }
 
-/// What one round did: how many events got their place, and what still waits.
+/// The result of one round: how many events were sealed, and how many are left.
 struct Round {
     sealed: usize,
     left: Unsealed,
 }
 
-/// The age of the oldest event that waits.
+/// The age of the oldest unsealed event.
 fn lag(unsealed: Unsealed, now: Timestamp) -> Duration {
     let age = unsealed.oldest.map(|oldest| now.duration_since(oldest));
     age.and_then(|age| Duration::try_from(age).ok()).unwrap_or_default()
 }
 
-/// Whether sealing is known to be too far behind: each turn is told once.
+/// Whether the lag is too long: each change is reported once.
 #[derive(Debug, Default)]
 struct Alarm {
     raised: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Turn {
+enum AlarmChange {
     Raised,
-    Over,
+    Cleared,
 }
 
 impl Alarm {
-    fn hear(&mut self, lag: Duration) -> Option<Turn> {
+    fn update(&mut self, lag: Duration) -> Option<AlarmChange> {
         let behind = lag > ALARM;
-        let turned = behind != self.raised;
+        let changed = behind != self.raised;
         self.raised = behind;
-        match (turned, behind) {
-            (true, true) => Some(Turn::Raised),
-            (true, false) => Some(Turn::Over),
+        match (changed, behind) {
+            (true, true) => Some(AlarmChange::Raised),
+            (true, false) => Some(AlarmChange::Cleared),
             (false, _) => None,
         }
     }
@@ -151,18 +154,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_turn_is_told_once() {
+    fn each_alarm_change_is_reported_once() {
         let mut alarm = Alarm::default();
         let turns: Vec<_> = [0, 10, 11, 12, 60, 3, 0, 11]
             .into_iter()
-            .map(|seconds| alarm.hear(Duration::from_secs(seconds)))
+            .map(|seconds| alarm.update(Duration::from_secs(seconds)))
             .collect();
-        let (up, down) = (Some(Turn::Raised), Some(Turn::Over));
-        assert_eq!(turns, [None, None, up, None, None, down, None, Some(Turn::Raised)]);
+        let (up, down) = (Some(AlarmChange::Raised), Some(AlarmChange::Cleared));
+        assert_eq!(turns, [None, None, up, None, None, down, None, Some(AlarmChange::Raised)]);
     }
 
     #[test]
-    fn lag_is_the_age_of_the_oldest_and_never_negative() {
+    fn lag_is_the_age_of_the_oldest_event_and_never_negative() {
         let now = Timestamp::from_second(100).unwrap();
         let waits = |second: Option<i64>| Unsealed {
             count: 1,

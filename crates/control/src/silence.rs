@@ -1,8 +1,9 @@
-//! How long another holder has been silent, by the one clock that never jumps.
+//! Detects a dead lease holder by monotonic time, independent of the database's clock.
 //!
-//! A lease ends at a time of the database. Should that clock be set back by an hour just after a holder
-//! died, its lease would last for that hour. A holder that lives moves the end of its lease every few
-//! seconds, so an end that stands still for as long as a lease lasts belongs to nobody (F52).
+//! The expiry of a lease is a time of the database. If that clock is set back by an hour just after
+//! a holder died, its lease would last for that hour. A live holder moves the expiry every few
+//! seconds, so an expiry that did not move for a whole lease duration belongs to a dead holder
+//! (F52).
 
 use std::time::Duration;
 
@@ -10,19 +11,19 @@ use jiff::Timestamp;
 
 #[derive(Debug, Default)]
 pub(crate) struct Silence {
-    /// The end of the other's lease as it was last seen, and since when it has been that.
+    /// The last observed expiry of the other's lease, and since when it has not moved.
     seen: Option<(Timestamp, Duration)>,
 }
 
 impl Silence {
-    /// Notes when another's lease ends.
+    /// Records the expiry of another holder's lease.
     pub(crate) fn note(&mut self, until: Timestamp, at: Duration) {
         if self.seen.is_none_or(|(seen, _)| seen != until) {
             self.seen = Some((until, at));
         }
     }
 
-    /// The end that has stood still for so long, if it has.
+    /// The expiry, if it has not moved for longer than `limit`.
     pub(crate) fn longer_than(&self, limit: Duration, at: Duration) -> Option<Timestamp> {
         let (until, since) = self.seen?;
         (at.saturating_sub(since) > limit).then_some(until)
@@ -38,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_end_that_stands_still_is_silence() {
+    fn only_an_expiry_that_does_not_move_is_a_dead_holder() {
         let end = |seconds| Timestamp::from_second(seconds).unwrap();
         let mut silence = Silence::default();
         assert_eq!(silence.longer_than(s(10), s(100)), None);
@@ -46,7 +47,7 @@ mod tests {
         silence.note(end(3_600), s(105));
         assert_eq!(silence.longer_than(s(10), s(110)), None);
         assert_eq!(silence.longer_than(s(10), s(111)), Some(end(3_600)));
-        // Whether it moves forward or back: somebody moved it.
+        // Moved forward or back: the holder is alive.
         silence.note(end(10), s(111));
         assert_eq!(silence.longer_than(s(10), s(112)), None);
         assert_eq!(silence.longer_than(s(10), s(122)), Some(end(10)));

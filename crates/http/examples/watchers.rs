@@ -1,11 +1,11 @@
-//! `make bench`: how late 5,000 watchers hear of an event, and that none of them misses one.
+//! `make bench`: the delay until 5,000 watchers receive an event, and that none of them misses one.
 //!
-//! Streams are read in this process without sockets, so this is what the door and Postgres take.
+//! Streams are read in this process without sockets, so this measures the API and Postgres.
 
 #![expect(
     clippy::print_stdout,
     clippy::disallowed_methods,
-    reason = "a bench measures real time and tells people what it saw"
+    reason = "a benchmark measures real time and prints its results"
 )]
 
 use std::sync::Arc;
@@ -38,35 +38,35 @@ async fn main() -> anyhow::Result<()> {
     let clock: Arc<dyn Clock> = Arc::new(DbClock::unanchored());
     db.setup.ensure_token(TOKEN, TOKEN, Role::Owner, Some(db.org), clock.now()).await?;
     let signals = Signals::default();
-    let door = router(AppState {
+    let router = router(AppState {
         app: db.app.clone(),
         signals: signals.clone(),
         clock,
-        sealer: Keyring::new(&[7; 32]).sealer(),
+        encryptor: Keyring::new(&[7; 32]).encryptor(),
         registry: Arc::new(Registry::default()),
         stop: CancellationToken::new(),
         streams: Streams::new(WATCHERS, WATCHERS),
-        doubts: ReadRepair::default(),
+        read_repair: ReadRepair::default(),
         logs: Arc::new(NoLogs),
     });
-    let (heard, mut hearing) = mpsc::unbounded_channel();
+    let (sender, mut receiver) = mpsc::unbounded_channel();
     let began = Instant::now();
     for _ in 0..WATCHERS {
-        let body = ask(&door, "GET", "/v1/events/watch").await?;
-        tokio::spawn(listen(body.into_data_stream(), heard.clone()));
+        let body = send(&router, "GET", "/v1/events/watch").await?;
+        tokio::spawn(listen(body.into_data_stream(), sender.clone()));
     }
     println!("{WATCHERS} watchers joined in {:.1} s", began.elapsed().as_secs_f64());
     let mut times = Vec::new();
     for event in 0..EVENTS {
-        ask(&door, "PUT", &format!("/v1/projects/p{event}")).await?.collect().await?;
+        send(&router, "PUT", &format!("/v1/projects/p{event}")).await?.collect().await?;
         db.seal().await;
         let sealed = Instant::now();
         signals.sealed();
         for _ in 0..WATCHERS {
-            let told = tokio::time::timeout(Duration::from_secs(60), hearing.recv()).await;
+            let received = tokio::time::timeout(Duration::from_secs(60), receiver.recv()).await;
             let (at, many): (Instant, usize) =
-                told.context("an event was lost")?.context("closed")?;
-            ensure!(many == 1, "{many} events came at once, one was sealed");
+                received.context("an event was lost")?.context("closed")?;
+            ensure!(many == 1, "received {many} events at once, but one was sealed");
             times.push(at.duration_since(sealed));
         }
     }
@@ -74,26 +74,26 @@ async fn main() -> anyhow::Result<()> {
     let at = |share: usize| times[(times.len() * share / 100).min(times.len() - 1)].as_secs_f64();
     let [p50, p99, most] = [at(50), at(99), at(100)].map(|seconds| seconds * 1000.0);
     println!("{EVENTS} events, each to all: p50 {p50:.1} ms, p99 {p99:.1} ms, most {most:.1} ms");
-    println!("at most 250 ms p99 is wanted; nothing was lost");
+    println!("target: p99 of at most 250 ms; no event was lost");
     Ok(())
 }
 
-async fn ask(door: &Router, method: &str, path: &str) -> anyhow::Result<Body> {
+async fn send(router: &Router, method: &str, path: &str) -> anyhow::Result<Body> {
     let request = Request::builder()
         .method(method)
         .uri(path)
         .header("authorization", format!("Bearer {TOKEN}"))
         .body(Body::empty())?;
-    let reply = door.clone().oneshot(request).await?;
-    ensure!(reply.status().is_success(), "{path} answered {}", reply.status());
+    let reply = router.clone().oneshot(request).await?;
+    ensure!(reply.status().is_success(), "{path} responded {}", reply.status());
     Ok(reply.into_body())
 }
 
-/// Tells when events came, and how many.
-async fn listen(mut chunks: BodyDataStream, heard: mpsc::UnboundedSender<(Instant, usize)>) {
+/// Reports when events arrived, and how many.
+async fn listen(mut chunks: BodyDataStream, sender: mpsc::UnboundedSender<(Instant, usize)>) {
     while let Some(Ok(chunk)) = chunks.next().await {
         let many = chunk.windows(3).filter(|bytes| *bytes == b"id:").count();
-        if many > 0 && heard.send((Instant::now(), many)).is_err() {
+        if many > 0 && sender.send((Instant::now(), many)).is_err() {
             return;
         }
     }

@@ -3,23 +3,25 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
-use trueup_api::Problem;
+use jiff::Timestamp;
 use trueup_api::cluster::{Cluster, ClusterGateway, ClusterList, ClusterRouting};
 use trueup_api::preview::OrPreview;
-use trueup_model::cluster::{GatewayRef, Routing};
+use trueup_api::schema::ClusterKey;
+use trueup_model::cluster::{GatewayRef, Reachability, Routing, is_stale};
 use trueup_model::principal::Permission;
 use trueup_rules::admit::FieldError;
+use trueup_store::ClusterRow;
 
+use crate::AppState;
 use crate::front::body::Body;
 use crate::front::caller::{Caller, Scope};
 use crate::front::extract::Path;
 use crate::front::problem::{Answer, Failure};
 use crate::write::request::{DryRun, PlatformWriteRequest};
-use crate::{AppState, view};
 
-/// Lists the clusters and whether they can be reached.
+/// Lists the clusters, with their reachability.
 #[utoipa::path(get, path = "/v1/clusters", operation_id = "cluster_list", tag = "clusters",
-    responses((status = 200, body = ClusterList), (status = "4XX", body = Problem)))]
+    responses((status = 200, body = ClusterList)))]
 pub(crate) async fn cluster_list(
     State(state): State<AppState>,
     caller: Caller,
@@ -27,13 +29,13 @@ pub(crate) async fn cluster_list(
     caller.must(Permission::Read)?;
     let rows = state.app.list_clusters().await?;
     let now = state.clock.now();
-    Ok(Json(ClusterList { items: rows.iter().map(|row| view::cluster(row, now)).collect() }))
+    Ok(Json(ClusterList { items: rows.iter().map(|row| view(row, now)).collect() }))
 }
 
-/// Shows one cluster: whether it can be reached, and what the org has in it.
+/// Shows a cluster: its reachability, and how many projects and services of the org are in it.
 #[utoipa::path(get, path = "/v1/clusters/{cluster}", operation_id = "cluster_get", tag = "clusters",
-    params(("cluster" = String, Path, description = "name or id")),
-    responses((status = 200, body = Cluster), (status = "4XX", body = Problem)))]
+    params(("cluster" = ClusterKey, Path, description = "name or id")),
+    responses((status = 200, body = Cluster)))]
 pub(crate) async fn cluster_get(
     State(state): State<AppState>,
     caller: Caller,
@@ -42,14 +44,14 @@ pub(crate) async fn cluster_get(
     caller.must(Permission::Read)?;
     let found = state.app.find_cluster(caller.org, &cluster).await?;
     let (row, holds) = found.ok_or_else(|| Failure::not_found("cluster"))?;
-    let shown = view::cluster(&row, state.clock.now());
+    let shown = view(&row, state.clock.now());
     Ok(Json(Cluster { projects: Some(holds.projects), services: Some(holds.services), ..shown }))
 }
 
-/// Shows how host names come into a cluster. For operators.
+/// Shows how a cluster routes host names. For operators.
 #[utoipa::path(get, path = "/v1/clusters/{cluster}/routing", operation_id = "cluster_routing_get",
-    tag = "clusters", params(("cluster" = String, Path, description = "name or id")),
-    responses((status = 200, body = ClusterRouting), (status = "4XX", body = Problem)))]
+    tag = "clusters", params(("cluster" = ClusterKey, Path, description = "name or id")),
+    responses((status = 200, body = ClusterRouting)))]
 pub(crate) async fn cluster_routing_get(
     State(state): State<AppState>,
     Scope(caller): Scope,
@@ -61,12 +63,13 @@ pub(crate) async fn cluster_routing_get(
     Ok(Json(shown(state.app.find_routing(row.id).await?)))
 }
 
-/// Says how host names come into a cluster. For operators; each service has it with its next order.
+/// Sets how a cluster routes host names. For operators.
+///
+/// Services use it from their next reconcile on.
 #[utoipa::path(put, path = "/v1/clusters/{cluster}/routing", operation_id = "cluster_routing_put",
-    tag = "clusters", params(("cluster" = String, Path, description = "name or id"), DryRun),
+    tag = "clusters", params(("cluster" = ClusterKey, Path, description = "name or id"), DryRun),
     request_body = ClusterRouting,
-    responses((status = 200, description = "it is so, or a preview", body = OrPreview<ClusterRouting>),
-              (status = "4XX", body = Problem)))]
+    responses((status = 200, description = "the routing as it is now, or a preview", body = OrPreview<ClusterRouting>)))]
 pub(crate) async fn cluster_routing_put(
     PlatformWriteRequest(change): PlatformWriteRequest,
     Path(cluster): Path<String>,
@@ -81,12 +84,12 @@ pub(crate) async fn cluster_routing_put(
     change.done(changed, &shown(routing))
 }
 
-/// Names of objects, as the cluster has them.
+/// Checks that every name is a valid Kubernetes object name.
 fn read(body: ClusterRouting) -> Answer<Routing> {
     let mut errors = Vec::new();
     let mut check = |field: &str, text: &str| {
         if !is_object_name(text) {
-            errors.push(FieldError::at(field, "must be the name of an object in the cluster"));
+            errors.push(FieldError::at(field, "must be a valid Kubernetes object name"));
         }
     };
     let plain = [
@@ -132,5 +135,25 @@ fn shown(routing: Routing) -> ClusterRouting {
         ingress_class: routing.ingress_class,
         from_namespace: routing.from_namespace,
         issuer: routing.issuer,
+    }
+}
+
+/// A cluster as it is shown.
+pub(crate) fn view(row: &ClusterRow, now: Timestamp) -> Cluster {
+    let reachability = if is_stale(row.heard_at, now) {
+        Reachability::Unreachable
+    } else {
+        Reachability::Reachable
+    };
+    Cluster {
+        id: row.id.to_string(),
+        name: row.name.clone(),
+        reachability,
+        heard_at: row.heard_at,
+        note: row.note.clone(),
+        created_at: row.created_at,
+        frozen: row.frozen.as_ref().map(crate::freeze::view),
+        projects: None,
+        services: None,
     }
 }

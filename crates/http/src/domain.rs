@@ -1,16 +1,16 @@
-//! Domains: list, show, add, look for their proofs, prove, remove.
+//! Domains: list, show, add, check DNS, verify, remove.
 //!
-//! Whether another org has a host is never said to a tenant: any org may ask for any host, and only
-//! the operator, who proves whose it is, hears that it is taken.
+//! A tenant never learns whether another org has a host: any org may add any host, and only the
+//! operator, who verifies the owner, gets the error that it is taken.
 
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
-use trueup_api::Problem;
 use trueup_api::domain::{
     Domain, DomainBody, DomainList, DomainVerification, DomainVerificationBody,
 };
 use trueup_api::preview::{OrPreview, Preview};
+use trueup_api::schema::{ProjectKey, ServiceKey};
 use trueup_api::service::NoBody;
 use trueup_model::domain::{self, Host, ParseHostError, Tls};
 use trueup_model::principal::Permission;
@@ -28,8 +28,8 @@ use crate::write::request::{DryRun, WriteRequest};
 
 /// Lists the domains of a project's services.
 #[utoipa::path(get, path = "/v1/projects/{project}/domains", operation_id = "domain_list",
-    tag = "domains", params(("project" = String, Path, description = "name or id")),
-    responses((status = 200, body = DomainList), (status = "4XX", body = Problem)))]
+    tag = "domains", params(("project" = ProjectKey, Path, description = "name or id")),
+    responses((status = 200, body = DomainList)))]
 pub(crate) async fn domain_list(
     State(state): State<AppState>,
     caller: Caller,
@@ -41,13 +41,13 @@ pub(crate) async fn domain_list(
     Ok(Json(DomainList { items: rows.into_iter().map(shown).collect() }))
 }
 
-/// Shows one domain, and what DNS must say to prove it.
+/// Shows a domain, with the DNS record that verifies it.
 #[utoipa::path(get, path = "/v1/projects/{project}/services/{service}/domains/{domain}",
     operation_id = "domain_get", tag = "domains",
-    params(("project" = String, Path, description = "name or id"),
-           ("service" = String, Path, description = "name or id"),
-           ("domain" = String, Path, description = "host name")),
-    responses((status = 200, body = Domain), (status = "4XX", body = Problem)))]
+    params(("project" = ProjectKey, Path, description = "name or id"),
+           ("service" = ServiceKey, Path, description = "name or id"),
+           ("domain" = Host, Path, description = "host name")),
+    responses((status = 200, body = Domain)))]
 pub(crate) async fn domain_get(
     State(state): State<AppState>,
     caller: Caller,
@@ -64,16 +64,15 @@ pub(crate) async fn domain_get(
     Ok(Json(shown(row)))
 }
 
-/// Leads a host to a service. It does so once the host is proved to be the org's.
+/// Adds a domain: routes the host to a service once the domain is verified.
 #[utoipa::path(put, path = "/v1/projects/{project}/services/{service}/domains/{domain}",
     operation_id = "domain_put", tag = "domains",
-    params(("project" = String, Path, description = "name or id"),
-           ("service" = String, Path, description = "name or id"),
-           ("domain" = String, Path, description = "host name"), DryRun),
+    params(("project" = ProjectKey, Path, description = "name or id"),
+           ("service" = ServiceKey, Path, description = "name or id"),
+           ("domain" = Host, Path, description = "host name"), DryRun),
     request_body = DomainBody,
     responses((status = 200, description = "unchanged, or a preview", body = OrPreview<Domain>),
-              (status = 202, description = "accepted", body = Domain),
-              (status = "4XX", body = Problem)))]
+              (status = 202, description = "accepted", body = Domain)))]
 pub(crate) async fn domain_put(
     change: WriteRequest,
     Path((project, service, domain)): Path<(String, String, String)>,
@@ -88,26 +87,25 @@ pub(crate) async fn domain_put(
     let added = change.app().add_domain(org, &wanted, tls, &context, now).await?;
     let mut row = shown(added.row);
     if change.is_dry() && added.changed {
-        // The id of what is only rehearsed proves nothing later.
+        // The id of a dry run is discarded, so its TXT value would never be accepted.
         row.verification = None;
     } else if added.changed {
-        // It is looked for soon.
         change.state.signals.domain_check();
     }
     change.accepted(added.changed, &row)
 }
 
-/// Asks for DNS to be looked into now for the verification of a host, and again and again from then on. At most
-/// every ten seconds; asking for what is about to happen changes nothing.
+/// Requests a DNS check of a domain now, and restarts the regular checks.
+///
+/// At most one check in ten seconds; a request just before a scheduled check changes nothing.
 #[utoipa::path(post, path = "/v1/projects/{project}/services/{service}/domains/{domain}/check",
     operation_id = "domain_check", tag = "domains",
-    params(("project" = String, Path, description = "name or id"),
-           ("service" = String, Path, description = "name or id"),
-           ("domain" = String, Path, description = "host name"), DryRun),
+    params(("project" = ProjectKey, Path, description = "name or id"),
+           ("service" = ServiceKey, Path, description = "name or id"),
+           ("domain" = Host, Path, description = "host name"), DryRun),
     request_body = NoBody,
-    responses((status = 200, description = "proved, or about to be looked for; or a preview", body = OrPreview<Domain>),
-              (status = 202, description = "it will be looked for", body = Domain),
-              (status = "4XX", body = Problem)))]
+    responses((status = 200, description = "verified or about to be checked, or a preview", body = OrPreview<Domain>),
+              (status = 202, description = "the check is scheduled", body = Domain)))]
 pub(crate) async fn domain_check(
     change: WriteRequest,
     Path((project, service, domain)): Path<(String, String, String)>,
@@ -118,24 +116,24 @@ pub(crate) async fn domain_check(
     let host = host.map_err(|_| Failure::not_found("domain"))?;
     let wanted = wanted(&change, (&project, &service), &host)?;
     let (org, context, now) = (change.org(), change.context(), change.now());
-    let asked = change.app().request_domain_check(org, &wanted, &context, now).await?;
-    if asked.changed && !change.is_dry() {
+    let requested = change.app().request_domain_check(org, &wanted, &context, now).await?;
+    if requested.changed && !change.is_dry() {
         change.state.signals.domain_check();
     }
-    change.accepted(asked.changed, &shown(asked.row))
+    change.accepted(requested.changed, &shown(requested.row))
 }
 
-/// Says whether a host is proved to be the org's. For operators, after they looked into DNS or at a
-/// contract; taking it back is how a host is moved to another org.
+/// Sets or withdraws the verification of a domain manually. For operators.
+///
+/// Withdraw it to move a host to another org.
 #[utoipa::path(put, path = "/v1/projects/{project}/services/{service}/domains/{domain}/verification",
     operation_id = "domain_verify", tag = "domains",
-    params(("project" = String, Path, description = "name or id"),
-           ("service" = String, Path, description = "name or id"),
-           ("domain" = String, Path, description = "host name"), DryRun),
+    params(("project" = ProjectKey, Path, description = "name or id"),
+           ("service" = ServiceKey, Path, description = "name or id"),
+           ("domain" = Host, Path, description = "host name"), DryRun),
     request_body = DomainVerificationBody,
     responses((status = 200, description = "unchanged, or a preview", body = OrPreview<Domain>),
-              (status = 202, description = "accepted", body = Domain),
-              (status = "4XX", body = Problem)))]
+              (status = 202, description = "accepted", body = Domain)))]
 pub(crate) async fn domain_verify(
     change: WriteRequest,
     Path((project, service, domain)): Path<(String, String, String)>,
@@ -146,18 +144,18 @@ pub(crate) async fn domain_verify(
     let host = host.map_err(|_| Failure::not_found("domain"))?;
     let wanted = wanted(&change, (&project, &service), &host)?;
     let (org, context, now) = (change.org(), change.context(), change.now());
-    let proved = change.app().verify_domain(org, &wanted, body.verified, &context, now).await?;
-    change.accepted(proved.changed, &shown(proved.row))
+    let verified = change.app().verify_domain(org, &wanted, body.verified, &context, now).await?;
+    change.accepted(verified.changed, &shown(verified.row))
 }
 
-/// Asks for a host to lead to a service no more.
+/// Removes a domain: its host is no longer routed to the service.
 #[utoipa::path(delete, path = "/v1/projects/{project}/services/{service}/domains/{domain}",
     operation_id = "domain_delete", tag = "domains",
-    params(("project" = String, Path, description = "name or id"),
-           ("service" = String, Path, description = "name or id"),
-           ("domain" = String, Path, description = "host name"), DryRun),
+    params(("project" = ProjectKey, Path, description = "name or id"),
+           ("service" = ServiceKey, Path, description = "name or id"),
+           ("domain" = Host, Path, description = "host name"), DryRun),
     responses((status = 200, description = "a preview", body = Preview),
-              (status = 202, description = "accepted"), (status = "4XX", body = Problem)))]
+              (status = 202, description = "accepted")))]
 pub(crate) async fn domain_delete(
     change: WriteRequest,
     Path((project, service, domain)): Path<(String, String, String)>,
@@ -171,7 +169,7 @@ pub(crate) async fn domain_delete(
     change.removed()
 }
 
-/// A domain has no version of its own: `If-Match` speaks of its service's generation.
+/// A domain has no version of its own: `If-Match` names the generation of its service.
 fn wanted<'a>(
     change: &WriteRequest,
     (project, service): (&'a str, &'a str),
@@ -181,7 +179,7 @@ fn wanted<'a>(
     Ok(DomainRequest { project, service, host, if_generation })
 }
 
-/// Reads a host after its service was found: a stranger learns nothing from how one is written.
+/// Parses a host after its service was found, so that a caller without access gets a plain 404.
 async fn host(
     change: &WriteRequest,
     (project, service): (&str, &str),
@@ -193,7 +191,7 @@ async fn host(
 }
 
 fn tls(text: &str) -> Answer<Tls> {
-    Tls::find(text).ok_or_else(|| refused("tls", "must be auto or off".to_owned()))
+    text.parse().map_err(|_| refused("tls", "must be auto or off".to_owned()))
 }
 
 fn refused(field: &str, message: String) -> Failure {
@@ -206,26 +204,26 @@ fn shown(domain: domain::Domain) -> Domain {
         verification: Some(verification(&domain)),
         host: domain.host.to_string(),
         service: domain.service_name,
-        tls: domain.tls.as_str().to_owned(),
-        state: domain.state.as_str().to_owned(),
+        tls: domain.tls,
+        state: domain.state,
         verified_at: domain.verified_at,
         made_by: domain.made_by,
         created_at: domain.created_at,
     }
 }
 
-/// The record, and what was seen of it while it is still looked for.
+/// The DNS record, and the result of the last check while the domain is not verified.
 fn verification(domain: &domain::Domain) -> DomainVerification {
     let (name, value) = (domain.host.challenge(), domain.id.to_string());
     let open = domain.verified_at.is_none();
-    // What was seen before the verification was taken back says nothing any more.
+    // Checks from before a withdrawal are not shown.
     let sought = open && domain.search.withdrawn_at.is_none();
     let last = domain.search.last.as_ref().filter(|_| sought);
     DomainVerification {
         name,
         value,
         checked_at: last.map(|check| check.at),
-        result: last.map(|check| check.result.as_str().to_owned()),
+        result: last.map(|check| check.result),
         message: unproved(domain),
         next_check_at: domain.search.next_at.filter(|_| sought),
     }

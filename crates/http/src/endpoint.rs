@@ -3,9 +3,9 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
-use trueup_api::Problem;
 use trueup_api::endpoint::{Endpoint, EndpointBody, EndpointList};
 use trueup_api::preview::{OrPreview, Preview};
+use trueup_api::schema::{ProjectKey, ServiceKey};
 use trueup_model::endpoint;
 use trueup_model::name::Name;
 use trueup_model::principal::Permission;
@@ -24,8 +24,8 @@ use crate::write::request::{DryRun, WriteRequest};
 
 /// Lists the endpoints of a project's services.
 #[utoipa::path(get, path = "/v1/projects/{project}/endpoints", operation_id = "endpoint_list",
-    tag = "endpoints", params(("project" = String, Path, description = "name or id")),
-    responses((status = 200, body = EndpointList), (status = "4XX", body = Problem)))]
+    tag = "endpoints", params(("project" = ProjectKey, Path, description = "name or id")),
+    responses((status = 200, body = EndpointList)))]
 pub(crate) async fn endpoint_list(
     State(state): State<AppState>,
     caller: Caller,
@@ -37,16 +37,15 @@ pub(crate) async fn endpoint_list(
     Ok(Json(EndpointList { items: rows.into_iter().map(shown).collect() }))
 }
 
-/// Opens an endpoint: takes a port of the cluster and leads it to a port of the service.
+/// Opens an endpoint: reserves a port of the cluster and routes it to a port of the service.
 #[utoipa::path(put, path = "/v1/projects/{project}/services/{service}/endpoints/{endpoint}",
     operation_id = "endpoint_put", tag = "endpoints",
-    params(("project" = String, Path, description = "name or id"),
-           ("service" = String, Path, description = "name or id"),
-           ("endpoint" = String, Path, description = "name"), DryRun),
+    params(("project" = ProjectKey, Path, description = "name or id"),
+           ("service" = ServiceKey, Path, description = "name or id"),
+           ("endpoint" = Name, Path, description = "name"), DryRun),
     request_body = EndpointBody,
     responses((status = 200, description = "unchanged, or a preview", body = OrPreview<Endpoint>),
-              (status = 202, description = "accepted", body = Endpoint),
-              (status = "4XX", body = Problem)))]
+              (status = 202, description = "accepted", body = Endpoint)))]
 pub(crate) async fn endpoint_put(
     change: WriteRequest,
     Path((project, service, endpoint)): Path<(String, String, String)>,
@@ -62,14 +61,14 @@ pub(crate) async fn endpoint_put(
     change.accepted(open.changed, &shown(open.row))
 }
 
-/// Asks for an endpoint to be gone. Its port is free again when the cluster is seen without it.
+/// Closes an endpoint. Its port is free again once the cluster is observed without it.
 #[utoipa::path(delete, path = "/v1/projects/{project}/services/{service}/endpoints/{endpoint}",
     operation_id = "endpoint_delete", tag = "endpoints",
-    params(("project" = String, Path, description = "name or id"),
-           ("service" = String, Path, description = "name or id"),
-           ("endpoint" = String, Path, description = "name"), DryRun),
+    params(("project" = ProjectKey, Path, description = "name or id"),
+           ("service" = ServiceKey, Path, description = "name or id"),
+           ("endpoint" = Name, Path, description = "name"), DryRun),
     responses((status = 200, description = "a preview", body = Preview),
-              (status = 202, description = "accepted"), (status = "4XX", body = Problem)))]
+              (status = 202, description = "accepted")))]
 pub(crate) async fn endpoint_delete(
     change: WriteRequest,
     Path((project, service, endpoint)): Path<(String, String, String)>,
@@ -82,7 +81,7 @@ pub(crate) async fn endpoint_delete(
     change.removed()
 }
 
-/// An endpoint has no version of its own: `If-Match` speaks of its service's generation.
+/// An endpoint has no version of its own: `If-Match` names the generation of its service.
 fn wanted<'a>(
     change: &WriteRequest,
     (project, service, name): (&'a str, &'a str, &'a Name),
@@ -96,7 +95,7 @@ fn protocol(text: &str) -> Answer<Protocol> {
         "TCP" => Ok(Protocol::Tcp),
         "UDP" => Ok(Protocol::Udp),
         _ => {
-            let message = "must be TCP or UDP, or left out".to_owned();
+            let message = "must be TCP or UDP, or omitted".to_owned();
             Err(Failure::invalid(vec![FieldError { field: "protocol".to_owned(), message }]))
         }
     }
@@ -109,9 +108,9 @@ fn shown(endpoint: endpoint::Endpoint) -> Endpoint {
         service: endpoint.service_name,
         cluster: endpoint.cluster_name,
         port: endpoint.port,
-        protocol: endpoint.protocol.as_str().to_owned(),
+        protocol: endpoint.protocol,
         node_port: endpoint.node_port,
-        state: endpoint.state.as_str().to_owned(),
+        state: endpoint.state,
         made_by: endpoint.made_by,
         created_at: endpoint.created_at,
     }

@@ -1,4 +1,4 @@
-//! What the routes of variables and of secrets have in common: they are twins but for their values.
+//! What variables and secrets have in common: they differ only in their values.
 
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::Response;
@@ -12,7 +12,7 @@ use trueup_store::door::{EntryKind, EntryRequest};
 use crate::front::problem::{Answer, Failure};
 use crate::write::request::WriteRequest;
 
-/// Which variable or secret: of a project, or of one service.
+/// The variable or secret in a path: of a project, or of one service.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Entry {
     project: String,
@@ -21,7 +21,7 @@ pub(crate) struct Entry {
     name: String,
 }
 
-/// What a caller who may set values asks for.
+/// A request to set or delete a variable or secret, by a caller with the permission.
 pub(crate) struct Wanted {
     of: Entry,
     name: VariableName,
@@ -29,7 +29,7 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// Reads what is asked for, of a caller who may.
+    /// Checks the permission and parses the request.
     pub(crate) fn read(change: &WriteRequest, of: Entry) -> Answer<Self> {
         change.must(Permission::ManageSecrets)?;
         let name = of.name.parse().map_err(|error: VariableNameError| {
@@ -41,7 +41,7 @@ impl Wanted {
         Ok(Self { of, name, if_version: if_version(&change.headers)? })
     }
 
-    pub(crate) fn ask(&self) -> EntryRequest<'_> {
+    pub(crate) fn request(&self) -> EntryRequest<'_> {
         EntryRequest {
             project: &self.of.project,
             service: self.of.service.as_deref(),
@@ -51,7 +51,7 @@ impl Wanted {
     }
 }
 
-/// Answers with what is set now, and with its version as the entity tag.
+/// The response to a set value, with its version as the ETag.
 pub(crate) fn set<T: Serialize>(
     change: WriteRequest,
     changed: bool,
@@ -66,27 +66,27 @@ pub(crate) fn set<T: Serialize>(
     Ok(response)
 }
 
-/// Takes one away.
+/// Deletes a variable or secret.
 pub(crate) async fn remove(change: WriteRequest, kind: EntryKind, of: Entry) -> Answer<Response> {
     let wanted = Wanted::read(&change, of)?;
     let (org, context, now) = (change.org(), change.context(), change.now());
-    change.app().delete_entry(org, kind, &wanted.ask(), &context, now).await?;
+    change.app().delete_entry(org, kind, &wanted.request(), &context, now).await?;
     change.removed()
 }
 
-/// The version a caller insists on, out of an entity tag of ours.
+/// The version that `If-Match` requires, from one of our ETags.
 fn if_version(headers: &HeaderMap) -> Answer<Option<i64>> {
     let Some(value) = headers.get(header::IF_MATCH) else { return Ok(None) };
     let version =
         value.to_str().ok().and_then(|tag| tag.trim_matches('"').strip_prefix('v')?.parse().ok());
     version.map(Some).ok_or_else(|| {
-        let detail = "`If-Match` takes a version as an ETag, such as \"v3\"; \"v0\" means that it \
-                      is not set yet";
+        let detail = "`If-Match` must be a version as an ETag, such as \"v3\"; \"v0\" means not \
+                      set yet";
         Failure::new(Code::BadRequest, detail)
     })
 }
 
-/// What is not there where a list is asked for.
+/// 404 for a missing project or service.
 pub(crate) fn no_such(service: Option<&str>) -> Failure {
     Failure::not_found(if service.is_some() { "service" } else { "project" })
 }

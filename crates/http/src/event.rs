@@ -1,18 +1,20 @@
-//! Events as pages: the polling twin of the streams.
+//! Events as pages, for clients that poll instead of watching.
 
 use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
-use trueup_api::event::EventList;
-use trueup_api::{Code, Problem};
+use trueup_api::Code;
+use trueup_api::event::{CloudEvent, EventList};
+use trueup_api::schema::{EventTypeName, Generation, PageLimit, Position};
+use trueup_model::event::{wire_source, wire_type};
 use trueup_model::order::Unit;
 use trueup_model::principal::Permission;
-use trueup_store::{EventOrder, EventQuery};
+use trueup_store::{EventOrder, EventQuery, SealedEvent};
 
+use crate::AppState;
 use crate::front::caller::Caller;
 use crate::front::extract::Query;
 use crate::front::problem::{Answer, Failure};
-use crate::{AppState, view};
 
 /// Longer than the name of any type.
 const TYPE_LENGTH: usize = 64;
@@ -21,24 +23,29 @@ const TYPE_LENGTH: usize = 64;
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Page {
-    /// Only those after this position; the `next` of the page before.
+    /// Only events after this position: the `next` of the previous page.
+    #[param(value_type = Option<Position>)]
     after: Option<String>,
-    /// Only those before this position; with `order=newest` the `next` of the page before.
+    /// Only events before this position: with `order=newest` the `next` of the previous page.
+    #[param(value_type = Option<Position>)]
     before: Option<String>,
-    /// `oldest` (first; the default) or `newest`.
+    /// `oldest` first (the default) or `newest` first.
     #[param(inline)]
     order: Option<Order>,
-    /// At most this many, up to 1000.
+    /// The page size, up to 1000; the default is 100.
+    #[param(value_type = Option<PageLimit>)]
     limit: Option<i64>,
-    /// Only those about this service or project (`svc_…`, `prj_…`).
+    /// Only events about this service or project (`svc_…`, `prj_…`).
     subject: Option<String>,
-    /// Only those of this type, such as `ServiceQueued`.
+    /// Only events of this type, such as `ServiceQueued`.
+    #[param(value_type = Option<EventTypeName>)]
     r#type: Option<String>,
-    /// Only those that speak of this generation of the subject.
+    /// Only events about this generation of the subject.
+    #[param(value_type = Option<Generation>)]
     generation: Option<i64>,
 }
 
-/// Which end comes first.
+/// The order of a page.
 #[derive(Debug, Clone, Copy, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum Order {
@@ -49,7 +56,7 @@ enum Order {
 /// Lists the org's events in order.
 #[utoipa::path(get, path = "/v1/events", operation_id = "event_list", tag = "events",
     params(Page),
-    responses((status = 200, body = EventList), (status = "4XX", body = Problem)))]
+    responses((status = 200, body = EventList)))]
 pub(crate) async fn event_list(
     State(state): State<AppState>,
     caller: Caller,
@@ -63,13 +70,13 @@ pub(crate) async fn event_list(
         EventOrder::NewestFirst => query.before,
     };
     let next = events.last().map(|event| event.position).or(from).unwrap_or(0).to_string();
-    Ok(Json(EventList { items: events.iter().map(view::event).collect(), next }))
+    Ok(Json(EventList { items: events.iter().map(view).collect(), next }))
 }
 
 impl Page {
     fn query(&self) -> Answer<EventQuery> {
         if self.generation.is_some() && self.subject.is_none() {
-            let detail = "a generation is one of a service or project; name it with `subject`";
+            let detail = "`generation` needs a service or project; name it with `subject`";
             return Err(Failure::new(Code::BadRequest, detail));
         }
         Ok(EventQuery {
@@ -87,20 +94,20 @@ impl Page {
     }
 }
 
-/// A position as it was given out.
+/// Parses a position.
 pub(crate) fn position(text: Option<&str>) -> Answer<Option<i64>> {
     text.map(|text| {
         text.parse().ok().filter(|position| *position >= 0).ok_or_else(|| {
             Failure::new(
                 Code::BadRequest,
-                "a position is a whole number, as given in `sequence` or `next`",
+                "a position must be a whole number, from `sequence` or `next`",
             )
         })
     })
     .transpose()
 }
 
-/// What events are about. One of another org is none here, and its list is empty.
+/// Parses a subject. For a subject of another org the list is empty.
 pub(crate) fn subject(text: Option<&str>) -> Answer<Option<Unit>> {
     let Some(text) = text else { return Ok(None) };
     let service = text.parse().map(Unit::Service);
@@ -108,12 +115,12 @@ pub(crate) fn subject(text: Option<&str>) -> Answer<Option<Unit>> {
     unit.map(Some).map_err(|_| {
         Failure::new(
             Code::BadRequest,
-            "a subject is the id of a service (svc_…) or project (prj_…)",
+            "a subject must be the id of a service (svc_…) or project (prj_…)",
         )
     })
 }
 
-/// A type, by its name or as it stands in an event.
+/// Parses an event type: its name, or the full type of a CloudEvent.
 pub(crate) fn kind(text: Option<&str>) -> Answer<Option<String>> {
     let Some(text) = text else { return Ok(None) };
     let name = text.strip_prefix("dev.trueup.").unwrap_or(text);
@@ -123,6 +130,26 @@ pub(crate) fn kind(text: Option<&str>) -> Answer<Option<String>> {
     if is_name {
         Ok(Some(name.to_owned()))
     } else {
-        Err(Failure::new(Code::BadRequest, "a type is a name such as `ServiceQueued`"))
+        Err(Failure::new(Code::BadRequest, "a type must be a name such as `ServiceQueued`"))
+    }
+}
+
+/// An event as it is shown: stored names and data are never changed, because they are hashed.
+pub(crate) fn view(event: &SealedEvent) -> CloudEvent {
+    CloudEvent {
+        specversion: "1.0".to_owned(),
+        id: event.id.to_string(),
+        source: wire_source(&event.source),
+        kind: wire_type(&event.kind, event.version),
+        subject: event.unit.to_string(),
+        time: event.at,
+        datacontenttype: "application/json".to_owned(),
+        sequence: event.position.to_string(),
+        generation: event.generation,
+        orgid: event.org.to_string(),
+        traceid: event.trace.clone(),
+        causeid: event.cause.map(|cause| cause.to_string()),
+        hash: event.hash.to_string(),
+        data: event.body.clone(),
     }
 }

@@ -1,12 +1,13 @@
-//! Findings: objects in a cluster that say they are ours and that nobody knows of. For operators.
+//! Findings: objects in a cluster with Trueup's label and without a record. For operators.
 
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
 use serde::Deserialize;
+use trueup_api::Code;
 use trueup_api::finding::{Finding, FindingList, FindingRemoveBody};
 use trueup_api::preview::OrPreview;
-use trueup_api::{Code, Problem};
+use trueup_api::schema::PageLimit;
 use trueup_model::finding as model;
 use trueup_model::id::FindingId;
 use trueup_model::principal::Permission;
@@ -24,19 +25,21 @@ use crate::write::request::{DryRun, PlatformWriteRequest};
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Wanted {
-    /// With `true` also those that are closed: all there ever were.
+    /// With `true` closed findings are listed, too.
     #[serde(default)]
     closed: bool,
-    /// Where to go on: the `next` of the page before.
+    /// The `next` of the previous page.
+    #[param(value_type = Option<FindingId>)]
     after: Option<String>,
-    /// At most this many, up to 1000; 100 where nothing is said.
+    /// The page size, up to 1000; the default is 100.
+    #[param(value_type = Option<PageLimit>)]
     limit: Option<i64>,
 }
 
-/// Lists what sweeps found in clusters and nothing records. For operators.
+/// Lists findings: labelled objects in clusters that Trueup has no record of. For operators.
 #[utoipa::path(get, path = "/v1/findings", operation_id = "finding_list", tag = "findings",
     params(Wanted),
-    responses((status = 200, body = FindingList), (status = "4XX", body = Problem)))]
+    responses((status = 200, body = FindingList)))]
 pub(crate) async fn finding_list(
     State(state): State<AppState>,
     Scope(caller): Scope,
@@ -51,14 +54,15 @@ pub(crate) async fn finding_list(
     Ok(Json(FindingList { items: found.iter().map(finding).collect(), next }))
 }
 
-/// Asks for what was found to be removed: exactly what was seen, and only what can prove that Trueup made
-/// it. Many within an hour want to be confirmed by their number. For operators.
+/// Requests the removal of a finding. For operators.
+///
+/// Only the object with the recorded uid is removed, and only if it carries Trueup's proof. Beyond
+/// a limit per hour, each removal must be confirmed with its number.
 #[utoipa::path(post, path = "/v1/findings/{finding}/remove", operation_id = "finding_remove",
-    tag = "findings", params(("finding" = String, Path, description = "its id"), DryRun),
+    tag = "findings", params(("finding" = FindingId, Path, description = "id (`fnd_…`)"), DryRun),
     request_body = FindingRemoveBody,
-    responses((status = 200, description = "as it was, or a preview", body = OrPreview<Finding>),
-              (status = 202, description = "it will be removed", body = Finding),
-              (status = "4XX", body = Problem)))]
+    responses((status = 200, description = "already requested or closed, or a preview", body = OrPreview<Finding>),
+              (status = 202, description = "accepted", body = Finding)))]
 pub(crate) async fn finding_remove(
     PlatformWriteRequest(change): PlatformWriteRequest,
     Path(of): Path<String>,
@@ -72,7 +76,7 @@ pub(crate) async fn finding_remove(
 }
 
 fn id(text: &str) -> Answer<FindingId> {
-    let wrong = |_| Failure::new(Code::BadRequest, "a finding is named by its id (fnd_…)");
+    let wrong = |_| Failure::new(Code::BadRequest, "a finding must be named by its id (fnd_…)");
     text.parse().map_err(wrong)
 }
 
@@ -81,7 +85,7 @@ fn finding(found: &model::Finding) -> Finding {
     Finding {
         id: found.id.to_string(),
         cluster: found.cluster.to_string(),
-        class: found.class.as_str().to_owned(),
+        class: found.class,
         object: found.key.to_string(),
         uid: found.uid.clone(),
         subject: found.unit.clone(),

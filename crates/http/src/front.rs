@@ -1,5 +1,5 @@
-//! What every request passes before a handler sees it: limits, authentication, strict parsing; and the
-//! problem responses that it gets when something is wrong.
+//! What every request passes before its handler: limits, authentication and strict parsing; and
+//! the problem responses.
 
 pub(crate) mod body;
 pub(crate) mod caller;

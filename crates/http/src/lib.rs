@@ -1,7 +1,7 @@
-//! The door's outside: routes, who is calling, problems, and streams of events.
+//! The HTTP API: routes, authentication, problem responses and event streams.
 //!
-//! A request can only record intent or read what is known: this room sees neither the cluster nor
-//! the loops. The lists in `routes` are the table of contents of the API.
+//! A request can only record intent or read what is stored: this crate uses neither the cluster
+//! nor the control loops. `describe::routes` lists every operation.
 
 mod cluster;
 mod describe;
@@ -27,7 +27,6 @@ mod template;
 mod token;
 mod transition;
 mod variable;
-mod view;
 mod volume;
 mod wake;
 mod why;
@@ -50,47 +49,45 @@ pub use front::serve::{Limits, serve};
 pub use log::{Lines, LiveLogs, LogSource, NoLogs};
 pub use stream::limit::Streams;
 
-/// The largest body that is read.
+/// The largest request body, in bytes.
 const BODY_LIMIT: usize = 256 * 1024;
 
-/// What the routes use.
+/// The state shared by all handlers.
 #[derive(Debug, Clone)]
 pub struct AppState {
-    /// The database, as the app.
+    /// The database, with the role of the app.
     pub app: App,
-    /// Who wants to know what was recorded.
+    /// Wakes the loops and streams that wait for what a request records.
     pub signals: Signals,
-    /// Time.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// Seals the secrets that people bring. It opens none.
-    pub sealer: Encryptor,
-    /// What `/metrics` shows.
+    /// Encrypts the secrets that callers set. It cannot decrypt.
+    pub encryptor: Encryptor,
+    /// The metrics of `/metrics`.
     pub registry: Arc<Registry>,
-    /// Ends the streams when the process stops.
+    /// Cancelled at shutdown; ends all streams.
     pub stop: CancellationToken,
-    /// Where live logs are read.
+    /// Reads live logs from the cluster.
     pub logs: Arc<dyn LiveLogs>,
-    /// How many streams are open.
+    /// The open streams and their limits.
     pub streams: Streams,
-    /// What readers doubted lately.
-    pub doubts: ReadRepair,
+    /// The recent repair requests of readers.
+    pub read_repair: ReadRepair,
 }
 
-/// Every route, behind everything that each request passes.
+/// Every route, behind the middleware that each request passes.
 pub fn router(state: AppState) -> Router {
+    let (operations, _) = describe::routes::operations().split_for_parts();
     Router::new()
-        .merge(describe::routes::for_everybody())
-        .merge(describe::routes::projects())
-        .merge(describe::routes::services())
-        .merge(describe::routes::platform())
-        .merge(describe::routes::people())
+        .merge(describe::routes::pages())
+        .merge(operations)
         .fallback(front::problem::no_such_route)
-        .method_not_allowed_fallback(front::problem::no_such_route)
+        .method_not_allowed_fallback(front::problem::method_not_allowed)
         .layer(DefaultBodyLimit::max(BODY_LIMIT))
         .layer(middleware::from_fn(front::body::limited))
         .layer(middleware::from_fn_with_state(
             front::concurrency::ConcurrencyLimits::default(),
-            front::concurrency::kept,
+            front::concurrency::limited,
         ))
         .layer(middleware::from_fn_with_state(state.clone(), front::deadline::bounded))
         .layer(middleware::from_fn(front::token_in_url::refused))

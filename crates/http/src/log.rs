@@ -1,7 +1,7 @@
-//! Live logs: what a service's pods print, as it is printed.
+//! Live logs of a service's pods.
 //!
-//! This room cannot see a cluster. Which pods there are is what was observed; what they print comes
-//! through [`LiveLogs`], a port that is only for reading and is wired where the cluster is known.
+//! This crate does not use the cluster. The pods are those last observed; their logs come through
+//! [`LiveLogs`], a read-only port that the binary connects to the cluster.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -14,8 +14,9 @@ use futures::future::BoxFuture;
 use futures::stream::{BoxStream, SelectAll, select_all, unfold};
 use futures::{FutureExt, StreamExt};
 use serde::Deserialize;
+use trueup_api::Code;
 use trueup_api::log::LogLine;
-use trueup_api::{Code, Problem};
+use trueup_api::schema::{LogTail, MAX_LINES, ObjectName};
 use trueup_model::observation::PodSeen;
 use trueup_model::principal::Permission;
 
@@ -26,23 +27,21 @@ use crate::front::problem::{Answer, Failure};
 use crate::stream::limit::Open;
 use crate::write::request::Target;
 
-/// An empty line this often, so that silence is told apart from a broken connection; and how long a
-/// dead token is believed.
+/// The interval of token checks, and of empty lines, which reveal a broken connection.
 const BEAT: Duration = Duration::from_secs(15);
-/// The most pods that are read at once.
+/// The most pods read by one request.
 const MOST_PODS: usize = 50;
-const MOST_LINES: u32 = 10_000;
 
-/// Lines of one pod, or why there are none.
+/// The lines of one pod; an error says why they ended.
 pub type Lines = BoxStream<'static, Result<String, String>>;
 
-/// Reads what pods print. It can do nothing else.
+/// Reads the logs of pods.
 pub trait LiveLogs: Debug + Send + Sync {
-    /// A pod's newest lines, and with `follow` those to come; or why it cannot be asked.
+    /// A pod's newest lines, and with `follow` those to come; or why they cannot be read.
     fn read(&self, of: LogSource) -> BoxFuture<'static, Result<Lines, String>>;
 }
 
-/// Where there is no cluster to read from.
+/// Logs without a cluster: every read fails.
 #[derive(Debug)]
 pub struct NoLogs;
 
@@ -52,7 +51,7 @@ impl LiveLogs for NoLogs {
     }
 }
 
-/// Whose lines, and which.
+/// A pod, and which of its lines to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogSource {
     /// The pod's namespace.
@@ -61,31 +60,32 @@ pub struct LogSource {
     pub pod: String,
     /// How many of the newest lines.
     pub tail: u32,
-    /// Whether those to come are wanted, too.
+    /// Whether to follow new lines.
     pub follow: bool,
 }
 
-/// Which lines.
+/// Which lines to read.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Wanted {
-    /// So many of the newest lines of each pod, up to 10000; 100 where nothing is said.
+    /// The number of newest lines of each pod, up to 10000; the default is 100.
+    #[param(value_type = Option<LogTail>)]
     tail: Option<u32>,
-    /// Whether to go on with the lines to come.
+    /// Whether to follow new lines.
     #[serde(default)]
     follow: bool,
     /// Only this pod.
+    #[param(value_type = Option<ObjectName>)]
     pod: Option<String>,
 }
 
-/// Reads the logs of a service's pods: one JSON object on each line, empty lines in between.
+/// Reads the logs of a service's pods: one JSON object per line, and empty lines as keep-alive.
 #[utoipa::path(get, path = "/v1/projects/{project}/services/{service}/logs",
     operation_id = "service_logs", tag = "services",
     params(Target, Wanted),
-    responses((status = 200, description = "lines as they are printed",
-               content_type = "application/x-ndjson", body = LogLine),
-              (status = "4XX", body = Problem)))]
+    responses((status = 200, description = "log lines as they are written",
+               content_type = "application/x-ndjson", body = LogLine)))]
 pub(crate) async fn service_logs(
     State(state): State<AppState>,
     caller: Caller,
@@ -94,8 +94,8 @@ pub(crate) async fn service_logs(
 ) -> Answer<Response> {
     caller.must(Permission::Read)?;
     let tail = wanted.tail.unwrap_or(100);
-    if tail > MOST_LINES {
-        let detail = format!("`tail` must be from 0 to {MOST_LINES}");
+    if tail > MAX_LINES {
+        let detail = format!("`tail` must be from 0 to {MAX_LINES}");
         return Err(Failure::new(Code::BadRequest, detail));
     }
     let found = state.app.find_pods(caller.org, &target.project, &target.service).await?;
@@ -123,7 +123,7 @@ pub(crate) async fn service_logs(
 
 type Source = BoxStream<'static, LogLine>;
 
-/// A stream for each pod; what is simulated or too much says so instead.
+/// A stream per pod; simulated pods and pods beyond the limit yield a notice instead.
 fn sources(
     state: &AppState,
     namespace: &str,
@@ -133,7 +133,7 @@ fn sources(
 ) -> Vec<Source> {
     let one = |line: LogLine| futures::stream::iter([line]).boxed();
     if pods.is_empty() {
-        return vec![one(notice("", "no pod was seen; `trueup describe` says why"))];
+        return vec![one(notice("", "no pods observed; see `trueup describe`"))];
     }
     let left_out = pods.len().saturating_sub(MOST_PODS);
     let mut sources: Vec<Source> = pods
@@ -141,7 +141,7 @@ fn sources(
         .take(MOST_PODS)
         .map(|pod| {
             if pod.simulated {
-                return one(notice(&pod.name, "is simulated: nothing runs there and prints"));
+                return one(notice(&pod.name, "simulated pod: it has no logs"));
             }
             let (namespace, name) = (namespace.to_owned(), pod.name);
             let reading = state.logs.read(LogSource { namespace, pod: name.clone(), tail, follow });
@@ -149,7 +149,7 @@ fn sources(
         })
         .collect();
     if left_out > 0 {
-        let text = format!("{left_out} more pods are left out; name one with `pod`");
+        let text = format!("{left_out} more pods are not shown; select one with `pod`");
         sources.push(one(notice("", &text)));
     }
     sources
@@ -160,11 +160,11 @@ fn opened(pod: String, answer: Result<Lines, String>) -> Source {
         Ok(lines) => lines
             .map(move |line| match line {
                 Ok(line) => LogLine { pod: pod.clone(), line: Some(line), notice: None },
-                Err(why) => notice(&pod, &format!("cannot be read any further: {why}")),
+                Err(why) => notice(&pod, &format!("log ended: {why}")),
             })
             .boxed(),
         Err(why) => {
-            let line = notice(&pod, &format!("cannot be asked now: {why}"));
+            let line = notice(&pod, &format!("cannot read the log: {why}"));
             futures::stream::iter([line]).boxed()
         }
     }
@@ -174,7 +174,7 @@ fn notice(pod: &str, text: &str) -> LogLine {
     LogLine { pod: pod.to_owned(), line: None, notice: Some(text.to_owned()) }
 }
 
-/// A reader. It holds one line at most: a slow reader slows only itself.
+/// A log stream. It buffers at most one line: a slow reader slows only itself.
 struct Tail {
     state: AppState,
     caller: Caller,
@@ -183,7 +183,7 @@ struct Tail {
 }
 
 impl Tail {
-    /// The next line as text; nothing when it is over, the process stops or the token died.
+    /// The next line as text; `None` at the end, at shutdown, or when the token was revoked.
     async fn next(&mut self) -> Option<String> {
         tokio::select! {
             biased;

@@ -1,14 +1,16 @@
-//! Orgs: operators make and list them; everybody may see their own.
+//! Orgs: operators create and list them; every caller may read its own.
 
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
-use trueup_api::Problem;
 use trueup_api::org::{NewOrg, Org, OrgList, OrgRequest};
 use trueup_api::preview::OrPreview;
+use trueup_api::schema::OrgKey;
+use trueup_model::org as model;
 use trueup_model::org::PLATFORM;
 use trueup_model::principal::Permission;
 
+use crate::AppState;
 use crate::front::caller::Scope;
 use crate::front::extract::Path;
 use crate::front::problem::{Answer, Failure};
@@ -16,42 +18,41 @@ use crate::project::name;
 use crate::token::new_token;
 use crate::write::idempotency::Keyed;
 use crate::write::request::{DryRun, PlatformWriteRequest};
-use crate::{AppState, view};
 
-/// Lists every org; for operators.
+/// Lists every org. For operators.
 #[utoipa::path(get, path = "/v1/orgs", operation_id = "org_list", tag = "orgs",
-    responses((status = 200, body = OrgList), (status = "4XX", body = Problem)))]
+    responses((status = 200, body = OrgList)))]
 pub(crate) async fn org_list(
     State(state): State<AppState>,
     Scope(caller): Scope,
 ) -> Answer<Json<OrgList>> {
     caller.must(Permission::ManagePlatform)?;
     let orgs = state.app.list_orgs().await?;
-    Ok(Json(OrgList { items: orgs.iter().map(view::org).collect() }))
+    Ok(Json(OrgList { items: orgs.iter().map(view).collect() }))
 }
 
-/// Makes an org with a token for its first owner, shown this once; for operators.
+/// Creates an org and a token for its first owner; the secret is shown only once. For operators.
 #[utoipa::path(post, path = "/v1/orgs", operation_id = "org_create", tag = "orgs",
     params(DryRun), request_body = OrgRequest,
-    responses((status = 200, description = "a repeat, whose secret was shown before; or a preview",
+    responses((status = 200, description = "a retry with the same key, without the secret; or a preview",
                body = OrPreview<NewOrg>),
-              (status = 201, body = NewOrg), (status = "4XX", body = Problem)))]
+              (status = 201, body = NewOrg)))]
 pub(crate) async fn org_create(
     PlatformWriteRequest(change): PlatformWriteRequest,
-    Keyed { body: wanted, repeat }: Keyed<OrgRequest>,
+    Keyed { body: wanted, key }: Keyed<OrgRequest>,
 ) -> Answer<Response> {
     change.must(Permission::ManagePlatform)?;
     let name = name("name", &wanted.name)?;
-    let (context, now) = (change.asker_again(repeat), change.now());
+    let (context, now) = (change.context_with_key(key), change.now());
     let (org, owner) = change.app().create_org(&name, &context, now).await?;
-    let answer = NewOrg { org: view::org(&org), owner: new_token(&change, &owner) };
+    let answer = NewOrg { org: view(&org), owner: new_token(&change, &owner) };
     change.created(owner.text.is_some(), &answer)
 }
 
-/// Shows one org: any to an operator, and to everybody else their own.
+/// Shows an org: any to an operator, otherwise only the caller's own.
 #[utoipa::path(get, path = "/v1/orgs/{org}", operation_id = "org_get", tag = "orgs",
-    params(("org" = String, Path, description = "name or id")),
-    responses((status = 200, body = Org), (status = "4XX", body = Problem)))]
+    params(("org" = OrgKey, Path, description = "name or id")),
+    responses((status = 200, body = Org)))]
 pub(crate) async fn org_get(
     State(state): State<AppState>,
     Scope(caller): Scope,
@@ -70,5 +71,9 @@ pub(crate) async fn org_get(
             None => None,
         },
     };
-    Ok(Json(view::org(&found.ok_or_else(none)?)))
+    Ok(Json(view(&found.ok_or_else(none)?)))
+}
+
+fn view(org: &model::Org) -> Org {
+    Org { id: org.id.to_string(), name: org.name.clone(), created_at: org.created_at }
 }

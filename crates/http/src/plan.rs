@@ -1,45 +1,46 @@
-//! Plans: what is sold.
+//! Plans: the priced sizes of pods.
 
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
-use trueup_api::Problem;
-use trueup_api::plan::{Plan, PlanList, PlanManifest};
+use trueup_api::plan::{Amount, Plan, PlanList, PlanManifest};
 use trueup_api::preview::OrPreview;
+use trueup_api::schema::{MAX_CPU_MILLIS, MAX_MEMORY_MIB};
 use trueup_model::money::{Currency, Money, ParseCurrencyError};
+use trueup_model::name::Name;
 use trueup_model::plan;
 use trueup_model::principal::Permission;
 use trueup_model::spec::Resources;
 use trueup_rules::admit::FieldError;
+use trueup_rules::preview::cost;
 
+use crate::AppState;
 use crate::front::body::Body;
 use crate::front::caller::Caller;
 use crate::front::extract::Path;
 use crate::front::problem::{Answer, Failure};
 use crate::project::{matches_path, name};
 use crate::write::request::{DryRun, PlatformWriteRequest};
-use crate::{AppState, view};
 
-/// Lists the plans that services can have.
+/// Lists the plans.
 #[utoipa::path(get, path = "/v1/plans", operation_id = "plan_list", tag = "plans",
-    responses((status = 200, body = PlanList), (status = "4XX", body = Problem)))]
+    responses((status = 200, body = PlanList)))]
 pub(crate) async fn plan_list(
     State(state): State<AppState>,
     caller: Caller,
 ) -> Answer<Json<PlanList>> {
     caller.must(Permission::Read)?;
     let plans = state.app.list_plans().await?;
-    Ok(Json(PlanList { items: plans.iter().map(view::plan).collect() }))
+    Ok(Json(PlanList { items: plans.iter().map(view).collect() }))
 }
 
-/// Sells a plan, or sells it otherwise from now on. For operators of the platform.
+/// Creates or updates a plan. For operators.
 #[utoipa::path(put, path = "/v1/plans/{plan}", operation_id = "plan_put", tag = "plans",
-    params(("plan" = String, Path, description = "name"), DryRun),
+    params(("plan" = Name, Path, description = "name"), DryRun),
     request_body = PlanManifest,
-    responses((status = 200, description = "it is sold like this, or a preview",
+    responses((status = 200, description = "unchanged, or a preview",
                body = OrPreview<Plan>),
-              (status = 201, description = "it is new or other than before", body = Plan),
-              (status = "4XX", body = Problem)))]
+              (status = 201, description = "created or updated", body = Plan)))]
 pub(crate) async fn plan_put(
     PlatformWriteRequest(change): PlatformWriteRequest,
     Path(plan): Path<String>,
@@ -50,12 +51,8 @@ pub(crate) async fn plan_put(
     matches_path("name", manifest.name.as_deref(), &plan)?;
     let plan = read(&plan, manifest)?;
     let changed = change.app().put_plan(&plan, &change.context(), change.now()).await?;
-    change.created(changed, &view::plan(&plan))
+    change.created(changed, &view(&plan))
 }
-
-/// A pod that has more than this is a mistake in a manifest, not a plan.
-const MOST_CPU_MILLIS: u32 = 1_000_000;
-const MOST_MEMORY_MIB: u32 = 16 << 20;
 
 fn read(path: &str, manifest: PlanManifest) -> Answer<plan::Plan> {
     let mut errors = Vec::new();
@@ -64,8 +61,8 @@ fn read(path: &str, manifest: PlanManifest) -> Answer<plan::Plan> {
         errors.push(FieldError::at("currency", error.to_string()));
     }
     let amounts = [
-        ("cpu_millis", manifest.cpu_millis, MOST_CPU_MILLIS),
-        ("memory_mib", manifest.memory_mib, MOST_MEMORY_MIB),
+        ("cpu_millis", manifest.cpu_millis, MAX_CPU_MILLIS),
+        ("memory_mib", manifest.memory_mib, MAX_MEMORY_MIB),
     ];
     for (field, amount, most) in amounts {
         if amount == 0 || amount > most {
@@ -96,4 +93,25 @@ fn read(path: &str, manifest: PlanManifest) -> Answer<plan::Plan> {
         disk_gib_hourly_micros: manifest.disk_gib_hourly_micros,
         retired: manifest.retired,
     })
+}
+
+/// An amount of money, exact and formatted.
+pub(crate) fn money(money: Money) -> Amount {
+    Amount { micros: money.micros, currency: money.currency.to_string(), text: money.to_string() }
+}
+
+fn view(plan: &plan::Plan) -> Plan {
+    let disk = Money { micros: plan.disk_gib_hourly_micros, ..plan.hourly };
+    Plan {
+        name: plan.name.to_string(),
+        summary: plan.summary.clone(),
+        cpu_millis: plan.resources.cpu_millis,
+        memory_mib: plan.resources.memory_mib,
+        gpus: plan.resources.gpus,
+        nodes: plan.nodes.as_ref().map(ToString::to_string),
+        hourly: money(plan.hourly),
+        monthly: money(cost::monthly(plan.hourly)),
+        disk_gib_hourly: money(disk),
+        retired: plan.retired,
+    }
 }

@@ -1,18 +1,20 @@
-//! Plan requests: exact previews of a service's declaration, which its cluster's executor makes.
+//! Preview requests: exact previews of a declaration, computed by the executor of its cluster.
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
+use trueup_api::Code;
 use trueup_api::preview::{OrPreview, PreviewField};
 use trueup_api::preview_request::{ExactObject, ExactPreview, PreviewRequest};
+use trueup_api::schema::{ProjectKey, ServiceKey};
 use trueup_api::service::ServiceManifest;
-use trueup_api::{Code, Problem};
 use trueup_model::id::PreviewRequestId;
 use trueup_model::preview_request as model;
 use trueup_model::principal::Permission;
 use trueup_store::door::ServiceRequest;
 
+use crate::AppState;
 use crate::front::caller::Caller;
 use crate::front::extract::Path;
 use crate::front::problem::{Answer, Failure};
@@ -20,29 +22,28 @@ use crate::service::declared;
 use crate::write::answer::if_generation;
 use crate::write::idempotency::Keyed;
 use crate::write::request::{DryRun, Target, WriteRequest};
-use crate::{AppState, view};
 
-/// Asks what declaring a service like this would really do. The executor of its cluster tries every write
-/// without storing it; nothing of the service changes.
+/// Requests an exact preview of declaring a service.
+///
+/// The executor of its cluster sends every write as a dry run; the service does not change.
 #[utoipa::path(post, path = "/v1/projects/{project}/services/{service}/preview-requests",
     operation_id = "preview_request_create", tag = "services",
     params(Target, DryRun), request_body = ServiceManifest,
-    responses((status = 200, description = "asked before, or a preview", body = OrPreview<PreviewRequest>),
-              (status = 202, description = "asked", body = PreviewRequest),
-              (status = "4XX", body = Problem)))]
+    responses((status = 200, description = "a retry with the same key, or a preview", body = OrPreview<PreviewRequest>),
+              (status = 202, description = "accepted", body = PreviewRequest)))]
 pub(crate) async fn preview_request_create(
     change: WriteRequest,
     Path(target): Path<Target>,
-    Keyed { body: manifest, repeat }: Keyed<ServiceManifest>,
+    Keyed { body: manifest, key }: Keyed<ServiceManifest>,
 ) -> Answer<Response> {
     change.must(Permission::ManageServices)?;
-    let (service, ask) = declared(&target, manifest)?;
-    let wanted = ServiceRequest::declare(&target.project, &service, &ask)
+    let (service, request) = declared(&target, manifest)?;
+    let wanted = ServiceRequest::declare(&target.project, &service, &request)
         .if_generation(if_generation(&change.headers)?);
-    let (org, context, now) = (change.org(), change.asker_again(repeat), change.now());
-    let asked = change.app().request_plan(org, &wanted, &context, now).await?;
-    let (shown, dry) = (shown(&asked.row), change.is_dry());
-    let mut response = change.accepted(asked.changed, &shown)?;
+    let (org, context, now) = (change.org(), change.context_with_key(key), change.now());
+    let requested = change.app().request_plan(org, &wanted, &context, now).await?;
+    let (shown, dry) = (shown(&requested.row), change.is_dry());
+    let mut response = change.accepted(requested.changed, &shown)?;
     let PreviewRequest { project, service, id, .. } = shown;
     let place = format!("/v1/projects/{project}/services/{service}/preview-requests/{id}");
     if let Ok(place) = HeaderValue::from_str(&place)
@@ -53,13 +54,13 @@ pub(crate) async fn preview_request_create(
     Ok(response)
 }
 
-/// Shows a plan request: what would happen, once it is filled, and whether that still holds.
+/// Shows a preview request: the preview, once it is filled, and whether it is still valid.
 #[utoipa::path(get, path = "/v1/projects/{project}/services/{service}/preview-requests/{preview_request}",
     operation_id = "preview_request_get", tag = "services",
-    params(("project" = String, Path, description = "name or id"),
-           ("service" = String, Path, description = "name or id"),
-           ("preview_request" = String, Path, description = "its id")),
-    responses((status = 200, body = PreviewRequest), (status = "4XX", body = Problem)))]
+    params(("project" = ProjectKey, Path, description = "name or id"),
+           ("service" = ServiceKey, Path, description = "name or id"),
+           ("preview_request" = PreviewRequestId, Path, description = "id (`pvr_…`)")),
+    responses((status = 200, body = PreviewRequest)))]
 pub(crate) async fn preview_request_get(
     State(state): State<AppState>,
     caller: Caller,
@@ -68,13 +69,14 @@ pub(crate) async fn preview_request_get(
     caller.must(Permission::ManageServices)?;
     let found =
         state.app.find_preview_request(caller.org, &project, &service, &of, state.clock.now());
-    let found = found.await?.ok_or_else(|| Failure::not_found("plan request"))?;
+    let found = found.await?.ok_or_else(|| Failure::not_found("preview request"))?;
     Ok(Json(shown(&found)))
 }
 
-/// Which plan request a text names.
+/// Parses the id of a preview request.
 pub(crate) fn id(text: &str) -> Answer<PreviewRequestId> {
-    let wrong = |_| Failure::new(Code::BadRequest, "a plan request is named by its id (pvr_…)");
+    let detail = "a preview request must be named by its id (pvr_…)";
+    let wrong = |_| Failure::new(Code::BadRequest, detail);
     text.parse().map_err(wrong)
 }
 
@@ -84,7 +86,7 @@ fn shown(request: &model::PreviewRequest) -> PreviewRequest {
         project: request.project_name.clone(),
         service: request.service_name.to_string(),
         generation: request.generation,
-        state: request.state.as_str().to_owned(),
+        state: request.state,
         why: request.why.clone(),
         preview: request.preview.as_ref().map(exact),
         hash: request.hash.clone(),
@@ -109,10 +111,10 @@ fn object(object: &model::ExactObject) -> ExactObject {
         after: field.after.clone(),
     };
     ExactObject {
-        kind: object.key.kind.to_string(),
+        kind: object.key.kind,
         namespace: object.key.namespace.clone(),
         name: object.key.name.clone(),
-        verb: view::word(&object.verb),
+        verb: object.verb,
         fields: object.fields.iter().map(field).collect(),
         refused: object.refused.clone(),
     }

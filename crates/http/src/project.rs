@@ -1,28 +1,33 @@
 //! Projects.
 
+use crate::service;
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
+use jiff::Timestamp;
+use trueup_api::Code;
 use trueup_api::preview::OrPreview;
 use trueup_api::project::{Project, ProjectList, ProjectManifest};
+use trueup_api::schema::ProjectKey;
 use trueup_api::service::ForceDeleteBody;
-use trueup_api::{Code, Problem};
 use trueup_model::name::Name;
 use trueup_model::principal::Permission;
 use trueup_rules::admit::FieldError;
+use trueup_rules::status::{freshness, reconciliation};
+use trueup_store::ProjectRow;
 use trueup_store::door::ProjectForce;
 
+use crate::AppState;
 use crate::front::body::Body;
 use crate::front::caller::Caller;
 use crate::front::extract::Path;
 use crate::front::problem::{Answer, Failure};
 use crate::write::idempotency::Keyed;
 use crate::write::request::{DryRun, WriteRequest};
-use crate::{AppState, view};
 
 /// Lists the projects of the org.
 #[utoipa::path(get, path = "/v1/projects", operation_id = "project_list", tag = "projects",
-    responses((status = 200, body = ProjectList), (status = "4XX", body = Problem)))]
+    responses((status = 200, body = ProjectList)))]
 pub(crate) async fn project_list(
     State(state): State<AppState>,
     caller: Caller,
@@ -30,13 +35,13 @@ pub(crate) async fn project_list(
     caller.must(Permission::Read)?;
     let rows = state.app.list_projects(caller.org).await?;
     let now = state.clock.now();
-    Ok(Json(ProjectList { items: rows.iter().map(|row| view::project(row, now)).collect() }))
+    Ok(Json(ProjectList { items: rows.iter().map(|row| view(row, now)).collect() }))
 }
 
-/// Shows one project.
+/// Shows a project.
 #[utoipa::path(get, path = "/v1/projects/{project}", operation_id = "project_get", tag = "projects",
-    params(("project" = String, Path, description = "name or id")),
-    responses((status = 200, body = Project), (status = "4XX", body = Problem)))]
+    params(("project" = ProjectKey, Path, description = "name or id")),
+    responses((status = 200, body = Project)))]
 pub(crate) async fn project_get(
     State(state): State<AppState>,
     caller: Caller,
@@ -45,16 +50,15 @@ pub(crate) async fn project_get(
     caller.must(Permission::Read)?;
     let row = state.app.find_project(caller.org, &project).await?;
     let row = row.ok_or_else(|| Failure::not_found("project"))?;
-    Ok(Json(view::project(&row, state.clock.now())))
+    Ok(Json(view(&row, state.clock.now())))
 }
 
 /// Declares a project.
 #[utoipa::path(put, path = "/v1/projects/{project}", operation_id = "project_put", tag = "projects",
-    params(("project" = String, Path, description = "name"), DryRun),
+    params(("project" = Name, Path, description = "name"), DryRun),
     request_body = ProjectManifest,
     responses((status = 200, description = "unchanged, or a preview", body = OrPreview<Project>),
-              (status = 202, description = "accepted", body = Project),
-              (status = "4XX", body = Problem)))]
+              (status = 202, description = "accepted", body = Project)))]
 pub(crate) async fn project_put(
     change: WriteRequest,
     Path(project): Path<String>,
@@ -66,17 +70,16 @@ pub(crate) async fn project_put(
     let name = name("name", &project)?;
     let (org, context, now) = (change.org(), change.context(), change.now());
     let accepted = change.app().accept_project(org, &name, &context, now).await?;
-    change.accepted(accepted.changed, &view::project(&accepted.row, now))
+    change.accepted(accepted.changed, &view(&accepted.row, now))
 }
 
-/// Deletes a project: its services first, each until it is verified to be gone, then its namespace.
+/// Deletes a project: its services first, until their absence is verified, then its namespace.
 ///
-/// What is in the namespace and is not the project's own keeps it, and its status names that.
+/// Foreign objects in the namespace block the deletion; the status names them.
 #[utoipa::path(delete, path = "/v1/projects/{project}", operation_id = "project_delete",
-    tag = "projects", params(("project" = String, Path, description = "name or id"), DryRun),
-    responses((status = 200, description = "it is being deleted already, or a preview", body = OrPreview<Project>),
-              (status = 202, description = "accepted", body = Project),
-              (status = "4XX", body = Problem)))]
+    tag = "projects", params(("project" = ProjectKey, Path, description = "name or id"), DryRun),
+    responses((status = 200, description = "already being deleted, or a preview", body = OrPreview<Project>),
+              (status = 202, description = "accepted", body = Project)))]
 pub(crate) async fn project_delete(
     change: WriteRequest,
     Path(project): Path<String>,
@@ -84,50 +87,66 @@ pub(crate) async fn project_delete(
     change.must(Permission::ManageProjects)?;
     let (org, context, now) = (change.org(), change.context(), change.now());
     let accepted = change.app().delete_project(org, &project, &context, now).await?;
-    change.accepted(accepted.changed, &view::project(&accepted.row, now))
+    change.accepted(accepted.changed, &view(&accepted.row, now))
 }
 
-/// Ends the deletion of a project that cannot be proved: its name is free again, and the receipt says what
-/// was not proved, who ended it and why. What is left in the cluster is not deleted.
+/// Force-completes the stuck deletion of a project: frees its name without proof of absence.
 ///
-/// Its services come first: each of them has to be gone, or ended by force.
+/// The receipt says what was not proved, who forced it and why. Objects left in the cluster are not
+/// deleted. Each of its services must be deleted or force-deleted first.
 #[utoipa::path(post, path = "/v1/projects/{project}/force-delete",
     operation_id = "project_force_delete", tag = "projects",
-    params(("project" = String, Path, description = "name or id"), DryRun),
+    params(("project" = ProjectKey, Path, description = "name or id"), DryRun),
     request_body = ForceDeleteBody,
-    responses((status = 200, description = "it ends so already, or a preview", body = OrPreview<Project>),
-              (status = 202, description = "accepted", body = Project),
-              (status = "4XX", body = Problem)))]
+    responses((status = 200, description = "already deleted, or a preview", body = OrPreview<Project>),
+              (status = 202, description = "accepted", body = Project)))]
 pub(crate) async fn project_force_delete(
     change: WriteRequest,
     Path(project): Path<String>,
-    Keyed { body: ForceDeleteBody { reason, generation }, repeat }: Keyed<ForceDeleteBody>,
+    Keyed { body: ForceDeleteBody { reason, generation }, key }: Keyed<ForceDeleteBody>,
 ) -> Answer<Response> {
-    // As for a service: afterwards nobody proves that nothing is left.
+    // As for a service: afterwards absence is not proved.
     change.must(Permission::ManageProjects)?;
     change.must(Permission::ManageServices)?;
-    let (org, context, now) = (change.org(), change.asker_again(repeat), change.now());
+    let (org, context, now) = (change.org(), change.context_with_key(key), change.now());
     let wanted = ProjectForce { project: &project, reason: &reason, generation };
     let accepted = change.app().force_project(org, &wanted, &context, now).await?;
-    change.accepted(accepted.changed, &view::project(&accepted.row, now))
+    change.accepted(accepted.changed, &view(&accepted.row, now))
 }
 
-/// What a manifest says and what the path says must be the same thing.
+/// Checks that a field of a manifest, if present, agrees with the path.
 pub(crate) fn matches_path(field: &str, said: Option<&str>, path: &str) -> Answer<()> {
     match said {
         Some(said) if said != path => Err(Failure::at(
             Code::BadRequest,
-            format!("the manifest's `{field}` is `{said}`, but the request is about `{path}`"),
+            format!("`{field}` is `{said}` in the manifest, but `{path}` in the path"),
             field.to_owned(),
-            format!("must be `{path}`, as in the address, or left out"),
+            format!("must be `{path}`, as in the path, or omitted"),
         )),
         Some(_) | None => Ok(()),
     }
 }
 
-/// A name a person chose.
+/// Parses a name.
 pub(crate) fn name(field: &str, text: &str) -> Answer<Name> {
     text.parse().map_err(|error: trueup_model::name::NameError| {
         Failure::invalid(vec![FieldError { field: field.to_owned(), message: error.to_string() }])
     })
+}
+
+/// A project as it is shown. Stale evidence becomes Unknown here, at the time of the read.
+pub(crate) fn view(row: &ProjectRow, now: Timestamp) -> Project {
+    let silent = row.watches.silent(&freshness::PROJECT, now);
+    let settled = reconciliation(&row.status, row.project.generation, !silent.is_empty());
+    Project {
+        id: row.project.id.to_string(),
+        name: row.project.name.to_string(),
+        cluster: row.cluster_name.clone(),
+        namespace: row.project.namespace.clone(),
+        desired: row.desired,
+        generation: row.project.generation,
+        reconciliation: settled,
+        status: service::status(row.status.clone(), &silent),
+        receipt: row.receipt.clone(),
+    }
 }

@@ -1,38 +1,37 @@
-//! Quotas: what the org may have.
+//! Quotas: the limits of an org.
 
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
-use trueup_api::Problem;
 use trueup_api::preview::OrPreview;
 use trueup_api::quota::{Amounts, Quota};
 use trueup_model::principal::Permission;
-use trueup_model::quota;
+use trueup_model::{quota as model, quota};
 use trueup_rules::admit::FieldError;
 
+use crate::AppState;
 use crate::front::body::Body;
 use crate::front::caller::Caller;
 use crate::front::problem::{Answer, Failure};
 use crate::write::request::{DryRun, WriteRequest};
-use crate::{AppState, view};
 
-/// Shows what the org may have and what of it is taken.
+/// Shows the quota of the org: limit, usage and what is left.
 #[utoipa::path(get, path = "/v1/quota", operation_id = "quota_get", tag = "quotas",
-    responses((status = 200, body = Quota), (status = "4XX", body = Problem)))]
+    responses((status = 200, body = Quota)))]
 pub(crate) async fn quota_get(
     State(state): State<AppState>,
     caller: Caller,
 ) -> Answer<Json<Quota>> {
     caller.must(Permission::Read)?;
-    Ok(Json(view::quota(&state.app.find_quota(caller.org).await?)))
+    Ok(Json(view(&state.app.find_quota(caller.org).await?)))
 }
 
-/// Sets the most an org may have; what it has already stays. For operators, who name the org with
-/// `Trueup-Org`.
+/// Sets the quota of an org. For operators, who name the org with `Trueup-Org`.
+///
+/// Existing services stay, even if they exceed it.
 #[utoipa::path(put, path = "/v1/quota", operation_id = "quota_put", tag = "quotas",
     params(DryRun), request_body = Amounts,
-    responses((status = 200, description = "it is set, or a preview", body = OrPreview<Quota>),
-              (status = "4XX", body = Problem)))]
+    responses((status = 200, description = "the quota as it is now, or a preview", body = OrPreview<Quota>)))]
 pub(crate) async fn quota_put(
     change: WriteRequest,
     Body(limit): Body<Amounts>,
@@ -48,12 +47,17 @@ pub(crate) async fn quota_put(
     let negative: Vec<FieldError> = quota::Resource::ALL
         .into_iter()
         .filter(|resource| limit.get(*resource) < 0)
-        .map(|resource| FieldError::at(resource.as_str(), "must not be negative"))
+        .map(|resource| FieldError::at(resource.into_str(), "must not be negative"))
         .collect();
     if !negative.is_empty() {
         return Err(Failure::invalid(negative));
     }
     let (org, context, now) = (change.org(), change.context(), change.now());
     let (quota, changed) = change.app().put_quota(org, limit, &context, now).await?;
-    change.done(changed, &view::quota(&quota))
+    change.done(changed, &view(&quota))
+}
+
+/// A quota as it is shown.
+pub(crate) fn view(quota: &model::Quota) -> Quota {
+    Quota { limit: quota.limit, used: quota.used, left: quota.limit.less(quota.used) }
 }

@@ -3,33 +3,36 @@
 use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
-use trueup_api::Problem;
+use trueup_api::release as api;
 use trueup_api::release::ReleaseList;
+use trueup_api::schema::PageLimit;
 use trueup_model::principal::Permission;
+use trueup_model::release::Release;
 
+use crate::AppState;
 use crate::front::caller::Caller;
 use crate::front::cursor;
 use crate::front::extract::{Path, Query};
 use crate::front::problem::{Answer, Failure};
 use crate::write::request::Target;
-use crate::{AppState, view};
 
 /// Which releases to list.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Page {
-    /// Only those before this generation: the `next` of the page before.
+    /// Only releases before this generation: the `next` of the previous page.
     before: Option<i64>,
-    /// At most this many, up to 1000; 100 where nothing is said.
+    /// The page size, up to 1000; the default is 100.
+    #[param(value_type = Option<PageLimit>)]
     limit: Option<i64>,
 }
 
-/// Lists what was promised under each generation of a service, newest first.
+/// Lists the releases of a service, newest first: the accepted spec of each generation.
 #[utoipa::path(get, path = "/v1/projects/{project}/services/{service}/releases",
     operation_id = "release_list", tag = "services",
     params(Target, Page),
-    responses((status = 200, body = ReleaseList), (status = "4XX", body = Problem)))]
+    responses((status = 200, body = ReleaseList)))]
 pub(crate) async fn release_list(
     State(state): State<AppState>,
     caller: Caller,
@@ -44,5 +47,20 @@ pub(crate) async fn release_list(
     let full = usize::try_from(limit).is_ok_and(|limit| releases.len() == limit);
     let oldest = releases.last().map(|release| release.generation);
     let next = oldest.filter(|generation| full && *generation > 1);
-    Ok(Json(ReleaseList { items: releases.iter().map(view::release).collect(), next }))
+    Ok(Json(ReleaseList { items: releases.iter().map(view).collect(), next }))
+}
+
+fn view(release: &Release) -> api::Release {
+    api::Release {
+        id: release.id.to_string(),
+        generation: release.generation,
+        action: release.action.clone(),
+        principal: release.principal.clone(),
+        accepted_at: release.accepted_at,
+        template: release.template.to_string(),
+        plan: release.spec.plan.as_ref().map(ToString::to_string),
+        parameters: release.parameters.clone(),
+        desired: release.desired,
+        spec: release.spec.clone(),
+    }
 }

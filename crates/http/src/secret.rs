@@ -1,14 +1,13 @@
-//! Secrets: list, set, take away; for a project, and for one service.
+//! Secrets of a project and of a service: list, set, delete.
 //!
-//! No answer has a value in it, and this room could not open one: it has a sealer and no opener.
+//! No response contains a value, and this crate cannot decrypt one: it only has an encryptor.
 
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
-use trueup_api::Problem;
 use trueup_api::preview::Preview;
+use trueup_api::schema::{EntryKey, ProjectKey, ServiceKey};
 use trueup_api::secret::{Secret, SecretBody, SecretList};
-use trueup_model::order::SecretValue;
 use trueup_model::principal::Permission;
 use trueup_model::secret;
 use trueup_store::door::{EntryKind, SecretRequest};
@@ -23,8 +22,8 @@ use crate::write::request::{DryRun, WriteRequest};
 
 /// Lists the secrets that all services of a project share.
 #[utoipa::path(get, path = "/v1/projects/{project}/secrets", operation_id = "secret_list",
-    tag = "secrets", params(("project" = String, Path, description = "name or id")),
-    responses((status = 200, body = SecretList), (status = "4XX", body = Problem)))]
+    tag = "secrets", params(("project" = ProjectKey, Path, description = "name or id")),
+    responses((status = 200, body = SecretList)))]
 pub(crate) async fn secret_list(
     State(state): State<AppState>,
     caller: Caller,
@@ -36,9 +35,9 @@ pub(crate) async fn secret_list(
 /// Lists the secrets of one service.
 #[utoipa::path(get, path = "/v1/projects/{project}/services/{service}/secrets",
     operation_id = "service_secret_list", tag = "secrets",
-    params(("project" = String, Path, description = "name or id"),
-           ("service" = String, Path, description = "name or id")),
-    responses((status = 200, body = SecretList), (status = "4XX", body = Problem)))]
+    params(("project" = ProjectKey, Path, description = "name or id"),
+           ("service" = ServiceKey, Path, description = "name or id")),
+    responses((status = 200, body = SecretList)))]
 pub(crate) async fn service_secret_list(
     State(state): State<AppState>,
     caller: Caller,
@@ -50,12 +49,11 @@ pub(crate) async fn service_secret_list(
 /// Sets a secret for all services of a project; each of them gets a new generation.
 #[utoipa::path(put, path = "/v1/projects/{project}/secrets/{secret}", operation_id = "secret_put",
     tag = "secrets",
-    params(("project" = String, Path, description = "name or id"),
-           ("secret" = String, Path, description = "as containers call it"), DryRun),
+    params(("project" = ProjectKey, Path, description = "name or id"),
+           ("secret" = EntryKey, Path, description = "name of the environment variable"), DryRun),
     request_body = SecretBody,
     responses((status = 200, description = "a preview", body = Preview),
-              (status = 202, description = "accepted", body = Secret),
-              (status = "4XX", body = Problem)))]
+              (status = 202, description = "accepted", body = Secret)))]
 pub(crate) async fn secret_put(
     change: WriteRequest,
     Path(of): Path<Entry>,
@@ -67,13 +65,12 @@ pub(crate) async fn secret_put(
 /// Sets a secret for one service, which gets a new generation.
 #[utoipa::path(put, path = "/v1/projects/{project}/services/{service}/secrets/{secret}",
     operation_id = "service_secret_put", tag = "secrets",
-    params(("project" = String, Path, description = "name or id"),
-           ("service" = String, Path, description = "name or id"),
-           ("secret" = String, Path, description = "as containers call it"), DryRun),
+    params(("project" = ProjectKey, Path, description = "name or id"),
+           ("service" = ServiceKey, Path, description = "name or id"),
+           ("secret" = EntryKey, Path, description = "name of the environment variable"), DryRun),
     request_body = SecretBody,
     responses((status = 200, description = "a preview", body = Preview),
-              (status = 202, description = "accepted", body = Secret),
-              (status = "4XX", body = Problem)))]
+              (status = 202, description = "accepted", body = Secret)))]
 pub(crate) async fn service_secret_put(
     change: WriteRequest,
     Path(of): Path<Entry>,
@@ -82,25 +79,25 @@ pub(crate) async fn service_secret_put(
     set(change, of, body).await
 }
 
-/// Takes a project's secret away.
+/// Deletes a secret of a project.
 #[utoipa::path(delete, path = "/v1/projects/{project}/secrets/{secret}",
     operation_id = "secret_delete", tag = "secrets",
-    params(("project" = String, Path, description = "name or id"),
-           ("secret" = String, Path, description = "as containers call it"), DryRun),
+    params(("project" = ProjectKey, Path, description = "name or id"),
+           ("secret" = EntryKey, Path, description = "name of the environment variable"), DryRun),
     responses((status = 200, description = "a preview", body = Preview),
-              (status = 202, description = "accepted"), (status = "4XX", body = Problem)))]
+              (status = 202, description = "accepted")))]
 pub(crate) async fn secret_delete(change: WriteRequest, Path(of): Path<Entry>) -> Answer<Response> {
     entry::remove(change, EntryKind::Secret, of).await
 }
 
-/// Takes a service's secret away.
+/// Deletes a secret of a service.
 #[utoipa::path(delete, path = "/v1/projects/{project}/services/{service}/secrets/{secret}",
     operation_id = "service_secret_delete", tag = "secrets",
-    params(("project" = String, Path, description = "name or id"),
-           ("service" = String, Path, description = "name or id"),
-           ("secret" = String, Path, description = "as containers call it"), DryRun),
+    params(("project" = ProjectKey, Path, description = "name or id"),
+           ("service" = ServiceKey, Path, description = "name or id"),
+           ("secret" = EntryKey, Path, description = "name of the environment variable"), DryRun),
     responses((status = 200, description = "a preview", body = Preview),
-              (status = 202, description = "accepted"), (status = "4XX", body = Problem)))]
+              (status = 202, description = "accepted")))]
 pub(crate) async fn service_secret_delete(
     change: WriteRequest,
     Path(of): Path<Entry>,
@@ -122,10 +119,14 @@ async fn list(
 
 async fn set(change: WriteRequest, of: Entry, body: SecretBody) -> Answer<Response> {
     let wanted = Wanted::read(&change, of)?;
-    let value = SecretValue::new(body.value.into_inner());
-    let sealed = SecretRequest { entry: wanted.ask(), value: &value, sealer: &change.state.sealer };
+    let value = body.value;
+    let request = SecretRequest {
+        entry: wanted.request(),
+        value: &value,
+        encryptor: &change.state.encryptor,
+    };
     let (org, context, now) = (change.org(), change.context(), change.now());
-    let set = change.app().set_secret(org, &sealed, &context, now).await?;
+    let set = change.app().set_secret(org, &request, &context, now).await?;
     entry::set(change, set.changed, set.row.version, &shown(set.row))
 }
 

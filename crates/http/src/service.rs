@@ -1,67 +1,77 @@
 //! Services: list, show, declare, delete.
 
+use crate::plan;
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
+use jiff::Timestamp;
 use serde::Deserialize;
+use trueup_api::Code;
 use trueup_api::preview::OrPreview;
-use trueup_api::service::{Service, ServiceList, ServiceManifest};
-use trueup_api::{Code, Problem};
+use trueup_api::schema::{PageLimit, ProjectKey, SearchText, ServiceKey};
+use trueup_api::service::{
+    AutoscaleBody, Service, ServiceCondition, ServiceList, ServiceManifest, ServiceObject,
+    ServiceStatus,
+};
+use trueup_model::key::Kind;
 use trueup_model::name::Name;
 use trueup_model::principal::Permission;
 use trueup_model::service::DesiredState;
-use trueup_model::status::{Health, Phase};
+use trueup_model::status::{Condition, Health, Phase, Status};
 use trueup_model::template::ParseTemplateRefError;
 use trueup_rules::admit::operation::ServiceOperation;
 use trueup_rules::admit::{AdmissionRequest, FieldError};
-use trueup_rules::status::{freshness, reconciliation};
-use trueup_store::ServiceFilter;
+use trueup_rules::preview::cost;
+use trueup_rules::status::{aged, freshness, reconciliation};
 use trueup_store::door::ServiceRequest;
+use trueup_store::{ServiceDetail, ServiceFilter, ServiceRow};
 
+use crate::AppState;
 use crate::front::caller::Caller;
 use crate::front::cursor;
 use crate::front::extract::{Path, Query};
 use crate::front::problem::{Answer, Failure};
-use crate::front::read_repair::doubt;
+use crate::front::read_repair::request_repair;
 use crate::project::{matches_path, name};
 use crate::write::answer::{is_unchanged, tag};
 use crate::write::idempotency::Keyed;
 use crate::write::request::{Declaration, Declaring, DryRun, Target, WriteRequest};
-use crate::{AppState, view};
 
 /// Which services to list.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Filter {
-    /// Only those of this project, by name or id.
+    /// Only services of this project, by name or id.
+    #[param(value_type = Option<ProjectKey>)]
     project: Option<String>,
-    /// Only those made from this template, in any version.
+    /// Only services of this template, in any version.
+    #[param(value_type = Option<Name>)]
     template: Option<String>,
-    /// Only those of this plan.
+    /// Only services with this plan.
+    #[param(value_type = Option<Name>)]
     plan: Option<String>,
-    /// Only those that are promised to be `active`, `paused` or `deleted`.
-    #[param(value_type = Option<String>)]
+    /// Only services with this desired state.
     desired: Option<DesiredState>,
-    /// Only those in this phase.
-    #[param(value_type = Option<String>)]
+    /// Only services in this phase.
     phase: Option<Phase>,
-    /// Only those that are shown with this health.
-    #[param(value_type = Option<String>)]
+    /// Only services with this health.
     health: Option<Health>,
-    /// Only those whose name holds this text.
+    /// Only services whose name contains this text.
+    #[param(value_type = Option<SearchText>)]
     search: Option<String>,
-    /// Where to go on: the `next` of the page before.
+    /// The `next` of the previous page.
     cursor: Option<String>,
-    /// At most this many, up to 1000; 100 where nothing is said.
+    /// The page size, up to 1000; the default is 100.
+    #[param(value_type = Option<PageLimit>)]
     limit: Option<i64>,
 }
 
-/// Lists the living services of the org in name order, a page at a time.
+/// Lists the services of the org that are not deleted, in name order.
 #[utoipa::path(get, path = "/v1/services", operation_id = "service_list", tag = "services",
     params(Filter),
-    responses((status = 200, body = ServiceList), (status = "4XX", body = Problem)))]
+    responses((status = 200, body = ServiceList)))]
 pub(crate) async fn service_list(
     State(state): State<AppState>,
     caller: Caller,
@@ -83,10 +93,10 @@ pub(crate) async fn service_list(
     });
     let last = rows.last().filter(|_| more).map(|row| &row.service);
     let next = last.map(|service| cursor::after(caller.org, service.name.as_str(), service.id));
-    Ok(Json(ServiceList { items: rows.iter().map(|row| view::service(row, now)).collect(), next }))
+    Ok(Json(ServiceList { items: rows.iter().map(|row| view(row, now)).collect(), next }))
 }
 
-/// Names in a filter that cannot be names find nothing, and that is said.
+/// Checks the filter: invalid names and unknown projects are errors, not empty results.
 async fn filter(state: &AppState, caller: &Caller, wanted: Filter) -> Answer<ServiceFilter> {
     let project = match &wanted.project {
         Some(wanted) => {
@@ -97,7 +107,7 @@ async fn filter(state: &AppState, caller: &Caller, wanted: Filter) -> Answer<Ser
     };
     let search = wanted.search.map(|text| text.to_lowercase());
     if search.as_ref().is_some_and(|text| text.is_empty() || text.contains('\0')) {
-        return Err(Failure::new(Code::BadRequest, "`search` takes a part of a name"));
+        return Err(Failure::new(Code::BadRequest, "`search` must be part of a name"));
     }
     Ok(ServiceFilter {
         project,
@@ -110,13 +120,12 @@ async fn filter(state: &AppState, caller: &Caller, wanted: Filter) -> Answer<Ser
     })
 }
 
-/// Shows one service; by its id also after it was deleted, with the receipt.
+/// Shows a service; by its id also after its deletion, with the receipt.
 #[utoipa::path(get, path = "/v1/projects/{project}/services/{service}", operation_id = "service_get",
     tag = "services",
-    params(("project" = String, Path, description = "name or id"),
-           ("service" = String, Path, description = "name or id")),
-    responses((status = 200, body = Service), (status = 304, description = "unchanged"),
-              (status = "4XX", body = Problem)))]
+    params(("project" = ProjectKey, Path, description = "name or id"),
+           ("service" = ServiceKey, Path, description = "name or id")),
+    responses((status = 200, body = Service), (status = 304, description = "unchanged")))]
 pub(crate) async fn service_get(
     State(state): State<AppState>,
     caller: Caller,
@@ -135,26 +144,25 @@ pub(crate) async fn service_get(
     let row = &detail.row;
     let unheard = row.watches.silent(&freshness::objects(&row.service.spec), now);
     let settled = reconciliation(&row.status, row.service.generation, !unheard.is_empty());
-    doubt(&state, row, settled).await;
-    Ok((answer, Json(view::detail(&detail, now))).into_response())
+    request_repair(&state, row, settled).await;
+    Ok((answer, Json(self::detail(&detail, now))).into_response())
 }
 
-/// Declares a service: 202 when there is something to make true, 200 when it already is promised.
+/// Declares a service: 202 if the change must converge, 200 if nothing changed.
 #[utoipa::path(put, path = "/v1/projects/{project}/services/{service}", operation_id = "service_put",
     tag = "services",
-    params(("project" = String, Path, description = "name or id"),
-           ("service" = String, Path, description = "name"), Declaring),
+    params(("project" = ProjectKey, Path, description = "name or id"),
+           ("service" = Name, Path, description = "name"), Declaring),
     request_body = ServiceManifest,
     responses((status = 200, description = "unchanged, or a preview", body = OrPreview<Service>),
-              (status = 202, description = "accepted", body = Service),
-              (status = "4XX", body = Problem)))]
+              (status = 202, description = "accepted", body = Service)))]
 pub(crate) async fn service_put(
     Declaration { change, with_project, preview }: Declaration,
     Path(target): Path<Target>,
-    Keyed { body: manifest, repeat }: Keyed<ServiceManifest>,
+    Keyed { body: manifest, key }: Keyed<ServiceManifest>,
 ) -> Answer<Response> {
     change.must(Permission::ManageServices)?;
-    let (service, ask) = declared(&target, manifest)?;
+    let (service, request) = declared(&target, manifest)?;
     let project = target.project;
     let made = if with_project {
         change.must(Permission::ManageProjects)?;
@@ -162,11 +170,11 @@ pub(crate) async fn service_put(
     } else {
         None
     };
-    let wanted = ServiceRequest::declare(&project, &service, &ask);
-    change.service(ServiceRequest { with_project: made.as_ref(), preview, ..wanted }, repeat).await
+    let wanted = ServiceRequest::declare(&project, &service, &request);
+    change.service(ServiceRequest { with_project: made.as_ref(), preview, ..wanted }, key).await
 }
 
-/// Which service a manifest declares at this place, and what it asks for.
+/// The name and the admission request of a manifest; it must agree with the path.
 pub(crate) fn declared(
     target: &Target,
     manifest: ServiceManifest,
@@ -174,11 +182,11 @@ pub(crate) fn declared(
     matches_path("kind", manifest.kind.as_deref(), "Service")?;
     matches_path("name", manifest.name.as_deref(), &target.service)?;
     matches_path("project", manifest.project.as_deref(), &target.project)?;
-    Ok((name("name", &target.service)?, ask(manifest)?))
+    Ok((name("name", &target.service)?, admission_request(manifest)?))
 }
 
-/// What a manifest asks for, or every part of it that cannot be read.
-fn ask(manifest: ServiceManifest) -> Answer<AdmissionRequest> {
+/// Parses a manifest into an admission request.
+fn admission_request(manifest: ServiceManifest) -> Answer<AdmissionRequest> {
     let template = manifest.template.parse().map_err(|error: ParseTemplateRefError| {
         Failure::invalid(vec![FieldError::at("template", error.to_string())])
     })?;
@@ -186,17 +194,101 @@ fn ask(manifest: ServiceManifest) -> Answer<AdmissionRequest> {
     Ok(AdmissionRequest { template, plan, parameters: manifest.parameters })
 }
 
-/// Asks for a service to be gone; watch it until its absence is verified.
+/// Deletes a service; watch it until its absence is verified.
 #[utoipa::path(delete, path = "/v1/projects/{project}/services/{service}",
     operation_id = "service_delete", tag = "services",
     params(Target, DryRun),
     responses((status = 200, description = "already being deleted, or a preview",
                body = OrPreview<Service>),
-              (status = 202, description = "accepted", body = Service),
-              (status = "4XX", body = Problem)))]
+              (status = 202, description = "accepted", body = Service)))]
 pub(crate) async fn service_delete(
     change: WriteRequest,
     Path(target): Path<Target>,
 ) -> Answer<Response> {
     change.act(&target, &ServiceOperation::Delete, None).await
+}
+
+/// A service as it is shown. Stale evidence becomes Unknown here, at the time of the read.
+pub(crate) fn view(row: &ServiceRow, now: Timestamp) -> Service {
+    let desired = &row.service;
+    let silent = row.watches.silent(&freshness::evidence(&desired.spec), now);
+    let unheard = row.watches.silent(&freshness::objects(&desired.spec), now);
+    let settled = reconciliation(&row.status, desired.generation, !unheard.is_empty());
+    Service {
+        id: desired.id.to_string(),
+        name: desired.name.to_string(),
+        project: row.project_name.clone(),
+        template: desired.template.to_string(),
+        plan: desired.spec.plan.as_ref().map(ToString::to_string),
+        monthly: row.plan.as_ref().map(|plan| {
+            plan::money(cost::monthly(cost::hourly(&desired.spec, desired.desired, plan)))
+        }),
+        parameters: desired.parameters.clone(),
+        replicas: desired.spec.replicas,
+        autoscale: desired.spec.autoscale.as_ref().map(|autoscale| AutoscaleBody {
+            min: autoscale.min,
+            max: autoscale.max,
+            cpu_percent: Some(autoscale.cpu_percent),
+        }),
+        desired: desired.desired,
+        generation: desired.generation,
+        accepted_at: desired.accepted_at,
+        created_at: desired.created_at,
+        cluster: row.cluster_name.clone(),
+        namespace: row.namespace.clone(),
+        object_name: desired.object_name.clone(),
+        reconciliation: settled,
+        status: status(row.status.clone(), &silent),
+        objects: Vec::new(),
+        receipt: None,
+        frozen: row.frozen.as_ref().map(crate::freeze::view),
+        watch: format!("/v1/projects/{}/services/{}/watch", row.project_name, desired.id),
+    }
+}
+
+/// The status of a service or project as it is shown.
+pub(crate) fn status(status: Status, silent: &[Kind]) -> ServiceStatus {
+    let (status, last_known) = aged(status, silent);
+    ServiceStatus {
+        phase: status.phase,
+        since: status.since,
+        health: status.health,
+        last_known_health: last_known,
+        applied_generation: status.applied_generation,
+        conditions: status.conditions.into_iter().map(condition).collect(),
+        observed_at: status.evidence.as_ref().map(|evidence| evidence.observed_at),
+        uid: status.evidence.as_ref().and_then(|evidence| evidence.uid.clone()),
+        resource_version: status
+            .evidence
+            .as_ref()
+            .and_then(|evidence| evidence.resource_version.clone()),
+        simulated: status.evidence.is_some_and(|evidence| evidence.simulated),
+    }
+}
+
+fn condition(condition: Condition) -> ServiceCondition {
+    let seen = condition.cause;
+    ServiceCondition {
+        reason: condition.reason,
+        message: condition.message,
+        cause: seen.as_ref().map(|seen| seen.cause),
+        object: seen.as_ref().map(|seen| seen.object.clone()),
+        uid: seen.and_then(|seen| seen.uid),
+    }
+}
+
+/// A service with its objects and its deletion receipt.
+fn detail(detail: &ServiceDetail, now: Timestamp) -> Service {
+    let objects = detail
+        .resources
+        .iter()
+        .map(|(key, uid)| ServiceObject {
+            kind: key.kind,
+            namespace: key.namespace.clone(),
+            name: key.name.clone(),
+            uid: uid.clone(),
+        })
+        .collect();
+    let receipt = detail.receipt.clone();
+    Service { objects, receipt, ..view(&detail.row, now) }
 }

@@ -1,32 +1,30 @@
-//! Tokens: make, list, revoke; and who is asking.
+//! Tokens: create, list, revoke; and `whoami`.
 
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
 use jiff::{SignedDuration, Timestamp};
+use trueup_api::Code;
 use trueup_api::preview::OrPreview;
+use trueup_api::schema::MAX_DAYS;
 use trueup_api::token::{NewToken, Token, TokenList, TokenRequest, Whoami, WhoamiOrg};
-use trueup_api::{Code, Problem};
 use trueup_model::org::PLATFORM;
 use trueup_model::principal::{Permission, Role};
 use trueup_model::token::{TokenSpec, check_name};
 use trueup_rules::access::granted;
 use trueup_rules::admit::FieldError;
-use trueup_store::CreatedToken;
+use trueup_store::{CreatedToken, TokenRow};
 
+use crate::AppState;
 use crate::front::caller::{Caller, Scope};
 use crate::front::extract::Path;
 use crate::front::problem::{Answer, Failure};
 use crate::write::idempotency::Keyed;
 use crate::write::request::{DryRun, PlatformWriteRequest, WriteRequest};
-use crate::{AppState, view};
 
-/// Ten years: longer is the same as for ever, and can be asked for by leaving it out.
-const MAX_DAYS: u32 = 3650;
-
-/// Says who is asking, and what they may do.
+/// Shows the caller's token, role and permissions.
 #[utoipa::path(get, path = "/v1/whoami", operation_id = "whoami", tag = "tokens",
-    responses((status = 200, body = Whoami), (status = "4XX", body = Problem)))]
+    responses((status = 200, body = Whoami)))]
 pub(crate) async fn whoami(
     State(state): State<AppState>,
     Scope(caller): Scope,
@@ -37,51 +35,55 @@ pub(crate) async fn whoami(
     Ok(Json(Whoami {
         token: principal.token.to_string(),
         name: principal.name,
-        role: principal.role.as_str().to_owned(),
-        permissions: permissions.iter().map(|one| one.as_str().to_owned()).collect(),
+        role: principal.role,
+        permissions: permissions.into_iter().collect(),
         org: org.map(|org| WhoamiOrg { id: org.id.to_string(), name: org.name }),
         expires_at: principal.expires_at,
     }))
 }
 
-/// Lists the tokens of the org, never with their secrets; the operators', where an operator names
-/// no org.
+/// Lists the tokens of the org, without their secrets.
+///
+/// For an operator who names no org, the operator tokens.
 #[utoipa::path(get, path = "/v1/tokens", operation_id = "token_list", tag = "tokens",
-    responses((status = 200, body = TokenList), (status = "4XX", body = Problem)))]
+    responses((status = 200, body = TokenList)))]
 pub(crate) async fn token_list(
     State(state): State<AppState>,
     Scope(caller): Scope,
 ) -> Answer<Json<TokenList>> {
     caller.must(Permission::ManageTokens)?;
     let rows = state.app.list_tokens(caller.org).await?;
-    Ok(Json(TokenList { items: rows.iter().map(view::token).collect() }))
+    Ok(Json(TokenList { items: rows.iter().map(view).collect() }))
 }
 
-/// Makes a token and shows its secret this once. It never has more than the one that makes it.
+/// Creates a token; the secret is shown only once.
+///
+/// It cannot have more permissions than the token that creates it, and cannot expire later.
 #[utoipa::path(post, path = "/v1/tokens", operation_id = "token_create", tag = "tokens",
     params(DryRun), request_body = TokenRequest,
-    responses((status = 200, description = "a repeat, whose secret was shown before; or a preview",
+    responses((status = 200, description = "a retry with the same key, without the secret; or a preview",
                body = OrPreview<NewToken>),
-              (status = 201, body = NewToken), (status = "4XX", body = Problem)))]
+              (status = 201, body = NewToken)))]
 pub(crate) async fn token_create(
     PlatformWriteRequest(change): PlatformWriteRequest,
-    Keyed { body: wanted, repeat }: Keyed<TokenRequest>,
+    Keyed { body: wanted, key }: Keyed<TokenRequest>,
 ) -> Answer<Response> {
     change.must(Permission::ManageTokens)?;
     let now = change.now();
     let wanted = read(wanted, now)?;
     belongs(change.caller(), wanted.role)?;
-    let minted =
-        change.app().create_token(change.org(), &wanted, &change.asker_again(repeat), now).await?;
-    let shown = new_token(&change, &minted);
-    change.created(minted.text.is_some(), &shown)
+    let created = change
+        .app()
+        .create_token(change.org(), &wanted, &change.context_with_key(key), now)
+        .await?;
+    let shown = new_token(&change, &created);
+    change.created(created.text.is_some(), &shown)
 }
 
-/// Revokes a token at once, by name or id. Streams that it opened end, too.
+/// Revokes a token immediately. Its open streams end, too.
 #[utoipa::path(delete, path = "/v1/tokens/{token}", operation_id = "token_revoke", tag = "tokens",
     params(("token" = String, Path, description = "name or id"), DryRun),
-    responses((status = 200, description = "it is revoked, or a preview", body = OrPreview<Token>),
-              (status = "4XX", body = Problem)))]
+    responses((status = 200, description = "revoked, or a preview", body = OrPreview<Token>)))]
 pub(crate) async fn token_revoke(
     PlatformWriteRequest(change): PlatformWriteRequest,
     Path(token): Path<String>,
@@ -89,33 +91,32 @@ pub(crate) async fn token_revoke(
     change.must(Permission::ManageTokens)?;
     let (org, context, now) = (change.org(), change.context(), change.now());
     let row = change.app().revoke_token(org, &token, &context, now).await?;
-    change.done(true, &view::token(&row))
+    change.done(true, &view(&row))
 }
 
-/// A new token with its secret, shown this once. One that is only rehearsed opens nothing, so its
-/// secret is not shown at all.
-pub(crate) fn new_token(change: &WriteRequest, minted: &CreatedToken) -> NewToken {
-    let shown = view::new_token(minted);
+/// A new token with its secret. In a dry run the token does not exist, so its secret is omitted.
+pub(crate) fn new_token(change: &WriteRequest, token: &CreatedToken) -> NewToken {
+    let shown = created(token);
     if change.is_dry() { NewToken { secret: None, ..shown } } else { shown }
 }
 
-/// An operator's token belongs to no org and every other one to one: an operator says which.
+/// Checks that the org fits the role: operator tokens have no org, all others have one.
 fn belongs(caller: &Caller, role: Role) -> Answer<()> {
     let platform = caller.org == PLATFORM;
     match (caller.principal.role, role, platform) {
         (Role::Operator, Role::Operator, false) => Err(Failure::new(
             Code::BadRequest,
-            "an operator's token belongs to no org; leave the header `Trueup-Org` out",
+            "an operator token belongs to no org; omit the header `Trueup-Org`",
         )),
         (Role::Operator, Role::Viewer | Role::Developer | Role::Owner, true) => Err(Failure::new(
             Code::BadRequest,
-            "name the org of the token with the header `Trueup-Org`",
+            "name the org of the new token in the header `Trueup-Org`",
         )),
         (Role::Viewer | Role::Developer | Role::Owner | Role::Operator, _, _) => Ok(()),
     }
 }
 
-/// Reads all of it, and says everything that is wrong with it at once.
+/// Parses a token request; reports all field errors at once.
 fn read(wanted: TokenRequest, now: Timestamp) -> Answer<TokenSpec> {
     let mut errors = Vec::new();
     let mut field_error = |field: &str, message: String| {
@@ -124,20 +125,20 @@ fn read(wanted: TokenRequest, now: Timestamp) -> Answer<TokenSpec> {
     if let Err(error) = check_name(&wanted.name) {
         field_error("name", error.to_string());
     }
-    let role = Role::find(&wanted.role);
+    let role = wanted.role.parse::<Role>().ok();
     if role.is_none() {
-        let known: Vec<&str> = Role::ALL.into_iter().map(Role::as_str).collect();
+        let known: Vec<&str> = Role::ALL.into_iter().map(|role| role.into_str()).collect();
         field_error("role", format!("must be one of {}", known.join(", ")));
     }
     let mut permissions = wanted.permissions.as_ref().map(|_| Default::default());
     for (index, text) in wanted.permissions.iter().flatten().enumerate() {
-        match (Permission::find(text), &mut permissions) {
+        match (text.parse::<Permission>().ok(), &mut permissions) {
             (Some(permission), Some(known)) => {
                 std::collections::BTreeSet::insert(known, permission);
             }
             (Some(_), None) | (None, _) => {
                 let known: Vec<&str> =
-                    Permission::ALL.into_iter().map(Permission::as_str).collect();
+                    Permission::ALL.into_iter().map(|permission| permission.into_str()).collect();
                 field_error(
                     &format!("permissions[{index}]"),
                     format!("must be one of {}", known.join(", ")),
@@ -147,7 +148,10 @@ fn read(wanted: TokenRequest, now: Timestamp) -> Answer<TokenSpec> {
     }
     let expires_at = match (wanted.expires_in_days, wanted.expires_at) {
         (Some(_), Some(_)) => {
-            field_error("expires_at", "say this or `expires_in_days`, not both".to_owned());
+            field_error(
+                "expires_at",
+                "set either `expires_at` or `expires_in_days`, not both".to_owned(),
+            );
             None
         }
         (Some(days), None) if days == 0 || days > MAX_DAYS => {
@@ -167,7 +171,26 @@ fn read(wanted: TokenRequest, now: Timestamp) -> Answer<TokenSpec> {
     }
 }
 
-/// As Postgres keeps it: what is answered now is what is read later.
+/// Truncated to the precision of Postgres, so that later reads return the same time.
 fn microseconds(at: Timestamp) -> Option<Timestamp> {
     Timestamp::from_microsecond(at.as_microsecond()).ok()
+}
+
+fn view(row: &TokenRow) -> Token {
+    let permissions = granted(row.role, row.permissions.as_ref());
+    Token {
+        id: row.id.to_string(),
+        name: row.name.clone(),
+        role: row.role,
+        permissions: permissions.into_iter().collect(),
+        created_at: row.created_at,
+        expires_at: row.expires_at,
+        last_used_at: row.used_at,
+    }
+}
+
+/// The only place that puts a token's secret into a response.
+fn created(token: &CreatedToken) -> NewToken {
+    let secret = token.text.as_ref().map(|text| text.reveal().to_owned());
+    NewToken { token: view(&token.row), secret }
 }

@@ -1,11 +1,11 @@
-//! What happened to a service's pods and disks, as it was seen.
+//! Observed transitions of a service's pods and volumes.
 
 use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
-use serde_json::Value;
+use trueup_api::Code;
+use trueup_api::schema::PageLimit;
 use trueup_api::transition::{self as api, TransitionList};
-use trueup_api::{Code, Problem};
 use trueup_model::id::TransitionId;
 use trueup_model::principal::Permission;
 use trueup_model::transition::Transition;
@@ -22,18 +22,19 @@ use crate::write::request::Target;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Page {
-    /// Only those after this one: the `next` of the page before.
+    /// Only transitions after this one: the `next` of the previous page.
+    #[param(value_type = Option<TransitionId>)]
     after: Option<String>,
-    /// At most this many, up to 1000; 100 where nothing is said.
+    /// The page size, up to 1000; the default is 100.
+    #[param(value_type = Option<PageLimit>)]
     limit: Option<i64>,
 }
 
-/// Lists what happened to a service's pods and disks, oldest first, with the times in which nobody
-/// watched.
+/// Lists the transitions of a service's pods and volumes, oldest first, and gaps in observation.
 #[utoipa::path(get, path = "/v1/projects/{project}/services/{service}/transitions",
     operation_id = "transition_list", tag = "services",
     params(Target, Page),
-    responses((status = 200, body = TransitionList), (status = "4XX", body = Problem)))]
+    responses((status = 200, body = TransitionList)))]
 pub(crate) async fn transition_list(
     State(state): State<AppState>,
     caller: Caller,
@@ -52,21 +53,17 @@ pub(crate) async fn transition_list(
 
 fn place(text: &str) -> Answer<TransitionId> {
     text.parse().map_err(|_| {
-        Failure::new(Code::BadRequest, "`after` takes the `next` of a page as it was given")
+        Failure::new(Code::BadRequest, "`after` must be the `next` of a page, unchanged")
     })
 }
 
 fn shown(transition: Transition) -> api::Transition {
-    let mut detail = serde_json::to_value(&transition.what).unwrap_or_default();
-    let what = detail.as_object_mut().and_then(|fields| fields.remove("is"));
-    let what = what.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned();
     api::Transition {
         id: transition.id.to_string(),
-        kind: transition.kind.to_string(),
+        kind: transition.kind,
         name: transition.name,
         uid: transition.uid,
-        what,
-        detail,
+        what: transition.what,
         at: transition.at,
         seen_at: transition.seen_at,
         after: transition.after,

@@ -1,10 +1,10 @@
-//! Variables: list, set, take away; for a project, and for one service.
+//! Variables of a project and of a service: list, set, delete.
 
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
-use trueup_api::Problem;
 use trueup_api::preview::{OrPreview, Preview};
+use trueup_api::schema::{EntryKey, ProjectKey, ServiceKey};
 use trueup_api::variable::{Variable, VariableBody, VariableList};
 use trueup_model::principal::Permission;
 use trueup_model::variable;
@@ -20,8 +20,8 @@ use crate::write::request::{DryRun, WriteRequest};
 
 /// Lists the variables that all services of a project share.
 #[utoipa::path(get, path = "/v1/projects/{project}/variables", operation_id = "variable_list",
-    tag = "variables", params(("project" = String, Path, description = "name or id")),
-    responses((status = 200, body = VariableList), (status = "4XX", body = Problem)))]
+    tag = "variables", params(("project" = ProjectKey, Path, description = "name or id")),
+    responses((status = 200, body = VariableList)))]
 pub(crate) async fn variable_list(
     State(state): State<AppState>,
     caller: Caller,
@@ -33,9 +33,9 @@ pub(crate) async fn variable_list(
 /// Lists the variables of one service.
 #[utoipa::path(get, path = "/v1/projects/{project}/services/{service}/variables",
     operation_id = "service_variable_list", tag = "variables",
-    params(("project" = String, Path, description = "name or id"),
-           ("service" = String, Path, description = "name or id")),
-    responses((status = 200, body = VariableList), (status = "4XX", body = Problem)))]
+    params(("project" = ProjectKey, Path, description = "name or id"),
+           ("service" = ServiceKey, Path, description = "name or id")),
+    responses((status = 200, body = VariableList)))]
 pub(crate) async fn service_variable_list(
     State(state): State<AppState>,
     caller: Caller,
@@ -47,12 +47,11 @@ pub(crate) async fn service_variable_list(
 /// Sets a variable for all services of a project; each of them gets a new generation.
 #[utoipa::path(put, path = "/v1/projects/{project}/variables/{variable}", operation_id = "variable_put",
     tag = "variables",
-    params(("project" = String, Path, description = "name or id"),
-           ("variable" = String, Path, description = "as containers call it"), DryRun),
+    params(("project" = ProjectKey, Path, description = "name or id"),
+           ("variable" = EntryKey, Path, description = "name of the environment variable"), DryRun),
     request_body = VariableBody,
     responses((status = 200, description = "unchanged, or a preview", body = OrPreview<Variable>),
-              (status = 202, description = "accepted", body = Variable),
-              (status = "4XX", body = Problem)))]
+              (status = 202, description = "accepted", body = Variable)))]
 pub(crate) async fn variable_put(
     change: WriteRequest,
     Path(of): Path<Entry>,
@@ -64,13 +63,12 @@ pub(crate) async fn variable_put(
 /// Sets a variable for one service, which gets a new generation.
 #[utoipa::path(put, path = "/v1/projects/{project}/services/{service}/variables/{variable}",
     operation_id = "service_variable_put", tag = "variables",
-    params(("project" = String, Path, description = "name or id"),
-           ("service" = String, Path, description = "name or id"),
-           ("variable" = String, Path, description = "as containers call it"), DryRun),
+    params(("project" = ProjectKey, Path, description = "name or id"),
+           ("service" = ServiceKey, Path, description = "name or id"),
+           ("variable" = EntryKey, Path, description = "name of the environment variable"), DryRun),
     request_body = VariableBody,
     responses((status = 200, description = "unchanged, or a preview", body = OrPreview<Variable>),
-              (status = 202, description = "accepted", body = Variable),
-              (status = "4XX", body = Problem)))]
+              (status = 202, description = "accepted", body = Variable)))]
 pub(crate) async fn service_variable_put(
     change: WriteRequest,
     Path(of): Path<Entry>,
@@ -79,13 +77,13 @@ pub(crate) async fn service_variable_put(
     set(change, of, body).await
 }
 
-/// Takes a project's variable away.
+/// Deletes a variable of a project.
 #[utoipa::path(delete, path = "/v1/projects/{project}/variables/{variable}",
     operation_id = "variable_delete", tag = "variables",
-    params(("project" = String, Path, description = "name or id"),
-           ("variable" = String, Path, description = "as containers call it"), DryRun),
+    params(("project" = ProjectKey, Path, description = "name or id"),
+           ("variable" = EntryKey, Path, description = "name of the environment variable"), DryRun),
     responses((status = 200, description = "a preview", body = Preview),
-              (status = 202, description = "accepted"), (status = "4XX", body = Problem)))]
+              (status = 202, description = "accepted")))]
 pub(crate) async fn variable_delete(
     change: WriteRequest,
     Path(of): Path<Entry>,
@@ -93,14 +91,14 @@ pub(crate) async fn variable_delete(
     entry::remove(change, EntryKind::Variable, of).await
 }
 
-/// Takes a service's variable away.
+/// Deletes a variable of a service.
 #[utoipa::path(delete, path = "/v1/projects/{project}/services/{service}/variables/{variable}",
     operation_id = "service_variable_delete", tag = "variables",
-    params(("project" = String, Path, description = "name or id"),
-           ("service" = String, Path, description = "name or id"),
-           ("variable" = String, Path, description = "as containers call it"), DryRun),
+    params(("project" = ProjectKey, Path, description = "name or id"),
+           ("service" = ServiceKey, Path, description = "name or id"),
+           ("variable" = EntryKey, Path, description = "name of the environment variable"), DryRun),
     responses((status = 200, description = "a preview", body = Preview),
-              (status = 202, description = "accepted"), (status = "4XX", body = Problem)))]
+              (status = 202, description = "accepted")))]
 pub(crate) async fn service_variable_delete(
     change: WriteRequest,
     Path(of): Path<Entry>,
@@ -123,7 +121,7 @@ async fn list(
 async fn set(change: WriteRequest, of: Entry, body: VariableBody) -> Answer<Response> {
     let wanted = Wanted::read(&change, of)?;
     let (org, context, now) = (change.org(), change.context(), change.now());
-    let set = change.app().set_variable(org, &wanted.ask(), &body.value, &context, now).await?;
+    let set = change.app().set_variable(org, &wanted.request(), &body.value, &context, now).await?;
     entry::set(change, set.changed, set.row.version, &shown(set.row))
 }
 

@@ -1,8 +1,8 @@
-//! Volumes: what is known of them. They are made and removed with their services.
+//! Volumes, read-only: they are created and removed with their services.
 
 use axum::Json;
 use axum::extract::State;
-use trueup_api::Problem;
+use trueup_api::schema::ProjectKey;
 use trueup_api::volume::{Volume, VolumeList};
 use trueup_model::principal::Permission;
 use trueup_model::volume;
@@ -14,8 +14,8 @@ use crate::front::problem::{Answer, Failure};
 
 /// Lists the volumes of a project's services.
 #[utoipa::path(get, path = "/v1/projects/{project}/volumes", operation_id = "volume_list",
-    tag = "volumes", params(("project" = String, Path, description = "name or id")),
-    responses((status = 200, body = VolumeList), (status = "4XX", body = Problem)))]
+    tag = "volumes", params(("project" = ProjectKey, Path, description = "name or id")),
+    responses((status = 200, body = VolumeList)))]
 pub(crate) async fn volume_list(
     State(state): State<AppState>,
     caller: Caller,

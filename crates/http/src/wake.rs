@@ -1,18 +1,20 @@
-//! Wakes: what waits to be worked on, and what was given up. For operators of the platform.
+//! Wakes: the work queue, with its dead items. For operators.
 
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
 use serde::Deserialize;
+use trueup_api::Code;
 use trueup_api::preview::OrPreview;
+use trueup_api::schema::{PageLimit, UnitKey};
 use trueup_api::service::NoBody;
 use trueup_api::wake::{Wake, WakeList};
-use trueup_api::{Code, Problem};
 use trueup_model::order::Unit;
 use trueup_model::principal::Permission;
 use trueup_model::wake::{self as model, Lane, WakeState};
 use trueup_store::WakeFilter;
 
+use crate::AppState;
 use crate::event::subject;
 use crate::front::body::Body;
 use crate::front::caller::Scope;
@@ -20,29 +22,28 @@ use crate::front::cursor;
 use crate::front::extract::{Path, Query};
 use crate::front::problem::{Answer, Failure};
 use crate::write::request::{DryRun, PlatformWriteRequest};
-use crate::{AppState, view};
 
 /// Which wakes to list.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Wanted {
-    /// Only those that are `queued`, `running` or `dead`.
-    #[param(value_type = Option<String>)]
+    /// Only wakes in this state: `queued`, `running` or `dead`.
     state: Option<WakeState>,
-    /// Only those of the lane `user_change`, `delete`, `repair` or `sweep`.
-    #[param(value_type = Option<String>)]
+    /// Only wakes in this lane: `user_change`, `delete`, `repair` or `sweep`.
     lane: Option<Lane>,
-    /// Where to go on: the `next` of the page before.
+    /// The `next` of the previous page.
+    #[param(value_type = Option<UnitKey>)]
     after: Option<String>,
-    /// At most this many, up to 1000; 100 where nothing is said.
+    /// The page size, up to 1000; the default is 100.
+    #[param(value_type = Option<PageLimit>)]
     limit: Option<i64>,
 }
 
-/// Lists what waits to be worked on: of every org, or of the one named with `Trueup-Org`. For operators.
+/// Lists the work queue: of every org, or of the one named with `Trueup-Org`. For operators.
 #[utoipa::path(get, path = "/v1/wakes", operation_id = "wake_list", tag = "wakes",
     params(Wanted),
-    responses((status = 200, body = WakeList), (status = "4XX", body = Problem)))]
+    responses((status = 200, body = WakeList)))]
 pub(crate) async fn wake_list(
     State(state): State<AppState>,
     Scope(caller): Scope,
@@ -58,14 +59,12 @@ pub(crate) async fn wake_list(
     Ok(Json(WakeList { items: found.iter().map(wake).collect(), next }))
 }
 
-/// Gives something new tries that had met a defect too often. One that is not dead stays as it is.
-/// For operators.
+/// Requeues a dead wake. Other wakes are not changed. For operators.
 #[utoipa::path(post, path = "/v1/wakes/{wake}/requeue", operation_id = "wake_requeue", tag = "wakes",
-    params(("wake" = String, Path, description = "the id of its service or project"), DryRun),
+    params(("wake" = String, Path, description = "id of its service or project"), DryRun),
     request_body = NoBody,
-    responses((status = 200, description = "as it was, or a preview", body = OrPreview<Wake>),
-              (status = 202, description = "it is tried again", body = Wake),
-              (status = "4XX", body = Problem)))]
+    responses((status = 200, description = "not dead, or a preview", body = OrPreview<Wake>),
+              (status = 202, description = "requeued", body = Wake)))]
 pub(crate) async fn wake_requeue(
     PlatformWriteRequest(change): PlatformWriteRequest,
     Path(of): Path<String>,
@@ -78,13 +77,13 @@ pub(crate) async fn wake_requeue(
     change.accepted(changed, &wake(&found))
 }
 
-/// What a path names; what cannot be an id names nothing.
+/// The unit in a path; 404 if it is not an id.
 fn unit(text: &str) -> Answer<Unit> {
     match subject(Some(text)) {
         Ok(Some(unit)) => Ok(unit),
         Ok(None) | Err(_) => Err(Failure::new(
             Code::NotFound,
-            "there is no such wake here; it has the id of its service or project",
+            "no such wake; a wake has the id of its service or project",
         )),
     }
 }
@@ -94,8 +93,8 @@ fn wake(wake: &model::Wake) -> Wake {
         subject: wake.unit.to_string(),
         org: wake.org.to_string(),
         cluster: wake.cluster.to_string(),
-        lane: view::word(&wake.lane),
-        state: view::word(&wake.state),
+        lane: wake.lane,
+        state: wake.state,
         due_at: wake.due_at,
         attempts: wake.attempts,
         defects: wake.poison,

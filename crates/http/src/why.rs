@@ -1,10 +1,11 @@
-//! Why a service is as it is, and whether what is shown can be computed again.
+//! Explanations of a service's state, and the check of stored projections.
 
 use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
+use trueup_api::Code;
+use trueup_api::schema::{PageLimit, UnitKey};
 use trueup_api::why::{ProjectionCheck, ProjectionDifference, Why, WhyLink};
-use trueup_api::{Code, Problem};
 use trueup_model::id::{ProjectId, ServiceId};
 use trueup_model::order::Unit;
 use trueup_model::principal::Permission;
@@ -16,14 +17,12 @@ use crate::front::caller::Caller;
 use crate::front::cursor;
 use crate::front::extract::{Path, Query};
 use crate::front::problem::{Answer, Failure};
-use crate::view::word;
 use crate::write::request::Target;
 
-/// Explains a service: who asked, what was ordered and applied, what was seen, what is waited for
-/// and what would unblock it.
+/// Explains the state of a service, from the request to what it waits for.
 #[utoipa::path(get, path = "/v1/projects/{project}/services/{service}/why",
     operation_id = "service_why", tag = "services", params(Target),
-    responses((status = 200, body = Why), (status = "4XX", body = Problem)))]
+    responses((status = 200, body = Why)))]
 pub(crate) async fn service_why(
     State(state): State<AppState>,
     caller: Caller,
@@ -37,7 +36,7 @@ pub(crate) async fn service_why(
     let facts = facts.ok_or_else(|| Failure::not_found("service"))?;
     let why = explain(&facts);
     let links = why.links.into_iter().map(|link| WhyLink {
-        step: word(&link.step),
+        step: link.step,
         text: link.text,
         at: link.at,
         proof: link.proof,
@@ -50,17 +49,20 @@ pub(crate) async fn service_why(
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Page {
-    /// Only those after this one: the `next` of the page before.
+    /// Only statuses after this one: the `next` of the previous page.
+    #[param(value_type = Option<UnitKey>)]
     after: Option<String>,
-    /// At most this many, up to 1000; 100 where nothing is said.
+    /// The page size, up to 1000; the default is 100.
+    #[param(value_type = Option<PageLimit>)]
     limit: Option<i64>,
 }
 
-/// Computes the org's statuses again from what is stored and compares them, byte for byte. Nothing is
-/// changed.
+/// Recomputes the org's statuses from their stored inputs and compares them, byte for byte.
+///
+/// Nothing is changed.
 #[utoipa::path(get, path = "/v1/projections/check", operation_id = "projection_check",
     tag = "events", params(Page),
-    responses((status = 200, body = ProjectionCheck), (status = "4XX", body = Problem)))]
+    responses((status = 200, body = ProjectionCheck)))]
 pub(crate) async fn projection_check(
     State(state): State<AppState>,
     caller: Caller,
@@ -81,7 +83,7 @@ pub(crate) async fn projection_check(
     };
     for one in rebuilt {
         check.checked += 1;
-        match one.verdict {
+        match one.comparison {
             Comparison::Same => check.same += 1,
             Comparison::Older(_) => check.older += 1,
             Comparison::Unobserved => check.unobserved += 1,
@@ -98,6 +100,6 @@ fn place(text: &str) -> Answer<Unit> {
     let service = text.parse::<ServiceId>().map(Unit::Service).ok();
     let project = || text.parse::<ProjectId>().map(Unit::Project).ok();
     service.or_else(project).ok_or_else(|| {
-        Failure::new(Code::BadRequest, "`after` takes the `next` of a page as it was given")
+        Failure::new(Code::BadRequest, "`after` must be the `next` of a page, unchanged")
     })
 }

@@ -1,4 +1,4 @@
-//! One way to write: dry runs, idempotency keys, preconditions, and the answer with its headers.
+//! What all writes share: dry runs, idempotency keys, preconditions, and response headers.
 
 pub(crate) mod answer;
 pub(crate) mod idempotency;

@@ -8,14 +8,14 @@ use std::time::Duration;
 
 /// A file or folder could not be used.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot {doing} {path}; check that the disk is not full and that this user may do that")]
+#[error("cannot {doing} {path}; check free disk space and the permissions of this user")]
 pub struct FileError {
     doing: &'static str,
     path: PathBuf,
     source: io::Error,
 }
 
-/// Adds what was tried, and on which path, to an [`io::Error`].
+/// Adds the operation and the path to an [`io::Error`].
 pub(crate) trait At<T> {
     fn at(self, doing: &'static str, path: &Path) -> Result<T, FileError>;
 }
@@ -28,8 +28,8 @@ impl<T> At<T> for io::Result<T> {
 
 /// Creates a folder with exactly this mode, whatever the umask; an existing one is kept.
 ///
-/// Missing parents let other accounts pass through: Postgres runs as another account than root, and the
-/// first of our parts to create a shared parent must not lock it out.
+/// New parents are traversable by other accounts: when we are root, Postgres runs as another
+/// account, and must be able to reach its files below a shared parent.
 pub(crate) fn make_dir(path: &Path, mode: u32) -> Result<(), FileError> {
     if path.is_dir() {
         return Ok(());
@@ -48,7 +48,7 @@ pub(crate) fn set_mode(path: &Path, mode: u32) -> Result<(), FileError> {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).at("set the mode of", path)
 }
 
-/// The text of a file, or nothing when there is none.
+/// The text of a file, or `None` if it does not exist.
 pub(crate) fn read_if_there(path: &Path) -> Result<Option<String>, FileError> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
@@ -85,7 +85,7 @@ pub(crate) fn remove_dir_if_there(path: &Path) -> Result<(), FileError> {
     }
 }
 
-/// The last lines of a log, for an error that should say what went wrong without a second look.
+/// The last lines of a log, for error messages.
 pub(crate) fn tail(path: &Path) -> String {
     const WINDOW: u64 = 4096;
     const LINES: usize = 12;
@@ -98,20 +98,20 @@ pub(crate) fn tail(path: &Path) -> String {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     };
     let Ok(text) = read() else {
-        return "(the log cannot be read)".to_owned();
+        return "(cannot read the log)".to_owned();
     };
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(LINES)..].join("\n")
 }
 
-/// An exclusive lock between processes; the kernel gives it back when the holder ends in any way.
+/// An exclusive lock between processes; the kernel releases it when the holder ends.
 #[derive(Debug)]
 pub(crate) struct Lock {
     _file: File,
 }
 
 impl Lock {
-    /// Waits for the lock; `waiting` is called once when someone else holds it. It polls, because a
+    /// Waits for the lock; `waiting` is called once if another process holds it. Polls, because a
     /// blocking wait in a thread could not be cancelled.
     pub(crate) async fn take(path: &Path, waiting: impl FnOnce()) -> Result<Self, FileError> {
         let file = OpenOptions::new()
@@ -126,8 +126,8 @@ impl Lock {
             match file.try_lock() {
                 Ok(()) => return Ok(Self { _file: file }),
                 Err(TryLockError::WouldBlock) => {
-                    if let Some(tell) = waiting.take() {
-                        tell();
+                    if let Some(notify) = waiting.take() {
+                        notify();
                     }
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_private_folder_leaves_its_new_parents_passable() {
+    fn new_parents_of_a_private_folder_are_traversable() {
         let root = tempfile::tempdir().unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         let (parent, private) = (root.path().join("shared"), root.path().join("shared/private"));

@@ -1,9 +1,9 @@
-//! The local Kubernetes: a real API server, etcd, controllers and scheduler, on simulated nodes and,
-//! where the machine allows it, one [real](node) one.
+//! The local Kubernetes: a real API server, etcd, controllers and scheduler, with simulated nodes
+//! and, where the machine allows it, one [real](node) node.
 //!
-//! The programs are built once from Go sources that travel inside this crate ([`build`]), because a
-//! plain machine has no container engine and no place to pull them from. One supervisor program then
-//! keeps all components together, so that this side has one process to start, adopt and stop.
+//! The programs are built once from Go sources embedded in this crate ([`build`]), because a plain
+//! machine has no container engine and no registry. One supervisor program runs all components, so
+//! that there is one process to start, adopt and stop.
 
 mod build;
 mod error;
@@ -28,14 +28,14 @@ pub use node::NoNode;
 
 pub(crate) const PART: &str = "kubernetes";
 
-/// Under the folder of each cluster.
+/// In the folder of each cluster.
 const PID_FILE: &str = "pid.json";
 
-/// The supervisor gives up after 90 s for each of two servers and says why; this is a little longer.
+/// The supervisor itself times out after 90 s for each of two servers; this is a little longer.
 const START_LIMIT: Duration = Duration::from_secs(200);
 const POLL: Duration = Duration::from_millis(25);
 
-/// The supervisor promises to be done within ten seconds, and its components die with it in any case.
+/// The supervisor stops within ten seconds, and its components end with it in any case.
 const STOP: [(Signal, Duration); 1] = [(Signal::TERM, Duration::from_secs(12))];
 
 /// Which cluster.
@@ -45,10 +45,10 @@ pub struct Options {
     pub dir: PathBuf,
     /// How many simulated nodes it has at least.
     pub nodes: u32,
-    /// True gives up safety against a crash of the machine for speed, in tests. Such a cluster
-    /// begins empty: what earlier tests left would fill its nodes sooner or later.
+    /// True trades durability for speed, in tests. Such a cluster starts empty: leftovers of
+    /// earlier tests would fill its nodes sooner or later.
     pub fast: bool,
-    /// True adds a node whose pods really run, where this machine can have one.
+    /// True adds a node whose pods really run, if this machine supports it.
     pub real_node: bool,
 }
 
@@ -60,7 +60,7 @@ pub struct LocalKube {
     pid_file: PathBuf,
 }
 
-/// What the supervisor says once the cluster serves.
+/// The supervisor's `ready.json`, written once the cluster serves.
 #[derive(Clone, Debug, Deserialize)]
 struct Ready {
     kubeconfig: PathBuf,
@@ -74,7 +74,7 @@ struct Ready {
 }
 
 impl LocalKube {
-    /// Takes over the cluster of this folder if it runs, or starts it; it serves when this returns.
+    /// Adopts the cluster of this folder if it runs, or starts it; returns once it serves.
     pub async fn adopt_or_start(
         binaries: &Binaries,
         options: &Options,
@@ -94,14 +94,14 @@ impl LocalKube {
         files::make_dir(&options.dir.join("log"), 0o700)?;
         let dir = options.dir.canonicalize().at("find", &options.dir)?;
         let _lock = Lock::take(&dir.join("start.lock"), || {
-            progress.begin(PART, "waiting for another trueup that uses this folder");
+            progress.begin(PART, "waiting for another trueup process that uses this folder");
         })
         .await?;
 
         let pid_file = dir.join(PID_FILE);
         let process = match running(&dir, &pid_file)? {
             Some(process) if runs(&process, &binaries.kube) => {
-                progress.begin(PART, "taking over the running cluster");
+                progress.begin(PART, "adopting the running cluster");
                 process
             }
             Some(outdated) => {
@@ -130,7 +130,7 @@ impl LocalKube {
         &self.ready.version
     }
 
-    /// Whether pods can really run here, or why they cannot although this machine seems able.
+    /// Whether there is a real node, or why not.
     pub fn real_node(&self) -> Result<(), NoNode> {
         match (self.ready.real_node, &self.ready.no_node) {
             (true, _) => Ok(()),
@@ -144,26 +144,26 @@ impl LocalKube {
         self.process.pid()
     }
 
-    /// Whether the supervisor still runs. It restarts what crashes, so as long as it runs the API
-    /// server is there or on its way back.
+    /// Whether the supervisor still runs. It restarts components that crash, so as long as it runs
+    /// the API server is up or restarting.
     pub fn is_alive(&self) -> bool {
         self.process.is_alive()
     }
 
-    /// Ends the cluster in order. A cluster that is gone is fine.
+    /// Stops the cluster. A stopped cluster is a success.
     pub async fn stop(self) -> Result<(), Error> {
         self.process.stop(&STOP).await?;
         Ok(files::remove_if_there(&self.pid_file)?)
     }
 
-    /// Ends the supervisor as a crash would, and its components with it, for tests of the bad days.
+    /// Kills the supervisor with SIGKILL, and its components with it, for crash tests.
     pub async fn kill(self) -> Result<(), Error> {
         Ok(self.process.stop(&[]).await?)
     }
 }
 
-/// Ends what a killed trueup left running in this folder, if anything. Containers outlive their
-/// supervisor when that is killed, too.
+/// Stops the cluster that a killed trueup left running in this folder, if any. Containers also
+/// outlive a killed supervisor, and are cleaned up.
 pub async fn stop_left(cache: &Path, dir: &Path) -> Result<bool, Error> {
     let stopped = supervise::stop_left(&dir.join(PID_FILE), &STOP).await?;
     if let (true, Some(binaries)) = (dir.join("node").is_dir(), find_built(cache)) {
@@ -172,17 +172,17 @@ pub async fn stop_left(cache: &Path, dir: &Path) -> Result<bool, Error> {
         match cleaned {
             Ok(output) if output.status.success() => {}
             Ok(output) => {
-                let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-                return Err(Error::Clean { said });
+                let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+                return Err(Error::Clean { why });
             }
-            Err(error) => return Err(Error::Clean { said: error.to_string() }),
+            Err(error) => return Err(Error::Clean { why: error.to_string() }),
         }
     }
     Ok(stopped)
 }
 
-/// The supervisor of this folder. Our pid file may be missing when trueup was killed right after the
-/// start; then the supervisor's own lock, which it holds and which names it, proves as much.
+/// The running supervisor of this folder. Our pid file may be missing if trueup was killed right
+/// after the start; then the supervisor's own lock file, which it holds, names it.
 fn running(dir: &Path, pid_file: &Path) -> Result<Option<Process>, Error> {
     if let Some(process) = supervise::adopt(pid_file)? {
         return Ok(Some(process));
@@ -199,7 +199,7 @@ fn running(dir: &Path, pid_file: &Path) -> Result<Option<Process>, Error> {
     Ok(found)
 }
 
-/// Whether a process runs this very program. A deleted one has another path.
+/// Whether a process runs this program file. A deleted file has another path.
 fn runs(process: &Process, program: &Path) -> bool {
     let actual = std::fs::read_link(format!("/proc/{}/exe", process.pid()));
     let wanted = program.canonicalize();
@@ -207,7 +207,7 @@ fn runs(process: &Process, program: &Path) -> bool {
 }
 
 fn command(binaries: &Binaries, options: &Options, dir: &Path) -> Result<Command, Error> {
-    // What the last supervisor said must not be taken for the words of the new one.
+    // The file of the last supervisor must not be mistaken for that of the new one.
     files::remove_if_there(&dir.join("ready.json"))?;
     let path = supervisor_log(dir);
     let log = OpenOptions::new()
@@ -226,7 +226,7 @@ fn command(binaries: &Binaries, options: &Options, dir: &Path) -> Result<Command
     if options.real_node && node::missing().is_none() {
         command.arg("--real-node");
     }
-    // A file and not a pipe: the supervisor outlives us, and a closed pipe would end it.
+    // A file, not a pipe: the supervisor outlives us, and a closed pipe would kill it.
     command.current_dir(dir).stdout(log).stderr(Stdio::null());
     Ok(command)
 }
@@ -264,7 +264,7 @@ async fn wait_until_ready(
     }
 }
 
-/// The supervisor's last line, in words.
+/// The step and state in the supervisor's last log line.
 fn last_step(log: &Path) -> Option<String> {
     #[derive(Deserialize)]
     struct Line {

@@ -1,7 +1,7 @@
-//! Where things live when nobody says otherwise.
+//! Default locations of data and cache.
 //!
-//! Root gets `/var/lib` and not root's home: Postgres refuses to run as root, and the unprivileged
-//! user it then runs as cannot enter `/root`.
+//! Root gets `/var/lib` instead of a home directory: Postgres refuses to run as root, and the
+//! unprivileged user it then runs as cannot enter `/root`.
 
 use std::env;
 use std::path::PathBuf;
@@ -32,7 +32,7 @@ pub(crate) fn is_root() -> bool {
 }
 
 /// An XDG folder, or its default below the home folder. A user without a home gets the temporary
-/// folder, which is the one place left that is known to be writable.
+/// folder, which is writable.
 fn xdg(variable: &str, below_home: &str) -> PathBuf {
     absolute(variable).unwrap_or_else(|| {
         env::home_dir()
@@ -42,7 +42,7 @@ fn xdg(variable: &str, below_home: &str) -> PathBuf {
     })
 }
 
-/// The XDG rules say that a relative path is to be ignored.
+/// The XDG specification says that relative paths must be ignored.
 fn absolute(variable: &str) -> Option<PathBuf> {
     env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute())
 }

@@ -1,9 +1,8 @@
-//! The room that owns real parts on this machine: it fetches, builds, starts, adopts and stops the
-//! embedded Postgres and the local Kubernetes.
+//! Fetches, builds, starts, adopts and stops the embedded Postgres and the local Kubernetes.
 //!
-//! Both outlive a `kill -9` of trueup on purpose. A part that dies with its user would turn every
-//! crash of trueup into a crash of the database and the cluster too; instead the next start finds
-//! what still runs and takes it over (see [`supervise`]).
+//! Both survive a `kill -9` of trueup on purpose. Otherwise every crash of trueup would also be a
+//! crash of the database and the cluster; instead the next start finds what still runs and adopts
+//! it (see [`supervise`]).
 
 mod files;
 pub mod kube;

@@ -1,7 +1,7 @@
-//! The embedded Postgres: one server per data directory, real and unmodified.
+//! The embedded Postgres: one unmodified server per data directory.
 //!
-//! The order of a start is what makes it survive anything: take the folder's lock, look for a server
-//! that still runs and keep it, otherwise clear what a killed one left behind, and only then start.
+//! The order of a start makes it crash-safe: lock the folder, adopt a server that still runs,
+//! otherwise clean up after a killed one, and only then start.
 
 mod account;
 mod answer;
@@ -23,14 +23,14 @@ pub use error::Error;
 
 pub(crate) const PART: &str = "postgres";
 
-/// A data directory with a lot of log to replay needs its time; an empty one needs a second.
+/// Recovery with a lot of WAL to replay takes a while; an empty data directory takes a second.
 const START_LIMIT: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_millis(20);
 
-/// SIGINT ends sessions and writes everything out, SIGQUIT leaves that to the next start.
-/// Under the folder of each server.
+/// In the folder of each server.
 pub(crate) const PID_FILE: &str = "pid.json";
 
+/// SIGINT is a fast shutdown with a checkpoint; after SIGQUIT the next start must recover.
 const STOP: [(Signal, Duration); 2] =
     [(Signal::INT, Duration::from_secs(15)), (Signal::QUIT, Duration::from_secs(6))];
 
@@ -39,7 +39,7 @@ const STOP: [(Signal, Duration); 2] =
 pub struct Options {
     /// The folder that holds everything about this server.
     pub dir: PathBuf,
-    /// False gives up safety against a crash of the machine for speed, in tests.
+    /// False trades durability for speed, in tests.
     pub durable: bool,
 }
 
@@ -53,7 +53,8 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// Takes over the server of this folder if it runs, or starts it; it answers when this returns.
+    /// Adopts the server of this folder if it runs, or starts it; returns once it accepts
+    /// connections.
     pub async fn adopt_or_start(options: &Options, progress: &Progress) -> Result<Self, Error> {
         let started = Self::start(options, progress).await;
         progress.finish(PART);
@@ -69,7 +70,7 @@ impl Postgres {
             .map_err(|source| Error::Folder { path: options.dir.clone(), source })?;
         account.check_reachable(&dir)?;
         let _lock = Lock::take(&dir.join("lock"), || {
-            progress.begin(PART, "waiting for another trueup that uses this folder");
+            progress.begin(PART, "waiting for another trueup process that uses this folder");
         })
         .await?;
 
@@ -77,7 +78,7 @@ impl Postgres {
         let pid_file = cluster.pid_file();
         let process = match running(&cluster, &pid_file)? {
             Some(process) => {
-                progress.begin(PART, "taking over the running server");
+                progress.begin(PART, "adopting the running server");
                 process
             }
             None => {
@@ -89,12 +90,12 @@ impl Postgres {
                 supervise::spawn(cluster.command(&programs)?, &pid_file)?
             }
         };
-        let port = wait_until_it_answers(&cluster, &process).await?;
+        let port = wait_until_ready(&cluster, &process).await?;
         let password = cluster.password()?;
         Ok(Self { process, port, password, pid_file })
     }
 
-    /// A URL with all rights.
+    /// The superuser's URL.
     pub fn admin_url(&self) -> String {
         format!("postgres://postgres:{}@127.0.0.1:{}/postgres", self.password, self.port)
     }
@@ -114,25 +115,25 @@ impl Postgres {
         self.process.is_alive()
     }
 
-    /// Ends the server in order, and harder when it takes too long. A server that is gone is fine.
+    /// Stops the server, escalating signals if it takes too long. A stopped server is a success.
     pub async fn stop(self) -> Result<(), Error> {
         self.process.stop(&STOP).await?;
         Ok(files::remove_if_there(&self.pid_file)?)
     }
 
-    /// Ends the postmaster as a crash would, for tests of the bad days. Every file stays as it is.
+    /// Kills the postmaster with SIGKILL, for crash tests. Every file stays as it is.
     pub async fn kill(self) -> Result<(), Error> {
         Ok(self.process.stop(&[]).await?)
     }
 }
 
-/// Ends what a killed trueup left running in this folder, if anything.
+/// Stops the server that a killed trueup left running in this folder, if any.
 pub async fn stop_left(dir: &Path) -> Result<bool, Error> {
     supervise::stop_left(&dir.join(PID_FILE), &STOP).await.map_err(Error::from)
 }
 
-/// The server that runs on this data directory. Our pid file may be missing when trueup was killed
-/// right after the start; the server's own file together with its working folder proves as much.
+/// The server that runs on this data directory. Our pid file may be missing if trueup was killed
+/// right after the start; then the server's own lock file and its working folder identify it.
 fn running(cluster: &Cluster, pid_file: &Path) -> Result<Option<Process>, Error> {
     if let Some(process) = supervise::adopt(pid_file)? {
         return Ok(Some(process));
@@ -147,13 +148,18 @@ fn running(cluster: &Cluster, pid_file: &Path) -> Result<Option<Process>, Error>
     Ok(found)
 }
 
-/// After a `kill -9` of the postmaster its children may live for a moment, and its lock file names a
-/// pid that someone else may have by now, which would make Postgres refuse to start. The file may go
-/// only when nobody works in the data directory any more: it is what guards against two servers.
+/// Cleans up after a `kill -9` of the postmaster.
+///
+/// Its children may live for a moment, and its lock file names a pid that may have been reused,
+/// which makes Postgres refuse to start. The lock file protects against two servers, so it is
+/// removed only when no process works in the data directory any more.
 async fn clear_leftovers(cluster: &Cluster) -> Result<(), Error> {
     let data = cluster.data();
     for orphan in supervise::working_in(&data) {
-        tracing::info!(pid = orphan.pid(), "waiting for a process of a killed Postgres to end");
+        tracing::info!(
+            pid = orphan.pid(),
+            "waiting for a child process of a killed Postgres to end"
+        );
         if !orphan.gone_within(Duration::from_secs(5)).await {
             orphan.stop(&[]).await?;
         }
@@ -161,7 +167,7 @@ async fn clear_leftovers(cluster: &Cluster) -> Result<(), Error> {
     Ok(files::remove_if_there(&answer::lock_file(&data))?)
 }
 
-async fn wait_until_it_answers(cluster: &Cluster, process: &Process) -> Result<u16, Error> {
+async fn wait_until_ready(cluster: &Cluster, process: &Process) -> Result<u16, Error> {
     let data = cluster.data();
     let answered = async {
         loop {

@@ -1,7 +1,7 @@
-//! What the slow parts are doing right now, for whoever wants to show it.
+//! Progress of slow parts such as builds and downloads, for display.
 //!
-//! A watch channel and not a stream of events: a reader that is late wants the present, not the past,
-//! and a writer must never wait for a reader.
+//! A watch channel, not a stream of events: a slow reader wants the current state, and a writer
+//! must never wait for a reader.
 
 use std::collections::BTreeMap;
 
@@ -15,14 +15,14 @@ pub struct Stage {
     pub part: &'static str,
     /// What it does, such as `compiling`.
     pub what: String,
-    /// How much data the step has produced so far, where that says something.
+    /// How much data the step has produced so far, if known.
     pub bytes: Option<u64>,
     /// When the step began.
     pub since: Timestamp,
 }
 
 impl Stage {
-    /// One line for people, such as `kubernetes: compiling (2m10s, 312 MB)`.
+    /// One line for display, such as `kubernetes: compiling (2m10s, 312 MB)`.
     pub fn line(&self, now: Timestamp) -> String {
         let elapsed = brief(now.duration_since(self.since));
         match self.bytes {
@@ -42,10 +42,10 @@ fn brief(elapsed: SignedDuration) -> String {
     }
 }
 
-/// The present step of every part that is busy.
+/// The current step of every busy part.
 pub type Stages = BTreeMap<&'static str, Stage>;
 
-/// A cheap handle that many writers and readers share.
+/// A cheap handle, shared by many writers and readers.
 #[derive(Clone, Debug)]
 pub struct Progress {
     sender: watch::Sender<Stages>,
@@ -58,22 +58,22 @@ impl Default for Progress {
 }
 
 impl Progress {
-    /// A handle with nothing going on.
+    /// A handle without any step.
     pub fn new() -> Self {
         Self { sender: watch::Sender::new(Stages::new()) }
     }
 
-    /// Follow the steps; a part that is done is no longer in the map.
+    /// Subscribes to the steps; a part that is done is no longer in the map.
     pub fn subscribe(&self) -> watch::Receiver<Stages> {
         self.sender.subscribe()
     }
 
-    /// The present steps.
+    /// The current steps.
     pub fn steps(&self) -> Vec<Stage> {
         self.sender.borrow().values().cloned().collect()
     }
 
-    /// A part begins something. Saying the same again does not restart its time.
+    /// Starts a step of a part. Starting the same step again does not reset its time.
     pub fn begin(&self, part: &'static str, what: impl Into<String>) {
         let what = what.into();
         self.sender.send_if_modified(|steps| {
@@ -86,7 +86,7 @@ impl Progress {
         });
     }
 
-    /// The present step of a part has come this far.
+    /// Sets how much data the current step of a part has produced.
     pub fn bytes(&self, part: &'static str, bytes: u64) {
         self.sender.send_if_modified(|steps| match steps.get_mut(part) {
             Some(step) if step.bytes != Some(bytes) => {
@@ -97,14 +97,14 @@ impl Progress {
         });
     }
 
-    /// A part is done.
+    /// Removes a part that is done.
     pub fn finish(&self, part: &'static str) {
         self.sender.send_if_modified(|steps| steps.remove(part).is_some());
     }
 }
 
-/// Stages are shown to a person next to their watch and decide nothing.
-#[expect(clippy::disallowed_methods, reason = "shown to people only; no decision depends on it")]
+/// Wall-clock time, for display only.
+#[expect(clippy::disallowed_methods, reason = "for display only; no decision depends on it")]
 fn now() -> Timestamp {
     Timestamp::now()
 }
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_names_part_step_time_and_size() {
+    fn line_has_part_step_time_and_size() {
         let since = Timestamp::UNIX_EPOCH;
         let now = since + SignedDuration::from_secs(130);
         let mut step =
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_do_not_hide_each_other_and_leave_when_done() {
+    fn parts_are_independent_and_removed_when_done() {
         let progress = Progress::new();
         progress.begin("a", "one");
         progress.begin("b", "two");

@@ -1,7 +1,7 @@
-//! Processes that live longer than trueup, and how they are found again.
+//! Child processes that outlive trueup, and how the next start finds them.
 //!
-//! A pid alone proves nothing: the kernel gives it to someone else sooner or later. A process is
-//! therefore known by pid, start time and boot; all three go into a pid file, and no signal is sent
+//! A pid alone proves nothing: the kernel reuses it sooner or later. A process is therefore
+//! identified by pid, start time and boot id; all three go into a pid file, and no signal is sent
 //! to a process that does not match them.
 
 use std::fs;
@@ -21,18 +21,18 @@ const POLL: Duration = Duration::from_millis(20);
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The pid file cannot be used.
-    #[error("the pid file cannot be used; make its folder writable for this user")]
+    #[error("cannot use the pid file; make its folder writable for this user")]
     PidFile(#[from] FileError),
     /// The program does not start.
-    #[error("cannot start {program}; check that the file exists and may be executed")]
+    #[error("cannot start {program}; check that the file exists and is executable")]
     Spawn {
         /// The program.
         program: PathBuf,
         /// Why.
         source: io::Error,
     },
-    /// The process was gone before it could be looked at.
-    #[error("the process ended at once; its log says why")]
+    /// The process ended before it could be inspected.
+    #[error("the process exited immediately; see its log")]
     Vanished,
     /// The kernel refused the signal.
     #[error("cannot signal process {pid}; stop it as the user that owns it")]
@@ -42,9 +42,9 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
-    /// Nothing helped.
+    /// The process does not end, even with SIGKILL.
     #[error(
-        "process {pid} is still there after SIGKILL; it waits for a device, look at it with ps"
+        "process {pid} still exists after SIGKILL; it is probably blocked in the kernel, check with ps"
     )]
     Stuck {
         /// The process.
@@ -52,7 +52,7 @@ pub enum Error {
     },
 }
 
-/// One process, told apart from any later one with the same pid.
+/// One process, distinguished from any later one with the same pid.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
     pid: u32,
@@ -68,20 +68,20 @@ impl Process {
         Some(Self { pid, start_time: running_since(pid)?, boot: boot_id() })
     }
 
-    /// The pid, good only for showing and for comparing.
+    /// The pid, for display and comparison only.
     pub fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// Whether this very process still runs. A zombie does not.
+    /// Whether this same process still runs. A zombie does not.
     pub fn is_alive(&self) -> bool {
         Self::find(self.pid).as_ref() == Some(self)
     }
 
-    /// Sends a signal to this very process; false when it is gone.
+    /// Sends a signal to this same process; returns false if it is gone.
     ///
-    /// The descriptor is opened first and the identity is checked second, so the pid cannot change
-    /// hands in between.
+    /// The pidfd is opened first and the identity is checked second, so the pid cannot be reused in
+    /// between.
     pub fn signal(&self, signal: Signal) -> Result<bool, Error> {
         let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) else {
             return Ok(false);
@@ -102,7 +102,7 @@ impl Process {
         }
     }
 
-    /// Waits until the process is gone, for at most this long; says whether it is.
+    /// Waits until the process is gone, for at most this long; returns whether it is.
     pub async fn gone_within(&self, limit: Duration) -> bool {
         let gone = async {
             while self.is_alive() {
@@ -112,7 +112,7 @@ impl Process {
         tokio::time::timeout(limit, gone).await.is_ok() || !self.is_alive()
     }
 
-    /// Asks with each signal in turn and gives each its time; SIGKILL is the last word.
+    /// Sends each signal in turn and waits its time; SIGKILL comes last.
     pub async fn stop(&self, ladder: &[(Signal, Duration)]) -> Result<(), Error> {
         let last = (Signal::KILL, Duration::from_secs(5));
         for (signal, patience) in ladder.iter().copied().chain([last]) {
@@ -125,8 +125,7 @@ impl Process {
     }
 }
 
-/// The process that a pid file names, if that very process still runs. A stale or damaged file is
-/// removed.
+/// The process that a pid file names, if it still runs. A stale or damaged file is removed.
 pub fn adopt(pid_file: &Path) -> Result<Option<Process>, Error> {
     let Some(text) = files::read_if_there(pid_file)? else {
         return Ok(None);
@@ -140,8 +139,8 @@ pub fn adopt(pid_file: &Path) -> Result<Option<Process>, Error> {
     }
 }
 
-/// Starts a program in a process group of its own, so that Ctrl-C in the terminal does not reach it,
-/// and notes it in the pid file before the caller can rely on it.
+/// Starts a program in its own process group, so that Ctrl-C in the terminal does not reach it, and
+/// records it in the pid file.
 pub fn spawn(command: Command, pid_file: &Path) -> Result<Process, Error> {
     let program = PathBuf::from(command.get_program());
     let mut command = tokio::process::Command::from(command);
@@ -157,13 +156,13 @@ pub fn spawn(command: Command, pid_file: &Path) -> Result<Process, Error> {
     Ok(process)
 }
 
-/// Notes a process that was found by other means.
+/// Writes the pid file of a process that was found by other means.
 pub fn record(process: &Process, pid_file: &Path) -> Result<(), Error> {
     let content = serde_json::to_vec(process).map_err(io::Error::other).at("write", pid_file)?;
     Ok(files::write_private(pid_file, &content)?)
 }
 
-/// Ends the process that a pid file names, if it still runs; answers whether it did.
+/// Stops the process that a pid file names, if it still runs; returns whether it did.
 pub(crate) async fn stop_left(
     pid_file: &Path,
     ladder: &[(Signal, Duration)],
@@ -189,7 +188,7 @@ pub(crate) fn working_in(folder: &Path) -> Vec<Process> {
         .collect()
 }
 
-/// Whether a process has this working folder; false also for one that we may not look at.
+/// Whether a process has this working folder; false also for one that we may not inspect.
 pub(crate) fn works_in(pid: u32, folder: &Path) -> bool {
     fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd == folder)
 }
@@ -220,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hostile_program_name_does_not_shift_the_fields() {
+    fn program_name_with_parentheses_does_not_shift_the_fields() {
         let fields = "1 1 1 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 4711 0 0";
         assert_eq!(parse_stat(&format!("7 (a) Z 1 (b)) S {fields}")), Some(4711));
         assert_eq!(parse_stat(&format!("7 (a) Z {fields}")), None);

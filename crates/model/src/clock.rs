@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-/// A wait that can be awaited from any runtime.
+/// A sleep that can be awaited from any runtime.
 pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Where a loop gets its time from.
+/// The source of time for loops.
 pub trait Clock: Debug + Send + Sync {
-    /// Wall time, for what is stored and shown.
+    /// Wall-clock time, for timestamps that are stored and displayed.
     fn now(&self) -> Timestamp;
     /// Time since an arbitrary start that never jumps, for leases and deadlines.
     fn monotonic(&self) -> Duration;

@@ -1,76 +1,91 @@
-//! A Kubernetes cluster that Trueup looks after, and how well it can be seen.
+//! A Kubernetes cluster that Trueup manages: reachability, routing and freshness of its watches.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, IntoStaticStr};
+use utoipa::ToSchema;
 
 use crate::key::Kind;
 
 /// Whether a cluster answers. Unreachable is not an error: it means Unknown and Deferred.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    ToSchema,
+    Display,
+    EnumString,
+    IntoStaticStr,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Reachability {
     /// Every watch is fresh.
     Reachable,
-    /// It was seen before and does not answer now, or was never seen.
+    /// It does not answer, or never has.
     Unreachable,
 }
 
-/// How the world's host names come into a cluster. The operator says it once per cluster.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// How public host names are routed into a cluster. The operator configures it per cluster.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Routing {
-    /// The gateway that routes hang from; without one, hosts are Ingress objects.
+    /// The parent gateway of HTTPRoutes; without one, hosts are routed by Ingress objects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway: Option<GatewayRef>,
-    /// Which ingress controller takes them; without one, the cluster's own choice.
+    /// The ingress class; without one, the cluster's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ingress_class: Option<String>,
-    /// The namespace that connections come from; without one, the walls are open for the port.
+    /// The only namespace allowed to connect to the port; without one, all may.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_namespace: Option<String>,
-    /// Who signs certificates: a ClusterIssuer of cert-manager; without one, there are none.
+    /// The cert-manager ClusterIssuer for certificates; without one, there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub issuer: Option<String>,
 }
 
-/// Which gateway.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// A reference to a gateway.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GatewayRef {
-    /// Where it stands.
+    /// Its namespace.
     pub namespace: String,
-    /// What it is called.
+    /// Its name.
     pub name: String,
 }
 
-/// When each kind was last heard of. Freshness belongs to the watch, not to the object.
+/// When each kind's watch last had contact. Freshness belongs to the watch, not to the object.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Freshness {
     /// Last contact per kind; a kind that is missing was never listed.
     pub heard: BTreeMap<Kind, Timestamp>,
 }
 
-/// A watch that has been silent for longer than this proves nothing any more.
+/// A watch without contact for longer than this is stale.
 pub const STALE_AFTER_SECONDS: i64 = 45;
 
 impl Freshness {
-    /// Every kind that is followed, heard at one time.
+    /// All watched kinds, with the same time of last contact.
     #[must_use]
     pub fn all_at(heard: Timestamp) -> Self {
         let kinds = Kind::WATCHED.into_iter().chain(Kind::BESIDE);
         Self { heard: kinds.map(|kind| (kind, heard)).collect() }
     }
 
-    /// Those of the kinds that have been silent for too long, or were never heard.
+    /// Those of the kinds whose watch is stale or never had contact.
     #[must_use]
     pub fn silent(&self, kinds: &[Kind], now: Timestamp) -> Vec<Kind> {
         let is_silent = |kind: &&Kind| is_stale(self.heard.get(*kind).copied(), now);
         kinds.iter().filter(is_silent).copied().collect()
     }
 
-    /// The oldest last contact over all watched kinds, or nothing while one was never heard.
+    /// The oldest last contact over all watched kinds; none while one never had contact.
     #[must_use]
     pub fn oldest(&self) -> Option<Timestamp> {
         let heard = Kind::WATCHED.iter().map(|kind| self.heard.get(kind).copied());
@@ -78,7 +93,7 @@ impl Freshness {
     }
 }
 
-/// Whether something last heard at `heard` still counts at `now`.
+/// Whether a watch with its last contact at `heard` is stale at `now`.
 #[must_use]
 pub fn is_stale(heard: Option<Timestamp>, now: Timestamp) -> bool {
     heard.is_none_or(|heard| now.duration_since(heard).as_secs() > STALE_AFTER_SECONDS)
@@ -93,15 +108,15 @@ mod tests {
     }
 
     #[test]
-    fn silence_is_stale_only_after_its_time() {
-        assert!(is_stale(None, at(0)), "never heard");
+    fn watch_is_stale_only_after_the_limit() {
+        assert!(is_stale(None, at(0)), "never had contact");
         assert!(!is_stale(Some(at(0)), at(STALE_AFTER_SECONDS)));
         assert!(is_stale(Some(at(0)), at(STALE_AFTER_SECONDS + 1)));
-        assert!(!is_stale(Some(at(9)), at(0)), "a clock that went back proves no silence");
+        assert!(!is_stale(Some(at(9)), at(0)), "a clock that went back makes no watch stale");
     }
 
     #[test]
-    fn a_silent_kind_is_not_hidden_by_others_that_are_heard() {
+    fn stale_kind_is_reported_beside_fresh_ones() {
         let mut freshness = Freshness::all_at(at(100));
         let kinds = [Kind::Pod, Kind::ConfigMap];
         assert!(freshness.silent(&kinds, at(100)).is_empty());
@@ -112,10 +127,10 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_is_as_fresh_as_its_quietest_kind() {
+    fn cluster_freshness_is_that_of_its_stalest_kind() {
         let mut freshness = Freshness::default();
         for (kind, second) in Kind::WATCHED.into_iter().zip(100..) {
-            assert_eq!(freshness.oldest(), None, "{kind} was never heard");
+            assert_eq!(freshness.oldest(), None, "{kind} never had contact");
             freshness.heard.insert(kind, at(second));
         }
         assert_eq!(freshness.oldest(), Some(at(100)));

@@ -1,29 +1,30 @@
-//! Crash points: named places where a test can end the work at once, as if the process were killed.
+//! Crash points: named places where a test can stop the code as if the process were killed.
 //!
-//! There are two forms. A process that is started with a point armed aborts when it gets there: no
-//! destructor runs, no buffer is flushed. A test that runs the loops on its own thread gives that
-//! thread a script: what the script stops never goes on, and the test drops it. Release builds have
-//! neither: a point is a future that is ready.
+//! There are two forms. A process started with an armed point aborts when it reaches the point: no
+//! destructor runs, no buffer is flushed. A test that runs the loops on its own thread sets a
+//! script for that thread: a task that the script stops never continues, and the test drops it. In
+//! release builds a point does nothing.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Every point there is. Tests run through all of them, so a point that is never reached fails.
+/// All crash points. The tests go through all of them and fail if one is never reached.
 pub const POINTS: [&str; 21] = [
-    // Somebody's change is written; it is committed, and nobody was told.
+    // A change is written; it is committed, and no loop was notified.
     "door.recorded",
     "door.accepted",
-    // The lease is held, and nothing was woken.
+    // The lease is acquired, and no wake was queued.
     "lease_holder.leased",
-    // Keys are recorded, not committed; they are; the order is given; its pass ended; its wake did.
+    // Keys are recorded, not committed; they are committed; the order is handed over; its pass has
+    // ended; its wake is finished.
     "driver.claiming",
     "driver.claimed",
     "driver.ordered",
     "driver.passed",
     "driver.finished",
-    // Around each kind of write to a cluster, and after a proof of absence.
+    // Before and after each kind of write to a cluster, and after absence was verified.
     "executor.applying",
     "executor.applied",
     "executor.pruning",
@@ -33,10 +34,10 @@ pub const POINTS: [&str; 21] = [
     "executor.releasing",
     "executor.released",
     "executor.verified",
-    // What was seen is written; it is committed.
+    // Reports are written; they are committed.
     "report.recording",
     "report.recorded",
-    // Events have their places; these are committed.
+    // Events have positions and hashes; these are committed.
     "sealer.sealing",
     "sealer.sealed",
 ];
@@ -50,36 +51,36 @@ thread_local! {
 
 type Script = Rc<dyn Fn(&'static str) -> Fate>;
 
-/// What a script says when a point is reached.
+/// A script's decision when a point is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// Nothing happens.
+    /// Continue.
     GoOn,
-    /// The work stops here for ever.
+    /// Stop here for ever.
     Stop,
 }
 
-/// Arms a point for its n-th hit. Called once, at the start of a process.
+/// Arms a point for its n-th hit. Called once, at process start.
 ///
 /// # Errors
-/// The name when there is no such point: a typing mistake must not look like a survived crash.
+/// The name, if there is no such point: a typo must not look like a survived crash.
 pub fn arm(point: &str, hit: u32) -> Result<(), String> {
     let known = POINTS.into_iter().find(|known| *known == point).ok_or_else(|| point.to_owned())?;
     HITS_LEFT.store(hit.max(1), Ordering::Relaxed);
     ARMED.set(known).map_err(str::to_owned)
 }
 
-/// From now on this decides what happens at the points that work on this thread reaches.
+/// Sets the script that decides what happens at points reached on this thread.
 pub fn script(decide: impl Fn(&'static str) -> Fate + 'static) {
     SCRIPT.with_borrow_mut(|script| *script = Some(Rc::new(decide)));
 }
 
-/// Ends this thread's script.
+/// Removes this thread's script.
 pub fn end_script() {
     SCRIPT.with_borrow_mut(|script| *script = None);
 }
 
-/// Ends the work here, if this point is armed and its turn has come.
+/// Crashes here if this point is armed and this is the chosen hit.
 pub async fn point(name: &'static str) {
     if cfg!(debug_assertions) && reach(name) == Fate::Stop {
         std::future::pending().await
@@ -91,7 +92,7 @@ fn reach(name: &'static str) -> Fate {
     if ARMED.get() == Some(&name) && HITS_LEFT.fetch_sub(1, Ordering::Relaxed) == 1 {
         std::process::abort();
     }
-    // The borrow is over before the script runs: it may replace itself.
+    // Release the borrow before the script runs: it may replace itself.
     let script = SCRIPT.with_borrow(Option::clone);
     script.map_or(Fate::GoOn, |decide| decide(name))
 }

@@ -1,29 +1,31 @@
-//! A domain: a host name of the world's that leads to a service, once it is proved to be the org's.
+//! A domain: a public host name that routes to a service once the org's ownership is verified.
 
 use std::fmt;
 use std::str::FromStr;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, IntoStaticStr};
+use utoipa::ToSchema;
 
 use crate::id::{DomainId, ServiceId};
 
-/// A host name as DNS writes it: lower case, with a dot in it, without one at the end.
+/// A host name in DNS form: lower case, with at least one dot, without a trailing dot.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Host(String);
 
-/// Why a text is not a host name that a domain can have. The message says what would be right.
+/// Why a text is not a valid host name for a domain; the message says what is valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ParseHostError(&'static str);
 
-/// Names that mean something inside of a cluster, a machine or DNS itself, and are nobody's.
+/// Names with a special meaning in a cluster, on a machine or in DNS: no org can own them.
 const RESERVED: [&str; 8] =
     ["arpa", "internal", "invalid", "local", "localhost", "onion", "svc", "trueup.dev"];
 
 impl Host {
-    /// The longest a name can be.
+    /// The maximum length of a name.
     pub const LONGEST: usize = 253;
 
     /// The text.
@@ -32,7 +34,7 @@ impl Host {
         &self.0
     }
 
-    /// Where DNS must say whose it is.
+    /// The DNS name whose TXT record verifies the domain.
     #[must_use]
     pub fn challenge(&self) -> String {
         format!("_trueup.{}", self.0)
@@ -44,11 +46,11 @@ impl FromStr for Host {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if text.contains('*') {
-            return Err(ParseHostError("must be one name: a wildcard would take names of others"));
+            return Err(ParseHostError("must be a single name; wildcards are not supported"));
         }
         if !text.is_ascii() {
             return Err(ParseHostError(
-                "must be written as DNS has it, such as xn--bcher-kva.example",
+                "must be in ASCII (punycode) form, such as xn--bcher-kva.example",
             ));
         }
         if text.bytes().any(|b| b.is_ascii_uppercase()) {
@@ -60,24 +62,22 @@ impl FromStr for Host {
             ));
         }
         let Some((_, last)) = text.rsplit_once('.') else {
-            return Err(ParseHostError("must have a dot in it, such as www.example.org"));
+            return Err(ParseHostError("must contain a dot, such as www.example.org"));
         };
         if last.bytes().all(|b| b.is_ascii_digit()) {
-            return Err(ParseHostError("must be a name and not an address"));
+            return Err(ParseHostError("must be a name, not an IP address"));
         }
         let within = |suffix: &&str| {
             text.strip_suffix(*suffix).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
         };
         if RESERVED.iter().any(within) {
-            return Err(ParseHostError(
-                "must not end with a name that is reserved, such as .local",
-            ));
+            return Err(ParseHostError("must not end with a reserved name, such as .local"));
         }
         Ok(Self(text.to_owned()))
     }
 }
 
-/// One part of a name. `--` in the third place is for punycode alone.
+/// Whether this is a valid label. Only punycode may have `--` in the third and fourth place.
 fn is_label(label: &str) -> bool {
     let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     let bytes = label.as_bytes();
@@ -108,144 +108,143 @@ impl fmt::Display for Host {
     }
 }
 
-/// What somebody wishes for the connections to a host.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// How TLS is set up for a host.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    ToSchema,
+    Display,
+    EnumString,
+    IntoStaticStr,
+)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = TlsMode)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Tls {
-    /// A certificate that the cluster gets and renews, where it can.
+    /// A certificate that the cluster obtains and renews, where it can.
     #[default]
     Auto,
-    /// None: whatever stands before the cluster takes care of it.
+    /// None: TLS is terminated in front of the cluster, or not used.
     Off,
-}
-
-impl Tls {
-    /// The text in the database and on the wire.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Off => "off",
-        }
-    }
-
-    /// The wish of this name.
-    #[must_use]
-    pub fn find(text: &str) -> Option<Self> {
-        [Self::Auto, Self::Off].into_iter().find(|tls| tls.as_str() == text)
-    }
 }
 
 /// The part of a verified domain that an order carries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
-    /// Which domain.
+    /// The domain.
     pub id: DomainId,
     /// Its host.
     pub host: Host,
-    /// What is wished for its connections.
+    /// How its TLS is set up.
     pub tls: Tls,
 }
 
-/// Where a domain is in its life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The state of a domain.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    ToSchema,
+    Display,
+    EnumString,
+    IntoStaticStr,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum DomainState {
-    /// Nobody has proved yet that the host is the org's: it leads nowhere.
+    /// The org's ownership of the host is not verified: nothing is routed.
     Unverified,
-    /// Promised; the cluster was not seen to have it yet.
+    /// Verified; not observed in the cluster yet.
     Opening,
-    /// The cluster was seen to have it.
+    /// Observed in the cluster.
     Open,
 }
 
-impl DomainState {
-    /// The text on the wire.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Unverified => "unverified",
-            Self::Opening => "opening",
-            Self::Open => "open",
-        }
-    }
-}
-
-/// What DNS said about a domain's proof when it did not prove it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The result of a DNS check that did not verify the domain.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    ToSchema,
+    Display,
+    EnumString,
+    IntoStaticStr,
+)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = DnsCheckResult)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum DnsResult {
-    /// There is certainly no TXT record.
+    /// DNS answered that there is no TXT record.
     Nothing,
-    /// There are TXT records, and none of them has the domain's text.
+    /// There are TXT records, and none has the domain's text.
     OtherTexts,
-    /// Nobody can tell: no answer, or none that says yes or no.
+    /// There was no answer, or no conclusive one.
     Indeterminate,
 }
 
 impl DnsResult {
     /// Each of them.
     pub const ALL: [Self; 3] = [Self::Nothing, Self::OtherTexts, Self::Indeterminate];
-
-    /// The text in the database and on the wire.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Nothing => "nothing",
-            Self::OtherTexts => "other_texts",
-            Self::Indeterminate => "indeterminate",
-        }
-    }
-
-    /// The one of this name.
-    #[must_use]
-    pub fn find(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|saw| saw.as_str() == text)
-    }
 }
 
-/// One look into DNS that proved nothing.
+/// One DNS check that did not verify the domain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DnsCheck {
-    /// When.
+    /// When it was made.
     pub at: Timestamp,
-    /// What was seen.
+    /// Its result.
     pub result: DnsResult,
-    /// That in a few words, for people.
+    /// The result in one sentence.
     pub why: String,
 }
 
-/// How far looking for a domain's proof has come.
+/// The progress of a domain's verification by DNS.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Search {
-    /// The last look that ended, if there was one.
+    /// The last completed check, if any.
     pub last: Option<DnsCheck>,
-    /// When the next one is due; nothing where nobody looks until somebody asks.
+    /// When the next check is due; none if checks have stopped until one is requested.
     pub next_at: Option<Timestamp>,
-    /// When the operator took the proof back: the domain's text proves nothing since.
+    /// When an operator withdrew the verification: the TXT record no longer verifies the domain.
     pub withdrawn_at: Option<Timestamp>,
 }
 
-/// A domain as it is known.
+/// A domain with its state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Domain {
-    /// Its id, which is also what DNS must say to prove it.
+    /// Its id, which is also the text that its TXT record must have.
     pub id: DomainId,
     /// Its host.
     pub host: Host,
-    /// Whose it is.
+    /// The service it routes to.
     pub service: ServiceId,
-    /// What that is called.
+    /// The service's name.
     pub service_name: String,
-    /// What is wished for its connections.
+    /// How its TLS is set up.
     pub tls: Tls,
-    /// Where it is in its life.
+    /// Its state.
     pub state: DomainState,
-    /// When it was proved to be the org's, if it was.
+    /// When the org's ownership was verified, if it was.
     pub verified_at: Option<Timestamp>,
-    /// How far looking for its proof has come.
+    /// The progress of its verification.
     pub search: Search,
-    /// Who asked for it.
+    /// Who added it.
     pub made_by: String,
-    /// When.
+    /// When it was added.
     pub created_at: Timestamp,
 }
 
@@ -254,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_host_is_a_name_of_the_world() {
+    fn only_public_host_names_are_valid() {
         let long = format!("{}.example.org", "a".repeat(63));
         for good in
             ["example.org", "www.example.org", "xn--bcher-kva.example", "a.b.c.d", "1a.x1", &long]

@@ -1,7 +1,9 @@
-//! An endpoint: a port of the cluster that leads to one port of a service, for what a web address
-//! cannot carry, such as games.
+//! An endpoint: a node port that routes to one port of a service, for protocols other than HTTP.
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, IntoStaticStr};
+use utoipa::ToSchema;
 
 use crate::id::{EndpointId, ServiceId};
 use crate::name::Name;
@@ -10,9 +12,9 @@ use crate::spec::Protocol;
 /// The part of an endpoint that an order carries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenPort {
-    /// Which endpoint.
+    /// The endpoint.
     pub id: EndpointId,
-    /// Which port of the spec, by name.
+    /// The name of the port in the spec.
     pub port: String,
     /// TCP or UDP.
     pub protocol: Protocol,
@@ -20,52 +22,54 @@ pub struct OpenPort {
     pub node_port: u16,
 }
 
-/// Where an endpoint is in its life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The state of an endpoint.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    ToSchema,
+    Display,
+    EnumString,
+    IntoStaticStr,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum EndpointState {
-    /// Promised; the cluster was not seen to have it yet.
+    /// Accepted; not observed in the cluster yet.
     Opening,
-    /// The cluster was seen to have it.
+    /// Observed in the cluster.
     Open,
-    /// Its end was asked for; the port is kept until the cluster was seen without it.
+    /// Closing was requested; the port is reserved until observed to be gone from the cluster.
     Closing,
 }
 
-impl EndpointState {
-    /// The text on the wire.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Opening => "opening",
-            Self::Open => "open",
-            Self::Closing => "closing",
-        }
-    }
-}
-
-/// An endpoint as it is known.
+/// An endpoint with its state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
     /// Its id.
     pub id: EndpointId,
-    /// What people call it, unique among the service's.
+    /// Its name, unique in the service.
     pub name: Name,
-    /// Whose it is.
+    /// The service it routes to.
     pub service: ServiceId,
-    /// What that is called.
+    /// The service's name.
     pub service_name: String,
-    /// What its cluster is called.
+    /// The cluster's name.
     pub cluster_name: String,
-    /// Which port of the service, by name.
+    /// The name of the service's port.
     pub port: String,
     /// TCP or UDP.
     pub protocol: Protocol,
     /// The port of the cluster's nodes.
     pub node_port: u16,
-    /// Where it is in its life.
+    /// Its state.
     pub state: EndpointState,
-    /// Who asked for it.
+    /// Who opened it.
     pub made_by: String,
-    /// When.
+    /// When it was opened.
     pub created_at: Timestamp,
 }

@@ -1,81 +1,85 @@
-//! Findings: objects in a cluster that say they are ours and that nobody here knows of.
+//! Findings: objects in a cluster with our label and without a record.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, IntoStaticStr};
+use utoipa::ToSchema;
 
 use crate::id::{ClusterId, FindingId};
 use crate::key::{Kind, ResourceKey};
 
-/// One kind, looked at as a whole: everything of it that no order knows. Nothing means that all is known.
+/// The result of sweeping one kind: all its objects that no order knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SweepResult {
-    /// Which kind.
+    /// The kind.
     pub kind: Kind,
-    /// What no order knows.
+    /// The objects that no order knows; empty if all are known.
     pub candidates: Vec<OrphanCandidate>,
 }
 
-/// An object with our label that no order knows. It is no finding yet: the database may know it.
+/// An object with our label that no order knows. The database may still know it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OrphanCandidate {
-    /// Where it stands.
+    /// Its key.
     pub key: ResourceKey,
-    /// Which incarnation.
+    /// Its uid.
     pub uid: String,
-    /// Its version when it was seen.
+    /// Its resourceVersion when it was listed.
     pub resource_version: String,
-    /// What it says it belongs to: `svc_…` or `prj_…`.
+    /// The unit named by its label: `svc_…` or `prj_…`.
     pub unit: Option<String>,
-    /// Whether its proof holds: then Trueup made it, for that unit and under that name.
+    /// Whether its proof is valid: then Trueup created it, for that unit and under that name.
     pub proved: bool,
 }
 
-/// What is wrong with it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// The class of a finding.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    ToSchema,
+    Display,
+    EnumString,
+    IntoStaticStr,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum FindingClass {
-    /// Trueup made it, and nothing records it, or only something that is verified to be gone.
+    /// Trueup created it, and no unit has a record of it, or only a deleted one.
     Orphan,
-    /// It says that it is ours and cannot prove it.
+    /// It has our label and no valid proof.
     Unproved,
 }
 
-impl FindingClass {
-    /// The text in the database and on screen.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Orphan => "orphan",
-            Self::Unproved => "unproved",
-        }
-    }
-}
-
-/// Something that was found. It stays on record after it is closed.
+/// A finding. It stays in the database after it is closed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// Its id.
     pub id: FindingId,
-    /// Where it was found.
+    /// Its cluster.
     pub cluster: ClusterId,
-    /// What is wrong with it.
+    /// Its class.
     pub class: FindingClass,
-    /// Where it stands.
+    /// Its key.
     pub key: ResourceKey,
-    /// Which incarnation.
+    /// Its uid.
     pub uid: String,
-    /// Its version when it was last seen.
+    /// Its resourceVersion when it was last listed.
     pub resource_version: String,
-    /// What it says it belongs to.
+    /// The unit named by its label.
     pub unit: Option<String>,
     /// When it was found.
     pub found_at: Timestamp,
-    /// When it was last seen.
+    /// When it was last listed.
     pub seen_at: Timestamp,
     /// When it was closed, and why.
     pub closed: Option<(Timestamp, String)>,
-    /// Who asked for its removal.
+    /// Who requested its removal.
     pub remove_by: Option<String>,
-    /// Why it could not be removed.
+    /// Why it could not be removed, if so.
     pub kept_why: Option<String>,
 }

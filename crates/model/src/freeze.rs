@@ -1,13 +1,28 @@
-//! Freezes: switches that stop every act on something without stopping anybody from looking.
+//! Freezes: while one is in force, Trueup observes and does not write.
 
 use std::fmt;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, IntoStaticStr};
+use utoipa::ToSchema;
 
-/// How much a freeze covers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// The scope of a freeze.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    ToSchema,
+    Display,
+    EnumString,
+    IntoStaticStr,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum FreezeScope {
     /// Every cluster.
     Platform,
@@ -20,9 +35,9 @@ pub enum FreezeScope {
 /// A freeze that is in force.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Freeze {
-    /// How much it covers.
+    /// Its scope.
     pub scope: FreezeScope,
-    /// Who froze it.
+    /// Who set it.
     pub by: String,
     /// Why.
     pub why: String,

@@ -1,8 +1,8 @@
 //! Typed ids: a UUIDv7 inside, printed with a prefix (`svc_01h455vb4pex5vsknk084sn02q`).
 //!
-//! The prefix makes a pasted id say what it is, and the type makes the compiler refuse a project's
-//! id where a service's is wanted. The text is the TypeID format: prefix, underscore, 26 characters
-//! of Crockford base32.
+//! The prefix shows what a pasted id refers to, and the type makes the compiler reject a project's
+//! id where a service's is expected. The text has the TypeID format: prefix, underscore, 26
+//! characters of Crockford base32.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -12,10 +12,12 @@ use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use uuid::Uuid;
 
-/// What an id names. The list of implementors is the registry of prefixes: append only.
+/// The type of object an id refers to. The implementors are the registry of prefixes: append only.
 pub trait Noun: 'static {
     /// The text before the underscore.
     const PREFIX: &'static str;
+    /// The prefix that sealed events may still have.
+    const FORMER_PREFIX: Option<&'static str> = None;
 }
 
 /// Marker types, one per noun that has ids.
@@ -37,25 +39,25 @@ pub mod noun {
     /// A Kubernetes cluster.
     #[derive(Debug)]
     pub enum Cluster {}
-    /// A fact that was recorded.
+    /// A recorded fact.
     #[derive(Debug)]
     pub enum Event {}
     /// An API token.
     #[derive(Debug)]
     pub enum Token {}
-    /// A port of a cluster that leads to a service.
+    /// A node port that routes to a service.
     #[derive(Debug)]
     pub enum Endpoint {}
-    /// Something that happened to a pod, a disk or a node.
+    /// A recorded state change of a pod, a disk or a node.
     #[derive(Debug)]
     pub enum Transition {}
-    /// A host name that leads to a service.
+    /// A host name that routes to a service.
     #[derive(Debug)]
     pub enum Domain {}
-    /// An object that nobody knows of.
+    /// A labelled object without a record.
     #[derive(Debug)]
     pub enum Finding {}
-    /// A question what a change would really do.
+    /// A request for an exact preview of a change.
     #[derive(Debug)]
     pub enum PreviewRequest {}
 
@@ -94,6 +96,7 @@ pub mod noun {
     }
     impl Noun for PreviewRequest {
         const PREFIX: &'static str = "pvr";
+        const FORMER_PREFIX: Option<&'static str> = Some("plr");
     }
 }
 
@@ -111,7 +114,7 @@ pub type ClusterId = Id<noun::Cluster>;
 pub type EventId = Id<noun::Event>;
 /// The id of a finding.
 pub type FindingId = Id<noun::Finding>;
-/// The id of a plan request.
+/// The id of a preview request.
 pub type PreviewRequestId = Id<noun::PreviewRequest>;
 /// The id of an API token.
 pub type TokenId = Id<noun::Token>;
@@ -125,19 +128,17 @@ pub type DomainId = Id<noun::Domain>;
 /// A typed id.
 pub struct Id<N>(Uuid, PhantomData<fn() -> N>);
 
-/// Why a text is not an id of the wanted kind.
+/// Why a text is not an id of the expected type.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ParseIdError {
     /// Another prefix, or none.
-    #[error("an id that starts with `{wanted}_` is wanted here")]
+    #[error("must be an id that starts with `{wanted}_`")]
     Prefix {
-        /// The prefix of the wanted noun.
+        /// The expected prefix.
         wanted: &'static str,
     },
     /// The part after the prefix is not 26 characters of lower-case base32.
-    #[error(
-        "the part after `{prefix}_` is not a valid id: 26 characters of 0-9 and a-z are wanted"
-    )]
+    #[error("invalid id: `{prefix}_` must be followed by 26 characters of 0-9 and a-z")]
     Suffix {
         /// The prefix that did match.
         prefix: &'static str,
@@ -148,7 +149,7 @@ const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 const SUFFIX_LEN: usize = 26;
 
 impl<N: Noun> Id<N> {
-    /// A UUIDv7 made of a time and ten random bytes. Both are inputs, so that tests can seed them.
+    /// A UUIDv7 from a time and ten random bytes. Both are inputs, so that tests can seed them.
     #[must_use]
     pub fn from_parts(now: Timestamp, entropy: [u8; 10]) -> Self {
         let millis = u64::try_from(now.as_millisecond()).unwrap_or(0);
@@ -168,7 +169,7 @@ impl<N: Noun> Id<N> {
         self.0
     }
 
-    /// The last characters of the printed id: random enough to tell two objects of one slug apart.
+    /// The last characters of the printed id: random enough to distinguish two objects of one slug.
     #[must_use]
     pub fn tail(self, len: usize) -> String {
         let text = encode(self.0.as_u128());
@@ -218,6 +219,7 @@ impl<N: Noun> FromStr for Id<N> {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let suffix = text
             .strip_prefix(N::PREFIX)
+            .or_else(|| N::FORMER_PREFIX.and_then(|former| text.strip_prefix(former)))
             .and_then(|rest| rest.strip_prefix('_'))
             .ok_or(ParseIdError::Prefix { wanted: N::PREFIX })?;
         let value = decode(suffix).ok_or(ParseIdError::Suffix { prefix: N::PREFIX })?;
@@ -271,7 +273,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_prints_with_its_prefix_and_reads_back() {
+    fn id_prints_with_prefix_and_parses_back() {
         let id = ServiceId::from_uuid(Uuid::from_u128(0x0188_6f5a_1234_7abc_8def_0123_4567_89ab));
         let text = id.to_string();
         assert!(text.starts_with("svc_"), "{text}");
@@ -280,13 +282,13 @@ mod tests {
     }
 
     #[test]
-    fn the_type_id_specification_example_holds() {
+    fn encoding_matches_the_type_id_specification_example() {
         let uuid = Uuid::parse_str("01890a5d-ac96-774b-bcce-b302099a8057").unwrap();
         assert_eq!(encode(uuid.as_u128()), "01h455vb4pex5vsknk084sn02q");
     }
 
     #[test]
-    fn a_foreign_prefix_and_a_broken_suffix_are_told_apart() {
+    fn wrong_prefix_and_invalid_suffix_are_different_errors() {
         let project = ProjectId::from_uuid(Uuid::from_u128(1)).to_string();
         assert_eq!(project.parse::<ServiceId>(), Err(ParseIdError::Prefix { wanted: "svc" }));
         for broken in
@@ -297,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_made_later_sort_later() {
+    fn later_ids_sort_after_earlier_ids() {
         let early = ServiceId::from_parts(Timestamp::from_second(1_000).unwrap(), [255; 10]);
         let late = ServiceId::from_parts(Timestamp::from_second(1_001).unwrap(), [0; 10]);
         assert!(early < late);

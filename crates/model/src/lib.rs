@@ -1,7 +1,7 @@
-//! The nouns of Trueup: what every other room talks about.
+//! The domain types of Trueup, shared by every other crate.
 //!
-//! No I/O and no async here, so any room may use these types, and nothing here can surprise one.
-//! A noun has the same file name in every room: `service.rs` here, in `store`, in `http`.
+//! There is no I/O and no async here, so any crate may depend on this one. A noun has the same file
+//! name in every crate: `service.rs` here, in `store` and in `http`.
 
 pub mod clock;
 pub mod cluster;
@@ -13,6 +13,7 @@ pub mod finding;
 pub mod freeze;
 pub mod id;
 pub mod key;
+mod kind;
 pub mod money;
 pub mod name;
 pub mod observation;
@@ -27,6 +28,7 @@ pub mod quota;
 pub mod receipt;
 pub mod release;
 pub mod report;
+pub mod schema;
 pub mod secret;
 pub mod service;
 pub mod spec;

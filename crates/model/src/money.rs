@@ -1,4 +1,4 @@
-//! Money: whole millionths of a currency's unit. Never a float.
+//! Money: an integer number of millionths of a currency's unit, never a float.
 
 use std::fmt;
 use std::str::FromStr;
@@ -45,31 +45,31 @@ impl fmt::Display for Currency {
     }
 }
 
-/// An amount.
+/// An amount of money.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Money {
     /// Millionths of the currency's unit.
     pub micros: i64,
-    /// Which currency.
+    /// The currency.
     pub currency: Currency,
 }
 
 impl Money {
-    /// So many times this, or the most there can be.
+    /// This amount times `count`, saturating.
     #[must_use]
     pub const fn times(self, count: i64) -> Self {
         Self { micros: self.micros.saturating_mul(count), ..self }
     }
 
-    /// This and that much more of the same currency.
+    /// This amount plus `micros` of the same currency, saturating.
     #[must_use]
     pub const fn plus(self, micros: i64) -> Self {
         Self { micros: self.micros.saturating_add(micros), ..self }
     }
 }
 
-/// At least two digits after the point, and as many as there are.
+/// Prints at least two decimal places, and as many as the amount has.
 impl fmt::Display for Money {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sign = if self.micros < 0 { "-" } else { "" };
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn money_reads_as_people_write_it() {
+    fn money_prints_at_least_two_decimal_places() {
         let table = [
             (0, "0.00 EUR"),
             (12_340_000, "12.34 EUR"),
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_currency_is_three_capital_letters() {
+    fn only_three_capital_letters_are_a_currency() {
         assert_eq!("USD".parse::<Currency>().unwrap().to_string(), "USD");
         for bad in ["", "EU", "eur", "EURO", "E1R", "é "] {
             assert_eq!(bad.parse::<Currency>(), Err(ParseCurrencyError), "{bad}");

@@ -1,11 +1,12 @@
-//! Names that people choose: one strict alphabet, because they end up in Kubernetes names and URLs.
+//! Names that users choose: one strict alphabet, because they become parts of Kubernetes names and
+//! URLs.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A name a person may choose: a DNS label of at most 40 characters that starts with a letter.
+/// A name that a user chose: a DNS label of at most 40 characters that starts with a letter.
 ///
 /// Forty leaves room for the tail of an id inside Kubernetes' 63.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -15,22 +16,22 @@ pub struct Name(String);
 /// The longest name that is accepted.
 pub const MAX_LEN: usize = 40;
 
-/// Names that would read as something else in a cluster or a path.
+/// Names with a meaning of their own in a cluster or a path.
 const RESERVED: &[&str] = &["default", "trueup", "kube-system", "kube-public", "kube-node-lease"];
 
-/// Why a text is not a name, said so that the reader can mend it.
+/// Why a text is not a valid name; the message says how to fix it.
 #[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
 pub enum NameError {
     /// Empty or too long.
     #[error("must have 1 to {MAX_LEN} characters, has {length}")]
     Length {
-        /// How many it has.
+        /// The number of characters.
         length: usize,
     },
     /// A character outside a-z, 0-9 and '-', or one in the wrong place.
     #[error("must start with a letter, end with a letter or digit, and use only a-z, 0-9 and '-'")]
     Alphabet,
-    /// A name that the platform keeps for itself.
+    /// A name reserved by the platform.
     #[error("is reserved; choose another name")]
     Reserved,
 }
@@ -91,14 +92,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn good_names_are_taken_as_they_are() {
+    fn valid_names_are_kept_unchanged() {
         for good in ["web", "a", "shop-2", "a1-b2-c3", &"x".repeat(MAX_LEN)] {
             assert_eq!(good.parse::<Name>().map(String::from), Ok(good.to_owned()));
         }
     }
 
     #[test]
-    fn bad_names_say_what_is_wrong() {
+    fn invalid_names_return_the_matching_error() {
         let cases = [
             ("", NameError::Length { length: 0 }),
             (&"x".repeat(41), NameError::Length { length: 41 }),

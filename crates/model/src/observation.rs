@@ -1,38 +1,39 @@
-//! What reality reported about one unit: the compact evidence that a projection is computed from.
+//! The observed state of one unit: the compact evidence that a status is projected from.
 
 mod cause;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, IntoStaticStr};
 
 use crate::key::{Kind, ResourceKey};
 
 pub use cause::Cause;
 
-/// Everything seen of one unit at one moment.
+/// The observed state of one unit at one time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Observation {
-    /// The generation of the order that was compared with reality.
+    /// The generation of the order that was compared with the cluster.
     pub generation: i64,
-    /// Whether reality carries all of that generation: nothing is left to write.
+    /// Whether the cluster has all of that generation: nothing is left to write.
     pub applied: bool,
     /// Owned objects, in key order.
     pub objects: Vec<Sighting>,
-    /// The workload's own account of its pods.
+    /// The status of the workload.
     pub workload: Option<WorkloadSeen>,
     /// Pods, in name order.
     pub pods: Vec<PodSeen>,
-    /// Parts that the cluster cannot have now, in kind order.
+    /// Optional kinds that the cluster does not accept now, in kind order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<Missing>,
-    /// When this was seen.
+    /// When this was observed.
     pub as_of: Timestamp,
 }
 
 impl Observation {
-    /// Whether two observations say the same, whenever they were made.
+    /// Whether two observations are equal apart from their time.
     ///
-    /// A new resourceVersion alone says nothing: what it changed, if it matters, is in the rest.
+    /// A new resourceVersion alone is no difference: a relevant change shows in another field.
     #[must_use]
     pub fn same_as(&self, other: &Self) -> bool {
         let same_objects = self.objects.len() == other.objects.len()
@@ -47,39 +48,43 @@ impl Observation {
     }
 }
 
-/// A kind of objects that a service should have and that the cluster does not take.
+/// A kind that a service needs objects of and that the cluster does not accept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Missing {
-    /// Which.
+    /// The kind.
     pub kind: Kind,
     /// Why.
     pub why: Absent,
 }
 
-/// Why a cluster takes no objects of a kind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// Why a cluster accepts no objects of a kind.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Display, EnumString, IntoStaticStr,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Absent {
-    /// It does not know the kind.
+    /// The cluster does not serve the kind.
     Unserved,
-    /// It does not let us near it.
+    /// The cluster denies access to the kind.
     Forbidden,
-    /// The server behind the kind fails: an APIService without a service, or a broken conversion webhook.
+    /// The server behind the kind fails: an APIService without a backend, or a broken conversion
+    /// webhook.
     Unavailable,
 }
 
 impl Missing {
-    /// What it means, and what an operator can do about it.
+    /// What is missing, and what an operator can do about it.
     #[must_use]
     pub fn sentence(&self) -> String {
         let kind = self.kind;
         match (self.why, kind.comes_with()) {
             (Absent::Unserved, Some(what)) => format!(
-                "the cluster does not know {kind} objects; ask the operator to install {what}"
+                "the cluster does not serve {kind} objects; ask the operator to install {what}"
             ),
             (Absent::Unserved, None) => {
                 format!(
-                    "the cluster does not know {kind} objects; ask the operator for a newer one"
+                    "the cluster does not serve {kind} objects; ask the operator for an upgrade"
                 )
             }
             (Absent::Unavailable, _) => {
@@ -92,77 +97,77 @@ impl Missing {
             (Absent::Forbidden, _) => {
                 let (plural, group) = (kind.plural(), kind.group());
                 format!(
-                    "the cluster forbids {kind} objects; ask the operator to let Trueup use \
-                     {plural}.{group}"
+                    "the cluster denies access to {kind} objects; ask the operator to grant Trueup \
+                     access to {plural}.{group}"
                 )
             }
         }
     }
 }
 
-/// One owned object that was seen.
+/// One owned object, as observed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sighting {
-    /// Where.
+    /// Its key.
     pub key: ResourceKey,
-    /// Which incarnation.
+    /// Its uid.
     pub uid: String,
-    /// Its resourceVersion when it was last written by anybody.
+    /// Its resourceVersion.
     pub resource_version: String,
-    /// Whether Kubernetes is taking it down.
+    /// Whether it has a deletion timestamp.
     pub terminating: bool,
-    /// For a claim, whether it has its disk.
+    /// For a claim, whether it is bound to a volume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<bool>,
 }
 
-/// What a workload says of its pods, or of its runs.
+/// The status of a workload: its pods or its runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkloadSeen {
-    /// Pods it was asked for.
+    /// Desired pods.
     pub wanted: u32,
-    /// Pods there are, of any revision: more than `updated` means that old ones still serve.
+    /// Existing pods of any revision: more than `updated` means that old ones still serve.
     #[serde(default)]
     pub existing: u32,
     /// Pods of the newest revision.
     pub updated: u32,
-    /// Pods that pass their readiness check.
+    /// Ready pods.
     pub ready: u32,
-    /// Whether its controller has seen the newest spec: until then its counts speak of an older one.
+    /// Whether its controller has observed the newest spec; if not, the counts are of an older one.
     pub current: bool,
-    /// How its runs stand, where it is a cron or a job.
+    /// The state of its runs, for a cron or a job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runs: Option<Runs>,
-    /// Why it cannot make its pods, or takes too long, when it says so.
+    /// Why it cannot create its pods or makes no progress, if it reports that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stuck: Option<PodProblem>,
 }
 
-/// How the runs of a cron or a job stand.
+/// The state of the runs of a cron or a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Runs {
-    /// Whether there will be more by the clock.
-    pub idempotency_keys: bool,
-    /// How the last one stands.
+    /// Whether more runs follow on a schedule.
+    pub repeats: bool,
+    /// The state of the last run.
     pub last: Run,
-    /// The name of the last one's Job, where a cron made it: that knows more about it.
+    /// The name of the last run's Job, if a cron created it; the Job has more detail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<String>,
 }
 
-/// How one run stands.
+/// The state of one run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "is")]
 pub enum Run {
-    /// There was none yet, or it is held back.
+    /// There was none yet, or it is suspended.
     Waiting,
-    /// It is under way.
+    /// It is running.
     Active,
-    /// It ended well.
+    /// It succeeded.
     Succeeded,
-    /// It ended otherwise, for good.
+    /// It failed and is not retried.
     Failed {
-        /// What Kubernetes says about it.
+        /// The message from Kubernetes.
         why: String,
     },
 }
@@ -172,35 +177,38 @@ pub enum Run {
 pub struct PodSeen {
     /// Its name.
     pub name: String,
-    /// Which incarnation.
+    /// Its uid.
     pub uid: String,
-    /// Whether it passes its readiness check.
+    /// Whether it is ready.
     pub ready: bool,
-    /// How its program ended, if it did and will not be started again.
+    /// How it ended, if it did and will not be restarted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Ended>,
-    /// Why it does not run, when it says so.
+    /// Why it does not run, if known.
     pub problem: Option<PodProblem>,
-    /// Whether its node is a simulated one: nothing really runs there.
+    /// Whether its node is simulated: no process runs there.
     pub simulated: bool,
 }
 
 /// How a pod ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Display, EnumString, IntoStaticStr,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Ended {
-    /// Its program did what it had to do.
+    /// Its program exited with success.
     Well,
-    /// Its program failed, or it was taken off its node.
+    /// Its program failed, or the pod was evicted.
     Badly,
 }
 
-/// A cause outside of Trueup that keeps pods from running.
+/// A cause outside Trueup that keeps pods from running.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PodProblem {
-    /// Which.
+    /// The cause.
     pub cause: Cause,
-    /// What Kubernetes says about it.
+    /// The message from Kubernetes.
     pub detail: String,
 }
 
@@ -208,7 +216,7 @@ pub struct PodProblem {
 mod tests {
     use super::*;
 
-    fn seen() -> Observation {
+    fn observed() -> Observation {
         Observation {
             generation: 1,
             applied: true,
@@ -227,15 +235,15 @@ mod tests {
     }
 
     #[test]
-    fn a_new_version_or_time_alone_is_no_news() {
-        let mut later = seen();
+    fn new_resource_version_or_time_alone_is_no_difference() {
+        let mut later = observed();
         later.objects[0].resource_version = "8".to_owned();
         later.as_of = Timestamp::from_second(60).unwrap();
-        assert!(later.same_as(&seen()));
+        assert!(later.same_as(&observed()));
     }
 
     #[test]
-    fn anything_that_matters_is_news() {
+    fn every_relevant_field_is_a_difference() {
         let twists: [fn(&mut Observation); 7] = [
             |o| o.generation = 2,
             |o| o.applied = false,
@@ -246,14 +254,14 @@ mod tests {
             |o| o.missing.push(Missing { kind: Kind::HttpRoute, why: Absent::Unserved }),
         ];
         for (number, twist) in twists.into_iter().enumerate() {
-            let mut other = seen();
+            let mut other = observed();
             twist(&mut other);
-            assert!(!other.same_as(&seen()), "twist {number}");
+            assert!(!other.same_as(&observed()), "twist {number}");
         }
     }
 
     #[test]
-    fn evidence_stored_before_a_field_was_known_still_reads() {
+    fn evidence_stored_without_a_newer_field_still_parses() {
         let old = r#"{"wanted": 2, "updated": 2, "ready": 2, "current": true}"#;
         let seen: WorkloadSeen = serde_json::from_str(old).unwrap();
         assert_eq!(seen.existing, 0);

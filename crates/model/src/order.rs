@@ -1,4 +1,4 @@
-//! An order: what an executor is told to make true, and the only keys it may touch for it.
+//! An order: the desired state of a unit, and the only keys an executor may touch for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -14,6 +14,7 @@ use crate::key::ResourceKey;
 use crate::project::Project;
 use crate::receipt::Force;
 use crate::secret::EncryptedSecret;
+pub use crate::secret::SecretValue;
 use crate::service::{DesiredState, Service};
 use crate::spec::Spec;
 use crate::survey::Survey;
@@ -27,7 +28,7 @@ pub enum Unit {
     Project(ProjectId),
     /// A service.
     Service(ServiceId),
-    /// An org itself: events are about it, no wake and no order ever is.
+    /// An org: only events refer to one, never a wake or an order.
     Org(OrgId),
 }
 
@@ -53,66 +54,42 @@ impl fmt::Display for Unit {
     }
 }
 
-/// A secret on its way into a cluster. It has no text form, so no log and no event can carry it.
-#[derive(Clone, PartialEq, Eq)]
-pub struct SecretValue(String);
-
-impl SecretValue {
-    /// Wraps a secret.
-    #[must_use]
-    pub const fn new(value: String) -> Self {
-        Self(value)
-    }
-
-    /// The secret itself: for rendering only.
-    #[must_use]
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for SecretValue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SecretValue(…)")
-    }
-}
-
-/// What an executor is told to make true.
+/// The desired state of a unit and the keys an executor may touch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Order {
-    /// What it is about.
+    /// The project or service.
     pub unit: Unit,
     /// The tenant.
     pub org: OrgId,
-    /// The project, whose namespace and policies come first.
+    /// The project, whose namespace and policies are applied first.
     pub project: ProjectId,
     /// The namespace of the project in this cluster.
     pub namespace: String,
-    /// The generation this order carries.
+    /// The generation this order was made from.
     pub generation: i64,
-    /// Whether it shall run, rest or be gone.
+    /// Whether the unit is to run, to be paused or to be deleted.
     pub desired: DesiredState,
-    /// What shall be there.
+    /// The objects to apply.
     pub body: Body,
-    /// What forbids to act on it: then it is only observed.
+    /// The freeze in force: the unit is then only observed.
     pub freeze: Option<Freeze>,
     /// Every key ever recorded for this unit, with the uid last seen under it.
     pub recorded: BTreeMap<ResourceKey, Option<String>>,
-    /// What it may take away or leave behind beyond that.
+    /// What the executor may delete or leave behind.
     pub permit: DeletionPermit,
 }
 
-/// The authority for what cannot be undone.
+/// Authorization for destructive actions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DeletionPermit {
-    /// Since which generation a living unit does not want an object any more: no other is pruned.
+    /// Objects that an active unit no longer needs, with the generation since; no other is pruned.
     pub unwanted: BTreeMap<ResourceKey, i64>,
-    /// Somebody ended the deletion: nothing more is deleted, and what is left is only named.
+    /// The deletion was forced: nothing more is deleted, and what remains is listed in the receipt.
     pub force: Option<Force>,
-    /// The services that are still in a project: while there is one, its namespace stays.
+    /// The services that still exist in a project: while there is one, its namespace is kept.
     pub tenants: BTreeSet<String>,
-    /// The look into a project's namespace that is on record: without one it is not deleted, so that
-    /// whoever proves its end knows what was looked at.
+    /// The recorded survey of a project's namespace. Without one the namespace is not deleted, so
+    /// that the receipt can list what was surveyed.
     pub survey: Option<Survey>,
 }
 
@@ -134,7 +111,7 @@ impl Order {
         }
     }
 
-    /// The order for a service as it is promised, without secrets and without recorded keys.
+    /// The order for a service's accepted spec, without secrets and without recorded keys.
     #[must_use]
     pub fn of_service(service: Service, namespace: String) -> Self {
         Self {
@@ -179,13 +156,13 @@ pub struct ServiceBody {
     pub template: TemplateRef,
     /// The resolved spec.
     pub spec: Spec,
-    /// Ports of the cluster that lead to it.
+    /// Node ports that route to it.
     pub endpoints: Vec<OpenPort>,
-    /// Hosts that lead to it.
+    /// Hosts that route to it.
     pub routes: Vec<Route>,
-    /// How hosts come into its cluster.
+    /// How its cluster routes hosts.
     pub routing: Routing,
-    /// Secrets that people brought, until the driver opens them: an order with any is not executed.
+    /// Encrypted user secrets, until the driver decrypts them: an order with any is not executed.
     pub sealed: BTreeMap<String, EncryptedSecret>,
     /// Values of the secret variables.
     pub secrets: BTreeMap<String, SecretValue>,

@@ -5,8 +5,10 @@ use uuid::Uuid;
 
 use crate::id::OrgId;
 
-/// The org of whoever runs Trueup. Operators' tokens are its tokens, and facts that belong to no
-/// tenant are its events, so that both stand behind the same walls as everybody else's.
+/// The org of the platform's operators.
+///
+/// Operators' tokens belong to it, and so do events that concern no tenant, so that the same
+/// row-level security protects them as any org's.
 pub const PLATFORM: OrgId = OrgId::from_uuid(Uuid::nil());
 
 /// A tenant.
@@ -14,8 +16,8 @@ pub const PLATFORM: OrgId = OrgId::from_uuid(Uuid::nil());
 pub struct Org {
     /// Its id.
     pub id: OrgId,
-    /// What people call it.
+    /// Its name.
     pub name: String,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
 }

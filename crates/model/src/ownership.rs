@@ -1,25 +1,25 @@
-//! Who makes each change true: the one registry of mechanisms and their reconciliation owners.
+//! The registry of mechanisms and reconciliation owners: which loop carries out each operation.
 //!
-//! Every operation that changes something is owned by one mechanism, and every loop by one state. A
-//! test writes `docs/ownership.md` from this and from the API's own description.
+//! Every mutating operation has one mechanism, and every loop writes one kind of state. A test
+//! generates `docs/ownership.md` from this and from the OpenAPI description.
 
-/// How something becomes true.
+/// How an operation is carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mechanism {
     /// Nothing is changed.
     Read,
-    /// Local and bounded: done when it is answered.
+    /// Local and bounded: complete when the request returns.
     Direct,
-    /// Intent is recorded, and a loop makes reality match it for as long as it is promised.
+    /// Intent is recorded, and a loop keeps the cluster converged to it.
     Reconciler,
     /// Staged work with an end.
     Workflow,
-    /// Finds, repairs or forgets what is left.
+    /// Finds, repairs or purges leftovers.
     Janitor,
 }
 
 impl Mechanism {
-    /// How people call it.
+    /// The name in `docs/ownership.md`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -32,14 +32,14 @@ impl Mechanism {
     }
 }
 
-/// Who owns the operations whose name begins so. The first line that fits holds.
+/// The owner of the operations whose name has this prefix. The first matching entry counts.
 #[derive(Debug, Clone, Copy)]
 pub struct Owned {
-    /// The beginning of an `operationId`.
+    /// A prefix of an `operationId`.
     pub prefix: &'static str,
-    /// How it becomes true.
+    /// How it is carried out.
     pub mechanism: Mechanism,
-    /// Who sees to it when reality and promise differ.
+    /// The loop that acts when the observed state differs from the accepted one.
     pub owner: &'static str,
 }
 
@@ -47,9 +47,9 @@ const fn owned(prefix: &'static str, mechanism: Mechanism, owner: &'static str) 
     Owned { prefix, mechanism, owner }
 }
 
-const FREEZE: &str = "nobody: executors obey a freeze as long as it is set";
+const FREEZE: &str = "none: executors obey a freeze while it is set";
 
-/// Operations that change something.
+/// Mutating operations.
 pub const OPERATIONS: &[Owned] = &[
     owned("service_freeze", Mechanism::Direct, FREEZE),
     owned("service_unfreeze", Mechanism::Direct, FREEZE),
@@ -57,24 +57,32 @@ pub const OPERATIONS: &[Owned] = &[
     owned("project_", Mechanism::Reconciler, "the executor of its cluster"),
     owned("variable_", Mechanism::Reconciler, "the executors of the services that read it"),
     owned("secret_", Mechanism::Reconciler, "the executors of the services that read it"),
-    owned("domain_check", Mechanism::Janitor, "the prover"),
+    owned("domain_check", Mechanism::Janitor, "the domain verifier"),
     owned("domain_", Mechanism::Reconciler, "the executor of its cluster"),
-    owned("endpoint_", Mechanism::Reconciler, "the executor of its cluster; settle frees the port"),
+    owned(
+        "endpoint_",
+        Mechanism::Reconciler,
+        "the executor of its cluster; the report writer frees the port",
+    ),
     owned("wake_", Mechanism::Janitor, "the driver"),
-    owned("finding_", Mechanism::Janitor, "the finder of its cluster"),
+    owned("finding_", Mechanism::Janitor, "the finding recorder of its cluster"),
     owned("platform_", Mechanism::Direct, FREEZE),
     owned("cluster_freeze", Mechanism::Direct, FREEZE),
     owned("cluster_unfreeze", Mechanism::Direct, FREEZE),
-    owned("cluster_", Mechanism::Direct, "nobody: it holds as it was written"),
-    owned("token_", Mechanism::Direct, "nobody: a token is asked for at every request"),
-    owned("org_", Mechanism::Direct, "nobody: it holds as it was written"),
-    owned("preview_request_", Mechanism::Workflow, "the planner of its cluster; it ends by itself"),
-    owned("plan_", Mechanism::Direct, "nobody: it holds for what is asked from then on"),
-    owned("quota_", Mechanism::Direct, "nobody: it holds for what is asked from then on"),
-    owned("template_", Mechanism::Direct, "nobody: a version never changes"),
+    owned("cluster_", Mechanism::Direct, "none: it applies as written"),
+    owned("token_", Mechanism::Direct, "none: tokens are checked at every request"),
+    owned("org_", Mechanism::Direct, "none: it applies as written"),
+    owned(
+        "preview_request_",
+        Mechanism::Workflow,
+        "the preview filler of its cluster; requests expire",
+    ),
+    owned("plan_", Mechanism::Direct, "none: it applies to later requests"),
+    owned("quota_", Mechanism::Direct, "none: it applies to later requests"),
+    owned("template_", Mechanism::Direct, "none: a version never changes"),
 ];
 
-/// Who owns an operation that changes something; nothing where nobody said.
+/// The owner of a mutating operation; none if it is not registered.
 #[must_use]
 pub fn owner(operation: &str) -> Option<&'static Owned> {
     OPERATIONS.iter().find(|owned| operation.starts_with(owned.prefix))
@@ -83,17 +91,17 @@ pub fn owner(operation: &str) -> Option<&'static Owned> {
 /// A loop.
 #[derive(Debug, Clone, Copy)]
 pub struct Loop {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
-    /// Where it is, from the root of the repository.
+    /// Its source file, relative to the root of the repository.
     pub file: &'static str,
-    /// How what it does becomes true.
+    /// Its mechanism.
     pub mechanism: Mechanism,
     /// The only state it writes.
     pub writes: &'static str,
-    /// What makes it run.
+    /// What triggers it.
     pub wakes: &'static str,
-    /// What sees to it when it fails.
+    /// What recovers from its failure.
     pub net: &'static str,
 }
 
@@ -103,7 +111,7 @@ pub const LOOPS: &[Loop] = &[
         name: "lease holder",
         file: "crates/control/src/lease_holder.rs",
         mechanism: Mechanism::Janitor,
-        writes: "leases, heartbeats, when each kind was heard",
+        writes: "leases, heartbeats, the time of the last watch event by kind",
         wakes: "every 3 seconds",
         net: "another process takes the lease after 10 seconds",
     },

@@ -1,4 +1,4 @@
-//! Plans: sizes that are sold, each with its price.
+//! Plans: the sizes on offer, each with its price.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,25 +6,25 @@ use crate::money::Money;
 use crate::name::Name;
 use crate::spec::Resources;
 
-/// A size and what an hour of it costs. A pod of this plan gets `resources`, no more and no less.
+/// A size and its hourly price. A pod of this plan gets exactly `resources`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// What it is called.
+    /// Its name.
     pub name: Name,
-    /// One sentence for people who choose.
+    /// A one-sentence description.
     pub summary: String,
-    /// What each pod may use.
+    /// The resources of each pod.
     pub resources: Resources,
-    /// The price of a pod for an hour.
+    /// The price of a pod per hour.
     pub hourly: Money,
-    /// The price of a GiB of disk for an hour, in millionths of the same currency.
+    /// The price of a GiB of disk per hour, in millionths of the same currency.
     #[serde(default)]
     pub disk_gib_hourly_micros: i64,
-    /// The class of nodes that its pods run on; any node when it says none.
+    /// The node class that its pods run on; none for any node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<Name>,
-    /// Whether it is no longer sold. Services that have it keep it.
+    /// Whether it is no longer offered. Services that have it keep it.
     #[serde(default)]
     pub retired: bool,
 }

@@ -1,54 +1,55 @@
-//! Plan requests: exact previews of a service's declaration, filled by the executor of its cluster.
+//! Preview requests: exact previews of a change to a service.
 //!
-//! A plan is also the size that a service is sold in ([`plan`](crate::plan)). This is the other one: what
-//! a change would do.
+//! The executor of the service's cluster fills them with dry runs.
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use strum::{Display, EnumString, IntoStaticStr};
+use utoipa::ToSchema;
 
 use crate::id::{PreviewRequestId, ServiceId};
 use crate::key::ResourceKey;
 use crate::name::Name;
 
-/// How long somebody is given to fill a request.
+/// A request that is not filled within this time fails.
 pub const FILLED_WITHIN: SignedDuration = SignedDuration::from_secs(60);
-/// How long a request is of use to anybody.
+/// How long a request can be used before it expires.
 pub const KEPT_FOR: SignedDuration = SignedDuration::from_mins(15);
-/// A plan holds if it was seen to hold so short a time ago.
+/// A preview counts as valid if it was checked at most this long ago.
 pub const HELD_WITHIN: SignedDuration = SignedDuration::from_secs(15);
 
-/// How a request stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// The state of a preview request.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    ToSchema,
+    Display,
+    EnumString,
+    IntoStaticStr,
+)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = PreviewRequestState)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum PreviewState {
-    /// Nobody has filled it yet.
+    /// It is not filled yet.
     Waiting,
-    /// The cluster has said what would happen.
+    /// The cluster has answered what would happen.
     Filled,
-    /// Nobody could, or it took too long.
+    /// It could not be filled, or not in time.
     Failed,
-    /// It was filled, and what it stands on is not there any more.
+    /// It was filled, and the state it is based on has changed since.
     Void,
-    /// It is too old to be of use.
+    /// It is too old to be used.
     Expired,
 }
 
-impl PreviewState {
-    /// The text in the database and on screen.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Waiting => "waiting",
-            Self::Filled => "filled",
-            Self::Failed => "failed",
-            Self::Void => "void",
-            Self::Expired => "expired",
-        }
-    }
-}
-
-/// Somebody asked what a declaration would really do.
+/// A request for what a declaration would change in the cluster.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PreviewRequest {
     /// Its id.
@@ -57,93 +58,106 @@ pub struct PreviewRequest {
     pub project_name: String,
     /// The service's name.
     pub service_name: Name,
-    /// The service; for a new one, the id that it would get.
+    /// The service; for a new one, the id it would get.
     pub service: ServiceId,
     /// The generation that the service would have.
     pub generation: i64,
-    /// How it stands.
+    /// Its state.
     pub state: PreviewState,
-    /// Why it failed or does not hold, or what is waited for.
+    /// Why it failed or is void, or what it waits for.
     pub why: Option<String>,
     /// What would happen, once it is filled.
     pub preview: Option<ExactPreview>,
-    /// A hash of what the plan stands on.
+    /// A hash of the state that the preview is based on.
     pub hash: Option<String>,
-    /// Who asked.
+    /// Who requested it.
     pub requested_by: String,
-    /// When it was asked for.
+    /// When it was requested.
     pub created_at: Timestamp,
-    /// When it was last seen to hold.
+    /// When it was last checked and found valid.
     pub checked_at: Option<Timestamp>,
-    /// When it is of no more use.
+    /// When it expires.
     pub expires_at: Timestamp,
 }
 
-/// What a cluster says a change would do: every write of it, tried without being stored.
+/// What a change would do, from a dry run of each of its writes by the API server.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ExactPreview {
     /// Each object of the service, in key order.
     pub objects: Vec<ExactObject>,
-    /// Why the change would not come to its end; nothing where it would.
+    /// Why the change would not complete; none if it would.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stops: Option<String>,
-    /// What it was found on: if that changes, something else would happen.
+    /// The cluster state it is based on: if that changes, the preview is void.
     pub footing: Vec<Standing>,
 }
 
-/// What would be done with an object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// The operation on an object.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    ToSchema,
+    Display,
+    EnumString,
+    IntoStaticStr,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum ExactVerb {
-    /// It is as it shall be.
+    /// No change.
     Keep,
-    /// It is made.
+    /// It is created.
     Create,
     /// It is changed.
     Update,
-    /// It is removed.
+    /// It is deleted.
     Delete,
-    /// It is removed and made anew.
+    /// It is deleted and created again.
     Replace,
 }
 
 /// What would happen to one object.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExactObject {
-    /// Which.
+    /// Its key.
     pub key: ResourceKey,
-    /// What would be done with it.
+    /// The operation on it.
     pub verb: ExactVerb,
-    /// What would differ, as the cluster would store it; of secrets only the names.
+    /// The fields that would change, as the cluster would store them; of secrets only the names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<ExactField>,
-    /// What the cluster says against it. What comes after it was tried as if it had been taken.
+    /// The API server's rejection. Later objects were tried as if this one had been accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
 }
 
-/// One field that would differ.
+/// One field that would change.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExactField {
-    /// Where: `spec.template.spec.containers.main.image`.
+    /// Its path: `spec.template.spec.containers.main.image`.
     pub path: String,
-    /// What stands there.
+    /// Its current value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<Value>,
-    /// What would stand there.
+    /// Its value after the change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<Value>,
 }
 
-/// What a plan takes for granted about one object.
+/// The state of one object that a preview is based on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Standing {
-    /// Which.
+    /// Its key.
     pub key: ResourceKey,
-    /// Which incarnation stands there; nothing where none may.
+    /// Its uid; none if the object must not exist.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
-    /// The fields that the plan changes, each with a keyed digest of what stands there.
+    /// The fields that the change affects, each with a keyed digest of its current value.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<(Vec<String>, String)>,
 }

@@ -1,79 +1,94 @@
-//! Who is asking, and what they may do.
+//! Principals: authenticated callers, their roles and permissions.
 
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, IntoStaticStr};
+use utoipa::ToSchema;
 
 use crate::id::{OrgId, TokenId};
 use crate::org::PLATFORM;
 
 /// What a token's holder may do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    ToSchema,
+    Display,
+    EnumString,
+    IntoStaticStr,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Role {
     /// Reads.
     Viewer,
     /// Reads and changes services.
     Developer,
-    /// Everything in one org.
+    /// May do everything in one org.
     Owner,
-    /// Runs the platform; names the org with each request.
+    /// Operates the platform; selects the org with each request.
     Operator,
 }
 
 impl Role {
     /// Every role, from the least to the most.
     pub const ALL: [Self; 4] = [Self::Viewer, Self::Developer, Self::Owner, Self::Operator];
-
-    /// The text in the database and on the wire.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Viewer => "viewer",
-            Self::Developer => "developer",
-            Self::Owner => "owner",
-            Self::Operator => "operator",
-        }
-    }
-
-    /// The role of this name.
-    #[must_use]
-    pub fn find(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|role| role.as_str() == text)
-    }
 }
 
 /// An authenticated caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Principal {
-    /// The token that was shown.
+    /// The token it authenticated with.
     pub token: TokenId,
-    /// What its holder is called.
+    /// The name of the token.
     pub name: String,
-    /// What it may do.
+    /// Its role.
     pub role: Role,
     /// The org it belongs to; none for operators.
     pub org: Option<OrgId>,
-    /// The only permissions it has of its role; none means all of them.
+    /// The subset of its role's permissions it has; none means all of them.
     pub permissions: Option<BTreeSet<Permission>>,
-    /// When it ends, if it does.
+    /// When it expires, if ever.
     pub expires_at: Option<Timestamp>,
 }
 
 impl Principal {
-    /// The org whose tokens it belongs to: operators belong to the platform.
+    /// The org its token belongs to: operators belong to the platform.
     #[must_use]
     pub fn home(&self) -> OrgId {
         self.org.unwrap_or(PLATFORM)
     }
 }
 
-/// What a caller wants to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+/// A permission that an operation requires.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    ToSchema,
+    Display,
+    EnumString,
+    IntoStaticStr,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Permission {
-    /// Look at projects, services, events.
+    /// Read projects, services and events.
     Read,
     /// Declare, change and delete services.
     ManageServices,
@@ -81,9 +96,9 @@ pub enum Permission {
     ManageSecrets,
     /// Declare and change projects.
     ManageProjects,
-    /// Make and revoke tokens of the org.
+    /// Create and revoke tokens of the org.
     ManageTokens,
-    /// What is the same for every org: templates, plans, clusters, and the orgs with their quotas.
+    /// Manage templates, plans, clusters, orgs and quotas.
     ManagePlatform,
 }
 
@@ -97,25 +112,6 @@ impl Permission {
         Self::ManageTokens,
         Self::ManagePlatform,
     ];
-
-    /// The text in the database and on the wire.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::ManageServices => "manage_services",
-            Self::ManageSecrets => "manage_secrets",
-            Self::ManageProjects => "manage_projects",
-            Self::ManageTokens => "manage_tokens",
-            Self::ManagePlatform => "manage_platform",
-        }
-    }
-
-    /// The permission of this name.
-    #[must_use]
-    pub fn find(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|permission| permission.as_str() == text)
-    }
 }
 
 #[cfg(test)]
@@ -123,15 +119,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_what_is_stored() {
+    fn names_match_the_stored_text() {
         for role in Role::ALL {
-            assert_eq!(Role::find(role.as_str()), Some(role));
-            assert_eq!(serde_json::to_value(role).unwrap(), role.as_str());
+            assert_eq!(role.into_str().parse(), Ok(role));
+            assert_eq!(serde_json::to_value(role).unwrap(), role.into_str());
         }
         for permission in Permission::ALL {
-            assert_eq!(Permission::find(permission.as_str()), Some(permission));
-            assert_eq!(serde_json::to_value(permission).unwrap(), permission.as_str());
+            assert_eq!(permission.into_str().parse(), Ok(permission));
+            assert_eq!(serde_json::to_value(permission).unwrap(), permission.into_str());
         }
-        assert_eq!((Role::find("root"), Permission::find("")), (None, None));
+        assert!("root".parse::<Role>().is_err() && "".parse::<Permission>().is_err());
     }
 }

@@ -5,19 +5,19 @@ use serde::{Deserialize, Serialize};
 use crate::id::{ClusterId, OrgId, ProjectId};
 use crate::name::Name;
 
-/// A project as it was accepted.
+/// A project as accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Project {
     /// Its id.
     pub id: ProjectId,
     /// The tenant that owns it.
     pub org: OrgId,
-    /// What people call it, unique in its org.
+    /// Its name, unique in its org.
     pub name: Name,
-    /// Where its services run.
+    /// The cluster its services run in.
     pub cluster: ClusterId,
-    /// The namespace it has there: slug and tail of the id, so that it never collides.
+    /// Its namespace in that cluster: slug and tail of the id, so that it never collides.
     pub namespace: String,
-    /// Raised by every accepted change.
+    /// Incremented by every accepted change.
     pub generation: i64,
 }

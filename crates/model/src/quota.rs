@@ -1,12 +1,30 @@
-//! Quotas: how much an org may have promised to it at once.
+//! Quotas: the limits on what an org may allocate at once.
 
 use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, IntoStaticStr};
+use utoipa::ToSchema;
 
 use crate::spec::Spec;
 
-/// What is counted. The list is the registry: append only.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+/// The resources that quotas count. The list is a registry: append only.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    ToSchema,
+    Display,
+    EnumString,
+    IntoStaticStr,
+)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = QuotaResource)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Resource {
     /// Services that are not being deleted.
     Services,
@@ -21,26 +39,15 @@ pub enum Resource {
 }
 
 impl Resource {
-    /// Every resource, in the order people read them.
+    /// Every resource, in display order.
     pub const ALL: [Self; 5] =
         [Self::Services, Self::CpuMillis, Self::MemoryMib, Self::StorageGib, Self::Gpus];
-
-    /// The text on the wire and in the names of columns.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Services => "services",
-            Self::CpuMillis => "cpu_millis",
-            Self::MemoryMib => "memory_mib",
-            Self::StorageGib => "storage_gib",
-            Self::Gpus => "gpus",
-        }
-    }
 }
 
-/// So much of each resource.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// An amount of each resource.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = QuotaAmounts)]
 pub struct Amounts {
     /// Services.
     pub services: i64,
@@ -55,7 +62,7 @@ pub struct Amounts {
 }
 
 impl Amounts {
-    /// What a living service takes. A paused one keeps its room, so that it can always come back.
+    /// What a service uses. A paused one keeps its share, so that it can always resume.
     #[must_use]
     pub fn of(spec: &Spec) -> Self {
         let pods = i64::from(spec.most_replicas());
@@ -69,13 +76,13 @@ impl Amounts {
         }
     }
 
-    /// The same without the service itself: what is held until its absence is verified.
+    /// The same without the service itself: what stays allocated until its absence is verified.
     #[must_use]
     pub const fn capacity(self) -> Self {
         Self { services: 0, ..self }
     }
 
-    /// How much of one resource.
+    /// The amount of one resource.
     #[must_use]
     pub const fn get(&self, resource: Resource) -> i64 {
         match resource {
@@ -87,7 +94,7 @@ impl Amounts {
         }
     }
 
-    /// Each amount less the other's.
+    /// Each amount minus the other's.
     #[must_use]
     pub const fn less(self, other: Self) -> Self {
         Self {
@@ -100,17 +107,17 @@ impl Amounts {
     }
 }
 
-/// What an org may have and what of it is taken.
+/// The limits of an org and their usage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quota {
-    /// The most.
+    /// The limits.
     pub limit: Amounts,
-    /// What is promised already.
+    /// What is allocated already.
     pub used: Amounts,
 }
 
 impl Quota {
-    /// The resources of which so much more would be too much, with how much is left of each.
+    /// The resources for which `more` exceeds the limit, each with the amount left.
     pub fn short_of(&self, more: Amounts) -> impl Iterator<Item = (Resource, i64)> {
         let left = self.limit.less(self.used);
         Resource::ALL

@@ -1,48 +1,50 @@
-//! The absence receipt: why Trueup says that nothing of a unit is left. Stored for ever.
+//! The deletion receipt: the evidence that nothing of a unit is left. Stored for ever.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, IntoStaticStr};
+use utoipa::ToSchema;
 
 use crate::key::ResourceKey;
 use crate::survey::{Remains, Survey};
 
-/// What was proved about the end of a unit, and what was not.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// What was verified about the deletion of a unit, and what was not.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = DeletionReceipt)]
 pub struct Receipt {
-    /// Each recorded key that the closing read found absent.
+    /// Each recorded key that the final read found absent.
     pub absent: Vec<Absence>,
-    /// Recorded keys that were not proved absent: only a forced end has any.
+    /// Recorded keys that were not verified absent: only a forced deletion has any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unproven: Vec<Unproven>,
-    /// Pods whose processes were not seen to end.
+    /// Pods whose processes were not observed to end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unconfirmed: Vec<LostPod>,
-    /// Who looked.
+    /// The executor that verified absence.
     pub observer: String,
-    /// When the first read of the proof began.
+    /// When the first read began.
     pub began_at: Timestamp,
-    /// When the last read of the proof ended.
+    /// When the last read ended.
     pub verified_at: Timestamp,
-    /// Each read of every key. There are two where a call may still have been under way at the
-    /// first.
+    /// Each read of every key. There are two if a call may still have been in flight at the first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reads: Vec<Reading>,
-    /// How much this proves.
+    /// How strong this evidence is.
     pub level: ProofLevel,
-    /// Who ended it without proof, and why.
+    /// Who forced the deletion, and why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub force: Option<Force>,
-    /// What was looked at before a project's namespace was deleted, by whoever did that. Where there is
-    /// none, Trueup did not delete it.
+    /// The survey made before a project's namespace was deleted. Without one, Trueup did not delete
+    /// the namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub survey: Option<Survey>,
-    /// What a forced end left in a project's namespace beside the recorded keys.
+    /// What a forced deletion left in a project's namespace besides the recorded keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remains: Option<Remains>,
 }
 
 impl Receipt {
-    /// That everything was found absent, the last time by the last of these reads.
+    /// A receipt for a unit whose objects were all found absent by these reads.
     #[must_use]
     pub fn of_absence(absent: Vec<Absence>, observer: &str, reads: Vec<Reading>) -> Self {
         Self {
@@ -60,7 +62,7 @@ impl Receipt {
         }
     }
 
-    /// How many objects were not proved to be gone, as far as anybody could count them.
+    /// How many objects were not verified absent, as far as they could be counted.
     #[must_use]
     pub fn unproven_count(&self) -> usize {
         let others = self.remains.as_ref().map_or(0, Remains::count);
@@ -69,42 +71,47 @@ impl Receipt {
 }
 
 /// One key that was read and found absent.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = ReceiptAbsence)]
 pub struct Absence {
-    /// Which object.
+    /// Its key.
     pub key: ResourceKey,
-    /// The incarnation that was last known, if there ever was one.
+    /// The last known uid, if there ever was one.
     pub uid: Option<String>,
-    /// The version it was last seen at by this observer while it was being deleted.
+    /// The last resourceVersion this executor observed while the object was being deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_version: Option<String>,
 }
 
-/// One key that was not proved absent.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// One key that was not verified absent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = ReceiptUnproven)]
 pub struct Unproven {
-    /// Which object.
+    /// Its key.
     pub key: ResourceKey,
-    /// The incarnation that was found or last known.
+    /// The uid that was found or last known.
     pub uid: Option<String>,
-    /// Why it is not proved: it is still there, or could not be read.
+    /// Why it is not verified absent: it still exists, or could not be read.
     pub why: String,
 }
 
-/// A pod that left the API while its containers were last seen running: force-deleted, or on a node
-/// that was lost. Its processes may still run there.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// A pod that is gone from the API while its containers were last observed running.
+///
+/// It was force-deleted, or its node was lost. Its processes may still run there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = ReceiptLostPod)]
 pub struct LostPod {
     /// Its name.
     pub name: String,
-    /// Which incarnation.
+    /// Its uid.
     pub uid: String,
-    /// The node it was last seen on.
+    /// The node it last ran on.
     pub node: String,
 }
 
 /// One read of every recorded key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = ReceiptReading)]
 pub struct Reading {
     /// When it began.
     pub began_at: Timestamp,
@@ -112,23 +119,37 @@ pub struct Reading {
     pub ended_at: Timestamp,
 }
 
-/// Why a deletion shall end without proof.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// The request to complete a deletion without verified absence.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = ReceiptForce)]
 pub struct Force {
-    /// Who asked for it.
+    /// Who requested it.
     pub principal: String,
-    /// In their words.
+    /// The reason they gave.
     pub reason: String,
 }
 
-/// What a receipt proves. API absence is not process absence on a lost node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// How strong a receipt is. Absence from the API does not mean that processes on a lost node ended.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    ToSchema,
+    Display,
+    EnumString,
+    IntoStaticStr,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum ProofLevel {
     /// The API server has no object under any of the keys.
     ApiAbsence,
-    /// The same, but processes of some pods were not seen to end.
+    /// The same, but the processes of some pods were not observed to end.
     ProcessesUnconfirmed,
-    /// Somebody ended the deletion before everything was proved to be gone.
+    /// The deletion was forced before absence was verified.
     Forced,
 }

@@ -1,4 +1,4 @@
-//! A release: one accepted generation of a service, resolved once and never again.
+//! A release: one accepted generation of a service, resolved once.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};
@@ -8,24 +8,24 @@ use crate::service::DesiredState;
 use crate::spec::Spec;
 use crate::template::TemplateRef;
 
-/// What was promised under one generation, and who asked for it.
+/// The accepted spec of one generation, and who requested it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Release {
     /// Its id.
     pub id: ReleaseId,
-    /// The generation it is.
+    /// Its generation.
     pub generation: i64,
-    /// What was done: `declare`, `pause`, `rollback` …
+    /// The operation: `declare`, `pause`, `rollback` …
     pub action: String,
     /// The template version it was resolved from.
     pub template: TemplateRef,
-    /// The parameters as they were given.
+    /// The parameters as given.
     pub parameters: Map<String, Value>,
     /// The resolved spec.
     pub spec: Spec,
-    /// Whether it shall run, rest or be gone.
+    /// Whether the service is to run, to be paused or to be deleted.
     pub desired: DesiredState,
-    /// Who asked.
+    /// Who requested it.
     pub principal: String,
     /// When it was accepted.
     pub accepted_at: Timestamp,

@@ -1,4 +1,4 @@
-//! What an executor says after a pass: evidence, outcome, and changes worth an event.
+//! The report of an executor after a pass: observation, outcome, and changes for the event log.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,33 +9,33 @@ use crate::order::Unit;
 use crate::receipt::Receipt;
 use crate::survey::Survey;
 
-/// One unit after one pass of its executor.
+/// The result of one pass of a unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
-    /// Which unit.
+    /// The unit.
     pub unit: Unit,
     /// The tenant.
     pub org: OrgId,
-    /// The generation of the order that the pass worked on.
+    /// The generation of the order.
     pub generation: i64,
-    /// What was seen, or nothing if the cluster could not be asked: then the last evidence stands.
+    /// What was observed; none if the cluster was unreachable: then the last observation stays.
     pub observation: Option<Observation>,
     /// How the pass ended.
     pub outcome: Outcome,
-    /// What changed, for the event log.
+    /// The changes to objects, for the event log.
     pub changes: Vec<ObjectChange>,
-    /// The proof of absence, once a deletion is complete.
+    /// The deletion receipt, once absence is verified.
     pub receipt: Option<Receipt>,
-    /// What a look into the namespace of a project came to, where that is for the record.
+    /// The result of a survey of the project's namespace, if it has to be recorded.
     pub survey: Option<NamespaceSurvey>,
 }
 
-/// What a look into the namespace of a project that shall be gone came to.
+/// The result of surveying the namespace of a project that is being deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NamespaceSurvey {
-    /// Nothing in it was somebody else's. It is deleted once this is on record.
+    /// No foreign object is in it. The namespace is deleted once this is recorded.
     Clear(Survey),
-    /// Something keeps it: what is on record of an earlier look counts no more.
+    /// Something blocks its deletion: an earlier recorded survey is void.
     Kept,
 }
 
@@ -43,54 +43,54 @@ pub enum NamespaceSurvey {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "is")]
 pub enum Outcome {
-    /// Reality carries the order; nothing was left to write.
+    /// The cluster matches the order; nothing was left to write.
     Converged,
-    /// Something must happen first, and it is on its way.
+    /// Something else must complete first, and is in progress.
     Waiting {
-        /// What is waited for.
+        /// What the pass waits for.
         on: String,
     },
-    /// The cluster cannot be asked now. Not a failure.
+    /// The cluster is unreachable. Not a failure.
     Deferred {
         /// Why.
         why: String,
     },
-    /// A secret it needs cannot be opened, so nothing was sent. What runs goes on running.
+    /// A secret cannot be decrypted, so nothing was written. What runs keeps running.
     Locked {
         /// Which key is missing or wrong, and what to do.
         why: String,
     },
-    /// There is something to do, and a freeze forbids it.
+    /// There are changes to make, and a freeze forbids them.
     #[serde(alias = "held")]
     Frozen {
-        /// Who froze what and why, and what waits.
+        /// Who froze what and why, and which changes wait.
         why: String,
     },
-    /// Trueup itself has a defect with this unit. Nothing is known of what it did last.
+    /// A defect in Trueup ended the pass. What the pass did is unknown.
     Broken {
         /// What happened and what to do.
         why: String,
     },
-    /// Going on would be wrong; a person has to act.
+    /// It is unsafe to continue; a person has to act.
     Blocked {
         /// What blocks, and what would unblock it.
         why: String,
     },
-    /// The cluster was told more than the database knows: the database is older than the world.
-    /// Nothing is written until that is explained.
+    /// The cluster has a newer generation than the database, which was probably restored from a
+    /// backup. Nothing is written until an operator resolves this.
     Outdated {
-        /// What was seen, and what to do.
+        /// What was observed, and what to do.
         why: String,
     },
-    /// The cluster takes everything but these objects: somebody has to change them, or the rule that
-    /// refuses them. They are offered again now and then.
+    /// The cluster rejects these objects and accepts all others. The objects or the policy that
+    /// rejects them must change; the writes are retried with backoff.
     Refused {
-        /// Which objects, and what was said about each.
+        /// Which objects, and the error for each.
         why: String,
     },
-    /// The cluster broke; it is tried again.
+    /// A call to the cluster failed; it is retried.
     Failed {
-        /// What it said.
+        /// The cluster's error.
         why: String,
     },
 }
@@ -114,37 +114,37 @@ impl Outcome {
     }
 }
 
-/// A transition of one owned object.
+/// A change to one owned object.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "is")]
 pub enum ObjectChange {
-    /// Trueup made it.
+    /// Trueup created it.
     Created {
-        /// Which object.
+        /// The object.
         key: ResourceKey,
     },
-    /// Trueup changed it to a newer generation.
+    /// Trueup updated it to a newer generation.
     Updated {
-        /// Which object.
+        /// The object.
         key: ResourceKey,
     },
     /// Trueup removed it.
     Removed {
-        /// Which object.
+        /// The object.
         key: ResourceKey,
     },
-    /// It was there, and somebody else took it away; it was made again.
+    /// It was deleted outside Trueup; Trueup created it again.
     DeletedExternally {
-        /// Which object.
+        /// The object.
         key: ResourceKey,
     },
-    /// Somebody else changed it; it was put right.
+    /// It was changed outside Trueup; Trueup reverted the change.
     ModifiedExternally {
-        /// Which object.
+        /// The object.
         key: ResourceKey,
         /// The first field that differed.
         field: String,
-        /// Who wrote it, as the cluster's record of field managers says.
+        /// The field manager that wrote it, from the object's managed fields.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
     },

@@ -1,61 +1,64 @@
-//! A service: an instance of a template version, and the promise made about it.
+//! A service: an instance of a template version, with its accepted spec.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, IntoStaticStr};
+use utoipa::ToSchema;
 
 use crate::id::{ClusterId, OrgId, ProjectId, ServiceId};
 use crate::name::Name;
 use crate::spec::Spec;
 use crate::template::TemplateRef;
 
-/// What was promised about a service's existence.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// The desired state of a service.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    ToSchema,
+    Display,
+    EnumString,
+    IntoStaticStr,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum DesiredState {
-    /// It shall run.
+    /// Run.
     Active,
-    /// It shall exist without running.
+    /// Exist without running.
     Paused,
-    /// Nothing of it shall remain.
+    /// Be deleted completely.
     Deleted,
 }
 
-impl DesiredState {
-    /// The text in the database and on screen.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Active => "active",
-            Self::Paused => "paused",
-            Self::Deleted => "deleted",
-        }
-    }
-}
-
-/// A service as it was accepted: the desired state.
+/// A service as accepted: the desired state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Service {
     /// Its id.
     pub id: ServiceId,
     /// The tenant that owns it.
     pub org: OrgId,
-    /// The project it lives in.
+    /// Its project.
     pub project: ProjectId,
-    /// What people call it, unique among the project's living services.
+    /// Its name, unique among the project's services that are not deleted.
     pub name: Name,
-    /// Where it runs.
+    /// The cluster it runs in.
     pub cluster: ClusterId,
-    /// The name its objects have there: slug and tail of the id, unique per cluster.
+    /// The name of its objects there: slug and tail of the id, unique per cluster.
     pub object_name: String,
     /// The template version it was resolved from.
     pub template: TemplateRef,
-    /// The parameters as they were given, for showing and for comparing.
+    /// The parameters as given, for display and comparison.
     pub parameters: serde_json::Map<String, serde_json::Value>,
     /// The resolved spec of the current generation.
     pub spec: Spec,
-    /// Whether it shall run, rest or be gone.
+    /// Whether it is to run, to be paused or to be deleted.
     pub desired: DesiredState,
-    /// Raised by every accepted change.
+    /// Incremented by every accepted change.
     pub generation: i64,
     /// When this generation was accepted.
     pub accepted_at: Timestamp,

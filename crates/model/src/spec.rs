@@ -1,31 +1,34 @@
-//! What a service shall be, after its template and parameters were resolved. Stored, never re-resolved.
+//! The spec of a service, resolved from template and parameters. Stored, never resolved again.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, IntoStaticStr};
+use utoipa::ToSchema;
 
 use crate::name::Name;
 
-/// A resolved spec: everything `rules::render` needs to make objects, and nothing else.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// A resolved spec: everything `rules::render` needs to render objects, and nothing else.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = ServiceSpec)]
 pub struct Spec {
-    /// Which workload carries the pods.
+    /// The kind of workload.
     pub workload: Workload,
     /// The container image.
     pub image: String,
-    /// How many pods. Runs of a cron or a job have one.
+    /// The number of pods. Runs of a cron or a job have one.
     pub replicas: u32,
-    /// Lets the number of pods follow the load; without it there are always `replicas`.
+    /// Autoscaling by load; without it there are always `replicas` pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub autoscale: Option<Autoscale>,
-    /// When a cron runs, as five fields in UTC.
+    /// The schedule of a cron: five fields, in UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule: Option<String>,
-    /// How often a run that failed is tried again.
+    /// How often a failed run is retried.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub retries: u32,
-    /// How many seconds a run may take.
+    /// The time limit of a run in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_limit_s: Option<u32>,
     /// Runs instead of the image's entry point.
@@ -34,7 +37,7 @@ pub struct Spec {
     /// Arguments for the image's entry point.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
-    /// Ports the container listens on; the first one is probed. Without any there is no address.
+    /// Ports the container listens on; the first one is probed. Without ports there is no Service.
     #[serde(default)]
     pub ports: Vec<Port>,
     /// Plain environment variables.
@@ -43,27 +46,27 @@ pub struct Spec {
     /// Names of secret variables whose values Trueup generates.
     #[serde(default)]
     pub generated_secrets: Vec<String>,
-    /// What each pod may use.
+    /// The resources of each pod.
     pub resources: Resources,
-    /// The plan that `resources` were taken from, and that is paid.
+    /// The plan that `resources` come from and that is billed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Name>,
-    /// The class of nodes that the plan sells; any node when it says none.
+    /// The plan's node class; none for any node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<Name>,
-    /// Raised to replace every pod without changing anything else.
+    /// Incremented to replace every pod without changing anything else.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub restart: u32,
-    /// Disk, for workloads that keep state.
+    /// The disk of each pod, for stateful workloads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volume: Option<Volume>,
-    /// The readiness check; without one a running pod is a ready pod.
+    /// The readiness check; without one a running pod is ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe: Option<Probe>,
 }
 
 impl Spec {
-    /// The most pods there can be: what quota and price count.
+    /// The maximum number of pods: what quota and price are computed from.
     #[must_use]
     pub const fn most_replicas(&self) -> u32 {
         match &self.autoscale {
@@ -73,78 +76,98 @@ impl Spec {
     }
 }
 
-/// How the number of pods follows the load.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// Autoscaling by CPU load.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = SpecAutoscale)]
 pub struct Autoscale {
-    /// The fewest pods.
+    /// The minimum number of pods.
     pub min: u32,
-    /// The most pods; in a template, 0 stands for no autoscaling.
+    /// The maximum number of pods; in a template, 0 means no autoscaling.
     pub max: u32,
-    /// How much of its CPU a pod shall use on average, in percent.
+    /// The target average CPU utilisation of a pod, in percent.
     pub cpu_percent: u32,
 }
 
 impl Autoscale {
-    /// The number of pods to begin with: the one that is asked for, within the bounds.
+    /// The initial number of pods: the requested one, clamped to the bounds.
     #[must_use]
     pub fn start(&self, replicas: u32) -> u32 {
         replicas.clamp(self.min.min(self.max), self.max)
     }
 }
 
-/// Which Kubernetes workload carries the pods.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// The Kubernetes workload that manages the pods.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    ToSchema,
+    Display,
+    EnumString,
+    IntoStaticStr,
+)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = WorkloadKind)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Workload {
     /// Interchangeable pods.
     Deployment,
     /// Pods with a stable name and their own disk.
     StatefulSet,
-    /// A run by the clock, again and again, one at a time.
+    /// Runs on a schedule, one at a time.
     CronJob,
-    /// One run, and one more for each change.
+    /// One run, and another one for each change.
     Job,
 }
 
 /// One port.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = SpecPort)]
 pub struct Port {
-    /// What it is for, unique in the spec.
+    /// Its name, unique in the spec.
     pub name: String,
-    /// The number the container listens on.
+    /// The port number the container listens on.
     pub port: u16,
     /// TCP or UDP.
     #[serde(default)]
     pub protocol: Protocol,
 }
 
-/// A transport.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// A transport protocol.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    ToSchema,
+    Display,
+    EnumString,
+    IntoStaticStr,
+)]
 #[serde(rename_all = "UPPERCASE")]
+#[strum(serialize_all = "UPPERCASE", const_into_str)]
 pub enum Protocol {
-    /// The usual one.
+    /// The default.
     #[default]
     Tcp,
     /// For games and voice.
     Udp,
 }
 
-impl Protocol {
-    /// The text in Kubernetes, in the database and on screen.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Tcp => "TCP",
-            Self::Udp => "UDP",
-        }
-    }
-}
-
-/// What a pod may use; requests equal limits, because this is what is sold.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// The resources of a pod; requests equal limits, because this is what is billed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = SpecResources)]
 pub struct Resources {
     /// Thousandths of a core.
     pub cpu_millis: u32,
@@ -156,18 +179,20 @@ pub struct Resources {
 }
 
 /// A disk per pod.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = SpecVolume)]
 pub struct Volume {
-    /// How large.
+    /// Its size.
     pub size_gib: u32,
-    /// Where the container sees it.
+    /// Its mount path in the container.
     pub path: String,
 }
 
 /// How readiness is checked on the first port.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[schema(as = SpecProbe)]
 pub enum Probe {
     /// A GET on this path answers with success.
     Http {

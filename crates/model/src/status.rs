@@ -1,105 +1,115 @@
-//! What people see of a service: projected from observation alone, with its evidence.
+//! The status of a service: projected from observations alone, with its evidence.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, IntoStaticStr, VariantNames};
+use utoipa::ToSchema;
 
 use crate::id::ClusterId;
 use crate::observation::{Cause, Observation};
 use crate::report::Outcome;
 use crate::service::DesiredState;
 
-/// Where a service is in its life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// The lifecycle phase of a service.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    ToSchema,
+    Display,
+    EnumString,
+    IntoStaticStr,
+    VariantNames,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Phase {
-    /// Recorded; nothing was done yet.
+    /// Accepted; no pass has run yet.
     Accepted,
-    /// Its first generation is being made real.
+    /// Its first generation is being applied.
     Creating,
-    /// It runs as promised.
+    /// It runs as accepted.
     Running,
-    /// A newer generation is being made real.
+    /// A newer generation is being applied.
     Updating,
-    /// Its one run has ended; its health says how.
+    /// Its one run has ended; the health says how.
     Completed,
-    /// It exists and does not run, as promised.
+    /// It exists and does not run, as requested.
     Paused,
-    /// It is being taken down.
+    /// It is being deleted.
     Deleting,
-    /// A person has to act before anything goes on.
+    /// A person has to act before it can converge.
     Blocked,
-    /// Verified to be gone.
+    /// Its absence is verified, or its deletion was forced.
     Deleted,
 }
 
-impl Phase {
-    /// The text in the database and on screen.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Accepted => "accepted",
-            Self::Creating => "creating",
-            Self::Running => "running",
-            Self::Updating => "updating",
-            Self::Completed => "completed",
-            Self::Paused => "paused",
-            Self::Deleting => "deleting",
-            Self::Blocked => "blocked",
-            Self::Deleted => "deleted",
-        }
-    }
-}
-
-/// How well it does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// The health of a service.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    ToSchema,
+    Display,
+    EnumString,
+    IntoStaticStr,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Health {
-    /// Every pod that was promised is ready.
+    /// Every desired pod is ready.
     Healthy,
-    /// On its way, nothing wrong so far.
+    /// In progress, no problem so far.
     Progressing,
-    /// Some pods serve, not all.
+    /// Some pods are ready, not all.
     Degraded,
-    /// No pod serves, and the cause is known.
+    /// No pod is ready, and the cause is known.
     Error,
     /// There is no fresh evidence.
     Unknown,
 }
 
-impl Health {
-    /// The text in the database and on screen.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Healthy => "healthy",
-            Self::Progressing => "progressing",
-            Self::Degraded => "degraded",
-            Self::Error => "error",
-            Self::Unknown => "unknown",
-        }
-    }
-}
-
-/// Whether what is shown is the end of the story.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// Whether the service has converged.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    ToSchema,
+    Display,
+    EnumString,
+    IntoStaticStr,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Reconciliation {
-    /// Reality carries the newest promise.
+    /// The cluster matches the newest generation.
     Settled,
-    /// Work is under way or queued.
+    /// Work is in progress or queued.
     Pending,
-    /// Reality differs and nothing newer was promised.
+    /// The cluster differs from the accepted generation, and no newer one explains it.
     Diverged,
 }
 
-/// Why it is not there yet: one typed reason and a sentence.
+/// Why a service has not converged: a typed reason and a sentence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Condition {
-    /// Which.
+    /// The reason.
     pub reason: Reason,
     /// What it means here and what to do.
     pub message: String,
-    /// The cause outside of Trueup, where there is one, and who says so.
+    /// The cause outside Trueup, if there is one, and the object that shows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<CauseSeen>,
 }
@@ -107,81 +117,97 @@ pub struct Condition {
 /// A cause and the object that shows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CauseSeen {
-    /// Which.
+    /// The cause.
     pub cause: Cause,
-    /// What shows it: `Pod/web-0`, `Deployment/web`.
+    /// The object that shows it: `Pod/web-0`, `Deployment/web`.
     pub object: String,
-    /// Which incarnation of that.
+    /// The uid of that object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
 }
 
 /// Reasons for a condition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    ToSchema,
+    Display,
+    EnumString,
+    IntoStaticStr,
+)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = ConditionReason)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Reason {
-    /// Something must happen first.
+    /// Something else must complete first.
     Waiting,
     /// The cluster does not answer.
     ClusterUnreachable,
-    /// A secret it needs cannot be opened.
+    /// A secret cannot be decrypted.
     SecretsLocked,
-    /// A freeze forbids what there is to do.
+    /// A freeze forbids the pending changes.
     Frozen,
-    /// Trueup itself has a defect here.
+    /// A defect in Trueup ended the last pass.
     Defect,
     /// A person has to act.
     Blocked,
-    /// The database is older than what the cluster was told: it was restored, or lost its end.
+    /// The database is older than the cluster: it was restored, or lost its last changes.
     DatabaseOlder,
-    /// The cluster refuses an object.
+    /// The cluster rejects an object.
     Refused,
-    /// The cluster refused or broke.
+    /// A call to the cluster failed.
     ClusterError,
     /// Pods do not run.
     PodsNotReady,
-    /// The last run of a cron or a job ended with an error.
+    /// The last run of a cron or a job failed.
     RunFailed,
-    /// The cluster does not take a kind of objects that belongs to it.
+    /// The cluster does not accept an optional kind that the service uses.
     PartMissing,
-    /// What was seen last is too old to be believed.
+    /// The last observation is stale.
     Stale,
 }
 
-/// Where a status comes from.
+/// The evidence of a status.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence {
-    /// The cluster that was asked.
+    /// The cluster that was observed.
     pub cluster: ClusterId,
-    /// The workload's uid, if it was seen.
+    /// The workload's uid, if it was observed.
     pub uid: Option<String>,
-    /// The workload's resourceVersion, if it was seen.
+    /// The workload's resourceVersion, if it was observed.
     pub resource_version: Option<String>,
-    /// When it was seen.
+    /// When it was observed.
     pub observed_at: Timestamp,
     /// Whether its pods run on simulated nodes.
     pub simulated: bool,
 }
 
-/// What is projected of a service.
+/// The projected status of a service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
-    /// Where it is in its life.
+    /// Its phase.
     pub phase: Phase,
-    /// Since when.
+    /// Since when it is in this phase.
     pub since: Timestamp,
-    /// How well it does.
+    /// Its health.
     pub health: Health,
-    /// Why it is not there yet, in reason order.
+    /// Why it has not converged, in reason order.
     pub conditions: Vec<Condition>,
-    /// The newest generation that reality carried whole.
+    /// The newest generation that was completely applied.
     pub applied_generation: Option<i64>,
-    /// What this is based on; absent until something was observed.
+    /// What this is based on; none until something was observed.
     pub evidence: Option<Evidence>,
 }
 
 impl Status {
-    /// The status of something that was just recorded.
+    /// The status of a service that was just accepted.
     #[must_use]
     pub const fn accepted(since: Timestamp) -> Self {
         Self {
@@ -195,21 +221,21 @@ impl Status {
     }
 }
 
-/// Everything a projection is computed from. Stored, so that it can be computed again.
+/// All inputs of a projection. Stored, so that it can be computed again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inputs {
-    /// What was promised about its existence when this was projected.
+    /// The desired state when this was projected.
     pub desired: DesiredState,
-    /// The generation that was promised when this was projected.
+    /// The accepted generation when this was projected.
     pub generation: i64,
-    /// Where it runs.
+    /// Its cluster.
     pub cluster: ClusterId,
-    /// The status before.
+    /// The previous status.
     pub previous: Status,
-    /// What was seen.
+    /// The observation.
     pub observation: Observation,
     /// How the pass ended.
     pub outcome: Outcome,
-    /// Whether absence is proved.
+    /// Whether absence is verified.
     pub absent: bool,
 }

@@ -1,4 +1,4 @@
-//! Templates: a base spec, the parameters that may be set on it, and which of them may change later.
+//! Templates: a base spec, its parameters, and which of them may change later.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,55 +7,57 @@ use std::str::FromStr;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use strum::{Display, EnumString, IntoStaticStr};
+use utoipa::ToSchema;
 
 use crate::name::Name;
 
-/// One published version of a template. Published versions never change.
+/// One published version of a template. A published version never changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Template {
-    /// What it is called.
+    /// Its name.
     pub name: Name,
-    /// Which version this is.
+    /// Its version.
     pub version: u32,
-    /// One sentence for people who choose.
+    /// A one-sentence description.
     pub summary: String,
-    /// What may be set, by name.
+    /// The parameters, by name.
     pub parameters: BTreeMap<String, Parameter>,
-    /// The plan of services that name none; without one, the spec's own resources are what they get.
+    /// The default plan of its services; without one, they get the resources in the spec.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Name>,
-    /// Which images its services may run; without a policy, any that can be read.
+    /// The images its services may run; without a policy, any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub images: Option<ImagePolicy>,
-    /// The spec before parameters are set: the shape of `model::spec::Spec`.
+    /// The spec before parameters are set, in the form of `model::spec::Spec`.
     pub spec: Value,
-    /// Set by the platform, never by who publishes: no new services, and what to use instead.
+    /// Set by the platform, never by the publisher: no new services, and what to use instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deprecated: Option<Deprecated>,
 }
 
 impl Template {
-    /// The template and its version, as a manifest says it.
+    /// The reference to this version, as used in a manifest.
     #[must_use]
     pub fn reference(&self) -> TemplateRef {
         TemplateRef { name: self.name.clone(), version: self.version }
     }
 }
 
-/// Which images may run.
+/// The images that may run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ImagePolicy {
-    /// Repositories, or prefixes of them that end with `/`; empty for any.
+    /// Repositories, or prefixes that end with `/`; empty for any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allow: Vec<String>,
-    /// Whether an image must be named by its digest, so that it cannot change behind its name.
+    /// Whether an image must be named by its digest, so that it cannot change under its tag.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub require_digest: bool,
 }
 
-/// That a version takes no new services.
+/// The deprecation of a version: it accepts no new services.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Deprecated {
@@ -65,44 +67,57 @@ pub struct Deprecated {
     pub instead: String,
 }
 
-/// One thing that may be set. The constraints are a small part of JSON Schema under its own names.
+/// One parameter. The constraints are a subset of JSON Schema, with the same names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Parameter {
-    /// What values it takes.
+    /// The type of its values.
     #[serde(rename = "type")]
     pub kind: ParameterKind,
-    /// A short name for people, where its own does not say enough.
+    /// A display name, if the parameter's own name is not clear enough.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// One sentence for people.
+    /// A one-sentence description.
     pub description: String,
-    /// Used when the manifest does not set it; without one, it must be set.
+    /// Used if the manifest does not set it; without one, it is required.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<Value>,
-    /// Smallest integer.
+    /// The smallest integer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub minimum: Option<i64>,
-    /// Largest integer.
+    /// The largest integer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub maximum: Option<i64>,
-    /// Longest text; for a list, the longest of its texts.
+    /// The maximum length of a text; for a list, of each of its texts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_length: Option<usize>,
-    /// The only texts that are taken.
+    /// The only allowed texts.
     #[serde(default, rename = "enum", skip_serializing_if = "Option::is_none")]
     pub choices: Option<Vec<String>>,
-    /// Where in the spec the value goes, as a JSON pointer. Values are placed, never spliced into
-    /// text; a number or a truth that becomes a variable is spelled out.
+    /// Where in the spec the value goes, as a JSON pointer. Values are never spliced into text; a
+    /// number or boolean that sets a variable is converted to text.
     pub sets: String,
     /// Whether it may change once the service exists.
     #[serde(default)]
     pub mutable: bool,
 }
 
-/// What a parameter's values are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// The type of a parameter's values.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    ToSchema,
+    Display,
+    EnumString,
+    IntoStaticStr,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum ParameterKind {
     /// A text.
     String,
@@ -110,27 +125,13 @@ pub enum ParameterKind {
     Integer,
     /// True or false.
     Boolean,
-    /// Texts in their order.
+    /// A list of texts.
     List,
-    /// Names with text values.
+    /// A map from names to texts.
     Map,
 }
 
-impl ParameterKind {
-    /// The text in a template and on screen.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::String => "string",
-            Self::Integer => "integer",
-            Self::Boolean => "boolean",
-            Self::List => "list",
-            Self::Map => "map",
-        }
-    }
-}
-
-/// Which template a manifest means: `web@1`.
+/// A reference to a template version: `web@1`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct TemplateRef {
@@ -182,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reference_names_template_and_version() {
+    fn reference_has_template_and_version() {
         let web: TemplateRef = "web@1".parse().unwrap();
         assert_eq!((web.name.as_str(), web.version), ("web", 1));
         assert_eq!(web.to_string(), "web@1");

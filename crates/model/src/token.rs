@@ -1,7 +1,7 @@
 //! Tokens: `tu_`, the id's 26 characters, `_`, and 52 characters that only the holder knows.
 //!
-//! The id is part of the text, so that a token found somewhere can be revoked by whoever finds it
-//! without trying it. Only small letters, digits and underscores: one double click marks all of it.
+//! The id is part of the text, so that a leaked token can be revoked without using it. It has only
+//! lower-case letters, digits and underscores, so that a double click selects all of it.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,25 +11,25 @@ use jiff::Timestamp;
 use crate::id::TokenId;
 use crate::principal::{Permission, Role};
 
-/// What every token begins with.
+/// The prefix of every token.
 pub const PREFIX: &str = "tu_";
-/// How many characters after the prefix are enough to take a text for a token.
-const TELLING: usize = 20;
-/// The longest name of a token.
+/// A word with at least this many characters after the prefix is taken for a token.
+const MIN_MATCH: usize = 20;
+/// The maximum length of a token's name.
 const MAX_NAME: usize = 60;
 
-/// A token as its holder has it. It has no text form by accident: no log and no event can carry it.
+/// The full text of a token. `Debug` hides it, so no log and no event can contain it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct TokenText(String);
 
 impl TokenText {
-    /// The text made of an id and a secret that is encoded already.
+    /// The text of a token with this id and encoded secret.
     #[must_use]
     pub fn new(id: TokenId, secret: &str) -> Self {
         Self(format!("{PREFIX}{}_{secret}", id.tail(26)))
     }
 
-    /// The text itself: to show it once, or to send it.
+    /// The text itself, to show it once or to send it.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
@@ -42,34 +42,35 @@ impl fmt::Debug for TokenText {
     }
 }
 
-/// The id inside a token's text, where it has one.
+/// The id inside a token's text, if it has one.
 #[must_use]
 pub fn id_in(text: &str) -> Option<TokenId> {
     let tail = text.strip_prefix(PREFIX)?.get(..26)?;
     format!("tok_{tail}").parse().ok()
 }
 
-/// Whether a text holds something that looks like one of our tokens.
+/// Whether a text contains something that looks like one of our tokens.
 #[must_use]
 pub fn is_in(text: &str) -> bool {
     text.match_indices(PREFIX).any(|(at, _)| {
         let rest = text.get(at.saturating_add(PREFIX.len())..).unwrap_or_default();
         let word = rest.bytes().take_while(|b| b.is_ascii_alphanumeric() || *b == b'_');
-        word.count() >= TELLING
+        word.count() >= MIN_MATCH
     })
 }
 
 /// Why a text is not the name of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "must have 1 to {MAX_NAME} characters, begin and end with none that is blank, and hold no token"
+    "must have 1 to {MAX_NAME} characters, no leading or trailing blanks and no control \
+     characters, and must not contain a token"
 )]
 pub struct TokenNameError;
 
-/// What people call a token: a label that is shown beside what its holder does.
+/// Checks the name of a token: a label that is shown with what its holder does.
 ///
 /// # Errors
-/// It is empty, too long, has control characters, or is a token itself by mistake.
+/// The name is empty, too long, has control characters, or contains a token.
 pub fn check_name(text: &str) -> Result<(), TokenNameError> {
     let length = text.chars().count();
     let blank_end = text.trim() != text;
@@ -80,16 +81,16 @@ pub fn check_name(text: &str) -> Result<(), TokenNameError> {
     Ok(())
 }
 
-/// What somebody wants a new token to be.
+/// The requested properties of a new token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenSpec {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// Its role.
     pub role: Role,
-    /// The only permissions it shall have of its role; none means all of them.
+    /// The subset of its role's permissions it gets; none means all of them.
     pub permissions: Option<BTreeSet<Permission>>,
-    /// When it shall end.
+    /// When it expires, if ever.
     pub expires_at: Option<Timestamp>,
 }
 
@@ -100,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_names_itself_and_hides_the_rest() {
+    fn token_contains_its_id_and_debug_hides_its_secret() {
         let id = TokenId::from_uuid(Uuid::from_u128(0x0188_6f5a_1234_7abc_8def_0123_4567_89ab));
         let token = TokenText::new(id, &"s".repeat(52));
         assert_eq!(token.reveal().len(), 3 + 26 + 1 + 52);
@@ -110,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token_is_left_alone() {
+    fn other_texts_are_not_taken_for_tokens() {
         for text in ["", "tu_", "tu_x", "statu_s", "/v1/tu_wrong", "tok_01h455vb4pex5vsknk084sn02q"]
         {
             assert!(!is_in(text), "{text}");
@@ -119,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_a_label_and_never_a_secret() {
+    fn token_name_must_not_contain_a_token() {
         for good in ["ci", "demo owner", "Ada's laptop", "été"] {
             assert_eq!(check_name(good), Ok(()), "{good}");
         }

@@ -1,90 +1,91 @@
-//! Raw transitions: what happened to pods, disks and nodes, as it was seen from outside.
+//! Transitions: observed state changes of pods, disks and nodes.
 //!
-//! Bills are computed from these, so they say who saw what and when, and nothing else. An executor
-//! does not tell transitions but [`ObjectSnapshot`]s: what stands there now. What changed since the last
-//! sight that was stored is decided where that one is stored, so a restart doubles nothing and
-//! misses no end.
+//! Billing is computed from these, so they record who observed what and when, and nothing else. An
+//! executor does not report transitions but [`ObjectSnapshot`]s: the current state. The store
+//! compares each with the last stored snapshot, so a restart duplicates nothing and misses no end.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, IntoStaticStr};
+use utoipa::ToSchema;
 
 use crate::id::{ServiceId, TransitionId};
 use crate::key::Kind;
 
-/// What an executor noticed, in the order in which it did.
+/// An update that an executor observed, in order of observation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ObjectUpdate {
-    /// An object stands so.
+    /// The current state of an object.
     Present {
         /// The object.
         sight: Box<ObjectSnapshot>,
-        /// When that was seen.
+        /// When that was observed.
         seen_at: Timestamp,
     },
-    /// A watch said that an object is gone.
+    /// A watch reported that an object was deleted.
     Gone {
-        /// Which incarnation.
+        /// Its uid.
         uid: String,
-        /// The version at which it went.
+        /// The resourceVersion of its deletion.
         resource_version: String,
-        /// When that was seen.
+        /// When that was observed.
         seen_at: Timestamp,
     },
-    /// A kind was listed whole after it had not been watched: what is not in the list is gone.
+    /// A full list of a kind after a gap in its watch: an object that is not listed is gone.
     Listed {
-        /// Which kind.
+        /// The kind.
         kind: Kind,
-        /// Every incarnation there is.
+        /// The uids of all its objects.
         uids: BTreeSet<String>,
-        /// The version the list is true at.
+        /// The resourceVersion of the list.
         resource_version: String,
-        /// When this observer last knew that it missed nothing; never before the first list.
+        /// When this observer's watch was last complete; none before the first list.
         since: Option<Timestamp>,
         /// When it was listed.
         seen_at: Timestamp,
     },
 }
 
-/// One object as it was seen.
+/// One object as observed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectSnapshot {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// Which incarnation.
+    /// Its uid.
     pub uid: String,
-    /// Where it lives; empty for kinds without a namespace.
+    /// Its namespace; empty for cluster-scoped kinds.
     pub namespace: String,
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// Its version then.
+    /// Its resourceVersion.
     pub resource_version: String,
-    /// How its service is found.
+    /// How to find its service.
     pub belongs: Belongs,
-    /// What is known of it.
+    /// The state that transitions are derived from.
     pub level: Level,
 }
 
-/// How the service of an object is found.
+/// How to find the service of an object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Belongs {
-    /// By the name that the service's objects have in the cluster.
+    /// By the name of the service's objects in the cluster.
     Named(String),
-    /// By the claim that it is or that it stands behind.
+    /// By a claim: the object is the claim or its volume.
     Claim {
         /// The claim's namespace.
         namespace: String,
         /// The claim's name.
         name: String,
     },
-    /// To the platform.
+    /// It belongs to the platform.
     Platform,
-    /// To somebody else: not ours to record.
+    /// It is foreign and not recorded.
     Others,
 }
 
-/// What is known of an object: the part of it that transitions are about.
+/// The state of an object that transitions are derived from.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "of")]
 pub enum Level {
@@ -96,72 +97,88 @@ pub enum Level {
     Node(NodeLevel),
 }
 
-/// What is known of a pod.
+/// The recorded state of a pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PodLevel {
-    /// When it was made.
+    /// When it was created.
     pub created_at: Option<Timestamp>,
-    /// What it asks for.
+    /// Its resource requests.
     pub size: Size,
     /// Its node.
     pub node: Option<String>,
-    /// When it was given to its node.
+    /// When it was scheduled to its node.
     pub scheduled_at: Option<Timestamp>,
-    /// When its node took it up.
+    /// When its node started it.
     pub started_at: Option<Timestamp>,
-    /// Where it is in its life.
+    /// Its phase.
     pub phase: PodPhase,
-    /// Why, where Kubernetes says so: such as `Evicted`.
+    /// The reason from Kubernetes, if any: such as `Evicted`.
     pub reason: Option<String>,
-    /// Whether it passes its readiness check.
+    /// Whether it is ready.
     pub ready: bool,
     /// Since when.
     pub ready_at: Option<Timestamp>,
-    /// Its containers by name, those that only begin it too.
+    /// Its containers by name, including init containers.
     pub containers: BTreeMap<String, ContainerLevel>,
-    /// When its deletion was asked for.
+    /// Its deletion timestamp.
     pub deleting_at: Option<Timestamp>,
 }
 
-/// Where a pod is in its life, as Kubernetes says it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// The phase of a pod in Kubernetes.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    Hash,
+    Serialize,
+    Deserialize,
+    ToSchema,
+    Display,
+    EnumString,
+    IntoStaticStr,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum PodPhase {
-    /// It has not started all it needs.
+    /// Not all of its containers have started.
     #[default]
     Pending,
     /// At least one container runs.
     Running,
-    /// Every container ended well.
+    /// Every container exited with success.
     Succeeded,
-    /// Every container ended, one of them badly; or it was taken off its node.
+    /// Every container ended and at least one failed, or the pod was evicted.
     Failed,
-    /// Its node cannot be asked.
+    /// Its node does not respond.
     Unknown,
 }
 
-/// What is known of a container.
+/// The recorded state of a container.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ContainerLevel {
-    /// How often it was started again.
+    /// The number of restarts.
     pub restarts: u32,
-    /// Since when it runs, if it does.
+    /// Since when it is running, if it is.
     pub running_since: Option<Timestamp>,
-    /// How it ended last, if it did.
+    /// How it last ended, if it did.
     pub ended: Option<End>,
 }
 
 /// How a container ended.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[schema(as = ContainerEnd)]
 pub struct End {
     /// Its exit code.
     pub code: i64,
-    /// What Kubernetes calls it: such as `OOMKilled`.
+    /// The reason from Kubernetes: such as `OOMKilled`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// When it had begun.
+    /// When it started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub began_at: Option<Timestamp>,
     /// When it ended.
@@ -169,45 +186,46 @@ pub struct End {
     pub at: Option<Timestamp>,
 }
 
-/// What is known of a claim or a volume.
+/// The recorded state of a claim or a volume.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DiskLevel {
-    /// When it was made.
+    /// When it was created.
     pub created_at: Option<Timestamp>,
-    /// How large it is; nothing until there is a disk.
+    /// Its size; zero until there is a disk.
     pub size: Size,
     /// What it is bound to: a claim's volume, a volume's claim.
     pub bound: Option<String>,
-    /// When its phase last changed, where Kubernetes keeps that.
+    /// When its phase last changed, if Kubernetes records that.
     pub changed_at: Option<Timestamp>,
-    /// When its deletion was asked for.
+    /// Its deletion timestamp.
     pub deleting_at: Option<Timestamp>,
 }
 
-/// What is known of a node.
+/// The recorded state of a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NodeLevel {
-    /// When it was made.
+    /// When it was created.
     pub created_at: Option<Timestamp>,
-    /// What it has.
+    /// Its capacity.
     pub size: Size,
-    /// The labels that say what kind of machine it is.
+    /// The labels that describe its machine type.
     pub class: BTreeMap<String, String>,
     /// Whether it is ready for pods.
     pub ready: bool,
-    /// Why it is not.
+    /// Why it is not ready.
     pub reason: Option<String>,
     /// Since when.
     pub ready_at: Option<Timestamp>,
-    /// When its deletion was asked for.
+    /// Its deletion timestamp.
     pub deleting_at: Option<Timestamp>,
 }
 
-/// How much of what is sold.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// Amounts of billed resources.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
+#[schema(as = TransitionSize)]
 pub struct Size {
     /// Thousandths of a core.
     #[serde(skip_serializing_if = "is_zero")]
@@ -223,79 +241,80 @@ pub struct Size {
     pub disk_bytes: u64,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 const fn is_zero(amount: &u64) -> bool {
     *amount == 0
 }
 
-/// Something that happened.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// A state change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case", tag = "is")]
+#[schema(as = TransitionDetail)]
 pub enum What {
-    /// It is there.
+    /// It exists.
     Appeared,
-    /// It is this large, from now on.
+    /// It has this size from now on.
     Sized(Size),
-    /// A pod was given to a node.
+    /// A pod was scheduled to a node.
     Scheduled {
-        /// Which.
+        /// The node.
         node: String,
     },
-    /// Its node took a pod up.
+    /// A pod was started by its node.
     Started,
-    /// A pod came to another part of its life.
+    /// The phase of a pod changed.
     Phase {
-        /// Which.
+        /// The new phase.
         phase: PodPhase,
-        /// Why, where Kubernetes says so.
+        /// The reason from Kubernetes, if any.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
     /// A pod or a node is ready.
     Ready,
-    /// A pod or a node is not ready any more.
+    /// A pod or a node is no longer ready.
     Unready {
-        /// Why, where Kubernetes says so.
+        /// The reason from Kubernetes, if any.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
-    /// A container runs.
+    /// A container started.
     ContainerStarted {
-        /// Which.
+        /// The container.
         container: String,
-        /// How often it was started again before.
+        /// The number of restarts before.
         restarts: u32,
     },
     /// A container ended.
     ContainerEnded {
-        /// Which.
+        /// The container.
         container: String,
-        /// How.
+        /// How it ended.
         #[serde(flatten)]
         end: End,
     },
-    /// A claim has its volume, or a volume its claim.
+    /// A claim was bound to its volume, or a volume to its claim.
     Bound {
         /// What it is bound to.
         to: String,
     },
-    /// It is bound no more.
+    /// It is no longer bound.
     Released,
-    /// A node is of this class, from now on.
+    /// A node has this class from now on.
     Classed {
-        /// The labels that say so.
+        /// The labels that describe it.
         class: BTreeMap<String, String>,
     },
-    /// Its deletion was asked for.
+    /// Its deletion was requested.
     Deleting,
     /// It is gone.
     Gone,
-    /// Nobody watched its kind: what happened meanwhile was not seen.
+    /// Its kind was not watched: changes in that time were not observed.
     Unobserved,
 }
 
 impl What {
-    /// The container it is about, if it is about one.
+    /// The container it is about, if any.
     #[must_use]
     pub fn container(&self) -> Option<&str> {
         match self {
@@ -319,40 +338,40 @@ impl What {
     }
 }
 
-/// One step from a level to the next.
+/// One change from a recorded state to the next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateChange {
-    /// What happened.
+    /// What changed.
     pub what: What,
-    /// When, by Kubernetes' own stamp; nothing where it keeps none.
+    /// When, by Kubernetes' timestamp; none if it has none.
     pub at: Option<Timestamp>,
 }
 
-/// A transition as it is stored.
+/// A stored transition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transition {
-    /// Its id; ids grow in the order in which transitions were written down.
+    /// Its id; ids increase in the order in which transitions were recorded.
     pub id: TransitionId,
-    /// Whose it is; nobody's for what belongs to the platform.
+    /// Its service; none for objects of the platform.
     pub service: Option<ServiceId>,
-    /// What kind of object.
+    /// The kind of the object.
     pub kind: Kind,
-    /// Which incarnation; empty for a gap, which is about all of a kind.
+    /// The uid of the object; empty for a gap, which concerns all objects of a kind.
     pub uid: String,
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// What happened.
+    /// What changed.
     pub what: What,
-    /// When, by Kubernetes' own stamp.
+    /// When, by Kubernetes' timestamp.
     pub at: Option<Timestamp>,
-    /// When it was seen.
+    /// When it was observed.
     pub seen_at: Timestamp,
-    /// It happened unseen, between this and `seen_at`.
+    /// If it happened during a gap: it was between this time and `seen_at`.
     pub after: Option<Timestamp>,
-    /// The object's version when it was seen.
+    /// The object's resourceVersion when it was observed.
     pub resource_version: String,
-    /// Who saw it.
+    /// Who observed it.
     pub observer: String,
-    /// Under which epoch of the cluster's lease.
+    /// The epoch of the cluster's lease at that time.
     pub epoch: i64,
 }

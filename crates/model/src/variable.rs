@@ -1,4 +1,4 @@
-//! Variables that people set beside a manifest: for all services of a project, or for one.
+//! Variables set outside a manifest: for all services of a project, or for one service.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,10 +16,11 @@ pub struct VariableName(String);
 /// The longest name that is accepted.
 pub const MAX_NAME: usize = 128;
 
-/// A text that is not a variable's name. It does not repeat the text, which may be a secret that
-/// somebody put in the wrong place.
+/// A text that is not a variable's name.
+///
+/// The message does not repeat the text, which may be a secret entered in the wrong place.
 #[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
-#[error("must have 1 to {MAX_NAME} letters, digits and '_', and not begin with a digit")]
+#[error("must have 1 to {MAX_NAME} letters, digits and '_', and must not start with a digit")]
 pub struct VariableNameError;
 
 impl VariableName {
@@ -64,25 +65,25 @@ impl fmt::Display for VariableName {
     }
 }
 
-/// Whose a variable or a secret is.
+/// The owner of a variable or a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Scope {
     /// The tenant.
     pub org: OrgId,
     /// The project.
     pub project: ProjectId,
-    /// The service; none where all services of the project share it.
+    /// The service; none if all services of the project share it.
     pub service: Option<ServiceId>,
 }
 
 /// A variable as it was set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Variable {
-    /// What containers call it.
+    /// Its name in the container's environment.
     pub name: VariableName,
-    /// What they read.
+    /// Its value.
     pub value: String,
-    /// Raised each time it is set or taken away.
+    /// Incremented each time it is set or deleted.
     pub version: i64,
     /// Who set it.
     pub set_by: String,

@@ -1,28 +1,28 @@
-//! A volume: disk that a service claims. It is read only here; templates and parameters make it.
+//! A volume: disk claimed by a service. Read-only in the API; templates and parameters define it.
 
 use jiff::Timestamp;
 
 use crate::id::ServiceId;
 
-/// A claim of a service, as it was recorded and last seen.
+/// A service's PersistentVolumeClaim, as recorded and last observed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Volume {
-    /// What the claim is called in its namespace.
+    /// The name of the claim in its namespace.
     pub name: String,
-    /// Whose it is.
+    /// The service it belongs to.
     pub service: ServiceId,
-    /// What that is called.
+    /// The service's name.
     pub service_name: String,
-    /// Where it is.
+    /// Its namespace.
     pub namespace: String,
-    /// How much is asked for; none where the service asks for no disk any more.
+    /// The requested size; none if the service no longer requests a disk.
     pub size_gib: Option<u32>,
-    /// Where the containers see it.
+    /// Its mount path in the containers.
     pub path: Option<String>,
-    /// Whether it has its disk; none until that was seen.
+    /// Whether it is bound to a disk; none until observed.
     pub bound: Option<bool>,
-    /// Which incarnation was last seen.
+    /// The uid last observed.
     pub uid: Option<String>,
-    /// When the service was last seen.
+    /// When the service was last observed.
     pub observed_at: Option<Timestamp>,
 }

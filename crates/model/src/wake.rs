@@ -1,25 +1,43 @@
-//! A wake: a hint that a unit wants looking at. It carries an id and nothing else.
+//! A wake: a work-queue item that requests a pass of a unit. Wakes of one unit coalesce.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, IntoStaticStr};
+use utoipa::ToSchema;
 
 use crate::id::{ClusterId, OrgId};
 use crate::order::Unit;
 
-/// How often a unit may meet a defect before it is left alone until somebody looks.
+/// After this many defects a wake is dead until it is requeued.
 pub const POISON_TRIES: i32 = 5;
 
-/// Which queue a wake waits in, so that none starves another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+/// The priority class of a wake. Lanes are served in turn, so that none starves another.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    ToSchema,
+    Display,
+    EnumString,
+    IntoStaticStr,
+)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = WakeLane)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Lane {
-    /// Somebody changed something and is watching.
+    /// A user's change.
     UserChange,
-    /// Something has to go.
+    /// A deletion.
     Delete,
-    /// Something may differ from what was promised.
+    /// The observed state may differ from the accepted one.
     Repair,
-    /// Everything is looked at, one after the other.
+    /// A periodic check of all units, one after the other.
     Sweep,
 }
 
@@ -27,18 +45,7 @@ impl Lane {
     /// Every lane.
     pub const ALL: [Self; 4] = [Self::UserChange, Self::Delete, Self::Repair, Self::Sweep];
 
-    /// The text in the database.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::UserChange => "user_change",
-            Self::Delete => "delete",
-            Self::Repair => "repair",
-            Self::Sweep => "sweep",
-        }
-    }
-
-    /// Whether somebody asked for what waits here. Only that gives a unit that met a defect new tries.
+    /// Whether wakes in this lane come from requests. Only a request resets the count of defects.
     #[must_use]
     pub const fn is_asked(self) -> bool {
         match self {
@@ -48,76 +55,77 @@ impl Lane {
     }
 }
 
-/// Where a wake stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// The state of a wake.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    ToSchema,
+    Display,
+    EnumString,
+    IntoStaticStr,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum WakeState {
     /// It waits to be claimed.
     Queued,
-    /// It is worked on.
+    /// It is claimed.
     Running,
-    /// It met a defect too often and waits for an operator.
+    /// It met too many defects and waits for an operator to requeue it.
     Dead,
 }
 
-impl WakeState {
-    /// The text in the database.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Queued => "queued",
-            Self::Running => "running",
-            Self::Dead => "dead",
-        }
-    }
-}
-
-/// A wake as operators see it.
+/// A wake as listed for operators.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wake {
-    /// What wants looking at.
+    /// The unit.
     pub unit: Unit,
     /// The tenant.
     pub org: OrgId,
     /// The cluster it runs in.
     pub cluster: ClusterId,
-    /// Which queue it waits in.
+    /// Its lane.
     pub lane: Lane,
-    /// Where it stands.
+    /// Its state.
     pub state: WakeState,
-    /// From when on it may be claimed.
+    /// When it becomes due.
     pub due_at: Timestamp,
-    /// How often it was tried since somebody last asked.
+    /// Attempts since the last request.
     pub attempts: i32,
-    /// How often that met a defect.
+    /// How many of them met a defect.
     pub poison: i32,
-    /// What happened last.
+    /// The last error.
     pub last_error: Option<String>,
-    /// When it was given up.
+    /// When it became dead.
     pub died_at: Option<Timestamp>,
-    /// The trace of the request that asked for it.
+    /// The trace id of the request that queued it.
     pub trace: Option<String>,
 }
 
-/// A wake that this process has claimed.
+/// A wake claimed by this process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claimed {
-    /// What wants looking at.
+    /// The unit.
     pub unit: Unit,
     /// The tenant.
     pub org: OrgId,
     /// The cluster it runs in.
     pub cluster: ClusterId,
-    /// Which queue it waited in.
+    /// Its lane.
     pub lane: Lane,
-    /// The request that was current when it was claimed; a newer one survives finishing.
+    /// The sequence number of the newest request when it was claimed; a newer request stays queued.
     pub seq: i64,
-    /// How often it was tried since it last ended well.
+    /// Attempts since the last success.
     pub attempts: i32,
-    /// How often that met a defect.
+    /// How many of them met a defect.
     pub poison: i32,
-    /// Whether the cluster is to be read afresh.
+    /// Whether the pass must use live reads instead of the cache.
     pub fresh: bool,
-    /// The trace of the request that asked for it.
+    /// The trace id of the request that queued it.
     pub trace: Option<String>,
 }

@@ -1,6 +1,8 @@
-//! Why a service is as it is: the chain from who asked to what was seen.
+//! Why a service is in its state: the chain from the request to the observation.
 
 use jiff::Timestamp;
+use strum::{Display, EnumString, IntoStaticStr};
+use utoipa::ToSchema;
 
 use crate::freeze::Freeze;
 use crate::id::{EventId, ReleaseId};
@@ -8,108 +10,122 @@ use crate::key::{Kind, ResourceKey};
 use crate::service::DesiredState;
 use crate::status::{Inputs, Status};
 
-/// What is stored about one service that an answer is made of.
+/// The stored facts about one service that an explanation is made from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
-    /// What is promised about its existence.
+    /// Its desired state.
     pub desired: DesiredState,
-    /// The promise's number.
+    /// Its newest accepted generation.
     pub generation: i64,
-    /// What its cluster is called.
+    /// The name of its cluster.
     pub cluster: String,
-    /// Who asked for it.
+    /// Who requested this generation.
     pub asked: Asked,
-    /// What still wants it looked at.
+    /// Its wake, if one is queued, running or dead.
     pub wake: Option<WakeSeen>,
-    /// What the event log says of this generation, oldest first.
+    /// The events of this generation, oldest first.
     pub events: Vec<EventSeen>,
-    /// Every key ever recorded for it, with the uid last seen.
+    /// Every key ever recorded for it, with the uid last observed.
     pub objects: Vec<(ResourceKey, Option<String>)>,
-    /// What was projected last.
+    /// The last projected status.
     pub status: Status,
-    /// What that was projected from.
+    /// The inputs of that projection.
     pub inputs: Option<Inputs>,
-    /// The kinds of its evidence that have not been heard for too long.
+    /// The kinds it depends on whose watch is stale.
     pub silent: Vec<Kind>,
-    /// The widest freeze that is in force on it now, whatever the last look was held up by.
+    /// The widest freeze in force on it now, which may be newer than the last pass.
     pub freeze: Option<Freeze>,
 }
 
-/// Who asked for a generation.
+/// The request behind a generation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asked {
-    /// The release that recorded it.
+    /// Its release.
     pub release: ReleaseId,
-    /// What was asked.
+    /// The operation: `declare`, `pause`, `rollback` …
     pub action: String,
-    /// By whom.
+    /// Who requested it.
     pub principal: String,
     /// When it was accepted.
     pub at: Timestamp,
 }
 
-/// A wake that waits or is worked on.
+/// A wake in the work queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WakeSeen {
     /// `queued`, `running` or `dead`.
     pub state: String,
-    /// When it may be worked on.
+    /// When it is due.
     pub due_at: Timestamp,
-    /// How often it was tried.
+    /// The number of attempts.
     pub attempts: i32,
-    /// What went wrong last.
+    /// The last error.
     pub error: Option<String>,
 }
 
-/// An event of the log.
+/// An event in the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventSeen {
     /// Its id.
     pub id: EventId,
     /// Its type.
     pub kind: String,
-    /// When.
+    /// When it happened.
     pub at: Timestamp,
 }
 
-/// The answer.
+/// The explanation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Why {
-    /// In one sentence.
+    /// The explanation in one sentence.
     pub answer: String,
-    /// The chain, from the ask to what is waited for.
+    /// The chain, from the request to what it waits for.
     pub links: Vec<Link>,
-    /// What would unblock it; nothing where nothing has to.
+    /// How to unblock it; none if nothing blocks it.
     pub unblock: Option<String>,
 }
 
 /// One link of the chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
-    /// Which.
+    /// Which link.
     pub step: LinkStep,
-    /// What is known.
+    /// The facts, as a sentence.
     pub text: String,
-    /// Since when, or when.
+    /// When, or since when.
     pub at: Option<Timestamp>,
-    /// What proves it: ids, uids with their versions.
+    /// The evidence: ids, and uids with their resourceVersions.
     pub proof: Vec<String>,
 }
 
-/// The links there are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+/// The links of the chain.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    serde::Serialize,
+    serde::Deserialize,
+    ToSchema,
+    Display,
+    EnumString,
+    IntoStaticStr,
+)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = WhyStep)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum LinkStep {
-    /// Somebody asked.
+    /// The request.
     Asked,
-    /// The loop was told.
+    /// The order, or the wake for it.
     Ordered,
-    /// Somebody forbade every act.
+    /// A freeze.
     Frozen,
-    /// Objects were made.
+    /// The objects that were applied.
     Applied,
-    /// Reality was looked at.
+    /// The last observation.
     Observed,
-    /// Something is waited for.
+    /// What it waits for.
     Waiting,
 }

@@ -1,5 +1,4 @@
-//! Who may do what: one function, asked before anything is read or recorded; and one more for the
-//! only right that makes rights.
+//! Authorization: whether a principal may act in an org, and which tokens it may create and revoke.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +9,7 @@ use trueup_model::token::TokenSpec;
 
 /// Whether a principal may do this in this org.
 ///
-/// The org is part of the question: a token of another tenant is refused as if the org did not exist.
+/// A token of another org is refused as if the org did not exist.
 #[must_use]
 pub fn allows(principal: &Principal, org: OrgId, permission: Permission) -> bool {
     let in_org = match principal.role {
@@ -20,14 +19,14 @@ pub fn allows(principal: &Principal, org: OrgId, permission: Permission) -> bool
     in_org && granted(principal.role, principal.permissions.as_ref()).contains(&permission)
 }
 
-/// What a role includes, or what is left of it where a token was narrowed.
+/// The permissions of a role, or the subset that a narrowed token keeps.
 #[must_use]
 pub fn granted(role: Role, narrowed: Option<&BTreeSet<Permission>>) -> BTreeSet<Permission> {
     let included = Permission::ALL.into_iter().filter(|permission| role >= least_role(*permission));
     included.filter(|permission| narrowed.is_none_or(|only| only.contains(permission))).collect()
 }
 
-/// The least role that includes a permission.
+/// The lowest role that includes a permission.
 #[must_use]
 pub const fn least_role(permission: Permission) -> Role {
     match permission {
@@ -38,36 +37,36 @@ pub const fn least_role(permission: Permission) -> Role {
     }
 }
 
-/// Why a token is not made.
+/// Why a token may not be created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TokenRefused {
-    /// The role is above the maker's own.
+    /// The role is above the creator's own.
     Role,
-    /// These permissions are not in its role: nobody would have them.
+    /// These permissions are not part of the token's role.
     NotInRole(Vec<Permission>),
-    /// The maker does not have these itself.
+    /// The creator does not have these permissions.
     Permissions(Vec<Permission>),
-    /// It would live longer than its maker.
+    /// It would expire after the creator's own token, which expires then.
     Outlives(Timestamp),
-    /// It would be over before it began.
+    /// It would be expired already.
     Past,
 }
 
-/// Whether a maker may make this token: never more than it has itself, and never for longer.
+/// Whether a principal may create this token: with at most its own permissions and lifetime.
 ///
-/// Answers with the token as it shall be: one that says nothing of its end gets its maker's.
+/// Returns the token to create: without an expiry of its own, it gets the creator's.
 ///
 /// # Errors
-/// [`TokenRefused`] says what was too much.
+/// [`TokenRefused`] says what exceeds the creator's own rights.
 pub fn may_create_token(
-    maker: &Principal,
+    creator: &Principal,
     wanted: TokenSpec,
     now: Timestamp,
 ) -> Result<TokenSpec, TokenRefused> {
-    if wanted.role > maker.role {
+    if wanted.role > creator.role {
         return Err(TokenRefused::Role);
     }
-    let own = granted(maker.role, maker.permissions.as_ref());
+    let own = granted(creator.role, creator.permissions.as_ref());
     let given = granted(wanted.role, wanted.permissions.as_ref());
     let asked = wanted.permissions.clone().unwrap_or_default();
     let not_in_role: Vec<Permission> = asked.difference(&given).copied().collect();
@@ -78,37 +77,37 @@ pub fn may_create_token(
     if !too_much.is_empty() {
         return Err(TokenRefused::Permissions(too_much));
     }
-    let expires_at = wanted.expires_at.or(maker.expires_at);
-    match (expires_at, maker.expires_at) {
+    let expires_at = wanted.expires_at.or(creator.expires_at);
+    match (expires_at, creator.expires_at) {
         (Some(end), _) if end <= now => Err(TokenRefused::Past),
         (Some(end), Some(own)) if end > own => Err(TokenRefused::Outlives(own)),
         (Some(_) | None, Some(_) | None) => Ok(TokenSpec { expires_at, ..wanted }),
     }
 }
 
-/// What counts about a token when another one is to be revoked.
+/// The properties of a token that decide whether another one may be revoked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Key {
     /// Its role.
     pub role: Role,
-    /// The only permissions it has of its role.
+    /// The subset of its role's permissions, if narrowed.
     pub permissions: Option<BTreeSet<Permission>>,
-    /// When it ends.
+    /// When it expires.
     pub expires_at: Option<Timestamp>,
 }
 
 impl Key {
-    /// Whether it can make tokens now, and so let others in.
-    fn opens(&self, now: Timestamp) -> bool {
+    /// Whether it can create tokens now.
+    fn can_create_tokens(&self, now: Timestamp) -> bool {
         let lives = self.expires_at.is_none_or(|end| end > now);
         lives && granted(self.role, self.permissions.as_ref()).contains(&Permission::ManageTokens)
     }
 }
 
-/// Whether a token may be revoked: somebody must be left who can let others in.
+/// Whether a token may be revoked: another one that can create tokens must be left.
 ///
-/// An operator may revoke an org's last key, because it can make a new one; nobody may revoke the
-/// last operator.
+/// An operator may revoke an org's last such token, because operators can create a new one. The
+/// last operator token cannot be revoked.
 #[must_use]
 pub fn may_revoke(
     context: &Principal,
@@ -117,7 +116,7 @@ pub fn may_revoke(
     now: Timestamp,
 ) -> bool {
     let from_above = context.role == Role::Operator && target.role != Role::Operator;
-    from_above || !target.opens(now) || others.any(|other| other.opens(now))
+    from_above || !target.can_create_tokens(now) || others.any(|other| other.can_create_tokens(now))
 }
 
 #[cfg(test)]
@@ -132,7 +131,7 @@ mod tests {
     fn principal(role: Role, org: Option<u128>) -> Principal {
         Principal {
             token: TokenId::from_uuid(uuid::Uuid::from_u128(9)),
-            name: "somebody".to_owned(),
+            name: "tester".to_owned(),
             role,
             org: org.map(|n| OrgId::from_uuid(uuid::Uuid::from_u128(n))),
             permissions: None,
@@ -144,7 +143,7 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
-    fn new_id(role: Role, permissions: Option<&[Permission]>, end: Option<i64>) -> TokenSpec {
+    fn token(role: Role, permissions: Option<&[Permission]>, end: Option<i64>) -> TokenSpec {
         TokenSpec {
             name: "new".to_owned(),
             role,
@@ -154,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn each_role_may_do_what_its_row_says() {
+    fn each_role_has_the_permissions_of_its_row() {
         let here = OrgId::from_uuid(uuid::Uuid::from_u128(1));
         let wants =
             [Read, ManageServices, ManageSecrets, ManageProjects, ManageTokens, ManagePlatform];
@@ -176,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_narrowed_token_has_what_is_named_and_no_more_than_its_role() {
+    fn a_narrowed_token_has_only_named_permissions_of_its_role() {
         let here = OrgId::from_uuid(uuid::Uuid::from_u128(1));
         let only = BTreeSet::from([Read, ManagePlatform]);
         let narrow = Principal { permissions: Some(only), ..principal(Role::Owner, Some(1)) };
@@ -185,9 +184,9 @@ mod tests {
         assert_eq!(allowed, [Read]);
     }
 
-    /// Every maker against every wish: what is made never has more than its maker, whoever that is.
+    /// Every creator against every token: a created token never exceeds its creator.
     #[test]
-    fn nobody_makes_more_than_they_have() {
+    fn created_tokens_never_exceed_their_creator() {
         let sets: Vec<Option<BTreeSet<Permission>>> = (0..64_u32)
             .map(|bits| {
                 let chosen = (0..).zip(Permission::ALL).filter(|(bit, _)| bits & (1 << bit) != 0);
@@ -196,12 +195,12 @@ mod tests {
             .chain([None])
             .collect();
         let mut made = 0;
-        for maker_role in Role::ALL {
-            for maker_set in &sets {
-                let maker = Principal {
-                    permissions: maker_set.clone(),
+        for creator_role in Role::ALL {
+            for creator_set in &sets {
+                let creator = Principal {
+                    permissions: creator_set.clone(),
                     expires_at: Some(at(100)),
-                    ..principal(maker_role, Some(1))
+                    ..principal(creator_role, Some(1))
                 };
                 for role in Role::ALL {
                     for (permissions, end) in
@@ -209,50 +208,52 @@ mod tests {
                     {
                         let wanted = TokenSpec {
                             permissions: permissions.clone(),
-                            ..new_id(role, None, end)
+                            ..token(role, None, end)
                         };
-                        let Ok(token) = may_create_token(&maker, wanted, at(1)) else { continue };
+                        let Ok(token) = may_create_token(&creator, wanted, at(1)) else { continue };
                         made += 1;
                         let has = granted(token.role, token.permissions.as_ref());
-                        assert!(has.is_subset(&granted(maker.role, maker.permissions.as_ref())));
-                        assert!(token.role <= maker.role);
+                        assert!(
+                            has.is_subset(&granted(creator.role, creator.permissions.as_ref()))
+                        );
+                        assert!(token.role <= creator.role);
                         assert!(token.expires_at.is_some_and(|end| end <= at(100)));
                     }
                 }
             }
         }
-        assert!(made > 1000, "{made} tokens were made");
+        assert!(made > 1000, "{made} tokens were created");
     }
 
     #[test]
-    fn a_refusal_says_what_was_too_much() {
+    fn a_refusal_names_what_exceeds_the_creator() {
         let owner = Principal { expires_at: Some(at(100)), ..principal(Role::Owner, Some(1)) };
         let narrow = Principal {
             permissions: Some(BTreeSet::from([Read, ManageTokens])),
             ..principal(Role::Owner, Some(1))
         };
-        let try_it = |maker: &Principal, wanted| may_create_token(maker, wanted, at(10));
-        assert_eq!(try_it(&owner, new_id(Role::Operator, None, None)), Err(TokenRefused::Role));
+        let try_it = |creator: &Principal, wanted| may_create_token(creator, wanted, at(10));
+        assert_eq!(try_it(&owner, token(Role::Operator, None, None)), Err(TokenRefused::Role));
         assert_eq!(
-            try_it(&owner, new_id(Role::Viewer, Some(&[Read, ManageServices]), None)),
+            try_it(&owner, token(Role::Viewer, Some(&[Read, ManageServices]), None)),
             Err(TokenRefused::NotInRole(vec![ManageServices]))
         );
         assert_eq!(
-            try_it(&narrow, new_id(Role::Developer, None, None)),
+            try_it(&narrow, token(Role::Developer, None, None)),
             Err(TokenRefused::Permissions(vec![ManageServices, ManageSecrets]))
         );
         assert_eq!(
-            try_it(&owner, new_id(Role::Viewer, None, Some(101))),
+            try_it(&owner, token(Role::Viewer, None, Some(101))),
             Err(TokenRefused::Outlives(at(100)))
         );
-        assert_eq!(try_it(&owner, new_id(Role::Viewer, None, Some(10))), Err(TokenRefused::Past));
-        let inherited = try_it(&owner, new_id(Role::Viewer, None, None)).unwrap();
+        assert_eq!(try_it(&owner, token(Role::Viewer, None, Some(10))), Err(TokenRefused::Past));
+        let inherited = try_it(&owner, token(Role::Viewer, None, None)).unwrap();
         assert_eq!(inherited.expires_at, Some(at(100)));
-        let endless = try_it(&narrow, new_id(Role::Viewer, None, None)).unwrap();
-        assert_eq!(endless.expires_at, None);
+        let unlimited = try_it(&narrow, token(Role::Viewer, None, None)).unwrap();
+        assert_eq!(unlimited.expires_at, None);
     }
     #[test]
-    fn somebody_is_always_left_who_can_let_others_in() {
+    fn the_last_token_that_can_create_tokens_is_not_revoked() {
         let key = |role, permissions: Option<&[Permission]>, end: Option<i64>| Key {
             role,
             permissions: permissions.map(|some| some.iter().copied().collect()),
@@ -274,11 +275,11 @@ mod tests {
             (&operator, key(Role::Operator, None, None), vec![], false),
         ];
         for (context, target, others, expected) in table {
-            let told = format!("{context:?} {target:?} {others:?}");
+            let case = format!("{context:?} {target:?} {others:?}");
             assert_eq!(
                 may_revoke(context, &target, others.into_iter(), at(10)),
                 expected,
-                "{told}"
+                "{case}"
             );
         }
     }

@@ -1,4 +1,4 @@
-//! The door's decision: whether an ask becomes a promise, and what exactly is promised.
+//! Admission: whether a request becomes a new release of a service, and with which spec.
 
 pub mod domain;
 pub mod image;
@@ -16,19 +16,19 @@ use trueup_model::template::{Template, TemplateRef};
 
 use crate::admit::template::{refuses_new, resolve};
 
-/// What somebody asks for a service to be.
+/// A declaration of a service, as requested.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AdmissionRequest {
     /// Template and version.
     pub template: TemplateRef,
-    /// The size that is wanted; without one, the template's own.
+    /// The requested plan; without one, the template's own.
     pub plan: Option<Name>,
-    /// Values for its parameters.
+    /// Values for the template's parameters.
     pub parameters: Map<String, Value>,
 }
 
 impl AdmissionRequest {
-    /// What a service is now, asked for again.
+    /// The request that declares a service as it is now.
     #[must_use]
     pub fn again(current: &Service) -> Self {
         Self {
@@ -39,18 +39,18 @@ impl AdmissionRequest {
     }
 }
 
-/// What the decision is made from, besides the ask.
+/// What the decision is made from, besides the request.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AdmissionContext<'a> {
-    /// The template that is asked for, if there is one.
+    /// The requested template, if it exists.
     pub template: Option<&'a Template>,
-    /// The plan that [`wanted_plan`] names, if there is one.
+    /// The plan that [`wanted_plan`] names, if it exists.
     pub plan: Option<&'a Plan>,
-    /// The service as it is promised now, if it is.
+    /// The service as last accepted, if it exists.
     pub current: Option<&'a Service>,
 }
 
-/// One rule that an ask breaks.
+/// One rule that a request breaks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldError {
     /// Where, as a path in the manifest.
@@ -60,13 +60,13 @@ pub struct FieldError {
 }
 
 impl FieldError {
-    /// A field_error at this field.
+    /// An error at this field.
     pub fn at(field: impl Into<String>, message: impl Into<String>) -> Self {
         Self { field: field.into(), message: message.into() }
     }
 }
 
-/// What a new generation promises.
+/// The content of a new release: the accepted spec and desired state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReleaseSpec {
     /// The template version it was resolved from.
@@ -75,12 +75,12 @@ pub struct ReleaseSpec {
     pub parameters: Map<String, Value>,
     /// The resolved spec.
     pub spec: Spec,
-    /// Whether it shall run, rest or be gone.
+    /// Whether the service runs, is paused or is deleted.
     pub desired: DesiredState,
 }
 
 impl ReleaseSpec {
-    /// What is promised about a service now.
+    /// The current release of a service.
     #[must_use]
     pub fn of(current: &Service) -> Self {
         Self {
@@ -92,30 +92,30 @@ impl ReleaseSpec {
     }
 }
 
-/// What the door records.
+/// What is recorded for an admitted request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Admitted {
-    /// Nothing: the ask says what is promised already.
+    /// Nothing: the request matches the current release.
     Unchanged,
-    /// A new generation with this promise.
+    /// A new generation with this content.
     Changed(Box<ReleaseSpec>),
 }
 
 impl Admitted {
-    /// This promise, if it is another one than the current.
-    pub(crate) fn unless_same(promise: ReleaseSpec, current: Option<&Service>) -> Self {
-        if current.is_some_and(|current| ReleaseSpec::of(current) == promise) {
+    /// `Changed`, unless the release equals the current one.
+    pub(crate) fn unless_same(release: ReleaseSpec, current: Option<&Service>) -> Self {
+        if current.is_some_and(|current| ReleaseSpec::of(current) == release) {
             Self::Unchanged
         } else {
-            Self::Changed(Box::new(promise))
+            Self::Changed(Box::new(release))
         }
     }
 }
 
-/// Why an ask is not admitted.
+/// Why a request is not admitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refused {
-    /// The ask breaks rules.
+    /// The request breaks rules.
     Invalid(Vec<FieldError>),
     /// The service is being deleted.
     BeingDeleted,
@@ -128,33 +128,36 @@ impl Refused {
     }
 }
 
-/// The plan that an ask means: the one it names, or the template's own.
+/// The plan of a request: the one it names, or the template's own.
 #[must_use]
 pub fn wanted_plan<'a>(
-    ask: &'a AdmissionRequest,
+    request: &'a AdmissionRequest,
     template: Option<&'a Template>,
 ) -> Option<&'a Name> {
-    ask.plan.as_ref().or_else(|| template?.plan.as_ref())
+    request.plan.as_ref().or_else(|| template?.plan.as_ref())
 }
 
-/// Decides about a service's declaration, given what is known.
+/// Decides about a service's declaration.
 ///
-/// A declaration says all that a service shall be, but not whether it rests: a paused service stays
-/// paused, and a restart that was asked for stays done.
+/// A declaration holds the whole spec, but not whether the service is paused: a paused service
+/// stays paused, and the restart counter is kept.
 ///
 /// # Errors
-/// [`Refused`] says why, completely: every field_error at once.
-pub fn admit(ask: &AdmissionRequest, known: AdmissionContext<'_>) -> Result<Admitted, Refused> {
-    let AdmissionContext { template, plan, current } = known;
+/// [`Refused`] lists every broken rule at once.
+pub fn admit(
+    request: &AdmissionRequest,
+    context: AdmissionContext<'_>,
+) -> Result<Admitted, Refused> {
+    let AdmissionContext { template, plan, current } = context;
     must_live(current)?;
-    let template = template.ok_or_else(|| unknown_template(&ask.template))?;
+    let template = template.ok_or_else(|| unknown_template(&request.template))?;
     let mut errors =
-        current.map(|current| forbidden_changes(ask, template, current)).unwrap_or_default();
-    errors.extend(plan_error(ask, template, plan, current));
-    if current.is_none_or(|current| current.template != ask.template) {
+        current.map(|current| forbidden_changes(request, template, current)).unwrap_or_default();
+    errors.extend(plan_error(request, template, plan, current));
+    if current.is_none_or(|current| current.template != request.template) {
         errors.extend(refuses_new(template));
     }
-    let resolved = resolve(template, &ask.parameters).map_err(|more| errors.extend(more));
+    let resolved = resolve(template, &request.parameters).map_err(|more| errors.extend(more));
     let (Ok(mut spec), true) = (resolved, errors.is_empty()) else {
         return Err(Refused::Invalid(errors));
     };
@@ -162,19 +165,19 @@ pub fn admit(ask: &AdmissionRequest, known: AdmissionContext<'_>) -> Result<Admi
         spec.resources = plan.resources.clone();
         spec.plan = Some(plan.name.clone());
     }
-    // Where pods run is sold, never asked for: whatever a template says, the plan decides.
+    // Only the plan chooses the nodes, whatever the template says.
     spec.nodes = plan.and_then(|plan| plan.nodes.clone());
     spec.restart = current.map_or(0, |current| current.spec.restart);
-    let promise = ReleaseSpec {
-        template: ask.template.clone(),
-        parameters: ask.parameters.clone(),
+    let release = ReleaseSpec {
+        template: request.template.clone(),
+        parameters: request.parameters.clone(),
         spec,
         desired: current.map_or(DesiredState::Active, |current| current.desired),
     };
-    Ok(Admitted::unless_same(promise, current))
+    Ok(Admitted::unless_same(release, current))
 }
 
-/// A service that is being deleted takes no more changes.
+/// Refuses changes to a service that is being deleted.
 pub(crate) fn must_live(current: Option<&Service>) -> Result<(), Refused> {
     if current.is_some_and(|service| service.desired == DesiredState::Deleted) {
         return Err(Refused::BeingDeleted);
@@ -190,29 +193,29 @@ fn unknown_template(template: &TemplateRef) -> Refused {
 }
 
 fn plan_error(
-    ask: &AdmissionRequest,
+    request: &AdmissionRequest,
     template: &Template,
     plan: Option<&Plan>,
     current: Option<&Service>,
 ) -> Option<FieldError> {
-    let wanted = wanted_plan(ask, Some(template))?;
+    let wanted = wanted_plan(request, Some(template))?;
     let has_it = current.is_some_and(|current| current.spec.plan.as_ref() == Some(wanted));
     match plan {
         None => Some(format!("there is no plan `{wanted}`; `trueup get plans` lists them")),
-        Some(plan) if plan.retired && !has_it => {
-            Some(format!("`{wanted}` is no longer sold; `trueup get plans` lists what is"))
-        }
+        Some(plan) if plan.retired && !has_it => Some(format!(
+            "plan `{wanted}` is retired; `trueup get plans` lists the available plans"
+        )),
         Some(_) => None,
     }
     .map(|message| FieldError::at("plan", message))
 }
 
 pub(crate) fn forbidden_changes(
-    ask: &AdmissionRequest,
+    request: &AdmissionRequest,
     template: &Template,
     current: &Service,
 ) -> Vec<FieldError> {
-    if ask.template.name != current.template.name {
+    if request.template.name != current.template.name {
         let message = format!("cannot change from `{}`; declare a new service", current.template);
         return vec![FieldError::at("template", message)];
     }
@@ -223,7 +226,7 @@ pub(crate) fn forbidden_changes(
             let effective = |given: &Map<String, Value>| {
                 given.get(*name).or(parameter.default.as_ref()).cloned()
             };
-            !parameter.mutable && effective(&ask.parameters) != effective(&current.parameters)
+            !parameter.mutable && effective(&request.parameters) != effective(&current.parameters)
         })
         .map(|(name, _)| {
             let message = "cannot change once the service exists; declare a new service";

@@ -1,9 +1,9 @@
-//! Envelope encryption: each org has a data key that seals its secrets, and a key of the install
-//! seals each data key. The install's keys stay outside of the database.
+//! Envelope encryption: each org has a data key that encrypts its secrets, and a key of the
+//! installation encrypts each data key. The installation's keys are not in the database.
 //!
-//! Every seal binds where it belongs (org, project, service, name, version), so a ciphertext that is
-//! moved to another row or another org does not open. A [`Encryptor`] can only seal and an [`Decryptor`]
-//! can open: who answers requests is given the first, and only the driver the second.
+//! Every ciphertext is bound to its place (org, project, service, name, version), so it cannot be
+//! decrypted after a move to another row or org. An [`Encryptor`] only encrypts and a [`Decryptor`]
+//! decrypts: the API gets the first, and only the driver the second.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,71 +15,71 @@ use trueup_model::secret::{Ciphertext, EncryptedSecret, Place, WrappedKey};
 
 use crate::render::proof::derive;
 
-/// The keys of an install, by number. The newest one seals; older ones still open.
+/// The keys of an installation, by number. The newest encrypts; older ones still decrypt.
 #[derive(Clone)]
 pub struct Keyring {
     keys: BTreeMap<u32, [u8; 32]>,
 }
 
-/// Why something does not open, or cannot be sealed.
+/// Why something cannot be encrypted or decrypted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum EnvelopeError {
-    /// The install does not have this key.
-    #[error("the install's key {key} for secrets is missing; restore its file from a backup")]
+    /// The installation does not have this key.
+    #[error("encryption key {key} of this installation is missing; restore its file from a backup")]
     MissingKey {
         /// Its number.
         key: u32,
     },
     /// The org's data key was destroyed.
-    #[error("its org's key was destroyed, and its value with it; set the secret again")]
+    #[error("the org's key was destroyed, so the value is lost; set the secret again")]
     NoOrgKey,
-    /// Another key sealed it, or it was changed, or it belongs elsewhere.
+    /// It was encrypted with another key or for another place, or it was changed.
     #[error(
-        "does not open with the install's keys; restore the key files that belong to this database"
+        "cannot be decrypted with this installation's keys; restore the key files of this database"
     )]
     DoesNotOpen,
 }
 
-/// Fresh random bytes for one seal. An input, because nothing here may be random.
+/// Fresh random bytes for one nonce. An argument, because this crate has no randomness.
 #[derive(Debug, Clone, Copy)]
 pub struct Entropy(pub [u8; 12]);
 
 impl Keyring {
-    /// The keys of an install: the first one is derived from its master key.
+    /// The keys of an installation: the first one is derived from its master key.
     #[must_use]
     pub fn new(master: &[u8; 32]) -> Self {
         Self { keys: BTreeMap::from([(1, derive(master, &["secrets", "1"]))]) }
     }
 
-    /// The same keys and one more, made by a rotation.
+    /// The same keys and one more, from a key rotation.
     #[must_use]
     pub fn with(mut self, number: u32, key: &[u8; 32]) -> Self {
         self.keys.insert(number, derive(key, &["secrets", &number.to_string()]));
         self
     }
 
-    /// The number of the key that seals from now on.
+    /// The number of the key that encrypts.
     #[must_use]
     pub fn newest(&self) -> u32 {
         self.keys.keys().next_back().copied().unwrap_or(1)
     }
 
-    /// What may seal and not open.
+    /// Encrypts with these keys, and does not decrypt.
     #[must_use]
-    pub const fn sealer(self) -> Encryptor {
+    pub const fn encryptor(self) -> Encryptor {
         Encryptor { keys: self }
     }
 
-    /// What may open.
+    /// Decrypts with these keys.
     #[must_use]
-    pub const fn opener(self) -> Decryptor {
+    pub const fn decryptor(self) -> Decryptor {
         Decryptor { keys: self }
     }
 
-    /// The same data key, sealed by the newest key of the install.
+    /// The same data key, encrypted with the newest key of the installation.
     ///
     /// # Errors
-    /// The key that sealed it is missing or wrong.
+    /// The key it was encrypted with is missing or wrong.
     pub fn rewrap(
         &self,
         org: OrgId,
@@ -103,8 +103,8 @@ impl Keyring {
     fn unwrap(&self, org: OrgId, wrapped: &WrappedKey) -> Result<[u8; 32], EnvelopeError> {
         let key = wrapped.key;
         let with = self.keys.get(&key).ok_or(EnvelopeError::MissingKey { key })?;
-        let opened = open(with, &of_org(org, key), &wrapped.sealed)?;
-        opened.try_into().map_err(|_| EnvelopeError::DoesNotOpen)
+        let bytes = open(with, &of_org(org, key), &wrapped.sealed)?;
+        bytes.try_into().map_err(|_| EnvelopeError::DoesNotOpen)
     }
 }
 
@@ -114,17 +114,17 @@ impl fmt::Debug for Keyring {
     }
 }
 
-/// Seals, and opens nothing.
+/// Encrypts secrets, and cannot decrypt them.
 #[derive(Debug, Clone)]
 pub struct Encryptor {
     keys: Keyring,
 }
 
 impl Encryptor {
-    /// A data key for an org, out of fresh random bytes.
+    /// A data key for an org, from fresh random bytes.
     ///
     /// # Errors
-    /// The install has no key.
+    /// The installation has no key.
     pub fn new_org_key(
         &self,
         org: OrgId,
@@ -134,10 +134,10 @@ impl Encryptor {
         self.keys.wrap(org, fresh, entropy)
     }
 
-    /// A value, sealed for this place.
+    /// Encrypts a value for this place.
     ///
     /// # Errors
-    /// The key that sealed the org's data key is missing or wrong.
+    /// The key that the org's data key was encrypted with is missing or wrong.
     pub fn seal(
         &self,
         org_key: &WrappedKey,
@@ -150,28 +150,28 @@ impl Encryptor {
     }
 }
 
-/// Opens what was sealed.
+/// Decrypts secrets.
 #[derive(Debug, Clone)]
 pub struct Decryptor {
     keys: Keyring,
 }
 
 impl Decryptor {
-    /// The value that was sealed for exactly this place.
+    /// The value that was encrypted for exactly this place.
     ///
     /// # Errors
-    /// A key is missing or wrong, or the value was sealed for another place.
+    /// A key is missing or wrong, or the value was encrypted for another place.
     pub fn open(&self, secret: &EncryptedSecret) -> Result<SecretValue, EnvelopeError> {
         let place = &secret.place;
         let org_key = secret.org_key.as_ref().ok_or(EnvelopeError::NoOrgKey)?;
         let data_key = self.keys.unwrap(place.scope.org, org_key)?;
-        let opened = open(&of_value(&data_key, place), &of_place(place), &secret.sealed)?;
-        let text = String::from_utf8(opened).map_err(|_| EnvelopeError::DoesNotOpen)?;
+        let bytes = open(&of_value(&data_key, place), &of_place(place), &secret.sealed)?;
+        let text = String::from_utf8(bytes).map_err(|_| EnvelopeError::DoesNotOpen)?;
         Ok(SecretValue::new(text))
     }
 }
 
-/// Each version of each secret has a key of its own, so that no two seals ever share key and nonce.
+/// The key of one version of one secret, so that no two ciphertexts share key and nonce.
 fn of_value(data_key: &[u8; 32], place: &Place) -> [u8; 32] {
     let scope = place.scope;
     let service = scope.service.map(|id| id.to_string()).unwrap_or_default();
@@ -180,7 +180,7 @@ fn of_value(data_key: &[u8; 32], place: &Place) -> [u8; 32] {
     derive(data_key, &["value", &project, &service, place.name.as_str(), &version])
 }
 
-/// What a seal of a value is bound to. A length before each part: no two lists of parts read alike.
+/// The associated data of a value. Each part has its length first, so the encoding is unambiguous.
 fn of_place(place: &Place) -> Vec<u8> {
     let scope = place.scope;
     let service = scope.service.map(|id| id.to_string()).unwrap_or_default();

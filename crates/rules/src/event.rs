@@ -1,4 +1,4 @@
-//! Events: the facts that a report adds to the log, and the hash chain that seals them.
+//! Events: what a report adds to the event log, and the hash chain over the log.
 
 pub mod chain;
 pub mod draft;

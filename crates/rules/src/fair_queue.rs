@@ -1,5 +1,4 @@
-//! Whose turn it is: how a batch is shared among the lanes that have something waiting, and how long
-//! something that did not work out waits before it is tried again.
+//! Weighted fair queueing of wakes between lanes and orgs, and retry backoff with jitter.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,7 +8,7 @@ use trueup_model::order::Unit;
 use trueup_model::org::PLATFORM;
 use trueup_model::wake::Lane;
 
-/// How many of sixteen turns a lane gets while every lane has something waiting.
+/// How many of sixteen places a lane gets while every lane has wakes waiting.
 const fn weight(lane: Lane) -> i64 {
     match lane {
         Lane::UserChange => 8,
@@ -19,7 +18,7 @@ const fn weight(lane: Lane) -> i64 {
     }
 }
 
-/// Remembers who had their turn. Lanes take turns by weight, and the orgs of a lane one after the other.
+/// State of the queue: lanes are served by weight, and the orgs of a lane round-robin.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Turns {
     credit: BTreeMap<Lane, i64>,
@@ -27,13 +26,13 @@ pub struct Turns {
 }
 
 impl Turns {
-    /// Shares so many places among the lanes that have something waiting.
+    /// Shares places of a batch among the lanes that have wakes waiting.
     ///
-    /// Each place goes to the lane that is owed most. What is owed is remembered, so that a lane gets
-    /// its share also when there is only one place at a time.
+    /// Each place goes to the lane with the most credit. Credit is kept between batches, so that a
+    /// lane gets its share even with batches of one.
     pub fn share(&mut self, waiting: &[Lane], places: usize) -> BTreeMap<Lane, usize> {
         let mut shares = BTreeMap::new();
-        // Who has nothing waiting saves nothing up.
+        // A lane without wakes keeps no credit.
         self.credit.retain(|lane, _| waiting.contains(lane));
         let total: i64 = waiting.iter().map(|lane| weight(*lane)).sum();
         for _place in 0..places {
@@ -41,9 +40,10 @@ impl Turns {
                 let credit = self.credit.entry(*lane).or_default();
                 *credit = credit.saturating_add(weight(*lane));
             }
-            let owed = |lane: &Lane| self.credit.get(lane).copied().unwrap_or(0);
-            // The first of equals: `max_by_key` would take the last.
-            let Some(next) = waiting.iter().rev().max_by_key(|lane| owed(lane)).copied() else {
+            let credit_of = |lane: &Lane| self.credit.get(lane).copied().unwrap_or(0);
+            // On a tie, the first lane: `max_by_key` would take the last.
+            let Some(next) = waiting.iter().rev().max_by_key(|lane| credit_of(lane)).copied()
+            else {
                 return shares;
             };
             let credit = self.credit.entry(next).or_default();
@@ -54,24 +54,25 @@ impl Turns {
         shares
     }
 
-    /// The org of this lane that had the last turn; at first one that comes before all others.
+    /// The org of this lane that was served last; at first, one that sorts before all others.
     #[must_use]
     pub fn last_org(&self, lane: Lane) -> OrgId {
         self.last_org.get(&lane).copied().unwrap_or(PLATFORM)
     }
 
-    /// Notes which org of this lane had the last turn.
+    /// Records which org of this lane was served last.
     pub fn note_org(&mut self, lane: Lane, org: OrgId) {
         self.last_org.insert(lane, org);
     }
 }
 
-/// How long to wait after so many tries: twice as long each time up to `most`, less up to a quarter
-/// that depends on who waits, so that what broke together does not come back together.
+/// Exponential backoff up to `most`, less a jitter of up to a quarter.
+///
+/// The jitter depends on the unit, so that units that failed together do not retry together.
 #[must_use]
 pub fn backoff(least: Duration, most: Duration, tries: u32, who: Unit) -> Duration {
     let pause = least.saturating_mul(2_u32.saturating_pow(tries.min(16))).min(most);
-    // The tail of an id is random; another try of the same one falls elsewhere.
+    // The tail of an id is random; each attempt of the same unit gets another jitter.
     let id = match who {
         Unit::Project(id) => id.uuid(),
         Unit::Service(id) => id.uuid(),
@@ -90,20 +91,20 @@ mod tests {
     use Lane::{Delete, Repair, Sweep, UserChange};
 
     #[test]
-    fn a_batch_is_shared_by_weight_and_nobody_gets_nothing() {
+    fn a_batch_is_shared_by_weight_and_no_lane_starves() {
         let shares = Turns::default().share(&Lane::ALL, 64);
         let expected = [(UserChange, 32), (Delete, 16), (Repair, 12), (Sweep, 4)];
         assert_eq!(shares, BTreeMap::from(expected));
     }
 
     #[test]
-    fn who_waits_alone_gets_everything() {
+    fn a_lane_that_waits_alone_gets_the_whole_batch() {
         assert_eq!(Turns::default().share(&[Sweep], 64), BTreeMap::from([(Sweep, 64)]));
         assert_eq!(Turns::default().share(&[], 64), BTreeMap::new());
     }
 
     #[test]
-    fn one_place_at_a_time_is_shared_alike() {
+    fn batches_of_one_are_shared_by_weight() {
         let mut turns = Turns::default();
         let mut got: BTreeMap<Lane, usize> = BTreeMap::new();
         for _round in 0..16 {
@@ -115,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_saved_up_while_nothing_waits() {
+    fn an_idle_lane_keeps_no_credit() {
         let mut turns = Turns::default();
         for _round in 0..1000 {
             turns.share(&[UserChange], 1);
@@ -124,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_doubles_up_to_the_most_and_spreads_by_a_quarter_at_most() {
+    fn backoff_doubles_to_its_maximum_with_a_jitter_of_a_quarter() {
         let (least, most) = (Duration::from_secs(1), Duration::from_secs(30));
         let mut seen = std::collections::BTreeSet::new();
         for who in 0..64 {
@@ -136,6 +137,6 @@ mod tests {
                 seen.insert(pause);
             }
         }
-        assert!(seen.len() > 500, "they should not come back together: {}", seen.len());
+        assert!(seen.len() > 500, "retries should be spread: {}", seen.len());
     }
 }

@@ -1,10 +1,10 @@
 //! Pure decisions. No I/O, no clock, no randomness: everything is an argument.
 //!
-//! `admit` decides whether an ask becomes a promise, `render` what the promise looks like in
-//! Kubernetes, `plan` what is left to do, `observe` what the evidence says, `status` what people
-//! see, `facts` what the event log is told, `transition` what happened to
-//! pods, disks and nodes, `access` who may do what. `chain` makes that log hard to
-//! rewrite.
+//! `admit` decides whether a request becomes a release, `render` turns it into Kubernetes objects,
+//! `compare` finds what differs in the cluster, `plan` decides the next writes, `status` projects
+//! what users see, `preview` shows what a change would do, `event` derives events and their hash
+//! chain, `access` decides who may do what, `envelope` encrypts secrets, and `fair_queue` shares
+//! work between lanes and orgs.
 #![deny(clippy::wildcard_enum_match_arm, clippy::float_arithmetic)]
 
 pub mod access;
@@ -22,4 +22,4 @@ mod seed;
 pub mod status;
 
 /// Raised whenever a projection computed from the same inputs could come out differently.
-pub const RULES_VERSION: i32 = 4;
+pub const RULES_VERSION: i32 = 5;

@@ -1,8 +1,8 @@
-//! What is left to do: desired and observed in, actions and a report out. Pure, and made anew each
-//! time, so no half-done step has to be remembered anywhere.
+//! Planning: from desired and observed state to the next actions and the outcome of a pass.
 //!
-//! A plan holds only actions that may run side by side. What must come later (children after their
-//! anchor, pods after their variables) appears in the next plan, once the first is seen to be done.
+//! A plan is computed from scratch each time, so no half-done work has to be remembered. It holds
+//! only actions that may run concurrently. What must come later (children after their anchor, pods
+//! after their variables) is in the next plan, once the first writes are observed.
 
 mod active;
 mod anchors;
@@ -33,78 +33,77 @@ pub use deletion_blockers::volume as volume_left;
 pub use frozen::held;
 pub use ownership::{Ownership, ownership};
 
-/// What was seen of one unit.
+/// The observed state of one unit.
 #[derive(Debug, Clone, Default)]
 pub struct Observed {
-    /// What stands at the order's keys.
+    /// The objects at the order's keys.
     pub objects: BTreeMap<ResourceKey, Arc<Value>>,
     /// The service's pods.
     pub pods: Vec<Arc<Value>>,
-    /// Kinds that the cluster takes no objects of.
+    /// Kinds that the cluster does not serve or does not allow.
     pub missing: BTreeMap<Kind, Absent>,
-    /// The nodes that they are on, by name; one that is missing is gone. Nothing where nodes may not
-    /// be looked at.
+    /// The nodes of the pods, by name; a node that is not listed is gone. `None` where Trueup may
+    /// not read nodes.
     pub nodes: Option<BTreeMap<String, Arc<Value>>>,
-    /// Whether the project's namespace and policies are all there. Always true for a project.
+    /// Whether the project's namespace and policies all exist. Always true for a project.
     pub project_ready: bool,
-    /// When this was seen.
+    /// When this was observed.
     pub as_of: Timestamp,
-    /// Whether Kubernetes is taking the namespace down with all that is in it. There is no way back.
+    /// Whether the namespace is terminating, which cannot be undone.
     pub namespace_ending: bool,
 }
 
-/// What to do now, and what to say when there is nothing.
+/// The next actions of a pass, and its outcome when there are none.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ActionPlan {
-    /// May run side by side; the next plan is made when all have been seen to be done.
+    /// May run concurrently; the next plan is made when all are done and observed.
     pub actions: Vec<Action>,
-    /// How things stand if there are no actions.
+    /// The outcome if there are no actions.
     pub outcome: Outcome,
 }
 
-/// One idempotent step.
+/// One idempotent write or check.
 #[derive(Clone, PartialEq)]
 pub enum Action {
     /// Write this object.
     Apply {
         /// Where.
         key: ResourceKey,
-        /// What, whole.
+        /// The whole object.
         object: Value,
-        /// What to tell the event log once it is done.
+        /// What to report once it is done.
         change: ObjectChange,
     },
-    /// Take out what others put where only we may write. Apply does not: it leaves alone what
-    /// another manager owns.
+    /// Remove foreign values from closed paths. Apply does not: it keeps fields of other managers.
     Prune {
         /// Where.
         key: ResourceKey,
-        /// A merge patch that names the uid and version it was judged by.
+        /// A merge patch, guarded by the uid and version that was compared.
         patch: Value,
-        /// What to tell the event log once it is done.
+        /// What to report once it is done.
         change: ObjectChange,
     },
-    /// Take this incarnation away.
+    /// Delete the object with this uid.
     Delete {
         /// Where.
         key: ResourceKey,
-        /// Which incarnation.
+        /// The uid to delete.
         uid: String,
-        /// The version it was judged by.
+        /// The version that was compared.
         version: String,
     },
-    /// Take our finalizer off an anchor that nothing hangs from any more.
+    /// Remove our finalizer from an anchor without dependents.
     ReleaseAnchor {
         /// Where.
         key: ResourceKey,
-        /// Which incarnation.
+        /// The uid to release.
         uid: String,
-        /// The version it was judged by.
+        /// The version that was compared.
         version: String,
         /// The finalizers that stay.
         finalizers: Vec<String>,
     },
-    /// Read every recorded key afresh and prove that nothing is left.
+    /// Read every recorded key live and verify that nothing is left.
     VerifyAbsence,
 }
 
@@ -128,7 +127,7 @@ impl fmt::Debug for Action {
 
 impl ActionPlan {
     fn act(actions: Vec<Action>) -> Self {
-        Self { actions, outcome: Outcome::Waiting { on: "writes to be seen".to_owned() } }
+        Self { actions, outcome: Outcome::Waiting { on: "writes to be observed".to_owned() } }
     }
 
     fn wait(on: impl Into<String>) -> Self {
@@ -148,7 +147,7 @@ impl ActionPlan {
     }
 }
 
-/// What is left to do for this order.
+/// The next actions for this order.
 #[must_use]
 pub fn plan(order: &Order, observed: &Observed, proofs: &ProofKey) -> ActionPlan {
     if let Some(why) = anchors::ahead(order, observed, proofs) {
@@ -165,19 +164,19 @@ pub fn plan(order: &Order, observed: &Observed, proofs: &ProofKey) -> ActionPlan
     }
 }
 
-/// The uid and version of an object that was seen.
-fn incarnation(object: &Value) -> (String, String) {
+/// The uid and version of an observed object.
+fn uid_and_version(object: &Value) -> (String, String) {
     let text = |name: &str| object["metadata"][name].as_str().unwrap_or_default().to_owned();
     (text("uid"), text("resourceVersion"))
 }
 
-/// Takes away exactly what was seen.
+/// Deletes exactly the observed uid and version.
 fn delete(key: &ResourceKey, object: &Value) -> Action {
-    let (uid, version) = incarnation(object);
+    let (uid, version) = uid_and_version(object);
     Action::Delete { key: key.clone(), uid, version }
 }
 
-/// Whether Kubernetes is taking an object down.
+/// Whether an object is being deleted.
 fn terminating(object: &Value) -> bool {
     object["metadata"]["deletionTimestamp"].is_string()
 }

@@ -1,7 +1,7 @@
-//! What a change would do, before anybody does it: which objects come, go or differ, and where.
+//! Previews: which objects a change would create, update or delete, and which fields differ.
 //!
-//! Both sides are rendered by the same code that will be applied, from what is recorded. Metadata is
-//! left out, because it is ours alone and changes with every generation; secrets are shown by name and version.
+//! Both sides are rendered from recorded state by the code that renders what is applied. Metadata
+//! is left out, because it changes with every generation; secrets are shown by name and version.
 
 pub mod cost;
 pub mod exact;
@@ -20,14 +20,14 @@ use crate::compare::fields::{Apart, compare};
 use crate::render::proof::ProofKey;
 use crate::render::{self, Rendered};
 
-/// What would happen to one object.
+/// What a change does to one object.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ObjectDiff {
     /// Which.
     pub key: ResourceKey,
-    /// Whether it comes, changes or goes.
+    /// Whether it is created, updated or deleted.
     pub verb: Verb,
-    /// What differs, in path order; empty unless it changes.
+    /// What differs, in path order; empty unless it is updated.
     pub fields: Vec<FieldChange>,
 }
 
@@ -35,11 +35,11 @@ pub struct ObjectDiff {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verb {
-    /// It is made.
+    /// It is created.
     Create,
-    /// It is changed.
+    /// It is updated.
     Update,
-    /// It is removed.
+    /// It is deleted.
     Delete,
 }
 
@@ -48,9 +48,9 @@ pub enum Verb {
 pub struct FieldChange {
     /// Where: `spec.template.spec.containers.main.image`.
     pub path: String,
-    /// What is recorded.
+    /// The recorded value.
     pub before: Option<Value>,
-    /// What would be.
+    /// The new value.
     pub after: Option<Value>,
 }
 
@@ -63,7 +63,7 @@ pub fn changes(before: Option<&Order>, after: &Order) -> Vec<ObjectDiff> {
     keys.into_iter().filter_map(|key| change(key, old.get(key), new.get(key))).collect()
 }
 
-/// Where a workload says what its pods are; a CronJob says it of the Jobs that it makes.
+/// Where a workload has its pod template; a CronJob has it in its job template.
 const PODS: [&str; 2] = ["/spec/jobTemplate/spec/template", "/spec/template"];
 
 /// Whether every pod would be replaced.
@@ -100,12 +100,12 @@ fn field(apart: Apart) -> FieldChange {
     FieldChange { path: apart.path(), before: apart.before, after: apart.after }
 }
 
-/// A digest of all that an order asks for. Two orders with the same one make the same objects; secrets
-/// stand for their versions.
+/// A digest of all objects of an order. Two orders with the same digest render the same objects;
+/// secrets are represented by their versions.
 #[must_use]
 pub fn digest(order: &Order) -> String {
     let mut hash = Sha256::new();
-    hash.update(order.desired.as_str());
+    hash.update(order.desired.into_str());
     for rendered in rendered(order) {
         for part in [rendered.key.to_string(), rendered.object.to_string()] {
             hash.update(b"\0");
@@ -115,7 +115,7 @@ pub fn digest(order: &Order) -> String {
     data_encoding::HEXLOWER.encode(&hash.finalize()[..16])
 }
 
-/// What an order stands for, with secrets that stand for their versions.
+/// The objects of an order, with secrets represented by their versions.
 fn rendered(order: &Order) -> Vec<Rendered> {
     match (&order.body, order.desired) {
         (_, DesiredState::Deleted) => Vec::new(),
@@ -151,11 +151,11 @@ fn objects(order: &Order) -> BTreeMap<ResourceKey, Value> {
         .collect()
 }
 
-/// A secret stands for its version: another value is another version, and none is ever opened here.
+/// Replaces secret values by their versions: nothing is decrypted for a preview.
 fn with_hidden_secrets(body: &ServiceBody) -> ServiceBody {
     let generated = body.spec.generated_secrets.iter().map(|name| (name.clone(), String::new()));
-    let brought = body.sealed.iter().map(|(name, sealed)| (name.clone(), version(sealed)));
-    let secrets = generated.chain(brought).map(|(name, text)| (name, SecretValue::new(text)));
+    let stored = body.sealed.iter().map(|(name, sealed)| (name.clone(), version(sealed)));
+    let secrets = generated.chain(stored).map(|(name, text)| (name, SecretValue::new(text)));
     ServiceBody { secrets: secrets.collect(), sealed: BTreeMap::new(), ..body.clone() }
 }
 
@@ -171,12 +171,12 @@ fn hide(secret: &mut serde_json::Map<String, Value>, body: &Body) {
     };
     for (name, value) in secret.get_mut("data").and_then(Value::as_object_mut).into_iter().flatten()
     {
-        let brought = sealed.and_then(|sealed| sealed.get(name)).map(version);
-        *value = Value::String(brought.unwrap_or_else(|| "(hidden)".to_owned()));
+        let stored = sealed.and_then(|sealed| sealed.get(name)).map(version);
+        *value = Value::String(stored.unwrap_or_else(|| "(hidden)".to_owned()));
     }
 }
 
-/// A preview has no anchor to name and proves nothing: both sides carry the same stand-ins.
+/// A placeholder for the anchor: a preview has none. Both sides use the same one.
 fn owner() -> OwnerReference {
     OwnerReference::default()
 }

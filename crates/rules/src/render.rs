@@ -1,7 +1,7 @@
-//! From an order to the Kubernetes objects it stands for: typed values, no client.
+//! Renders an order into Kubernetes objects: typed values, no client.
 //!
-//! User text only ever becomes a leaf string of a typed value. The order of a list of objects is
-//! the order in which they may be written: policies before pods, variables before their readers.
+//! User text only becomes leaf strings of typed values. Objects are listed in the order in which
+//! they may be written: policies before pods, variables before the pods that read them.
 
 mod anchor;
 mod config;
@@ -34,14 +34,14 @@ use crate::render::proof::ProofKey;
 pub use anchor::{current as current_anchor, next_ordinal};
 pub use project::MOST_ENDPOINTS;
 
-/// One object that shall be there.
+/// One desired object.
 #[derive(Clone, PartialEq)]
 pub struct Rendered {
     /// Where.
     pub key: ResourceKey,
-    /// What, complete but for what says when it was written: the generation label and the stamp.
+    /// The object, complete except for the generation label and the stamp.
     pub object: Value,
-    /// A digest of it.
+    /// The digest of the object.
     pub digest: String,
 }
 
@@ -51,13 +51,13 @@ impl fmt::Debug for Rendered {
     }
 }
 
-/// An object as it may be printed: of a Secret, only where it stands.
+/// An object for debug output; the content of a Secret is hidden.
 pub(crate) fn shown(key: &ResourceKey, object: &Value) -> String {
     if key.kind == Kind::Secret { "…".to_owned() } else { object.to_string() }
 }
 
 impl Rendered {
-    /// The object as it is written for this order.
+    /// The object as written for this order, with generation label and stamp.
     #[must_use]
     pub fn stamped(&self, order: &Order, proofs: &ProofKey) -> Value {
         let mut object = self.object.clone();
@@ -69,7 +69,7 @@ impl Rendered {
     }
 }
 
-/// The objects of a project: the namespace first, then what guards it.
+/// The objects of a project: the namespace first, then quota, limits and policies.
 #[must_use]
 pub fn project(order: &Order, key: &ProofKey) -> Vec<Rendered> {
     project::objects(order, key)
@@ -81,7 +81,7 @@ pub fn service_anchor(order: &Order, body: &ServiceBody, ordinal: u32, key: &Pro
     anchor::object(order, body, ordinal, key)
 }
 
-/// What a service's workload needs to be there first: variables, secrets, claims, its address.
+/// What must exist before a service's workload: variables, secrets, claims, its Service, policies.
 #[must_use]
 pub fn service_prerequisites(
     order: &Order,
@@ -95,8 +95,8 @@ pub fn service_prerequisites(
     objects.extend(workload::address(order, body, owner, key));
     objects.extend(endpoint::objects(order, body, owner, key));
     objects.extend(scale::budget(order, body, owner, key));
-    objects.extend(route::wall(order, body, owner, key));
-    objects.extend(monitor::wall(order, body, owner, key));
+    objects.extend(route::policy(order, body, owner, key));
+    objects.extend(monitor::policy(order, body, owner, key));
     objects
 }
 
@@ -111,8 +111,7 @@ pub fn service_workload(
     workload::object(order, body, owner, key)
 }
 
-/// What goes with a service's workload once it is there: hosts that lead to it, who says how many
-/// pods there are, and who reads its metrics.
+/// What is written after a service's workload: routes, autoscaler and metrics monitor.
 #[must_use]
 pub fn service_companions(
     order: &Order,
@@ -126,19 +125,19 @@ pub fn service_companions(
     objects
 }
 
-/// How many pods a workload begins with whose number somebody else says; nothing where we say it.
+/// The initial number of pods of an autoscaled workload; `None` without autoscaling.
 #[must_use]
 pub fn starting_replicas(order: &Order, body: &ServiceBody) -> Option<u32> {
     scale::autoscale(order, body).map(|autoscale| autoscale.start(body.spec.replicas))
 }
 
-/// Where a service's workload stands.
+/// The key of a service's workload.
 #[must_use]
 pub fn workload_key(order: &Order, body: &ServiceBody) -> ResourceKey {
     workload::key(order, body)
 }
 
-/// Every key this order may touch, the next anchor included, so that they can be recorded first.
+/// Every key this order may write, including the next anchor, so that they are recorded first.
 #[must_use]
 pub fn keys(order: &Order) -> BTreeSet<ResourceKey> {
     match &order.body {
@@ -168,14 +167,14 @@ pub fn keys(order: &Order) -> BTreeSet<ResourceKey> {
     }
 }
 
-/// Recorded keys that this order does not want: what a former generation had.
+/// Recorded keys that this order does not want: objects of earlier generations.
 #[must_use]
 pub fn unwanted(order: &Order) -> BTreeSet<ResourceKey> {
     let wanted = keys(order);
     order.recorded.keys().filter(|key| !wanted.contains(*key)).cloned().collect()
 }
 
-/// Metadata with the labels and the proof that every object of ours carries.
+/// Metadata with the labels and the proof of every object of ours.
 fn metadata(order: &Order, key: &ResourceKey, proof: String) -> ObjectMeta {
     let mut labels = BTreeMap::from([
         (names::MANAGED_BY.to_owned(), names::MANAGER.to_owned()),
@@ -184,7 +183,7 @@ fn metadata(order: &Order, key: &ResourceKey, proof: String) -> ObjectMeta {
     ]);
     if let Body::Service(body) = &order.body {
         labels.insert(names::SERVICE_LABEL.to_owned(), order.unit.to_string());
-        // '@' is no character of a label's value.
+        // '@' is not allowed in a label's value.
         let template = body.template.to_string().replace('@', ".v");
         labels.insert(names::TEMPLATE_LABEL.to_owned(), template);
     }
@@ -197,7 +196,7 @@ fn metadata(order: &Order, key: &ResourceKey, proof: String) -> ObjectMeta {
     }
 }
 
-/// Metadata of an object that goes with its anchor.
+/// Metadata of an object that is owned by the anchor.
 fn child_metadata(
     order: &Order,
     key: &ResourceKey,
@@ -210,14 +209,14 @@ fn child_metadata(
     }
 }
 
-/// Turns a typed object into JSON, with its digest beside it.
+/// Serializes a typed object and computes its digest.
 fn finish<T: Serialize>(key: ResourceKey, object: &T) -> Rendered {
     let object = serde_json::to_value(object).expect("a typed object should become JSON");
     let digest = digest(&object);
     Rendered { key, object, digest }
 }
 
-/// The same for an object that holds secrets: its digest needs the key.
+/// The same for an object with secrets: its digest is keyed.
 fn finish_secret<T: Serialize>(
     order: &Order,
     key: ResourceKey,
@@ -229,7 +228,7 @@ fn finish_secret<T: Serialize>(
     Rendered { key, object, digest }
 }
 
-/// A short digest of a JSON value, the same for the same value.
+/// A short digest of a JSON value.
 fn digest(value: &Value) -> String {
     let hash = Sha256::digest(value.to_string().as_bytes());
     data_encoding::HEXLOWER.encode(&hash[..12])

@@ -1,4 +1,4 @@
-//! What people see, computed from evidence alone. The same inputs always give the same bytes.
+//! Projects status from evidence alone. The same inputs always give the same bytes.
 
 pub mod freshness;
 pub mod lost;
@@ -33,7 +33,7 @@ pub fn project(inputs: &Inputs, as_of: Timestamp) -> Status {
     }
 }
 
-/// Whether a status is the end of the story for what is promised now.
+/// Whether reconciliation of this generation is settled, pending or diverged.
 #[must_use]
 pub fn reconciliation(status: &Status, generation: i64, stale: bool) -> Reconciliation {
     match status.phase {
@@ -43,7 +43,7 @@ pub fn reconciliation(status: &Status, generation: i64, stale: bool) -> Reconcil
             Reconciliation::Pending
         }
         Phase::Running | Phase::Completed | Phase::Paused => {
-            if status.applied_generation != Some(generation) || stale || unheard(status) {
+            if status.applied_generation != Some(generation) || stale || is_uncompared(status) {
                 Reconciliation::Pending
             } else if status.conditions.is_empty() {
                 Reconciliation::Settled
@@ -54,8 +54,8 @@ pub fn reconciliation(status: &Status, generation: i64, stale: bool) -> Reconcil
     }
 }
 
-/// Nothing was compared with the cluster: that reality differs would be a guess.
-fn unheard(status: &Status) -> bool {
+/// Whether the live state was not compared, so that a divergence is not known.
+fn is_uncompared(status: &Status) -> bool {
     status.conditions.iter().any(|condition| {
         matches!(
             condition.reason,
@@ -64,11 +64,12 @@ fn unheard(status: &Status) -> bool {
     })
 }
 
-/// What a status says when the watches of these kinds, which it leans on, are silent: Unknown, with the last known value beside it.
+/// The status to show when watches that it depends on are silent: health Unknown, and the last
+/// known health.
 #[must_use]
 pub fn aged(status: Status, silent: &[Kind]) -> (Status, Option<Health>) {
-    let settled_for_good = status.phase == Phase::Deleted;
-    if silent.is_empty() || settled_for_good || status.evidence.is_none() {
+    let is_final = status.phase == Phase::Deleted;
+    if silent.is_empty() || is_final || status.evidence.is_none() {
         return (status, None);
     }
     let last_known = Some(status.health).filter(|health| *health != Health::Unknown);
@@ -76,7 +77,7 @@ pub fn aged(status: Status, silent: &[Kind]) -> (Status, Option<Health>) {
     conditions.push(Condition {
         reason: Reason::Stale,
         message: format!(
-            "nothing was heard of {} for a while; this is what was seen last",
+            "no recent watch events for {}; this is the last known state",
             silent.iter().map(|kind| kind.as_str()).collect::<Vec<_>>().join(" and ")
         ),
         cause: None,
@@ -99,12 +100,12 @@ fn phase(inputs: &Inputs, applied: Option<i64>) -> Phase {
     if matches!(inputs.outcome, Outcome::Blocked { .. } | Outcome::Outdated { .. }) {
         return Phase::Blocked;
     }
-    if is_let_down(inputs) {
+    if is_down_while_frozen(inputs) {
         return Phase::Blocked;
     }
     match inputs.desired {
         DesiredState::Deleted => Phase::Deleting,
-        DesiredState::Paused if applied == Some(inputs.generation) && rests(inputs) => {
+        DesiredState::Paused if applied == Some(inputs.generation) && is_idle(inputs) => {
             Phase::Paused
         }
         DesiredState::Active if applied == Some(inputs.generation) && has_ended(inputs) => {
@@ -117,17 +118,17 @@ fn phase(inputs: &Inputs, applied: Option<i64>) -> Phase {
     }
 }
 
-/// It ran, nothing of it does any more, and a freeze forbids to repair that: a person has to act.
-fn is_let_down(inputs: &Inputs) -> bool {
-    is_held(inputs) && inputs.previous.applied_generation.is_some() && !has_pods(inputs)
+/// Whether a service ran, has no pods any more, and a freeze prevents the repair.
+fn is_down_while_frozen(inputs: &Inputs) -> bool {
+    is_frozen(inputs) && inputs.previous.applied_generation.is_some() && !has_pods(inputs)
 }
 
-/// A freeze holds back what there is to do for something that shall run.
-fn is_held(inputs: &Inputs) -> bool {
+/// Whether a freeze prevents writes for an active unit.
+fn is_frozen(inputs: &Inputs) -> bool {
     matches!(inputs.outcome, Outcome::Frozen { .. }) && inputs.desired == DesiredState::Active
 }
 
-/// Whether anything of a service's workload is left. A project has none, and misses none.
+/// Whether a service's workload has ready pods, or needs none. A project has no workload.
 fn has_pods(inputs: &Inputs) -> bool {
     match &inputs.observation.workload {
         Some(workload) => workload.runs.is_some() || workload.ready > 0 || workload.wanted == 0,
@@ -135,41 +136,40 @@ fn has_pods(inputs: &Inputs) -> bool {
     }
 }
 
-/// It runs as promised, or did and only its pods changed since.
+/// Whether it runs as desired, or did in this generation and only its pods changed since.
 fn serves(inputs: &Inputs) -> bool {
     let ran = inputs.previous.phase == Phase::Running
         && inputs.previous.applied_generation == Some(inputs.generation);
     ran || is_complete(&inputs.observation) || runs(&inputs.observation).is_some()
 }
 
-/// How the runs of a cron or a job stand.
+/// The runs of a cron or a job.
 fn runs(seen: &Observation) -> Option<&Runs> {
     seen.workload.as_ref()?.runs.as_ref()
 }
 
-/// Its one run is over, well or not.
+/// Whether its only run is over, successful or not.
 fn has_ended(inputs: &Inputs) -> bool {
     runs(&inputs.observation).is_some_and(|runs| {
-        !runs.idempotency_keys && matches!(runs.last, Run::Succeeded | Run::Failed { .. })
+        !runs.repeats && matches!(runs.last, Run::Succeeded | Run::Failed { .. })
     })
 }
 
-/// Nothing runs any more: the workload says so, and no pod contradicts it. A cron lets a run that
-/// is under way end.
-fn rests(inputs: &Inputs) -> bool {
+/// Whether nothing runs any more, by the workload and by its pods. A cron lets its active run end.
+fn is_idle(inputs: &Inputs) -> bool {
     let seen = &inputs.observation;
     let still = runs(seen).map_or_else(|| is_complete(seen), |runs| runs.last != Run::Active);
     still && seen.pods.iter().all(|pod| pod.ended.is_some())
 }
 
-/// Every pod is of the newest revision and ready.
+/// Whether every pod is of the newest revision and ready.
 ///
-/// Ready pods alone prove nothing: in the middle of a roll the old revision's are counted too. No
-/// workload proves less: only a project has none, and its namespace is what there is to see of it.
+/// Ready pods alone are not enough: during a rollout, those of the old revision count too. Only a
+/// project has no workload; it is complete when its namespace exists.
 fn is_complete(seen: &Observation) -> bool {
     match &seen.workload {
         Some(WorkloadSeen { runs: Some(runs), .. }) => match runs.last {
-            Run::Waiting | Run::Active => runs.idempotency_keys,
+            Run::Waiting | Run::Active => runs.repeats,
             Run::Succeeded => true,
             Run::Failed { .. } => false,
         },
@@ -185,7 +185,7 @@ fn underway(inputs: &Inputs, applied: Option<i64>) -> Phase {
     let nothing_yet = applied.is_none() && inputs.observation.objects.is_empty();
     let ran_before = match inputs.previous.phase {
         Phase::Running | Phase::Updating | Phase::Completed | Phase::Paused => true,
-        // Blocked hides what was before it; a generation that was carried whole does not.
+        // Blocked hides the phase before it, but not the applied generation.
         Phase::Blocked => inputs.previous.applied_generation.is_some(),
         Phase::Accepted | Phase::Creating | Phase::Deleting | Phase::Deleted => false,
     };
@@ -211,17 +211,17 @@ fn health(inputs: &Inputs, phase: Phase) -> Health {
     let workload = inputs.observation.workload.as_ref();
     let (ready, wanted) = workload.map_or((0, 0), |seen| (seen.ready, seen.wanted));
     match phase {
-        // What blocks a change does not stop the pods that serve already.
+        // A blocked change does not stop pods that already serve.
         Phase::Blocked if ready > 0 => Health::Degraded,
         Phase::Blocked => Health::Error,
         Phase::Paused => Health::Healthy,
-        // Nothing is left that could be well or ill.
+        // Nothing is left that could have a health.
         Phase::Deleted => Health::Unknown,
         Phase::Completed => Health::Healthy,
         Phase::Running if is_complete(&inputs.observation) => Health::Healthy,
         Phase::Running if ready > 0 && ready < wanted => Health::Degraded,
         Phase::Running | Phase::Creating | Phase::Updating
-            if pods_in_trouble || (is_held(inputs) && ready < wanted) =>
+            if pods_in_trouble || (is_frozen(inputs) && ready < wanted) =>
         {
             if ready > 0 {
                 Health::Degraded
@@ -235,9 +235,9 @@ fn health(inputs: &Inputs, phase: Phase) -> Health {
     }
 }
 
-/// A cron that fails once tries again by the clock; a job has only the one run.
+/// Health by the last run: a failed cron runs again on schedule, a job has only one run.
 const fn run_health(runs: &Runs, pods_in_trouble: bool) -> Health {
-    match (&runs.last, runs.idempotency_keys) {
+    match (&runs.last, runs.repeats) {
         (Run::Failed { .. }, true) => Health::Degraded,
         (Run::Failed { .. }, false) => Health::Error,
         (Run::Waiting | Run::Active, true) if pods_in_trouble => Health::Degraded,
@@ -275,13 +275,13 @@ fn conditions(inputs: &Inputs) -> Vec<Condition> {
     conditions
 }
 
-/// Pods in trouble. What a pod that has ended says matters only for a run that did not end well:
-/// pods of earlier runs, and those that were evicted, are kept for people to look at.
+/// Pods with problems. Ended pods count only for a run that did not succeed: pods of earlier runs
+/// and evicted pods are kept for inspection.
 fn troubles(seen: &Observation) -> impl Iterator<Item = (&PodSeen, &PodProblem)> {
     let counts = match runs(seen) {
         None => false,
-        Some(Runs { idempotency_keys: true, last, .. }) => matches!(last, Run::Failed { .. }),
-        Some(Runs { idempotency_keys: false, last, .. }) => *last != Run::Succeeded,
+        Some(Runs { repeats: true, last, .. }) => matches!(last, Run::Failed { .. }),
+        Some(Runs { repeats: false, last, .. }) => *last != Run::Succeeded,
     };
     seen.pods
         .iter()
@@ -289,19 +289,20 @@ fn troubles(seen: &Observation) -> impl Iterator<Item = (&PodSeen, &PodProblem)>
         .filter_map(|pod| Some((pod, pod.problem.as_ref()?)))
 }
 
-/// Why the workload itself gets no further.
+/// Why the workload itself makes no progress.
 fn stuck(seen: &Observation) -> Option<&PodProblem> {
     seen.workload.as_ref()?.stuck.as_ref()
 }
 
-/// Whether something is wrong that does not pass by itself.
+/// Whether there is a problem that does not pass by itself.
 fn is_troubled(seen: &Observation) -> bool {
     let lasting = |problem: &PodProblem| !problem.cause.is_passing();
     troubles(seen).any(|(_, problem)| lasting(problem)) || stuck(seen).is_some_and(lasting)
 }
 
-/// The trouble that matters most: that pods are not made at all, then what lasts, then the rest. A
-/// start that takes too long has its reason in a pod, if any pod says one.
+/// The most important problem: pods that are not created, then lasting problems, then the rest.
+///
+/// A slow start is explained by the problem of a pod, if there is one.
 fn trouble(seen: &Observation) -> Option<(String, CauseSeen)> {
     let worst = troubles(seen).min_by_key(|(_, problem)| problem.cause.is_passing());
     let more = troubles(seen).count().saturating_sub(1);
@@ -334,7 +335,7 @@ fn words(problem: &PodProblem) -> &str {
     if problem.detail.is_empty() { "no detail given" } else { &problem.detail }
 }
 
-/// That the last run failed, or that a pause waits for one to end.
+/// The condition for a failed run, or for a pause that waits for the active run.
 fn run_condition(inputs: &Inputs) -> Option<Condition> {
     let runs = runs(&inputs.observation)?;
     match (&runs.last, inputs.desired) {
@@ -345,38 +346,38 @@ fn run_condition(inputs: &Inputs) -> Option<Condition> {
             Some(Condition { reason: Reason::RunFailed, message: format!("{why}; {more}"), cause })
         }
         (Run::Active, DesiredState::Paused) => {
-            let message = "waiting for the run that is under way to end".to_owned();
+            let message = "waiting for the active run to end".to_owned();
             Some(Condition { reason: Reason::Waiting, message, cause: None })
         }
         (Run::Waiting | Run::Active | Run::Succeeded | Run::Failed { .. }, _) => None,
     }
 }
 
-/// What is true of whatever is missing while a freeze holds.
-const NOTHING_DONE: &str = "Trueup does nothing about it while it is frozen";
+/// Added to what is missing while a freeze applies.
+const NOT_REPAIRED: &str = "not repaired while frozen";
 
-/// The worst trouble there is, or how many pods are still missing.
+/// The condition for the worst problem of its pods, or for missing pods.
 fn pod_condition(inputs: &Inputs) -> Option<Condition> {
     let (observation, reason) = (&inputs.observation, Reason::PodsNotReady);
-    // What the last pods say on their way out would promise others in their place.
-    if observation.workload.is_none() && is_let_down(inputs) {
-        let message = format!("what makes its pods is gone, and its pods with it; {NOTHING_DONE}");
+    // Problems of terminating pods would suggest that others replace them.
+    if observation.workload.is_none() && is_down_while_frozen(inputs) {
+        let message = format!("the workload and its pods are gone; {NOT_REPAIRED}");
         return Some(Condition { reason, message, cause: None });
     }
     if let Some((message, cause)) = trouble(observation) {
         return Some(Condition { reason, message, cause: Some(cause) });
     }
     let workload = observation.workload.as_ref().filter(|workload| workload.runs.is_none())?;
-    let is_short = is_held(inputs) && workload.ready < workload.wanted;
+    let is_short = is_frozen(inputs) && workload.ready < workload.wanted;
     ((observation.applied || is_short) && !is_complete(observation)).then(|| {
         let message = if is_short {
-            format!("{} of {} pods are ready; {NOTHING_DONE}", workload.ready, workload.wanted)
+            format!("{} of {} pods are ready; {NOT_REPAIRED}", workload.ready, workload.wanted)
         } else if !workload.current {
-            "the cluster has not taken up the newest change yet".to_owned()
+            "the cluster has not observed the newest change yet".to_owned()
         } else if workload.wanted == 0 {
             "pods are still stopping".to_owned()
         } else if workload.ready >= workload.wanted {
-            "pods of the generation before are still being replaced".to_owned()
+            "pods of the previous generation are still being replaced".to_owned()
         } else {
             format!("{} of {} pods are ready", workload.ready, workload.wanted)
         };
@@ -384,7 +385,7 @@ fn pod_condition(inputs: &Inputs) -> Option<Condition> {
     })
 }
 
-/// The workload that was seen; the one that stays, where one goes and one comes.
+/// The observed workload; of two, the one that is not terminating.
 fn workload(seen: &Observation) -> Option<&Sighting> {
     seen.objects
         .iter()

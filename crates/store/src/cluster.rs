@@ -1,4 +1,4 @@
-//! Clusters: what is known of their being there.
+//! Clusters: their registration, freshness and routing.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -20,33 +20,33 @@ use crate::freeze::freeze;
 use crate::work::lease::{Lease, fence};
 use crate::{App, Error, Worker, event};
 
-/// A cluster and when it was last heard of.
+/// A cluster and its freshness.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterRow {
     /// Its id.
     pub id: ClusterId,
-    /// What people call it.
+    /// Its name.
     pub name: String,
-    /// What is going on with it.
+    /// A note on its current state, such as the progress of building it.
     pub note: Option<String>,
-    /// When every watch of it was last known to be alive.
+    /// When all of its watches were last known to be alive.
     pub heard_at: Option<Timestamp>,
     /// When it was registered.
     pub created_at: Timestamp,
-    /// What forbids to act on it alone.
+    /// The freeze of this cluster alone.
     pub frozen: Option<Freeze>,
 }
 
-/// What an org has in a cluster.
+/// An org's usage of a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClusterUsage {
-    /// How many projects.
+    /// The number of projects.
     pub projects: i64,
-    /// How many services that are not verified to be gone.
+    /// The number of services whose deletion is not verified.
     pub services: i64,
 }
 
-/// The columns of a cluster that everybody may see.
+/// The columns of a cluster that every caller may see.
 const COLUMNS: &str = "id, name, note, heard_at, created_at, frozen_at as cluster_frozen_at,
                        frozen_by as cluster_frozen_by, frozen_why as cluster_frozen_why";
 
@@ -73,7 +73,7 @@ impl App {
         rows.iter().map(row).collect()
     }
 
-    /// A cluster by name or id, and what the org has in it.
+    /// A cluster by name or id, and the org's usage of it.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -83,7 +83,7 @@ impl App {
         wanted: &str,
     ) -> Result<Option<(ClusterRow, ClusterUsage)>, Error> {
         let id = wanted.parse::<ClusterId>().ok().map(ClusterId::uuid);
-        // What cannot be a name names nothing; Postgres would not even take every such text.
+        // Text that is not a valid name matches nothing, and Postgres does not accept all of it.
         let name = wanted.parse::<Name>().ok();
         let mut tx = self.begin(org).await?;
         let statement = format!("select {COLUMNS} from clusters where name = $1 or id = $2");
@@ -107,7 +107,7 @@ impl App {
 }
 
 impl App {
-    /// How hosts come into a cluster, by name or id.
+    /// The routing of a cluster.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -120,8 +120,9 @@ impl App {
         read_json("routing", routing)
     }
 
-    /// Says how hosts come into a cluster; answers whether that is new. Each service has it with its
-    /// next order.
+    /// Sets the routing of a cluster; returns whether it changed.
+    ///
+    /// Each service gets it with its next order.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -155,7 +156,7 @@ impl App {
 }
 
 impl Worker {
-    /// Says what is going on with a cluster, such as the progress of building it.
+    /// Sets the note of a cluster, such as the progress of building it.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -168,7 +169,7 @@ impl Worker {
         Ok(())
     }
 
-    /// When each kind of a cluster was last heard of, by whoever watched it.
+    /// When the last watch event of each kind of a cluster arrived, at any lease holder.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -181,40 +182,45 @@ impl Worker {
         freshness(watches)
     }
 
-    /// Records when each kind was last heard of by the holder of the cluster's lease. The cluster as a
-    /// whole is as fresh as the quietest of the kinds that plans are made from. One row per cluster,
-    /// never one per object.
+    /// Records when the lease holder received the last watch event of each kind.
+    ///
+    /// The cluster as a whole is as fresh as the stalest kind that plans are made from. One row per
+    /// cluster, never one per object.
     ///
     /// # Errors
-    /// The database cannot be reached, or the lease is over: what was heard before somebody else came is
-    /// older than what they hear.
-    pub async fn heard_kinds(&self, lease: Lease, heard: &Freshness) -> Result<(), Error> {
+    /// The database cannot be reached, or the lease was lost: the new holder has newer watch
+    /// events.
+    pub async fn heard_kinds(&self, lease: Lease, freshness: &Freshness) -> Result<(), Error> {
         let mut tx = self.begin().await?;
         fence(&mut tx, lease).await?;
-        hear(&mut tx, lease.cluster, heard).await?;
+        record_freshness(&mut tx, lease.cluster, freshness).await?;
         tx.commit().await?;
         Ok(())
     }
 
-    /// Records that every kind of a cluster was heard of.
+    /// Records that a watch event of every kind of a cluster arrived.
     ///
     /// # Errors
     /// The database cannot be reached.
     pub async fn heard_cluster(&self, cluster: ClusterId, at: Timestamp) -> Result<(), Error> {
         let mut tx = self.begin().await?;
-        hear(&mut tx, cluster, &Freshness::all_at(at)).await?;
+        record_freshness(&mut tx, cluster, &Freshness::all_at(at)).await?;
         tx.commit().await?;
         Ok(())
     }
 }
 
-async fn hear(tx: &mut Tx, cluster: ClusterId, heard: &Freshness) -> Result<(), Error> {
+async fn record_freshness(
+    tx: &mut Tx,
+    cluster: ClusterId,
+    freshness: &Freshness,
+) -> Result<(), Error> {
     sqlx::query(
         "update clusters set watches = watches || $2, heard_at = greatest(heard_at, $3) where id = $1",
     )
     .bind(cluster.uuid())
-    .bind(json(&heard.heard))
-    .bind(heard.oldest().map(sql))
+    .bind(json(&freshness.heard))
+    .bind(freshness.oldest().map(sql))
     .execute(&mut **tx)
     .await?;
     Ok(())

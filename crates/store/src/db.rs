@@ -1,4 +1,4 @@
-//! The database itself: roles, pools, migrations, transactions and the conversion of rows.
+//! Roles, connection pools, migrations, transactions and the conversion of rows.
 
 pub(crate) mod backfill;
 pub(crate) mod begin;

@@ -1,4 +1,4 @@
-//! Domains: reading them, and the routes that an order carries.
+//! Domains: reading them, and the routes of orders.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -26,7 +26,7 @@ pub(crate) const SELECT: &str =
      join statuses t on t.unit_kind = 'service' and t.unit_id = s.id";
 
 impl App {
-    /// The domains of a project's services, in service and host order; nothing if there is no such
+    /// The domains of a project's services, in service and host order; `None` if there is no such
     /// project.
     ///
     /// # Errors
@@ -83,15 +83,13 @@ fn search(row: &PgRow) -> Result<Search, Error> {
         let at: Option<jiff_sqlx::Timestamp> = row.try_get(name)?;
         Ok::<_, Error>(at.map(jiff_sqlx::Timestamp::to_jiff))
     };
-    let (saw, why): (Option<String>, Option<String>) =
+    let (result, why): (Option<String>, Option<String>) =
         (row.try_get("check_result")?, row.try_get("check_detail")?);
-    let last = match (time("checked_at")?, saw, why) {
-        // A word that is not known comes from a newer version, and proves nothing.
-        (Some(at), Some(saw), Some(why)) => Some(DnsCheck {
-            at,
-            result: DnsResult::find(&saw).unwrap_or(DnsResult::Indeterminate),
-            why,
-        }),
+    let last = match (time("checked_at")?, result, why) {
+        // An unknown result comes from a newer version and counts as indeterminate.
+        (Some(at), Some(result), Some(why)) => {
+            Some(DnsCheck { at, result: result.parse().unwrap_or(DnsResult::Indeterminate), why })
+        }
         _ => None,
     };
     Ok(Search { last, next_at: time("next_check_at")?, withdrawn_at: time("withdrawn_at")? })
@@ -99,10 +97,10 @@ fn search(row: &PgRow) -> Result<Search, Error> {
 
 fn tls(row: &PgRow) -> Result<Tls, Error> {
     let text: String = row.try_get("tls")?;
-    Ok(Tls::find(&text).unwrap_or_default())
+    Ok(text.parse().unwrap_or_default())
 }
 
-/// The verified hosts of these services, in order, and how hosts come into their cluster.
+/// The verified hosts of these services, in order, with the routing of their cluster.
 pub(crate) async fn routes(
     tx: &mut Tx,
     services: &[Uuid],
@@ -130,7 +128,7 @@ pub(crate) async fn routes(
         .collect()
 }
 
-/// Lets go of the hosts of a service that is verified to be gone.
+/// Releases the hosts of a service whose absence is verified.
 pub(crate) async fn release_all(
     tx: &mut Tx,
     service: ServiceId,

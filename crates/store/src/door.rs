@@ -1,7 +1,7 @@
-//! The door: the only writer of desired state. One transaction per change, whoever asks.
+//! The door: the only writer of desired state, one transaction per change.
 //!
-//! Inside it: the row's lock, the pure decision of `rules::admit`, the new generation and its
-//! release, the event, the quota and the wake. All of it is durable when the caller hears of it, or none is.
+//! The transaction holds the row's lock, the pure decision of `rules::admit`, the new generation
+//! and its release, the event, the quota and the wake. Either all of it is committed or none of it.
 
 mod config;
 mod domain;
@@ -35,109 +35,109 @@ pub use service::{ServiceChange, ServiceRequest};
 
 use crate::door::idempotency::IdempotencyKey;
 
-/// Who asks, and on which trace.
+/// The principal, trace id and idempotency key of a request.
 #[derive(Debug, Clone)]
 pub struct RequestContext<'a> {
     /// The caller.
     pub principal: &'a Principal,
-    /// The trace of the request.
+    /// The trace id of the request.
     pub trace: Option<String>,
-    /// What makes the request known again, if the caller wants that.
+    /// The idempotency key, if the caller sent one.
     pub repeat: Option<IdempotencyKey>,
-    /// What the events of it come from.
+    /// The source of the events that the request causes.
     pub source: Source,
 }
 
 impl<'a> RequestContext<'a> {
-    /// Somebody whose requests are not known again.
+    /// A user's request without an idempotency key.
     #[must_use]
     pub const fn new(principal: &'a Principal, trace: Option<String>) -> Self {
         Self { principal, trace, repeat: None, source: Source::User }
     }
 
-    /// Trueup itself.
+    /// A change that Trueup makes itself.
     pub(crate) const fn system(principal: &'a Principal) -> Self {
         Self { principal, trace: None, repeat: None, source: Source::System }
     }
 }
 
-/// What the door answers: the thing as it is promised now, and whether that is new.
+/// The result of an accepted request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Accepted<T> {
-    /// As it is now.
+    /// The object as it is now.
     pub row: T,
-    /// Whether this ask changed it.
+    /// Whether this request changed it.
     pub changed: bool,
 }
 
-/// Why the door did not accept.
+/// Why a request was not accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
-    /// There is no such project, or service, in this org.
-    #[error("there is no such {0} here")]
+    /// The org has no such object.
+    #[error("{0} not found")]
     NotFound(&'static str),
-    /// No cluster can take it.
-    #[error("there is no cluster to run in")]
+    /// No cluster is registered.
+    #[error("no cluster is registered")]
     NoCluster,
-    /// The rules refuse it.
-    #[error("the rules refuse it")]
+    /// The admission rules refuse it.
+    #[error("refused by the admission rules")]
     Refused(Refused),
-    /// The org's key for secrets cannot be used.
-    #[error("the org's key cannot be used: {0}")]
-    Unsealable(EnvelopeError),
-    /// It changed since the caller read it.
-    #[error("its generation is {current} now")]
+    /// The org's data key for secrets cannot be used.
+    #[error("the org's data key cannot be used: {0}")]
+    CannotEncrypt(EnvelopeError),
+    /// A precondition failed: the object changed since the caller read it.
+    #[error("generation is now {current}")]
     Changed {
-        /// The generation it has.
+        /// The current generation.
         current: i64,
     },
-    /// A variable or secret changed since the caller read it.
-    #[error("its version is {current} now")]
+    /// A precondition failed: the variable or secret changed since the caller read it.
+    #[error("version is now {current}")]
     OtherVersion {
-        /// The version it has; 0 where it is not set.
+        /// The current version; 0 if it is not set.
         current: i64,
     },
-    /// The key of this request was used for another one.
-    #[error("the Idempotency-Key belongs to another request")]
+    /// The idempotency key was used for another request.
+    #[error("the Idempotency-Key was used for another request")]
     KeyReused,
-    /// It is more than the org may have.
-    #[error("it is more than the org's quota")]
+    /// The org's quota is too small.
+    #[error("the org's quota is exceeded")]
     OverQuota {
-        /// How much more it takes than is held for it.
+        /// How much more than the current reservation is needed.
         more: Amounts,
-        /// What the org may have and has.
+        /// The org's limit and usage.
         quota: Quota,
     },
-    /// Something else has this name.
+    /// Another object has this name.
     #[error("another {0} has this name")]
     NameTaken(&'static str),
-    /// A token would have more than its maker.
-    #[error("the context may not make this token")]
+    /// A token would have more permissions than its creator.
+    #[error("the principal may not create this token")]
     TokenSpec(TokenRefused),
-    /// Nobody would be left who can make tokens.
-    #[error("it is the last token that can make tokens")]
+    /// It is the last token that can create tokens.
+    #[error("cannot revoke the last token that can create tokens")]
     LastOwner,
-    /// The operator took the proof of a domain back.
-    #[error("its proof was taken back")]
+    /// The operator withdrew the verification of a domain.
+    #[error("the operator withdrew the domain's verification")]
     Withdrawn,
-    /// It is not for Trueup to remove.
-    #[error("it is kept: {0}")]
+    /// Trueup may not remove the object.
+    #[error("the object must be kept: {0}")]
     Kept(&'static str),
-    /// So many removals want to be confirmed.
-    #[error("it would be removal {number} within an hour")]
+    /// The limit of removals per hour is reached: further ones must be confirmed.
+    #[error("removal {number} within an hour requires confirmation")]
     OverBudget {
         /// The number to confirm.
         number: u64,
     },
-    /// What the exact preview stands on is not there any more.
-    #[error("the plan does not hold: {0}")]
-    PlanVoid(String),
-    /// The exact preview cannot be gone by.
-    #[error("the plan cannot be used: {0}")]
-    PlanUnready(String),
-    /// So many exact previews of the org are open.
-    #[error("too many plans are open")]
-    TooManyPlans,
+    /// The state that the exact preview was computed from has changed.
+    #[error("the exact preview no longer holds: {0}")]
+    PreviewVoid(String),
+    /// The exact preview is not filled, or cannot be checked now.
+    #[error("the exact preview cannot be used: {0}")]
+    PreviewNotReady(String),
+    /// The org has too many open preview requests.
+    #[error("too many open preview requests")]
+    TooManyPreviews,
     /// The database failed.
     #[error(transparent)]
     Store(#[from] Error),

@@ -1,4 +1,4 @@
-//! Endpoints: reading them, giving their ports back, and the pool the ports come from.
+//! Endpoints: reading them, releasing their ports, and the port pool.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -18,7 +18,7 @@ use crate::db::row::{read, read_json};
 use crate::db::setup::Setup;
 use crate::{App, Error, project};
 
-/// Everything about endpoints whose port is not given back yet.
+/// All columns of endpoints.
 pub(crate) const SELECT: &str =
     "select e.id, e.name, e.service_id, e.port, e.protocol, e.node_port,
         e.made_by, e.created_at, e.deleted_at, s.name as service_name, s.object_name,
@@ -29,8 +29,8 @@ pub(crate) const SELECT: &str =
      join statuses t on t.unit_kind = 'service' and t.unit_id = s.id";
 
 impl App {
-    /// The endpoints of a project's services whose ports are not given back yet, in service and
-    /// name order; nothing if there is no such project.
+    /// The endpoints of a project's services whose ports are not released, in service and name
+    /// order; `None` if there is no such project.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -56,7 +56,7 @@ impl App {
 }
 
 impl Setup {
-    /// Makes sure that these ports of a cluster can be given to endpoints.
+    /// Adds these ports to the port pool of a cluster.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -82,7 +82,7 @@ impl Setup {
 pub(crate) fn endpoint(row: &PgRow) -> Result<Endpoint, Error> {
     let id = EndpointId::from_uuid(row.try_get("id")?);
     let object_name: String = row.try_get("object_name")?;
-    let asked_to_go: Option<jiff_sqlx::Timestamp> = row.try_get("deleted_at")?;
+    let deleted_at: Option<jiff_sqlx::Timestamp> = row.try_get("deleted_at")?;
     let inputs: Option<Json<Value>> = row.try_get("inputs")?;
     let inputs: Option<Inputs> = inputs.map(|json| read_json("inputs", json)).transpose()?;
     let name = names::endpoint(&object_name, id);
@@ -99,7 +99,7 @@ pub(crate) fn endpoint(row: &PgRow) -> Result<Endpoint, Error> {
         port: row.try_get("port")?,
         protocol: read("protocol", row.try_get("protocol")?)?,
         node_port: number(row)?,
-        state: match (asked_to_go, seen) {
+        state: match (deleted_at, seen) {
             (Some(_), _) => EndpointState::Closing,
             (None, true) => EndpointState::Open,
             (None, false) => EndpointState::Opening,
@@ -114,7 +114,7 @@ fn number(row: &PgRow) -> Result<u16, Error> {
     u16::try_from(number).map_err(|source| Error::corrupt("port", source))
 }
 
-/// The ports that these services shall have open, in order.
+/// The open ports of these services, in port order.
 pub(crate) async fn open_ports(
     tx: &mut Tx,
     services: &[Uuid],
@@ -139,14 +139,15 @@ pub(crate) async fn open_ports(
         .collect()
 }
 
-/// Gives back the ports of endpoints that are seen to be gone: each service carries a generation
-/// that is at least as new as their end.
+/// Releases the ports of closed endpoints of services that converged on the closing generation.
+///
+/// `converged` holds each service with the generation it was observed with.
 pub(crate) async fn release(
     tx: &mut Tx,
-    carried: &[(ServiceId, i64)],
+    converged: &[(ServiceId, i64)],
     now: Timestamp,
 ) -> Result<(), Error> {
-    if carried.is_empty() {
+    if converged.is_empty() {
         return Ok(());
     }
     let released: Vec<(Uuid,)> = sqlx::query_as(
@@ -156,8 +157,8 @@ pub(crate) async fn release(
            and e.deleted_generation <= c.generation
          returning e.id",
     )
-    .bind(carried.iter().map(|(service, _)| service.uuid()).collect::<Vec<_>>())
-    .bind(carried.iter().map(|(_, generation)| *generation).collect::<Vec<_>>())
+    .bind(converged.iter().map(|(service, _)| service.uuid()).collect::<Vec<_>>())
+    .bind(converged.iter().map(|(_, generation)| *generation).collect::<Vec<_>>())
     .bind(sql(now))
     .fetch_all(&mut **tx)
     .await?;
@@ -167,7 +168,7 @@ pub(crate) async fn release(
     Ok(())
 }
 
-/// Gives back every port of a service that is verified to be gone.
+/// Releases every port of a service whose absence is verified.
 pub(crate) async fn release_all(
     tx: &mut Tx,
     service: ServiceId,

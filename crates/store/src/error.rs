@@ -1,37 +1,37 @@
-//! What can go wrong with the database, told apart by what the caller should do.
+//! Errors of the database, distinguished by what the caller should do.
 
-/// Why an operation did not happen.
+/// Why a store operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Postgres cannot be reached or went away: nothing is known to be done, try again later.
-    #[error("the database cannot be reached")]
+    /// Postgres is unreachable or closed the connection. Nothing was committed; retry later.
+    #[error("the database is unavailable")]
     Unavailable(#[source] sqlx::Error),
-    /// Postgres went away while a change was being committed: it may be recorded or not.
-    #[error("the database went away before it said whether the change is recorded")]
+    /// The connection was lost during a commit: the change may or may not be durable.
+    #[error("the database connection was lost during a commit; the outcome is unknown")]
     CommitUnknown(#[source] sqlx::Error),
-    /// Postgres did not answer in time, and nobody knows why: the question may have been carried out.
-    #[error("the database does not answer")]
+    /// Postgres did not answer in time. The statement may still have been executed.
+    #[error("the database timed out")]
     Silent,
-    /// This holder's lease is over: another one works on the cluster now.
-    #[error("the lease on this cluster is over")]
+    /// This holder lost its lease: another holder has a newer epoch.
+    #[error("the lease on this cluster was lost to another holder")]
     Fenced,
-    /// A stored value cannot be read: a defect, or a newer version's row.
-    #[error("a stored {what} cannot be read")]
+    /// A stored value cannot be decoded: a defect, or a row written by a newer version.
+    #[error("a stored {what} cannot be decoded")]
     Corrupt {
-        /// What was read.
+        /// The kind of value.
         what: &'static str,
-        /// Why it cannot be.
+        /// The decoding error.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// Somebody else changed it while it was looked at: trying again helps.
-    #[error("somebody else changed it at the same moment")]
+    /// A concurrent transaction changed the same rows. Retry.
+    #[error("a concurrent transaction changed the same rows")]
     Overtaken,
-    /// Anything else the database says.
-    #[error("the database refused a statement")]
+    /// Any other error of the database.
+    #[error("the database rejected a statement")]
     Database(#[source] sqlx::Error),
-    /// The schema could not be brought up to date.
-    #[error("the database's schema could not be brought up to date")]
+    /// A schema migration failed.
+    #[error("a schema migration failed")]
     Migrate(#[source] sqlx::migrate::MigrateError),
 }
 
@@ -43,15 +43,15 @@ impl Error {
         Self::Corrupt { what, source: Box::new(source) }
     }
 
-    /// Whether a text cannot be stored at all: it has a zero in it, or is no text.
+    /// Whether Postgres rejected a text: it contains a NUL byte or is not valid UTF-8.
     #[must_use]
     pub fn is_about_text(&self) -> bool {
         let Self::Database(sqlx::Error::Database(error)) = self else { return false };
         error.code().is_some_and(|code| matches!(&*code, "22021" | "22P05"))
     }
 
-    /// Whether this is a defect in Trueup or in a row, rather than trouble of the database: trying
-    /// again would end the same way.
+    /// Whether this is a defect in Trueup or in a row rather than a transient failure: a retry
+    /// would fail the same way.
     #[must_use]
     pub fn is_defect(&self) -> bool {
         match self {
@@ -63,17 +63,19 @@ impl Error {
             | Self::Migrate(_) => false,
             Self::Corrupt { .. } => true,
             // Class 22: the data. Class 23: a constraint. Class 42: the statement.
-            Self::Database(sqlx::Error::Database(said)) => {
-                said.code().is_some_and(|code| matches!(code.get(..2), Some("22" | "23" | "42")))
-            }
+            Self::Database(sqlx::Error::Database(db_error)) => db_error
+                .code()
+                .is_some_and(|code| matches!(code.get(..2), Some("22" | "23" | "42"))),
             Self::Database(_) => true,
         }
     }
 
-    /// What it says, with its source: for operators, and never with values in it.
-    pub(crate) fn told(&self) -> String {
+    /// The message with its source, for operators. It never contains stored values.
+    pub(crate) fn describe(&self) -> String {
         match self {
-            Self::Corrupt { what, source } => format!("a stored {what} cannot be read: {source}"),
+            Self::Corrupt { what, source } => {
+                format!("a stored {what} cannot be decoded: {source}")
+            }
             Self::Unavailable(_)
             | Self::CommitUnknown(_)
             | Self::Silent
@@ -84,8 +86,8 @@ impl Error {
         }
     }
 
-    /// Whether somebody else was at the same thing at the same moment, so that trying again helps:
-    /// a name that was taken meanwhile, or the same rows in another order.
+    /// Whether a concurrent transaction caused this, so that a retry helps: the name was taken in
+    /// the meantime, or both locked the same rows in another order.
     pub(crate) fn is_race(&self) -> bool {
         const TAKEN: [&str; 3] = ["services_name_key", "projects_name_key", "domains_own_key"];
         if matches!(self, Self::Overtaken) {
@@ -98,26 +100,26 @@ impl Error {
 
 impl From<sqlx::Error> for Error {
     fn from(error: sqlx::Error) -> Self {
-        // A deadlock or a serialization failure: of those at the same rows, this one was ended.
-        if let sqlx::Error::Database(said) = &error
-            && said.code().is_some_and(|code| matches!(&*code, "40001" | "40P01"))
+        // Serialization failure or deadlock: Postgres chose this transaction as the victim.
+        if let sqlx::Error::Database(db_error) = &error
+            && db_error.code().is_some_and(|code| matches!(&*code, "40001" | "40P01"))
         {
             return Self::Overtaken;
         }
-        let away = match &error {
+        let unreachable = match &error {
             sqlx::Error::Io(_)
             | sqlx::Error::PoolTimedOut
             | sqlx::Error::PoolClosed
             | sqlx::Error::WorkerCrashed
             | sqlx::Error::Protocol(_)
             | sqlx::Error::Tls(_) => true,
-            // Class 57: the server is shutting down, starting up or was told to end this session.
-            // Class 08: the connection itself.
-            sqlx::Error::Database(said) => {
-                said.code().is_some_and(|code| code.starts_with("57P") || code.starts_with("08"))
-            }
+            // Class 57P: the server is starting up or shutting down, or an admin ended the session.
+            // Class 08: connection errors.
+            sqlx::Error::Database(db_error) => db_error
+                .code()
+                .is_some_and(|code| code.starts_with("57P") || code.starts_with("08")),
             _ => false,
         };
-        if away { Self::Unavailable(error) } else { Self::Database(error) }
+        if unreachable { Self::Unavailable(error) } else { Self::Database(error) }
     }
 }

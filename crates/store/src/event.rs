@@ -21,26 +21,26 @@ use crate::door::RequestContext;
 use crate::work::seal::stored;
 use crate::{App, Error};
 
-/// An event with its place in the order.
+/// An event with its position and hash.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SealedEvent {
-    /// Its place in its org's order, without gaps.
+    /// Its position in its org's log, without gaps.
     pub position: i64,
-    /// The hash of it and of everything before it.
+    /// The hash over it and everything before it.
     pub hash: Hash,
     /// Its id.
     pub id: EventId,
     /// The tenant.
     pub org: OrgId,
-    /// Who or what it comes from.
+    /// The component that emitted it.
     pub source: String,
     /// Its type.
     pub kind: String,
     /// The type's version.
     pub version: i32,
-    /// What it is about.
+    /// The unit it is about.
     pub unit: Unit,
-    /// The generation it speaks of.
+    /// The generation it is about.
     pub generation: i64,
     /// When it happened.
     pub at: Timestamp,
@@ -59,22 +59,22 @@ pub struct EventQuery {
     pub of: Option<Unit>,
     /// Only those of this type.
     pub kind: Option<String>,
-    /// Only those that speak of this generation.
+    /// Only those about this generation.
     pub generation: Option<i64>,
     /// Only those after this position.
     pub after: Option<i64>,
     /// Only those before this position.
     pub before: Option<i64>,
-    /// In which order.
+    /// The order.
     pub order: EventOrder,
-    /// At most so many.
+    /// The maximum number of events.
     pub limit: i64,
 }
 
-/// From which end to read.
+/// The order of listed events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum EventOrder {
-    /// As they happened.
+    /// The oldest first.
     #[default]
     OldestFirst,
     /// The newest first.
@@ -96,7 +96,7 @@ pub(crate) async fn record(tx: &mut Tx, events: &[NewEvent]) -> Result<(), Error
     )
     .bind(&ids)
     .bind(&orgs)
-    .bind(events.iter().map(|event| event.source.as_str()).collect::<Vec<_>>())
+    .bind(events.iter().map(|event| event.source.into_str()).collect::<Vec<_>>())
     .bind(events.iter().map(|event| event.fact.name()).collect::<Vec<_>>())
     .bind(events.iter().map(|event| event.unit.kind()).collect::<Vec<_>>())
     .bind(&units)
@@ -119,8 +119,8 @@ pub(crate) async fn record(tx: &mut Tx, events: &[NewEvent]) -> Result<(), Error
     Ok(())
 }
 
-/// With which event, and on which trace, somebody asked for each of these generations.
-pub(crate) async fn asks(
+/// The event that requested each of these generations, and its trace.
+pub(crate) async fn requests(
     tx: &mut Tx,
     of: &[(Unit, i64)],
 ) -> Result<BTreeMap<(Unit, i64), (EventId, Option<String>)>, Error> {
@@ -146,7 +146,7 @@ pub(crate) async fn asks(
         .collect())
 }
 
-/// The columns of an event that a reader is shown; the table is `e`.
+/// The columns of an event that readers see; the table alias is `e`.
 pub(crate) const SHOWN: &str = "e.id, e.source, e.type, e.version, e.unit_kind, e.unit_id, e.generation, e.at, e.trace, e.cause, e.body";
 
 /// A row of [`SHOWN`].
@@ -176,7 +176,7 @@ struct Columns {
 }
 
 impl Shown {
-    /// The hash it has at this place.
+    /// The hash of this event at this position.
     pub(crate) fn link(&self, previous: &Hash, org: OrgId, position: i64) -> Hash {
         let subject = unit(&self.unit_kind, self.unit_id).to_string();
         let cause = self.cause.map(|cause| EventId::from_uuid(cause).to_string());
@@ -195,7 +195,7 @@ impl Shown {
     }
 }
 
-/// A fact for operators that nobody asked for.
+/// An event for operators that no request caused.
 pub(crate) fn of_platform(fact: Fact, source: Source, now: Timestamp) -> NewEvent {
     NewEvent {
         id: new_id(now),
@@ -210,7 +210,7 @@ pub(crate) fn of_platform(fact: Fact, source: Source, now: Timestamp) -> NewEven
     }
 }
 
-/// A fact about the org itself.
+/// Records an event about the org itself.
 pub(crate) async fn record_of_org(
     tx: &mut Tx,
     org: OrgId,
@@ -236,7 +236,7 @@ pub(crate) async fn record_of_org(
 }
 
 impl App {
-    /// Ciphertext events of an org.
+    /// Sealed events of an org.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -246,7 +246,7 @@ impl App {
         query: &EventQuery,
     ) -> Result<Vec<SealedEvent>, Error> {
         let mut tx = self.begin(org).await?;
-        // Only the conditions that are asked for: a plan for all of them at once can use no index.
+        // Only the given conditions: a generic statement with all of them could use no index.
         let mut statement = QueryBuilder::<Postgres>::new("select s.org_id, s.position, s.hash, ");
         statement
             .push(SHOWN)

@@ -1,4 +1,4 @@
-//! Findings: what sweeps found, on record for ever; and the removal of one, which somebody asked for.
+//! Findings: what sweeps found, recorded permanently; and removals that operators request.
 
 use jiff::{SignedDuration, Timestamp};
 use sqlx::Row;
@@ -19,16 +19,16 @@ use crate::door::{Refusal, RequestContext};
 use crate::work::lease::{Lease, fence};
 use crate::{App, Error, Worker, event};
 
-/// More of one kind at once say no more than these; the rest is found when they are gone.
+/// The most findings opened per sweep of a kind; later sweeps find the rest.
 const AT_ONCE: usize = 200;
-/// The time that a budget is for.
+/// The period of the removal limit.
 const HOUR: SignedDuration = SignedDuration::from_hours(1);
 
 const COLUMNS: &str =
     "id, cluster_id, class, kind, namespace, name, uid, resource_version, unit, found_at,
                        seen_at, closed_at, closed_why, remove_by, kept_why";
 
-/// Whether something that is still to be there records an object, `c`, of a cluster, `$1`.
+/// SQL: whether a unit that is not deleted records object `c` of cluster `$1`.
 const RECORDED: &str = "exists (
     select from resources r
     where r.cluster_id = $1 and r.kind = c.kind and r.namespace = c.namespace and r.name = c.name
@@ -37,12 +37,12 @@ const RECORDED: &str = "exists (
         or exists (select from projects p where r.unit_kind = 'project' and p.id = r.unit_id
                                             and p.deleted_at is null)))";
 
-/// A removal that somebody asked for.
+/// A requested removal.
 #[derive(Debug, Clone)]
 pub struct Removal {
-    /// What is to go.
+    /// The finding to remove.
     pub found: Finding,
-    /// Whether something records it by now, so that it must stay.
+    /// Whether a unit records the object by now, so that it must be kept.
     pub recorded: bool,
 }
 
@@ -73,7 +73,7 @@ fn finding(row: &PgRow) -> Result<Finding, Error> {
 }
 
 impl App {
-    /// Findings in the order in which they were found: those that are open, or all there ever were.
+    /// Findings in the order in which they were found: only open ones, or all.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -98,7 +98,7 @@ impl App {
         rows.iter().map(finding).collect()
     }
 
-    /// Asks for what was found to be removed; answers with it, and whether that was not asked before.
+    /// Requests the removal of a finding; returns it and whether the request is new.
     ///
     /// # Errors
     /// [`Refusal`] says why not.
@@ -147,9 +147,10 @@ async fn lock(tx: &mut Tx, id: FindingId) -> Result<Option<Finding>, Error> {
     row.as_ref().map(finding).transpose()
 }
 
-/// How many removals were asked for in the last hour in the cluster of a finding, and of how many objects.
+/// The removals requested in the finding's cluster in the last hour, and the objects recorded
+/// there.
 async fn removals(tx: &mut Tx, found: &Finding, now: Timestamp) -> Result<(u64, u64), Error> {
-    // One who asks waits for the other, or both would count the same.
+    // Serializes concurrent requests: they would count the same removals.
     sqlx::query("select pg_advisory_xact_lock(hashtextextended('findings/' || $1::text, 0))")
         .bind(found.cluster.uuid())
         .execute(&mut **tx)
@@ -167,11 +168,12 @@ async fn removals(tx: &mut Tx, found: &Finding, now: Timestamp) -> Result<(u64, 
 }
 
 impl Worker {
-    /// Writes down what a sweep found, and closes what it did not find any more; answers how many of
-    /// both there were.
+    /// Records the result of a sweep: opens new findings and closes those that it no longer found.
+    ///
+    /// Returns how many were opened and closed.
     ///
     /// # Errors
-    /// The database cannot be reached, or the lease is over.
+    /// The database cannot be reached, or the lease was lost.
     pub async fn note_findings(
         &self,
         lease: Lease,
@@ -188,7 +190,7 @@ impl Worker {
         Ok(facts.len())
     }
 
-    /// What somebody asked to be removed from a cluster and still is there.
+    /// The requested removals of a cluster that are not done yet.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -207,10 +209,10 @@ impl Worker {
         rows.iter().map(removal).collect()
     }
 
-    /// Writes down how a removal ended: it is gone, or it was kept and why.
+    /// Records the result of a removal: the object is gone, or was kept and why.
     ///
     /// # Errors
-    /// The database cannot be reached, or the lease is over.
+    /// The database cannot be reached, or the lease was lost.
     pub async fn end_removal(
         &self,
         lease: Lease,
@@ -221,7 +223,7 @@ impl Worker {
         let mut tx = self.begin().await?;
         fence(&mut tx, lease).await?;
         let key = of.key.clone();
-        let by = of.remove_by.as_deref().unwrap_or("somebody");
+        let by = of.remove_by.as_deref().unwrap_or("an operator");
         let (why, fact) = match kept {
             Some(why) => (why.to_owned(), Fact::FindingKept { key, why: why.to_owned() }),
             None => {
@@ -229,7 +231,7 @@ impl Worker {
                 (why.clone(), Fact::FindingClosed { key, why })
             }
         };
-        // What was kept can be asked for anew.
+        // The removal of a kept object can be requested again.
         let statement = match kept {
             Some(_) => {
                 "update findings set kept_why = $2, remove_at = null, remove_by = null
@@ -254,7 +256,7 @@ impl Worker {
     }
 }
 
-/// Those of the candidates that nothing records which is still to be there.
+/// The candidates that no unit records, other than deleted units.
 async fn unrecorded<'a>(
     tx: &mut Tx,
     lease: Lease,
@@ -281,7 +283,7 @@ async fn unrecorded<'a>(
     Ok(rows.into_iter().filter_map(index).filter_map(|at| swept.candidates.get(at)).collect())
 }
 
-/// Opens what is new, and notes that the rest was seen again.
+/// Opens new findings, and updates those that were found again.
 async fn open(
     tx: &mut Tx,
     lease: Lease,
@@ -313,7 +315,7 @@ async fn open(
         .bind(id.uuid())
         .bind(PLATFORM.uuid())
         .bind(lease.cluster.uuid())
-        .bind(class.as_str())
+        .bind(class.into_str())
         .bind(candidate.key.kind.as_str())
         .bind(&candidate.key.namespace)
         .bind(&candidate.key.name)
@@ -335,7 +337,7 @@ async fn open(
     Ok(facts)
 }
 
-/// Closes what is open and was not found any more.
+/// Closes open findings that the sweep no longer found.
 async fn close(
     tx: &mut Tx,
     lease: Lease,
@@ -343,7 +345,7 @@ async fn close(
     candidates: &[&OrphanCandidate],
     now: Timestamp,
 ) -> Result<Vec<Fact>, Error> {
-    let why = "it is not there any more, or it is recorded now";
+    let why = "the object is gone, or a unit records it now";
     let rows: Vec<(String, String)> = sqlx::query_as(
         "update findings set closed_at = $3, closed_why = $4
          where cluster_id = $1 and kind = $2 and closed_at is null and uid <> all($5) and org_id = $6

@@ -1,5 +1,6 @@
-//! Freezes: switches that stop every act on something. What is frozen is still observed, and what is
-//! asked of it is still accepted: it waits.
+//! Freezes of services, clusters and the platform: no writes to the cluster while one is active.
+//!
+//! Frozen units are still observed, and changes to them are accepted and applied after the freeze.
 
 use jiff::Timestamp;
 use sqlx::Row;
@@ -20,15 +21,15 @@ use crate::service::{ServiceRow, find};
 use crate::work::wake::{Request, request};
 use crate::{App, Error, Worker, event};
 
-/// What somebody wants of a switch.
+/// A request to freeze or unfreeze.
 #[derive(Debug, Clone, Copy)]
 pub struct FreezeRequest<'a> {
-    /// Why to freeze; nothing lets go.
+    /// The reason to freeze; `None` unfreezes.
     pub reason: Option<&'a str>,
 }
 
 impl App {
-    /// Freezes a service, or lets it go. In force once its wake is worked on.
+    /// Freezes or unfreezes a service. Takes effect when its wake is processed.
     ///
     /// # Errors
     /// [`Refusal`] says why not.
@@ -36,7 +37,7 @@ impl App {
         &self,
         org: OrgId,
         (project, service): (&str, &str),
-        ask: FreezeRequest<'_>,
+        wanted: FreezeRequest<'_>,
         context: &RequestContext<'_>,
         now: Timestamp,
     ) -> Result<Accepted<ServiceRow>, Refusal> {
@@ -50,15 +51,15 @@ impl App {
         .fetch_optional(&mut *tx)
         .await?;
         let (before,) = frozen.ok_or_else(none)?;
-        let changed = before.as_deref() != ask.reason;
+        let changed = before.as_deref() != wanted.reason;
         if changed {
-            set_service(&mut tx, found.id, ask.reason, context, now).await?;
+            set_service(&mut tx, found.id, wanted.reason, context, now).await?;
             let principal = context.principal.name.clone();
-            let fact = match ask.reason {
+            let fact = match wanted.reason {
                 Some(why) => Fact::ServiceFrozen { reason: why.to_owned(), principal },
                 None => Fact::ServiceUnfrozen { principal },
             };
-            let told = NewEvent {
+            let event = NewEvent {
                 id: new_id(now),
                 org,
                 source: Source::User,
@@ -69,7 +70,7 @@ impl App {
                 trace: context.trace.clone(),
                 cause: None,
             };
-            event::record(&mut tx, &[told]).await?;
+            event::record(&mut tx, &[event]).await?;
             let unit = Unit::Service(found.id);
             let wake = Request::by(context, unit, org, found.cluster, Lane::UserChange);
             request(&mut tx, &wake, now).await?;
@@ -79,29 +80,30 @@ impl App {
         Ok(Accepted { row, changed })
     }
 
-    /// Freezes a cluster by name or id, or the whole platform, or lets it go; answers with what is in
-    /// force then, and whether that changed.
+    /// Freezes or unfreezes a cluster, by name or id, or the whole platform.
+    ///
+    /// Returns the freeze now in effect, and whether it changed.
     ///
     /// # Errors
     /// [`Refusal`] says why not.
     pub async fn freeze_platform(
         &self,
         cluster: Option<&str>,
-        ask: FreezeRequest<'_>,
+        wanted: FreezeRequest<'_>,
         context: &RequestContext<'_>,
         now: Timestamp,
     ) -> Result<Accepted<Option<Freeze>>, Refusal> {
         let mut tx = self.begin(PLATFORM).await?;
         let (before, name) = match cluster {
-            Some(wanted) => lock_cluster(&mut tx, wanted).await?,
+            Some(cluster) => lock_cluster(&mut tx, cluster).await?,
             None => (lock_platform(&mut tx).await?, None),
         };
-        let changed = before.as_deref() != ask.reason;
+        let changed = before.as_deref() != wanted.reason;
         if changed {
-            set_platform(&mut tx, name.as_deref(), ask.reason, context, now).await?;
+            set_platform(&mut tx, name.as_deref(), wanted.reason, context, now).await?;
             let principal = context.principal.name.clone();
             let cluster = name.clone();
-            let fact = match ask.reason {
+            let fact = match wanted.reason {
                 Some(why) => Fact::PlatformFrozen { cluster, reason: why.to_owned(), principal },
                 None => Fact::PlatformUnfrozen { cluster, principal },
             };
@@ -115,7 +117,7 @@ impl App {
         Ok(Accepted { row, changed })
     }
 
-    /// Whether the whole platform is frozen.
+    /// The freeze of the whole platform, if there is one.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -126,7 +128,7 @@ impl App {
 }
 
 impl Worker {
-    /// What forbids to act on a cluster: the platform's freeze, or its own.
+    /// The freeze that applies to a cluster: the platform's, or its own.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -145,7 +147,7 @@ impl Worker {
     }
 }
 
-/// The freeze of this scope in a row that has its columns.
+/// Reads the freeze of this scope from a row with its columns.
 pub(crate) fn freeze(row: &PgRow, scope: FreezeScope) -> Result<Option<Freeze>, Error> {
     let prefix = match scope {
         FreezeScope::Platform => "platform_",
@@ -209,7 +211,7 @@ async fn set_platform(
     Ok(())
 }
 
-/// Why a cluster is frozen now, and its name.
+/// Locks a cluster; returns the reason of its current freeze, and its name.
 async fn lock_cluster(
     tx: &mut Tx,
     wanted: &str,

@@ -1,8 +1,9 @@
 //! Postgres: the only SQL in Trueup.
 //!
-//! Every public function is a whole operation: it begins a transaction, does its work and commits,
-//! so no caller can hold a transaction across other I/O. [`App`] answers requests for one org at a
-//! time; [`Worker`] serves the loops. They are different database roles with different rights.
+//! Every public function is a complete operation: it begins a transaction, does its work and
+//! commits, so no caller can hold a transaction across other I/O. [`App`] serves requests for one
+//! org at a time; [`Worker`] serves the control loops. They are database roles with different
+//! privileges.
 
 mod cluster;
 mod db;

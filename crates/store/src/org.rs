@@ -1,4 +1,4 @@
-//! Orgs: the tenants, as operators make and see them.
+//! Orgs: the tenants, as operators create and list them.
 
 use jiff::Timestamp;
 use trueup_model::event::Fact;
@@ -38,7 +38,7 @@ impl App {
         Ok(id.map(OrgId::from_uuid))
     }
 
-    /// An org that is known to be there.
+    /// An org by its id.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -47,7 +47,7 @@ impl App {
         find(&mut tx, id).await
     }
 
-    /// Every tenant, in name order. The platform's own org is none.
+    /// Every tenant, in name order; the platform's own org is not listed.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -61,8 +61,8 @@ impl App {
         Ok(rows.into_iter().map(row).collect())
     }
 
-    /// Makes an org and the token of its first owner, in one transaction: there is never an org that
-    /// nobody can enter.
+    /// Creates an org and its first owner token in one transaction, so that every org is
+    /// accessible.
     ///
     /// # Errors
     /// [`Refusal`] says why not.
@@ -72,7 +72,7 @@ impl App {
         context: &RequestContext<'_>,
         now: Timestamp,
     ) -> Result<(Org, CreatedToken), Refusal> {
-        // Whether it was asked for before is known in the platform's org, where the context is.
+        // The idempotency key is recorded in the platform's org, to which the operator belongs.
         let mut tx = self.begin(PLATFORM).await?;
         if let Some(former) = idempotency::find(&mut tx, context, now).await? {
             return made_before(&mut tx, &former).await;
@@ -91,8 +91,8 @@ impl App {
             return Err(Refusal::NameTaken("org"));
         }
         let principal = context.principal.name.clone();
-        let made = Fact::OrgCreated { name: name.to_string(), principal };
-        event::record_of_org(&mut tx, id, made, context, now).await?;
+        let created = Fact::OrgCreated { name: name.to_string(), principal };
+        event::record_of_org(&mut tx, id, created, context, now).await?;
         let owner = TokenSpec {
             name: "owner".to_owned(),
             role: Role::Owner,
@@ -107,7 +107,7 @@ impl App {
     }
 }
 
-/// The org and the owner's token that a former request made, as they are now.
+/// The org and the owner token that an earlier request created, as they are now.
 async fn made_before(tx: &mut Tx, former: &str) -> Result<(Org, CreatedToken), Refusal> {
     let gone = || Refusal::NotFound("org");
     let (id, owner) = former.split_once(' ').ok_or_else(gone)?;

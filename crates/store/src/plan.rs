@@ -1,4 +1,4 @@
-//! Plans: the same for every org.
+//! Plans: priced sizes, the same for every org.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -14,7 +14,7 @@ use crate::door::RequestContext;
 use crate::{App, Error, event};
 
 impl App {
-    /// Every plan that is sold, and those that were.
+    /// Every plan, including retired ones.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -28,9 +28,9 @@ impl App {
         rows.into_iter().map(plan).collect()
     }
 
-    /// Sells a plan, or sells it otherwise from now on; answers whether that is new.
+    /// Creates or updates a plan; returns whether that changed anything.
     ///
-    /// Services keep the resources they were promised until somebody changes them.
+    /// Services keep the resources they were accepted with until they are changed.
     ///
     /// # Errors
     /// The database cannot be reached.

@@ -1,4 +1,4 @@
-//! Plan requests: asking what a declaration would really do, and insisting on the answer.
+//! Preview requests: an exact preview of a declaration, and accepting only what was previewed.
 
 mod fill;
 
@@ -26,18 +26,19 @@ use crate::{App, Error, project};
 
 pub use fill::{PendingPreview, PreviewResult};
 
-/// How many of an org may be open at once.
+/// The most open requests per org.
 const MOST: i64 = 100;
 
-/// One statement for what is asked and for why nobody answers.
+/// A request with its cluster, which explains why it is not filled.
 const SELECT: &str = "select r.id, r.service_id, r.service, r.generation, r.order_digest, r.state, r.why,
         r.preview, r.hash, r.requested_by, r.created_at, r.deadline_at, r.checked_at, r.expires_at,
         p.name as project_name, c.name as cluster_name, c.heard_at
      from preview_requests r join projects p on p.id = r.project_id join clusters c on c.id = r.cluster_id";
 
 impl App {
-    /// Asks what a declaration of a service would really do. It is decided as if it were meant, undone,
-    /// and left for the executor of the service's cluster to try.
+    /// Requests an exact preview of a declaration.
+    ///
+    /// The declaration is decided in a dry run and left for the executor of the cluster to preview.
     ///
     /// # Errors
     /// [`Refusal`] says why the declaration would not be accepted.
@@ -53,13 +54,13 @@ impl App {
             return Ok(Accepted { row, changed: false });
         }
         tx.rollback().await?;
-        let (service, digest) = self.would_promise(org, wanted, context, now).await?;
+        let (service, digest) = self.dry_run_declaration(org, wanted, context, now).await?;
         let mut tx = self.begin(org).await?;
-        // Somebody may have sent the same request meanwhile.
+        // The same request may have been accepted meanwhile.
         if let Some(row) = repeated(&mut tx, context, now).await? {
             return Ok(Accepted { row, changed: false });
         }
-        has_room(&mut tx, now).await?;
+        check_limit(&mut tx, now).await?;
         let id: PreviewRequestId = new_id(now);
         insert(&mut tx, id, &service, &digest, context, now).await?;
         idempotency::record(&mut tx, context, &id.to_string(), now).await?;
@@ -68,7 +69,7 @@ impl App {
         Ok(Accepted { row: shown(&row, now)?, changed: true })
     }
 
-    /// A plan request of a service, by project and name or id; a text that is no id finds none.
+    /// A preview request of a service, by project and service name or id, and the request's id.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -84,26 +85,26 @@ impl App {
         let Some(project) = project::find(&mut tx, project).await? else { return Ok(None) };
         let Ok(id) = wanted.parse() else { return Ok(None) };
         let Some(row) = fetch(&mut tx, id).await? else { return Ok(None) };
-        let planned = planned(&row)?;
-        let named = planned.name.as_str() == service || planned.id.to_string() == service;
-        let is_it = planned.project == project.project.id && named;
+        let previewed = previewed(&row)?;
+        let named = previewed.name.as_str() == service || previewed.id.to_string() == service;
+        let is_it = previewed.project == project.project.id && named;
         is_it.then(|| shown(&row, now)).transpose()
     }
 
-    /// The service as it would be promised, and a digest of what that would make.
-    async fn would_promise(
+    /// The service as it would be accepted, and a digest of its order.
+    async fn dry_run_declaration(
         &self,
         org: OrgId,
         wanted: &ServiceRequest<'_>,
         context: &RequestContext<'_>,
         now: Timestamp,
     ) -> Result<(Service, String), Refusal> {
-        let rehearsal = self.dry_run();
+        let dry_run = self.dry_run();
         let context = RequestContext { repeat: None, ..context.clone() };
-        let accepted = rehearsal.app().accept_service(org, wanted, &context, now).await?;
+        let accepted = dry_run.app().accept_service(org, wanted, &context, now).await?;
         let service = accepted.row.service;
         let unit = Unit::Service(service.id);
-        let seen = rehearsal.seen().units.into_iter().find(|seen| seen.after.unit == unit);
+        let seen = dry_run.seen().units.into_iter().find(|seen| seen.after.unit == unit);
         let digest = match seen {
             Some(seen) => preview::digest(&seen.after),
             None => {
@@ -115,7 +116,7 @@ impl App {
     }
 }
 
-/// The request that was made with the same key before.
+/// The request that was recorded with the same idempotency key.
 async fn repeated(
     tx: &mut Tx,
     context: &RequestContext<'_>,
@@ -127,14 +128,14 @@ async fn repeated(
     Ok(Some(shown(&row, now)?))
 }
 
-async fn has_room(tx: &mut Tx, now: Timestamp) -> Result<(), Refusal> {
+async fn check_limit(tx: &mut Tx, now: Timestamp) -> Result<(), Refusal> {
     let (open,): (i64,) = sqlx::query_as(
         "select count(*) from preview_requests where org_id = trueup_org() and expires_at > $1",
     )
     .bind(sql(now))
     .fetch_one(&mut **tx)
     .await?;
-    if open < MOST { Ok(()) } else { Err(Refusal::TooManyPlans) }
+    if open < MOST { Ok(()) } else { Err(Refusal::TooManyPreviews) }
 }
 
 async fn insert(
@@ -176,8 +177,8 @@ async fn fetch(tx: &mut Tx, id: PreviewRequestId) -> Result<Option<PgRow>, Error
     Ok(row)
 }
 
-/// What would be promised.
-fn planned(row: &PgRow) -> Result<Service, Error> {
+/// The service as it would be accepted.
+fn previewed(row: &PgRow) -> Result<Service, Error> {
     read_json("previewed service", row.try_get("service")?)
 }
 
@@ -190,19 +191,19 @@ fn maybe(row: &PgRow, name: &str) -> Result<Option<Timestamp>, Error> {
     Ok(time.map(jiff_sqlx::Timestamp::to_jiff))
 }
 
-/// A request as it stands now. Nobody writes down that time has passed.
+/// A request as it is now. Timeouts are not stored but derived from the current time.
 fn shown(row: &PgRow, now: Timestamp) -> Result<PreviewRequest, Error> {
     let stored: PreviewState = read("state of a preview request", row.try_get("state")?)?;
     let why: Option<String> = row.try_get("why")?;
     let expires_at = time(row, "expires_at")?;
     let (state, why) = match stored {
         _ if now >= expires_at => {
-            let why = "it is older than a quarter of an hour; ask for a new one";
+            let why = "the preview expired after 15 minutes; request a new one";
             (PreviewState::Expired, Some(why.to_owned()))
         }
         PreviewState::Waiting if now >= time(row, "deadline_at")? => {
             let why = why.map_or_else(|| unattended(row), Ok)?;
-            (PreviewState::Failed, Some(format!("nobody could fill it in a minute: {why}")))
+            (PreviewState::Failed, Some(format!("preview timed out after 60 s: {why}")))
         }
         stored => (stored, why),
     };
@@ -210,7 +211,7 @@ fn shown(row: &PgRow, now: Timestamp) -> Result<PreviewRequest, Error> {
     Ok(PreviewRequest {
         id: PreviewRequestId::from_uuid(row.try_get("id")?),
         project_name: row.try_get("project_name")?,
-        service_name: planned(row)?.name,
+        service_name: previewed(row)?.name,
         service: ServiceId::from_uuid(row.try_get("service_id")?),
         generation: row.try_get("generation")?,
         state,
@@ -224,43 +225,43 @@ fn shown(row: &PgRow, now: Timestamp) -> Result<PreviewRequest, Error> {
     })
 }
 
-/// Why nobody took up a request at all.
+/// Why no process has picked up a request.
 fn unattended(row: &PgRow) -> Result<String, Error> {
     let name: String = row.try_get("cluster_name")?;
-    let heard = match maybe(row, "heard_at")? {
-        Some(at) => format!("it was last heard of at {at}"),
-        None => "it was never heard of".to_owned(),
+    let last_event = match maybe(row, "heard_at")? {
+        Some(at) => format!("the last watch event was received at {at}"),
+        None => "no watch event was ever received".to_owned(),
     };
     Ok(format!(
-        "no process works on the cluster {name} now, {heard}; look at it with `trueup get clusters`"
+        "no process works on cluster {name} now, {last_event}; check it with `trueup get clusters`"
     ))
 }
 
-/// A plan that somebody insists on.
+/// An exact preview that a request is conditional on.
 pub(crate) struct ValidPreview {
-    /// The service that was planned.
+    /// The service that was previewed.
     pub(crate) service: ServiceId,
     generation: i64,
     digest: String,
-    /// What it stands on and is not there any more.
+    /// Why the preview no longer holds.
     broken: Option<String>,
 }
 
-/// Finds the plan that somebody insists on, if it can be gone by.
-pub(crate) async fn hold(
+/// Finds the preview that a request is conditional on, and checks that it can be used.
+pub(crate) async fn find_valid(
     tx: &mut Tx,
     id: PreviewRequestId,
     wanted: &ServiceRequest<'_>,
     now: Timestamp,
 ) -> Result<ValidPreview, Refusal> {
     let row = fetch(tx, id).await?.ok_or(Refusal::NotFound("preview request"))?;
-    let planned = planned(&row)?;
+    let previewed = previewed(&row)?;
     let project = project::find(tx, wanted.project).await?.ok_or(Refusal::NotFound("project"))?;
     let is_it = match wanted.change {
-        ServiceChange::Declare(name, _) => is_of(&planned, name),
+        ServiceChange::Declare(name, _) => is_of(&previewed, name),
         ServiceChange::Act(..) => false,
     };
-    if !is_it || planned.project != project.project.id {
+    if !is_it || previewed.project != project.project.id {
         return Err(Refusal::NotFound("preview request of this service"));
     }
     let request = shown(&row, now)?;
@@ -269,50 +270,51 @@ pub(crate) async fn hold(
         PreviewState::Filled => None,
         PreviewState::Void => Some(why),
         PreviewState::Waiting => {
-            let why = "it is not filled yet; wait until it is".to_owned();
-            return Err(Refusal::PlanUnready(why));
+            let why = "the preview is not filled yet; wait and retry".to_owned();
+            return Err(Refusal::PreviewNotReady(why));
         }
-        PreviewState::Failed | PreviewState::Expired => return Err(Refusal::PlanUnready(why)),
+        PreviewState::Failed | PreviewState::Expired => return Err(Refusal::PreviewNotReady(why)),
     };
     let fresh = request.checked_at.is_some_and(|checked| checked + HELD_WITHIN >= now);
     if broken.is_none() && !fresh {
-        let why = "nobody can say now whether it still holds: the cluster was not looked at for a \
-                   while; try again once it is reachable";
-        return Err(Refusal::PlanUnready(why.to_owned()));
+        let why = "the preview cannot be checked now: the cluster was not observed recently; retry \
+                   once it is reachable";
+        return Err(Refusal::PreviewNotReady(why.to_owned()));
     }
     let digest = row.try_get("order_digest").map_err(Error::from)?;
-    Ok(ValidPreview { service: planned.id, generation: planned.generation, digest, broken })
+    Ok(ValidPreview { service: previewed.id, generation: previewed.generation, digest, broken })
 }
 
-fn is_of(planned: &Service, name: &Name) -> bool {
-    planned.name == *name
+fn is_of(previewed: &Service, name: &Name) -> bool {
+    previewed.name == *name
 }
 
 impl ValidPreview {
-    /// Refuses what is not exactly what was planned. That somebody changed the service says more than
-    /// what that changed in the cluster.
+    /// Refuses a change that differs from the preview.
+    ///
+    /// A changed service is reported before a changed cluster: it explains more.
     pub(crate) async fn check(&self, tx: &mut Tx, after: &Service) -> Result<(), Refusal> {
         if after.id != self.service {
             let why = "another service has this name now";
-            return Err(Refusal::PlanVoid(why.to_owned()));
+            return Err(Refusal::PreviewVoid(why.to_owned()));
         }
         if after.generation != self.generation {
-            return Err(Refusal::PlanVoid(format!(
-                "somebody changed the service since: this would be generation {}, and generation {} was \
-                 planned",
+            return Err(Refusal::PreviewVoid(format!(
+                "the service changed since: this would be generation {}, and generation {} was \
+                 previewed",
                 after.generation, self.generation
             )));
         }
         if digest(tx, after.id).await? != self.digest {
-            let why = "this makes other objects than what was planned: the manifest differs, or a \
-                       variable, secret, endpoint or domain of the service changed since";
-            return Err(Refusal::PlanVoid(why.to_owned()));
+            let why = "the objects would differ from the preview: the manifest differs, or a variable, \
+                       secret, endpoint or domain of the service changed since";
+            return Err(Refusal::PreviewVoid(why.to_owned()));
         }
-        self.broken.clone().map_or(Ok(()), |why| Err(Refusal::PlanVoid(why)))
+        self.broken.clone().map_or(Ok(()), |why| Err(Refusal::PreviewVoid(why)))
     }
 }
 
-/// A digest of what is ordered for a service, as the transaction sees it.
+/// A digest of a service's order, as the transaction sees it.
 async fn digest(tx: &mut Tx, service: ServiceId) -> Result<String, Error> {
     let orders = order::load(tx, &[service.uuid()]).await?;
     Ok(orders.get(&Unit::Service(service)).map(preview::digest).unwrap_or_default())

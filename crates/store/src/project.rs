@@ -1,4 +1,4 @@
-//! Projects: reading them, and the last word on one.
+//! Projects: reading them, and completing their deletion.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -28,19 +28,19 @@ use crate::{App, Error, variable};
 pub struct ProjectRow {
     /// The project.
     pub project: Project,
-    /// Whether it shall be there or be gone.
+    /// Its desired state.
     pub desired: DesiredState,
-    /// What its cluster is called.
+    /// The name of its cluster.
     pub cluster_name: String,
-    /// When each kind of its cluster was last heard of.
+    /// When the last watch event of each kind of its cluster arrived.
     pub watches: Freshness,
-    /// What was projected last.
+    /// The last projected status.
     pub status: Status,
-    /// The proof of its absence, once it is deleted.
+    /// The deletion receipt, once it is deleted.
     pub receipt: Option<Receipt>,
 }
 
-/// A project that is just being made has no status yet.
+/// A project has no status while it is being created.
 const SELECT: &str =
     "select p.id, p.org_id, p.name, p.cluster_id, p.namespace, p.generation, p.created_at, p.desired,
             c.name as cluster_name, c.watches, t.status, r.receipt
@@ -57,7 +57,7 @@ fn row(row: &PgRow) -> Result<ProjectRow, Error> {
         namespace: row.try_get("namespace")?,
         generation: row.try_get("generation")?,
     };
-    let made_at = row.try_get::<jiff_sqlx::Timestamp, _>("created_at")?.to_jiff();
+    let created_at = row.try_get::<jiff_sqlx::Timestamp, _>("created_at")?.to_jiff();
     let status: Option<Json<Value>> = row.try_get("status")?;
     let status = status.map(|status| read_json("status", status)).transpose()?;
     let receipt: Option<Json<Value>> = row.try_get("receipt")?;
@@ -66,13 +66,13 @@ fn row(row: &PgRow) -> Result<ProjectRow, Error> {
         desired: read("desired state", row.try_get("desired")?)?,
         cluster_name: row.try_get("cluster_name")?,
         watches: freshness(row.try_get("watches")?)?,
-        status: status.unwrap_or_else(|| Status::accepted(made_at)),
+        status: status.unwrap_or_else(|| Status::accepted(created_at)),
         receipt: receipt.map(|receipt| read_json("receipt", receipt)).transpose()?,
     })
 }
 
 impl App {
-    /// The projects of an org that are not gone, in name order.
+    /// The projects of an org that are not deleted, in name order.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -83,7 +83,7 @@ impl App {
         rows.iter().map(row).collect()
     }
 
-    /// A project by name or id; an id also finds one that is gone.
+    /// A project by name or id; an id also finds a deleted one.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -99,7 +99,7 @@ impl App {
 
 pub(crate) async fn find(tx: &mut Tx, wanted: &str) -> Result<Option<ProjectRow>, Error> {
     let id = wanted.parse::<ProjectId>().ok().map(ProjectId::uuid);
-    // What cannot be a name names nothing; Postgres would not even take every such text.
+    // Text that is not a valid name matches nothing, and Postgres does not accept all of it.
     let name = wanted.parse::<Name>().ok();
     let statement = format!("{SELECT} where (p.name = $1 and p.deleted_at is null) or p.id = $2");
     let found = sqlx::query(sqlx::AssertSqlSafe(statement))
@@ -110,8 +110,8 @@ pub(crate) async fn find(tx: &mut Tx, wanted: &str) -> Result<Option<ProjectRow>
     found.as_ref().map(row).transpose()
 }
 
-/// Whether a project shall be there. Its end waits for this transaction, or this one for its end.
-pub(crate) async fn hold(tx: &mut Tx, project: ProjectId) -> Result<DesiredState, Error> {
+/// The desired state of a project, locked against a concurrent deletion.
+pub(crate) async fn lock_shared(tx: &mut Tx, project: ProjectId) -> Result<DesiredState, Error> {
     let (desired,): (String,) =
         sqlx::query_as("select desired from projects where id = $1 for key share")
             .bind(project.uuid())
@@ -120,8 +120,8 @@ pub(crate) async fn hold(tx: &mut Tx, project: ProjectId) -> Result<DesiredState
     read("desired state", desired)
 }
 
-/// Stores the proof that a project is gone, frees its name, and takes away what was set for it.
-pub(crate) async fn end(
+/// Stores the deletion receipt of a project, frees its name, and deletes its entries.
+pub(crate) async fn complete_deletion(
     tx: &mut Tx,
     project: ProjectId,
     org: OrgId,
@@ -146,8 +146,7 @@ pub(crate) async fn end(
     Ok(())
 }
 
-/// Puts a survey into its namespace on record, or takes it back. Only what is new there wakes the project, which goes
-/// on with it.
+/// Records or clears the survey of a project's namespace. Only a change wakes the project.
 pub(crate) async fn record_survey(
     tx: &mut Tx,
     project: ProjectId,
@@ -158,7 +157,7 @@ pub(crate) async fn record_survey(
         NamespaceSurvey::Clear(survey) => Some(json(survey)),
         NamespaceSurvey::Kept => None,
     };
-    let ending: Option<Ending> = sqlx::query_as(
+    let deleting: Option<Deleting> = sqlx::query_as(
         "update projects set survey = $2
          where id = $1 and desired = 'deleted' and deleted_at is null and (survey is null) <> ($2 is null)
          returning id, org_id, cluster_id",
@@ -167,30 +166,30 @@ pub(crate) async fn record_survey(
     .bind(survey)
     .fetch_optional(&mut **tx)
     .await?;
-    wake(tx, ending, now).await
+    wake(tx, deleting, now).await
 }
 
-/// A project that shall be gone waits for its services: it is looked at after each of them.
-pub(crate) async fn wake_ending(
+/// Wakes the project of a deleted service if it waits for its services to be deleted.
+pub(crate) async fn wake_deleting(
     tx: &mut Tx,
     service: ServiceId,
     now: Timestamp,
 ) -> Result<(), Error> {
-    let ending: Option<Ending> = sqlx::query_as(
+    let deleting: Option<Deleting> = sqlx::query_as(
         "select p.id, p.org_id, p.cluster_id from services s join projects p on p.id = s.project_id
          where s.id = $1 and p.desired = 'deleted' and p.deleted_at is null",
     )
     .bind(service.uuid())
     .fetch_optional(&mut **tx)
     .await?;
-    wake(tx, ending, now).await
+    wake(tx, deleting, now).await
 }
 
-/// A project that shall be gone, with its org and its cluster.
-type Ending = (Uuid, Uuid, Uuid);
+/// A project that is being deleted, with its org and its cluster.
+type Deleting = (Uuid, Uuid, Uuid);
 
-async fn wake(tx: &mut Tx, ending: Option<Ending>, now: Timestamp) -> Result<(), Error> {
-    let Some((id, org, cluster)) = ending else { return Ok(()) };
+async fn wake(tx: &mut Tx, deleting: Option<Deleting>, now: Timestamp) -> Result<(), Error> {
+    let Some((id, org, cluster)) = deleting else { return Ok(()) };
     let again = wake::Request {
         unit: Unit::Project(ProjectId::from_uuid(id)),
         org: OrgId::from_uuid(org),

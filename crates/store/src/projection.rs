@@ -1,6 +1,7 @@
-//! Projections can be rebuilt: compares what is stored with what its stored inputs give.
+//! Rebuilds projections from their stored inputs and compares them with what is stored.
 
 use serde_json::Value;
+use sqlx::FromRow;
 use sqlx::types::Json;
 use trueup_model::id::OrgId;
 use trueup_model::order::Unit;
@@ -12,25 +13,25 @@ use uuid::Uuid;
 use crate::db::row::{json, read_json, unit, unit_uuid};
 use crate::{App, Error};
 
-/// What became of one projection that was computed again.
+/// A projection that was computed again.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rebuilt {
-    /// What it is about.
+    /// Its unit.
     pub unit: Unit,
-    /// How it compares.
-    pub verdict: Comparison,
+    /// How it compares with the stored one.
+    pub comparison: Comparison,
 }
 
-/// How a projection compares with what its inputs give now.
+/// How a stored projection compares with the rebuilt one.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Comparison {
     /// Byte for byte the same.
     Same,
-    /// It was projected by rules of this older version, which may have said otherwise.
+    /// Computed by this other version of the rules, which may give another result.
     Older(i32),
     /// Nothing was observed yet, so nothing was computed.
     Unobserved,
-    /// It is not what its inputs say.
+    /// It differs from what its inputs give.
     Different {
         /// What is stored.
         stored: Value,
@@ -40,7 +41,7 @@ pub enum Comparison {
 }
 
 impl App {
-    /// Computes a page of the org's projections again, in the order of their units and after one.
+    /// Rebuilds a page of the org's projections, in the order of their units.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -50,7 +51,15 @@ impl App {
         after: Option<Unit>,
         limit: i64,
     ) -> Result<Vec<Rebuilt>, Error> {
-        type Columns = (String, Uuid, Json<Value>, Option<Json<Value>>, jiff_sqlx::Timestamp, i32);
+        #[derive(FromRow)]
+        struct Columns {
+            unit_kind: String,
+            unit_id: Uuid,
+            status: Json<Value>,
+            inputs: Option<Json<Value>>,
+            as_of: jiff_sqlx::Timestamp,
+            rules_version: i32,
+        }
         let mut tx = self.begin(org).await?;
         let rows: Vec<Columns> = sqlx::query_as(
             "select unit_kind, unit_id, status, inputs, as_of, rules_version from statuses
@@ -61,14 +70,17 @@ impl App {
         .fetch_all(&mut *tx)
         .await?;
         rows.into_iter()
-            .map(|(kind, id, Json(stored), inputs, as_of, version)| {
-                let verdict = match inputs {
+            .map(|row| {
+                let Json(stored) = row.status;
+                let comparison = match row.inputs {
                     None => Comparison::Unobserved,
-                    Some(_) if version != RULES_VERSION => Comparison::Older(version),
+                    Some(_) if row.rules_version != RULES_VERSION => {
+                        Comparison::Older(row.rules_version)
+                    }
                     Some(inputs) => {
                         let inputs: Inputs = read_json("inputs", inputs)?;
-                        let Json(rebuilt) = json(&project(&inputs, as_of.to_jiff()));
-                        // The same text: equal values could still be written in another way.
+                        let Json(rebuilt) = json(&project(&inputs, row.as_of.to_jiff()));
+                        // Compare bytes: equal values could still be serialized differently.
                         let bytes = |value: &Value| serde_json::to_vec(value).unwrap_or_default();
                         if bytes(&rebuilt) == bytes(&stored) {
                             Comparison::Same
@@ -77,7 +89,7 @@ impl App {
                         }
                     }
                 };
-                Ok(Rebuilt { unit: unit(&kind, id), verdict })
+                Ok(Rebuilt { unit: unit(&row.unit_kind, row.unit_id), comparison })
             })
             .collect()
     }

@@ -1,4 +1,4 @@
-//! Quotas: what an org may have promised to it, kept by conditional updates.
+//! Quotas: how much an org may reserve, enforced by conditional updates.
 
 use jiff::Timestamp;
 use sqlx::Row;
@@ -12,7 +12,7 @@ use crate::door::RequestContext;
 use crate::{App, Error, event};
 
 impl App {
-    /// What the org may have and what of it is taken.
+    /// The org's limit and usage.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -21,7 +21,7 @@ impl App {
         load(&mut tx).await
     }
 
-    /// Sets the most an org may have; answers whether that is new. What is taken stays taken.
+    /// Sets an org's limit; returns whether it changed. Existing reservations stay.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -63,10 +63,10 @@ pub(crate) async fn load(tx: &mut Tx) -> Result<Quota, Error> {
     Ok(Quota { limit: amounts(&row, "_limit")?, used: amounts(&row, "_used")? })
 }
 
-/// Holds so much for a service, or nothing where that is more than the org may have.
+/// Reserves this much for a service; returns false if that would exceed the org's limit.
 ///
-/// One conditional update decides; two callers at the edge cannot both find room. Giving room back
-/// always works, also for an org that has more than it may.
+/// One conditional update decides, so two concurrent callers cannot both take the last capacity.
+/// Reducing a reservation always works, also for an org above its limit.
 pub(crate) async fn reserve(
     tx: &mut Tx,
     service: ServiceId,
@@ -110,7 +110,7 @@ pub(crate) async fn reserve(
     Ok(reserved.rows_affected() == 1)
 }
 
-/// What a service holds.
+/// The reservation of a service.
 pub(crate) async fn held(tx: &mut Tx, service: ServiceId) -> Result<Option<Amounts>, Error> {
     let row = sqlx::query(
         "select services, cpu_millis, memory_mib, storage_gib, gpus from reservations
@@ -122,7 +122,7 @@ pub(crate) async fn held(tx: &mut Tx, service: ServiceId) -> Result<Option<Amoun
     row.as_ref().map(|row| amounts(row, "")).transpose()
 }
 
-/// Gives back everything a service held, once its absence is verified.
+/// Releases the reservation of a service whose absence is verified.
 pub(crate) async fn release(tx: &mut Tx, service: ServiceId) -> Result<(), Error> {
     sqlx::query(
         "with gone as (delete from reservations where service_id = $1 returning *)

@@ -1,4 +1,4 @@
-//! Releases: what was promised under each generation.
+//! Releases: the accepted spec of each generation.
 
 use sqlx::Row;
 use sqlx::postgres::PgRow;
@@ -15,8 +15,7 @@ use crate::service::find;
 use crate::{App, Error};
 
 impl App {
-    /// A service's releases, newest first, at most so many and below a generation; none where there
-    /// is no such service.
+    /// A service's releases before a generation, newest first; `None` if there is no such service.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -42,7 +41,7 @@ impl App {
     }
 }
 
-/// The release that a rollback goes to: the one that is named, or the last that differs.
+/// The release that a rollback goes to: the given one, or the last with another spec.
 pub(crate) async fn rollback_target(
     tx: &mut Tx,
     current: &Service,
@@ -64,7 +63,7 @@ pub(crate) async fn rollback_target(
     row.as_ref().map(release).transpose()
 }
 
-/// What made the current generation.
+/// The action that created the current generation.
 pub(crate) async fn last_action(tx: &mut Tx, current: &Service) -> Result<Option<String>, Error> {
     let action =
         sqlx::query_scalar("select action from releases where service_id = $1 and generation = $2")
@@ -94,7 +93,7 @@ pub(crate) async fn insert(
     .bind(i32::try_from(service.template.version).unwrap_or(i32::MAX))
     .bind(json(&service.parameters))
     .bind(json(&service.spec))
-    .bind(service.desired.as_str())
+    .bind(service.desired.into_str())
     .bind(principal)
     .bind(sql(service.accepted_at))
     .bind(action)

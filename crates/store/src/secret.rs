@@ -1,4 +1,4 @@
-//! Secrets: reading what may be read of them, their sealed values for the driver, and the orgs' keys.
+//! Secrets: their metadata, their ciphertexts for the driver, and the orgs' data keys.
 
 use sqlx::Row;
 use sqlx::postgres::PgRow;
@@ -16,8 +16,8 @@ use crate::variable::{find_scope, owner};
 use crate::{App, Error};
 
 impl App {
-    /// What is set for a project, or for one of its services, in name order and never with values;
-    /// nothing if there is no such project or service.
+    /// The secrets of a project or of one of its services, in name order, without values; `None` if
+    /// there is no such project or service.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -45,11 +45,11 @@ impl App {
 }
 
 impl Setup {
-    /// Seals every org's data key with the newest key of the install. Answers how many were sealed
-    /// anew, and the orgs whose key does not open.
+    /// Re-encrypts every org's data key with the newest master key.
     ///
-    /// One org at a time, and each row says which key sealed it: a crash in the middle leaves every
-    /// key readable, and the next start goes on.
+    /// Returns how many were re-encrypted, and the orgs whose key cannot be decrypted. One org at a
+    /// time, and each row names its master key: after a crash every key is readable and the next
+    /// start continues.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -65,7 +65,7 @@ impl Setup {
         .bind(newest)
         .fetch_all(self.pool())
         .await?;
-        let (mut sealed_anew, mut locked) = (0, Vec::new());
+        let (mut rewrapped, mut failed) = (0, Vec::new());
         for row in &rows {
             let org = OrgId::from_uuid(row.try_get("org_id")?);
             let old = wrapped(row)?;
@@ -82,12 +82,12 @@ impl Setup {
                     .bind(&new.sealed.bytes)
                     .execute(self.pool())
                     .await?;
-                    sealed_anew += done.rows_affected();
+                    rewrapped += done.rows_affected();
                 }
-                Err(why) => locked.push((org, why)),
+                Err(why) => failed.push((org, why)),
             }
         }
-        Ok((sealed_anew, locked))
+        Ok((rewrapped, failed))
     }
 }
 
@@ -100,8 +100,11 @@ pub(crate) fn secret(row: &PgRow) -> Result<Secret, Error> {
     })
 }
 
-/// The sealed secrets of these projects and of their services.
-pub(crate) async fn sealed(tx: &mut Tx, projects: &[Uuid]) -> Result<Vec<EncryptedSecret>, Error> {
+/// The encrypted secrets of these projects and of their services.
+pub(crate) async fn encrypted(
+    tx: &mut Tx,
+    projects: &[Uuid],
+) -> Result<Vec<EncryptedSecret>, Error> {
     let rows = sqlx::query(
         "select s.org_id, s.project_id, s.service_id, s.name, s.version, s.nonce, s.sealed,
                 k.key, k.nonce as key_nonce, k.sealed as key_sealed

@@ -1,4 +1,4 @@
-//! Services: reading them with what was observed and projected.
+//! Services: reading them with their observation and projection.
 
 mod page;
 
@@ -29,39 +29,40 @@ pub use page::{ServiceFilter, ServicePosition};
 /// A service with its status and the names around it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServiceRow {
-    /// What is promised.
+    /// The accepted desired state.
     pub service: Service,
-    /// What its project is called.
+    /// The name of its project.
     pub project_name: String,
     /// Its namespace.
     pub namespace: String,
-    /// What its cluster is called.
+    /// The name of its cluster.
     pub cluster_name: String,
-    /// When each kind of its cluster was last heard of.
+    /// When the last watch event of each kind of its cluster arrived.
     pub watches: Freshness,
-    /// What was projected last.
+    /// The last projected status.
     pub status: Status,
-    /// How often that changed.
+    /// How often the status was projected.
     pub projection: i64,
-    /// The plan it has, with its price now.
+    /// Its plan, with the current price.
     pub plan: Option<Plan>,
-    /// What forbids to act on it: the widest switch that is on.
+    /// The widest freeze that applies to it.
     pub frozen: Option<Freeze>,
 }
 
-/// A service with everything known of it.
+/// A service with its recorded objects and its receipt.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServiceDetail {
     /// The service.
     pub row: ServiceRow,
     /// Every key ever recorded for it, with the uid last seen.
     pub resources: Vec<(ResourceKey, Option<String>)>,
-    /// The proof of its absence, once it is deleted.
+    /// The deletion receipt, once it is deleted.
     pub receipt: Option<Receipt>,
 }
 
-/// One statement for all of it: status and receipt are written together and must be read together, or
-/// a service could be shown as deleting beside the proof that it is gone.
+/// One statement for all: status and receipt are written together and must be read together.
+///
+/// Otherwise a service could be shown as being deleted together with its deletion receipt.
 const SELECT: &str = "select s.id, s.org_id, s.project_id, s.name, s.cluster_id, s.object_name,
         s.template_name, s.template_version, s.parameters, s.spec, s.desired, s.generation, s.accepted_at, s.created_at,
         p.name as project_name, p.namespace, c.name as cluster_name, c.watches, t.status, t.projection,
@@ -100,11 +101,11 @@ impl App {
     }
 }
 
-/// The pods that were seen last, with their namespace.
+/// The pods that were last observed, with their namespace.
 pub type Pods = (String, Vec<PodSeen>);
 
 impl App {
-    /// The pods of a service as they were observed; none where there is no such service.
+    /// The pods of a service as last observed; `None` if there is no such service.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -139,7 +140,7 @@ pub(crate) async fn find(
 async fn fetch(tx: &mut Tx, project: &str, wanted: &str) -> Result<Option<PgRow>, Error> {
     let project_id = project.parse::<ProjectId>().ok().map(ProjectId::uuid);
     let id = wanted.parse::<ServiceId>().ok().map(ServiceId::uuid);
-    // What cannot be a name names nothing; Postgres would not even take every such text.
+    // Text that is not a valid name matches nothing, and Postgres does not accept all of it.
     let project_name = project.parse::<Name>().ok();
     let name = wanted.parse::<Name>().ok();
     let statement = format!(
@@ -174,7 +175,7 @@ pub(crate) async fn resources(
         .collect()
 }
 
-/// The promise alone, from a row with its columns.
+/// Reads the desired state from a row with its columns.
 pub(crate) fn service(row: &PgRow) -> Result<Service, Error> {
     let version: i32 = row.try_get("template_version")?;
     Ok(Service {

@@ -1,4 +1,4 @@
-//! Statuses: what was projected, with the inputs it was computed from.
+//! Statuses: the projected status of each unit, with the inputs it was computed from.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -23,7 +23,7 @@ pub(crate) struct NewStatus {
     pub(crate) as_of: Timestamp,
 }
 
-/// The status of something just accepted for the first time.
+/// Inserts the status of a unit that was accepted for the first time.
 pub(crate) async fn accept(tx: &mut Tx, of: Unit, org: OrgId, now: Timestamp) -> Result<(), Error> {
     let status = Status::accepted(now);
     sqlx::query(
@@ -33,8 +33,8 @@ pub(crate) async fn accept(tx: &mut Tx, of: Unit, org: OrgId, now: Timestamp) ->
     .bind(of.kind())
     .bind(unit_uuid(of))
     .bind(org.uuid())
-    .bind(status.phase.as_str())
-    .bind(status.health.as_str())
+    .bind(status.phase.into_str())
+    .bind(status.health.into_str())
     .bind(json(&status))
     .bind(sql(now))
     .bind(RULES_VERSION)
@@ -45,8 +45,9 @@ pub(crate) async fn accept(tx: &mut Tx, of: Unit, org: OrgId, now: Timestamp) ->
 
 type Columns = (String, Uuid, Json<Value>, Option<Json<Value>>);
 
-/// What is stored for these units of these orgs: status and, once something was observed, its inputs.
-/// A unit that belongs to another org than is said is not among them.
+/// Locks and loads the status of these units and, once observed, its inputs.
+///
+/// Units that do not belong to the given org are left out.
 pub(crate) async fn load(
     tx: &mut Tx,
     units: &[(Unit, OrgId)],
@@ -78,8 +79,8 @@ pub(crate) async fn store(tx: &mut Tx, new: &[NewStatus]) -> Result<(), Error> {
          where s.unit_id = n.unit_id",
     )
     .bind(new.iter().map(|new| unit_uuid(new.unit)).collect::<Vec<_>>())
-    .bind(new.iter().map(|new| new.status.phase.as_str()).collect::<Vec<_>>())
-    .bind(new.iter().map(|new| new.status.health.as_str()).collect::<Vec<_>>())
+    .bind(new.iter().map(|new| new.status.phase.into_str()).collect::<Vec<_>>())
+    .bind(new.iter().map(|new| new.status.health.into_str()).collect::<Vec<_>>())
     .bind(new.iter().map(|new| json(&new.status)).collect::<Vec<_>>())
     .bind(new.iter().map(|new| json(&new.inputs)).collect::<Vec<_>>())
     .bind(new.iter().map(|new| sql(new.as_of)).collect::<Vec<_>>())

@@ -16,7 +16,7 @@ use crate::db::row::{json, read_json};
 use crate::door::{Refusal, RequestContext, idempotency};
 use crate::{App, Error, event};
 
-/// A version's body, since when it is deprecated, and what to use instead.
+/// A version's body, when it was deprecated, and what to use instead.
 type Row = (Json<Value>, Option<jiff_sqlx::Timestamp>, Option<String>);
 
 impl App {
@@ -78,14 +78,14 @@ impl App {
             return Ok(());
         }
         let versions = self.list_template_versions(template.name.as_str()).await?;
-        // A version that is not the next one is refused below, with the number that is.
+        // A version that is not the next one is refused below, with the expected number.
         if let Some(before) = versions.iter().rfind(|one| one.version < template.version) {
             errors.extend(follows(before, template));
         }
         if !errors.is_empty() {
             return Err(Refusal::Refused(Refused::Invalid(errors)));
         }
-        // Of two that publish the same version at once, the primary key lets one through.
+        // If two publish the same version concurrently, the primary key lets only one through.
         let published = sqlx::query(
             "insert into templates (name, version, body, published_at, published_by)
              select $1, $2, $3, $4, $5
@@ -96,7 +96,7 @@ impl App {
         .bind(version(template.version))
         .bind(json(template))
         .bind(sql(now))
-        .bind(who(context))
+        .bind(attribution(context))
         .execute(&mut *tx)
         .await?;
         if published.rows_affected() == 1 {
@@ -117,7 +117,7 @@ impl App {
         Err(Refusal::Refused(Refused::Invalid(vec![field_error])))
     }
 
-    /// Says that a version takes no new services. Those it has go on.
+    /// Deprecates a version: it takes no new services, existing ones keep running.
     ///
     /// # Errors
     /// There is no such version, or the database cannot be reached.
@@ -137,7 +137,7 @@ impl App {
         .bind(wanted.name.as_str())
         .bind(version(wanted.version))
         .bind(sql(now))
-        .bind(who(context))
+        .bind(attribution(context))
         .bind(instead)
         .fetch_optional(&mut *tx)
         .await?;
@@ -180,12 +180,12 @@ fn template((body, deprecated_at, instead): Row) -> Result<Template, Error> {
     Ok(template)
 }
 
-/// No version that large was ever published.
+/// Converts a version; one out of range was never published.
 fn version(number: u32) -> i32 {
     i32::try_from(number).unwrap_or(i32::MAX)
 }
 
-/// Who did it, beside what was done.
-fn who(context: &RequestContext<'_>) -> String {
+/// The principal's name and token id, for the audit columns.
+fn attribution(context: &RequestContext<'_>) -> String {
     format!("{} ({})", context.principal.name, context.principal.token)
 }

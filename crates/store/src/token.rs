@@ -1,11 +1,12 @@
-//! Tokens: who is calling, and making, listing and revoking what calls are made with.
+//! Tokens: authentication, and creating, listing and revoking tokens.
 //!
-//! Only a hash is stored, and the app's role cannot even read that: it hands a hash to the function
-//! `authenticate` and is told who that is.
+//! Only a hash is stored, and the app's role cannot even read that: it passes a hash to the SQL
+//! function `authenticate` and gets the principal.
 
 use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
+use sqlx::FromRow;
 use trueup_model::event::Fact;
 use trueup_model::id::{OrgId, TokenId};
 use trueup_model::org::PLATFORM;
@@ -22,40 +23,60 @@ use crate::db::setup::token_hash;
 use crate::door::{Refusal, RequestContext, idempotency};
 use crate::{App, Error, event};
 
-/// How old the note of a token's last use may be: finer would cost a write per request.
+/// Granularity of a token's last use: finer would cost a write per request.
 const USE_GRAIN: SignedDuration = SignedDuration::from_hours(1);
 
-/// A token as it is known here: everything but the secret.
+/// A token without its secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenRow {
     /// Its id.
     pub id: TokenId,
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// Its role.
     pub role: Role,
-    /// The only permissions it has of its role; none means all of them.
+    /// The subset of its role's permissions; `None` means all of them.
     pub permissions: Option<BTreeSet<Permission>>,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
-    /// When it ends, if it does.
+    /// When it expires, if it does.
     pub expires_at: Option<Timestamp>,
     /// When it was last used, give or take an hour.
     pub used_at: Option<Timestamp>,
 }
 
-/// A new token; its text exists here and nowhere else.
+/// A new token; its text is not stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreatedToken {
-    /// As it will be listed.
+    /// The token as it is listed.
     pub row: TokenRow,
-    /// To be shown once; none where the request is a repeat and it was shown before.
+    /// To be shown once; `None` for an idempotent retry, which cannot show it again.
     pub text: Option<TokenText>,
 }
 
 type Time = jiff_sqlx::Timestamp;
-type Columns = (Uuid, String, String, Option<Vec<String>>, Time, Option<Time>, Option<Time>);
-type Known = (Uuid, Uuid, String, String, Option<Vec<String>>, Option<Time>, Option<Time>);
+
+#[derive(FromRow)]
+struct Columns {
+    id: Uuid,
+    name: String,
+    role: String,
+    permissions: Option<Vec<String>>,
+    created_at: Time,
+    expires_at: Option<Time>,
+    used_at: Option<Time>,
+}
+
+#[derive(FromRow)]
+struct PrincipalColumns {
+    id: Uuid,
+    org_id: Uuid,
+    name: String,
+    role: String,
+    permissions: Option<Vec<String>>,
+    expires_at: Option<Time>,
+    used_at: Option<Time>,
+}
 
 impl App {
     /// The principal that this token stands for, if it is valid now.
@@ -67,7 +88,7 @@ impl App {
         token: &str,
         now: Timestamp,
     ) -> Result<Option<Principal>, Error> {
-        let row: Option<Known> = sqlx::query_as(
+        let row: Option<PrincipalColumns> = sqlx::query_as(
             "select id, org_id, name, role, permissions, expires_at, used_at
              from authenticate($1, $2)",
         )
@@ -75,19 +96,19 @@ impl App {
         .bind(sql(now))
         .fetch_optional(self.pool())
         .await?;
-        let Some((id, org, name, role, permissions, expires_at, used_at)) = row else {
+        let Some(row) = row else {
             return Ok(None);
         };
         let principal = Principal {
-            token: TokenId::from_uuid(id),
-            name,
-            role: read("role", role)?,
-            org: Some(OrgId::from_uuid(org)).filter(|org| *org != PLATFORM),
-            permissions: narrowed(permissions)?,
-            expires_at: expires_at.map(Time::to_jiff),
+            token: TokenId::from_uuid(row.id),
+            name: row.name,
+            role: read("role", row.role)?,
+            org: Some(OrgId::from_uuid(row.org_id)).filter(|org| *org != PLATFORM),
+            permissions: narrowed(row.permissions)?,
+            expires_at: row.expires_at.map(Time::to_jiff),
         };
-        if used_at.is_none_or(|used| used.to_jiff() < grain(now)) {
-            // A note and no more: who may be let in is not refused because it cannot be written.
+        if row.used_at.is_none_or(|used| used.to_jiff() < grain(now)) {
+            // Best effort: a failure to record the use does not fail the request.
             let _noted = self.note_use(&principal, now).await;
         }
         Ok(Some(principal))
@@ -122,7 +143,7 @@ impl App {
         rows.into_iter().map(row).collect()
     }
 
-    /// Makes a token in an org, if the context may.
+    /// Creates a token in an org, if the principal may.
     ///
     /// # Errors
     /// [`Refusal`] says why not.
@@ -139,13 +160,13 @@ impl App {
         }
         let wanted =
             may_create_token(context.principal, wanted.clone(), now).map_err(Refusal::TokenSpec)?;
-        let minted = insert(&mut tx, org, wanted, context, now).await?;
-        idempotency::record(&mut tx, context, &minted.row.id.to_string(), now).await?;
+        let created = insert(&mut tx, org, wanted, context, now).await?;
+        idempotency::record(&mut tx, context, &created.row.id.to_string(), now).await?;
         self.end(tx).await?;
-        Ok(minted)
+        Ok(created)
     }
 
-    /// Revokes a token by name or id: from now on it is nobody's.
+    /// Revokes a token by name or id.
     ///
     /// # Errors
     /// [`Refusal`] says why not.
@@ -157,8 +178,8 @@ impl App {
         now: Timestamp,
     ) -> Result<TokenRow, Refusal> {
         let mut tx = self.begin(org).await?;
-        // All that can make tokens are locked in one order: two owners who revoke each other at the
-        // same moment take turns, and the second one finds itself to be the last.
+        // Lock all tokens that can create tokens, in id order: of two owners that revoke each other
+        // concurrently, the second finds itself to be the last.
         let rows: Vec<Columns> = sqlx::query_as(
             "select id, name, role, permissions, created_at, expires_at, used_at from tokens
              where revoked_at is null and (role in ('owner', 'operator') or id = $1 or name = $2)
@@ -191,7 +212,7 @@ impl App {
     }
 }
 
-/// Postgres takes no zero byte in a text, and no name has one.
+/// A valid token name: Postgres rejects NUL bytes in text, and no name contains one.
 fn wanted_name(wanted: &str) -> Option<&str> {
     trueup_model::token::check_name(wanted).is_ok().then_some(wanted)
 }
@@ -205,15 +226,14 @@ fn key(row: &TokenRow) -> access::Key {
 }
 
 fn row(columns: Columns) -> Result<TokenRow, Error> {
-    let (id, name, role, permissions, created_at, expires_at, used_at) = columns;
     Ok(TokenRow {
-        id: TokenId::from_uuid(id),
-        name,
-        role: read("role", role)?,
-        permissions: narrowed(permissions)?,
-        created_at: created_at.to_jiff(),
-        expires_at: expires_at.map(Time::to_jiff),
-        used_at: used_at.map(Time::to_jiff),
+        id: TokenId::from_uuid(columns.id),
+        name: columns.name,
+        role: read("role", columns.role)?,
+        permissions: narrowed(columns.permissions)?,
+        created_at: columns.created_at.to_jiff(),
+        expires_at: columns.expires_at.map(Time::to_jiff),
+        used_at: columns.used_at.map(Time::to_jiff),
     })
 }
 
@@ -222,7 +242,7 @@ fn narrowed(stored: Option<Vec<String>>) -> Result<Option<BTreeSet<Permission>>,
     stored.map(read_all).transpose()
 }
 
-/// The token that a former request made, as it is now.
+/// The token that an earlier request created, as it is now.
 pub(crate) async fn made_before(tx: &mut Tx, id: &str) -> Result<TokenRow, Refusal> {
     let found: Option<Columns> = sqlx::query_as(
         "select id, name, role, permissions, created_at, expires_at, used_at from tokens where id = $1",
@@ -233,7 +253,7 @@ pub(crate) async fn made_before(tx: &mut Tx, id: &str) -> Result<TokenRow, Refus
     Ok(row(found.ok_or(Refusal::NotFound("token"))?)?)
 }
 
-/// Writes a token that may be made, and the event.
+/// Inserts a new token and records the event.
 pub(crate) async fn insert(
     tx: &mut Tx,
     org: OrgId,
@@ -244,7 +264,7 @@ pub(crate) async fn insert(
     let (id, text) = new_token(now);
     let TokenSpec { name, role, permissions, expires_at } = wanted;
     let stored: Option<Vec<&str>> =
-        permissions.as_ref().map(|some| some.iter().map(|one| one.as_str()).collect());
+        permissions.as_ref().map(|some| some.iter().map(|one| one.into_str()).collect());
     let inserted = sqlx::query(
         "insert into tokens (id, org_id, name, role, permissions, hash, created_at, expires_at)
          values ($1, $2, $3, $4, $5, $6, $7, $8)
@@ -253,7 +273,7 @@ pub(crate) async fn insert(
     .bind(id.uuid())
     .bind(org.uuid())
     .bind(&name)
-    .bind(role.as_str())
+    .bind(role.into_str())
     .bind(stored)
     .bind(token_hash(text.reveal()))
     .bind(sql(now))

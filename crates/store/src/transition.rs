@@ -1,8 +1,8 @@
-//! Raw transitions: writing down what was noticed, and reading it back.
+//! Raw transitions: recording observed changes of pods, disks and nodes, and reading them.
 //!
-//! What is known of each incarnation is kept beside the log. What was noticed is compared with it
-//! under the lease's fence, in the transaction that writes: the same sight from a second observer,
-//! after a restart or a lost answer gives no row.
+//! The last known state of each uid is stored beside the log. Updates are compared with it in the
+//! transaction that writes, fenced by the lease: a repeated update, from a second observer, after a
+//! restart or after a lost answer, adds no row.
 
 mod series;
 
@@ -23,50 +23,50 @@ use crate::work::lease::{Lease, fence};
 use crate::{App, Error, Worker};
 use series::{Batch, Gap, New};
 
-/// Who watches, and since when somebody did before.
+/// The process that watches a cluster.
 #[derive(Debug, Clone)]
 pub struct Observer {
-    /// Under which lease.
+    /// Its lease.
     pub lease: Lease,
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// When each kind was last heard before this observer began.
+    /// When the last watch event of each kind arrived before this observer started.
     pub before: Freshness,
 }
 
 impl Worker {
-    /// Writes down what was noticed, in its order; answers how many transitions that were.
+    /// Records updates in their order; returns how many transitions they caused.
     ///
     /// # Errors
-    /// The database cannot be reached, or the lease is over.
+    /// The database cannot be reached, or the lease was lost.
     pub async fn note_transitions(
         &self,
         observer: &Observer,
-        noticed: &[ObjectUpdate],
+        updates: &[ObjectUpdate],
         now: Timestamp,
     ) -> Result<usize, Error> {
-        self.make_partitions(noticed, now).await?;
+        self.make_partitions(updates, now).await?;
         let mut tx = self.begin().await?;
         fence(&mut tx, observer.lease).await?;
-        let heads = series::heads(&mut tx, observer.lease.cluster, noticed).await?;
-        let owners = series::owners(&mut tx, observer.lease.cluster, noticed).await?;
+        let heads = series::heads(&mut tx, observer.lease.cluster, updates).await?;
+        let owners = series::owners(&mut tx, observer.lease.cluster, updates).await?;
         let mut batch = Batch::new(heads, owners);
-        for one in noticed {
-            batch.note(one, &observer.before);
+        for update in updates {
+            batch.add(update, &observer.before);
         }
-        // One row of ids for both, so that they are read in the order in which they were noticed.
+        // One sequence of ids for both, so that they are read in the order of the updates.
         let ids = ids(batch.len(), now);
-        let (news, gaps) = (batch.news, batch.gaps);
-        append(&mut tx, observer, &news, &ids).await?;
+        let (transitions, gaps) = (batch.transitions, batch.gaps);
+        append(&mut tx, observer, &transitions, &ids).await?;
         append_gaps(&mut tx, observer, &gaps, &ids).await?;
         series::store(&mut tx, observer.lease.cluster, &batch.heads, &batch.changed).await?;
         tx.commit().await?;
-        Ok(news.len())
+        Ok(transitions.len())
     }
 
-    /// Makes sure that there is a partition for everything noticed, and for the months to come.
-    async fn make_partitions(&self, noticed: &[ObjectUpdate], now: Timestamp) -> Result<(), Error> {
-        let seen = noticed.iter().map(|noticed| match noticed {
+    /// Creates the partitions for these updates and for the coming months.
+    async fn make_partitions(&self, updates: &[ObjectUpdate], now: Timestamp) -> Result<(), Error> {
+        let seen = updates.iter().map(|update| match update {
             ObjectUpdate::Present { seen_at, .. }
             | ObjectUpdate::Gone { seen_at, .. }
             | ObjectUpdate::Listed { seen_at, .. } => *seen_at,
@@ -80,19 +80,21 @@ impl Worker {
     }
 }
 
-/// Appends all of it with one statement. What the log holds already, by incarnation, kind of
-/// transition and version, is not added again, even if what is known of it was lost.
+/// Appends transitions with one statement.
+///
+/// A transition that the log already has, by uid, kind of transition and version, is not added
+/// again, even if its head was lost.
 async fn append(
     tx: &mut Tx,
     observer: &Observer,
-    news: &[New],
+    transitions: &[New],
     ids: &[TransitionId],
 ) -> Result<(), Error> {
-    if news.is_empty() {
+    if transitions.is_empty() {
         return Ok(());
     }
     let detail: Vec<(String, Option<String>, Json<serde_json::Value>)> =
-        news.iter().map(|new| series::columns(&new.what)).collect();
+        transitions.iter().map(|new| series::columns(&new.what)).collect();
     sqlx::query(
         "insert into transitions (id, org_id, service_id, cluster_id, kind, uid, namespace, name, what, container,
                                   detail, at, seen_at, after, resource_version, observer, epoch)
@@ -109,20 +111,20 @@ async fn append(
     .bind(observer.lease.cluster.uuid())
     .bind(&observer.name)
     .bind(observer.lease.epoch)
-    .bind(news.iter().map(|new| ids[new.place].uuid()).collect::<Vec<_>>())
-    .bind(news.iter().map(|new| new.owner.org.uuid()).collect::<Vec<_>>())
-    .bind(news.iter().map(|new| new.owner.service.map(ServiceId::uuid)).collect::<Vec<_>>())
-    .bind(news.iter().map(|new| new.kind.as_str()).collect::<Vec<_>>())
-    .bind(news.iter().map(|new| new.uid.as_str()).collect::<Vec<_>>())
-    .bind(news.iter().map(|new| new.namespace.as_str()).collect::<Vec<_>>())
-    .bind(news.iter().map(|new| new.name.as_str()).collect::<Vec<_>>())
+    .bind(transitions.iter().map(|new| ids[new.place].uuid()).collect::<Vec<_>>())
+    .bind(transitions.iter().map(|new| new.owner.org.uuid()).collect::<Vec<_>>())
+    .bind(transitions.iter().map(|new| new.owner.service.map(ServiceId::uuid)).collect::<Vec<_>>())
+    .bind(transitions.iter().map(|new| new.kind.as_str()).collect::<Vec<_>>())
+    .bind(transitions.iter().map(|new| new.uid.as_str()).collect::<Vec<_>>())
+    .bind(transitions.iter().map(|new| new.namespace.as_str()).collect::<Vec<_>>())
+    .bind(transitions.iter().map(|new| new.name.as_str()).collect::<Vec<_>>())
     .bind(detail.iter().map(|(what, ..)| what.as_str()).collect::<Vec<_>>())
     .bind(detail.iter().map(|(_, container, _)| container.as_deref()).collect::<Vec<_>>())
     .bind(detail.iter().map(|(.., detail)| detail.clone()).collect::<Vec<_>>())
-    .bind(news.iter().map(|new| new.at.map(sql)).collect::<Vec<_>>())
-    .bind(news.iter().map(|new| sql(new.seen_at)).collect::<Vec<_>>())
-    .bind(news.iter().map(|new| new.after.map(sql)).collect::<Vec<_>>())
-    .bind(news.iter().map(|new| new.version.as_str()).collect::<Vec<_>>())
+    .bind(transitions.iter().map(|new| new.at.map(sql)).collect::<Vec<_>>())
+    .bind(transitions.iter().map(|new| sql(new.seen_at)).collect::<Vec<_>>())
+    .bind(transitions.iter().map(|new| new.after.map(sql)).collect::<Vec<_>>())
+    .bind(transitions.iter().map(|new| new.version.as_str()).collect::<Vec<_>>())
     .execute(&mut **tx)
     .await?;
     Ok(())
@@ -156,7 +158,7 @@ async fn append_gaps(
     Ok(())
 }
 
-/// Ids that grow in the order of what they name.
+/// New ids in increasing order.
 fn ids(count: usize, now: Timestamp) -> Vec<TransitionId> {
     let mut ids: Vec<TransitionId> = (0..count).map(|_| new_id(now)).collect();
     ids.sort_unstable_by_key(|id| id.uuid());
@@ -164,8 +166,8 @@ fn ids(count: usize, now: Timestamp) -> Vec<TransitionId> {
 }
 
 impl App {
-    /// What happened to a service's pods and disks, oldest first and after this transition, with the
-    /// times when nobody watched; none where there is no such service.
+    /// The transitions of a service's pods and disks after the given one, oldest first, with gaps
+    /// in observation; `None` if there is no such service.
     ///
     /// # Errors
     /// The database cannot be reached.

@@ -1,4 +1,4 @@
-//! Variables: reading them, and reading everything that is set beside manifests.
+//! Variables, and all entries (variables and secrets) that are set outside of manifests.
 
 use std::collections::BTreeMap;
 
@@ -17,8 +17,8 @@ use crate::{App, Error, project, secret, service};
 pub(crate) type AllEntries = BTreeMap<(ProjectId, Option<ServiceId>), Entries>;
 
 impl App {
-    /// What is set for a project, or for one of its services, in name order; nothing if there is
-    /// no such project or service.
+    /// The variables of a project or of one of its services, in name order; `None` if there is no
+    /// such project or service.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -55,7 +55,7 @@ pub(crate) fn variable(row: &PgRow) -> Result<Variable, Error> {
     })
 }
 
-/// Whose entries are meant, if there is such a project and such a living service.
+/// The scope of a project or service; `None` if there is no such project or service.
 pub(crate) async fn find_scope(
     tx: &mut Tx,
     project: &str,
@@ -75,7 +75,7 @@ pub(crate) async fn find_scope(
     }
 }
 
-/// Everything that is set for these projects and for their services.
+/// All entries of these projects and of their services.
 pub(crate) async fn entries(tx: &mut Tx, projects: &[Uuid]) -> Result<AllEntries, Error> {
     let mut all = AllEntries::new();
     let rows = sqlx::query(
@@ -90,7 +90,7 @@ pub(crate) async fn entries(tx: &mut Tx, projects: &[Uuid]) -> Result<AllEntries
         let entries = all.entry(owner(row)?).or_default();
         entries.variables.insert(name, row.try_get("value")?);
     }
-    for secret in secret::sealed(tx, projects).await? {
+    for secret in secret::encrypted(tx, projects).await? {
         let scope = secret.place.scope;
         let entries = all.entry((scope.project, scope.service)).or_default();
         entries.secrets.insert(secret.place.name.clone(), secret);
@@ -104,7 +104,7 @@ pub(crate) fn owner(row: &PgRow) -> Result<(ProjectId, Option<ServiceId>), Error
     Ok((project, service.map(ServiceId::from_uuid)))
 }
 
-/// Takes away all that was set for a service that is verified to be gone.
+/// Deletes all entries of a service whose absence is verified.
 pub(crate) async fn shred(tx: &mut Tx, service: ServiceId) -> Result<(), Error> {
     sqlx::query("delete from variables where service_id = $1")
         .bind(service.uuid())
@@ -117,7 +117,7 @@ pub(crate) async fn shred(tx: &mut Tx, service: ServiceId) -> Result<(), Error> 
     Ok(())
 }
 
-/// Takes away all that was set for a project that is verified to be gone.
+/// Deletes all entries of a project whose absence is verified.
 pub(crate) async fn shred_project(tx: &mut Tx, project: ProjectId) -> Result<(), Error> {
     sqlx::query("delete from variables where project_id = $1")
         .bind(project.uuid())

@@ -1,4 +1,4 @@
-//! Volumes: what the recorded claims, the promised sizes and the last sightings say together.
+//! Volumes: recorded claims, joined with their spec and their last observation.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +16,8 @@ use crate::db::row::read_json;
 use crate::{App, Error, project};
 
 impl App {
-    /// The claims of a project's services that are not verified to be gone, in service and claim
-    /// order; nothing if there is no such project.
+    /// The claims of a project's services whose deletion is not verified, in service and claim
+    /// order; `None` if there is no such project.
     ///
     /// # Errors
     /// The database cannot be reached.

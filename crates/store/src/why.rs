@@ -1,4 +1,4 @@
-//! What is stored about why a service is as it is.
+//! Reads the facts that explain a service's state.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -13,11 +13,11 @@ use crate::db::row::read_json;
 use crate::service::{ServiceRow, find, resources};
 use crate::{App, Error};
 
-/// Events of one generation that are looked at.
+/// The most events of one generation that are read.
 const EVENTS: i64 = 200;
 
 impl App {
-    /// Everything an explanation is made of; none where there is no such service.
+    /// The facts for an explanation; `None` if there is no such service.
     ///
     /// # Errors
     /// The database cannot be reached.

@@ -1,5 +1,5 @@
-//! What the control loops read and write: wakes, leases, orders, reports, event seals, and notifications
-//! between replicas.
+//! What the control loops read and write: wakes, leases, orders, reports, event seals, DNS checks
+//! and notifications between replicas.
 
 pub(crate) mod dns_check;
 pub(crate) mod identity;

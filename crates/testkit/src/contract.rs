@@ -1,8 +1,8 @@
-//! What Trueup takes for granted about a cluster, as checks that run on any [`Cluster`].
+//! The behaviour that Trueup expects of a cluster, as checks that run on any [`Cluster`].
 //!
-//! A fake that is only as good as its author's memory proves nothing. Each check here states one
-//! behaviour, and the same list runs on [`FakeCluster`](crate::fake_cluster::FakeCluster) and on a
-//! real API server; where they differ, the fake is wrong.
+//! Each check covers one behaviour. The same checks run on
+//! [`FakeCluster`](crate::fake_cluster::FakeCluster) and on a real API server; where they differ,
+//! the fake is wrong.
 
 pub mod closed;
 mod deletes;
@@ -25,13 +25,13 @@ use trueup_cluster::Cluster;
 
 pub use place::Place;
 
-/// A check of one behaviour, which panics where the cluster behaves otherwise.
+/// A check of one behaviour; it panics if the cluster behaves differently.
 pub type Check = for<'a> fn(&'a Place) -> BoxFuture<'a, ()>;
 
-/// Checks that run at the same time; most of them wait for controllers.
+/// How many checks run concurrently; most of them wait for controllers.
 const AT_ONCE: usize = 8;
 
-/// Every check with the sentence it stands for.
+/// Every check with its name.
 #[must_use]
 pub fn all() -> Vec<(&'static str, Check)> {
     [
@@ -47,18 +47,18 @@ pub fn all() -> Vec<(&'static str, Check)> {
     .concat()
 }
 
-/// Runs every check in a namespace of its own and names those that failed. The reasons are in the
-/// output of the panics.
+/// Runs every check in a separate namespace and returns the names of those that failed. The panic
+/// messages in the output say why.
 pub async fn failures(cluster: Arc<dyn Cluster>) -> Vec<&'static str> {
     let run = RandomState::new().hash_one(std::process::id());
     stream::iter(all().into_iter().enumerate())
-        .map(|(number, (sentence, check))| {
+        .map(|(number, (name, check))| {
             let place = Place::new(Arc::clone(&cluster), format!("contract-{run:016x}-{number}"));
             async move {
                 place.open().await;
                 let outcome = AssertUnwindSafe(check(&place)).catch_unwind().await;
                 place.close().await;
-                outcome.is_err().then_some(sentence)
+                outcome.is_err().then_some(name)
             }
         })
         .buffer_unordered(AT_ONCE)

@@ -1,11 +1,11 @@
-//! A cluster in memory that keeps the promises of a real one as far as Trueup leans on them.
+//! An in-memory cluster that behaves like a real one, as far as Trueup depends on it.
 //!
-//! Plans with a fault at every write need thousands of clusters, and a real one cannot be stopped
-//! between "carried out" and "answered". What this one promises is not decided here: the
-//! [contract](crate::contract) runs on it and on a real API server.
+//! Fault plans need thousands of clusters, and a real one cannot be stopped between carrying out a
+//! call and answering it. The [contract](crate::contract) defines the behaviour: it runs on this
+//! cluster and on a real API server.
 //!
 //! It is deterministic: versions and uids are counters, times are derived from versions, and the
-//! built-in controllers run to rest inside the call that gave them work.
+//! built-in controllers run until idle within the call that caused their work.
 
 mod apply;
 mod calls;
@@ -40,92 +40,94 @@ use faults::Faults;
 pub use state::Count;
 use state::State;
 
-/// How a real server limits a watch.
+/// How long a watch stays open by default.
 const WATCH_LIMIT: Duration = Duration::from_secs(20);
 
-/// The field manager of whoever edits from outside.
+/// The field manager of foreign edits.
 pub const SOMEBODY: &str = "somebody";
 
-/// The ways to ask.
+/// The verbs of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verb {
-    /// Read one.
+    /// Read one object.
     Get,
-    /// Read all.
+    /// Read all objects of a kind.
     List,
-    /// Follow changes.
+    /// Stream changes.
     Watch,
     /// Server-side apply.
     Apply,
     /// Merge patch.
     Patch,
-    /// Guarded delete.
+    /// Delete with uid and version preconditions.
     Delete,
-    /// A write that is only tried.
+    /// Server-side dry run of a write.
     Rehearse,
 }
 
-/// On which side of the effect a fault falls.
+/// Whether a fault happens before or after the call takes effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum When {
-    /// Nothing is done.
+    /// The call has no effect.
     Before,
-    /// It is carried out and the answer is lost.
+    /// The call takes effect, and its response is lost.
     After,
 }
 
-/// How a kind is out of reach.
+/// Why calls for a kind fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Closed {
-    /// It is not served: its definition is missing.
+    /// The API server does not serve it: its CRD is not installed.
     Unserved,
-    /// We may not use it.
+    /// RBAC denies all verbs.
     Forbidden,
-    /// We may look at it and not write it.
+    /// RBAC allows reads only.
     ReadOnly,
-    /// The server behind it fails, as that of an APIService that points to nowhere.
+    /// Its API server fails, as for an APIService without a backend.
     Failing,
 }
 
-/// Who runs the built-in controllers.
+/// When the built-in controllers run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Controllers {
-    /// Every change brings them to rest at once.
+    /// After every change, until idle.
     Automatic,
-    /// Only [`FakeCluster::settle_controllers`] does.
+    /// Only in [`FakeCluster::settle_controllers`].
     Manual,
 }
 
-/// A write through the six verbs that reached the server.
+/// A write call that reached the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Write {
     /// Apply, Patch or Delete.
     pub verb: Verb,
-    /// What was written.
+    /// The key of the written object.
     pub key: ResourceKey,
-    /// The uid of the object that it changed; empty where it changed none.
+    /// The uid of the changed object; empty if nothing changed.
     pub uid: String,
     /// Whether this write created the object.
     pub created: bool,
-    /// Whether it changed anything: not if it was refused, or if it said what was stored already.
+    /// Whether it changed anything: false for a refused write or a no-op.
     pub effective: bool,
 }
 
-/// What becomes of a call whose write was just carried out.
+/// How to answer a call whose write just took effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Then {
-    /// It is answered.
+    /// With its result.
     Answer,
-    /// The answer is lost and this error comes instead.
+    /// With this error: the response is lost.
     Lose(CallError),
-    /// It never returns: the caller is about to be dropped, as in a crash.
+    /// Never: the caller is about to be dropped, as in a crash.
     Hang,
 }
 
 type OnWrite = Arc<dyn Fn(usize, &Write) -> Then + Send + Sync>;
 
-/// The cluster. Clones are the same cluster. Dropping the first handle fails a test whose injected
-/// faults were not all met: see [`FakeCluster::assert_no_faults_left`].
+/// The cluster. Clones share the same cluster.
+///
+/// Dropping the first handle fails the test if an injected fault never happened: see
+/// [`FakeCluster::assert_no_faults_left`].
 pub struct FakeCluster {
     shared: Arc<Shared>,
     is_first: bool,
@@ -147,9 +149,9 @@ impl Drop for FakeCluster {
 
 struct Shared {
     inner: Mutex<Inner>,
-    /// Raised whenever a watch may have something to say.
+    /// Incremented whenever a watch may have a new event.
     news: tokio::sync::watch::Sender<u64>,
-    /// How many watches are open.
+    /// The number of open watches.
     watches: AtomicUsize,
 }
 
@@ -159,13 +161,14 @@ struct Inner {
     controllers: Controllers,
     watch_limit: Duration,
     faults: Faults,
-    /// Kinds that are not served, or that nobody lets us near.
+    /// Kinds whose calls fail.
     closed: BTreeMap<Kind, Closed>,
     journal: Vec<Write>,
-    /// How many of the writes were effective.
+    /// The number of effective writes.
     effects: usize,
-    /// How often each verb was used on each kind.
+    /// The number of calls by verb and kind.
     calls: BTreeMap<(Verb, Kind), usize>,
+    /// Kinds whose watches drop all events.
     deaf: BTreeSet<Kind>,
     on_write: Option<OnWrite>,
 }
@@ -183,13 +186,13 @@ impl Default for FakeCluster {
 }
 
 impl FakeCluster {
-    /// A cluster with one node and nothing else, reachable, with its controllers at work.
+    /// A reachable cluster with one node, nothing else, and automatic controllers.
     #[must_use]
     pub fn new() -> Self {
         let (key, node) = pods::node();
         let mut state = State::default();
         state.edit(&key, |object| *object = node);
-        // As on a server that has served for a while, history does not go back to the beginning.
+        // As on a long-running server, history does not go back to the start.
         state.compact();
         let inner = Inner {
             state,
@@ -209,18 +212,18 @@ impl FakeCluster {
         Self { shared: Arc::new(Shared { inner, news, watches }), is_first: true }
     }
 
-    /// Cuts the cluster off, or lets it back in. Watches end when it is cut off.
+    /// Makes the cluster unreachable or reachable. Open watches fail when it becomes unreachable.
     pub fn set_reachable(&self, reachable: bool) {
         self.shared.lock().reachable = reachable;
-        self.shared.tell();
+        self.shared.notify_watches();
     }
 
-    /// How long a watch stays open from now on; about twenty seconds unless told.
+    /// Sets how long a watch stays open; the default is 20 seconds.
     pub fn set_watch_limit(&self, limit: Duration) {
         self.shared.lock().watch_limit = limit;
     }
 
-    /// Takes a kind out of reach, or lets it back in. A kind that is not served has no objects.
+    /// Makes calls for a kind fail, or work again. A kind that is not served loses its objects.
     pub fn close(&self, kind: Kind, how: Option<Closed>) {
         let mut inner = self.shared.lock();
         match how {
@@ -231,41 +234,42 @@ impl FakeCluster {
             inner.state.clear(kind);
         }
         drop(inner);
-        self.shared.tell();
+        self.shared.notify_watches();
     }
 
-    /// Who runs the controllers from now on.
+    /// Sets when the controllers run.
     pub fn set_controllers(&self, controllers: Controllers) {
         self.shared.lock().controllers = controllers;
     }
 
-    /// Lets the controllers work until they rest.
+    /// Runs the controllers until idle.
     pub fn settle_controllers(&self) {
-        controllers::settle(&mut self.shared.lock().state);
-        self.shared.tell();
+        controllers::run_until_idle(&mut self.shared.lock().state);
+        self.shared.notify_watches();
     }
 
-    /// The next call with this verb that has no fault yet fails like this.
+    /// Fails the next call with this verb that has no fault yet.
     pub fn fail_next(&self, verb: Verb, error: CallError, when: When) {
         self.shared.lock().faults.add(verb, error, when);
     }
 
-    /// Every call with this verb fails like this from now on, before anything is done.
+    /// Fails every call with this verb from now on, before it takes effect.
     pub fn fail_every(&self, verb: Verb, error: CallError) {
         self.shared.lock().faults.add_lasting(verb, error);
     }
 
-    /// Asserts that every fault of [`Self::fail_next`] was met, and each of [`Self::fail_every`] at
-    /// least once: a test whose fault never happened proves nothing.
+    /// Asserts that every injected fault happened, each of [`Self::fail_every`] at least once.
+    ///
+    /// A test whose fault never happened proves nothing.
     ///
     /// # Panics
-    /// Some were not.
+    /// A fault did not happen.
     pub fn assert_no_faults_left(&self) {
         let left = self.shared.lock().faults.left();
         assert!(left.is_empty(), "these injected faults never happened: {left:?}");
     }
 
-    /// Installs an admission webhook, which may change or refuse what is applied or patched.
+    /// Installs an admission webhook, which may change or refuse applied and patched objects.
     pub fn set_webhook(
         &self,
         webhook: impl Fn(&ResourceKey, &mut Value) -> Result<(), CallError> + Send + Sync + 'static,
@@ -278,13 +282,13 @@ impl FakeCluster {
         self.shared.lock().state.admission.0 = None;
     }
 
-    /// Asks this after every effective write what becomes of the call; the number counts from 1.
-    pub fn on_write(&self, ask: impl Fn(usize, &Write) -> Then + Send + Sync + 'static) {
-        self.shared.lock().on_write = Some(Arc::new(ask));
+    /// Calls this after every effective write to decide how to answer; the number counts from 1.
+    pub fn on_write(&self, decide: impl Fn(usize, &Write) -> Then + Send + Sync + 'static) {
+        self.shared.lock().on_write = Some(Arc::new(decide));
     }
 
-    /// From now on watches of this kind say nothing of what happens, or do again. What was not said is
-    /// never said later: a watch with a hole.
+    /// Makes watches of this kind drop all events, or deliver them again. Dropped events are never
+    /// delivered later.
     pub fn set_deaf(&self, kind: Kind, deaf: bool) {
         let mut inner = self.shared.lock();
         if deaf {
@@ -294,26 +298,28 @@ impl FakeCluster {
         }
     }
 
-    /// Forgets all history: every watch, open or new, from a version before this must start from a
+    /// Compacts the history: every watch from an earlier version, open or new, expires and needs a
     /// new list.
     pub fn compact(&self) {
         self.shared.lock().state.compact();
-        self.shared.tell();
+        self.shared.notify_watches();
     }
 
-    /// Somebody else changes an object, or makes it where it is not there: the closure then gets
-    /// one that has only its type and name.
+    /// Changes an object as a foreign writer, or creates it: then the closure gets an object with
+    /// only type and name.
     pub fn edit(&self, key: &ResourceKey, change: impl FnOnce(&mut Value)) {
         self.shared.outside(|state| state.edit_as(SOMEBODY, key, change));
     }
 
-    /// Somebody else deletes an object.
+    /// Deletes an object as a foreign writer.
     pub fn remove(&self, key: &ResourceKey) {
         self.shared.outside(|state| state.delete(key));
     }
 
-    /// The server behind this API group stops answering, or all answer again: while one does not, no
-    /// namespace ends, as with an APIService that points to nowhere.
+    /// Makes the server of this API group unavailable, or all of them available again.
+    ///
+    /// While one is unavailable, no namespace can terminate, as with an APIService without a
+    /// backend.
     pub fn break_api_service(&self, group: Option<&str>) {
         self.shared.outside(|state| {
             state.broken_group = group.map(str::to_owned);
@@ -321,14 +327,13 @@ impl FakeCluster {
         });
     }
 
-    /// Every write through the six verbs that reached the server, in order: also those that were
-    /// refused, and those that changed nothing.
+    /// Every write call that reached the server, in order, including refused writes and no-ops.
     #[must_use]
     pub fn journal(&self) -> Vec<Write> {
         self.shared.lock().journal.clone()
     }
 
-    /// Of these, the ones that changed something.
+    /// The writes of the journal that changed something.
     #[must_use]
     pub fn effects(&self) -> Vec<Write> {
         let mut writes = self.journal();
@@ -336,25 +341,25 @@ impl FakeCluster {
         writes
     }
 
-    /// How many calls with this verb on this kind reached the server.
+    /// The number of calls with this verb on this kind that reached the server.
     #[must_use]
     pub fn calls(&self, verb: Verb, kind: Kind) -> usize {
         self.shared.lock().calls.get(&(verb, kind)).copied().unwrap_or_default()
     }
 
-    /// How many watches are open now, of all kinds.
+    /// The number of open watches of all kinds.
     #[must_use]
     pub fn open_watches(&self) -> usize {
         self.shared.watches.load(Ordering::SeqCst)
     }
 
-    /// How often each key came into being and went, whoever caused it.
+    /// How often each key was created and deleted, by any writer.
     #[must_use]
     pub fn counts(&self) -> BTreeMap<ResourceKey, Count> {
         self.shared.lock().state.counts().clone()
     }
 
-    /// What stands at this key.
+    /// The object with this key.
     #[must_use]
     pub fn find(&self, key: &ResourceKey) -> Option<Value> {
         self.shared.lock().state.get(key).cloned()
@@ -366,25 +371,24 @@ impl FakeCluster {
         self.shared.lock().state.version().to_string()
     }
 
-    /// Our objects of a kind as they were at a version: what a server that lags behind would list.
+    /// Our objects of a kind at an earlier version, as a stale API server would list them.
     #[must_use]
     pub fn list_at(&self, kind: Kind, version: &str) -> List {
         self.shared.lock().state.list_at(kind, version.parse().unwrap_or_default())
     }
 
-    /// All objects of a kind, in the order of their keys.
+    /// All objects of a kind, ordered by key.
     #[must_use]
     pub fn objects(&self, kind: Kind) -> Vec<Value> {
         self.shared.lock().state.of_kind(kind).map(|(_, object)| object.clone()).collect()
     }
 
-    /// Warns of what stands at a key now, as a controller or a kubelet would.
+    /// Emits a warning event about the object with this key, as a controller or kubelet would.
     pub fn warn(&self, key: &ResourceKey, reason: &str, message: &str, at: Timestamp) {
         self.shared.lock().state.warn(key, reason, message, &at.to_string());
     }
 
-    /// The whole cluster without what differs between two runs that mean the same: uids, versions,
-    /// times.
+    /// All objects without the fields that differ between equivalent runs: uids, versions, times.
     #[must_use]
     pub fn snapshot(&self) -> BTreeMap<String, Value> {
         snapshot::take(&self.shared.lock().state)
@@ -396,25 +400,25 @@ impl Shared {
         self.inner.lock().expect("should not be poisoned: nothing panics under this lock")
     }
 
-    fn tell(&self) {
+    fn notify_watches(&self) {
         self.news.send_modify(|count| *count += 1);
     }
 
-    /// A change that does not come through the six verbs.
+    /// Makes a change that is not a call of Trueup.
     fn outside(&self, change: impl FnOnce(&mut State)) {
         let mut inner = self.lock();
         change(&mut inner.state);
         inner.run_controllers();
         drop(inner);
-        self.tell();
+        self.notify_watches();
     }
 }
 
 impl Inner {
-    /// Whether a call gets through at all, and the error that takes the place of its answer.
+    /// Fails a call before it takes effect, or returns the error that replaces its response.
     fn admit(&mut self, verb: Verb, kind: Kind) -> Result<Option<CallError>, CallError> {
         if !self.reachable {
-            return Err(CallError::Unreachable("the fake cluster is cut off".to_owned()));
+            return Err(CallError::Unreachable("the fake cluster is unreachable".to_owned()));
         }
         *self.calls.entry((verb, kind)).or_default() += 1;
         if let Some(error) = self.refusal(verb, kind) {
@@ -427,7 +431,7 @@ impl Inner {
         }
     }
 
-    /// What comes of asking for a kind that is out of reach.
+    /// The error of a call for a kind that is closed.
     fn refusal(&self, verb: Verb, kind: Kind) -> Option<CallError> {
         let reads = matches!(verb, Verb::Get | Verb::List | Verb::Watch);
         let forbidden = || CallError::Forbidden(format!("User \"trueup\" cannot use {kind}"));
@@ -441,7 +445,7 @@ impl Inner {
 
     fn run_controllers(&mut self) {
         match self.controllers {
-            Controllers::Automatic => controllers::settle(&mut self.state),
+            Controllers::Automatic => controllers::run_until_idle(&mut self.state),
             Controllers::Manual => {}
         }
     }

@@ -1,15 +1,13 @@
-//! The harness: learn what a workload does, plan every way in which that can go wrong, run each plan
-//! in virtual time, and judge the end.
+//! Fault-injection harness: runs a workload with every fault at every place, in virtual time.
 //!
-//! A [`workload`] is what people ask and what others do to the cluster. [`learn`] runs it with
-//! nothing going wrong. [`plan`] makes a plan for each fault at each place that was learned. [`run`]
-//! carries a plan out on a [`World`](run::World) whose cluster lies behind the [`layer`] that breaks
-//! things; [`oracle`] compares what came of it with what was learned. A plan is a small file, and a
-//! plan that fails is the way to see the failure again.
+//! A [`workload`] is a list of user requests and foreign changes to the cluster. [`learn`] runs it
+//! without faults. [`generate`] makes a [`plan`] for each fault at each call and event of that run.
+//! [`run`] executes a plan on a [`World`](run::World) whose cluster is behind the fault-injecting
+//! [`layer`]. [`oracle`] compares the result with the run without faults. A plan is a small file,
+//! so that a failure can be reproduced.
 
 pub mod executor_world;
 pub mod generate;
-mod held;
 pub mod journal;
 pub mod layer;
 mod layer_state;
@@ -27,5 +25,6 @@ pub mod sample;
 pub mod sound;
 pub mod stage;
 pub mod suite;
+mod unit_history;
 pub mod watching;
 pub mod workload;

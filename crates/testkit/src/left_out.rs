@@ -1,26 +1,26 @@
 //! Checks that cannot run on this machine.
 //!
 //! A test that returns early prints `ok` although it checked nothing. Such a test calls
-//! [`left_out`] instead: the reason is counted and printed at the end of `make test`, and where
-//! everything is required (CI) the test fails.
+//! [`left_out`] first: `make test` counts the reason and prints it at the end. Where every check is
+//! required (CI), the test fails.
 
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::thread;
 
-/// The file that `make test` collects reasons in.
+/// The environment variable with the file in which `make test` collects the reasons.
 pub const REPORT: &str = "TRUEUP_LEFT_OUT";
-/// Set where a check that cannot run is a failure.
+/// The environment variable that makes a check that cannot run fail.
 pub const REQUIRE_ALL: &str = "TRUEUP_REQUIRE_ALL";
 
-/// Records that the calling test leaves something out, and why.
+/// Records that the calling test leaves a check out, and why.
 ///
 /// # Panics
 /// Every check is required here, or the report cannot be written.
 pub fn left_out(reason: &str) {
     assert!(
         std::env::var_os(REQUIRE_ALL).is_none(),
-        "every check is required here ({REQUIRE_ALL}), and this one cannot run: {reason}"
+        "this check cannot run here, and {REQUIRE_ALL} requires every check: {reason}"
     );
     let Some(report) = std::env::var_os(REPORT) else { return };
     let test = thread::current().name().unwrap_or("unnamed").to_owned();

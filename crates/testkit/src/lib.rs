@@ -1,9 +1,12 @@
-//! For tests only: real parts and stand-ins at our own seams.
+//! Test support: real dependencies and fakes. Not part of any shipped binary.
 //!
-//! [`test_db`] gives each test a database of its own on a real Postgres, [`fake_cluster`] a cluster
-//! in memory that the contract suite holds to the real one's behaviour, [`real_kube`] the real one, [`real_dns`] a real DNS server,
-//! [`manual_clock`] time that moves when the test says so, [`virtual_clock`] time that jumps to where
-//! something happens. [`left_out`] counts checks that cannot run here. [`harness`] puts them together: it breaks everything it can, everywhere.
+//! - [`test_db`]: a separate database per test on a real Postgres; [`own_postgres`]: a whole server
+//! - [`pg_proxy`]: a TCP proxy in front of Postgres that injects faults
+//! - [`fake_cluster`]: an in-memory cluster; [`contract`]: checks that it behaves like a real one
+//! - [`real_kube`]: a real API server; [`real_dns`]: a real DNS server
+//! - [`manual_clock`]: time that the test advances; [`virtual_clock`]: time that skips idle waits
+//! - [`left_out`]: reports checks that cannot run on this machine
+//! - [`harness`]: fault injection, with every fault at every place where a workload can meet it
 
 pub mod contract;
 pub mod fake_cluster;

@@ -1,4 +1,4 @@
-//! Time that moves when the test says so.
+//! A clock that moves only when the test advances it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,11 +8,11 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::sync::{Notify, oneshot};
 use trueup_model::clock::{Clock, Sleep};
 
-/// A clock that stands still until it is moved. Clones are the same clock.
+/// A clock that stands still until [`ManualClock::advance`]. Clones share the same time.
 #[derive(Debug, Clone, Default)]
 pub struct ManualClock {
     state: Arc<Mutex<State>>,
-    /// Told of each new sleeper.
+    /// Notified of each new sleeper.
     asleep: Arc<Notify>,
 }
 
@@ -23,19 +23,19 @@ struct State {
     slept: u64,
 }
 
-/// What the clock shows before it is moved: an even moment that reads well in snapshots.
+/// The Unix time at the start: a round number that reads well in snapshots.
 const START: i64 = 1_800_000_000;
-/// How long a test waits for a sleeper, in real time: only a test that fails waits for so long.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// How long a test waits for a sleeper, in real time. Only a failing test waits this long.
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 impl ManualClock {
-    /// A clock at its start.
+    /// A clock at its start time.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Moves on, and wakes every sleeper whose time has come.
+    /// Advances the clock and wakes every sleeper that is due.
     pub fn advance(&self, by: Duration) {
         let mut state = self.state();
         state.passed += by;
@@ -47,13 +47,13 @@ impl ManualClock {
         }
     }
 
-    /// How many wait for time to pass, whatever for.
+    /// The number of sleepers, whatever they wait for.
     #[must_use]
     pub fn sleepers(&self) -> usize {
         self.deadlines().len()
     }
 
-    /// When each sleeper wakes, on the scale of [`Clock::monotonic`], the next one first.
+    /// When each sleeper wakes, in [`Clock::monotonic`] time, soonest first.
     #[must_use]
     pub fn deadlines(&self) -> Vec<Duration> {
         let state = self.state();
@@ -61,22 +61,22 @@ impl ManualClock {
         waiting.map(|((at, _), _)| *at).collect()
     }
 
-    /// Waits until a sleeper wakes at exactly this time, on the scale of [`Clock::monotonic`].
+    /// Waits until some sleeper is due at exactly this time, in [`Clock::monotonic`] time.
     ///
-    /// That some task sleeps says little: a limit on a database call that is under way is a sleeper, too.
-    /// A loop that sleeps until the time that it should sleep until has done its work before.
+    /// Waiting for any sleeper proves little: the timeout of a database call in flight is one, too.
+    /// A loop that sleeps until the expected time has finished the work before it.
     ///
     /// # Panics
-    /// None comes.
+    /// No such sleeper appears in time.
     pub async fn until_sleeping_until(&self, at: Duration) {
         let what = format!("a sleeper until {at:?}");
         self.until_asleep(&what, |deadlines| deadlines.contains(&at).then_some(())).await;
     }
 
-    /// Waits until a sleeper wakes at most this much later than now; returns how much later.
+    /// Waits until some sleeper is due within this time from now; returns the time until then.
     ///
     /// # Panics
-    /// None comes.
+    /// No such sleeper appears in time.
     pub async fn until_sleeping_within(&self, limit: Duration) -> Duration {
         let what = format!("a sleeper for at most {limit:?}");
         let next = |deadlines: &[Duration]| {
@@ -87,10 +87,10 @@ impl ManualClock {
     }
 
     async fn until_asleep<T>(&self, what: &str, found: impl Fn(&[Duration]) -> Option<T>) -> T {
-        let sleeping = tokio::time::timeout(PATIENCE, async {
+        let sleeping = tokio::time::timeout(TIMEOUT, async {
             loop {
                 let mut more = std::pin::pin!(self.asleep.notified());
-                // From here on no sleeper is missed.
+                // Registered before the check, so that no sleeper is missed.
                 more.as_mut().enable();
                 if let Some(found) = found(&self.deadlines()) {
                     return found;
@@ -125,14 +125,14 @@ impl Clock for ManualClock {
         state.slept += 1;
         let at = (state.passed + duration, state.slept);
         if duration.is_zero() {
-            let _heard = wake.send(());
+            let _sent = wake.send(());
         } else {
             state.sleepers.insert(at, wake);
         }
         drop(state);
         self.asleep.notify_waiters();
         Box::pin(async move {
-            // The clock itself is gone: time stands still for ever.
+            // The clock was dropped, so time never advances again.
             if woken.await.is_err() {
                 std::future::pending::<()>().await;
             }
@@ -140,9 +140,9 @@ impl Clock for ManualClock {
     }
 }
 
-#[expect(clippy::panic, reason = "a sleeper that never comes fails the test")]
+#[expect(clippy::panic, reason = "a sleeper that never appears fails the test")]
 fn panic_without_sleeper(what: &str, now: Duration, deadlines: &[Duration]) -> ! {
-    panic!("{what} should come; it is {now:?}, and others sleep until {deadlines:?}")
+    panic!("timed out waiting for {what}; now is {now:?}, the sleepers are due at {deadlines:?}")
 }
 
 #[cfg(test)]
@@ -151,7 +151,7 @@ mod tests {
     use futures::FutureExt;
 
     #[test]
-    fn sleepers_wake_when_their_time_has_come_and_not_before() {
+    fn sleepers_wake_when_due_and_not_before() {
         let clock = ManualClock::new();
         let mut short = clock.sleep(Duration::from_secs(1));
         let mut long = clock.sleep(Duration::from_secs(2));
@@ -166,14 +166,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn waiting_for_a_sleeper_ends_with_that_one_and_no_other() {
+    async fn waiting_for_a_sleeper_ignores_other_sleepers() {
         let clock = ManualClock::new();
         let (limit, nap) = (Duration::from_secs(40), Duration::from_secs(1));
         let _call = clock.sleep(limit);
         let mut at = Box::pin(clock.until_sleeping_until(nap));
         let mut within = Box::pin(clock.until_sleeping_within(nap));
-        assert!((&mut at).now_or_never().is_none(), "the limit of a call is none");
-        assert!((&mut within).now_or_never().is_none(), "the limit of a call is none");
+        assert!((&mut at).now_or_never().is_none(), "the timeout of a call does not count");
+        assert!((&mut within).now_or_never().is_none(), "the timeout of a call does not count");
         let _nap = clock.sleep(nap);
         at.await;
         assert_eq!(within.await, nap);

@@ -1,4 +1,4 @@
-//! A Postgres that belongs to one test: for what concerns a whole server, such as its roles.
+//! A Postgres server for one test, for things that concern a whole server, such as roles.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use trueup_local::Progress;
 use trueup_local::layout::cache_dir;
 use trueup_local::postgres::{Options, Postgres};
 
-/// A new server without anything in it. End it with [`OwnPostgres::stop`].
+/// A new, empty server. Stop it with [`OwnPostgres::stop`].
 #[derive(Debug)]
 pub struct OwnPostgres {
     server: Postgres,
@@ -14,10 +14,10 @@ pub struct OwnPostgres {
 }
 
 impl OwnPostgres {
-    /// Starts one in a folder of this name.
+    /// Starts a server in a folder of this name.
     ///
     /// # Panics
-    /// It does not start.
+    /// Postgres does not start.
     pub async fn start(name: &str) -> Self {
         let dir = cache_dir().join("test-servers").join(format!("{name}-{}", std::process::id()));
         let options = Options { dir: dir.clone(), durable: false };
@@ -25,18 +25,18 @@ impl OwnPostgres {
         Self { server: server.expect("Postgres should start"), dir }
     }
 
-    /// Where somebody with all rights connects.
+    /// The superuser's connection URL.
     #[must_use]
     pub fn admin_url(&self) -> String {
         self.server.admin_url()
     }
 
-    /// Ends it, and removes its folder.
+    /// Stops it and removes its folder.
     ///
     /// # Panics
-    /// It does not end.
+    /// Postgres does not stop.
     pub async fn stop(self) {
         self.server.stop().await.expect("Postgres should stop");
-        std::fs::remove_dir_all(&self.dir).expect("its folder should be removed");
+        std::fs::remove_dir_all(&self.dir).expect("the folder of Postgres should be removed");
     }
 }

@@ -1,8 +1,8 @@
-//! A byte proxy before Postgres: passes, delays, swallows, cuts, strands what is connected, loses the
-//! reply to a COMMIT, and holds back the one to a BEGIN.
+//! A TCP proxy in front of Postgres that injects faults.
 //!
-//! It looks into nothing but the two words it waits for. What a COMMIT did when its reply is lost
-//! cannot be known from the connection; who asked must find out by other means.
+//! It can delay replies, drop all bytes, close connections, strand them, lose the reply to a COMMIT
+//! and hold back the reply to a BEGIN. It parses nothing but these two keywords. When the reply to
+//! a COMMIT is lost, the commit outcome is unknown to the client, as with a real network fault.
 
 use std::io;
 use std::sync::Arc;
@@ -15,28 +15,28 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// What becomes of the bytes.
+/// What the proxy does with the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// They pass.
+    /// Forwards everything.
     Pass,
-    /// Every answer comes so much later.
+    /// Delays every reply by this long.
     Delay(Duration),
-    /// Nothing comes through, and nobody is told.
+    /// Forwards nothing and keeps connections open.
     Blackhole,
-    /// Every connection is closed, and every new one, too.
+    /// Closes every connection, and every new one.
     Cut,
-    /// The next COMMIT is carried out, and its reply lost with the connection. Then they pass.
+    /// Forwards the next COMMIT and closes the connection instead of replying; then [`Mode::Pass`].
     LoseCommit,
-    /// Every BEGIN is carried out, and its reply waits until this ends. Everything else passes.
+    /// Forwards every BEGIN and holds its reply until the mode changes; forwards everything else.
     HoldBegin,
 }
 
-/// The end of a COMMIT as a simple query, and of a BEGIN.
+/// How COMMIT and BEGIN end as simple queries.
 const COMMIT: &[u8] = b"COMMIT\0";
 const BEGIN: &[u8] = b"BEGIN\0";
 
-/// A proxy at work. It ends when this is dropped.
+/// A running proxy. It stops when this is dropped.
 #[derive(Debug)]
 pub struct PgProxy {
     port: u16,
@@ -49,17 +49,17 @@ pub struct PgProxy {
 struct Shared {
     mode: watch::Sender<Mode>,
     lost: AtomicUsize,
-    /// How many connections there were so far.
+    /// The number of connections accepted so far.
     accepted: AtomicUsize,
-    /// So many of the first ones are stranded.
+    /// The number of connections that are stranded, counted from the first one.
     stranded: watch::Sender<usize>,
 }
 
 impl PgProxy {
-    /// A proxy before the server of this URL.
+    /// Starts a proxy in front of the server of this URL.
     ///
     /// # Panics
-    /// The URL has no port, or no port can be had here.
+    /// The URL has no port, or no local port is free.
     pub async fn start(url: &str) -> Self {
         let server = port_of(url).expect("a test's URL should have a port");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port should be free");
@@ -82,18 +82,18 @@ impl PgProxy {
         url.replacen(&format!(":{}/", self.server), &format!(":{}/", self.port), 1)
     }
 
-    /// What becomes of the bytes from now on.
+    /// Changes the mode from now on.
     pub fn set(&self, mode: Mode) {
         self.shared.mode.send_replace(mode);
     }
 
-    /// The other side of every connection vanishes without a word, as a machine does that loses its
-    /// power. New connections find it there again.
+    /// Strands all open connections: the peer vanishes without closing them, as in a power loss.
+    /// New connections work.
     pub fn strand(&self) {
         self.shared.stranded.send_replace(self.shared.accepted.load(Ordering::SeqCst));
     }
 
-    /// How many replies to a COMMIT were lost.
+    /// The number of lost replies to a COMMIT.
     #[must_use]
     pub fn lost_commits(&self) -> usize {
         self.shared.lost.load(Ordering::SeqCst)
@@ -115,7 +115,7 @@ async fn accept(listener: TcpListener, server: u16, shared: Arc<Shared>) {
         let number = shared.accepted.fetch_add(1, Ordering::SeqCst);
         connections.spawn(async move {
             let served = async {
-                // Whichever side ends first takes the other with it: both are dropped here.
+                // When either side ends, both are dropped here.
                 let _ended = serve(client, server, &shared).await;
             };
             unless_stranded(&shared, number, served).await;
@@ -124,7 +124,7 @@ async fn accept(listener: TcpListener, server: u16, shared: Arc<Shared>) {
     }
 }
 
-/// Serves a connection until it is stranded: from then on it is kept, and nothing is done with it.
+/// Serves a connection until it is stranded; from then on it stays open and idle.
 async fn unless_stranded(shared: &Shared, number: usize, served: impl Future<Output = ()>) {
     let mut first = shared.stranded.subscribe();
     let stranded = async {
@@ -138,7 +138,7 @@ async fn unless_stranded(shared: &Shared, number: usize, served: impl Future<Out
     }
 }
 
-/// What becomes of the next answer on a connection.
+/// What to do with the next reply on a connection.
 #[derive(Debug, Default)]
 struct Next {
     lost: AtomicBool,
@@ -151,13 +151,13 @@ async fn serve(client: TcpStream, server: u16, shared: &Shared) -> io::Result<()
     let (mut from_server, mut to_server) = server.into_split();
     let next = Next::default();
     tokio::select! {
-        ended = ask(&mut from_client, &mut to_server, shared, &next) => ended,
-        ended = answer(&mut from_server, &mut to_client, shared, &next) => ended,
+        ended = forward_requests(&mut from_client, &mut to_server, shared, &next) => ended,
+        ended = forward_replies(&mut from_server, &mut to_client, shared, &next) => ended,
         () = until(shared, |mode| mode == Mode::Cut) => Ok(()),
     }
 }
 
-async fn ask(
+async fn forward_requests(
     from: &mut OwnedReadHalf,
     to: &mut OwnedWriteHalf,
     shared: &Shared,
@@ -169,16 +169,16 @@ async fn ask(
         if count == 0 {
             return Ok(());
         }
-        through(shared).await;
-        let says = |word: &[u8]| bytes[..count].windows(word.len()).any(|some| some == word);
+        until_forwarding(shared).await;
+        let has = |word: &[u8]| bytes[..count].windows(word.len()).any(|some| some == word);
         let mode = *shared.mode.borrow();
-        next.lost.fetch_or(mode == Mode::LoseCommit && says(COMMIT), Ordering::SeqCst);
-        next.held.fetch_or(mode == Mode::HoldBegin && says(BEGIN), Ordering::SeqCst);
+        next.lost.fetch_or(mode == Mode::LoseCommit && has(COMMIT), Ordering::SeqCst);
+        next.held.fetch_or(mode == Mode::HoldBegin && has(BEGIN), Ordering::SeqCst);
         to.write_all(&bytes[..count]).await?;
     }
 }
 
-async fn answer(
+async fn forward_replies(
     from: &mut OwnedReadHalf,
     to: &mut OwnedWriteHalf,
     shared: &Shared,
@@ -191,12 +191,12 @@ async fn answer(
             return Ok(());
         }
         if next.lost.load(Ordering::SeqCst) {
-            // It is carried out: this was the answer.
+            // These bytes are the reply, so the COMMIT was carried out.
             shared.lost.fetch_add(1, Ordering::SeqCst);
             shared.mode.send_replace(Mode::Pass);
             return Ok(());
         }
-        through(shared).await;
+        until_forwarding(shared).await;
         if next.held.swap(false, Ordering::SeqCst) {
             until(shared, |mode| mode != Mode::HoldBegin).await;
         }
@@ -208,12 +208,12 @@ async fn answer(
     }
 }
 
-/// Waits while nothing comes through.
-async fn through(shared: &Shared) {
+/// Waits while the mode is [`Mode::Blackhole`].
+async fn until_forwarding(shared: &Shared) {
     until(shared, |mode| mode != Mode::Blackhole).await;
 }
 
-/// Waits for a mode.
+/// Waits until the mode is as wanted.
 async fn until(shared: &Shared, wanted: impl Fn(Mode) -> bool) {
     let mut mode = shared.mode.subscribe();
     // The sender lives as long as the proxy.

@@ -1,8 +1,7 @@
-//! A real DNS server for one test: NSD, which serves what it is given and asks nobody.
+//! A real DNS server for one test: NSD, which is authoritative only and does no recursion.
 //!
-//! It serves the zone `example.org` with the records of the test, and the zone `broken.org` without any:
-//! whoever asks for something in there hears SERVFAIL. For everything else it is not responsible, and
-//! refuses to answer.
+//! It serves the zone `example.org` with the records of the test. The zone `broken.org` has no zone
+//! file, so queries for it get SERVFAIL. All other queries get REFUSED.
 
 use std::fs;
 use std::io::Write;
@@ -17,23 +16,23 @@ use trueup_local::layout;
 
 use crate::left_out::left_out;
 
-/// Where Debian and others put it; services are not on everybody's path.
+/// Where distributions install NSD; `sbin` is not on every user's path.
 const PLACES: [&str; 3] = ["/usr/sbin/nsd", "/usr/local/sbin/nsd", "/sbin/nsd"];
-/// How often is looked whether it serves, and how often at most.
-const LOOK: Duration = Duration::from_millis(20);
-const LOOKS: u32 = 1_500;
-/// How many ports are tried: somebody may take one between our look and its start.
+/// How long to wait between checks whether the server accepts connections, and how many checks.
+const POLL_EVERY: Duration = Duration::from_millis(20);
+const MAX_POLLS: u32 = 1_500;
+/// How many ports to try: another process may take one between our check and the server's start.
 const TRIES: u32 = 5;
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
-/// A server at work. It ends when this is dropped, or when the test's process ends in any way.
+/// A running server. It stops when this is dropped or the test process ends.
 #[derive(Debug)]
 pub struct RealDns {
     dir: PathBuf,
     address: SocketAddr,
     serial: u32,
-    /// A small shell that outlives us: each line that it reads makes the server read its zones again.
+    /// A shell that outlives the test process: on each line of input the server reloads its zones.
     keeper: Child,
 }
 
@@ -44,14 +43,15 @@ kill "$server"; wait "$server"; rm -rf "$DIR"
 "#;
 
 impl RealDns {
-    /// A server with these lines in the zone `example.org`. Where there is no NSD on this machine the test
-    /// is counted as left out, and this returns nothing.
+    /// Starts a server with these records in the zone `example.org`.
+    ///
+    /// Without NSD on this machine, the check is reported as left out and this returns `None`.
     ///
     /// # Panics
-    /// There is one, and it does not serve; or there is none, and every check is required.
+    /// NSD does not start, or it is not installed and every check is required.
     pub async fn start(records: &[String]) -> Option<Self> {
         let Some(program) = PLACES.iter().map(Path::new).find(|place| place.exists()) else {
-            left_out("there is no real DNS server here (Debian: apt-get install nsd)");
+            left_out("NSD (a DNS server) is not installed; on Debian: apt-get install nsd");
             return None;
         };
         for _ in 0..TRIES {
@@ -64,30 +64,30 @@ impl RealDns {
         panic_without_server()
     }
 
-    /// Where it serves, over UDP and TCP.
+    /// Its address, for UDP and TCP.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Serves these records from soon on, and no others.
+    /// Replaces the records. The server reloads them asynchronously.
     ///
     /// # Panics
     /// The zone cannot be written, or the server is gone.
     pub fn publish(&mut self, records: &[String]) {
         self.serial += 1;
         write_zone(&self.dir, self.serial, records);
-        let stdin = self.keeper.stdin.as_mut().expect("the keeper should listen");
-        stdin.write_all(b"again\n").expect("the keeper should be there");
+        let stdin = self.keeper.stdin.as_mut().expect("the keeper should have a stdin");
+        stdin.write_all(b"again\n").expect("the keeper should be running");
     }
 
     fn spawn(program: &Path, records: &[String]) -> Self {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let dir =
             layout::cache_dir().join("test-dns").join(format!("{}-{number}", std::process::id()));
-        fs::create_dir_all(&dir).expect("a folder for the server should be made");
+        fs::create_dir_all(&dir).expect("a folder for the server should be created");
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
-        fs::write(dir.join("nsd.conf"), config(&dir, address)).expect("its file should be written");
+        fs::write(dir.join("nsd.conf"), config(&dir, address)).expect("nsd.conf should be written");
         write_zone(&dir, 1, records);
         let keeper = Command::new("sh")
             .args(["-c", KEEPER])
@@ -99,13 +99,13 @@ impl RealDns {
         Self { dir, address, serial: 1, keeper }
     }
 
-    /// Waits until it takes connections; it loads its zones before it answers the first.
+    /// Waits until it accepts connections; it loads its zones before that.
     async fn serves(&mut self) -> bool {
-        for _ in 0..LOOKS {
+        for _ in 0..MAX_POLLS {
             if TcpStream::connect(self.address).await.is_ok() {
                 return true;
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_EVERY).await;
         }
         false
     }
@@ -114,7 +114,7 @@ impl RealDns {
 impl Drop for RealDns {
     fn drop(&mut self) {
         drop(self.keeper.stdin.take());
-        // It is gone with its folder once the shell is.
+        // The shell stops the server and removes its folder before it exits.
         let _ended = self.keeper.wait();
     }
 }
@@ -131,7 +131,7 @@ fn config(dir: &Path, address: SocketAddr) -> String {
     )
 }
 
-/// Nobody keeps its records for longer than a second.
+/// Writes the zone with a TTL of one second, so that resolvers do not cache old records.
 fn write_zone(dir: &Path, serial: u32, records: &[String]) {
     let text = format!(
         "$ORIGIN example.org.\n$TTL 1\n@ SOA ns hostmaster {serial} 60 60 60 1\n@ NS ns\nns A 127.0.0.1\n{}\n",
@@ -150,12 +150,15 @@ fn free_port() -> u16 {
     (0..100).find_map(|_| find()).expect("a port should be free")
 }
 
-#[expect(clippy::print_stderr, reason = "a test that leaves something out says so")]
+#[expect(
+    clippy::print_stderr,
+    reason = "the log of a server that failed to start belongs in the test output"
+)]
 fn note(text: &str) {
     eprintln!("{text}");
 }
 
-#[expect(clippy::panic, reason = "a server that is there and does not serve fails the test")]
+#[expect(clippy::panic, reason = "a server that does not start fails the test")]
 fn panic_without_server() -> ! {
-    panic!("the DNS server should serve; what it said is printed above")
+    panic!("the DNS server did not start; its log is printed above")
 }

@@ -1,7 +1,7 @@
 //! One real API server for all test processes on this machine.
 //!
 //! Starting one takes seconds and building it takes minutes, so the first process that needs it
-//! does both and leaves it running; the next ones adopt it. Tests keep apart by namespace.
+//! does both and leaves it running; the next ones adopt it. Each test uses its own namespaces.
 
 use std::path::{Path, PathBuf};
 
@@ -11,12 +11,12 @@ use trueup_local::kube::{LocalKube, Options, build};
 use trueup_local::supervise::Process;
 use trueup_local::{Progress, layout};
 
-/// Points tests at a cluster of the developer's own.
+/// The environment variable with the kubeconfig of another cluster for the tests.
 const OVERRIDE: &str = "TRUEUP_TEST_KUBECONFIG";
 /// Enough for the pods of all tests at once.
 const NODES: u32 = 3;
 
-/// The administrator's kubeconfig of the shared API server, which serves when this returns.
+/// The administrator's kubeconfig of the shared API server, which is up when this returns.
 pub async fn shared() -> PathBuf {
     match std::env::var_os(OVERRIDE) {
         Some(chosen) => PathBuf::from(chosen),
@@ -24,7 +24,7 @@ pub async fn shared() -> PathBuf {
     }
 }
 
-/// Whether the shared cluster has a node on which pods really run.
+/// Whether the shared cluster has a real node, on which containers run.
 pub async fn real_node() -> Result<(), NoNode> {
     match std::env::var_os(OVERRIDE) {
         Some(_) => Err(NoNode::Unasked),
@@ -32,15 +32,15 @@ pub async fn real_node() -> Result<(), NoNode> {
     }
 }
 
-/// Stops the kubelet of the real node, as if the node had hung, until this is dropped.
+/// Pauses the kubelet of the real node until the guard is dropped, as if the node hung.
 pub fn pause_kubelet() -> Paused {
-    let dir = folder().canonicalize().expect("the shared cluster should be there");
+    let dir = folder().canonicalize().expect("the folder of the shared cluster should exist");
     let kubelet = kubelet_of(&dir).expect("the real node should have a kubelet");
-    kubelet.signal(Signal::STOP).expect("the kubelet should be ours to stop");
+    kubelet.signal(Signal::STOP).expect("the kubelet should accept a signal");
     Paused { kubelet }
 }
 
-/// A kubelet that does nothing. It goes on when this is dropped, however a test ends.
+/// A paused kubelet. It resumes when this is dropped, however the test ends.
 #[derive(Debug)]
 pub struct Paused {
     kubelet: Process,
@@ -48,13 +48,12 @@ pub struct Paused {
 
 impl Drop for Paused {
     fn drop(&mut self) {
-        // One that is gone meanwhile is started again by its supervisor.
+        // If the kubelet died meanwhile, its supervisor restarts it.
         let _gone = self.kubelet.signal(Signal::CONT);
     }
 }
 
-/// A cluster that belongs to one test: for what would disturb all others on a shared one. It is stopped
-/// when this is dropped.
+/// A cluster for one test, where a shared one would disturb other tests. Dropping this stops it.
 #[derive(Debug)]
 pub struct OwnKube {
     kube: LocalKube,
@@ -62,10 +61,10 @@ pub struct OwnKube {
 }
 
 impl OwnKube {
-    /// Starts one, without anything in it, in a folder of this name.
+    /// Starts an empty cluster in a folder of this name.
     ///
     /// # Panics
-    /// It does not start.
+    /// The cluster does not start.
     pub async fn start(name: &str) -> Self {
         let folder = layout::cache_dir().join("test-servers");
         let dir = folder.join(format!("{name}-{}", std::process::id()));
@@ -82,7 +81,7 @@ impl OwnKube {
 
 impl Drop for OwnKube {
     fn drop(&mut self) {
-        // The components end with their supervisor; what it leaves in its folder is of no use.
+        // The components end with their supervisor; its folder is not needed any more.
         if let Some(supervisor) = Process::find(self.kube.pid()) {
             let _gone = supervisor.signal(Signal::KILL);
         }

@@ -1,7 +1,7 @@
-//! A database of its own for each test, on one real Postgres that all test processes share.
+//! A separate database for each test, on one real Postgres that all test processes share.
 //!
-//! The first test migrates a template database and publishes templates and plans in it; each test copies
-//! it, which takes milliseconds.
+//! The first test migrates a template database and publishes templates and plans in it. Each test
+//! copies that database, which takes milliseconds.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::RangeInclusive;
@@ -24,44 +24,44 @@ use trueup_store::{App, RolePasswords, Setup, Urls, Worker, bootstrap, schema_di
 /// A database with one org, one cluster and one template.
 #[derive(Debug)]
 pub struct TestDb {
-    /// As the app.
+    /// Connected as the app role.
     pub app: App,
-    /// As the loops.
+    /// Connected as the worker role, which the loops use.
     pub worker: Worker,
-    /// For seeding more.
+    /// Connected as the owner, to seed more data.
     pub setup: Setup,
     /// The org.
     pub org: OrgId,
     /// The cluster.
     pub cluster: ClusterId,
-    /// Where each role connects.
+    /// The connection URL of each role.
     pub urls: Urls,
 }
 
-/// The ports that endpoints of a test get: few, so that a test can use them up.
+/// The endpoint ports of a test: few, so that a test can exhaust them.
 pub const ENDPOINT_PORTS: RangeInclusive<u16> = 30_000..=30_007;
 
 /// Longer than any other test holds a transaction open.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 static SERVER: OnceCell<String> = OnceCell::const_new();
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
-/// The templates `web@1` and `minecraft@1`, as they are shipped.
+/// The shipped templates `web@1` and `minecraft@1`.
 const SHIPPED: [&str; 2] = [
     include_str!("../../../templates/web.yaml"),
     include_str!("../../../templates/minecraft.yaml"),
 ];
 const PLANS: &str = include_str!("../../../plans/plans.yaml");
 
-/// The admin URL of the Postgres that tests share. It is left running for the next test process.
+/// The admin URL of the shared Postgres, which stays up for the next test process.
 pub async fn server() -> &'static str {
     SERVER
         .get_or_init(|| async {
             let options = Options { dir: cache_dir().join("test-postgres"), durable: false };
             let postgres = Postgres::adopt_or_start(&options, &Progress::new()).await;
             let url = postgres.expect("Postgres should start").admin_url();
-            prepare(&url).await.expect("the template database should be made");
+            prepare(&url).await.expect("the template database should be created");
             url
         })
         .await
@@ -74,34 +74,36 @@ pub fn passwords() -> RolePasswords {
     RolePasswords { owner: password.clone(), app: password.clone(), worker: password }
 }
 
-/// Names the template database: changes with the schema and with what is seeded into it.
+/// The name of the template database. It changes with the schema and the seed data.
 fn template_name() -> String {
     let mut seeds = DefaultHasher::new();
     (SHIPPED, PLANS).hash(&mut seeds);
     format!("template_{}_{:08x}", schema_digest(), seeds.finish() >> 32)
 }
 
-/// One process at a time makes the template or copies it: Postgres refuses to copy a database that
-/// somebody is connected to.
+/// One process at a time creates or copies the template: Postgres refuses to copy a database that
+/// has other connections.
 const TEMPLATE_LOCK: i64 = 7_308_606;
-/// One process at a time drops what dead ones left.
+/// One process at a time drops the databases of dead test processes.
 const CLEANING_LOCK: i64 = 7_308_607;
 
-/// Makes the template of this schema, and begins to drop what dead test processes left.
+/// Creates the template of this schema; starts to drop databases of dead test processes.
 async fn prepare(admin: &str) -> anyhow::Result<()> {
     make_template(admin).await?;
-    // Beside the tests: each drop waits for a checkpoint, and there may be hundreds.
+    // In the background: each drop waits for a checkpoint, and there may be hundreds.
     let admin = admin.to_owned();
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let cleaned = runtime.expect("a runtime").block_on(drop_abandoned(&admin));
+        let cleaned = runtime.expect("a runtime should be built").block_on(drop_abandoned(&admin));
         cleaned.expect("databases of dead test processes should be dropped");
     });
     Ok(())
 }
 
-/// Makes the template under another name and renames it when it is complete, so that a process that
-/// ends in the middle leaves no half of one, and one that is complete is never connected to again.
+/// Creates the template under a draft name and renames it once it is complete.
+///
+/// So a process that dies in between leaves no partial template, and nothing connects to a
+/// complete one.
 async fn make_template(admin: &str) -> anyhow::Result<()> {
     let mut connection = PgConnection::connect(admin).await?;
     lock(&mut connection, TEMPLATE_LOCK).await?;
@@ -116,7 +118,7 @@ async fn make_template(admin: &str) -> anyhow::Result<()> {
         run(&mut connection, format!("drop database if exists {draft} with (force)")).await?;
         let urls = bootstrap(admin, &draft, &passwords()).await?;
         seed(&urls.owner).await?;
-        // The owner's connection may take a moment to end, and nothing is renamed before.
+        // A database cannot be renamed while the owner's connection is still closing.
         sqlx::query(
             "select pg_terminate_backend(pid, 10000) from pg_stat_activity where datname = $1",
         )
@@ -129,7 +131,7 @@ async fn make_template(admin: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What every test's database has, and no test changes the meaning of: templates and plans.
+/// Seeds what every test database has: templates and plans.
 async fn seed(owner: &str) -> anyhow::Result<()> {
     let setup = Setup::connect(owner).await?;
     for text in SHIPPED {
@@ -143,7 +145,7 @@ async fn seed(owner: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Drops the databases of test processes that are no more, unless another process is doing so.
+/// Drops databases of dead test processes, unless another process is doing so.
 async fn drop_abandoned(admin: &str) -> anyhow::Result<()> {
     let mut connection = PgConnection::connect(admin).await?;
     let mine: bool = sqlx::query_scalar("select pg_try_advisory_lock($1)")
@@ -168,7 +170,7 @@ async fn drop_abandoned(admin: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Waits for a lock, which ends with the connection.
+/// Waits for an advisory lock, which is held until the connection closes.
 async fn lock(connection: &mut PgConnection, number: i64) -> anyhow::Result<()> {
     sqlx::query("select pg_advisory_lock($1)").bind(number).execute(connection).await?;
     Ok(())
@@ -185,14 +187,14 @@ impl TestDb {
         Self::on(server().await).await
     }
 
-    /// A fresh database on a server of its own, which keeps what it says it keeps: for benches. The
-    /// server is the caller's to stop.
+    /// A fresh database on a separate server with durable writes, for benchmarks. The caller stops
+    /// the server.
     pub async fn durable() -> (Self, Postgres) {
         let options = Options { dir: cache_dir().join("bench-postgres"), durable: true };
         let postgres = Postgres::adopt_or_start(&options, &Progress::new()).await;
         let postgres = postgres.expect("Postgres should start");
         let url = postgres.admin_url();
-        prepare(&url).await.expect("the template database should be made");
+        prepare(&url).await.expect("the template database should be created");
         (Self::on(&url).await, postgres)
     }
 
@@ -200,40 +202,40 @@ impl TestDb {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("test_{}_{number}", std::process::id());
         copy_template(admin, &name).await.expect("the template should be copied");
-        let urls = Urls::new(admin, &name, &passwords()).expect("the URLs should be made");
+        let urls = Urls::new(admin, &name, &passwords()).expect("the URLs should be valid");
         let setup = Setup::connect(&urls.owner).await.expect("the owner should connect");
         let now = start();
-        let cluster = setup.ensure_cluster("test", now).await.expect("a cluster should be made");
+        let cluster = setup.ensure_cluster("test", now).await.expect("a cluster should be created");
         let pool = setup.ensure_endpoint_pool(cluster, ENDPOINT_PORTS).await;
-        pool.expect("a pool should be made");
+        pool.expect("an endpoint pool should be created");
         Self {
-            app: App::connect_within(&urls.app, PATIENCE).expect("the app's URL should be read"),
-            worker: Worker::connect_within(&urls.worker, PATIENCE)
+            app: App::connect_within(&urls.app, TIMEOUT).expect("the app's URL should be read"),
+            worker: Worker::connect_within(&urls.worker, TIMEOUT)
                 .expect("the worker's URL should be read"),
-            org: setup.ensure_org("acme", now).await.expect("an org should be made"),
+            org: setup.ensure_org("acme", now).await.expect("an org should be created"),
             cluster,
             setup,
             urls,
         }
     }
 
-    /// Seals everything. Transactions of other tests on the same server may hold it up for a moment.
+    /// Seals all events. Open transactions of other tests on the same server may delay this.
     pub async fn seal(&self) {
-        let sealed = tokio::time::timeout(PATIENCE, async {
+        let sealed = tokio::time::timeout(TIMEOUT, async {
             while self.unsealed().await > 0 {
                 self.worker.seal_events(start()).await.expect("events should be sealed");
                 tokio::task::yield_now().await;
             }
         });
-        sealed.await.expect("the sealer should come to an end");
+        sealed.await.expect("all events should be sealed in time");
     }
 
-    /// How many events wait for the sealer.
+    /// The number of events that are not sealed yet.
     pub async fn unsealed(&self) -> i64 {
         self.worker.unsealed_events().await.expect("the queue should be counted").count
     }
 
-    /// A transaction of somebody else that stays open: nothing that comes after it can be sealed.
+    /// Opens a transaction and keeps it open: no later event can be sealed until it ends.
     pub async fn long_transaction(&self) -> LongTransaction {
         let mut connection =
             PgConnection::connect(&self.urls.owner).await.expect("the owner should connect");
@@ -244,7 +246,7 @@ impl TestDb {
         LongTransaction { connection }
     }
 
-    /// What waits, who holds the lease and what every connection does: for a test that gets no further.
+    /// Wakes, lease and the state of every connection, to diagnose a test that hangs.
     pub async fn under_way(&self) -> Vec<String> {
         let mut owner =
             PgConnection::connect(&self.urls.owner).await.expect("the owner should connect");
@@ -259,12 +261,12 @@ impl TestDb {
             "select concat_ws(' ', pid, usename, state, wait_event, now() - state_change, query)
              from pg_stat_activity where datname = $1";
         let server = sqlx::query_scalar(of_server).bind(database).fetch_all(&mut admin).await;
-        let mut lines: Vec<String> = ours.expect("its rows should be read");
-        lines.extend(server.expect("its connections should be read"));
+        let mut lines: Vec<String> = ours.expect("wakes and leases should be read");
+        lines.extend(server.expect("connections should be read"));
         lines
     }
 
-    /// An owner of the org.
+    /// A principal with the owner role in the org.
     #[must_use]
     pub fn owner(&self) -> Principal {
         Principal {
@@ -278,19 +280,19 @@ impl TestDb {
     }
 }
 
-/// The moment at which every test's database is made.
+/// The creation time of every test database.
 fn start() -> Timestamp {
-    Timestamp::from_second(1_800_000_000).expect("this should be a time")
+    Timestamp::from_second(1_800_000_000).expect("should be a valid timestamp")
 }
 
-/// A transaction that is open until it is ended or dropped.
+/// A transaction that stays open until [`LongTransaction::end`] or drop.
 #[derive(Debug)]
 pub struct LongTransaction {
     connection: PgConnection,
 }
 
 impl LongTransaction {
-    /// Ends it.
+    /// Commits it.
     pub async fn end(mut self) {
         sqlx::raw_sql("commit")
             .execute(&mut self.connection)
@@ -311,7 +313,7 @@ async fn copy_template(admin: &str, name: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A name that is known to be good.
+/// Parses a name that is known to be valid.
 #[must_use]
 pub fn name(text: &str) -> Name {
     text.parse().expect("a test's name should be valid")

@@ -1,7 +1,7 @@
-//! Time that jumps whenever nobody has anything to do: for runs without a database.
+//! A clock that skips idle time, for runs without a database.
 //!
-//! It shows the paused time of the runtime around it, which tokio moves to the next sleeper once all
-//! tasks wait. Ten minutes of waiting for a cluster cost nothing, and two runs see the same times.
+//! It reads the paused time of the tokio runtime, which advances to the next sleeper once all tasks
+//! are idle. Ten minutes of waiting take no real time, and two runs see the same times.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 use trueup_model::clock::{Clock, Sleep};
 
-/// What the clock shows at first.
+/// The Unix time at the start.
 const START: i64 = 1_800_000_000;
 
-/// A clock on the paused time of a runtime.
+/// A clock on the paused time of a tokio runtime.
 #[derive(Debug, Clone)]
 pub struct VirtualClock {
     began: Instant,

@@ -1,4 +1,4 @@
-//! The whole command line: the commands that run Trueup here, and those of the `cli` crate that talk to it.
+//! The command line: commands that run Trueup on this machine, and the client commands.
 
 mod build_progress;
 mod completions;
@@ -15,14 +15,14 @@ use trueup_cli::failure::{self, Exit, Failure};
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0  it is done, or what was waited for came true
-  1  it failed; the error says why
-  2  the command line cannot be understood
-  3  there is no such thing
-  4  what was waited for did not come true in time
-  5  Trueup cannot be reached";
+  0  success
+  1  failed; the error says why
+  2  invalid command line
+  3  not found
+  4  timed out waiting
+  5  Trueup is unreachable";
 
-/// Trueup: say what shall run, and watch it become true.
+/// Trueup: declare what should run, and watch it converge.
 #[derive(Debug, Parser)]
 #[command(name = "trueup", version, after_help = EXIT_CODES, propagate_version = true)]
 pub(crate) struct Cli {
@@ -43,7 +43,7 @@ enum Command {
     Man(man::Args),
 }
 
-/// Runs a command to its end.
+/// Runs a command and returns its exit code.
 pub(crate) fn main(cli: Cli) -> ExitCode {
     let context = cli.globals.into_context(trueup_local::layout::default_data_dir);
     let result = tokio::runtime::Builder::new_multi_thread()
@@ -75,28 +75,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_holds_together() {
+    fn command_line_definition_is_valid() {
         Cli::command().debug_assert();
     }
 
-    /// clap would take one for the other: an argument of a command must not be called like a flag of all.
+    /// clap identifies arguments by name: a command's argument must not share a global flag's name.
     #[test]
     fn no_command_reuses_the_name_of_a_global_flag() {
-        fn look(command: &clap::Command, global: &[String], path: &str) {
+        fn check(command: &clap::Command, global: &[String], path: &str) {
             for inner in command.get_subcommands() {
                 let path = format!("{path} {}", inner.get_name());
                 for argument in inner.get_arguments() {
                     let name = argument.get_id().to_string();
                     assert!(!global.contains(&name), "{path}: {name}");
                 }
-                look(inner, global, &path);
+                check(inner, global, &path);
             }
         }
         let command = Cli::command();
         let global: Vec<String> =
             command.get_arguments().map(|argument| argument.get_id().to_string()).collect();
         assert!(global.contains(&"token".to_owned()));
-        look(&command, &global, "trueup");
+        check(&command, &global, "trueup");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Demo data: declared through the front door, like anybody's.
+//! Demo data, declared through the API like any other.
 
 use trueup_api::Client;
 use trueup_api::client::Terms;
@@ -7,22 +7,23 @@ use trueup_cli::manifest::{Manifest, parse};
 
 const DEMO: &str = include_str!("../../../demo/demo.yaml");
 
-/// The project that is meant where a command names none.
+/// The default project of the demo install.
 pub(crate) const PROJECT: &str = "shop";
 
-/// The plan of pods that really run, and the image that a real node has without any registry.
+/// The plan for pods on the real node, and the image that it has without a registry.
 const REAL_PLAN: &str = "real";
 const REAL_IMAGE: &str = "trueup.dev/local/sample:1";
 
-/// Declares the demo's projects and services, if this org has no projects yet. With a real node, what
-/// can really run does.
+/// Declares the demo's projects and services if the org has no projects yet.
+///
+/// With a real node, services with the local image run on it.
 pub(crate) async fn declare(client: &Client, real_node: bool) -> anyhow::Result<()> {
     if !client.project_list().await?.items.is_empty() {
         return Ok(());
     }
-    for (place, document) in parse("demo.yaml", DEMO) {
+    for (location, document) in parse("demo.yaml", DEMO) {
         let manifest = document
-            .map_err(|wrong| anyhow::anyhow!("{place}: {}; {}", wrong.message, wrong.fix))?;
+            .map_err(|error| anyhow::anyhow!("{location}: {}; {}", error.message, error.fix))?;
         match manifest {
             Manifest::Plan { name, body } => {
                 client.plan_put(&name, &body).await?;

@@ -1,7 +1,7 @@
-//! An install: one data directory with everything that must survive a restart.
+//! An install: a data directory with everything that must survive a restart.
 //!
-//! The master key is the root of everything secret (role passwords, generated secrets, ownership
-//! proofs) and never goes into Postgres. Losing it means losing the proof of what is ours.
+//! Role passwords, generated secrets and ownership proofs derive from the master key, which is
+//! never stored in Postgres. Without it, Trueup cannot prove that it owns its objects.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -15,35 +15,35 @@ use trueup_store::{RolePasswords, new_token};
 
 use trueup_cli::clock;
 
-/// Begins the names of the files with keys that rotations made; their number follows.
+/// File name prefix of rotated secrets keys; the key's number follows.
 const SECRETS_KEY: &str = "secrets.key.";
 
-/// The data directory and what is in it.
+/// The data directory.
 #[derive(Debug, Clone)]
 pub(crate) struct Install {
     dir: PathBuf,
 }
 
-/// Held while a process serves this install; two of them would fight.
+/// Held while a process serves this install, so that no second one does.
 #[derive(Debug)]
 pub(crate) struct Lock(#[expect(dead_code, reason = "holding it is its use")] File);
 
 impl Install {
-    /// Opens the install in this folder, making what is missing.
+    /// Opens the install in this directory; creates what is missing.
     pub(crate) fn open(dir: &Path) -> anyhow::Result<Self> {
         // Traversable by others: the embedded Postgres runs as another user when we are root.
         DirBuilder::new()
             .recursive(true)
             .mode(0o711)
             .create(dir)
-            .with_context(|| format!("cannot make the data directory {}", dir.display()))?;
+            .with_context(|| format!("cannot create the data directory {}", dir.display()))?;
         let dir = dir.canonicalize().context("cannot find the data directory")?;
         let install = Self { dir };
         DirBuilder::new().recursive(true).mode(0o700).create(install.dir.join("log"))?;
         Ok(install)
     }
 
-    /// Takes the install for this process, or nothing if another one has it.
+    /// Locks the install; `None` if another process holds the lock.
     pub(crate) fn lock(&self) -> anyhow::Result<Option<Lock>> {
         let path = self.dir.join("trueup.lock");
         let file = OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
@@ -82,27 +82,32 @@ impl Install {
         self.dir.join("operator.token")
     }
 
-    /// The master key, made once.
+    /// The master key, created on first use.
     pub(crate) fn master_key(&self) -> anyhow::Result<[u8; 32]> {
         let text = self.secret("master.key", || hex(&random::<32>()))?;
         read_key(&text).with_context(|| {
             let path = self.dir.join("master.key");
-            format!("{} is damaged: restore it from a backup; without it nothing can be proved to be ours", path.display())
+            format!(
+                "{} is damaged: restore it from a backup; without it Trueup cannot prove that it owns \
+                 its objects",
+                path.display()
+            )
         })
     }
 
-    /// The keys for secrets: the first one comes from the master key, the others from rotations.
+    /// The secrets keys: the first is derived from the master key, the others come from rotations.
     pub(crate) fn keyring(&self, master: &[u8; 32]) -> anyhow::Result<Keyring> {
         let mut keys = Keyring::new(master);
         for (number, path) in self.secrets_keys()? {
-            let key = read_key(&fs::read_to_string(&path)?)
-                .with_context(|| format!("{} is damaged: restore it", path.display()))?;
+            let key = read_key(&fs::read_to_string(&path)?).with_context(|| {
+                format!("{} is damaged: restore it from a backup", path.display())
+            })?;
             keys = keys.with(number, &key);
         }
         Ok(keys)
     }
 
-    /// Makes the next key for secrets; answers its number and its file.
+    /// Creates the next secrets key; returns its number and file.
     pub(crate) fn new_secrets_key(&self) -> anyhow::Result<(u32, PathBuf)> {
         let last = self.secrets_keys()?.into_iter().map(|(number, _)| number).max().unwrap_or(1);
         let number = last.saturating_add(1);
@@ -123,22 +128,22 @@ impl Install {
         Ok(found)
     }
 
-    /// The token of the demo org's owner, made once.
+    /// The token of the demo org's owner, created on first use.
     pub(crate) fn owner_token(&self) -> anyhow::Result<String> {
         self.secret("owner.token", new_token_text)
     }
 
-    /// The operator's token, made once.
+    /// The operator's token, created on first use.
     pub(crate) fn operator_token(&self) -> anyhow::Result<String> {
         self.secret("operator.token", new_token_text)
     }
 
-    /// Who this install is when it asks for leases: the same after each restart.
+    /// This install's identity as lease holder; stable across restarts.
     pub(crate) fn holder(&self) -> anyhow::Result<String> {
         self.secret("instance.id", || hex(&random::<8>()))
     }
 
-    /// A file with one line that only its owner can read, made on first use.
+    /// A one-line file readable only by its owner, created on first use.
     fn secret(&self, name: &str, make: impl FnOnce() -> String) -> anyhow::Result<String> {
         let path = self.dir.join(name);
         let wrong = || format!("cannot use {}", path.display());
@@ -147,7 +152,7 @@ impl Install {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error).with_context(wrong),
         }
-        // Written whole or not at all: a half-written key would be a lost one.
+        // Written atomically: a half-written key would be lost.
         let draft = self.dir.join(format!("{name}.new"));
         let value = make();
         let mut file = OpenOptions::new()
@@ -163,7 +168,7 @@ impl Install {
     }
 }
 
-/// Passwords of the database roles, derived so that no file has to hold them.
+/// Passwords of the database roles, derived from the master key.
 pub(crate) fn role_passwords(master: &[u8; 32]) -> RolePasswords {
     let password = |role: &str| hex(&derive(master, &["postgres-role", role]));
     RolePasswords { owner: password("owner"), app: password("app"), worker: password("worker") }

@@ -1,4 +1,4 @@
-//! The log: JSON lines in the data directory, so that the terminal stays for people.
+//! The log: JSON lines in a file of the data directory.
 
 use std::fs::OpenOptions;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use anyhow::Context as _;
 use tracing_subscriber::EnvFilter;
 
-/// Starts logging into this file; `TRUEUP_LOG` chooses what is logged.
+/// Starts logging into this file; `TRUEUP_LOG` sets the filter.
 pub(crate) fn start(path: &Path) -> anyhow::Result<()> {
     let file = OpenOptions::new()
         .create(true)
@@ -23,5 +23,5 @@ pub(crate) fn start(path: &Path) -> anyhow::Result<()> {
         .with_env_filter(filter)
         .with_writer(Mutex::new(file))
         .try_init()
-        .map_err(|error| anyhow::anyhow!("the log cannot be started: {error}"))
+        .map_err(|error| anyhow::anyhow!("cannot start logging: {error}"))
 }

@@ -1,4 +1,4 @@
-//! The one binary: reads the command line and hands over to the command.
+//! The `trueup` binary: parses the command line and runs the command.
 
 mod command;
 mod demo;

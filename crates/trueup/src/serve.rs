@@ -1,7 +1,7 @@
-//! Serving: everything of one install in one process, wired together and taken down in order.
+//! The serving process: wires all parts of an install together and shuts them down in order.
 //!
-//! The parts below (Postgres, the local Kubernetes) are kept alive for as long as the loops and the
-//! API run, and are stopped after them.
+//! Postgres and the local Kubernetes are kept running while the API and the loops run, and are
+//! stopped after them.
 
 mod logs;
 mod parts;
@@ -34,14 +34,14 @@ use crate::demo;
 use crate::install::{Install, role_passwords};
 use trueup_cli::connect::connection::ClientFile;
 use trueup_cli::failure::{Exit, Failure};
-use trueup_cli::secret::Secret;
+use trueup_model::secret::SecretValue;
 
 use recognise::{Unrecognised, recognise};
 
-/// The database that everything is in.
+/// The name of the database.
 const DATABASE: &str = "trueup";
-/// How often the clock is set by the database.
-const ANCHOR: Duration = Duration::from_secs(60);
+/// How often the clock is synchronised with the database.
+const CLOCK_SYNC_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Which cluster to work on.
 #[derive(Debug, Clone, clap::Args)]
@@ -49,36 +49,36 @@ pub(crate) struct ClusterChoice {
     /// Use the cluster of this kubeconfig instead of a local one
     #[arg(long = "cluster", value_name = "KUBECONFIG")]
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// The cluster was replaced by another one: work on that one from now on, and make everything anew there
+    /// The cluster was replaced: use the new one from now on and recreate everything there
     #[arg(long = "replace-cluster")]
     pub(crate) replaced: bool,
 }
 
-/// What to serve.
+/// Options of the serving process.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
     /// The port on 127.0.0.1.
     pub(crate) port: u16,
     /// Which cluster to work on.
     pub(crate) cluster: ClusterChoice,
-    /// A Postgres that is there already, instead of the embedded one; others may use it, too.
-    pub(crate) database: Option<Secret>,
+    /// An external Postgres instead of the embedded one; replicas may share it.
+    pub(crate) database: Option<SecretValue>,
     /// Whether to declare the demo data.
     pub(crate) demo: bool,
-    /// Whether all pods of the local cluster are simulated, also where they could really run.
+    /// Whether all pods of the local cluster are simulated, even if this machine could run them.
     pub(crate) simulated: bool,
-    /// Whom to ask for the proofs of domains; none means those that this machine asks.
+    /// Name servers for domain verification; empty means the system's.
     pub(crate) name_servers: Vec<SocketAddr>,
 }
 
 impl Options {
-    /// Whether there will be a node on which pods really run, as far as this machine can tell.
+    /// Whether the local cluster is expected to have a real node.
     pub(crate) fn expects_real_node(&self) -> bool {
         self.cluster.kubeconfig.is_none() && !self.simulated && kube::node::missing().is_none()
     }
 }
 
-/// Serves until `stop`; says through `ready` when requests are answered.
+/// Serves until `stop`; signals through `ready` when the API accepts requests.
 pub(crate) async fn run(
     install: &Install,
     options: &Options,
@@ -86,7 +86,7 @@ pub(crate) async fn run(
     ready: oneshot::Sender<ClientFile>,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    // The port first: it is the one thing that a person may have to change.
+    // The port first: it is the most likely to be unavailable.
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, options.port));
     let listener = TcpListener::bind(address).await.with_context(|| {
         format!("port {} is taken; choose another with --port, or stop what uses it", options.port)
@@ -96,7 +96,7 @@ pub(crate) async fn run(
         None => Some(parts::start_postgres(install, progress).await?),
     };
     let system = System::build(install, postgres.as_ref(), options).await?;
-    refuse_another(&system, &options.cluster).await?;
+    refuse_wrong_cluster(&system, &options.cluster).await?;
     let url = format!("http://{}", listener.local_addr()?);
 
     let stop_parts = CancellationToken::new();
@@ -118,37 +118,41 @@ pub(crate) async fn run(
     if let Some(postgres) = postgres {
         postgres.stop().await?;
     }
-    kept.another.map_or(served, |another| Err(another.into()))
+    kept.wrong_cluster.map_or(served, |failure| Err(failure.into()))
 }
 
-/// Tells of another cluster before anything begins; one that does not answer now is asked later.
-async fn refuse_another(system: &System, cluster: &ClusterChoice) -> anyhow::Result<()> {
+/// Fails early if the given cluster is the wrong one; an unreachable cluster is checked later.
+async fn refuse_wrong_cluster(system: &System, cluster: &ClusterChoice) -> anyhow::Result<()> {
     let given = cluster.kubeconfig.as_deref().map(Kube::from_kubeconfig);
     let Some(Ok(kube)) = given else { return Ok(()) };
     match recognise(system, &kube, cluster.replaced).await {
-        Err(Unrecognised::Another(failure)) => Err(failure.into()),
+        Err(Unrecognised::WrongCluster(failure)) => Err(failure.into()),
         Err(Unrecognised::Unavailable(_)) | Ok(()) => Ok(()),
     }
 }
 
-/// Makes a database that was given ready, unless it is somebody else's: the passwords of its roles are
-/// theirs, and so is what they guard.
-async fn join(install: &Install, given: &Secret, master_key: &[u8; 32]) -> anyhow::Result<Urls> {
+/// Prepares an external database; refuses one that belongs to another master key.
+async fn prepare_external(
+    install: &Install,
+    given: &SecretValue,
+    master_key: &[u8; 32],
+) -> anyhow::Result<Urls> {
     let (url, passwords) = (given.reveal(), role_passwords(master_key));
-    if !is_ours(url, DATABASE, &passwords).await.context("the given database cannot be used")? {
+    if !is_ours(url, DATABASE, &passwords).await.context("cannot use the given database")? {
         let foreign = "this database belongs to another master key, and nothing in it was changed";
         return Err(Failure::new(Exit::Failed, foreign)
             .hint(format!(
-                "copy master.key and every secrets.key.N of a replica that serves from it to {}, and start again",
+                "copy master.key and every secrets.key.N from a replica of this database to {}, and \
+                 start again",
                 install.dir().display()
             ))
             .into());
     }
     let ready = bootstrap(url, DATABASE, &passwords).await;
-    ready.context("the given database cannot be made ready")
+    ready.context("cannot prepare the given database")
 }
 
-/// What every part of a serving process shares.
+/// State shared by all parts of the serving process.
 struct System {
     app: App,
     worker: Worker,
@@ -163,7 +167,7 @@ struct System {
 }
 
 impl System {
-    /// Makes the database ready and opens it.
+    /// Prepares the database and opens it.
     async fn build(
         install: &Install,
         postgres: Option<&Postgres>,
@@ -171,9 +175,9 @@ impl System {
     ) -> anyhow::Result<Self> {
         let master_key = install.master_key()?;
         let urls = match (&options.database, postgres) {
-            (Some(given), _) => join(install, given, &master_key).await?,
+            (Some(given), _) => prepare_external(install, given, &master_key).await?,
             (None, postgres) => {
-                let admin_url = postgres.context("there is no database")?.admin_url();
+                let admin_url = postgres.context("no database")?.admin_url();
                 bootstrap(&admin_url, DATABASE, &role_passwords(&master_key)).await?
             }
         };
@@ -207,23 +211,23 @@ impl System {
     ) -> anyhow::Result<()> {
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry);
-        let door = AppState {
+        let state = AppState {
             app: self.app.clone(),
             signals: self.signals.clone(),
             clock: self.clock(),
-            sealer: self.keys.clone().sealer(),
+            encryptor: self.keys.clone().encryptor(),
             registry: Arc::new(registry),
             stop: stop.clone(),
             streams: Streams::default(),
-            doubts: ReadRepair::default(),
+            read_repair: ReadRepair::default(),
             logs: self.logs(),
         };
-        let router = trueup_http::router(door);
+        let router = trueup_http::router(state);
         let server = trueup_http::serve(listener, router, Limits::default(), stop.clone());
         let announce = async {
             let announced = self.announce(url, options, ready).await;
             if announced.is_err() {
-                // Nobody was told that it is up, so it must not stay up.
+                // Startup failed: stop the server.
                 stop.cancel();
             }
             announced
@@ -236,45 +240,45 @@ impl System {
             metrics: metrics.clone(),
         };
         let purge = Purge { worker: self.worker.clone(), clock: self.clock() };
-        let bell = Notifier {
+        let notifier = Notifier {
             worker: self.worker.clone(),
             signals: self.signals.clone(),
             clock: self.clock(),
             name: format!("{}/{}", self.holder, std::process::id()),
         };
-        let prover = self.prover(options, metrics.clone());
+        let domain_verifier = self.domain_verifier(options, metrics.clone());
         let loops = async {
             tokio::select! {
-                () = bell.run() => {}
-                () = self.keep_time() => {}
-                () = self.tenure(metrics).run(stop.clone()) => {}
+                () = notifier.run() => {}
+                () = self.sync_clock() => {}
+                () = self.lease_holder(metrics).run(stop.clone()) => {}
                 () = sealer.run() => {}
                 () = purge.run() => {}
-                () = prover.run() => {}
+                () = domain_verifier.run() => {}
             }
         };
         let (served, announced, ()) = tokio::join!(server, announce, loops);
         announced.and(served)
     }
 
-    /// Asks the database for its time again and again: replicas go by it, whatever their machines say.
-    async fn keep_time(&self) {
+    /// Synchronises the clock with the database: replicas share its time.
+    async fn sync_clock(&self) {
         loop {
-            self.clock.sleep(ANCHOR).await;
+            self.clock.sleep(CLOCK_SYNC_INTERVAL).await;
             if let Err(error) = self.clock.anchor(&self.app).await {
-                tracing::debug!(%error, "the database does not tell the time now");
+                tracing::debug!(%error, "cannot read the database time; keeping the last one");
             }
         }
     }
 
-    /// Declares the demo and says that requests are answered.
+    /// Declares the demo data and signals that the API is ready.
     async fn announce(
         &self,
         url: String,
         options: &Options,
         ready: oneshot::Sender<ClientFile>,
     ) -> anyhow::Result<()> {
-        let token = Secret::from(self.seeded.owner_token.clone());
+        let token = SecretValue::from(self.seeded.owner_token.clone());
         let project = options.demo.then(|| demo::PROJECT.to_owned());
         let client =
             ClientFile { url, token, project, kubeconfig: options.cluster.kubeconfig.clone() };
@@ -282,12 +286,12 @@ impl System {
             let client = Client::new(&client.url, client.token.reveal())?;
             demo::declare(&client, options.expects_real_node()).await?;
         }
-        // Nobody listens any more only if the process is already on its way out.
-        let _unheard = ready.send(client);
+        // The receiver is only gone if the process is shutting down.
+        let _dropped = ready.send(client);
         Ok(())
     }
 
-    fn prover(&self, options: &Options, metrics: Metrics) -> DomainVerifier {
+    fn domain_verifier(&self, options: &Options, metrics: Metrics) -> DomainVerifier {
         let names = match options.name_servers.as_slice() {
             [] => Dns::system(),
             servers => Dns::servers(servers),
@@ -312,7 +316,7 @@ impl System {
         logs
     }
 
-    fn tenure(&self, metrics: Metrics) -> LeaseHolder {
+    fn lease_holder(&self, metrics: Metrics) -> LeaseHolder {
         let switch: Arc<Switch> = Arc::clone(&self.switch);
         LeaseHolder {
             worker: self.worker.clone(),
@@ -323,7 +327,7 @@ impl System {
             cluster_id: self.seeded.cluster,
             holder: self.holder.clone(),
             master_key: self.master_key,
-            opener: self.keys.clone().opener(),
+            decryptor: self.keys.clone().decryptor(),
         }
     }
 }

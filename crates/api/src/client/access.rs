@@ -1,4 +1,4 @@
-//! Calls about who may ask: tokens, orgs, and whoever is asking; and any call at all.
+//! Tokens, orgs and `whoami`; and raw calls of any path.
 
 use reqwest::Method;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
@@ -8,21 +8,21 @@ use super::{Client, ClientError};
 use crate::org::{NewOrg, Org, OrgList, OrgRequest};
 use crate::token::{NewToken, Token, TokenList, TokenRequest, Whoami};
 
-/// An answer as it came, whatever it says.
+/// A response of any status, as it was received.
 #[derive(Debug)]
 pub struct RawAnswer {
     /// The HTTP status.
     pub status: u16,
-    /// What the status is called.
+    /// The reason phrase of the status.
     pub reason: &'static str,
-    /// The kind of body.
+    /// The content type of the body.
     pub content_type: Option<String>,
     /// The body.
     pub body: Vec<u8>,
 }
 
 impl Client {
-    /// Who is asking.
+    /// The caller's token, role and permissions.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -30,7 +30,7 @@ impl Client {
         self.get("/v1/whoami").await
     }
 
-    /// The tokens of the org; an operator who names no org sees the operators'.
+    /// The tokens of the org; for an operator who names no org, the operator tokens.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -38,7 +38,7 @@ impl Client {
         self.get("/v1/tokens").await
     }
 
-    /// Makes a token. The answer is the only one that ever holds its secret.
+    /// Creates a token. Only this response ever contains its secret.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -58,7 +58,7 @@ impl Client {
         self.body(response, &path).await
     }
 
-    /// Every org; for operators.
+    /// Every org. For operators.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -74,7 +74,7 @@ impl Client {
         self.get(&format!("/v1/orgs/{}", segment(name_or_id)?)).await
     }
 
-    /// Makes an org and the token of its first owner; for operators.
+    /// Creates an org and the token of its first owner. For operators.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -84,10 +84,10 @@ impl Client {
         self.body(response, path).await
     }
 
-    /// Any call, with this client's token. Every answer is a result, also one that says no.
+    /// Any call, with this client's token. A response with an error status is a result, too.
     ///
     /// # Errors
-    /// When nothing answers, or the method or path cannot be sent.
+    /// When the server cannot be reached, or the request cannot be sent.
     pub async fn raw(
         &self,
         method: &str,
@@ -97,11 +97,11 @@ impl Client {
     ) -> Result<RawAnswer, ClientError> {
         let method = Method::from_bytes(method.as_bytes()).map_err(|_| {
             ClientError::Protocol(format!(
-                "`{method}` is not a method. Write GET, PUT, POST or DELETE"
+                "`{method}` is not a method. Use GET, PUT, POST or DELETE"
             ))
         })?;
         if !path.starts_with('/') {
-            let wrong = format!("`{path}` is not a path. Write it like /v1/services");
+            let wrong = format!("`{path}` is not a path. Use one like /v1/services");
             return Err(ClientError::Protocol(wrong));
         }
         let read = |(name, value): &(&str, &str)| -> Option<(HeaderName, HeaderValue)> {
@@ -109,15 +109,15 @@ impl Client {
         };
         let headers: Option<HeaderMap> = headers.iter().map(read).collect();
         let headers = headers.ok_or_else(|| {
-            ClientError::Protocol("a header cannot be sent. Check its name and value".to_owned())
+            ClientError::Protocol("invalid header. Check its name and value".to_owned())
         })?;
         let mut request = self.request(method, path);
         if let Some(body) = body {
             request = request.header(CONTENT_TYPE, "application/json").body(body);
         }
         let url = self.url(path);
-        let lost = |source| ClientError::Unreachable { url: url.clone(), source };
-        let response = request.headers(headers).send().await.map_err(lost)?;
+        let unreachable = |source| ClientError::Unreachable { url: url.clone(), source };
+        let response = request.headers(headers).send().await.map_err(unreachable)?;
         let status = response.status();
         let content_type = response.headers().get(CONTENT_TYPE);
         let content_type = content_type.and_then(|kind| kind.to_str().ok()).map(str::to_owned);
@@ -125,7 +125,7 @@ impl Client {
             status: status.as_u16(),
             reason: status.canonical_reason().unwrap_or_default(),
             content_type,
-            body: response.bytes().await.map_err(lost)?.to_vec(),
+            body: response.bytes().await.map_err(unreachable)?.to_vec(),
         })
     }
 }

@@ -12,7 +12,7 @@ impl Client {
     /// The domains of a project's services.
     ///
     /// # Errors
-    /// See [`ClientError`]; so for every operation.
+    /// See [`ClientError`].
     pub async fn domain_list(&self, project: &str) -> Result<DomainList, ClientError> {
         self.get(&format!("/v1/projects/{}/domains", segment(project)?)).await
     }
@@ -30,7 +30,7 @@ impl Client {
         self.get(&domain_path(project, service, host)?).await
     }
 
-    /// Leads a host to a service once it is proved to be the org's.
+    /// Routes a host to a service once the domain is verified.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -44,7 +44,7 @@ impl Client {
         Ok(self.put(&domain_path(project, service, host)?, body).await?.1)
     }
 
-    /// Says whether a host is proved to be the org's; for operators.
+    /// Sets or withdraws the verification of a domain. For operators.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -59,7 +59,7 @@ impl Client {
         Ok(self.put(&path, body).await?.1)
     }
 
-    /// Asks for DNS to be looked into now for the proof of a host.
+    /// Requests a DNS check of a domain now.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -74,7 +74,7 @@ impl Client {
         self.body(response, &path).await
     }
 
-    /// Asks for a host to lead to a service no more.
+    /// Removes a domain from a service.
     ///
     /// # Errors
     /// See [`ClientError`].

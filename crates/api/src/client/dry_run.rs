@@ -1,14 +1,14 @@
-//! Writes that are only previewed: the same methods, on a client that sends `?dry_run=true`.
+//! Dry runs: the same methods, on a client that sends `?dry_run=true`.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Client;
 use crate::preview::Preview;
 
-/// Where a client that rehearses leaves the last preview.
+/// Where a dry-run client stores the last preview.
 pub(super) type Seen = Arc<Mutex<Option<Preview>>>;
 
-/// A client of whose writes nothing stays.
+/// A client whose writes are dry runs.
 #[derive(Debug, Clone)]
 pub struct DryRunClient {
     client: Client,
@@ -16,14 +16,15 @@ pub struct DryRunClient {
 }
 
 impl DryRunClient {
-    /// Answers each write as if it had been done: ids of new things are examples, and no answer says
-    /// that it changed anything.
+    /// The client to write with. Its responses look as if the write had been done.
+    ///
+    /// Ids of new objects are examples, and no response reports a change.
     #[must_use]
     pub const fn client(&self) -> &Client {
         &self.client
     }
 
-    /// What the last write would do; none where there was none.
+    /// Takes the preview of the last write; `None` if there was no write.
     #[must_use]
     pub fn seen(&self) -> Option<Preview> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).take()
@@ -31,7 +32,7 @@ impl DryRunClient {
 }
 
 impl Client {
-    /// Begins to rehearse: whatever is written with [`DryRunClient::client`] is previewed only.
+    /// A dry-run client: writes with [`DryRunClient::client`] are only previewed.
     #[must_use]
     pub fn dry_run(&self) -> DryRunClient {
         let seen = Seen::default();

@@ -9,7 +9,7 @@ impl Client {
     /// The endpoints of a project's services.
     ///
     /// # Errors
-    /// See [`ClientError`]; so for every operation.
+    /// See [`ClientError`].
     pub async fn endpoint_list(&self, project: &str) -> Result<EndpointList, ClientError> {
         self.get(&format!("/v1/projects/{}/endpoints", segment(project)?)).await
     }
@@ -29,7 +29,7 @@ impl Client {
         Ok(self.put(&path, body).await?.1)
     }
 
-    /// Asks for an endpoint to be gone.
+    /// Closes an endpoint of a service.
     ///
     /// # Errors
     /// See [`ClientError`].

@@ -1,4 +1,4 @@
-//! What can go wrong in a call, told apart by what its caller should do about it.
+//! Errors of a call, by what the caller should do about them.
 
 use std::error::Error;
 
@@ -6,27 +6,27 @@ use reqwest::Response;
 
 use crate::problem::{Code, Problem};
 
-/// Why a call has no result.
+/// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// Trueup answered, and said no.
+    /// The server responded with a problem.
     #[error("{}", sentence(&self.summary(), self.advice()))]
     Problem(Box<Problem>),
-    /// Trueup could not be asked, or stopped in the middle of its answer.
+    /// The server cannot be reached, or the response was cut off.
     #[error("{}", sentence(&self.summary(), self.advice()))]
     Unreachable {
-        /// What was asked.
+        /// The URL of the request.
         url: String,
-        /// What went wrong below.
+        /// The error of the HTTP library.
         source: reqwest::Error,
     },
-    /// Something answered, and not in a way that Trueup does; or nothing could be sent.
+    /// The response is not one of Trueup's, or the request cannot be sent.
     #[error("{0}")]
     Protocol(String),
 }
 
 impl ClientError {
-    /// What happened, in one line for each thing that is wrong.
+    /// What happened, with one line per field error.
     #[must_use]
     pub fn summary(&self) -> String {
         match self {
@@ -38,7 +38,7 @@ impl ClientError {
                 text
             }
             Self::Unreachable { url, source } if source.is_timeout() => {
-                format!("no answer from {url} in time")
+                format!("timed out waiting for {url}")
             }
             Self::Unreachable { url, source } => {
                 format!("cannot reach {url}: {}", root_cause(source))
@@ -47,14 +47,14 @@ impl ClientError {
         }
     }
 
-    /// What to do next, where the summary does not say it already.
+    /// What to do next, if the summary does not say it.
     #[must_use]
     pub fn advice(&self) -> Option<&'static str> {
         match self {
             Self::Problem(problem) => problem_advice(problem),
             Self::Unreachable { .. } => Some(
-                "see whether Trueup runs with `trueup status`, start it with `trueup up`, or pass \
-                 its address with --url",
+                "check the server with `trueup status`, start it with `trueup up`, or pass its URL \
+                 with --url",
             ),
             Self::Protocol(_) => None,
         }
@@ -64,14 +64,12 @@ impl ClientError {
     #[must_use]
     pub fn code(&self) -> Option<Code> {
         match self {
-            Self::Problem(problem) => {
-                Code::ALL.into_iter().find(|code| code.as_str() == problem.code)
-            }
+            Self::Problem(problem) => Some(problem.code),
             Self::Unreachable { .. } | Self::Protocol(_) => None,
         }
     }
 
-    /// Whether the same call may well succeed in a moment.
+    /// Whether the error is transient, so that a retry may succeed.
     #[must_use]
     pub fn is_passing(&self) -> bool {
         match self {
@@ -83,42 +81,43 @@ impl ClientError {
 }
 
 fn problem_advice(problem: &Problem) -> Option<&'static str> {
-    let code = Code::ALL.into_iter().find(|code| code.as_str() == problem.code)?;
+    let code = problem.code;
     match code {
         Code::Unauthenticated => {
             Some("pass a valid token with --token or TRUEUP_TOKEN; `trueup up` prints one")
         }
-        Code::Forbidden => Some("use a token whose role allows it"),
-        Code::NotFound => Some("`trueup get` lists what there is"),
+        Code::Forbidden => Some("use a token with that permission"),
+        Code::NotFound => Some("`trueup get` lists what exists"),
         Code::InvalidManifest => Some(
-            "mend the fields that are named and send it again; `trueup get templates` lists what \
-             may be set",
+            "fix these fields and retry; `trueup explain TEMPLATE` shows a template's parameters",
         ),
-        Code::PreconditionFailed => Some("read it again and repeat the change on what is there"),
+        Code::PreconditionFailed => Some("read the resource again and repeat the change"),
         Code::BeingDeleted => Some(
-            "wait until it is gone (`trueup watch NAME --until deleted`), then declare it anew",
+            "wait until the deletion is complete (`trueup watch NAME --until deleted`), then \
+             declare it again",
         ),
-        Code::TooManyStreams => Some("end a watch that nobody reads, or try again soon"),
-        Code::DatabaseUnavailable => Some("nothing was changed; try again in a few seconds"),
-        Code::KeyUnavailable => Some("ask the operator to restore the key files of this Trueup"),
-        Code::Internal => Some("look for the trace in Trueup's log and report it"),
-        Code::KeyReused => Some("choose a new key for a new request"),
-        Code::OverQuota => Some("`trueup get quota` shows what is taken and what is left"),
-        Code::TooBusy => Some("ask less at once, or try again in a second"),
-        Code::Unconfirmed => {
-            Some("look at all of them first, then pass --confirm with that number")
+        Code::TooManyStreams => Some("close unused watches, or retry later"),
+        Code::DatabaseUnavailable => Some("retry in a few seconds"),
+        Code::KeyUnavailable => Some("ask the operator to restore the key files of this server"),
+        Code::Internal => Some("search Trueup's log for the trace and report it"),
+        Code::KeyReused => Some("use a new key for a new request"),
+        Code::OverQuota => Some("`trueup get quota` shows the usage and what is left"),
+        Code::TooBusy => Some("send fewer requests at once, or retry in a second"),
+        Code::Unconfirmed => Some("check all of them first, then pass --confirm with that number"),
+        Code::PreviewVoid => {
+            Some("request a new preview with `trueup plan -f FILE --exact` and review it")
         }
-        Code::PlanVoid => Some("make a new plan with `trueup plan -f FILE --exact` and look at it"),
-        Code::PlanUnready => {
-            Some("try again soon, or make a new plan: `trueup plan -f FILE --exact`")
+        Code::PreviewNotReady => {
+            Some("retry later, or request a new preview: `trueup plan -f FILE --exact`")
         }
         Code::MalformedBody
         | Code::TooLarge
         | Code::BadRequest
-        | Code::TokenInAddress
+        | Code::MethodNotAllowed
+        | Code::TokenInUrl
         | Code::LastOwner
         | Code::NameTaken
-        | Code::ProofWithdrawn => None,
+        | Code::VerificationWithdrawn => None,
     }
 }
 
@@ -129,7 +128,7 @@ fn sentence(summary: &str, advice: Option<&str>) -> String {
     }
 }
 
-/// The innermost cause: "connection refused" says more than "error sending request".
+/// The innermost cause, such as "connection refused" instead of "error sending request".
 fn root_cause(error: &reqwest::Error) -> String {
     let mut cause: &dyn Error = error;
     while let Some(inner) = cause.source() {
@@ -138,7 +137,7 @@ fn root_cause(error: &reqwest::Error) -> String {
     cause.to_string()
 }
 
-/// The error in an answer that is no success.
+/// The error in a response that is not a success.
 pub(super) async fn refusal(response: Response, url: &str) -> ClientError {
     let status = response.status();
     let bytes = match response.bytes().await {
@@ -155,10 +154,10 @@ pub(super) async fn refusal(response: Response, url: &str) -> ClientError {
                 .map(|c| if c.is_control() { ' ' } else { c })
                 .take(200)
                 .collect();
-            let said = if text.trim().is_empty() { "nothing more" } else { text.trim() };
+            let body = if text.trim().is_empty() { "an empty body" } else { text.trim() };
             ClientError::Protocol(format!(
-                "{url} answered {status} and said: {said}. Check that the address is Trueup's and \
-                 that it is ready"
+                "{url} responded {status} with: {body}. Check that the URL is Trueup's and that \
+                 the server is ready"
             ))
         }
     }
@@ -170,7 +169,7 @@ mod tests {
     use crate::problem::FieldError;
 
     #[test]
-    fn a_problem_names_each_field_and_what_to_do() {
+    fn problem_names_each_field_and_what_to_do() {
         let mut problem = Problem::new(Code::InvalidManifest, "one field is wrong");
         problem.errors.push(FieldError {
             field: "parameters.replicas".to_owned(),
@@ -180,14 +179,14 @@ mod tests {
         let text = error.to_string();
         assert!(text.contains("TU1201"), "{text}");
         assert!(text.contains("parameters.replicas: must be at most 10"), "{text}");
-        assert!(text.contains("mend the fields"), "{text}");
+        assert!(text.contains("fix these fields"), "{text}");
         assert_eq!(error.code(), Some(Code::InvalidManifest));
         assert!(!error.is_passing());
     }
 
     #[test]
-    fn only_what_may_pass_is_tried_again() {
-        for code in Code::ALL {
+    fn only_429_and_5xx_are_transient() {
+        for code in Code::ALL.iter().copied() {
             let error = ClientError::Problem(Box::new(Problem::new(code, "")));
             let passing = code.status() == 429 || code.status() >= 500;
             assert_eq!(error.is_passing(), passing, "{code:?}");

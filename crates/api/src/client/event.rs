@@ -1,4 +1,4 @@
-//! Events: as pages, and as they are recorded.
+//! Events: as pages, and as streams.
 
 use reqwest::header::ACCEPT;
 
@@ -36,11 +36,10 @@ impl Client {
         self.get(&query("/v1/events", &parameters)).await
     }
 
-    /// The org's events as they are recorded, after the one at position `after`; without it, only
-    /// new ones.
+    /// A stream of the org's events after position `after`; without it, only new events.
     ///
     /// # Errors
-    /// See [`ClientError`]; the stream itself yields them too, and ends after one.
+    /// See [`ClientError`]; the stream also yields errors, and ends after one.
     pub async fn event_watch(
         &self,
         filter: &EventFilter,
@@ -50,10 +49,10 @@ impl Client {
         self.watch(&query("/v1/events/watch", &parameters), after).await
     }
 
-    /// A service's events as they are recorded, after the one at position `after`.
+    /// A stream of a service's events after position `after`.
     ///
     /// # Errors
-    /// See [`ClientError`]; the stream itself yields them too, and ends after one.
+    /// See [`ClientError`]; the stream also yields errors, and ends after one.
     pub async fn service_watch(
         &self,
         project: &str,

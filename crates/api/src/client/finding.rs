@@ -1,4 +1,4 @@
-//! Findings: what sweeps found, for operators.
+//! Findings, for operators.
 
 use reqwest::Method;
 
@@ -7,7 +7,7 @@ use super::{Client, ClientError};
 use crate::finding::{Finding, FindingList, FindingRemoveBody};
 
 impl Client {
-    /// A page of findings: those that are open, or all there ever were. For operators.
+    /// A page of findings: the open ones, or with `closed` all. For operators.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -20,7 +20,7 @@ impl Client {
         self.get(&query("/v1/findings", &parameters)).await
     }
 
-    /// Asks for what was found to be removed. For operators.
+    /// Requests the removal of a finding. For operators.
     ///
     /// # Errors
     /// See [`ClientError`].

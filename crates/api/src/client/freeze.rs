@@ -1,4 +1,4 @@
-//! Freezes, and looking afresh: what people do when they do not trust what they see.
+//! Freezes, and the reconcile of a service.
 
 use reqwest::Method;
 use serde::Serialize;
@@ -12,7 +12,7 @@ use crate::freeze::{FreezeBody, Platform};
 use crate::service::{NoBody, Service};
 
 impl Client {
-    /// Stops every act on a service.
+    /// Freezes a service.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -22,10 +22,10 @@ impl Client {
         name_or_id: &str,
         body: &FreezeBody,
     ) -> Result<Service, ClientError> {
-        self.turn(&format!("{}/freeze", service_path(project, name_or_id)?), body).await
+        self.post(&format!("{}/freeze", service_path(project, name_or_id)?), body).await
     }
 
-    /// Lets a service be worked on again.
+    /// Unfreezes a service.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -35,10 +35,10 @@ impl Client {
         name_or_id: &str,
     ) -> Result<Service, ClientError> {
         let path = format!("{}/unfreeze", service_path(project, name_or_id)?);
-        self.turn(&path, &NoBody {}).await
+        self.post(&path, &NoBody {}).await
     }
 
-    /// Asks for a service to be looked at afresh.
+    /// Reconciles a service now.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -48,10 +48,10 @@ impl Client {
         name_or_id: &str,
     ) -> Result<Service, ClientError> {
         let path = format!("{}/reconcile", service_path(project, name_or_id)?);
-        self.turn(&path, &NoBody {}).await
+        self.post(&path, &NoBody {}).await
     }
 
-    /// Stops every act on a cluster. For operators.
+    /// Freezes a cluster. For operators.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -60,19 +60,19 @@ impl Client {
         cluster: &str,
         body: &FreezeBody,
     ) -> Result<Cluster, ClientError> {
-        self.turn(&format!("/v1/clusters/{}/freeze", segment(cluster)?), body).await
+        self.post(&format!("/v1/clusters/{}/freeze", segment(cluster)?), body).await
     }
 
-    /// Lets a cluster be worked on again. For operators.
+    /// Unfreezes a cluster. For operators.
     ///
     /// # Errors
     /// See [`ClientError`].
     pub async fn cluster_unfreeze(&self, cluster: &str) -> Result<Cluster, ClientError> {
         let path = format!("/v1/clusters/{}/unfreeze", segment(cluster)?);
-        self.turn(&path, &NoBody {}).await
+        self.post(&path, &NoBody {}).await
     }
 
-    /// Whether every cluster is frozen. For operators.
+    /// Shows whether the platform is frozen. For operators.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -80,23 +80,23 @@ impl Client {
         self.get("/v1/platform").await
     }
 
-    /// Stops every act on every cluster. For operators.
+    /// Freezes the platform: no writes to any cluster. For operators.
     ///
     /// # Errors
     /// See [`ClientError`].
     pub async fn platform_freeze(&self, body: &FreezeBody) -> Result<Platform, ClientError> {
-        self.turn("/v1/platform/freeze", body).await
+        self.post("/v1/platform/freeze", body).await
     }
 
-    /// Lets every cluster be worked on again that is not frozen by itself. For operators.
+    /// Unfreezes the platform. Clusters that are frozen themselves stay frozen. For operators.
     ///
     /// # Errors
     /// See [`ClientError`].
     pub async fn platform_unfreeze(&self) -> Result<Platform, ClientError> {
-        self.turn("/v1/platform/unfreeze", &NoBody {}).await
+        self.post("/v1/platform/unfreeze", &NoBody {}).await
     }
 
-    async fn turn<B: Serialize + Sync, T: DeserializeOwned>(
+    async fn post<B: Serialize + Sync, T: DeserializeOwned>(
         &self,
         path: &str,
         body: &B,

@@ -1,4 +1,4 @@
-//! Logs: lines as they are printed.
+//! Live logs of a service.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -12,25 +12,25 @@ use super::path::{query, segment};
 use super::{Client, ClientError};
 use crate::log::LogLine;
 
-/// More than any line of Trueup's has.
+/// The longest line that is accepted, in bytes.
 const MOST: usize = 1 << 20;
 
-/// Which lines.
+/// Which lines to read.
 #[derive(Debug, Clone, Default)]
 pub struct LogQuery {
-    /// So many of the newest lines of each pod.
+    /// The number of newest lines of each pod.
     pub tail: Option<u32>,
-    /// Whether to go on with the lines to come.
+    /// Whether to follow new lines.
     pub follow: bool,
     /// Only this pod.
     pub pod: Option<String>,
 }
 
 impl Client {
-    /// What a service's pods print.
+    /// The logs of a service's pods.
     ///
     /// # Errors
-    /// See [`ClientError`]; the stream itself yields them too, and ends after one.
+    /// See [`ClientError`]; the stream also yields errors, and ends after one.
     pub async fn service_logs(
         &self,
         project: &str,
@@ -58,7 +58,7 @@ impl Client {
 
 type Chunks = Pin<Box<dyn Stream<Item = Result<Bytes, reqwest::Error>> + Send>>;
 
-/// Lines of a log. Ends with the connection, or after an error.
+/// A stream of log lines. It ends with the connection, or after an error.
 pub struct Logs {
     url: String,
     chunks: Option<Chunks>,
@@ -67,7 +67,7 @@ pub struct Logs {
 }
 
 impl Logs {
-    /// Takes the lines that this chunk completes. An empty line only says that the server is there.
+    /// Parses the lines that this chunk completes. An empty line is a keep-alive.
     fn feed(&mut self, chunk: &[u8]) {
         self.rest.extend_from_slice(chunk);
         while let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
@@ -85,14 +85,14 @@ impl Logs {
         }
         if self.rest.len() > MOST {
             self.chunks = None;
-            self.ready.push_back(Err(self.unreadable(&"a line has no end")));
+            self.ready.push_back(Err(self.unreadable(&"the line is too long")));
         }
     }
 
     fn unreadable(&self, why: &dyn fmt::Display) -> ClientError {
         ClientError::Protocol(format!(
-            "a line of the log from {} cannot be read ({why}). Check that client and server have the \
-             same version",
+            "cannot parse a log line from {} ({why}). Check that client and server have the same \
+             version",
             self.url
         ))
     }
@@ -147,18 +147,18 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_whole_wherever_the_connection_cuts_them() {
-        let told =
+    fn lines_split_across_chunks_are_joined() {
+        let lines =
             over(&["{\"pod\":\"a\",\"li", "ne\":\"x\"}\n\n{\"pod\":\"b\",\"notice\":\"y\"}\n"]);
-        let told: Vec<LogLine> = told.into_iter().map(Result::unwrap).collect();
-        assert_eq!((told[0].pod.as_str(), told[0].line.as_deref()), ("a", Some("x")));
-        assert_eq!((told[1].pod.as_str(), told[1].notice.as_deref()), ("b", Some("y")));
+        let lines: Vec<LogLine> = lines.into_iter().map(Result::unwrap).collect();
+        assert_eq!((lines[0].pod.as_str(), lines[0].line.as_deref()), ("a", Some("x")));
+        assert_eq!((lines[1].pod.as_str(), lines[1].notice.as_deref()), ("b", Some("y")));
     }
 
     #[test]
-    fn what_cannot_be_read_ends_it() {
-        let told = over(&["what\n{\"pod\":\"a\"}\n"]);
-        assert_eq!(told.len(), 1);
-        assert!(matches!(told[0], Err(ClientError::Protocol(_))));
+    fn invalid_line_ends_the_stream() {
+        let lines = over(&["what\n{\"pod\":\"a\"}\n"]);
+        assert_eq!(lines.len(), 1);
+        assert!(matches!(lines[0], Err(ClientError::Protocol(_))));
     }
 }

@@ -1,20 +1,20 @@
-//! Names in addresses. A name comes from a person, so it is encoded, never pasted.
+//! Paths and query strings. Names are user input, so they are percent-encoded.
 
 use super::ClientError;
 
-/// One name as one segment of a path.
+/// A name as one segment of a path.
 ///
-/// Empty names and dots are refused: they mean another address, even when they are encoded.
+/// Empty names and dots are rejected: even encoded, they would change the path.
 pub(super) fn segment(name: &str) -> Result<String, ClientError> {
     if matches!(name, "" | "." | "..") {
         return Err(ClientError::Protocol(format!(
-            "`{name}` is not a name. Names are lower-case letters, digits and dashes"
+            "`{name}` is not a valid name. Names have lower-case letters, digits and dashes"
         )));
     }
     Ok(encode(name))
 }
 
-/// A path with those parameters that are given.
+/// A path with the query parameters that have a value.
 pub(super) fn query(path: &str, parameters: &[(&str, Option<&str>)]) -> String {
     let given: Vec<String> = parameters
         .iter()
@@ -23,7 +23,7 @@ pub(super) fn query(path: &str, parameters: &[(&str, Option<&str>)]) -> String {
     if given.is_empty() { path.to_owned() } else { format!("{path}?{}", given.join("&")) }
 }
 
-/// Percent-encodes everything that RFC 3986 does not call unreserved.
+/// Percent-encodes everything except the unreserved characters of RFC 3986.
 fn encode(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn queries_hold_what_is_given() {
+    fn queries_contain_only_given_parameters() {
         assert_eq!(query("/v1/services", &[("project", None)]), "/v1/services");
         assert_eq!(
             query("/v1/events", &[("after", Some("a&b")), ("limit", Some("5"))]),

@@ -1,4 +1,4 @@
-//! Exact previews: asking for one, looking at it, and insisting on it.
+//! Preview requests: exact previews.
 
 use reqwest::Method;
 
@@ -9,8 +9,7 @@ use crate::preview_request::PreviewRequest;
 use crate::service::ServiceManifest;
 
 impl Client {
-    /// Asks what a declaration of a service would really do; the answer comes with
-    /// [`Client::preview_request_get`].
+    /// Requests an exact preview of a declaration; read it with [`Client::preview_request_get`].
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -25,7 +24,7 @@ impl Client {
         self.body(response, &path).await
     }
 
-    /// A plan request as it stands now.
+    /// A preview request in its current state.
     ///
     /// # Errors
     /// See [`ClientError`].

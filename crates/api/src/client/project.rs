@@ -7,7 +7,7 @@ use super::{Client, ClientError, Terms, is_change};
 use crate::project::{Project, ProjectList, ProjectManifest};
 use crate::service::ForceDeleteBody;
 
-/// What became of a project's declaration.
+/// The result of a change of a project.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AcceptedProject {
     /// The project as it is now.
@@ -20,7 +20,7 @@ impl Client {
     /// Every project.
     ///
     /// # Errors
-    /// See [`ClientError`]; so for every operation.
+    /// See [`ClientError`].
     pub async fn project_list(&self) -> Result<ProjectList, ClientError> {
         self.get("/v1/projects").await
     }
@@ -47,7 +47,7 @@ impl Client {
         self.get(&project_path(name_or_id)?).await
     }
 
-    /// Asks for a project to be gone, with every service in it.
+    /// Deletes a project with every service in it.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -56,8 +56,9 @@ impl Client {
         self.accept(self.request(Method::DELETE, &path), &path).await
     }
 
-    /// Ends the deletion of a project that cannot be proved. Of the terms only the key counts: the body
-    /// names the generation.
+    /// Force-completes the stuck deletion of a project.
+    ///
+    /// Of the terms only the key is used: the body names the generation.
     ///
     /// # Errors
     /// See [`ClientError`].

@@ -9,7 +9,7 @@ impl Client {
     /// The secrets that all services of a project share.
     ///
     /// # Errors
-    /// See [`ClientError`]; so for every operation.
+    /// See [`ClientError`].
     pub async fn secret_list(&self, project: &str) -> Result<SecretList, ClientError> {
         self.get(&format!("/v1/projects/{}/secrets", segment(project)?)).await
     }
@@ -28,7 +28,7 @@ impl Client {
         Ok(self.put(&path, body).await?.1)
     }
 
-    /// Takes a project's secret away.
+    /// Deletes a secret of a project.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -63,7 +63,7 @@ impl Client {
         Ok(self.put(&path, body).await?.1)
     }
 
-    /// Takes a service's secret away.
+    /// Deletes a secret of a service.
     ///
     /// # Errors
     /// See [`ClientError`].

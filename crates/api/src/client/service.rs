@@ -1,4 +1,4 @@
-//! Services and their releases: what the client can ask about them.
+//! Services, their operations and their releases.
 
 use reqwest::header::IF_MATCH;
 use reqwest::{Method, StatusCode};
@@ -12,40 +12,40 @@ use crate::service::{
     ServiceList, ServiceManifest,
 };
 
-/// Which services to list; everything that is left out is not asked about.
+/// Which services to list. Filters that are `None` do not apply.
 #[derive(Debug, Clone, Default)]
 pub struct ServiceQuery {
-    /// Only those of this project, by name or id.
+    /// Only services of this project, by name or id.
     pub project: Option<String>,
-    /// Only those made from this template.
+    /// Only services of this template.
     pub template: Option<String>,
-    /// Only those of this plan.
+    /// Only services with this plan.
     pub plan: Option<String>,
-    /// Only those that are promised to be so.
+    /// Only services with this desired state.
     pub desired: Option<String>,
-    /// Only those in this phase.
+    /// Only services in this phase.
     pub phase: Option<String>,
-    /// Only those that are shown with this health.
+    /// Only services with this health.
     pub health: Option<String>,
-    /// Only those whose name holds this text.
+    /// Only services whose name contains this text.
     pub search: Option<String>,
-    /// Where to go on: the `next` of the page before.
+    /// The `next` of the previous page.
     pub cursor: Option<String>,
-    /// At most this many.
+    /// The page size.
     pub limit: Option<u32>,
 }
 
-/// How a change is asked for.
+/// The preconditions and the idempotency key of a change.
 #[derive(Debug, Clone)]
 pub struct Terms {
-    /// Only if it still has this generation.
+    /// Fail unless the service has this generation.
     pub if_generation: Option<i64>,
-    /// What makes the request known again when it has to be sent twice.
+    /// The idempotency key; a retry with it is applied once.
     pub key: Option<String>,
 }
 
 impl Terms {
-    /// As it is now, whatever that is, and known again by nobody.
+    /// No precondition and no idempotency key.
     pub const PLAIN: Self = Self { if_generation: None, key: None };
 }
 
@@ -70,7 +70,7 @@ impl Client {
         self.get(&query("/v1/services", &parameters)).await
     }
 
-    /// Every service of a query, page after page.
+    /// Every service that matches a query; reads all pages.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -102,7 +102,7 @@ impl Client {
         self.change(Method::PUT, &path, manifest, terms).await
     }
 
-    /// The same, with its project made first where there is none of this name.
+    /// Declares a service, and creates its project if none has this name.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -117,7 +117,7 @@ impl Client {
         self.change(Method::PUT, &path, manifest, terms).await
     }
 
-    /// The same, only if exactly what this plan request says would happen.
+    /// Declares a service, only if this exact preview is still valid.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -133,7 +133,7 @@ impl Client {
         self.change(Method::PUT, &path, manifest, terms).await
     }
 
-    /// One service with its objects and, once it is gone, its receipt.
+    /// A service with its objects and, once it is deleted, its receipt.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -145,7 +145,7 @@ impl Client {
         self.get(&service_path(project, name_or_id)?).await
     }
 
-    /// Asks for a service to be gone.
+    /// Deletes a service.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -159,7 +159,7 @@ impl Client {
         self.change(Method::DELETE, &path, &NoBody {}, terms).await
     }
 
-    /// Stops a service's pods and keeps everything else.
+    /// Pauses a service: stops its pods and keeps everything else.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -172,7 +172,7 @@ impl Client {
         self.act(project, name_or_id, "pause", &NoBody {}, terms).await
     }
 
-    /// Lets a paused service's pods run again.
+    /// Resumes a paused service.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -185,7 +185,7 @@ impl Client {
         self.act(project, name_or_id, "resume", &NoBody {}, terms).await
     }
 
-    /// Replaces every pod of a service.
+    /// Restarts a service: replaces every pod.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -198,7 +198,7 @@ impl Client {
         self.act(project, name_or_id, "restart", &NoBody {}, terms).await
     }
 
-    /// Changes how many pods a service has.
+    /// Sets the number of a service's pods.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -212,7 +212,7 @@ impl Client {
         self.act(project, name_or_id, "scale", body, terms).await
     }
 
-    /// Lets the number of a service's pods follow the load, within bounds.
+    /// Turns autoscaling of a service on, within bounds.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -226,7 +226,7 @@ impl Client {
         self.act(project, name_or_id, "autoscale", body, terms).await
     }
 
-    /// Changes the size of a service's pods.
+    /// Changes the plan of a service.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -240,7 +240,7 @@ impl Client {
         self.act(project, name_or_id, "resize", body, terms).await
     }
 
-    /// Promises again what a former generation promised.
+    /// Rolls a service back to an earlier generation.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -254,7 +254,7 @@ impl Client {
         self.act(project, name_or_id, "rollback", body, terms).await
     }
 
-    /// Ends a deletion that cannot be proved.
+    /// Force-completes the stuck deletion of a service.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -268,7 +268,7 @@ impl Client {
         self.act(project, name_or_id, "force-delete", body, terms).await
     }
 
-    /// What was promised under each generation, newest first.
+    /// A page of a service's releases, newest first.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -326,7 +326,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_hold_encoded_names() {
+    fn names_in_paths_are_encoded() {
         assert_eq!(service_path("a b", "x/y").unwrap(), "/v1/projects/a%20b/services/x%2Fy");
         assert!(service_path("..", "x").is_err());
     }

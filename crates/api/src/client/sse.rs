@@ -1,10 +1,9 @@
-//! Server-sent events, read from bytes as they come.
+//! A parser for server-sent events.
 //!
-//! The format is line based and a connection cuts it anywhere, so this keeps the unfinished line
-//! and the unfinished frame between chunks. It is bounded: a server that never ends a frame is an
-//! error here and not a full memory.
+//! Chunks can end anywhere, so the parser keeps the unfinished line and frame between chunks. Their
+//! size is limited: an endless frame is an error and does not exhaust memory.
 
-/// More than any event of Trueup's has.
+/// The longest line or frame that is accepted, in bytes.
 const MOST: usize = 1 << 20;
 
 /// One dispatched frame.
@@ -16,7 +15,7 @@ pub(super) struct Frame {
     pub(super) data: String,
 }
 
-/// A line or frame that grew beyond what is kept.
+/// A line or frame exceeds the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TooLong;
 
@@ -115,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn every_text_reads_the_same_wherever_it_is_cut() {
+    fn result_does_not_depend_on_chunk_boundaries() {
         for (name, text, expected) in table() {
             let bytes = text.as_bytes();
             for cut in 0..=bytes.len() {
@@ -134,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn endless_lines_and_frames_are_refused() {
+    fn endless_lines_and_frames_are_rejected() {
         let mut parser = Parser::default();
         assert_eq!(parser.feed(&vec![b'a'; MOST + 1]), Err(TooLong));
         let mut parser = Parser::default();

@@ -1,4 +1,4 @@
-//! Templates: what anybody may read, and what operators publish.
+//! Templates. Operators publish and deprecate them.
 
 use reqwest::Method;
 use serde::Serialize;
@@ -11,7 +11,7 @@ impl Client {
     /// Every template version.
     ///
     /// # Errors
-    /// See [`ClientError`]; so for every operation.
+    /// See [`ClientError`].
     pub async fn template_list(&self) -> Result<TemplateList, ClientError> {
         self.get("/v1/templates").await
     }
@@ -43,7 +43,7 @@ impl Client {
         self.send_template("/v1/templates", manifest).await
     }
 
-    /// Says that a template version takes no new services. For operators.
+    /// Deprecates a template version: no new services. For operators.
     ///
     /// # Errors
     /// See [`ClientError`].

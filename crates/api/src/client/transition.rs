@@ -1,4 +1,4 @@
-//! Transitions: what the client can ask about them.
+//! Transitions of a service's pods and volumes.
 
 use super::path::query;
 use super::service::service_path;
@@ -6,7 +6,7 @@ use super::{Client, ClientError};
 use crate::transition::TransitionList;
 
 impl Client {
-    /// A page of what happened to a service's pods and disks, oldest first.
+    /// A page of the transitions of a service's pods and volumes, oldest first.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -22,7 +22,7 @@ impl Client {
         self.get(&query(&path, &[("after", after), ("limit", limit.as_deref())])).await
     }
 
-    /// All of it, page after page.
+    /// Every transition of a service; reads all pages.
     ///
     /// # Errors
     /// See [`ClientError`].

@@ -9,7 +9,7 @@ impl Client {
     /// The variables that all services of a project share.
     ///
     /// # Errors
-    /// See [`ClientError`]; so for every operation.
+    /// See [`ClientError`].
     pub async fn variable_list(&self, project: &str) -> Result<VariableList, ClientError> {
         self.get(&format!("/v1/projects/{}/variables", segment(project)?)).await
     }
@@ -28,7 +28,7 @@ impl Client {
         Ok(self.put(&path, body).await?.1)
     }
 
-    /// Takes a project's variable away.
+    /// Deletes a variable of a project.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -64,7 +64,7 @@ impl Client {
         Ok(self.put(&path, body).await?.1)
     }
 
-    /// Takes a service's variable away.
+    /// Deletes a variable of a service.
     ///
     /// # Errors
     /// See [`ClientError`].

@@ -1,4 +1,4 @@
-//! Volumes, and single clusters with how hosts come into them.
+//! Volumes; and single clusters with their routing.
 
 use super::path::segment;
 use super::{Client, ClientError};
@@ -9,7 +9,7 @@ impl Client {
     /// The volumes of a project's services.
     ///
     /// # Errors
-    /// See [`ClientError`]; so for every operation.
+    /// See [`ClientError`].
     pub async fn volume_list(&self, project: &str) -> Result<VolumeList, ClientError> {
         self.get(&format!("/v1/projects/{}/volumes", segment(project)?)).await
     }
@@ -22,7 +22,7 @@ impl Client {
         self.get(&format!("/v1/clusters/{}", segment(name_or_id)?)).await
     }
 
-    /// How host names come into a cluster; for operators.
+    /// How a cluster routes host names. For operators.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -33,7 +33,7 @@ impl Client {
         self.get(&format!("/v1/clusters/{}/routing", segment(name_or_id)?)).await
     }
 
-    /// Says how host names come into a cluster; for operators.
+    /// Sets how a cluster routes host names. For operators.
     ///
     /// # Errors
     /// See [`ClientError`].

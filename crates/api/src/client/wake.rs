@@ -1,4 +1,4 @@
-//! Wakes: what waits to be worked on, for operators.
+//! Wakes: the work queue, for operators.
 
 use reqwest::Method;
 
@@ -10,11 +10,11 @@ use crate::wake::{Wake, WakeList};
 /// Which wakes to list.
 #[derive(Debug, Clone, Default)]
 pub struct WakeQuery {
-    /// Only those that are `queued`, `running` or `dead`.
+    /// Only wakes in this state: `queued`, `running` or `dead`.
     pub state: Option<String>,
-    /// Only those of this lane.
+    /// Only wakes in this lane.
     pub lane: Option<String>,
-    /// The `next` of the page before.
+    /// The `next` of the previous page.
     pub after: Option<String>,
 }
 
@@ -32,7 +32,7 @@ impl Client {
         self.get(&query("/v1/wakes", &parameters)).await
     }
 
-    /// Gives a dead wake new tries. For operators.
+    /// Requeues a dead wake. For operators.
     ///
     /// # Errors
     /// See [`ClientError`].

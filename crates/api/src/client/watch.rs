@@ -1,7 +1,6 @@
-//! A stream of events that knows how far it came, so that its reader can go on after a break.
+//! A stream of events that tracks its position, so that its reader can resume.
 //!
-//! It does not reconnect by itself: whether that is right depends on what the reader waits for and
-//! how long, and only the reader knows.
+//! It does not reconnect by itself: whether and how long to retry is the reader's decision.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -18,7 +17,7 @@ use crate::event::CloudEvent;
 
 type Chunks = Pin<Box<dyn Stream<Item = Result<Bytes, reqwest::Error>> + Send>>;
 
-/// Events as they are recorded. Ends with the connection, or after an error.
+/// A stream of events. It ends with the connection, or after an error.
 pub struct Watch {
     url: String,
     chunks: Option<Chunks>,
@@ -42,7 +41,7 @@ impl Watch {
         }
     }
 
-    /// The position of the newest event that was yielded: pass it as `after` to go on from there.
+    /// The position of the last yielded event: pass it as `after` to resume.
     #[must_use]
     pub fn position(&self) -> Option<&str> {
         self.position.as_deref()
@@ -53,7 +52,7 @@ impl Watch {
             self.chunks = None;
             self.ready.clear();
             ClientError::Protocol(format!(
-                "an event from {} cannot be read ({error}). Check that client and server have the \
+                "cannot parse an event from {} ({error}). Check that client and server have the \
                  same version",
                 self.url
             ))
@@ -80,7 +79,7 @@ impl Stream for Watch {
                     Err(_) => {
                         self.chunks = None;
                         return Poll::Ready(Some(Err(ClientError::Protocol(format!(
-                            "{} sends an event without an end. Check that the address is Trueup's",
+                            "an event from {} is too long. Check that the URL is Trueup's",
                             self.url
                         )))));
                     }
@@ -131,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn it_knows_how_far_it_came() {
+    fn position_follows_the_yielded_events() {
         let mut watch =
             over(format!(": hi\n\nid: 4\ndata: {}\n\nid: 5\ndata: {}\n\n", event("4"), event("5")));
         assert_eq!(watch.position(), Some("3"));
@@ -143,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_cannot_be_read_ends_it() {
+    fn invalid_event_ends_the_stream() {
         let mut watch = over("id: 4\ndata: what\n\n".to_owned());
         assert!(matches!(take(&mut watch), Some(Err(ClientError::Protocol(_)))));
         assert!(take(&mut watch).is_none());

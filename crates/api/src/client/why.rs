@@ -1,4 +1,4 @@
-//! Explanations: what the client can ask about them.
+//! Explanations of a service, and the check of projections.
 
 use super::path::query;
 use super::service::service_path;
@@ -6,7 +6,7 @@ use super::{Client, ClientError};
 use crate::why::{ProjectionCheck, Why};
 
 impl Client {
-    /// Why a service is as it is.
+    /// Explains the state of a service.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -14,7 +14,7 @@ impl Client {
         self.get(&format!("{}/why", service_path(project, name_or_id)?)).await
     }
 
-    /// Computes a page of the org's statuses again and compares.
+    /// Recomputes a page of the org's statuses and compares them with the stored ones.
     ///
     /// # Errors
     /// See [`ClientError`].

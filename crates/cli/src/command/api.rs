@@ -1,4 +1,4 @@
-//! `trueup api`: any call to the API, with the credentials that every command uses.
+//! `trueup api`: calls any API path with the usual credentials.
 
 use std::io::{IsTerminal, Read};
 
@@ -26,15 +26,15 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let client = context.connect()?.client;
     let method = args.method.to_uppercase();
     let calling = client.raw(&method, &args.path, &headers, body);
-    let answer = context.ask("Trueup to answer", calling).await?;
-    context.terminal.note(&format!("HTTP {} {}", answer.status, answer.reason))?;
-    let is_json = answer.content_type.is_some_and(|kind| kind.contains("json"));
+    let response = context.wait("waiting for Trueup", calling).await?;
+    context.terminal.note(&format!("HTTP {} {}", response.status, response.reason))?;
+    let is_json = response.content_type.is_some_and(|kind| kind.contains("json"));
     let pretty = std::io::stdout().is_terminal() && is_json;
-    match serde_json::from_slice::<serde_json::Value>(&answer.body) {
+    match serde_json::from_slice::<serde_json::Value>(&response.body) {
         Ok(value) if pretty => context.terminal.line(&serde_json::to_string_pretty(&value)?)?,
-        Ok(_) | Err(_) => context.terminal.raw(&answer.body)?,
+        Ok(_) | Err(_) => context.terminal.raw(&response.body)?,
     }
-    Ok(match answer.status {
+    Ok(match response.status {
         200..=399 => Exit::Ok,
         404 => Exit::NotFound,
         _ => Exit::Failed,
@@ -54,7 +54,7 @@ fn read(path: &str) -> anyhow::Result<Vec<u8>> {
     })
 }
 
-/// Names and values. What was typed wrongly is not repeated: headers hold secrets.
+/// Parses headers. An invalid header is not printed: it may hold a secret.
 fn headers(given: &[String]) -> Result<Vec<(&str, &str)>, Failure> {
     let read = |text| -> Option<(&str, &str)> {
         let (name, value) = str::split_once(text, ':')?;

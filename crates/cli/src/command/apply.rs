@@ -1,7 +1,6 @@
-//! `trueup apply`: declares what manifest files say.
+//! `trueup apply`: declares the plans, projects and services of manifest files.
 //!
-//! A bad document does not stop the others: each is its own promise, and the exit code tells that
-//! not all were made.
+//! Each document is accepted or refused on its own. The exit code is 1 if any was refused.
 
 use std::time::Duration;
 
@@ -13,10 +12,10 @@ use crate::command::plan;
 use crate::connect::context::{Connection, Context};
 use crate::dry_run::DryRun;
 use crate::failure::{Exit, Failure, explain};
-use crate::manifest::{Manifest, Place, read_all};
+use crate::manifest::{Location, Manifest, read_all};
 use crate::output::human::duration;
 use crate::output::style::Paint;
-use crate::wait::follow::{Ended, Goal, follow, too_late};
+use crate::wait::follow::{Ended, Goal, follow, timed_out};
 use crate::wait::until::Until;
 
 /// Declare projects and services from manifest files
@@ -27,18 +26,18 @@ pub struct Args {
     files: Vec<String>,
     #[command(flatten)]
     dry: DryRun,
-    /// Wait until every service in them is healthy
+    /// Wait until every service is healthy
     #[arg(long, conflicts_with = "dry_run")]
     wait: bool,
-    /// Accept it only if exactly this plan still holds (`plan --exact` makes one)
+    /// Apply only if this exact preview is still valid (see `trueup plan --exact`)
     #[arg(long, value_name = "ID", conflicts_with = "dry_run")]
     preview: Option<String>,
-    /// How long to wait for each
+    /// Timeout for --wait, per service
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration)]
     timeout: Duration,
 }
 
-/// What became of one document.
+/// The outcome of one document.
 #[derive(Debug, Serialize)]
 struct Outcome {
     document: String,
@@ -61,28 +60,29 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     if args.preview.is_some()
         && !matches!(documents.as_slice(), [(_, Ok(Manifest::Service { .. }))])
     {
-        let message = "a plan is of one service, and this is not one document with a service";
-        let hint = "put the service into a file of its own, plan it with --exact, and apply that";
+        let message = "--preview needs exactly one document, and it must be a service";
+        let hint = "put the service into its own file, preview it with `trueup plan --exact`, and \
+                    apply that file";
         return Err(Failure::new(Exit::Usage, message).hint(hint).into());
     }
     let connection = context.connect()?;
     let mut outcomes = Vec::new();
-    for (place, document) in documents {
+    for (location, document) in documents {
         let result = match document {
             Ok(manifest) => send(manifest, args.preview.as_deref(), context, &connection).await,
-            Err(wrong) => Err(Failure::new(Exit::Failed, wrong.message).hint(wrong.fix).into()),
+            Err(error) => Err(Failure::new(Exit::Failed, error.message).hint(error.fix).into()),
         };
-        let outcome = settle(&place, result);
+        let outcome = outcome_of(&location, result);
         match outcome {
             Ok(outcome) => {
-                say(&outcome, context)?;
+                print(&outcome, context)?;
                 outcomes.push(outcome);
             }
-            // With nobody there to ask, every other document would end the same way.
-            Err((_, error)) if is_away(&error) => return Err(error),
+            // The server is unreachable: every other document would fail, too.
+            Err((_, error)) if is_unreachable(&error) => return Err(error),
             Err((outcome, error)) => {
                 let (_, message, hint) = explain(&error);
-                context.terminal.error(&format!("{place}: {message}"), hint.as_deref())?;
+                context.terminal.error(&format!("{location}: {message}"), hint.as_deref())?;
                 outcomes.push(outcome);
             }
         }
@@ -98,7 +98,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         }
     } else if let Some(first) = services.first() {
         context.terminal.note(&format!(
-            "watch it become true: trueup watch {}/{} --until healthy",
+            "watch it converge: trueup watch {}/{} --until healthy",
             first.project, first.name
         ))?;
     }
@@ -106,13 +106,13 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         let all = outcomes.len();
         let message = format!("{failed} of {all} documents were not accepted");
         return Err(Failure::new(Exit::Failed, message)
-            .hint("mend them and apply the same files again; what was accepted stays unchanged")
+            .hint("fix them and re-apply the same files; accepted documents stay unchanged")
             .into());
     }
     Ok(Exit::Ok)
 }
 
-/// What the server said to one document.
+/// The server's response to one document.
 struct Sent {
     subject: String,
     changed: bool,
@@ -130,12 +130,12 @@ async fn send(
     match manifest {
         Manifest::Plan { name, body } => {
             let (_, changed) =
-                context.ask("selling the plan", client.plan_put(&name, &body)).await?;
+                context.wait("declaring the plan", client.plan_put(&name, &body)).await?;
             Ok(Sent { subject: format!("plan/{name}"), changed, generation: None, service: None })
         }
         Manifest::Project { name, body } => {
             let accepted =
-                context.ask("declaring the project", client.project_put(&name, &body)).await?;
+                context.wait("declaring the project", client.project_put(&name, &body)).await?;
             Ok(Sent {
                 subject: format!("project/{name}"),
                 changed: accepted.changed,
@@ -155,7 +155,7 @@ async fn send(
                     None => client.service_put(&project, &name, &body, &Terms::PLAIN).await,
                 }
             };
-            let accepted = context.ask("declaring the service", sending).await?;
+            let accepted = context.wait("declaring the service", sending).await?;
             Ok(Sent {
                 subject: format!("service/{name}"),
                 changed: accepted.changed,
@@ -166,13 +166,13 @@ async fn send(
     }
 }
 
-fn settle(
-    place: &Place,
+fn outcome_of(
+    location: &Location,
     result: anyhow::Result<Sent>,
 ) -> Result<Outcome, (Outcome, anyhow::Error)> {
     match result {
         Ok(sent) => Ok(Outcome {
-            document: place.to_string(),
+            document: location.to_string(),
             subject: Some(sent.subject),
             outcome: if sent.changed { "accepted" } else { "unchanged" },
             generation: sent.generation,
@@ -182,7 +182,7 @@ fn settle(
         Err(error) => {
             let (_, message, _) = explain(&error);
             let outcome = Outcome {
-                document: place.to_string(),
+                document: location.to_string(),
                 subject: None,
                 outcome: "failed",
                 generation: None,
@@ -194,11 +194,11 @@ fn settle(
     }
 }
 
-fn is_away(error: &anyhow::Error) -> bool {
+fn is_unreachable(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(ClientError::Unreachable { .. }))
 }
 
-fn say(outcome: &Outcome, context: &Context) -> anyhow::Result<()> {
+fn print(outcome: &Outcome, context: &Context) -> anyhow::Result<()> {
     if context.output.is_for_programs() {
         return Ok(());
     }
@@ -228,7 +228,7 @@ async fn wait(
                     .note(&format!("{}/{} is healthy", service.project, service.name))?;
             }
             Ended::TimedOut(service) => {
-                let (code, message, hint) = explain(&too_late(&service, &goal).into());
+                let (code, message, hint) = explain(&timed_out(&service, &goal).into());
                 context.terminal.error(&message, hint.as_deref())?;
                 exit = code;
             }

@@ -1,7 +1,7 @@
-//! `trueup audit`: whether the event log is what it was, and whether statuses are what they follow from.
+//! `trueup audit`: verifies the event log's hash chain, and statuses against their inputs.
 //!
-//! Every hash is computed again here, from what the API shows and with nothing of the server's: who
-//! changes the log behind it, in the database or on the way, changes what is computed.
+//! Every hash is recomputed here from the events that the API returns: a change of the log in the
+//! database or in transit changes the hash.
 
 use std::str::FromStr;
 
@@ -18,7 +18,7 @@ use crate::output::progress::Progress;
 
 const PAGE: u32 = 1000;
 
-/// Check that the event log is what it was
+/// Verify the event log and the statuses
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -27,27 +27,27 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Compute every hash of the event log again
+    /// Recompute every hash of the event log
     Verify(Verify),
-    /// Compute every status again from what is stored, and compare
+    /// Recompute every status from its stored inputs and compare
     Rebuild,
 }
 
 #[derive(Debug, clap::Args)]
 struct Verify {
-    /// A head that was noted earlier and must still be part of the log; may be given many times
+    /// A head recorded earlier that must still be in the log (may be given more than once)
     #[arg(long, value_name = "POSITION:HASH")]
-    expect: Vec<Noted>,
+    expect: Vec<RecordedHead>,
 }
 
-/// A position and the hash that stood there once.
+/// A position of the log and the hash recorded for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Noted {
+struct RecordedHead {
     position: i64,
     hash: Hash,
 }
 
-impl FromStr for Noted {
+impl FromStr for RecordedHead {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -59,20 +59,20 @@ impl FromStr for Noted {
     }
 }
 
-/// What was found.
+/// The result of a verification.
 #[derive(Debug, Serialize)]
 struct Summary {
     verified: bool,
-    /// How many events were checked.
+    /// Number of verified events.
     events: i64,
-    /// The last position that can be believed.
+    /// The last verified position.
     position: i64,
-    /// The hash there.
+    /// The hash at that position.
     hash: String,
-    /// The first position that cannot.
+    /// The first position that failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     broken_at: Option<i64>,
-    /// What is wrong there.
+    /// Why it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<String>,
 }
@@ -84,10 +84,10 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     }
 }
 
-/// Asks for every status to be computed again, page after page.
+/// Recomputes every status on the server, page by page.
 async fn rebuild(context: &Context) -> anyhow::Result<Exit> {
     let client = context.connect()?.client;
-    let ask = async {
+    let request = async {
         let mut all = client.projection_check(None).await?;
         while let Some(after) = all.next.take() {
             let page = client.projection_check(Some(&after)).await?;
@@ -100,10 +100,10 @@ async fn rebuild(context: &Context) -> anyhow::Result<Exit> {
         }
         anyhow::Ok(all)
     };
-    let all: ProjectionCheck = context.ask("computing the statuses again", ask).await?;
+    let all: ProjectionCheck = context.wait("recomputing the statuses", request).await?;
     if !context.output.print(context.terminal, &all)? {
         context.terminal.line(&format!(
-            "{} statuses: {} the same, {} of older rules, {} not observed yet, {} different",
+            "{} statuses: {} equal, {} of older rules, {} not observed yet, {} different",
             all.checked,
             all.same,
             all.older,
@@ -114,15 +114,15 @@ async fn rebuild(context: &Context) -> anyhow::Result<Exit> {
     match all.different.first() {
         None => Ok(Exit::Ok),
         Some(first) => {
-            let what = format!("{} is not what its inputs say", first.unit);
+            let what = format!("the status of {} differs from its recomputed status", first.unit);
             Err(Failure::new(Exit::Failed, what)
-                .hint("see both with `trueup audit rebuild -o json`, and report it as a defect")
+                .hint("compare both with `trueup audit rebuild -o json`, and report a bug")
                 .into())
         }
     }
 }
 
-async fn verify(expect: Vec<Noted>, context: &Context) -> anyhow::Result<Exit> {
+async fn verify(expect: Vec<RecordedHead>, context: &Context) -> anyhow::Result<Exit> {
     let connection = context.connect()?;
     let mut audit = Audit { walk: None, expect };
     let progress = Progress::new(context.terminal, "reading the events");
@@ -146,8 +146,8 @@ async fn verify(expect: Vec<Noted>, context: &Context) -> anyhow::Result<Exit> {
         }
         Some(Break { position: at, why }) => {
             let hint = format!(
-                "what is before it is as it was (head {position}:{head}); compare the rest with a \
-                 backup or another reader's copy"
+                "the log is intact up to head {position}:{head}; compare the rest with a backup or \
+                 another copy"
             );
             Err(Failure::new(Exit::Failed, format!("the event log is broken at {at}: {why}"))
                 .hint(hint)
@@ -158,7 +158,7 @@ async fn verify(expect: Vec<Noted>, context: &Context) -> anyhow::Result<Exit> {
 
 struct Audit {
     walk: Option<Walk>,
-    expect: Vec<Noted>,
+    expect: Vec<RecordedHead>,
 }
 
 impl Audit {
@@ -166,7 +166,7 @@ impl Audit {
         self.walk.as_ref().map_or((0, Hash::START), |walk| (walk.position(), walk.head()))
     }
 
-    /// Reads the whole log; answers where it is first broken.
+    /// Reads the whole log; returns the first break.
     async fn read(
         &mut self,
         client: &Client,
@@ -194,43 +194,43 @@ impl Audit {
         let position = self.head().0.saturating_add(1);
         let unreadable = |what: &str| Break {
             position,
-            why: format!("its {what} cannot be read; check that client and server fit together"),
+            why: format!("invalid {what}; check that client and server have the same version"),
         };
         let org = event.orgid.parse().map_err(|_| unreadable("org"))?;
         let sequence = event.sequence.parse().map_err(|_| unreadable("sequence"))?;
         let walk = self.walk.get_or_insert_with(|| Walk::new(org));
         walk.step(sequence, &event.hash, &content(event))?;
         let head = walk.head();
-        let noted = self.expect.iter().find(|noted| noted.position == sequence);
-        match noted {
-            Some(noted) if noted.hash != head => Err(Break {
+        let recorded = self.expect.iter().find(|recorded| recorded.position == sequence);
+        match recorded {
+            Some(recorded) if recorded.hash != head => Err(Break {
                 position: sequence,
                 why:
-                    "another hash was noted for it: the log was written anew up to here or from an \
-                      earlier position on"
+                    "a different hash was recorded for it: the log was rewritten at or before this \
+                      position"
                         .to_owned(),
             }),
             Some(_) | None => Ok(()),
         }
     }
 
-    /// A head that was noted and lies behind the end: the end was cut off.
+    /// A recorded head beyond the end of the log: the log was truncated.
     fn missing(&self) -> Option<Break> {
         let (end, _) = self.head();
-        let noted = self
+        let recorded = self
             .expect
             .iter()
-            .filter(|noted| noted.position > end)
-            .min_by_key(|noted| noted.position)?;
+            .filter(|recorded| recorded.position > end)
+            .min_by_key(|recorded| recorded.position)?;
         let why = format!(
-            "it is missing: position {} was noted, and the log ends at {end}",
-            noted.position
+            "events are missing: position {} was recorded, but the log ends at {end}",
+            recorded.position
         );
         Some(Break { position: end.saturating_add(1), why })
     }
 }
 
-/// The event as it was shown.
+/// The hashed content of an event.
 fn content(event: &CloudEvent) -> Content<'_> {
     Content {
         id: &event.id,
@@ -250,11 +250,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_noted_head_is_read_as_it_was_printed() {
+    fn recorded_head_parses_as_printed() {
         let hash = Hash::START.to_string();
-        assert_eq!(format!("7:{hash}").parse(), Ok(Noted { position: 7, hash: Hash::START }));
+        assert_eq!(
+            format!("7:{hash}").parse(),
+            Ok(RecordedHead { position: 7, hash: Hash::START })
+        );
         for text in ["", "7", ":", "x:00", &format!("-1:{hash}"), "7:00", &hash] {
-            let why = text.parse::<Noted>().unwrap_err();
+            let why = text.parse::<RecordedHead>().unwrap_err();
             assert!(why.contains("POSITION:HASH"), "{text}: {why}");
         }
     }

@@ -1,4 +1,4 @@
-//! `trueup cluster`: what operators say about a cluster.
+//! `trueup cluster`: cluster settings, for operators.
 
 use trueup_api::cluster::{ClusterGateway, ClusterRouting};
 
@@ -6,7 +6,7 @@ use crate::connect::context::Context;
 use crate::dry_run::DryRun;
 use crate::failure::{Exit, Failure};
 
-/// Look after a cluster; for operators
+/// Show and change cluster settings (operators)
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -15,7 +15,7 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Show how host names come into a cluster, or say it
+    /// Show or set how host names are routed into a cluster
     Routing(RoutingArgs),
 }
 
@@ -23,19 +23,19 @@ enum Command {
 struct RoutingArgs {
     /// The cluster, by name or id
     cluster: String,
-    /// The gateway that routes hang from; without one, hosts are Ingress objects
+    /// Gateway for HTTPRoutes; without one, hosts become Ingress objects
     #[arg(long, value_name = "NAMESPACE/NAME")]
     gateway: Option<String>,
-    /// Which ingress controller takes them
+    /// Ingress class
     #[arg(long, value_name = "NAME")]
     ingress_class: Option<String>,
-    /// The namespace that connections come from
+    /// Namespace that connections to services come from
     #[arg(long, value_name = "NAME")]
     from_namespace: Option<String>,
-    /// The ClusterIssuer of cert-manager that signs certificates
+    /// cert-manager ClusterIssuer for certificates
     #[arg(long, value_name = "NAME")]
     issuer: Option<String>,
-    /// Forget first what was said before
+    /// Clear the previous settings first
     #[arg(long)]
     clear: bool,
     #[command(flatten)]
@@ -52,7 +52,7 @@ async fn routing(args: RoutingArgs, context: &Context) -> anyhow::Result<Exit> {
     let client = context.connect()?.client;
     let RoutingArgs { cluster, gateway, ingress_class, from_namespace, issuer, clear, dry } = args;
     let gateway = gateway.as_deref().map(read_gateway).transpose()?;
-    let before = context.ask("reading the routing", client.cluster_routing_get(&cluster)).await?;
+    let before = context.wait("reading the routing", client.cluster_routing_get(&cluster)).await?;
     let kept = if clear { ClusterRouting::default() } else { before.clone() };
     let wanted = ClusterRouting {
         gateway: gateway.or(kept.gateway),
@@ -64,18 +64,18 @@ async fn routing(args: RoutingArgs, context: &Context) -> anyhow::Result<Exit> {
         return show(&before, context);
     }
     let writing = dry.begin(&client);
-    let saying = writing.client().cluster_routing_put(&cluster, &wanted);
-    let said = context.ask("saying it", saying).await?;
+    let setting = writing.client().cluster_routing_put(&cluster, &wanted);
+    let stored = context.wait("setting the routing", setting).await?;
     if writing.previewed(&format!("cluster/{cluster} routing"), context)? {
         return Ok(Exit::Ok);
     }
-    show(&said, context)
+    show(&stored, context)
 }
 
 fn read_gateway(text: &str) -> anyhow::Result<ClusterGateway> {
     let (namespace, name) = text.split_once('/').ok_or_else(|| {
-        Failure::new(Exit::Usage, format!("`{text}` does not say where the gateway is"))
-            .hint("write it like infra/public: its namespace, a slash, its name")
+        Failure::new(Exit::Usage, format!("`{text}` is not NAMESPACE/NAME"))
+            .hint("write the gateway's namespace, a slash and its name, such as infra/public")
     })?;
     Ok(ClusterGateway { namespace: namespace.to_owned(), name: name.to_owned() })
 }
@@ -84,21 +84,23 @@ fn show(routing: &ClusterRouting, context: &Context) -> anyhow::Result<Exit> {
     if context.output.print(context.terminal, routing)? {
         return Ok(Exit::Ok);
     }
-    let way = match (&routing.gateway, &routing.ingress_class) {
+    let hosts = match (&routing.gateway, &routing.ingress_class) {
         (Some(gateway), _) => {
-            format!("HTTPRoutes at the gateway {}/{}", gateway.namespace, gateway.name)
+            format!("HTTPRoutes on gateway {}/{}", gateway.namespace, gateway.name)
         }
-        (None, Some(class)) => format!("Ingresses of the class {class}"),
-        (None, None) => "Ingresses of the cluster's own choice".to_owned(),
+        (None, Some(class)) => format!("Ingresses of class {class}"),
+        (None, None) => "Ingresses of the cluster's default class".to_owned(),
     };
     let from = match &routing.from_namespace {
-        Some(namespace) => format!("from the namespace {namespace}"),
+        Some(namespace) => format!("from namespace {namespace}"),
         None => "from everywhere".to_owned(),
     };
-    let signed = match &routing.issuer {
-        Some(issuer) => format!("certificates are signed by {issuer}"),
-        None => "there are no certificates".to_owned(),
+    let certificates = match &routing.issuer {
+        Some(issuer) => format!("issued by {issuer}"),
+        None => "none".to_owned(),
     };
-    context.terminal.line(&format!("hosts are {way}; connections come {from}; {signed}"))?;
+    context
+        .terminal
+        .line(&format!("hosts: {hosts}; connections: {from}; certificates: {certificates}"))?;
     Ok(Exit::Ok)
 }

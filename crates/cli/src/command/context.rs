@@ -1,4 +1,4 @@
-//! `trueup context`: names for the Trueups that a person works with.
+//! `trueup context`: named connections to Trueup servers.
 
 use std::io::BufRead;
 
@@ -7,12 +7,12 @@ use trueup_api::Client;
 
 use crate::connect::connection::ClientFile;
 use crate::connect::context::Context;
-use crate::connect::contexts::{Contexts, LOCAL, Named};
+use crate::connect::contexts::{Contexts, LOCAL, NamedContext};
 use crate::failure::{Exit, Failure};
 use crate::output::table::{Cell, Table};
-use crate::secret::Secret;
+use trueup_model::secret::SecretValue;
 
-/// Give names to the Trueups you work with, and choose between them
+/// Manage named connections to Trueup servers
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -21,30 +21,29 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Keep the address and token given with --url and --token (or on stdin) under a name, together
-    /// with --org and --project
+    /// Save --url, --token (or a token on stdin), --org and --project under a name
     Add {
-        /// What to call it
+        /// Name of the context
         name: String,
-        /// Keep it even if nobody answers there now
+        /// Save it without checking that the server answers
         #[arg(long)]
         unchecked: bool,
     },
-    /// Use this one from now on; `local` is the install on this machine
+    /// Switch to a context; `local` is the install on this machine
     Use {
-        /// Which
+        /// Name of the context
         name: String,
     },
-    /// List them
+    /// List the contexts
     List,
-    /// Show one, or the one in use; tokens are never shown
+    /// Show a context, by default the current one, without its token
     Show {
-        /// Which
+        /// Name of the context
         name: Option<String>,
     },
-    /// Forget one. Its token stays valid: revoke it if nobody else uses it
+    /// Remove a context. Its token stays valid: revoke it if it is no longer used
     Remove {
-        /// Which
+        /// Name of the context
         name: String,
     },
 }
@@ -64,14 +63,15 @@ async fn add(name: String, unchecked: bool, context: &Context) -> anyhow::Result
     let url = match context.url() {
         Some(url) => url.to_owned(),
         None => ClientFile::read(&context.data_dir)?.map(|file| file.url).ok_or_else(|| {
-            Failure::new(Exit::Usage, "it is not known where that Trueup is").hint("pass --url")
+            Failure::new(Exit::Usage, "no server address given").hint("pass --url")
         })?,
     };
     let token = match context.token() {
         Some(token) => token.clone(),
         None => read_token(context)?,
     };
-    let named = Named { url, token, org: context.org.clone(), project: context.project.clone() };
+    let named =
+        NamedContext { url, token, org: context.org.clone(), project: context.project.clone() };
     let client = Client::new(&named.url, named.token.reveal())?;
     let client = match &named.org {
         Some(org) => client.with_org(org)?,
@@ -80,7 +80,7 @@ async fn add(name: String, unchecked: bool, context: &Context) -> anyhow::Result
     let who = if unchecked {
         String::new()
     } else {
-        let who = context.ask("Trueup to answer", client.whoami()).await?;
+        let who = context.wait("waiting for Trueup", client.whoami()).await?;
         let place = who.org.map_or_else(|| "the platform".to_owned(), |org| org.name);
         format!(": {} ({} of {place})", who.name, who.role)
     };
@@ -88,15 +88,15 @@ async fn add(name: String, unchecked: bool, context: &Context) -> anyhow::Result
     let url = client.base_url().to_owned();
     all.contexts.insert(name.clone(), named);
     all.write()?;
-    context.terminal.note(&format!("context `{name}` is kept: {url}{who}"))?;
+    context.terminal.note(&format!("saved context `{name}`: {url}{who}"))?;
     if all.current.as_deref() != Some(&name) {
         context.terminal.note(&format!("use it with `trueup context use {name}`, or --context"))?;
     }
     Ok(Exit::Ok)
 }
 
-/// From stdin: a token on a command line stands in the shell's history.
-fn read_token(context: &Context) -> anyhow::Result<Secret> {
+/// Reads the token from stdin: an argument would end up in the shell's history.
+fn read_token(context: &Context) -> anyhow::Result<SecretValue> {
     if context.terminal.is_live() {
         context.terminal.note("token (one line; or pass TRUEUP_TOKEN):")?;
     }
@@ -104,7 +104,7 @@ fn read_token(context: &Context) -> anyhow::Result<Secret> {
     std::io::stdin().lock().read_line(&mut line)?;
     let token = line.trim().to_owned();
     if token.is_empty() {
-        let failure = Failure::new(Exit::Usage, "there is no token");
+        let failure = Failure::new(Exit::Usage, "no token given");
         return Err(failure.hint("pass it with --token, TRUEUP_TOKEN or on stdin").into());
     }
     Ok(token.into())
@@ -113,12 +113,12 @@ fn read_token(context: &Context) -> anyhow::Result<Secret> {
 fn check_name(name: &str) -> Result<(), Failure> {
     let good = |b: u8| b.is_ascii_alphanumeric() || b"-_.@".contains(&b);
     if name == LOCAL {
-        let said = "`local` is the install on this machine and needs no context";
-        return Err(Failure::new(Exit::Usage, said).hint("choose another name"));
+        let message = "`local` is the install on this machine and needs no context";
+        return Err(Failure::new(Exit::Usage, message).hint("choose another name"));
     }
     if name.is_empty() || name.len() > 60 || !name.bytes().all(good) {
-        return Err(Failure::new(Exit::Usage, format!("`{name}` is not a name for a context"))
-            .hint("use letters, digits and -_.@"));
+        return Err(Failure::new(Exit::Usage, format!("`{name}` is not a valid context name"))
+            .hint("use at most 60 letters, digits and -_.@"));
     }
     Ok(())
 }
@@ -132,11 +132,11 @@ fn choose(name: &str, context: &Context) -> anyhow::Result<Exit> {
         Some(name.to_owned())
     };
     all.write()?;
-    context.terminal.note(&format!("`{name}` is used from now on"))?;
+    context.terminal.note(&format!("now using context `{name}`"))?;
     Ok(Exit::Ok)
 }
 
-/// A context as it is shown: without its token.
+/// A context without its token.
 #[derive(Debug, Serialize)]
 struct Shown<'a> {
     name: &'a str,
@@ -148,7 +148,7 @@ struct Shown<'a> {
     project: Option<&'a str>,
 }
 
-fn shown<'a>(name: &'a str, named: &'a Named, all: &Contexts) -> Shown<'a> {
+fn shown<'a>(name: &'a str, named: &'a NamedContext, all: &Contexts) -> Shown<'a> {
     Shown {
         name,
         current: all.current.as_deref() == Some(name),
@@ -162,7 +162,7 @@ fn list(context: &Context) -> anyhow::Result<Exit> {
     let all = Contexts::read()?;
     let items: Vec<Shown<'_>> =
         all.contexts.iter().map(|(name, named)| shown(name, named, &all)).collect();
-    print(context, &items, || "no contexts; the install on this machine is used")
+    print(context, &items, || "no contexts; using the install on this machine")
 }
 
 fn show(name: Option<&str>, context: &Context) -> anyhow::Result<Exit> {
@@ -171,7 +171,7 @@ fn show(name: Option<&str>, context: &Context) -> anyhow::Result<Exit> {
         Some((name, named)) => vec![shown(name, named, &all)],
         None => Vec::new(),
     };
-    print(context, &items, || "no context is in use; the install on this machine is used")
+    print(context, &items, || "no context in use; using the install on this machine")
 }
 
 fn print(
@@ -186,7 +186,7 @@ fn print(
         context.terminal.note(none())?;
         return Ok(Exit::Ok);
     }
-    let mut table = Table::new(&["USED", "NAME", "URL", "ORG", "PROJECT"]);
+    let mut table = Table::new(&["CURRENT", "NAME", "URL", "ORG", "PROJECT"]);
     for one in items {
         table.row(vec![
             Cell::plain(if one.current { "*" } else { "" }),
@@ -206,6 +206,6 @@ fn remove(name: &str, context: &Context) -> anyhow::Result<Exit> {
     all.contexts.remove(name);
     all.current.take_if(|current| current == name);
     all.write()?;
-    context.terminal.note(&format!("context `{name}` is forgotten; its token is still valid"))?;
+    context.terminal.note(&format!("removed context `{name}`; its token is still valid"))?;
     Ok(Exit::Ok)
 }

@@ -1,4 +1,4 @@
-//! `trueup delete`: asks for a service to be gone, and with `--wait` shows the proof that it is.
+//! `trueup delete`: deletes a service; `--wait` waits for the deletion receipt.
 
 mod project;
 
@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use trueup_api::client::Terms;
 use trueup_api::service::{ForceDeleteBody, Service};
+use trueup_model::service::DesiredState;
 
 use crate::connect::context::{Connection, Context};
 use crate::connect::target::resolve;
@@ -13,31 +14,31 @@ use crate::dry_run::DryRun;
 use crate::failure::{Exit, Failure};
 use crate::output::human::duration;
 use crate::output::receipt;
-use crate::wait::follow::{Ended, Goal, follow, too_late};
+use crate::wait::follow::{Ended, Goal, follow, timed_out};
 use crate::wait::until::Until;
 
-/// Delete a service and everything it made, or a project with all of its services
+/// Delete a service with its objects and data, or a project with all of its services
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// NAME, PROJECT/NAME or svc_…; `project NAME` for a whole project
     #[arg(required = true, num_args = 1..=2, value_name = "NAME")]
     names: Vec<String>,
-    /// Wait until nothing of it is left, and print the receipt
+    /// Wait until the deletion is verified, and print the receipt
     #[arg(long, conflicts_with = "dry_run")]
     wait: bool,
-    /// How long to wait for that
+    /// Timeout for --wait
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration)]
     timeout: Duration,
     #[command(flatten)]
     dry: DryRun,
-    /// End a deletion that is stuck: without proof, leaving in the cluster what is there
+    /// Force-complete a stuck deletion; what is left in the cluster stays there
     #[arg(long, requires = "reason")]
     force: bool,
-    /// Why it shall end without proof; it is kept in the receipt and in the event log
+    /// Why the deletion is forced; stored in the receipt and the event log
     #[arg(long, value_name = "TEXT", requires = "force")]
     reason: Option<String>,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
 }
@@ -50,38 +51,41 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
             return project::run(name, &args, context, &connection).await;
         }
         _ => {
-            return Err(Failure::new(Exit::Usage, "one thing is deleted at a time")
-                .hint("`trueup delete NAME`, or `trueup delete project NAME`")
-                .into());
+            return Err(Failure::new(
+                Exit::Usage,
+                "only one service or project can be deleted at a time",
+            )
+            .hint("`trueup delete NAME`, or `trueup delete project NAME`")
+            .into());
         }
     };
     let reading = resolve(name, context, &connection);
-    let service = context.ask("reading the service", reading).await?;
+    let service = context.wait("reading the service", reading).await?;
     let name = format!("{}/{}", service.project, service.name);
     if let (true, Some(reason)) = (args.force, &args.reason) {
         return force(service, reason, &args, context, &connection).await;
     }
-    if !args.yes && !args.dry.is_dry() && service.desired != "deleted" {
+    if !args.yes && !args.dry.is_dry() && service.desired != DesiredState::Deleted {
         let question = format!(
-            "Delete {name} and everything it made in cluster {}, with its data?",
+            "Delete {name} with all of its objects and data in cluster {}?",
             service.cluster
         );
-        if context.terminal.ask(&question)? == Some(false) {
+        if context.terminal.confirm(&question)? == Some(false) {
             return Err(Failure::new(Exit::Failed, format!("{name} was not deleted"))
                 .hint("answer y, or pass --yes")
                 .into());
         }
     }
-    // By id: the name may be given to another service in the meantime.
+    // By id: the name may belong to another service by now.
     let writing = args.dry.begin(&connection.client);
     let deleting = writing.client().service_delete(&service.project, &service.id, &Terms::PLAIN);
-    let accepted = context.ask("asking for the deletion", deleting).await?;
+    let accepted = context.wait("requesting the deletion", deleting).await?;
     if writing.previewed(&format!("service/{name}"), context)? {
         return Ok(Exit::Ok);
     }
     let service = accepted.service;
     if !context.output.is_for_programs() {
-        let outcome = if accepted.changed { "accepted" } else { "was accepted before" };
+        let outcome = if accepted.changed { "accepted" } else { "was already accepted" };
         context.terminal.line(&format!(
             "service/{} deletion {outcome}, generation {}",
             service.name, service.generation
@@ -91,11 +95,13 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         return wait(service, args.timeout, context, &connection).await;
     }
     context.output.print(context.terminal, &service)?;
-    context.terminal.note(&format!("watch it go: trueup watch {} --until deleted", service.id))?;
+    context
+        .terminal
+        .note(&format!("watch the deletion: trueup watch {} --until deleted", service.id))?;
     Ok(Exit::Ok)
 }
 
-/// Ends a deletion without proof. Only one that is under way: what runs is deleted first.
+/// Force-completes a deletion. Only a deletion in progress can be forced.
 async fn force(
     service: Service,
     reason: &str,
@@ -104,27 +110,30 @@ async fn force(
     connection: &Connection,
 ) -> anyhow::Result<Exit> {
     let name = format!("{}/{}", service.project, service.name);
-    if service.desired != "deleted" {
+    if service.desired != DesiredState::Deleted {
         return Err(Failure::new(Exit::Failed, format!("{name} is not being deleted"))
-            .hint("delete it first, and force only what stays stuck")
+            .hint("delete it first; force only a deletion that is stuck")
             .into());
     }
     if !args.yes && !args.dry.is_dry() {
         let question = format!(
-            "End the deletion of {name} without proof? What is left in cluster {} stays there.",
+            "Force-complete the deletion of {name}? What is left in cluster {} stays there.",
             service.cluster
         );
-        if context.terminal.ask(&question)? == Some(false) {
-            return Err(Failure::new(Exit::Failed, format!("the deletion of {name} goes on"))
-                .hint("answer y, or pass --yes")
-                .into());
+        if context.terminal.confirm(&question)? == Some(false) {
+            return Err(Failure::new(
+                Exit::Failed,
+                format!("the deletion of {name} was not forced and continues"),
+            )
+            .hint("answer y, or pass --yes")
+            .into());
         }
     }
     let body = ForceDeleteBody { reason: reason.to_owned(), generation: service.generation };
     let (project, id) = (&service.project, &service.id);
     let writing = args.dry.begin(&connection.client);
     let forcing = writing.client().service_force_delete(project, id, &body, &Terms::PLAIN);
-    let accepted = context.ask("ending the deletion", forcing).await?;
+    let accepted = context.wait("forcing the deletion", forcing).await?;
     if writing.previewed(&format!("service/{name}"), context)? {
         return Ok(Exit::Ok);
     }
@@ -133,10 +142,14 @@ async fn force(
         return wait(service, args.timeout, context, connection).await;
     }
     if !context.output.is_for_programs() {
-        context.terminal.line(&format!("service/{} ends without proof", service.name))?;
+        context
+            .terminal
+            .line(&format!("service/{} deletion forced, absence not proven", service.name))?;
     }
     context.output.print(context.terminal, &service)?;
-    context.terminal.note(&format!("what was not proved: trueup describe {}", service.id))?;
+    context
+        .terminal
+        .note(&format!("see what was not proven absent: trueup describe {}", service.id))?;
     Ok(Exit::Ok)
 }
 
@@ -159,11 +172,11 @@ async fn wait(
                         receipt::lines(receipt).into_iter().map(|line| format!("  {line}")),
                     );
                 }
-                None => lines.push("  the receipt was not sent".to_owned()),
+                None => lines.push("  the server sent no receipt".to_owned()),
             }
             context.terminal.line(&lines.join("\n"))?;
             Ok(Exit::Ok)
         }
-        Ended::TimedOut(service) => Err(too_late(&service, &goal).into()),
+        Ended::TimedOut(service) => Err(timed_out(&service, &goal).into()),
     }
 }

@@ -1,4 +1,4 @@
-//! `trueup describe`: everything that is known about one service, on one page.
+//! `trueup describe`: the full state of one service.
 
 use jiff::Timestamp;
 use trueup_api::event::{CloudEvent, EventFilter};
@@ -14,10 +14,10 @@ use crate::output::human::{age, clean, moment};
 use crate::output::receipt;
 use crate::output::style::{self, Paint, Style};
 
-/// How many events a page ends with.
+/// How many events are shown.
 const EVENTS: usize = 10;
 
-/// Show everything that is known about one service
+/// Show the full state of one service
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// NAME, PROJECT/NAME or svc_…
@@ -27,16 +27,16 @@ pub struct Args {
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let connection = context.connect()?;
     let reading = resolve(&args.name, context, &connection);
-    let service = context.ask("reading the service", reading).await?;
+    let service = context.wait("reading the service", reading).await?;
     if context.output.print(context.terminal, &service)? {
         return Ok(Exit::Ok);
     }
     let filter = EventFilter { subject: Some(service.id.clone()), ..EventFilter::default() };
     let reading = newest(&connection.client, &filter, EVENTS);
-    let events = context.ask("reading its events", reading).await?;
+    let events = context.wait("reading its events", reading).await?;
     let mut page = page(&service, &events, clock::now(), context.terminal.style());
     let reading = connection.client.endpoint_list(&service.project);
-    let endpoints = context.ask("reading its endpoints", reading).await?.items;
+    let endpoints = context.wait("reading its endpoints", reading).await?.items;
     let mut lines = Vec::new();
     let ports = endpoints.iter().filter(|one| one.service == service.name).map(|one| {
         clean(&format!("{}: {} {} {}", one.name, one.protocol, one.node_port, one.state))
@@ -49,16 +49,16 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-/// The page.
+/// The text of the page.
 fn page(service: &Service, events: &[CloudEvent], now: Timestamp, style: Style) -> String {
     let mut lines =
         vec![style.paint(Paint::Strong, &format!("{}/{}", service.project, service.name))];
     let mut field = |name: &str, value: String| lines.push(format!("  {name:<16}{value}"));
     field("id", clean(&service.id));
     field("template", clean(&service.template));
-    field("desired", clean(&service.desired));
+    field("desired", service.desired.to_string());
     field("generation", generation(service, now));
-    field("reconciliation", clean(&service.reconciliation));
+    field("reconciliation", service.reconciliation.to_string());
     if let Some(freeze) = &service.frozen {
         let what = format!("{} by {}: {}", freeze.scope, freeze.by, freeze.reason);
         field("frozen", style.paint(Paint::Busy, &clean(&what)));
@@ -67,27 +67,22 @@ fn page(service: &Service, events: &[CloudEvent], now: Timestamp, style: Style) 
     let since = format!("since {} ({} ago)", moment(status.since), age(now, status.since));
     field(
         "phase",
-        format!("{}, {since}", style.paint(style::phase(&status.phase), &clean(&status.phase))),
+        format!("{}, {since}", style.paint(style::phase(status.phase), status.phase.into_str())),
     );
     field("health", health(service, now, style));
     if status.simulated {
-        field(
-            "simulated",
-            "yes: its pods are on simulated nodes, where nothing really runs".to_owned(),
-        );
+        field("simulated", "yes: its pods are on simulated nodes, where nothing runs".to_owned());
     }
     field("cluster", clean(&service.cluster));
     field("namespace", clean(&service.namespace));
     field("object name", clean(&service.object_name));
 
     section(&mut lines, "Parameters", style, parameters(service));
-    let conditions = status
-        .conditions
-        .iter()
-        .map(|one| format!("{}: {}", clean(&one.reason), clean(&one.message)));
-    section(&mut lines, "Why it is not there yet", style, conditions.collect());
+    let conditions =
+        status.conditions.iter().map(|one| format!("{}: {}", one.reason, clean(&one.message)));
+    section(&mut lines, "Conditions", style, conditions.collect());
     let objects = service.objects.iter().map(|object| {
-        let uid = object.uid.as_deref().unwrap_or("recorded, not seen");
+        let uid = object.uid.as_deref().unwrap_or("recorded, not observed");
         format!(
             "{}  {}",
             clean(&format!("{}/{}", object.kind, object.name)),
@@ -96,7 +91,7 @@ fn page(service: &Service, events: &[CloudEvent], now: Timestamp, style: Style) 
     });
     section(&mut lines, "Objects", style, objects.collect());
     if let Some(receipt) = &service.receipt {
-        section(&mut lines, "Absence receipt", style, receipt::lines(receipt));
+        section(&mut lines, "Deletion receipt", style, receipt::lines(receipt));
     }
     section(
         &mut lines,
@@ -118,27 +113,27 @@ fn section(lines: &mut Vec<String>, title: &str, style: Style, content: Vec<Stri
 
 fn generation(service: &Service, now: Timestamp) -> String {
     let applied = match service.status.applied_generation {
-        Some(applied) if applied == service.generation => "the cluster carries it".to_owned(),
-        Some(applied) => format!("the cluster carries {applied}"),
-        None => "the cluster carries none yet".to_owned(),
+        Some(applied) if applied == service.generation => "applied".to_owned(),
+        Some(applied) => format!("generation {applied} is applied"),
+        None => "none applied yet".to_owned(),
     };
     format!("{}, accepted {} ago; {applied}", service.generation, age(now, service.accepted_at))
 }
 
 fn health(service: &Service, now: Timestamp, style: Style) -> String {
     let status = &service.status;
-    let mut text = style.paint(style::health(&status.health), &clean(&status.health));
-    if let Some(last) = &status.last_known_health {
-        text.push_str(&format!(", last known {}", clean(last)));
+    let mut text = style.paint(style::health(status.health), status.health.into_str());
+    if let Some(last) = status.last_known_health {
+        text.push_str(&format!(", last known {last}"));
     }
     match status.observed_at {
         Some(at) => text.push_str(&format!(
-            "; seen in cluster {} at {} ({} ago)",
+            "; observed in cluster {} at {} ({} ago)",
             clean(&service.cluster),
             moment(at),
             age(now, at)
         )),
-        None => text.push_str("; nothing was observed yet"),
+        None => text.push_str("; not observed yet"),
     }
     text
 }
@@ -161,21 +156,23 @@ mod tests {
 
     use super::*;
     use crate::wait::until::tests::service;
+    use trueup_model::key::Kind;
+    use trueup_model::status::Reason;
 
     #[test]
-    fn a_page_holds_evidence_and_advice() {
+    fn page_shows_state_conditions_and_objects() {
         let mut one = service("updating", "degraded", Some(2));
         one.status.simulated = true;
         one.status.observed_at = "2026-01-01T00:00:50Z".parse().ok();
         one.status.conditions.push(ServiceCondition {
-            reason: "pods_not_ready".to_owned(),
-            message: "1 of 2 pods is ready; look at the image".to_owned(),
+            reason: Reason::PodsNotReady,
+            message: "1 of 2 pods is ready; check the image".to_owned(),
             cause: None,
             object: None,
             uid: None,
         });
         one.objects.push(ServiceObject {
-            kind: "Deployment".to_owned(),
+            kind: Kind::Deployment,
             namespace: "shop-1".to_owned(),
             name: "web-1".to_owned(),
             uid: Some("u-1".to_owned()),
@@ -188,11 +185,11 @@ shop/web
   id              svc_1
   template        web@1
   desired         active
-  generation      3, accepted 1m ago; the cluster carries 2
+  generation      3, accepted 1m ago; generation 2 is applied
   reconciliation  pending
   phase           updating, since 2026-01-01 00:00:10Z (50s ago)
-  health          degraded; seen in cluster local at 2026-01-01 00:00:50Z (10s ago)
-  simulated       yes: its pods are on simulated nodes, where nothing really runs
+  health          degraded; observed in cluster local at 2026-01-01 00:00:50Z (10s ago)
+  simulated       yes: its pods are on simulated nodes, where nothing runs
   cluster         local
   namespace       shop-1
   object name     web-1
@@ -200,8 +197,8 @@ shop/web
 Parameters
   replicas: 2
 
-Why it is not there yet
-  pods_not_ready: 1 of 2 pods is ready; look at the image
+Conditions
+  pods_not_ready: 1 of 2 pods is ready; check the image
 
 Objects
   Deployment/web-1  u-1"

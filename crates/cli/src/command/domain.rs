@@ -1,15 +1,16 @@
-//! `trueup domain`: host names that lead to a service.
+//! `trueup domain`: host names that are routed to a service.
 
 mod verify;
 
 use std::time::Duration;
 
 use trueup_api::domain::{Domain, DomainBody};
+use trueup_model::domain::DomainState;
 
 use crate::clock;
 use crate::command::get::show;
 use crate::connect::context::{Connection, Context};
-use crate::connect::place::place;
+use crate::connect::scope::resolve_scope;
 use crate::connect::target::resolve;
 use crate::dry_run::DryRun;
 use crate::failure::Exit;
@@ -17,7 +18,7 @@ use crate::output::human::{age, clean, duration};
 use crate::output::style::Paint;
 use crate::output::table::{Cell, Table};
 
-/// Lead host names to a service
+/// Route host names to a service
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -26,20 +27,20 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Lead a host to a service, once it is proved to be yours
+    /// Route a verified host to a service
     Add {
         /// The host, such as www.example.org
         host: String,
         /// The service: NAME, PROJECT/NAME or svc_…
         #[arg(short, long, value_name = "NAME")]
         service: String,
-        /// Ask for no certificate
+        /// Do not request a certificate
         #[arg(long)]
         no_tls: bool,
         #[command(flatten)]
         dry: DryRun,
     },
-    /// Lead a host to a service no more
+    /// Stop routing a host to a service
     Remove {
         /// The host
         host: String,
@@ -49,9 +50,9 @@ enum Command {
         #[command(flatten)]
         dry: DryRun,
     },
-    /// Look into DNS now for the verification of a host; an operator says by hand that it is proved
+    /// Check DNS for a host's verification record now; operators verify the host without DNS
     Verify(VerifyArgs),
-    /// Show one domain, and how far its verification is
+    /// Show one domain and its verification status
     Get {
         /// The host
         host: String,
@@ -67,7 +68,7 @@ enum Command {
     },
 }
 
-/// Which host, and how its verification is sought.
+/// Arguments of `trueup domain verify`.
 #[derive(Debug, clap::Args)]
 struct VerifyArgs {
     /// The host
@@ -75,13 +76,13 @@ struct VerifyArgs {
     /// The service: NAME, PROJECT/NAME or svc_…
     #[arg(short, long, value_name = "NAME")]
     service: String,
-    /// Wait until DNS proves it
+    /// Wait until the host is verified
     #[arg(long, conflicts_with_all = ["withdraw", "dry_run"])]
     wait: bool,
-    /// How long to wait for that
+    /// Timeout for --wait
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration)]
     timeout: Duration,
-    /// Take a verification back instead, to move the host to another org; for operators
+    /// Withdraw the verification instead, to move the host to another org (operators)
     #[arg(long)]
     withdraw: bool,
     #[command(flatten)]
@@ -93,26 +94,32 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     match args.command {
         Command::Add { host, service, no_tls, dry } => {
             let writing = dry.begin(&connection.client);
-            let found = context.ask("the service", resolve(&service, context, &connection)).await?;
+            let found = context
+                .wait("reading the service", resolve(&service, context, &connection))
+                .await?;
             let body = DomainBody { tls: no_tls.then(|| "off".to_owned()) };
             let adding = writing.client().domain_put(&found.project, &found.name, &host, &body);
-            let domain = context.ask("adding the domain", adding).await?;
+            let domain = context.wait("adding the domain", adding).await?;
             if writing.previewed(&format!("domain/{host}"), context)? {
                 return Ok(Exit::Ok);
             }
-            tell(&domain, context)
+            print_domain(&domain, context)
         }
-        Command::Verify(proving) => verify::run(&proving, context, &connection).await,
+        Command::Verify(args) => verify::run(&args, context, &connection).await,
         Command::Get { host, service } => {
-            let found = context.ask("the service", resolve(&service, context, &connection)).await?;
+            let found = context
+                .wait("reading the service", resolve(&service, context, &connection))
+                .await?;
             let reading = connection.client.domain_get(&found.project, &found.name, &host);
-            tell(&context.ask("reading the domain", reading).await?, context)
+            print_domain(&context.wait("reading the domain", reading).await?, context)
         }
         Command::Remove { host, service, dry } => {
             let writing = dry.begin(&connection.client);
-            let found = context.ask("the service", resolve(&service, context, &connection)).await?;
+            let found = context
+                .wait("reading the service", resolve(&service, context, &connection))
+                .await?;
             let removing = writing.client().domain_delete(&found.project, &found.name, &host);
-            context.ask("removing the domain", removing).await?;
+            context.wait("removing the domain", removing).await?;
             if writing.previewed(&format!("domain/{host}"), context)? {
                 return Ok(Exit::Ok);
             }
@@ -123,70 +130,70 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     }
 }
 
-/// Says where it stands, and how to prove it while that is what is missing.
-fn tell(domain: &Domain, context: &Context) -> anyhow::Result<Exit> {
+/// Prints a domain and, if it is unverified, how to verify it.
+fn print_domain(domain: &Domain, context: &Context) -> anyhow::Result<Exit> {
     if context.output.print(context.terminal, domain)? {
         return Ok(Exit::Ok);
     }
     context.terminal.line(&format!("domain/{} {}", domain.host, domain.state))?;
-    if let ("unverified", Some(verification)) = (domain.state.as_str(), &domain.verification) {
+    if let (DomainState::Unverified, Some(verification)) = (domain.state, &domain.verification) {
         let (name, value) = (&verification.name, &verification.value);
         context.terminal.line(&format!("publish the TXT record {name} with the text {value}"))?;
-        context.terminal.line(&search(domain))?;
+        context.terminal.line(&verification_status(domain))?;
     }
     Ok(Exit::Ok)
 }
 
-/// Why a host is not proved yet, when that was seen, and when it is looked for again.
-fn search(domain: &Domain) -> String {
+/// Why a host is not verified yet, the last check and the next one.
+fn verification_status(domain: &Domain) -> String {
     let Some(verification) = domain.verification.as_ref().filter(|_| domain.verified_at.is_none())
     else {
         return String::new();
     };
     let mut text = clean(verification.message.as_deref().unwrap_or_default());
     if let Some(at) = verification.checked_at {
-        text.push_str(&format!("; looked {} ago", age(clock::now(), at)));
+        text.push_str(&format!("; checked {} ago", age(clock::now(), at)));
     }
-    match (verification.next_check_at, verification.result.as_deref()) {
-        (Some(at), _) => text.push_str(&format!(", next look in {}", age(at, clock::now()))),
-        (None, Some(_)) => text.push_str(", nobody looks again until `trueup domain verify`"),
+    match (verification.next_check_at, verification.result) {
+        (Some(at), _) => text.push_str(&format!(", next check in {}", age(at, clock::now()))),
+        (None, Some(_)) => text.push_str(", no further check until `trueup domain verify`"),
         (None, None) => {}
     }
     text
 }
 
-/// Also behind `trueup get domains`.
+/// Lists domains; also used by `trueup get domains`.
 pub async fn list(
     service: Option<&str>,
     context: &Context,
     connection: &Connection,
 ) -> anyhow::Result<Exit> {
-    let place = place(service, context, connection).await?;
-    let reading = connection.client.domain_list(&place.project);
-    let mut list = context.ask("reading the domains", reading).await?;
-    list.items.retain(|domain| place.has(&domain.service));
+    let scope = resolve_scope(service, context, connection).await?;
+    let reading = connection.client.domain_list(&scope.project);
+    let mut list = context.wait("reading the domains", reading).await?;
+    list.items.retain(|domain| scope.has(&domain.service));
     if context.output.print(context.terminal, &list)? {
         return Ok(Exit::Ok);
     }
-    let mut table = Table::new(&["HOST", "SERVICE", "TLS", "STATE", "AGE", "PROOF"]);
+    let mut table = Table::new(&["HOST", "SERVICE", "TLS", "STATE", "AGE", "VERIFICATION"]);
     for domain in &list.items {
         table.row(vec![
             Cell::plain(&domain.host),
             Cell::plain(&domain.service),
-            Cell::plain(&domain.tls),
+            Cell::plain(domain.tls.into_str()),
             state(domain),
             Cell::plain(&age(clock::now(), domain.created_at)),
-            Cell::plain(&search(domain)),
+            Cell::plain(&verification_status(domain)),
         ]);
     }
-    let things = format!("domains of {}", place.words());
+    let things = format!("domains of {}", scope.words());
     show(&table, list.items.is_empty(), context, &things, || "add one with `trueup domain add`")
 }
 
 fn state(domain: &Domain) -> Cell {
-    let paint = match domain.state.as_str() {
-        "open" => Paint::Good,
-        _ => Paint::Busy,
+    let paint = match domain.state {
+        DomainState::Open => Paint::Good,
+        DomainState::Unverified | DomainState::Opening => Paint::Busy,
     };
-    Cell::new(paint, &domain.state)
+    Cell::new(paint, domain.state.into_str())
 }

@@ -1,11 +1,12 @@
-//! `trueup endpoint`: ports of the cluster that lead to a service.
+//! `trueup endpoint`: node ports that are routed to a service.
 
 use trueup_api::endpoint::{Endpoint, EndpointBody};
+use trueup_model::endpoint::EndpointState;
 
 use crate::clock;
 use crate::command::get::show;
 use crate::connect::context::{Connection, Context};
-use crate::connect::place::place;
+use crate::connect::scope::resolve_scope;
 use crate::connect::target::resolve;
 use crate::dry_run::DryRun;
 use crate::failure::Exit;
@@ -13,7 +14,7 @@ use crate::output::human::age;
 use crate::output::style::Paint;
 use crate::output::table::{Cell, Table};
 
-/// Open and close ports of the cluster that lead to a service
+/// Open and close node ports for a service
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -22,9 +23,9 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Open an endpoint, or lead it to another port of the service
+    /// Open an endpoint, or route it to another port of the service
     Open {
-        /// What it is called
+        /// Endpoint name
         name: String,
         /// The service: NAME, PROJECT/NAME or svc_…
         #[arg(short, long, value_name = "NAME")]
@@ -37,7 +38,7 @@ enum Command {
     },
     /// Close an endpoint
     Close {
-        /// What it is called
+        /// Endpoint name
         name: String,
         /// The service: NAME, PROJECT/NAME or svc_…
         #[arg(short, long, value_name = "NAME")]
@@ -58,10 +59,12 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     match args.command {
         Command::Open { name, service, port, dry } => {
             let writing = dry.begin(&connection.client);
-            let found = context.ask("the service", resolve(&service, context, &connection)).await?;
+            let found = context
+                .wait("reading the service", resolve(&service, context, &connection))
+                .await?;
             let body = EndpointBody { port, protocol: None };
             let opening = writing.client().endpoint_put(&found.project, &found.name, &name, &body);
-            let endpoint = context.ask("opening the endpoint", opening).await?;
+            let endpoint = context.wait("opening the endpoint", opening).await?;
             if writing.previewed(&format!("endpoint/{name}"), context)? {
                 return Ok(Exit::Ok);
             }
@@ -75,9 +78,11 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         }
         Command::Close { name, service, dry } => {
             let writing = dry.begin(&connection.client);
-            let found = context.ask("the service", resolve(&service, context, &connection)).await?;
+            let found = context
+                .wait("reading the service", resolve(&service, context, &connection))
+                .await?;
             let closing = writing.client().endpoint_delete(&found.project, &found.name, &name);
-            context.ask("closing the endpoint", closing).await?;
+            context.wait("closing the endpoint", closing).await?;
             if writing.previewed(&format!("endpoint/{name}"), context)? {
                 return Ok(Exit::Ok);
             }
@@ -88,16 +93,16 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     }
 }
 
-/// Also behind `trueup get endpoints`.
+/// Lists endpoints; also used by `trueup get endpoints`.
 pub async fn list(
     service: Option<&str>,
     context: &Context,
     connection: &Connection,
 ) -> anyhow::Result<Exit> {
-    let place = place(service, context, connection).await?;
-    let reading = connection.client.endpoint_list(&place.project);
-    let mut list = context.ask("reading the endpoints", reading).await?;
-    list.items.retain(|endpoint| place.has(&endpoint.service));
+    let scope = resolve_scope(service, context, connection).await?;
+    let reading = connection.client.endpoint_list(&scope.project);
+    let mut list = context.wait("reading the endpoints", reading).await?;
+    list.items.retain(|endpoint| scope.has(&endpoint.service));
     if context.output.print(context.terminal, &list)? {
         return Ok(Exit::Ok);
     }
@@ -108,20 +113,20 @@ pub async fn list(
             Cell::plain(&endpoint.name),
             Cell::plain(&endpoint.service),
             Cell::plain(&endpoint.port),
-            Cell::plain(&endpoint.protocol),
+            Cell::plain(endpoint.protocol.into_str()),
             Cell::plain(&endpoint.node_port.to_string()),
             state(endpoint),
             Cell::plain(&age(clock::now(), endpoint.created_at)),
         ]);
     }
-    let things = format!("endpoints of {}", place.words());
+    let things = format!("endpoints of {}", scope.words());
     show(&table, list.items.is_empty(), context, &things, || "open one with `trueup endpoint open`")
 }
 
 fn state(endpoint: &Endpoint) -> Cell {
-    let paint = match endpoint.state.as_str() {
-        "open" => Paint::Good,
-        _ => Paint::Busy,
+    let paint = match endpoint.state {
+        EndpointState::Open => Paint::Good,
+        EndpointState::Opening | EndpointState::Closing => Paint::Busy,
     };
-    Cell::new(paint, &endpoint.state)
+    Cell::new(paint, endpoint.state.into_str())
 }

@@ -17,7 +17,7 @@ pub fn run(_args: &Args, context: &Context) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-/// As one word of a shell, whatever is in it.
+/// Quotes text as one shell word.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_stays_one_word() {
+    fn quoted_text_is_one_shell_word() {
         assert_eq!(quoted("http://a"), "'http://a'");
         assert_eq!(quoted("a'; rm -rf b"), r"'a'\''; rm -rf b'");
     }

@@ -1,4 +1,4 @@
-//! `trueup events`: what happened in the org, in order.
+//! `trueup events`: the event log of the org.
 
 use std::time::Duration;
 
@@ -16,27 +16,27 @@ use crate::output::progress::Progress;
 use crate::output::style::Paint;
 
 const PAGE: u32 = 1000;
-const FIRST_PAUSE: Duration = Duration::from_millis(300);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+const MIN_BACKOFF: Duration = Duration::from_millis(300);
+const MAX_BACKOFF: Duration = Duration::from_secs(5);
 
-/// Show what happened, in order
+/// Show the event log
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Only about this service: NAME, PROJECT/NAME or svc_…; or about this project: prj_…
+    /// Only events of this service (NAME, PROJECT/NAME or svc_…) or project (prj_…)
     name: Option<String>,
-    /// Go on with new ones as they happen
+    /// Follow new events
     #[arg(short, long)]
     follow: bool,
-    /// Only of this type, such as ServicePhaseChanged
+    /// Only events of this type, such as ServicePhaseChanged
     #[arg(long = "type", value_name = "TYPE")]
     kind: Option<String>,
-    /// Only of this generation of the service or project
+    /// Only events of this generation of the service or project
     #[arg(long, value_name = "NUMBER", requires = "name", conflicts_with = "follow")]
     generation: Option<i64>,
-    /// Begin after this position (the sequence of an event)
+    /// Start after this position (an event's sequence)
     #[arg(long, value_name = "POSITION", conflicts_with = "last")]
     after: Option<String>,
-    /// Begin with this many of the newest
+    /// Start with the newest COUNT events
     #[arg(long, value_name = "COUNT", default_value_t = 50)]
     last: usize,
 }
@@ -58,7 +58,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-/// The id of what is named.
+/// The id of the named service or project.
 async fn subject(
     name: Option<&str>,
     context: &Context,
@@ -69,12 +69,12 @@ async fn subject(
         Some(project) if project.starts_with("prj_") => Ok(Some(project.to_owned())),
         Some(name) => {
             let reading = resolve(name, context, connection);
-            Ok(Some(context.ask("reading the service", reading).await?.id))
+            Ok(Some(context.wait("reading the service", reading).await?.id))
         }
     }
 }
 
-/// Prints events and remembers how far it came.
+/// Prints events and tracks the position.
 struct Reader<'a> {
     context: &'a Context,
     client: &'a Client,
@@ -84,9 +84,9 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Prints the newest. Where there are none, whatever comes is new.
+    /// Prints the newest events. In an empty log, it starts at position 0.
     async fn print_last(&mut self, count: usize) -> anyhow::Result<()> {
-        // One is read even for none: it says where the log ends.
+        // Reads at least one event: its position is the end of the log.
         let reading = newest(self.client, &self.filter, count.max(1));
         let events = self.progress.wait(reading).await?;
         self.after = Some("0".to_owned());
@@ -99,7 +99,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Prints all pages after the position.
+    /// Prints all events after the position.
     async fn print_pages(&mut self) -> anyhow::Result<()> {
         loop {
             let page = EventPage::After(self.after.clone());
@@ -115,25 +115,25 @@ impl Reader<'_> {
         }
     }
 
-    /// Prints events as they come, over one connection after another, from where the last one ended.
+    /// Prints events as they arrive; reconnects and resumes at the last position.
     async fn follow(&mut self) -> anyhow::Result<()> {
-        let mut pause = FIRST_PAUSE;
+        let mut backoff = MIN_BACKOFF;
         loop {
             let before = self.after.clone();
             match self.session().await {
-                Ok(()) => self.progress.set("the connection ended, connecting again"),
+                Ok(()) => self.progress.set("connection closed; reconnecting"),
                 Err(error) => match error.downcast_ref::<ClientError>() {
                     Some(cause) if cause.is_passing() => {
-                        self.progress.set(&format!("{}; trying again", cause.summary()));
+                        self.progress.set(&format!("{}; retrying", cause.summary()));
                     }
                     _ => return Err(error),
                 },
             }
             if self.after != before {
-                pause = FIRST_PAUSE;
+                backoff = MIN_BACKOFF;
             }
-            self.progress.wait(sleep(pause)).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            self.progress.wait(sleep(backoff)).await;
+            backoff = (backoff * 2).min(MAX_BACKOFF);
         }
     }
 
@@ -164,7 +164,7 @@ fn print(event: &CloudEvent, context: &Context) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The newest events, in the order in which they happened.
+/// The newest events, oldest first.
 pub async fn newest(
     client: &Client,
     filter: &EventFilter,

@@ -1,4 +1,4 @@
-//! `trueup plan --exact`: what the cluster itself says a change would do.
+//! `trueup plan --exact`: previews a change with dry runs in the cluster.
 
 use std::time::Duration;
 
@@ -6,19 +6,20 @@ use trueup_api::client::ClientError;
 use trueup_api::preview::Preview;
 use trueup_api::preview_request::{ExactObject, ExactPreview, PreviewRequest};
 use trueup_api::service::ServiceManifest;
+use trueup_model::preview_request::{ExactVerb, PreviewState};
 
 use crate::connect::context::{Connection, Context};
 use crate::failure::{Exit, Failure};
 use crate::output::human::{clean, count};
-use crate::output::preview::{cost, field_line, heading, room};
+use crate::output::preview::{cost, field_line, heading, quota_line};
 use crate::output::progress::Progress;
 use crate::output::style::{Paint, Style};
 
-/// How often is asked whether it is filled.
-const LOOK: Duration = Duration::from_millis(300);
+/// How often the preview request is read while waiting.
+const POLL_INTERVAL: Duration = Duration::from_millis(300);
 
-/// Asks for a plan and waits until the cluster has filled it.
-pub async fn filled(
+/// Requests an exact preview and waits for the result.
+pub async fn request(
     project: &str,
     name: &str,
     body: &ServiceManifest,
@@ -26,29 +27,29 @@ pub async fn filled(
     connection: &Connection,
 ) -> anyhow::Result<PreviewRequest> {
     let client = &connection.client;
-    let asking = client.preview_request_create(project, name, body);
-    let mut request = context.ask("asking for an exact plan", asking).await?;
-    let mut progress = Progress::new(context.terminal, "waiting for the cluster to try it");
-    while request.state == "waiting" {
+    let creating = client.preview_request_create(project, name, body);
+    let mut request = context.wait("requesting an exact preview", creating).await?;
+    let mut progress = Progress::new(context.terminal, "waiting for the dry runs in the cluster");
+    while request.state == PreviewState::Waiting {
         if let Some(why) = &request.why {
-            progress.set(&format!("waiting for the cluster to try it: {why}"));
+            progress.set(&format!("waiting for the dry runs in the cluster: {why}"));
         }
-        let look = async {
-            tokio::time::sleep(LOOK).await;
+        let reading = async {
+            tokio::time::sleep(POLL_INTERVAL).await;
             client.preview_request_get(project, name, &request.id).await
         };
-        request = progress.wait(look).await.map_err(|error: ClientError| error)?;
+        request = progress.wait(reading).await.map_err(|error: ClientError| error)?;
     }
     if request.preview.is_some() {
         return Ok(request);
     }
     let why = request.why.unwrap_or_default();
-    let message = format!("no exact plan could be made: {why}");
-    let hint = "`trueup plan` without --exact compares with what is recorded";
+    let message = format!("exact preview failed: {why}");
+    let hint = "`trueup plan` without --exact compares with the recorded state";
     Err(Failure::new(Exit::Failed, message).hint(hint).into())
 }
 
-/// The whole plan: what the cluster says, then cost and quota.
+/// The lines of an exact preview: objects and fields, then cost and quota.
 pub fn lines(
     subject: &str,
     preview: &Preview,
@@ -59,36 +60,36 @@ pub fn lines(
     let pods =
         if unit.is_some_and(|unit| unit.replaces_pods) { ", every pod is replaced" } else { "" };
     let mut lines = vec![format!("{subject}: generation {}{pods}", request.generation)];
-    lines.extend(request.preview.iter().flat_map(|plan| plan_lines(plan, style)));
+    lines.extend(request.preview.iter().flat_map(|preview| preview_lines(preview, style)));
     lines.extend(unit.and_then(cost).map(|cost| format!("  {cost}")));
-    lines.extend(preview.quota.as_ref().map(|quota| format!("  {}", room(quota))));
+    lines.extend(preview.quota.as_ref().map(|quota| format!("  {}", quota_line(quota))));
     lines
 }
 
-fn plan_lines(plan: &ExactPreview, style: Style) -> Vec<String> {
-    let is_kept = |object: &&ExactObject| object.verb == "keep" && object.refused.is_none();
-    let kept = plan.objects.iter().filter(is_kept).count();
-    let touched = plan.objects.iter().filter(|object| !is_kept(object));
+fn preview_lines(preview: &ExactPreview, style: Style) -> Vec<String> {
+    let is_kept =
+        |object: &&ExactObject| object.verb == ExactVerb::Keep && object.refused.is_none();
+    let kept = preview.objects.iter().filter(is_kept).count();
+    let touched = preview.objects.iter().filter(|object| !is_kept(object));
     let mut lines: Vec<String> = touched.flat_map(|object| object_lines(object, style)).collect();
     if kept > 0 {
-        let verb = if kept == 1 { "stays as it is" } else { "stay as they are" };
+        let verb = if kept == 1 { "is unchanged" } else { "are unchanged" };
         lines.push(format!("  {} {verb}", count(kept, "object")));
     }
-    let stops =
-        plan.stops.iter().map(|why| format!("it would not come to its end: {}", clean(why)));
+    let stops = preview.stops.iter().map(|why| format!("would not complete: {}", clean(why)));
     lines.extend(stops.map(|line| format!("  {}", style.paint(Paint::Bad, &line))));
     lines
 }
 
 fn object_lines(object: &ExactObject, style: Style) -> Vec<String> {
-    let (sign, paint) = match object.verb.as_str() {
-        "create" => ("+", Paint::Good),
-        "delete" => ("-", Paint::Bad),
-        "replace" => ("±", Paint::Bad),
-        "keep" => ("=", Paint::Plain),
-        _ => ("~", Paint::Busy),
+    let (sign, paint) = match object.verb {
+        ExactVerb::Create => ("+", Paint::Good),
+        ExactVerb::Delete => ("-", Paint::Bad),
+        ExactVerb::Replace => ("±", Paint::Bad),
+        ExactVerb::Keep => ("=", Paint::Plain),
+        ExactVerb::Update => ("~", Paint::Busy),
     };
-    let heading = format!("{sign} {} {}", clean(&object.kind), clean(&object.name));
+    let heading = format!("{sign} {} {}", object.kind, clean(&object.name));
     let mut lines = vec![format!("  {}", style.paint(paint, &heading))];
     lines.extend(object.fields.iter().map(|field| format!("      {}", field_line(field))));
     let refused = object.refused.iter().map(|words| format!("refused: {}", clean(words)));
@@ -96,15 +97,14 @@ fn object_lines(object: &ExactObject, style: Style) -> Vec<String> {
     lines
 }
 
-/// How to have exactly this.
+/// The command that applies exactly this preview.
 pub fn how_to_apply(request: &PreviewRequest, files: &[String]) -> String {
     let file = match files {
         [only] if only != "-" => only.as_str(),
         _ => "FILE",
     };
     format!(
-        "the cluster tried this and stored nothing; have exactly this until {}: trueup apply -f {file} \
-         --preview {}",
+        "dry run only; to apply exactly this until {}: trueup apply -f {file} --preview {}",
         request.expires_at, request.id
     )
 }
@@ -116,12 +116,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plan_names_objects_fields_refusals_and_what_stays() {
+    fn exact_preview_lists_objects_fields_and_refusals() {
         let request: PreviewRequest = serde_json::from_value(json!({
             "id": "pvr_1", "project": "shop", "service": "web", "generation": 2, "state": "filled",
             "requested_by": "owner", "created_at": "2030-01-01T00:00:00Z",
             "expires_at": "2030-01-01T00:15:00Z",
-            "preview": {"stops": "it would wait for rain", "objects": [
+            "preview": {"stops": "a pod is not ready", "objects": [
                 {"kind": "ConfigMap", "namespace": "n", "name": "web-anchor-1", "verb": "keep"},
                 {"kind": "Secret", "namespace": "n", "name": "web", "verb": "update",
                  "fields": [{"path": "data.KEY", "before": "(hidden)", "after": "(hidden)"}]},
@@ -132,9 +132,9 @@ mod tests {
         }))
         .unwrap();
         let preview = Preview { changed: true, result: None, units: Vec::new(), quota: None };
-        let told = lines("service/shop/web", &preview, &request, Style::new(false)).join("\n");
+        let text = lines("service/shop/web", &preview, &request, Style::new(false)).join("\n");
         assert_eq!(
-            told,
+            text,
             "\
 service/shop/web: generation 2
   ~ Secret web
@@ -142,8 +142,8 @@ service/shop/web: generation 2
   - Job old
   + Service web
       refused: exceeded quota
-  1 object stays as it is
-  it would not come to its end: it would wait for rain"
+  1 object is unchanged
+  would not complete: a pod is not ready"
         );
         let file = |name: &str| how_to_apply(&request, &[name.to_owned()]);
         assert!(file("web.yaml").ends_with("trueup apply -f web.yaml --preview pvr_1"));

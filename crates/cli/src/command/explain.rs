@@ -1,7 +1,7 @@
-//! `trueup explain`: what can be written in a manifest, printed from the schemas themselves.
+//! `trueup explain`: the fields of a manifest, printed from the schemas.
 //!
-//! What the API takes is in its own description, which this program carries; what a template takes is
-//! asked of the Trueup that has it.
+//! Schemas of manifests come from the embedded OpenAPI document, those of templates from the
+//! server.
 
 use serde_json::Value;
 use trueup_model::template::TemplateRef;
@@ -21,14 +21,14 @@ pub struct Args {
     field: Option<String>,
 }
 
-/// Kinds, and what their manifests are called in the API's description.
+/// Kinds, and the names of their schemas in the OpenAPI document.
 const KINDS: [(&str, &str); 3] = [
     ("service", "ServiceManifest"),
     ("project", "ProjectManifest"),
     ("template", "TemplateManifest"),
 ];
 
-/// The API's own description, as this version of Trueup serves it.
+/// The OpenAPI document of this version.
 fn document() -> Value {
     serde_json::from_str(include_str!("../../../../openapi/trueup.json")).unwrap_or_default()
 }
@@ -57,38 +57,38 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         let page = explained.page(&title, &schema, context.terminal.style());
         context.terminal.line(&page)?;
         if kind.is_some_and(|(kind, _)| *kind == "service") {
-            let hint = "what `parameters` takes is the template's: trueup explain web@1";
+            let hint = "the template defines `parameters`: trueup explain web@1";
             context.terminal.note(hint)?;
         }
     }
     Ok(Exit::Ok)
 }
 
-/// The schema of a template version, or of the newest one where only the name is said.
+/// The schema of a template version; without a version, of the newest one.
 async fn of_template(what: &str, context: &Context) -> anyhow::Result<(String, Value)> {
     let connection = context.connect()?;
     let wanted: TemplateRef = match what.parse() {
         Ok(wanted) => wanted,
         Err(_) => {
             let reading = connection.client.template_versions(what);
-            let versions = context.ask("reading the template", reading).await?;
+            let versions = context.wait("reading the template", reading).await?;
             let newest = versions.items.last().and_then(|newest| newest.name.parse().ok());
             newest
                 .ok_or_else(|| Failure::new(Exit::NotFound, format!("`{what}` has no version")))?
         }
     };
     let reading = connection.client.template_get(wanted.name.as_str(), wanted.version);
-    let template = context.ask("reading the template", reading).await?;
+    let template = context.wait("reading the template", reading).await?;
     Ok((template.name, template.schema.unwrap_or_default()))
 }
 
-/// Schemas with the document that their references point into.
+/// Resolves references of a schema in its document.
 struct Explained<'a> {
     document: &'a Value,
 }
 
 impl Explained<'_> {
-    /// What a schema is once references and "or nothing" are out of the way.
+    /// The schema with references and `oneOf` null alternatives resolved.
     fn open<'v>(&'v self, schema: &'v Value) -> &'v Value {
         if let Some(place) = schema["$ref"].as_str().and_then(|it| it.strip_prefix('#')) {
             return self.document.pointer(place).map_or(schema, |found| self.open(found));
@@ -105,7 +105,7 @@ impl Explained<'_> {
             let fields = current["properties"].as_object().cloned().unwrap_or_default();
             let named = match fields.get(step) {
                 Some(field) => Some(field.clone()),
-                // A map has no fields of its own, but all of its entries are alike.
+                // A map has no named fields, but its entries share one schema.
                 None => Some(current["additionalProperties"].clone()).filter(Value::is_object),
             };
             let Some(named) = named else {
@@ -114,15 +114,15 @@ impl Explained<'_> {
                     Failure::new(Exit::NotFound, format!("`{title}` has no field `{path}`"));
                 return Err(match nearest(step, &known) {
                     Some(meant) => failure.hint(format!("did you mean `{meant}`?")),
-                    None if known.is_empty() => failure.hint("it has no fields of its own"),
+                    None if known.is_empty() => failure.hint("this schema has no fields"),
                     None => failure.hint(format!("fields are {}", known.join(", "))),
                 });
             };
             let opened = self.open(&named);
             let mut next = opened.clone();
-            // What is said where a field is used tells more than what is said of its type.
-            if let (Some(said), Some(next)) = (named.get("description"), next.as_object_mut()) {
-                next.insert("description".to_owned(), said.clone());
+            // The description of the field is more specific than that of its type.
+            if let (Some(text), Some(next)) = (named.get("description"), next.as_object_mut()) {
+                next.insert("description".to_owned(), text.clone());
             }
             current = next;
         }
@@ -131,8 +131,8 @@ impl Explained<'_> {
 
     fn page(&self, title: &str, schema: &Value, style: Style) -> String {
         let mut lines = vec![style.paint(Paint::Strong, &clean(title))];
-        if let Some(said) = schema["description"].as_str() {
-            lines.push(format!("  {}", clean(said)));
+        if let Some(text) = schema["description"].as_str() {
+            lines.push(format!("  {}", clean(text)));
         }
         let mut fields = Vec::new();
         self.fields(schema, 0, &mut fields);
@@ -145,39 +145,40 @@ impl Explained<'_> {
         };
         let (names, kinds) = (wide(|field| &field.name), wide(|field| &field.kind));
         lines.push(String::new());
-        for Field { name, kind, said } in &fields {
+        for Field { name, kind, description } in &fields {
             let kind = style.paint(Paint::Faint, &format!("{kind:<kinds$}"));
-            lines.push(format!("  {name:<names$}   {kind}   {said}").trim_end().to_owned());
+            lines.push(format!("  {name:<names$}   {kind}   {description}").trim_end().to_owned());
         }
         lines.join("\n")
     }
 
     /// A line for each field, and for the fields within it.
     fn fields(&self, schema: &Value, depth: usize, found: &mut Vec<Field>) {
-        let needed: Vec<&str> =
+        let required: Vec<&str> =
             schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         for (name, field) in schema["properties"].as_object().into_iter().flatten() {
             let opened = self.open(field);
-            let said = field["description"].as_str().or_else(|| opened["description"].as_str());
+            let description =
+                field["description"].as_str().or_else(|| opened["description"].as_str());
             found.push(Field {
                 name: format!("{}{}", "  ".repeat(depth), clean(name)),
-                kind: self.kind(opened, needed.contains(&name.as_str())),
-                said: clean(said.unwrap_or_default()).replace('\n', " "),
+                kind: self.kind(opened, required.contains(&name.as_str())),
+                description: clean(description.unwrap_or_default()).replace('\n', " "),
             });
             self.fields(opened, depth + 1, found);
-            // The entries of a map are alike: their fields are shown once.
+            // The entries of a map share one schema: its fields are listed once.
             let entry = self.open(&opened["additionalProperties"]);
             self.fields(entry, depth + 1, found);
         }
     }
 
-    /// The type of a field with its bounds, in few words.
-    fn kind(&self, schema: &Value, needed: bool) -> String {
+    /// The type of a field with its bounds.
+    fn kind(&self, schema: &Value, required: bool) -> String {
         let mut words = Vec::new();
         if let Some(only) = schema.get("const") {
-            words.push(shown(only));
+            words.push(json_text(only));
         } else if let Some(choices) = schema["enum"].as_array() {
-            words.push(choices.iter().map(shown).collect::<Vec<_>>().join("|"));
+            words.push(choices.iter().map(json_text).collect::<Vec<_>>().join("|"));
         } else {
             words.push(self.type_word(schema));
         }
@@ -185,10 +186,10 @@ impl Explained<'_> {
             words.push(format!("{low} to {high}"));
         }
         if let Some(default) = schema.get("default") {
-            words.push(format!("default {}", shown(default)));
+            words.push(format!("default {}", json_text(default)));
         }
-        if needed {
-            words.push("needed".to_owned());
+        if required {
+            words.push("required".to_owned());
         }
         if schema["x-trueup-fixed"] == true {
             words.push("fixed".to_owned());
@@ -216,10 +217,10 @@ impl Explained<'_> {
 struct Field {
     name: String,
     kind: String,
-    said: String,
+    description: String,
 }
 
-fn shown(value: &Value) -> String {
+fn json_text(value: &Value) -> String {
     match value {
         Value::String(text) => clean(text),
         other => clean(&other.to_string()),
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_manifest_is_explained() {
+    fn every_manifest_kind_is_explained() {
         for (kind, name) in KINDS {
             let document = document();
             assert!(document["components"]["schemas"][name].is_object(), "{name}");
@@ -248,7 +249,7 @@ mod tests {
             assert!(page.starts_with(kind) && page.contains("  name"), "{page}");
         }
         let service = page("service");
-        assert!(service.contains("template") && service.contains("needed"), "{service}");
+        assert!(service.contains("template") && service.contains("required"), "{service}");
         let template = page("template");
         for part in ["parameters", "map of object", "  sets", "images", "  workload", "size_gib"] {
             assert!(template.contains(part), "{part}: {template}");
@@ -278,13 +279,13 @@ thing
 
   mood    good|bad, default good, fixed
   notes   list of string
-  size    integer, 1 to 9, needed         How large.
+  size    integer, 1 to 9, required       How large.
   tags    map of string";
         assert_eq!(page, expected);
     }
 
     #[test]
-    fn a_field_is_found_by_its_path_and_a_typo_is_told() {
+    fn field_is_found_by_path_and_unknown_field_is_reported() {
         let whole = json!({"type": "object", "properties": {"thing": schema()}});
         let explained = Explained { document: &whole };
         let size = explained.find("x", &whole, "thing.size").unwrap();

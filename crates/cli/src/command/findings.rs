@@ -1,4 +1,4 @@
-//! `trueup findings`: what sweeps found in clusters and nothing records.
+//! `trueup findings`: labelled objects without a record, found by sweeps.
 
 use trueup_api::finding::{Finding, FindingList, FindingRemoveBody};
 
@@ -11,11 +11,11 @@ use crate::output::human::age;
 use crate::output::style::Paint;
 use crate::output::table::{Cell, Table};
 
-/// List objects that say they are ours and that nobody knows of, and remove one; for operators
+/// List and remove orphans (operators)
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Args {
-    /// Also those that are closed: all there ever were
+    /// Include closed findings
     #[arg(long)]
     closed: bool,
     #[command(subcommand)]
@@ -24,11 +24,11 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Remove exactly what was seen, if it proves that Trueup made it
+    /// Remove the object of a finding, if its ownership proof is valid
     Remove {
         /// fnd_…
         finding: String,
-        /// The number of this removal within the hour, where that is asked for
+        /// Number of this removal within the hour, if confirmation is required
         #[arg(long, value_name = "N")]
         confirm: Option<u64>,
         #[command(flatten)]
@@ -41,8 +41,8 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     if let Some(Command::Remove { finding, confirm, dry }) = args.command {
         let writing = dry.begin(&client);
         let body = FindingRemoveBody { confirm };
-        let asked = writing.client().finding_remove(&finding, &body);
-        let found = context.ask("asking for its removal", asked).await?;
+        let removing = writing.client().finding_remove(&finding, &body);
+        let found = context.wait("requesting the removal", removing).await?;
         if writing.previewed(&format!("finding/{finding}"), context)? {
             return Ok(Exit::Ok);
         }
@@ -54,8 +54,8 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let mut list = FindingList { items: Vec::new(), next: None };
     let mut after: Option<String> = None;
     loop {
-        let asked = client.finding_list(args.closed, after.as_deref());
-        let page = context.ask("reading the findings", asked).await?;
+        let reading = client.finding_list(args.closed, after.as_deref());
+        let page = context.wait("reading the findings", reading).await?;
         list.items.extend(page.items);
         match page.next {
             Some(next) => after = Some(next),
@@ -69,14 +69,14 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     for found in &list.items {
         table.row(row(found));
     }
-    let hint = || "everything that carries our label is known";
+    let hint = || "every object with Trueup's label has a record";
     show(&table, list.items.is_empty(), context, "findings", hint)
 }
 
 fn state(found: &Finding) -> (Paint, String) {
     match (&found.closed_why, &found.remove_by, &found.kept_why) {
         (Some(why), _, _) => (Paint::Plain, why.clone()),
-        (None, Some(by), _) => (Paint::Busy, format!("will be removed, asked by {by}")),
+        (None, Some(by), _) => (Paint::Busy, format!("will be removed, requested by {by}")),
         (None, None, Some(why)) => (Paint::Bad, format!("kept: {why}")),
         (None, None, None) => (Paint::Busy, "open".to_owned()),
     }
@@ -86,7 +86,7 @@ fn row(found: &Finding) -> Vec<Cell> {
     let (paint, state) = state(found);
     vec![
         Cell::plain(&found.id),
-        Cell::plain(&found.class),
+        Cell::plain(found.class.into_str()),
         Cell::plain(&found.object),
         Cell::plain(found.subject.as_deref().unwrap_or_default()),
         Cell::plain(&age(clock::now(), found.found_at)),

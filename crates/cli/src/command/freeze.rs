@@ -1,4 +1,4 @@
-//! `trueup freeze`, `unfreeze` and `reconcile`: hold everything, let it go, look at it afresh.
+//! `trueup freeze`, `unfreeze` and `reconcile`.
 
 use std::time::Duration;
 
@@ -10,39 +10,39 @@ use trueup_api::service::Service;
 use crate::command::events::newest;
 use crate::connect::context::Context;
 use crate::connect::target::resolve;
-use crate::dry_run::{DryRun, Writing};
+use crate::dry_run::{DryRun, WriteClient};
 use crate::failure::{Exit, Failure};
 use crate::output::human::duration;
-use crate::wait::follow::{Ended, Goal, follow, too_late};
+use crate::wait::follow::{Ended, Goal, follow, timed_out};
 use crate::wait::until::Until;
 
-/// What a switch is for.
+/// What to freeze or unfreeze.
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = false)]
 pub struct What {
     /// A service: NAME, PROJECT/NAME or svc_…
     name: Option<String>,
-    /// A cluster, by name or id; for operators
+    /// A cluster, by name or id (operators)
     #[arg(long, value_name = "CLUSTER")]
     cluster: Option<String>,
-    /// Every cluster; for operators
+    /// Every cluster (operators)
     #[arg(long)]
     platform: bool,
 }
 
-/// Stop every act on a service, a cluster or the platform; it is still observed
+/// Stop all writes to a service, a cluster or the platform; observation continues
 #[derive(Debug, clap::Args)]
 pub struct FreezeArgs {
     #[command(flatten)]
     what: What,
-    /// Why, for whoever wonders that nothing happens
+    /// Why; shown with the frozen service or cluster
     #[arg(long, value_name = "TEXT")]
     reason: String,
     #[command(flatten)]
     dry: DryRun,
 }
 
-/// Let a service, a cluster or the platform be worked on again
+/// Resume writes to a service, a cluster or the platform
 #[derive(Debug, clap::Args)]
 pub struct UnfreezeArgs {
     #[command(flatten)]
@@ -51,15 +51,15 @@ pub struct UnfreezeArgs {
     dry: DryRun,
 }
 
-/// Look at a service afresh now, and put right what differs
+/// Reconcile a service now
 #[derive(Debug, clap::Args)]
 pub struct ReconcileArgs {
     /// NAME, PROJECT/NAME or svc_…
     name: String,
-    /// Wait until it was looked at and is settled
+    /// Wait until the service was reconciled and is settled
     #[arg(long)]
     wait: bool,
-    /// How long to wait for that
+    /// Timeout for --wait
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration)]
     timeout: Duration,
     #[command(flatten)]
@@ -67,14 +67,14 @@ pub struct ReconcileArgs {
 }
 
 pub async fn freeze(args: FreezeArgs, context: &Context) -> anyhow::Result<Exit> {
-    turn(&args.what, Some(FreezeBody { reason: args.reason }), args.dry, context).await
+    set_frozen(&args.what, Some(FreezeBody { reason: args.reason }), args.dry, context).await
 }
 
 pub async fn unfreeze(args: UnfreezeArgs, context: &Context) -> anyhow::Result<Exit> {
-    turn(&args.what, None, args.dry, context).await
+    set_frozen(&args.what, None, args.dry, context).await
 }
 
-async fn turn(
+async fn set_frozen(
     what: &What,
     body: Option<FreezeBody>,
     dry: DryRun,
@@ -85,45 +85,47 @@ async fn turn(
     let client = writing.client();
     if let Some(name) = &what.name {
         let service =
-            context.ask("reading the service", resolve(name, context, &connection)).await?;
+            context.wait("reading the service", resolve(name, context, &connection)).await?;
         let (project, id) = (&service.project, &service.id);
         let service = match &body {
-            Some(body) => context.ask("freezing", client.service_freeze(project, id, body)).await?,
-            None => context.ask("letting go", client.service_unfreeze(project, id)).await?,
+            Some(body) => {
+                context.wait("freezing", client.service_freeze(project, id, body)).await?
+            }
+            None => context.wait("unfreezing", client.service_unfreeze(project, id)).await?,
         };
         let name = format!("service/{}", service.name);
-        return tell(&name, &service, service.frozen.as_ref(), &writing, context);
+        return print_state(&name, &service, service.frozen.as_ref(), &writing, context);
     }
     if let Some(cluster) = &what.cluster {
         let cluster = match &body {
-            Some(body) => context.ask("freezing", client.cluster_freeze(cluster, body)).await?,
-            None => context.ask("letting go", client.cluster_unfreeze(cluster)).await?,
+            Some(body) => context.wait("freezing", client.cluster_freeze(cluster, body)).await?,
+            None => context.wait("unfreezing", client.cluster_unfreeze(cluster)).await?,
         };
         let name = format!("cluster/{}", cluster.name);
-        return tell(&name, &cluster, cluster.frozen.as_ref(), &writing, context);
+        return print_state(&name, &cluster, cluster.frozen.as_ref(), &writing, context);
     }
     let platform = match &body {
-        Some(body) => context.ask("freezing", client.platform_freeze(body)).await?,
-        None => context.ask("letting go", client.platform_unfreeze()).await?,
+        Some(body) => context.wait("freezing", client.platform_freeze(body)).await?,
+        None => context.wait("unfreezing", client.platform_unfreeze()).await?,
     };
-    tell("platform", &platform, platform.frozen.as_ref(), &writing, context)
+    print_state("platform", &platform, platform.frozen.as_ref(), &writing, context)
 }
 
-/// Says how it is now, or how it would be.
-fn tell<T: serde::Serialize>(
+/// Prints the new state, or the preview of a dry run.
+fn print_state<T: serde::Serialize>(
     name: &str,
     shown: &T,
     frozen: Option<&Freeze>,
-    writing: &Writing,
+    writing: &WriteClient,
     context: &Context,
 ) -> anyhow::Result<Exit> {
     if !writing.previewed(name, context)? && !context.output.print(context.terminal, shown)? {
-        context.terminal.line(&told(name, frozen))?;
+        context.terminal.line(&state_line(name, frozen))?;
     }
     Ok(Exit::Ok)
 }
 
-fn told(name: &str, frozen: Option<&Freeze>) -> String {
+fn state_line(name: &str, frozen: Option<&Freeze>) -> String {
     match frozen {
         Some(Freeze { scope, by, reason, .. }) => {
             format!("{name} is frozen ({scope}) by {by}: {reason}")
@@ -137,15 +139,15 @@ pub async fn reconcile(args: ReconcileArgs, context: &Context) -> anyhow::Result
     let client = &connection.client;
     let writing = args.dry.begin(client);
     let reading = resolve(&args.name, context, &connection);
-    let service = context.ask("reading the service", reading).await?;
-    let before = checks(client, context, &service).await?;
-    let asking = writing.client().service_reconcile(&service.project, &service.id);
-    let service = context.ask("asking for it", asking).await?;
+    let service = context.wait("reading the service", reading).await?;
+    let before = last_check(client, context, &service).await?;
+    let requesting = writing.client().service_reconcile(&service.project, &service.id);
+    let service = context.wait("requesting the reconcile", requesting).await?;
     if writing.previewed(&format!("service/{}", service.name), context)? {
         return Ok(Exit::Ok);
     }
     if !context.output.is_for_programs() {
-        context.terminal.line(&format!("service/{} will be looked at afresh", service.name))?;
+        context.terminal.line(&format!("service/{} reconcile requested", service.name))?;
     }
     if !args.wait {
         context.output.print(context.terminal, &service)?;
@@ -155,12 +157,12 @@ pub async fn reconcile(args: ReconcileArgs, context: &Context) -> anyhow::Result
     let goal = Goal { until: Some(Until::Settled), timeout: Some(args.timeout), named: false };
     match follow(context, client, service, &goal).await? {
         Ended::Reached(_) => Ok(Exit::Ok),
-        Ended::TimedOut(service) => Err(too_late(&service, &goal).into()),
+        Ended::TimedOut(service) => Err(timed_out(&service, &goal).into()),
     }
 }
 
-/// The last time that it was looked at afresh because somebody asked.
-async fn checks(
+/// The id of the event of the last requested reconcile.
+async fn last_check(
     client: &Client,
     context: &Context,
     service: &Service,
@@ -170,11 +172,11 @@ async fn checks(
         kind: Some("ReconcileChecked".to_owned()),
         ..EventFilter::default()
     };
-    let found = context.ask("reading its events", newest(client, &filter, 1)).await?;
+    let found = context.wait("reading its events", newest(client, &filter, 1)).await?;
     Ok(found.last().map(|event| event.id.clone()))
 }
 
-/// Waits until it was looked at once more.
+/// Waits for the next requested reconcile.
 async fn wait_for_check(
     client: &Client,
     context: &Context,
@@ -182,19 +184,19 @@ async fn wait_for_check(
     before: Option<String>,
     timeout: Duration,
 ) -> anyhow::Result<()> {
-    let looked = async {
+    let checked = async {
         loop {
-            if checks(client, context, service).await? != before {
+            if last_check(client, context, service).await? != before {
                 return anyhow::Ok(());
             }
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
     };
-    match tokio::time::timeout(timeout, looked).await {
-        Ok(looked) => looked,
+    match tokio::time::timeout(timeout, checked).await {
+        Ok(checked) => checked,
         Err(_) => Err(Failure::new(
             Exit::TimedOut,
-            format!("{} was not looked at in time; see `trueup wakes`", service.name),
+            format!("timed out waiting for the reconcile of {}; see `trueup wakes`", service.name),
         )
         .into()),
     }

@@ -1,4 +1,4 @@
-//! `trueup get`: lists, one line for each thing.
+//! `trueup get`: lists objects, one per line.
 
 use jiff::Timestamp;
 use trueup_api::Problem;
@@ -10,7 +10,7 @@ use trueup_api::template::Template;
 
 use super::{domain, endpoint, secret, variable, volume};
 use crate::clock;
-use crate::command::selling;
+use crate::command::catalog;
 use crate::command::services::{self, Filter};
 use crate::connect::context::{Connection, Context};
 use crate::connect::target::resolve;
@@ -23,11 +23,11 @@ use crate::output::table::{Cell, Table};
 /// List services, projects, clusters, templates, plans, variables and more
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// services (also when left out), projects, clusters, templates, plans, releases, quota,
+    /// services (the default), projects, clusters, templates, plans, releases, quota,
     /// variables, secrets, volumes, endpoints or domains; then a name
     #[arg(value_name = "[KIND] [NAME]", num_args = 0..=2)]
     what: Vec<String>,
-    /// Go on with services as they change
+    /// Watch services as they change
     #[arg(short, long)]
     watch: bool,
     #[command(flatten)]
@@ -68,8 +68,8 @@ fn kind(text: &str) -> Option<Kind> {
     }
 }
 
-/// The first word is a kind or, for the sake of `trueup get web`, a service.
-fn read(what: &[String]) -> Result<(Kind, Option<&str>), Failure> {
+/// The kind and the name. The first word may also be a service: `trueup get web`.
+fn parse(what: &[String]) -> Result<(Kind, Option<&str>), Failure> {
     match what {
         [] => Ok((Kind::Services, None)),
         [one] => Ok(kind(one).map_or((Kind::Services, Some(one.as_str())), |kind| (kind, None))),
@@ -84,9 +84,9 @@ fn read(what: &[String]) -> Result<(Kind, Option<&str>), Failure> {
 }
 
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
-    let (kind, name) = read(&args.what)?;
+    let (kind, name) = parse(&args.what)?;
     if args.watch && kind != Kind::Services {
-        return Err(Failure::new(Exit::Usage, "only services can be watched like this")
+        return Err(Failure::new(Exit::Usage, "only services can be watched")
             .hint("`trueup events -f` follows everything else")
             .into());
     }
@@ -102,7 +102,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         Kind::Plans => get_plans(name, context, &connection).await,
         Kind::Releases => get_releases(name, context, &connection).await,
         Kind::Quota => get_quota(context, &connection).await,
-        // The name is a service's.
+        // Here the name is that of a service.
         Kind::Variables => variable::list(name, context, &connection).await,
         Kind::Secrets => secret::list(name, context, &connection).await,
         Kind::Volumes => volume::list(name, context, &connection).await,
@@ -116,7 +116,7 @@ async fn get_plans(
     context: &Context,
     connection: &Connection,
 ) -> anyhow::Result<Exit> {
-    let mut list = context.ask("reading the plans", connection.client.plan_list()).await?;
+    let mut list = context.wait("reading the plans", connection.client.plan_list()).await?;
     if let Some(name) = name {
         list.items.retain(|plan| plan.name == name);
         one_of("plan", name, list.items.len())?;
@@ -125,11 +125,11 @@ async fn get_plans(
         return Ok(Exit::Ok);
     }
     show(
-        &selling::plans(&list.items),
+        &catalog::plans(&list.items),
         list.items.is_empty(),
         context,
         "plans",
-        || "an operator sells them with `trueup apply -f FILE`",
+        || "an operator creates them with `trueup apply -f FILE`",
     )
 }
 
@@ -143,20 +143,20 @@ async fn get_releases(
             .hint("write `trueup get releases NAME`")
     })?;
     let reading = resolve(name, context, connection);
-    let service = context.ask("reading the service", reading).await?;
+    let service = context.wait("reading the service", reading).await?;
     let reading = connection.client.release_list(&service.project, &service.id, None, Some(1000));
-    let list = context.ask("reading the releases", reading).await?;
+    let list = context.wait("reading the releases", reading).await?;
     if context.output.print(context.terminal, &list)? {
         return Ok(Exit::Ok);
     }
-    let table = selling::releases(&list.items, clock::now());
-    show(&table, list.items.is_empty(), context, "releases", || "every accepted change makes one")
+    let table = catalog::releases(&list.items, clock::now());
+    show(&table, list.items.is_empty(), context, "releases", || "every accepted change creates one")
 }
 
 async fn get_quota(context: &Context, connection: &Connection) -> anyhow::Result<Exit> {
-    let quota = context.ask("reading the quota", connection.client.quota_get()).await?;
+    let quota = context.wait("reading the quota", connection.client.quota_get()).await?;
     if !context.output.print(context.terminal, &quota)? {
-        context.terminal.line(&selling::quota(&quota).render(context.terminal.style()))?;
+        context.terminal.line(&catalog::quota(&quota).render(context.terminal.style()))?;
     }
     Ok(Exit::Ok)
 }
@@ -168,13 +168,13 @@ async fn get_projects(
 ) -> anyhow::Result<Exit> {
     if let Some(name) = name {
         let project =
-            context.ask("reading the project", connection.client.project_get(name)).await?;
+            context.wait("reading the project", connection.client.project_get(name)).await?;
         if !context.output.print(context.terminal, &project)? {
             context.terminal.line(&projects(&[project]).render(context.terminal.style()))?;
         }
         return Ok(Exit::Ok);
     }
-    let list = context.ask("reading the projects", connection.client.project_list()).await?;
+    let list = context.wait("reading the projects", connection.client.project_list()).await?;
     if context.output.print(context.terminal, &list)? {
         return Ok(Exit::Ok);
     }
@@ -194,14 +194,14 @@ async fn get_clusters(
 ) -> anyhow::Result<Exit> {
     if let Some(name) = name {
         let reading = connection.client.cluster_get(name);
-        let cluster = context.ask("reading the cluster", reading).await?;
+        let cluster = context.wait("reading the cluster", reading).await?;
         if !context.output.print(context.terminal, &cluster)? {
             let table = clusters(&[cluster], clock::now());
             context.terminal.line(&table.render(context.terminal.style()))?;
         }
         return Ok(Exit::Ok);
     }
-    let list = context.ask("reading the clusters", connection.client.cluster_list()).await?;
+    let list = context.wait("reading the clusters", connection.client.cluster_list()).await?;
     if context.output.print(context.terminal, &list)? {
         return Ok(Exit::Ok);
     }
@@ -219,7 +219,7 @@ async fn get_templates(
     context: &Context,
     connection: &Connection,
 ) -> anyhow::Result<Exit> {
-    let mut list = context.ask("reading the templates", connection.client.template_list()).await?;
+    let mut list = context.wait("reading the templates", connection.client.template_list()).await?;
     if let Some(name) = name {
         list.items.retain(|template| {
             template.name == name || template.name.split('@').next() == Some(name)
@@ -242,10 +242,11 @@ fn one_of(kind: &str, name: &str, found: usize) -> Result<(), ClientError> {
     if found > 0 {
         return Ok(());
     }
-    let problem = Problem::new(Code::NotFound, format!("no {kind} is called `{name}`"));
+    let problem = Problem::new(Code::NotFound, format!("no {kind} is named `{name}`"));
     Err(ClientError::Problem(Box::new(problem)))
 }
 
+/// Prints the table, or a note with a hint if it is empty.
 pub fn show(
     table: &Table,
     empty: bool,
@@ -275,22 +276,22 @@ fn projects(items: &[Project]) -> Table {
 }
 
 fn clusters(items: &[Cluster], now: Timestamp) -> Table {
-    let mut table = Table::new(&["NAME", "REACHABILITY", "HEARD", "NOTE"]);
+    let mut table = Table::new(&["NAME", "REACHABILITY", "LAST SEEN", "NOTE"]);
     for cluster in items {
-        let heard = cluster
+        let last_seen = cluster
             .heard_at
             .map_or_else(|| "never".to_owned(), |at| format!("{} ago", age(now, at)));
         table.row(vec![
             Cell::plain(&cluster.name),
-            Cell::new(style::reachability(&cluster.reachability), &cluster.reachability),
-            Cell::plain(&heard),
+            Cell::new(style::reachability(cluster.reachability), cluster.reachability.into_str()),
+            Cell::plain(&last_seen),
             Cell::new(Paint::Faint, cluster.note.as_deref().unwrap_or_default()),
         ]);
     }
     table
 }
 
-/// Template versions; with all of their parameters where there is room, the needed ones marked.
+/// Template versions; `wide` adds the parameters, required ones marked with `*`.
 pub fn templates(items: &[Template], wide: bool) -> Table {
     let mut table = Table::new(if wide {
         &["NAME", "PLAN", "STATE", "PARAMETERS", "SUMMARY"]
@@ -319,8 +320,8 @@ pub fn templates(items: &[Template], wide: bool) -> Table {
 fn parameter_names(template: &Template) -> String {
     let names = template.parameters.as_object().into_iter().flatten();
     let marked = names.map(|(name, parameter)| {
-        let needed = parameter.get("default").is_none();
-        if needed { format!("{name}*") } else { name.clone() }
+        let required = parameter.get("default").is_none();
+        if required { format!("{name}*") } else { name.clone() }
     });
     marked.collect::<Vec<_>>().join(", ")
 }
@@ -330,13 +331,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_word_is_a_kind_or_a_service() {
+    fn first_word_is_a_kind_or_a_service() {
         let words =
             |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
-        assert_eq!(read(&[]).unwrap(), (Kind::Services, None));
-        assert_eq!(read(&words(&["projects"])).unwrap(), (Kind::Projects, None));
-        assert_eq!(read(&words(&["web"])).unwrap(), (Kind::Services, Some("web")));
-        assert_eq!(read(&words(&["svc", "web"])).unwrap(), (Kind::Services, Some("web")));
-        assert!(read(&words(&["pods", "web"])).is_err());
+        assert_eq!(parse(&[]).unwrap(), (Kind::Services, None));
+        assert_eq!(parse(&words(&["projects"])).unwrap(), (Kind::Projects, None));
+        assert_eq!(parse(&words(&["web"])).unwrap(), (Kind::Services, Some("web")));
+        assert_eq!(parse(&words(&["svc", "web"])).unwrap(), (Kind::Services, Some("web")));
+        assert!(parse(&words(&["pods", "web"])).is_err());
     }
 }

@@ -1,5 +1,5 @@
-//! `trueup pause`, `resume`, `restart`, `scale`, `resize` and `rollback`: one thing done with one
-//! service, previewed with `--dry-run` or watched with `--wait`.
+//! `trueup pause`, `resume`, `restart`, `scale`, `resize` and `rollback`: operations on one
+//! service.
 
 use std::time::Duration;
 
@@ -12,23 +12,23 @@ use crate::connect::target::resolve;
 use crate::dry_run::DryRun;
 use crate::failure::Exit;
 use crate::output::human::duration;
-use crate::wait::follow::{Ended, Goal, follow, too_late};
+use crate::wait::follow::{Ended, Goal, follow, timed_out};
 use crate::wait::until::Until;
 
-/// What comes with every action.
+/// Arguments of every operation.
 #[derive(Debug, clap::Args)]
 pub struct Common {
     /// NAME, PROJECT/NAME or svc_…
     name: String,
     #[command(flatten)]
     dry: DryRun,
-    /// Wait until it is true
+    /// Wait until the operation has taken effect
     #[arg(long, conflicts_with = "dry_run")]
     wait: bool,
-    /// How long to wait for that
+    /// Timeout for --wait
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration)]
     timeout: Duration,
-    /// A key that makes this request known again when it is sent twice
+    /// Idempotency key; a retry with it is applied once
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
 }
@@ -40,7 +40,7 @@ pub struct PauseArgs {
     common: Common,
 }
 
-/// Let a paused service run again
+/// Resume a paused service
 #[derive(Debug, clap::Args)]
 pub struct ResumeArgs {
     #[command(flatten)]
@@ -54,21 +54,21 @@ pub struct RestartArgs {
     common: Common,
 }
 
-/// Change how many pods a service has, or let their number follow the load
+/// Set the number of a service's pods, or autoscale it
 #[derive(Debug, clap::Args)]
 pub struct ScaleArgs {
     #[command(flatten)]
     common: Common,
-    /// How many, always
+    /// Fixed number of pods
     #[arg(long, short, value_name = "NUMBER", required_unless_present = "max")]
     replicas: Option<u32>,
-    /// The fewest, where their number follows the load
+    /// Minimum number of pods when autoscaling
     #[arg(long, value_name = "NUMBER", requires = "max", default_value_t = 1)]
     min: u32,
-    /// The most, where their number follows the load
+    /// Maximum number of pods when autoscaling
     #[arg(long, value_name = "NUMBER", conflicts_with = "replicas")]
     max: Option<u32>,
-    /// How much of its CPU a pod shall use on average, in percent
+    /// Target average CPU use of the pods when autoscaling, in percent
     #[arg(long, value_name = "PERCENT", requires = "max")]
     cpu: Option<u32>,
 }
@@ -78,24 +78,24 @@ pub struct ScaleArgs {
 pub struct ResizeArgs {
     #[command(flatten)]
     common: Common,
-    /// Which plan; `trueup get plans` lists them
+    /// Plan; `trueup get plans` lists them
     #[arg(long, value_name = "NAME")]
     plan: String,
 }
 
-/// Promise again what a former generation promised
+/// Roll back to an earlier generation
 #[derive(Debug, clap::Args)]
 pub struct RollbackArgs {
     #[command(flatten)]
     common: Common,
-    /// Which generation; left out, the last that promised something else
+    /// Generation to restore; default: the last one with a different spec
     #[arg(long, value_name = "GENERATION")]
     to: Option<i64>,
 }
 
-/// What is to be done.
+/// An operation and its request body.
 #[derive(Debug)]
-enum Deed {
+enum Operation {
     Pause,
     Resume,
     Restart,
@@ -105,8 +105,8 @@ enum Deed {
     Rollback(RollbackBody),
 }
 
-impl Deed {
-    const fn word(&self) -> &'static str {
+impl Operation {
+    const fn name(&self) -> &'static str {
         match self {
             Self::Pause => "pause",
             Self::Resume => "resume",
@@ -118,7 +118,7 @@ impl Deed {
         }
     }
 
-    /// What it is to wait for: a paused service is never healthy, it rests.
+    /// The condition for `--wait`. A paused service is never healthy.
     const fn goal(&self) -> Until {
         match self {
             Self::Pause => Until::Settled,
@@ -151,53 +151,53 @@ impl Deed {
 }
 
 pub async fn pause(args: PauseArgs, context: &Context) -> anyhow::Result<Exit> {
-    run(&args.common, &Deed::Pause, context).await
+    run(&args.common, &Operation::Pause, context).await
 }
 
 pub async fn resume(args: ResumeArgs, context: &Context) -> anyhow::Result<Exit> {
-    run(&args.common, &Deed::Resume, context).await
+    run(&args.common, &Operation::Resume, context).await
 }
 
 pub async fn restart(args: RestartArgs, context: &Context) -> anyhow::Result<Exit> {
-    run(&args.common, &Deed::Restart, context).await
+    run(&args.common, &Operation::Restart, context).await
 }
 
 pub async fn scale(args: ScaleArgs, context: &Context) -> anyhow::Result<Exit> {
-    let deed = match (args.replicas, args.max) {
-        (Some(replicas), _) => Deed::Scale(ScaleBody { replicas }),
-        (None, max) => Deed::Autoscale(AutoscaleBody {
+    let operation = match (args.replicas, args.max) {
+        (Some(replicas), _) => Operation::Scale(ScaleBody { replicas }),
+        (None, max) => Operation::Autoscale(AutoscaleBody {
             min: args.min,
             max: max.unwrap_or(args.min),
             cpu_percent: args.cpu,
         }),
     };
-    run(&args.common, &deed, context).await
+    run(&args.common, &operation, context).await
 }
 
 pub async fn resize(args: ResizeArgs, context: &Context) -> anyhow::Result<Exit> {
-    run(&args.common, &Deed::Resize(ResizeBody { plan: args.plan }), context).await
+    run(&args.common, &Operation::Resize(ResizeBody { plan: args.plan }), context).await
 }
 
 pub async fn rollback(args: RollbackArgs, context: &Context) -> anyhow::Result<Exit> {
-    run(&args.common, &Deed::Rollback(RollbackBody { to: args.to }), context).await
+    run(&args.common, &Operation::Rollback(RollbackBody { to: args.to }), context).await
 }
 
-async fn run(common: &Common, deed: &Deed, context: &Context) -> anyhow::Result<Exit> {
+async fn run(common: &Common, operation: &Operation, context: &Context) -> anyhow::Result<Exit> {
     let connection = context.connect()?;
     let reading = resolve(&common.name, context, &connection);
-    let service = context.ask("reading the service", reading).await?;
+    let service = context.wait("reading the service", reading).await?;
     let name = format!("{}/{}", service.project, service.name);
     let writing = common.dry.begin(&connection.client);
     let terms = Terms { if_generation: None, key: common.idempotency_key.clone() };
-    let sending = deed.send(writing.client(), &service, &terms);
-    let accepted = context.ask("asking for it", sending).await?;
+    let sending = operation.send(writing.client(), &service, &terms);
+    let accepted = context.wait("sending the request", sending).await?;
     if writing.previewed(&format!("service/{name}"), context)? {
         return Ok(Exit::Ok);
     }
     let service = accepted.service;
     if !context.output.is_for_programs() {
         let outcome = if accepted.changed { "accepted" } else { "unchanged" };
-        let (word, generation) = (deed.word(), service.generation);
+        let (word, generation) = (operation.name(), service.generation);
         context
             .terminal
             .line(&format!("service/{} {word} {outcome}, generation {generation}", service.name))?;
@@ -206,9 +206,9 @@ async fn run(common: &Common, deed: &Deed, context: &Context) -> anyhow::Result<
         context.output.print(context.terminal, &service)?;
         return Ok(Exit::Ok);
     }
-    let goal = Goal { until: Some(deed.goal()), timeout: Some(common.timeout), named: false };
+    let goal = Goal { until: Some(operation.goal()), timeout: Some(common.timeout), named: false };
     match follow(context, &connection.client, service, &goal).await? {
         Ended::Reached(_) => Ok(Exit::Ok),
-        Ended::TimedOut(service) => Err(too_late(&service, &goal).into()),
+        Ended::TimedOut(service) => Err(timed_out(&service, &goal).into()),
     }
 }

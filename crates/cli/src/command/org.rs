@@ -1,4 +1,4 @@
-//! `trueup org`: tenants, as operators make and see them.
+//! `trueup org`: creates and lists orgs, for operators.
 
 use trueup_api::org::{Org, OrgRequest};
 
@@ -9,7 +9,7 @@ use crate::failure::Exit;
 use crate::output::human::age;
 use crate::output::table::{Cell, Table};
 
-/// Make and list orgs; for operators
+/// Create and list orgs (operators)
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -18,9 +18,9 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Make an org and print the token of its first owner, this once
+    /// Create an org and print its first owner's token, once
     Create {
-        /// What to call it
+        /// Name of the org
         name: String,
         #[command(flatten)]
         dry: DryRun,
@@ -29,7 +29,7 @@ enum Command {
     List,
     /// Show one org
     Get {
-        /// Its name, or its id (org_…)
+        /// Name or id (org_…)
         #[arg(value_name = "ORG")]
         which: String,
     },
@@ -40,30 +40,30 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     match args.command {
         Command::Create { name, dry } => {
             let (writing, wanted) = (dry.begin(&client), OrgRequest { name });
-            let made = context.ask("making the org", writing.client().org_create(&wanted)).await?;
+            let made =
+                context.wait("creating the org", writing.client().org_create(&wanted)).await?;
             if writing.previewed(&format!("org/{}", wanted.name), context)? {
                 return Ok(Exit::Ok);
             }
             if !context.output.print(context.terminal, &made)? {
                 let Org { name, id, .. } = &made.org;
-                let said =
-                    format!("org `{name}` ({id}) is there; its owner's token, shown this once:");
-                context.terminal.note(&said)?;
+                let note = format!("created org `{name}` ({id}); owner token, shown only once:");
+                context.terminal.note(&note)?;
                 context.terminal.line(made.owner.secret.as_deref().unwrap_or_default())?;
                 context.terminal.note(&format!(
-                    "its owner begins with `trueup context add {name} --url {}` and this token",
+                    "the owner starts with `trueup context add {name} --url {}` and this token",
                     client.base_url()
                 ))?;
             }
         }
         Command::List => {
-            let list = context.ask("reading the orgs", client.org_list()).await?;
+            let list = context.wait("reading the orgs", client.org_list()).await?;
             if !context.output.print(context.terminal, &list)? {
                 context.terminal.line(&orgs(&list.items).render(context.terminal.style()))?;
             }
         }
         Command::Get { which } => {
-            let org = context.ask("reading the org", client.org_get(&which)).await?;
+            let org = context.wait("reading the org", client.org_get(&which)).await?;
             if !context.output.print(context.terminal, &org)? {
                 context.terminal.line(&orgs(&[org]).render(context.terminal.style()))?;
             }

@@ -1,13 +1,13 @@
-//! `trueup plan`: what `apply` would do with manifest files. Nothing is recorded.
+//! `trueup plan`: previews what `apply` would do with manifest files.
 //!
-//! What one document would make is not there for the next one. So a service whose project comes before it
-//! in the same files is planned together with it.
+//! Dry runs store nothing, so a project from one document does not exist for the next. A service
+//! whose new project is in the same files is therefore previewed together with it.
 
 use std::collections::BTreeSet;
 
 use serde::Serialize;
 use trueup_api::client::Terms;
-use trueup_api::preview::Preview;
+use trueup_api::preview::{Preview, PreviewUnitKind};
 use trueup_api::preview_request::PreviewRequest;
 
 use crate::command::exact;
@@ -16,18 +16,18 @@ use crate::failure::{Exit, Failure, explain};
 use crate::manifest::{Manifest, read_all};
 use crate::output::preview;
 
-/// Say what `apply` would do with manifest files, and do nothing
+/// Preview what `apply` would do with manifest files
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// YAML files with one or many documents; `-` is stdin
     #[arg(short = 'f', long = "file", value_name = "FILE", required = true, num_args = 1..)]
     pub files: Vec<String>,
-    /// Let the cluster say what would happen: it tries every write and stores none. For services
+    /// Dry-run every write in the cluster; only for services
     #[arg(long)]
     pub exact: bool,
 }
 
-/// What would become of one document.
+/// The preview of one document.
 #[derive(Debug, Default, Serialize)]
 struct Planned {
     document: String,
@@ -42,7 +42,7 @@ struct Planned {
 }
 
 impl Planned {
-    /// Whether it would be refused, by Trueup or by the cluster.
+    /// Whether Trueup or the cluster would refuse the document.
     fn is_refused(&self) -> bool {
         let plan = self.plan.as_ref().and_then(|request| request.preview.as_ref());
         self.error.is_some() || plan.is_some_and(|plan| !plan.goes_through())
@@ -52,29 +52,33 @@ impl Planned {
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let connection = context.connect()?;
     let mut planned = Vec::new();
-    let mut made = BTreeSet::new();
-    for (place, document) in read_all(&args.files) {
-        let place = place.to_string();
+    let mut new_projects = BTreeSet::new();
+    for (location, document) in read_all(&args.files) {
+        let location = location.to_string();
         let result = match document {
             Ok(manifest) => {
                 let exact = args.exact.then(|| manifest.clone());
-                match ask(manifest, &place, &mut made, context, &connection).await {
-                    Ok(planned) => with_exact(planned, exact, &made, context, &connection).await,
+                match preview_document(manifest, &location, &mut new_projects, context, &connection)
+                    .await
+                {
+                    Ok(planned) => {
+                        with_exact(planned, exact, &new_projects, context, &connection).await
+                    }
                     failed => failed,
                 }
             }
-            Err(wrong) => Err(Failure::new(Exit::Failed, wrong.message).hint(wrong.fix).into()),
+            Err(error) => Err(Failure::new(Exit::Failed, error.message).hint(error.fix).into()),
         };
         match result {
             Ok(one) => {
-                say(&one, &args.files, context)?;
+                print(&one, &args.files, context)?;
                 planned.push(one);
             }
             Err(error) => {
                 let (_, message, hint) = explain(&error);
-                context.terminal.error(&format!("{place}: {message}"), hint.as_deref())?;
+                context.terminal.error(&format!("{location}: {message}"), hint.as_deref())?;
                 let error = Some(message);
-                planned.push(Planned { document: place, error, ..Planned::default() });
+                planned.push(Planned { document: location, error, ..Planned::default() });
             }
         }
     }
@@ -82,76 +86,79 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let refused = planned.iter().filter(|one| one.is_refused()).count();
     if refused > 0 {
         let message = format!("{refused} of {} documents would be refused", planned.len());
-        return Err(Failure::new(Exit::Failed, message).hint("mend them and plan again").into());
+        return Err(Failure::new(Exit::Failed, message).hint("fix them and plan again").into());
     }
     Ok(Exit::Ok)
 }
 
-async fn ask(
+/// Dry-runs one document.
+async fn preview_document(
     manifest: Manifest,
-    place: &str,
-    made: &mut BTreeSet<String>,
+    location: &str,
+    new_projects: &mut BTreeSet<String>,
     context: &Context,
     connection: &Connection,
 ) -> anyhow::Result<Planned> {
-    let rehearsal = connection.client.dry_run();
-    let client = rehearsal.client();
+    let dry_run = connection.client.dry_run();
+    let client = dry_run.client();
     let mut preview = None;
     let subject = match manifest {
         Manifest::Plan { name, body } => {
-            context.ask("planning", client.plan_put(&name, &body)).await?;
+            context.wait("planning", client.plan_put(&name, &body)).await?;
             format!("plan/{name}")
         }
         Manifest::Project { name, body } => {
-            context.ask("planning", client.project_put(&name, &body)).await?;
-            preview = rehearsal.seen();
+            context.wait("planning", client.project_put(&name, &body)).await?;
+            preview = dry_run.seen();
             if preview.as_ref().is_some_and(|preview| preview.changed) {
-                made.insert(name.clone());
+                new_projects.insert(name.clone());
             }
             format!("project/{name}")
         }
         Manifest::Service { name, body } => {
             let project = context.project_of(body.project.as_ref(), connection)?;
-            if made.contains(&project) {
+            if new_projects.contains(&project) {
                 let declaring =
                     client.service_put_with_project(&project, &name, &body, &Terms::PLAIN);
-                context.ask("planning", declaring).await?;
-                preview = rehearsal.seen();
-                // The project's own document told what becomes of it.
+                context.wait("planning", declaring).await?;
+                preview = dry_run.seen();
+                // The project is previewed by its own document.
                 let units = preview.iter_mut().map(|preview| &mut preview.units);
-                units.for_each(|units| units.retain(|unit| unit.kind != "project"));
+                units.for_each(|units| units.retain(|unit| unit.kind != PreviewUnitKind::Project));
             } else {
                 let declaring = client.service_put(&project, &name, &body, &Terms::PLAIN);
-                context.ask("planning", declaring).await?;
+                context.wait("planning", declaring).await?;
             }
             format!("service/{project}/{name}")
         }
     };
-    let document = place.to_owned();
-    let preview = preview.or_else(|| rehearsal.seen());
+    let document = location.to_owned();
+    let preview = preview.or_else(|| dry_run.seen());
     Ok(Planned { document, subject: Some(subject), preview, ..Planned::default() })
 }
 
-/// The same with what the cluster says, where that is asked for and the document is a service.
+/// Adds the exact preview, if requested and the document is a service.
 async fn with_exact(
     planned: Planned,
     manifest: Option<Manifest>,
-    made: &BTreeSet<String>,
+    new_projects: &BTreeSet<String>,
     context: &Context,
     connection: &Connection,
 ) -> anyhow::Result<Planned> {
     let Some(Manifest::Service { name, body }) = manifest else { return Ok(planned) };
     let project = context.project_of(body.project.as_ref(), connection)?;
-    if made.contains(&project) {
-        let message = format!("the project {project} is not there yet, so no cluster can be asked");
+    if new_projects.contains(&project) {
+        let message = format!(
+            "project {project} does not exist yet, so the cluster cannot dry-run the service"
+        );
         let hint = "apply the project first, then plan the service with --exact";
         return Err(Failure::new(Exit::Failed, message).hint(hint).into());
     }
-    let request = exact::filled(&project, &name, &body, context, connection).await?;
+    let request = exact::request(&project, &name, &body, context, connection).await?;
     Ok(Planned { plan: Some(request), ..planned })
 }
 
-fn say(planned: &Planned, files: &[String], context: &Context) -> anyhow::Result<()> {
+fn print(planned: &Planned, files: &[String], context: &Context) -> anyhow::Result<()> {
     if context.output.is_for_programs() {
         return Ok(());
     }

@@ -1,5 +1,6 @@
-//! `trueup run`: a one-off job, made out of a service: the same image, plan and variables, another
-//! command. It is a service like any other, so it is promised, observed, counted and proved gone.
+//! `trueup run`: runs a one-off job with a service's image, plan and variables and another command.
+//!
+//! The run is a service like any other: declared, observed, billed and verified absent.
 
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use trueup_api::client::{LogQuery, Terms};
 use trueup_api::service::{Service, ServiceManifest};
+use trueup_model::status::{Health, Phase};
 
 use crate::clock;
 use crate::command::logs;
@@ -16,12 +18,12 @@ use crate::connect::target::resolve;
 use crate::dry_run::DryRun;
 use crate::failure::{Exit, Failure};
 use crate::output::human::duration;
-use crate::wait::follow::{Ended, Goal, follow, too_late};
+use crate::wait::follow::{Ended, Goal, follow, timed_out};
 use crate::wait::until::Until;
 
-/// The template of such a run.
+/// The template of a run.
 const TEMPLATE: &str = "job@1";
-/// The longest part of the service's own name that the run's name keeps.
+/// How many characters of the service's name the run's name keeps.
 const STEM: usize = 24;
 
 /// Run a command once, with a service's image, plan and variables
@@ -32,13 +34,13 @@ pub struct Args {
     /// The command and its arguments, after `--`
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<String>,
-    /// How long the run may take
+    /// Time limit of the run
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = duration)]
     timeout: Duration,
-    /// Another plan than the service's
+    /// Plan; default: the service's plan
     #[arg(long, value_name = "NAME")]
     plan: Option<String>,
-    /// Keep the run's service also when it ended well
+    /// Keep the run's service even if the run succeeds
     #[arg(long)]
     keep: bool,
     #[command(flatten)]
@@ -48,27 +50,27 @@ pub struct Args {
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let connection = context.connect()?;
     let reading = resolve(&args.name, context, &connection);
-    let service = context.ask("reading the service", reading).await?;
+    let service = context.wait("reading the service", reading).await?;
     let manifest = manifest(&args, &service, &connection).await?;
     let name = name(&service.name, clock::now());
     let client = &connection.client;
     let writing = args.dry.begin(client);
     let declaring = writing.client().service_put(&service.project, &name, &manifest, &Terms::PLAIN);
-    let run = context.ask("declaring the run", declaring).await?.service;
+    let run = context.wait("declaring the run", declaring).await?.service;
     if writing.previewed(&format!("service/{}/{name}", service.project), context)? {
         return Ok(Exit::Ok);
     }
-    context.terminal.note(&format!("service/{name} is the run"))?;
+    context.terminal.note(&format!("started the run service/{name}"))?;
 
-    let until = Some(Until::Phase("completed".to_owned()));
+    let until = Some(Until::Phase(Phase::Completed));
     let goal = Goal { until, timeout: Some(args.timeout), named: false };
     match follow(context, client, run, &goal).await? {
         Ended::Reached(run) => end(*run, args.keep, context, &connection).await,
-        Ended::TimedOut(run) => Err(too_late(&run, &goal).into()),
+        Ended::TimedOut(run) => Err(timed_out(&run, &goal).into()),
     }
 }
 
-/// What the run shall be: what the service is promised to be now, with another command.
+/// The manifest of the run: the service's current spec with another command.
 async fn manifest(
     args: &Args,
     service: &Service,
@@ -76,11 +78,11 @@ async fn manifest(
 ) -> anyhow::Result<ServiceManifest> {
     let releases =
         connection.client.release_list(&service.project, &service.id, None, Some(1)).await?;
-    let spec = releases.items.into_iter().next().map(|release| release.spec).unwrap_or_default();
+    let spec = releases.items.into_iter().next().map(|release| release.spec);
     let parameters = json!({
-        "image": spec["image"],
+        "image": spec.as_ref().map(|spec| &spec.image),
         "command": args.command,
-        "variables": spec.get("variables").cloned().unwrap_or_else(|| json!({})),
+        "variables": spec.as_ref().map(|spec| spec.variables.clone()).unwrap_or_default(),
         "time_limit_s": args.timeout.as_secs().max(1),
     });
     let parameters: Map<String, Value> = match parameters {
@@ -97,14 +99,14 @@ async fn manifest(
     })
 }
 
-/// A name for a run that says whose it is, and when: no two within the same second.
+/// The run's name: the service's name and the time in seconds.
 fn name(service: &str, now: Timestamp) -> String {
     let stem: String = service.chars().take(STEM).collect();
     let seconds = now.as_second().rem_euclid(100_000_000);
     format!("{}-run-{seconds:08}", stem.trim_end_matches('-'))
 }
 
-/// Shows what the run printed and says how it ended.
+/// Prints the log of the run and reports its result.
 async fn end(
     run: Service,
     keep: bool,
@@ -117,9 +119,12 @@ async fn end(
     while let Some(line) = lines.next().await {
         logs::show(&line?, context)?;
     }
-    if run.status.health != "healthy" {
+    if run.status.health != Health::Healthy {
         return Err(Failure::new(Exit::Failed, format!("the run {} failed", run.name))
-            .hint(format!("`trueup describe {}/{}` says why; it is kept", run.project, run.name))
+            .hint(format!(
+                "`trueup describe {}/{}` says why; the run's service is kept",
+                run.project, run.name
+            ))
             .into());
     }
     if !keep {
@@ -134,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_is_named_after_its_service_and_fits() {
+    fn run_name_starts_with_the_service_and_fits() {
         let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         assert_eq!(name("web", now), "web-run-67225600");
         let long = name("a-service-with-a-very-long-name-indeed", now);

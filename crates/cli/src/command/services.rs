@@ -1,4 +1,4 @@
-//! Services as `trueup get` lists them, and with `--watch` as they change.
+//! The service list of `trueup get`, and its `--watch`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use trueup_api::client::{ClientError, ServiceQuery};
 use trueup_api::event::EventFilter;
 use trueup_api::service::Service;
+use trueup_model::status::{Health, Phase};
 
 use crate::clock;
 use crate::command::get::show;
@@ -19,15 +20,15 @@ use crate::output::human::age;
 use crate::output::style::{self, Paint};
 use crate::output::table::{Cell, Table};
 
-/// Events come in bursts; what they changed is read once, this long after the first.
+/// Events come in bursts: the list is read once, this long after the first event.
 const BURST: Duration = Duration::from_millis(200);
-/// Before connecting again.
+/// Pause before reconnecting.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Which services are listed.
+/// Filters of the list.
 #[derive(Debug, Default, clap::Args)]
 pub struct Filter {
-    /// Only services whose name holds this text
+    /// Only services whose name contains this text
     #[arg(long, value_name = "TEXT", help_heading = "Which services")]
     search: Option<String>,
     /// Only services made from this template
@@ -51,7 +52,7 @@ impl Filter {
     }
 }
 
-/// Lists them, or shows one.
+/// Lists services, or shows one.
 pub async fn list(
     name: Option<&str>,
     filter: Filter,
@@ -60,7 +61,7 @@ pub async fn list(
 ) -> anyhow::Result<Exit> {
     if let Some(name) = name {
         let reading = resolve(name, context, connection);
-        let service = context.ask("reading the service", reading).await?;
+        let service = context.wait("reading the service", reading).await?;
         if !context.output.print(context.terminal, &service)? {
             let table = services(&[service], clock::now(), context.output);
             context.terminal.line(&table.render(context.terminal.style()))?;
@@ -68,7 +69,7 @@ pub async fn list(
         return Ok(Exit::Ok);
     }
     let reading = connection.client.every_service(filter.query(context.project.clone()));
-    let list = context.ask("reading the services", reading).await?;
+    let list = context.wait("reading the services", reading).await?;
     if context.output.print(context.terminal, &list)? {
         return Ok(Exit::Ok);
     }
@@ -81,7 +82,7 @@ pub async fn list(
     )
 }
 
-/// Lists them, then each again whenever it is shown otherwise than before. Ends with the process.
+/// Lists services, then prints each one again when it changes. Never returns on success.
 pub async fn watch(
     name: Option<&str>,
     filter: Filter,
@@ -98,7 +99,7 @@ pub async fn watch(
             Ok(()) => {}
             Err(error) => match error.downcast_ref::<ClientError>() {
                 Some(cause) if cause.is_passing() => {
-                    context.terminal.note(&format!("{}; trying again", cause.summary()))?;
+                    context.terminal.note(&format!("{}; retrying", cause.summary()))?;
                 }
                 _ => return Err(error),
             },
@@ -107,10 +108,10 @@ pub async fn watch(
     }
 }
 
-/// What was last shown of each service.
-type Shown = BTreeMap<String, (i64, String, String)>;
+/// The generation, phase and health last shown, by service id.
+type Shown = BTreeMap<String, (i64, Phase, Health)>;
 
-/// One connection, until it ends. The stream is opened first, so that nothing falls between.
+/// One connection, until it ends. The stream opens first, so that no change is missed.
 async fn session(
     query: &ServiceQuery,
     name: Option<&str>,
@@ -142,7 +143,7 @@ fn print_changed(list: &[Service], shown: &mut Shown, context: &Context) -> anyh
         context.terminal.line(heading)?;
     }
     for (service, line) in list.iter().zip(lines) {
-        let now = (service.generation, service.status.phase.clone(), service.status.health.clone());
+        let now = (service.generation, service.status.phase, service.status.health);
         if shown.get(&service.id) == Some(&now) {
             continue;
         }
@@ -154,17 +155,17 @@ fn print_changed(list: &[Service], shown: &mut Shown, context: &Context) -> anyh
     Ok(())
 }
 
-/// A service's health as one field: with the last known value, and saying so where it is simulated.
+/// The health cell: the health, the last known value, and whether it is simulated.
 pub fn health_cell(service: &Service) -> Cell {
     let status = &service.status;
-    let mut text = status.health.clone();
+    let mut text = status.health.to_string();
     if let Some(last) = &status.last_known_health {
         text.push_str(&format!(" (was {last})"));
     }
-    if status.simulated && status.health != "unknown" {
+    if status.simulated && status.health != Health::Unknown {
         text.push_str(" (simulated)");
     }
-    Cell::new(style::health(&status.health), &text)
+    Cell::new(style::health(status.health), &text)
 }
 
 fn services(items: &[Service], now: Timestamp, output: Output) -> Table {
@@ -178,7 +179,7 @@ fn services(items: &[Service], now: Timestamp, output: Output) -> Table {
             Cell::plain(&service.name),
             Cell::plain(&service.project),
             Cell::plain(&service.template),
-            Cell::new(style::phase(&service.status.phase), &service.status.phase),
+            Cell::new(style::phase(service.status.phase), service.status.phase.into_str()),
             health_cell(service),
             Cell::plain(&service.generation.to_string()),
             Cell::plain(&age(now, service.created_at)),
@@ -198,7 +199,7 @@ fn services(items: &[Service], now: Timestamp, output: Output) -> Table {
     table
 }
 
-/// How many pods were promised: a number, or the bounds between which it follows the load.
+/// The desired number of pods, or the autoscaling bounds.
 fn pods(service: &Service) -> String {
     match &service.autoscale {
         Some(bounds) => format!("{}-{}", bounds.min, bounds.max),
@@ -214,14 +215,14 @@ mod tests {
 
     #[test]
     fn services_are_listed_with_phase_health_and_age() {
-        let mut away = service("running", "unknown", Some(3));
-        away.status.last_known_health = Some("healthy".to_owned());
+        let mut unreachable = service("running", "unknown", Some(3));
+        unreachable.status.last_known_health = Some(Health::Healthy);
         let mut simulated = service("running", "healthy", Some(3));
         simulated.status.simulated = true;
         simulated.name = "mc".to_owned();
         let now = "2026-01-01T00:10:00Z".parse().unwrap();
         assert_eq!(
-            services(&[simulated, away], now, Output::Table).render(Style::new(false)),
+            services(&[simulated, unreachable], now, Output::Table).render(Style::new(false)),
             "\
 NAME   PROJECT   TEMPLATE   PHASE     HEALTH                  GEN   AGE
 mc     shop      web@1      running   healthy (simulated)     3     10m

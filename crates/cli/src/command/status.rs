@@ -1,15 +1,16 @@
-//! `trueup status`: is it up, does it see its cluster, and what is not as promised.
+//! `trueup status`: the server, its clusters and its services at a glance.
 
 use serde::Serialize;
 use trueup_api::client::ServiceQuery;
 use trueup_api::cluster::Cluster;
+use trueup_model::status::Reconciliation;
 
 use crate::clock;
 use crate::connect::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::output::human::age;
 
-/// Show whether Trueup is up, whether it sees its clusters, and what is not as promised
+/// Show whether Trueup is up, its clusters are reachable and its services settled
 #[derive(Debug, clap::Args)]
 pub struct Args {}
 
@@ -26,29 +27,30 @@ struct Status {
 
 pub async fn run(_args: &Args, context: &Context) -> anyhow::Result<Exit> {
     let client = context.connect()?.client;
-    let ask = async {
+    let request = async {
         client.health().await?;
         let url = client.base_url();
         if client.ready().await.is_err() {
-            let away = format!("Trueup at {url} is up, but its database is away");
-            return Err(Failure::new(Exit::Failed, away)
-                .hint("it is started again by itself; where that fails, Trueup's log says why")
+            let message = format!("Trueup at {url} is up, but its database is unavailable");
+            return Err(Failure::new(Exit::Failed, message)
+                .hint("Trueup restarts its own Postgres; if that fails, see Trueup's log")
                 .into());
         }
         let clusters = client.cluster_list().await?.items;
         let services = client.every_service(ServiceQuery::default()).await?.items;
-        let count = |word: &str| services.iter().filter(|s| s.reconciliation == word).count();
+        let count =
+            |wanted| services.iter().filter(|service| service.reconciliation == wanted).count();
         anyhow::Ok(Status {
             url: url.to_owned(),
             ready: true,
             clusters,
             services: services.len(),
-            settled: count("settled"),
-            pending: count("pending"),
-            diverged: count("diverged"),
+            settled: count(Reconciliation::Settled),
+            pending: count(Reconciliation::Pending),
+            diverged: count(Reconciliation::Diverged),
         })
     };
-    let status = context.ask("Trueup to answer", ask).await?;
+    let status = context.wait("waiting for Trueup", request).await?;
     if !context.output.print(context.terminal, &status)? {
         print(context, &status)?;
     }
@@ -60,12 +62,12 @@ fn print(context: &Context, status: &Status) -> anyhow::Result<()> {
         .terminal
         .line(&format!("Trueup at {} is up; its database is reachable.", status.url))?;
     for cluster in &status.clusters {
-        let heard = cluster.heard_at.map_or_else(
-            || "never heard".to_owned(),
-            |at| format!("heard {} ago", age(clock::now(), at)),
+        let last_seen = cluster.heard_at.map_or_else(
+            || "never seen".to_owned(),
+            |at| format!("last seen {} ago", age(clock::now(), at)),
         );
         let note = cluster.note.as_ref().map(|note| format!("; {note}")).unwrap_or_default();
-        let line = format!("Cluster {}: {}, {heard}{note}", cluster.name, cluster.reachability);
+        let line = format!("Cluster {}: {}, {last_seen}{note}", cluster.name, cluster.reachability);
         context.terminal.line(&line)?;
     }
     context.terminal.line(&format!(

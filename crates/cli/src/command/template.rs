@@ -1,4 +1,4 @@
-//! `trueup template`: what services are made from; published and deprecated by operators.
+//! `trueup template`: lists templates; operators publish and deprecate versions.
 
 use serde_json::Value;
 use trueup_api::template::{TemplateDeprecation, TemplateManifest};
@@ -21,12 +21,12 @@ pub struct Args {
 enum Command {
     /// List every version of every template
     List,
-    /// Show the versions of one template, or one version whole
+    /// Show the versions of one template, or one version in full
     Get {
         /// NAME or NAME@VERSION
         name: String,
     },
-    /// Publish the next version of a template, for operators
+    /// Publish the next version of a template (operators)
     Publish {
         /// A YAML file with one template; `-` is stdin
         #[arg(short = 'f', long = "file", value_name = "FILE")]
@@ -34,7 +34,7 @@ enum Command {
         #[command(flatten)]
         dry: DryRun,
     },
-    /// Say that a version takes no new services, for operators
+    /// Deprecate a version: it takes no new services (operators)
     Deprecate {
         /// NAME@VERSION
         name: TemplateRef,
@@ -57,7 +57,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
 
 async fn list(context: &Context) -> anyhow::Result<Exit> {
     let connection = context.connect()?;
-    let list = context.ask("reading the templates", connection.client.template_list()).await?;
+    let list = context.wait("reading the templates", connection.client.template_list()).await?;
     if !context.output.print(context.terminal, &list)? {
         let table = templates(&list.items, context.output == Output::Wide);
         context.terminal.line(&table.render(context.terminal.style()))?;
@@ -69,8 +69,8 @@ async fn get(name: &str, context: &Context) -> anyhow::Result<Exit> {
     let connection = context.connect()?;
     if let Ok(one) = name.parse::<TemplateRef>() {
         let reading = connection.client.template_get(one.name.as_str(), one.version);
-        let template = context.ask("reading the template", reading).await?;
-        // For people, too: a template is a document.
+        let template = context.wait("reading the template", reading).await?;
+        // A template is a document: YAML also for people.
         let output = match context.output {
             Output::Table | Output::Wide => Output::Yaml,
             chosen @ (Output::Json | Output::Yaml) => chosen,
@@ -79,7 +79,7 @@ async fn get(name: &str, context: &Context) -> anyhow::Result<Exit> {
         return Ok(Exit::Ok);
     }
     let reading = connection.client.template_versions(name);
-    let list = context.ask("reading the template", reading).await?;
+    let list = context.wait("reading the template", reading).await?;
     if !context.output.print(context.terminal, &list)? {
         let table = templates(&list.items, true);
         context.terminal.line(&table.render(context.terminal.style()))?;
@@ -92,13 +92,13 @@ async fn publish(file: &str, dry: DryRun, context: &Context) -> anyhow::Result<E
     let connection = context.connect()?;
     let writing = dry.begin(&connection.client);
     let sending = writing.client().template_publish(&manifest);
-    let template = context.ask("publishing the template", sending).await?;
+    let template = context.wait("publishing the template", sending).await?;
     if writing.previewed(&format!("template/{}", template.name), context)? {
         return Ok(Exit::Ok);
     }
     if !context.output.print(context.terminal, &template)? {
         context.terminal.line(&format!("template/{} published", template.name))?;
-        let hint = format!("see what it takes: trueup explain {}", template.name);
+        let hint = format!("see its parameters: trueup explain {}", template.name);
         context.terminal.note(&hint)?;
     }
     Ok(Exit::Ok)
@@ -115,13 +115,13 @@ async fn deprecate(
     let writing = dry.begin(&connection.client);
     let sending =
         writing.client().template_deprecate(version.name.as_str(), version.version, &body);
-    let template = context.ask("deprecating the template", sending).await?;
+    let template = context.wait("deprecating the template", sending).await?;
     if writing.previewed(&format!("template/{version}"), context)? {
         return Ok(Exit::Ok);
     }
     if !context.output.print(context.terminal, &template)? {
         context.terminal.line(&format!(
-            "template/{} deprecated: no new services; those it has go on",
+            "template/{} deprecated: no new services; existing ones keep running",
             template.name
         ))?;
     }
@@ -145,7 +145,7 @@ fn parse(file: &str, text: &str) -> Result<TemplateManifest, Failure> {
     let wrong = |why: String| Failure::new(Exit::Failed, format!("{file}: {why}"));
     let document: Value = serde_saphyr::from_str(text).map_err(|error| {
         wrong(format!("is not one YAML document: {}", error.without_snippet()))
-            .hint("mend the syntax")
+            .hint("fix the syntax")
     })?;
     serde_json::from_value(document).map_err(|error| {
         wrong(format!("is not a template: {error}"))
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_shipped_template_reads_as_a_manifest() {
+    fn every_shipped_template_parses_as_a_manifest() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../templates");
         for entry in std::fs::read_dir(folder).unwrap().flatten() {
             let path = entry.path();
@@ -167,10 +167,10 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_template_says_why() {
+    fn invalid_template_file_is_explained() {
         let missing = read("/nonexistent/bot.yaml").unwrap_err();
         assert!(missing.to_string().contains("cannot be read"), "{missing}");
-        for (text, said) in [
+        for (text, message) in [
             ("name: [", "is not one YAML document"),
             ("name: bot\n", "missing field"),
             (
@@ -179,7 +179,7 @@ mod tests {
             ),
         ] {
             let failure = parse("bot.yaml", text).unwrap_err();
-            assert!(failure.to_string().contains(said), "{text}: {failure}");
+            assert!(failure.to_string().contains(message), "{text}: {failure}");
         }
     }
 }

@@ -1,7 +1,8 @@
-//! `trueup token` and `trueup whoami`: what calls are made with.
+//! `trueup token` and `trueup whoami`.
 
 use jiff::Timestamp;
 use trueup_api::token::{Token, TokenRequest};
+use trueup_model::principal::Permission;
 
 use crate::clock;
 use crate::connect::context::Context;
@@ -11,7 +12,7 @@ use crate::output::human::{age, moment};
 use crate::output::style::Paint;
 use crate::output::table::{Cell, Table};
 
-/// Make, list and revoke tokens
+/// Create, list and revoke tokens
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -20,27 +21,27 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Make a token and print it, this once
+    /// Create a token and print it, once
     Create {
-        /// Who or what will hold it
+        /// Name of the token, such as the person or program that uses it
         name: String,
         /// viewer, developer, owner, or operator
         #[arg(long, default_value = "viewer")]
         role: String,
-        /// The only permissions it shall have of its role (may be given more than once)
+        /// Limit the token to this permission of its role (may be given more than once)
         #[arg(long = "permission", value_name = "PERMISSION")]
         permissions: Vec<String>,
-        /// In how many days it ends; never when left out
+        /// Days until the token expires; default: never
         #[arg(long, value_name = "DAYS")]
         expires_in_days: Option<u32>,
         #[command(flatten)]
         dry: DryRun,
     },
-    /// List the tokens of the org; nobody ever sees their secrets again
+    /// List the tokens of the org, without their secrets
     List,
-    /// Revoke a token: it is worth nothing from now on
+    /// Revoke a token immediately
     Revoke {
-        /// Its name, or its id (tok_…)
+        /// Name or id (tok_…)
         #[arg(value_name = "TOKEN")]
         which: String,
         #[command(flatten)]
@@ -48,7 +49,7 @@ enum Command {
     },
 }
 
-/// Show who you are to Trueup, and what you may do
+/// Show your identity and permissions
 #[derive(Debug, clap::Args)]
 pub struct WhoamiArgs {}
 
@@ -60,8 +61,8 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
             let permissions = (!permissions.is_empty()).then_some(permissions);
             let wanted =
                 TokenRequest { name, role, permissions, expires_in_days, expires_at: None };
-            let making = writing.client().token_create(&wanted);
-            let made = context.ask("making the token", making).await?;
+            let creating = writing.client().token_create(&wanted);
+            let made = context.wait("creating the token", creating).await?;
             if writing.previewed(&format!("token/{}", wanted.name), context)? {
                 return Ok(Exit::Ok);
             }
@@ -69,12 +70,12 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
                 let Token { name, role, id, .. } = &made.token;
                 context
                     .terminal
-                    .note(&format!("token `{name}` ({role}, {id}); it is shown this once:"))?;
+                    .note(&format!("created token `{name}` ({role}, {id}), shown only once:"))?;
                 context.terminal.line(made.secret.as_deref().unwrap_or_default())?;
             }
         }
         Command::List => {
-            let list = context.ask("reading the tokens", client.token_list()).await?;
+            let list = context.wait("reading the tokens", client.token_list()).await?;
             if !context.output.print(context.terminal, &list)? {
                 let table = tokens(&list.items, clock::now());
                 context.terminal.line(&table.render(context.terminal.style()))?;
@@ -83,14 +84,14 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         Command::Revoke { which, dry } => {
             let writing = dry.begin(&client);
             let revoking = writing.client().token_revoke(&which);
-            let gone = context.ask("revoking the token", revoking).await?;
+            let revoked = context.wait("revoking the token", revoking).await?;
             if writing.previewed(&format!("token/{which}"), context)? {
                 return Ok(Exit::Ok);
             }
-            if !context.output.print(context.terminal, &gone)? {
+            if !context.output.print(context.terminal, &revoked)? {
                 context
                     .terminal
-                    .line(&format!("token `{}` ({}) is revoked", gone.name, gone.id))?;
+                    .line(&format!("token `{}` ({}) is revoked", revoked.name, revoked.id))?;
             }
         }
     }
@@ -99,7 +100,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
 
 pub async fn whoami(_args: &WhoamiArgs, context: &Context) -> anyhow::Result<Exit> {
     let client = context.connect()?.client;
-    let who = context.ask("Trueup to answer", client.whoami()).await?;
+    let who = context.wait("waiting for Trueup", client.whoami()).await?;
     if context.output.print(context.terminal, &who)? {
         return Ok(Exit::Ok);
     }
@@ -107,12 +108,12 @@ pub async fn whoami(_args: &WhoamiArgs, context: &Context) -> anyhow::Result<Exi
     let mut table = Table::new(&["WHAT", "VALUE"]);
     for (what, value) in [
         ("name", who.name),
-        ("role", who.role),
+        ("role", who.role.to_string()),
         ("org", org),
-        ("permissions", who.permissions.join(", ")),
-        ("ends", who.expires_at.map_or_else(|| "never".to_owned(), moment)),
+        ("permissions", names(&who.permissions)),
+        ("expires", who.expires_at.map_or_else(|| "never".to_owned(), moment)),
         ("token", who.token),
-        ("at", client.base_url().to_owned()),
+        ("server", client.base_url().to_owned()),
     ] {
         table.row(vec![Cell::new(Paint::Faint, what), Cell::plain(&value)]);
     }
@@ -120,20 +121,25 @@ pub async fn whoami(_args: &WhoamiArgs, context: &Context) -> anyhow::Result<Exi
     Ok(Exit::Ok)
 }
 
+fn names(permissions: &[Permission]) -> String {
+    let names: Vec<&str> = permissions.iter().map(|one| one.into_str()).collect();
+    names.join(", ")
+}
+
 fn tokens(items: &[Token], now: Timestamp) -> Table {
-    let mut table = Table::new(&["NAME", "ROLE", "PERMISSIONS", "ENDS", "LAST USED", "ID"]);
+    let mut table = Table::new(&["NAME", "ROLE", "PERMISSIONS", "EXPIRES", "LAST USED", "ID"]);
     for token in items {
-        let ends = match token.expires_at {
+        let expires = match token.expires_at {
             None => Cell::plain("never"),
-            Some(at) if at <= now => Cell::new(Paint::Bad, "is over"),
+            Some(at) if at <= now => Cell::new(Paint::Bad, "expired"),
             Some(at) => Cell::plain(&format!("in {}", age(at, now))),
         };
         let used = token.last_used_at.map_or_else(|| "never".to_owned(), |at| used(now, at));
         table.row(vec![
             Cell::plain(&token.name),
-            Cell::plain(&token.role),
-            Cell::new(Paint::Faint, &token.permissions.join(", ")),
-            ends,
+            Cell::plain(token.role.into_str()),
+            Cell::new(Paint::Faint, &names(&token.permissions)),
+            expires,
             Cell::plain(&used),
             Cell::plain(&token.id),
         ]);
@@ -141,25 +147,27 @@ fn tokens(items: &[Token], now: Timestamp) -> Table {
     table
 }
 
-/// The time is noted once an hour, so nothing finer is said.
+/// The time of use is recorded at most once an hour, so it is not shown more precisely.
 fn used(now: Timestamp, at: Timestamp) -> String {
     let hours = now.duration_since(at).as_hours();
-    if hours < 2 { "lately".to_owned() } else { format!("{} ago", age(now, at)) }
+    if hours < 2 { "recently".to_owned() } else { format!("{} ago", age(now, at)) }
 }
 
 #[cfg(test)]
 mod tests {
+    use trueup_model::principal::Role;
+
     use super::*;
     use crate::output::style::Style;
 
     #[test]
-    fn tokens_are_listed_with_what_matters() {
+    fn tokens_are_listed_with_expiry_and_last_use() {
         let now: Timestamp = "2026-01-10T00:00:00Z".parse().unwrap();
         let token = |name: &str, expires_at: Option<&str>, last_used_at: Option<&str>| Token {
             id: "tok_1".to_owned(),
             name: name.to_owned(),
-            role: "viewer".to_owned(),
-            permissions: vec!["read".to_owned()],
+            role: Role::Viewer,
+            permissions: vec![Permission::Read],
             created_at: now,
             expires_at: expires_at.map(|at| at.parse().unwrap()),
             last_used_at: last_used_at.map(|at| at.parse().unwrap()),
@@ -172,10 +180,10 @@ mod tests {
         assert_eq!(
             tokens(&items, now).render(Style::new(false)),
             "\
-NAME   ROLE     PERMISSIONS   ENDS      LAST USED   ID
+NAME   ROLE     PERMISSIONS   EXPIRES   LAST USED   ID
 a      viewer   read          never     never       tok_1
-b      viewer   read          in 3d     lately      tok_1
-c      viewer   read          is over   2d ago      tok_1"
+b      viewer   read          in 3d     recently    tok_1
+c      viewer   read          expired   2d ago      tok_1"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! `trueup variable`: what containers read, beside what the manifest says.
+//! `trueup variable`: environment variables beyond those in the manifest.
 
 use trueup_api::Client;
 use trueup_api::variable::{Variable, VariableBody, VariableList};
@@ -6,7 +6,7 @@ use trueup_api::variable::{Variable, VariableBody, VariableList};
 use crate::clock;
 use crate::command::get::show;
 use crate::connect::context::{Connection, Context};
-use crate::connect::place::{Of, Place, place};
+use crate::connect::scope::{Scope, ServiceArg, resolve_scope};
 use crate::dry_run::DryRun;
 use crate::failure::{Exit, Failure};
 use crate::output::human::age;
@@ -21,27 +21,27 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Set variables; the services that read them roll
+    /// Set variables and roll the services that read them
     Set {
         /// NAME=VALUE
         #[arg(required = true, value_name = "NAME=VALUE")]
         pairs: Vec<String>,
         #[command(flatten)]
-        of: Of,
+        target: ServiceArg,
         #[command(flatten)]
         dry: DryRun,
     },
     /// List variables with their values
     List {
         #[command(flatten)]
-        of: Of,
+        target: ServiceArg,
     },
-    /// Take a variable away
+    /// Delete a variable
     Delete {
-        /// Which
+        /// Variable name
         name: String,
         #[command(flatten)]
-        of: Of,
+        target: ServiceArg,
         #[command(flatten)]
         dry: DryRun,
     },
@@ -50,9 +50,13 @@ enum Command {
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let connection = context.connect()?;
     match args.command {
-        Command::Set { pairs, of, dry } => set(&pairs, &of, dry, context, &connection).await,
-        Command::List { of } => list(of.service.as_deref(), context, &connection).await,
-        Command::Delete { name, of, dry } => delete(&name, &of, dry, context, &connection).await,
+        Command::Set { pairs, target, dry } => {
+            set(&pairs, &target, dry, context, &connection).await
+        }
+        Command::List { target } => list(target.service.as_deref(), context, &connection).await,
+        Command::Delete { name, target, dry } => {
+            delete(&name, &target, dry, context, &connection).await
+        }
     }
 }
 
@@ -65,18 +69,18 @@ fn pair(text: &str) -> Result<(&str, &str), Failure> {
 
 async fn set(
     pairs: &[String],
-    of: &Of,
+    target: &ServiceArg,
     dry: DryRun,
     context: &Context,
     connection: &Connection,
 ) -> anyhow::Result<Exit> {
     let pairs = pairs.iter().map(|text| pair(text)).collect::<Result<Vec<_>, _>>()?;
-    let place = place(of.service.as_deref(), context, connection).await?;
+    let scope = resolve_scope(target.service.as_deref(), context, connection).await?;
     let (writing, mut done) = (dry.begin(&connection.client), Vec::new());
     for (name, value) in pairs {
         let body = VariableBody { value: value.to_owned() };
-        let setting = put(&place, name, &body, writing.client());
-        done.push(context.ask("setting the variable", setting).await?);
+        let setting = put(&scope, name, &body, writing.client());
+        done.push(context.wait("setting the variable", setting).await?);
         writing.previewed(&format!("variable/{name}"), context)?;
     }
     if dry.is_dry() {
@@ -86,39 +90,39 @@ async fn set(
     if !context.output.print(context.terminal, &list)? {
         for variable in &list.items {
             let line = format!("variable/{} version {}", variable.name, variable.version);
-            context.terminal.line(&format!("{line}, {}", place.words()))?;
+            context.terminal.line(&format!("{line}, {}", scope.words()))?;
         }
     }
     Ok(Exit::Ok)
 }
 
 async fn put(
-    place: &Place,
+    scope: &Scope,
     name: &str,
     body: &VariableBody,
     client: &Client,
 ) -> anyhow::Result<Variable> {
-    Ok(match &place.service {
-        Some(service) => client.service_variable_put(&place.project, service, name, body).await?,
-        None => client.variable_put(&place.project, name, body).await?,
+    Ok(match &scope.service {
+        Some(service) => client.service_variable_put(&scope.project, service, name, body).await?,
+        None => client.variable_put(&scope.project, name, body).await?,
     })
 }
 
-/// Also behind `trueup get variables`.
+/// Lists variables; also used by `trueup get variables`.
 pub async fn list(
     service: Option<&str>,
     context: &Context,
     connection: &Connection,
 ) -> anyhow::Result<Exit> {
-    let place = place(service, context, connection).await?;
+    let scope = resolve_scope(service, context, connection).await?;
     let client = &connection.client;
     let reading = async {
-        match &place.service {
-            Some(service) => client.service_variable_list(&place.project, service).await,
-            None => client.variable_list(&place.project).await,
+        match &scope.service {
+            Some(service) => client.service_variable_list(&scope.project, service).await,
+            None => client.variable_list(&scope.project).await,
         }
     };
-    let list = context.ask("reading the variables", reading).await?;
+    let list = context.wait("reading the variables", reading).await?;
     if context.output.print(context.terminal, &list)? {
         return Ok(Exit::Ok);
     }
@@ -132,7 +136,7 @@ pub async fn list(
             Cell::plain(&age(clock::now(), variable.updated_at)),
         ]);
     }
-    let things = format!("variables of {}", place.words());
+    let things = format!("variables of {}", scope.words());
     show(
         &table,
         list.items.is_empty(),
@@ -142,10 +146,10 @@ pub async fn list(
     )
 }
 
-/// The beginning of a long value; `-o json` has all of it.
+/// The value, cut after 60 characters; `-o json` shows all of it.
 fn short(value: &str) -> String {
-    const MOST: usize = 60;
-    match value.char_indices().nth(MOST) {
+    const MAX: usize = 60;
+    match value.char_indices().nth(MAX) {
         Some((end, _)) => format!("{}…", value.get(..end).unwrap_or_default()),
         None => value.to_owned(),
     }
@@ -153,25 +157,25 @@ fn short(value: &str) -> String {
 
 async fn delete(
     name: &str,
-    of: &Of,
+    target: &ServiceArg,
     dry: DryRun,
     context: &Context,
     connection: &Connection,
 ) -> anyhow::Result<Exit> {
-    let place = place(of.service.as_deref(), context, connection).await?;
+    let scope = resolve_scope(target.service.as_deref(), context, connection).await?;
     let writing = dry.begin(&connection.client);
     let client = writing.client();
     let deleting = async {
-        match &place.service {
-            Some(service) => client.service_variable_delete(&place.project, service, name).await,
-            None => client.variable_delete(&place.project, name).await,
+        match &scope.service {
+            Some(service) => client.service_variable_delete(&scope.project, service, name).await,
+            None => client.variable_delete(&scope.project, name).await,
         }
     };
-    context.ask("deleting the variable", deleting).await?;
+    context.wait("deleting the variable", deleting).await?;
     if writing.previewed(&format!("variable/{name}"), context)? {
         return Ok(Exit::Ok);
     }
-    context.terminal.line(&format!("variable/{name} deleted, {}", place.words()))?;
+    context.terminal.line(&format!("variable/{name} deleted, {}", scope.words()))?;
     Ok(Exit::Ok)
 }
 
@@ -180,14 +184,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pair_has_a_name_and_everything_after_it() {
+    fn pair_splits_at_the_first_equals_sign() {
         assert_eq!(pair("A=b=c").unwrap(), ("A", "b=c"));
         assert_eq!(pair("A=").unwrap(), ("A", ""));
         assert!(pair("A").is_err());
     }
 
     #[test]
-    fn long_values_are_cut_between_characters() {
+    fn long_values_are_cut_at_a_character_boundary() {
         assert_eq!(short("short"), "short");
         assert_eq!(short(&"é".repeat(61)), format!("{}…", "é".repeat(60)));
     }

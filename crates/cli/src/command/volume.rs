@@ -5,22 +5,22 @@ use trueup_api::volume::Volume;
 use crate::clock;
 use crate::command::get::show;
 use crate::connect::context::{Connection, Context};
-use crate::connect::place::place;
+use crate::connect::scope::resolve_scope;
 use crate::failure::Exit;
 use crate::output::human::age;
 use crate::output::style::Paint;
 use crate::output::table::{Cell, Table};
 
-/// Lists them; with a name, those of one service.
+/// Lists volumes; with a name, those of one service.
 pub async fn list(
     service: Option<&str>,
     context: &Context,
     connection: &Connection,
 ) -> anyhow::Result<Exit> {
-    let place = place(service, context, connection).await?;
-    let reading = connection.client.volume_list(&place.project);
-    let mut list = context.ask("reading the volumes", reading).await?;
-    list.items.retain(|volume| place.has(&volume.service));
+    let scope = resolve_scope(service, context, connection).await?;
+    let reading = connection.client.volume_list(&scope.project);
+    let mut list = context.wait("reading the volumes", reading).await?;
+    list.items.retain(|volume| scope.has(&volume.service));
     if context.output.print(context.terminal, &list)? {
         return Ok(Exit::Ok);
     }
@@ -36,13 +36,13 @@ pub async fn list(
             Cell::plain(seen.as_deref().unwrap_or("never")),
         ]);
     }
-    let things = format!("volumes of {}", place.words());
+    let things = format!("volumes of {}", scope.words());
     show(
         &table,
         list.items.is_empty(),
         context,
         &things,
-        || "templates such as minecraft bring them",
+        || "templates such as minecraft define them",
     )
 }
 

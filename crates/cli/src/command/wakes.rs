@@ -1,7 +1,8 @@
-//! `trueup wakes`: what waits to be worked on, and what was given up.
+//! `trueup wakes`: the work queue, with its dead wakes.
 
 use trueup_api::client::WakeQuery;
 use trueup_api::wake::{Wake, WakeList};
+use trueup_model::wake::WakeState;
 
 use crate::clock;
 use crate::command::get::show;
@@ -12,14 +13,14 @@ use crate::output::human::age;
 use crate::output::style::Paint;
 use crate::output::table::{Cell, Table};
 
-/// List what waits to be worked on, and give what was given up new tries; for operators
+/// List the work queue and requeue dead wakes (operators)
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Args {
-    /// Only those that are queued, running or dead
+    /// Only wakes in this state
     #[arg(long, value_name = "STATE", value_parser = ["queued", "running", "dead"])]
     state: Option<String>,
-    /// Only those of this lane
+    /// Only wakes of this lane
     #[arg(long, value_name = "LANE", value_parser = ["user_change", "delete", "repair", "sweep"])]
     lane: Option<String>,
     #[command(subcommand)]
@@ -28,7 +29,7 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Give something new tries that had met a defect too often
+    /// Requeue a dead wake
     Requeue {
         /// svc_… or prj_…
         subject: String,
@@ -41,7 +42,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let client = context.connect()?.client;
     if let Some(Command::Requeue { subject, dry }) = args.command {
         let writing = dry.begin(&client);
-        let wake = context.ask("requeueing", writing.client().wake_requeue(&subject)).await?;
+        let wake = context.wait("requeueing", writing.client().wake_requeue(&subject)).await?;
         if writing.previewed(&format!("wake/{subject}"), context)? {
             return Ok(Exit::Ok);
         }
@@ -54,7 +55,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let mut query = WakeQuery { state: args.state, lane: args.lane, after: None };
     let mut list = WakeList { items: Vec::new(), next: None };
     loop {
-        let page = context.ask("reading the wakes", client.wake_list(&query)).await?;
+        let page = context.wait("reading the wakes", client.wake_list(&query)).await?;
         list.items.extend(page.items);
         match page.next {
             Some(next) => query.after = Some(next),
@@ -64,24 +65,24 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     if context.output.print(context.terminal, &list)? {
         return Ok(Exit::Ok);
     }
-    let mut table = Table::new(&["SUBJECT", "LANE", "STATE", "DUE", "TRIES", "LAST ERROR"]);
+    let mut table = Table::new(&["SUBJECT", "LANE", "STATE", "DUE", "ATTEMPTS", "LAST ERROR"]);
     for wake in &list.items {
         table.row(row(wake));
     }
-    let hint = || "nothing waits: everything that was asked for has been looked at";
+    let hint = || "the work queue is empty";
     show(&table, list.items.is_empty(), context, "wakes", hint)
 }
 
 fn row(wake: &Wake) -> Vec<Cell> {
-    let paint = match wake.state.as_str() {
-        "dead" => Paint::Bad,
-        "running" => Paint::Busy,
-        _ => Paint::Plain,
+    let paint = match wake.state {
+        WakeState::Dead => Paint::Bad,
+        WakeState::Running => Paint::Busy,
+        WakeState::Queued => Paint::Plain,
     };
     vec![
         Cell::plain(&wake.subject),
-        Cell::plain(&wake.lane),
-        Cell::new(paint, &wake.state),
+        Cell::plain(wake.lane.into_str()),
+        Cell::new(paint, wake.state.into_str()),
         Cell::plain(&age(clock::now(), wake.due_at)),
         Cell::plain(&wake.attempts.to_string()),
         Cell::plain(wake.last_error.as_deref().unwrap_or_default()),

@@ -1,4 +1,4 @@
-//! `trueup watch`: the state now, then each event as it happens, until something is true.
+//! `trueup watch`: prints the state, then each event, until a condition holds.
 
 use std::time::Duration;
 
@@ -9,18 +9,18 @@ use crate::connect::target::resolve;
 use crate::failure::Exit;
 use crate::output::human::{clean, duration};
 use crate::output::style::{self, Style};
-use crate::wait::follow::{Ended, Goal, follow, too_late};
+use crate::wait::follow::{Ended, Goal, follow, timed_out};
 use crate::wait::until::Until;
 
-/// Watch a service become what was promised
+/// Watch a service until a condition holds
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// NAME, PROJECT/NAME or svc_…
     name: String,
-    /// End once it is healthy, settled, deleted, or in this phase
+    /// Exit once the service is healthy, settled, deleted, or in this phase
     #[arg(long, value_name = "CONDITION")]
     until: Option<Until>,
-    /// How long to wait for that
+    /// Timeout for --until
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration)]
     timeout: Duration,
 }
@@ -28,7 +28,7 @@ pub struct Args {
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let connection = context.connect()?;
     let reading = resolve(&args.name, context, &connection);
-    let service = context.ask("reading the service", reading).await?;
+    let service = context.wait("reading the service", reading).await?;
     if !context.output.is_for_programs() {
         context.terminal.line(&state(&service, context.terminal.style()))?;
     }
@@ -41,11 +41,11 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
             }
             Ok(Exit::Ok)
         }
-        Ended::TimedOut(service) => Err(too_late(&service, &goal).into()),
+        Ended::TimedOut(service) => Err(timed_out(&service, &goal).into()),
     }
 }
 
-/// The state in one line, and one for each reason why it is not another.
+/// The state in one line, and a line per condition.
 fn state(service: &Service, style: Style) -> String {
     let status = &service.status;
     let simulated = if status.simulated { " (simulated)" } else { "" };
@@ -54,11 +54,11 @@ fn state(service: &Service, style: Style) -> String {
         clean(&service.project),
         clean(&service.name),
         service.generation,
-        style.paint(style::phase(&status.phase), &clean(&status.phase)),
-        style.paint(style::health(&status.health), &clean(&status.health)),
+        style.paint(style::phase(status.phase), status.phase.into_str()),
+        style.paint(style::health(status.health), status.health.into_str()),
     );
     for condition in &status.conditions {
-        text.push_str(&format!("\n  {}: {}", clean(&condition.reason), clean(&condition.message)));
+        text.push_str(&format!("\n  {}: {}", condition.reason, clean(&condition.message)));
     }
     text
 }

@@ -1,4 +1,4 @@
-//! `trueup why`: the chain from who asked to what is waited for.
+//! `trueup why`: the chain of causes behind a service's state.
 
 use jiff::Timestamp;
 use trueup_api::why::Why;
@@ -10,7 +10,7 @@ use crate::failure::Exit;
 use crate::output::human::{age, clean, moment};
 use crate::output::style::{Paint, Style};
 
-/// Explain why a service is as it is
+/// Explain why a service is in its current state
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// NAME, PROJECT/NAME or svc_…
@@ -20,9 +20,9 @@ pub struct Args {
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let connection = context.connect()?;
     let reading = resolve(&args.name, context, &connection);
-    let service = context.ask("reading the service", reading).await?;
+    let service = context.wait("reading the service", reading).await?;
     let reading = connection.client.service_why(&service.project, &service.id);
-    let why = context.ask("asking why", reading).await?;
+    let why = context.wait("reading the explanation", reading).await?;
     if context.output.print(context.terminal, &why)? {
         return Ok(Exit::Ok);
     }
@@ -37,7 +37,7 @@ fn page(title: &str, why: &Why, now: Timestamp, style: Style) -> String {
     for link in &why.links {
         let at = link.at.map(|at| format!("  {} ({} ago)", moment(at), age(now, at)));
         let at = style.paint(Paint::Faint, &at.unwrap_or_default());
-        lines.push(format!("  {:<9} {}{at}", clean(&link.step), clean(&link.text)));
+        lines.push(format!("  {:<9} {}{at}", link.step.into_str(), clean(&link.text)));
         for proof in &link.proof {
             lines.push(format!("            {}", style.paint(Paint::Faint, &clean(proof))));
         }
@@ -55,11 +55,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_comes_first_and_its_proof_below() {
+    fn answer_comes_first_and_evidence_below() {
         let why: Why = serde_json::from_value(json!({
-            "service": "svc_1", "answer": "it is creating and error because: no image",
+            "service": "svc_1", "answer": "the service is creating and error: no image",
             "links": [
-                { "step": "asked", "text": "owner asked for generation 1 (`declare`): it shall run",
+                { "step": "asked", "text": "owner requested generation 1 (`declare`): desired state running",
                   "at": "2026-01-01T00:00:00Z", "proof": ["rel_1", "evt_1"] },
                 { "step": "waiting", "text": "pod web-0: no image", "at": "2026-01-01T00:00:10Z",
                   "proof": ["Pod/web-0 u-1"] },
@@ -71,8 +71,8 @@ mod tests {
         assert_eq!(
             page("shop/web", &why, now, Style::new(false)),
             "\
-shop/web: it is creating and error because: no image
-  asked     owner asked for generation 1 (`declare`): it shall run  2026-01-01 00:00:00Z (1m ago)
+shop/web: the service is creating and error: no image
+  asked     owner requested generation 1 (`declare`): desired state running  2026-01-01 00:00:00Z (1m ago)
             rel_1
             evt_1
   waiting   pod web-0: no image  2026-01-01 00:00:10Z (50s ago)

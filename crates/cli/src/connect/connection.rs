@@ -1,8 +1,7 @@
-//! Which Trueup to talk to, and as whom.
+//! Chooses the server address and the token.
 //!
-//! `trueup up` leaves a file in the data directory, so that on the same machine nothing has to be
-//! passed. The file's token is for the file's address alone: naming another address never sends
-//! this machine's token there.
+//! `trueup up` writes a file into the data directory, so that commands on the same machine need no
+//! flags. The file's token is only sent to the file's address: another `--url` never receives it.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -11,37 +10,38 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::connect::contexts::Named;
+use crate::connect::contexts::NamedContext;
 use crate::failure::{Exit, Failure};
-use crate::secret::Secret;
+use trueup_model::secret::{SecretValue, expose};
 
-/// What `trueup up` leaves for the commands on this machine.
+/// Connection data that `trueup up` writes for commands on this machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientFile {
-    /// Where Trueup listens.
+    /// The server's address.
     pub url: String,
     /// The owner token of the demo org.
-    pub token: Secret,
-    /// The project that is meant where none is named.
+    #[serde(serialize_with = "expose")]
+    pub token: SecretValue,
+    /// The default project.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
-    /// The cluster that was chosen instead of a local one.
+    /// The kubeconfig given with `--cluster`, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kubeconfig: Option<PathBuf>,
 }
 
 impl ClientFile {
-    /// Where it is.
+    /// The path of the file.
     pub fn path(data_dir: &Path) -> PathBuf {
         data_dir.join("client.json")
     }
 
-    /// Reads it; `None` where there is none.
+    /// Reads the file; `None` if there is none.
     pub fn read(data_dir: &Path) -> Result<Option<Self>, Failure> {
         let path = Self::path(data_dir);
         let wrong = |why: String| {
             Failure::new(Exit::Failed, format!("cannot read {}: {why}", path.display()))
-                .hint("run `trueup up` to write it anew, or pass --url and --token")
+                .hint("run `trueup up` to rewrite it, or pass --url and --token")
         };
         match fs::read(&path) {
             Ok(bytes) => match serde_json::from_slice(&bytes) {
@@ -53,7 +53,7 @@ impl ClientFile {
         }
     }
 
-    /// Writes it whole or not at all, readable by its owner alone.
+    /// Writes the file atomically, readable only by its owner.
     pub fn write(&self, data_dir: &Path) -> io::Result<()> {
         let path = Self::path(data_dir);
         let draft = path.with_extension("json.new");
@@ -71,13 +71,13 @@ impl ClientFile {
 /// An address and a token that belong together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Credentials {
-    /// Where Trueup listens.
+    /// The server's address.
     pub url: String,
-    /// Who asks.
-    pub token: Secret,
-    /// The org that is meant; for operators.
+    /// The caller's token.
+    pub token: SecretValue,
+    /// The org to act in; for operators.
     pub org: Option<String>,
-    /// The project that is meant where none is named.
+    /// The default project.
     pub project: Option<String>,
 }
 
@@ -87,19 +87,19 @@ impl From<ClientFile> for Credentials {
     }
 }
 
-impl From<&Named> for Credentials {
-    fn from(named: &Named) -> Self {
-        let Named { url, token, org, project } = named.clone();
+impl From<&NamedContext> for Credentials {
+    fn from(named: &NamedContext) -> Self {
+        let NamedContext { url, token, org, project } = named.clone();
         Self { url, token, org, project }
     }
 }
 
-/// Decides between flags and what is known: the context in use first, then this machine's install.
+/// Picks the credentials: flags first, then the context in use, then this machine's install.
 ///
-/// A token that is kept goes to the address that it is kept with, and to no other.
+/// A stored token is only sent to the address it is stored with.
 pub fn choose(
     url: Option<&str>,
-    token: Option<&Secret>,
+    token: Option<&SecretValue>,
     known: Vec<Credentials>,
 ) -> Result<Credentials, Failure> {
     let mut known = known.into_iter();
@@ -115,7 +115,7 @@ pub fn choose(
         }),
         (None, token) => {
             let first = known.next().ok_or_else(|| {
-                Failure::new(Exit::Unreachable, "it is not known where Trueup is")
+                Failure::new(Exit::Unreachable, "no server configured")
                     .hint("run `trueup up` on this machine, or pass --url and --token")
             })?;
             Ok(Credentials { token: token.cloned().unwrap_or(first.token), ..first })
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kept_token_goes_to_its_own_address_alone() {
+    fn stored_token_is_only_sent_to_its_own_address() {
         let (local, other) = ("http://127.0.0.1:7070", "http://elsewhere");
         let file = [known(local, "file", "shop")];
         assert_eq!(chosen(None, None, &file), format!("{local} file shop"));
@@ -157,11 +157,11 @@ mod tests {
         assert_eq!(chosen(Some(other), None, &file), format!("there is no token for {other}"));
         assert_eq!(chosen(Some(other), Some("t"), &file), format!("{other} t "));
         assert_eq!(chosen(Some(other), Some("t"), &[]), format!("{other} t "));
-        assert_eq!(chosen(None, Some("t"), &[]), "it is not known where Trueup is");
+        assert_eq!(chosen(None, Some("t"), &[]), "no server configured");
     }
 
     #[test]
-    fn a_context_comes_before_the_install_and_flags_before_both() {
+    fn flags_override_the_context_and_the_context_overrides_the_install() {
         let (local, work) = ("http://127.0.0.1:7070", "https://work");
         let both = [known(work, "kept", "blog"), known(local, "file", "shop")];
         assert_eq!(chosen(None, None, &both), format!("{work} kept blog"));
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_in_no_debug_output() {
+    fn debug_output_hides_the_token() {
         assert!(!format!("{:?}", known("http://x", "canary", "p")).contains("canary"));
     }
 }

@@ -1,4 +1,4 @@
-//! What every command is given: the global flags, decided once.
+//! The global flags and the context that every command receives.
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -11,12 +11,12 @@ use crate::failure::{Exit, Failure};
 use crate::output::format::Output;
 use crate::output::progress::Progress;
 use crate::output::terminal::Terminal;
-use crate::secret::Secret;
+use trueup_model::secret::SecretValue;
 
 /// Flags that every command takes.
 #[derive(Debug, clap::Args)]
 pub struct Globals {
-    /// Where this machine's Trueup keeps its data
+    /// Data directory of the Trueup on this machine
     #[arg(
         long,
         global = true,
@@ -25,10 +25,10 @@ pub struct Globals {
         help_heading = "Global options"
     )]
     data_dir: Option<PathBuf>,
-    /// The address of Trueup, where it is not this machine's
+    /// Server address; the default is the Trueup on this machine
     #[arg(long, global = true, env = "TRUEUP_URL", help_heading = "Global options")]
     url: Option<String>,
-    /// The token to ask with
+    /// API token
     #[arg(
         long,
         global = true,
@@ -36,8 +36,8 @@ pub struct Globals {
         hide_env_values = true,
         help_heading = "Global options"
     )]
-    token: Option<Secret>,
-    /// The context to use instead of the current one; `local` is this machine's install
+    token: Option<SecretValue>,
+    /// Context to use instead of the current one; `local` is the install on this machine
     #[arg(
         long,
         global = true,
@@ -46,7 +46,7 @@ pub struct Globals {
         help_heading = "Global options"
     )]
     context: Option<String>,
-    /// How results are printed
+    /// Output format
     #[arg(
         short,
         long,
@@ -57,7 +57,7 @@ pub struct Globals {
         help_heading = "Global options"
     )]
     output: Output,
-    /// The project that is meant where a name or manifest does not say it
+    /// Project for names and manifests that do not include one
     #[arg(
         short,
         long,
@@ -67,7 +67,7 @@ pub struct Globals {
         help_heading = "Global options"
     )]
     project: Option<String>,
-    /// The org that is meant; only for operators, whose token belongs to none
+    /// Org to act in; only for operators, whose tokens belong to no org
     #[arg(
         long,
         global = true,
@@ -76,18 +76,18 @@ pub struct Globals {
         help_heading = "Global options"
     )]
     org: Option<String>,
-    /// No colour (also with NO_COLOR, and where the output is no terminal)
+    /// Disable colour (also with NO_COLOR, or if the output is not a terminal)
     #[arg(long, global = true, help_heading = "Global options")]
     no_color: bool,
 }
 
 impl Globals {
-    /// Decides what was left open. `data_dir` is where this machine's server keeps its data by default.
+    /// Fills in defaults. `data_dir` returns the default data directory of this machine's server.
     #[must_use]
     pub fn into_context(self, data_dir: impl FnOnce() -> PathBuf) -> Context {
-        let said_no = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let disabled = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         Context {
-            terminal: Terminal::new(self.no_color || said_no),
+            terminal: Terminal::new(self.no_color || disabled),
             data_dir: self.data_dir.unwrap_or_else(data_dir),
             output: self.output,
             project: self.project.filter(|project| !project.is_empty()),
@@ -99,30 +99,30 @@ impl Globals {
     }
 }
 
-/// What every command is given.
+/// The global settings of a command.
 #[derive(Debug)]
 pub struct Context {
-    /// Where to write.
+    /// Writes to stdout and stderr.
     pub terminal: Terminal,
-    /// Where this machine's Trueup keeps its data.
+    /// Data directory of the Trueup on this machine.
     pub data_dir: PathBuf,
-    /// How to write results.
+    /// The output format.
     pub output: Output,
     /// The project from the flags.
     pub project: Option<String>,
     /// The org from the flags.
     pub org: Option<String>,
     url: Option<String>,
-    token: Option<Secret>,
+    token: Option<SecretValue>,
     context: Option<String>,
 }
 
-/// A client, and the project that is meant where none is named.
+/// A client and the default project.
 #[derive(Debug)]
 pub struct Connection {
-    /// Speaks to Trueup.
+    /// The API client.
     pub client: Client,
-    /// From the file that `trueup up` wrote.
+    /// The project of the context or of the file that `trueup up` wrote.
     pub default_project: Option<String>,
 }
 
@@ -133,7 +133,7 @@ impl Context {
     }
 
     /// The token from the flags.
-    pub const fn token(&self) -> Option<&Secret> {
+    pub const fn token(&self) -> Option<&SecretValue> {
         self.token.as_ref()
     }
 
@@ -162,21 +162,21 @@ impl Context {
         Ok(Connection { client, default_project: chosen.project })
     }
 
-    /// The project of a manifest: its own, that of the flags, or the default one.
+    /// The project of a manifest: its own, the one from the flags, or the default.
     pub fn project_of(
         &self,
-        said: Option<&String>,
+        named: Option<&String>,
         connection: &Connection,
     ) -> Result<String, Failure> {
-        let chosen = said.or(self.project.as_ref()).or(connection.default_project.as_ref());
+        let chosen = named.or(self.project.as_ref()).or(connection.default_project.as_ref());
         chosen.cloned().ok_or_else(|| {
             Failure::new(Exit::Failed, "field `project` is missing")
                 .hint("add `project: …`, or pass the project with -p")
         })
     }
 
-    /// Awaits one answer, and says on stderr what is waited for when it takes long.
-    pub async fn ask<F: Future>(&self, what: &str, future: F) -> F::Output {
+    /// Awaits a future and shows a progress line on stderr if it takes long.
+    pub async fn wait<F: Future>(&self, what: &str, future: F) -> F::Output {
         Progress::new(self.terminal, what).wait(future).await
     }
 }

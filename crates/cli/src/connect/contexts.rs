@@ -1,5 +1,5 @@
-//! Named contexts: which Trueup, as whom, in which org and project. Kept in one file that only its
-//! owner can read.
+//! Named contexts: a server, a token, an org and a project. Stored in one file that only its owner
+//! can read.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -10,40 +10,41 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Exit, Failure};
-use crate::secret::Secret;
+use trueup_model::secret::{SecretValue, expose};
 
-/// The name that stands for this machine's own install, which needs no context.
+/// The reserved name of this machine's install, which needs no context.
 pub const LOCAL: &str = "local";
 
-/// One way to reach a Trueup.
+/// One named connection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Named {
-    /// Where it listens.
+pub struct NamedContext {
+    /// The server's address.
     pub url: String,
-    /// Who asks.
-    pub token: Secret,
-    /// The org that is meant; for operators.
+    /// The caller's token.
+    #[serde(serialize_with = "expose")]
+    pub token: SecretValue,
+    /// The org to act in; for operators.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub org: Option<String>,
-    /// The project that is meant where none is named.
+    /// The default project.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
 }
 
-/// All of them, and the one that is used.
+/// All contexts and the current one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Contexts {
-    /// The one that is used where no other is named; none means this machine's own install.
+    /// The current context; `None` means this machine's install.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current: Option<String>,
-    /// By name.
+    /// The contexts by name.
     #[serde(default)]
-    pub contexts: BTreeMap<String, Named>,
+    pub contexts: BTreeMap<String, NamedContext>,
 }
 
-/// Where they are kept: `TRUEUP_CONFIG`, or below the user's configuration.
+/// The path of the context file: `TRUEUP_CONFIG`, or in the user's configuration directory.
 pub fn path() -> Option<PathBuf> {
     let given = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     if let Some(path) = given("TRUEUP_CONFIG") {
@@ -56,7 +57,7 @@ pub fn path() -> Option<PathBuf> {
 }
 
 impl Contexts {
-    /// Reads them; where there is no file there are none.
+    /// Reads the context file; empty if there is none.
     pub fn read() -> Result<Self, Failure> {
         path().map_or_else(|| Ok(Self::default()), |path| Self::read_from(&path))
     }
@@ -73,20 +74,20 @@ impl Contexts {
         let mode =
             fs::metadata(path).map_err(|error| wrong(error.to_string()))?.permissions().mode();
         if mode & 0o077 != 0 {
-            let said = "it holds tokens, and others on this machine can read it".to_owned();
-            return Err(wrong(said).hint(format!("run `chmod 600 {}`", path.display())));
+            let why = "the file holds tokens and other users can read it".to_owned();
+            return Err(wrong(why).hint(format!("run `chmod 600 {}`", path.display())));
         }
-        // What is wrong in the file is not repeated: it may be a token.
+        // The parse error is not shown: it may quote a token.
         serde_saphyr::from_str(&text).map_err(|_| {
-            wrong("it is not a file of contexts".to_owned())
-                .hint("mend it, or move it away and add the contexts again")
+            wrong("not a valid context file".to_owned())
+                .hint("fix it, or move it away and add the contexts again")
         })
     }
 
-    /// Writes them whole or not at all, readable by their owner alone.
+    /// Writes the context file atomically, readable only by its owner.
     pub fn write(&self) -> anyhow::Result<()> {
         let path = path().ok_or_else(|| {
-            Failure::new(Exit::Failed, "it is not known where to keep contexts")
+            Failure::new(Exit::Failed, "no location for the context file")
                 .hint("set HOME, or TRUEUP_CONFIG to a path")
         })?;
         self.write_to(&path).map_err(|error| {
@@ -110,16 +111,16 @@ impl Contexts {
         fs::rename(&draft, path)
     }
 
-    /// The one that was named, or else the current one; none is this machine's own install.
-    pub fn choose(&self, named: Option<&str>) -> Result<Option<(&str, &Named)>, Failure> {
+    /// The named context, or else the current one; `None` is this machine's install.
+    pub fn choose(&self, named: Option<&str>) -> Result<Option<(&str, &NamedContext)>, Failure> {
         match named.or(self.current.as_deref()) {
             None | Some(LOCAL) => Ok(None),
             Some(name) => self.get(name).map(Some),
         }
     }
 
-    /// The one with this name.
-    pub fn get(&self, name: &str) -> Result<(&str, &Named), Failure> {
+    /// The context with this name.
+    pub fn get(&self, name: &str) -> Result<(&str, &NamedContext), Failure> {
         let found = self.contexts.get_key_value(name).map(|(name, named)| (name.as_str(), named));
         found.ok_or_else(|| {
             let failure = Failure::new(Exit::NotFound, format!("there is no context `{name}`"));
@@ -127,7 +128,7 @@ impl Contexts {
             if known.is_empty() {
                 failure.hint("add one with `trueup context add`")
             } else {
-                failure.hint(format!("there are {}", known.join(", ")))
+                failure.hint(format!("contexts are {}", known.join(", ")))
             }
         })
     }
@@ -138,7 +139,7 @@ mod tests {
     use super::*;
 
     fn contexts() -> Contexts {
-        let named = Named {
+        let named = NamedContext {
             url: "https://trueup.example".to_owned(),
             token: "canary".to_owned().into(),
             org: None,
@@ -148,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn they_are_written_for_their_owner_alone_and_read_back() {
+    fn context_file_is_private_and_round_trips() {
         let folder = std::env::temp_dir().join(format!("trueup-contexts-{}", std::process::id()));
         let path = folder.join("a").join("config.yaml");
         contexts().write_to(&path).unwrap();
@@ -156,7 +157,7 @@ mod tests {
         assert_eq!(Contexts::read_from(&path).unwrap(), contexts());
         fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).unwrap();
         let refused = Contexts::read_from(&path).unwrap_err();
-        assert!(refused.to_string().contains("others"), "{refused}");
+        assert!(refused.to_string().contains("other users"), "{refused}");
         fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
         fs::write(&path, "contexts: {a: canary}").unwrap();
         let refused = Contexts::read_from(&path).unwrap_err();
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn one_is_chosen_by_name_or_by_being_current() {
+    fn context_is_chosen_by_name_or_by_being_current() {
         let mut all = contexts();
         assert_eq!(all.choose(None).unwrap(), None);
         assert_eq!(all.choose(Some("work")).unwrap().unwrap().0, "work");
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_in_no_debug_output() {
+    fn debug_output_hides_the_token() {
         assert!(!format!("{:?}", contexts()).contains("canary"));
     }
 }

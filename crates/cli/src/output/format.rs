@@ -1,31 +1,31 @@
-//! Results for programs: the wire types as JSON or YAML, unchanged.
+//! Output formats. Programs get the wire types as JSON or YAML, unchanged.
 
 use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::output::terminal::Terminal;
 
-/// How results are printed.
+/// The output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum Output {
-    /// For people.
+    /// A table.
     #[default]
     Table,
-    /// For people with room: more columns.
+    /// A table with more columns.
     Wide,
-    /// JSON, as the API sends it.
+    /// JSON as the API returns it.
     Json,
     /// The same as YAML.
     Yaml,
 }
 
 impl Output {
-    /// Whether nobody reads the lines that are for people.
+    /// Whether the output is JSON or YAML, without the lines meant for people.
     pub fn is_for_programs(self) -> bool {
         matches!(self, Self::Json | Self::Yaml)
     }
 
-    /// Prints the value if a program reads it; says `false` if a person does.
+    /// Prints the value as JSON or YAML; returns false for table formats.
     pub fn print<T: Serialize>(self, terminal: Terminal, value: &T) -> anyhow::Result<bool> {
         let text = match self {
             Self::Table | Self::Wide => return Ok(false),
@@ -36,7 +36,7 @@ impl Output {
         Ok(true)
     }
 
-    /// The same for one item of a stream: JSON on one line, YAML as one document.
+    /// The same for one stream item: JSON on one line, YAML as one document.
     pub fn print_item<T: Serialize>(self, terminal: Terminal, value: &T) -> anyhow::Result<bool> {
         let text = match self {
             Self::Table | Self::Wide => return Ok(false),

@@ -1,4 +1,4 @@
-//! Times, durations and foreign text, as people read them.
+//! Times, durations and untrusted text, formatted for people.
 
 use std::time::Duration;
 
@@ -58,15 +58,15 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         }
         seconds = number;
     }
-    // A year is longer than anybody waits, and short enough for every timer.
+    // Limited to a year: long enough for any wait, and every timer can represent it.
     if text.is_empty() || seconds > 366 * 86400 {
         return Err(wrong());
     }
     Ok(Duration::from_secs(seconds))
 }
 
-/// A duration as it would be written: `1h30m`.
-pub fn written(duration: Duration) -> String {
+/// Formats a duration: `1h30m`.
+pub fn duration_text(duration: Duration) -> String {
     let seconds = duration.as_secs();
     let parts = [(seconds / 3600, 'h'), (seconds / 60 % 60, 'm'), (seconds % 60, 's')];
     let text: String =
@@ -80,7 +80,7 @@ pub fn count(number: usize, thing: &str) -> String {
     format!("{number} {thing}{end}")
 }
 
-/// Text from elsewhere without control characters: what a cluster says must not move the cursor.
+/// Replaces control characters, so that untrusted text cannot move the cursor.
 pub fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_are_read_as_they_are_written() {
+    fn durations_parse_and_format() {
         for (text, seconds) in
             [("90", 90), ("30s", 30), ("5m", 300), ("1h30m", 5400), ("2d", 172_800), ("0", 0)]
         {
@@ -115,8 +115,8 @@ mod tests {
         for text in ["", "m", "5x", "5m3", "-1s", "99999999999999999999s", "1000d"] {
             assert!(duration(text).is_err(), "{text}");
         }
-        assert_eq!(written(Duration::from_secs(5400)), "1h30m");
-        assert_eq!(written(Duration::ZERO), "0s");
+        assert_eq!(duration_text(Duration::from_secs(5400)), "1h30m");
+        assert_eq!(duration_text(Duration::ZERO), "0s");
     }
 
     #[test]
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn one_thing_has_no_s() {
+    fn counts_are_pluralised() {
         assert_eq!(count(0, "object"), "0 objects");
         assert_eq!(count(1, "object"), "1 object");
     }

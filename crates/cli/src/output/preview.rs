@@ -1,7 +1,9 @@
-//! A preview as people read it: one line for each object, one for each field, then cost and quota.
+//! Prints a preview: a line per object and per field, then cost and quota.
 
 use serde_json::Value;
-use trueup_api::preview::{Preview, PreviewField, PreviewObject, PreviewUnit};
+use trueup_api::preview::{
+    Preview, PreviewField, PreviewObject, PreviewUnit, PreviewUnitKind, PreviewVerb,
+};
 use trueup_api::quota::Quota;
 
 use crate::connect::context::Context;
@@ -16,33 +18,33 @@ pub fn show(subject: &str, preview: &Preview, context: &Context) -> anyhow::Resu
     Ok(())
 }
 
-/// The whole preview.
+/// The lines of a preview.
 pub fn lines(subject: &str, preview: &Preview, style: Style) -> Vec<String> {
     if !preview.changed {
         return vec![format!("{subject}: nothing would change")];
     }
     let mut lines = match preview.units.as_slice() {
         [only] if heading(only) == subject => Vec::new(),
-        units => vec![format!("{subject}: would be recorded, and {}", reach(units))],
+        units => vec![format!("{subject}: would be recorded, and {}", affected(units))],
     };
     for unit in &preview.units {
         lines.extend(unit_lines(unit, style));
     }
-    lines.extend(preview.quota.as_ref().map(|quota| format!("  {}", room(quota))));
+    lines.extend(preview.quota.as_ref().map(|quota| format!("  {}", quota_line(quota))));
     lines
 }
 
-/// How many of each kind change, in the order in which they are shown.
-fn reach(units: &[PreviewUnit]) -> String {
-    let mut kinds: Vec<(&str, usize)> = Vec::new();
+/// The number of changed units by kind, in the order shown.
+fn affected(units: &[PreviewUnit]) -> String {
+    let mut kinds: Vec<(PreviewUnitKind, usize)> = Vec::new();
     for unit in units {
         match kinds.iter_mut().find(|(kind, _)| *kind == unit.kind) {
             Some((_, number)) => *number = number.saturating_add(1),
-            None => kinds.push((&unit.kind, 1)),
+            None => kinds.push((unit.kind, 1)),
         }
     }
     let counts: Vec<String> =
-        kinds.iter().map(|(kind, number)| count(*number, &clean(kind))).collect();
+        kinds.iter().map(|(kind, number)| count(*number, kind.into_str())).collect();
     match units.len() {
         0 => "no service changes".to_owned(),
         1 => format!("{} changes", counts.join(" and ")),
@@ -51,7 +53,7 @@ fn reach(units: &[PreviewUnit]) -> String {
 }
 
 pub fn heading(unit: &PreviewUnit) -> String {
-    format!("{}/{}", clean(&unit.kind), clean(&unit.name))
+    format!("{}/{}", unit.kind.into_str(), clean(&unit.name))
 }
 
 fn unit_lines(unit: &PreviewUnit, style: Style) -> Vec<String> {
@@ -66,39 +68,39 @@ fn unit_lines(unit: &PreviewUnit, style: Style) -> Vec<String> {
 }
 
 fn object_lines(object: &PreviewObject, style: Style) -> Vec<String> {
-    let (sign, paint) = match object.verb.as_str() {
-        "create" => ("+", Paint::Good),
-        "delete" => ("-", Paint::Bad),
-        _ => ("~", Paint::Busy),
+    let (sign, paint) = match object.verb {
+        PreviewVerb::Create => ("+", Paint::Good),
+        PreviewVerb::Delete => ("-", Paint::Bad),
+        PreviewVerb::Update => ("~", Paint::Busy),
     };
-    let heading = format!("{sign} {} {}", clean(&object.kind), clean(&object.name));
+    let heading = format!("{sign} {} {}", object.kind, clean(&object.name));
     let mut lines = vec![format!("  {}", style.paint(paint, &heading))];
     lines.extend(object.fields.iter().map(|field| format!("      {}", field_line(field))));
     lines
 }
 
 pub fn field_line(field: &PreviewField) -> String {
-    let said = |value: &Option<Value>| match value {
+    let text = |value: &Option<Value>| match value {
         None => "(none)".to_owned(),
-        Some(Value::String(text)) => format!("\"{}\"", clean(text)),
+        Some(Value::String(string)) => format!("\"{}\"", clean(string)),
         Some(value) => clean(&value.to_string()),
     };
-    format!("{}: {} → {}", clean(&field.path), said(&field.before), said(&field.after))
+    format!("{}: {} → {}", clean(&field.path), text(&field.before), text(&field.after))
 }
 
 pub fn cost(unit: &PreviewUnit) -> Option<String> {
     let after = unit.monthly_after.as_ref()?;
     Some(match &unit.monthly_before {
-        Some(before) if before == after => format!("{} a month, as now", after.text),
+        Some(before) if before == after => format!("{} a month, unchanged", after.text),
         Some(before) => format!("{} a month instead of {}", after.text, before.text),
         None => format!("{} a month", after.text),
     })
 }
 
-pub fn room(quota: &Quota) -> String {
+pub fn quota_line(quota: &Quota) -> String {
     let left = &quota.left;
     format!(
-        "left then: {}, {} m CPU, {} MiB memory, {} GiB disk, {}",
+        "quota left afterwards: {}, {} m CPU, {} MiB memory, {} GiB disk, {}",
         count(usize::try_from(left.services).unwrap_or(0), "service"),
         left.cpu_millis,
         left.memory_mib,
@@ -119,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_preview_names_objects_fields_cost_and_room() {
+    fn preview_lists_objects_fields_cost_and_quota() {
         let preview = json!({
             "changed": true,
             "units": [{"kind": "service", "name": "shop/web", "generation": 4, "desired": "active",
@@ -142,7 +144,7 @@ service/shop/web: generation 4, every pod is replaced
       spec.x: (none) → \" [31m\"
   + Service web-1
   13.14 EUR a month instead of 8.76 EUR
-  left then: 1 service, 1 m CPU, 1 MiB memory, 1 GiB disk, 1 GPU";
+  quota left afterwards: 1 service, 1 m CPU, 1 MiB memory, 1 GiB disk, 1 GPU";
         assert_eq!(shown("service/shop/web", preview.clone()), of_the_service);
         assert_eq!(
             shown("variable/A", preview),
@@ -151,7 +153,7 @@ service/shop/web: generation 4, every pod is replaced
     }
 
     #[test]
-    fn what_changes_is_counted_by_kind() {
+    fn changes_are_counted_by_kind() {
         let unit = |kind: &str, name: &str| {
             json!({"kind": kind, "name": name, "generation": 2, "desired": "deleted",
                    "replaces_pods": false, "objects": []})
@@ -172,7 +174,7 @@ service/shop/web: generation 4, every pod is replaced
     }
 
     #[test]
-    fn what_reaches_no_service_says_so() {
+    fn write_without_service_changes_says_so() {
         let preview = |changed: bool| json!({"changed": changed, "units": []});
         assert_eq!(
             shown("token/ci", preview(true)),

@@ -1,18 +1,18 @@
-//! A moving line on stderr that says what is waited for, once a wait is long enough to wonder.
+//! A progress line on stderr for waits longer than two seconds.
 
 use std::future::Future;
 use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use crate::output::human::{clean, written};
+use crate::output::human::{clean, duration_text};
 use crate::output::terminal::Terminal;
 
-const PATIENCE: Duration = Duration::from_secs(2);
+const SHOW_AFTER: Duration = Duration::from_secs(2);
 const TICK: Duration = Duration::from_millis(120);
 const FRAMES: [char; 4] = ['|', '/', '-', '\\'];
 
-/// Something that is waited for, in one or many waits.
+/// A progress line for one or more waits on the same thing.
 #[derive(Debug)]
 pub struct Progress {
     terminal: Terminal,
@@ -21,17 +21,17 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Begins to count.
+    /// Starts the elapsed time.
     pub fn new(terminal: Terminal, what: &str) -> Self {
         Self { terminal, what: clean(what), began: Instant::now() }
     }
 
-    /// Says what is waited for from now on.
+    /// Changes the text.
     pub fn set(&mut self, what: &str) {
         self.what = clean(what);
     }
 
-    /// Awaits the future, with a moving line after two seconds. The line is gone when it returns.
+    /// Awaits the future and shows the line after two seconds; removes it on return.
     pub async fn wait<F: Future>(&self, future: F) -> F::Output {
         let mut future = Box::pin(future);
         if !self.terminal.is_live() {
@@ -52,10 +52,10 @@ impl Progress {
                     return output;
                 }
                 _ = ticks.tick() => {
-                    if began.elapsed() >= PATIENCE {
+                    if began.elapsed() >= SHOW_AFTER {
                         shown = true;
                         let frame = frames.next().unwrap_or(&' ');
-                        let elapsed = written(self.began.elapsed());
+                        let elapsed = duration_text(self.began.elapsed());
                         self.show(&format!("{frame} {} ({elapsed})", self.what));
                     }
                 }
@@ -63,7 +63,7 @@ impl Progress {
         }
     }
 
-    /// A moving line that cannot be drawn is no reason to fail.
+    /// Draws the line; errors are ignored.
     fn show(&self, text: &str) {
         match self.terminal.moving(text) {
             Ok(()) | Err(_) => {}

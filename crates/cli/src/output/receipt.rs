@@ -1,16 +1,12 @@
-//! The absence receipt, for people: what was proved to be gone, when, and how much that proves.
+//! Prints a deletion receipt: what was verified absent, when, and at which proof level.
 
-use serde_json::Value;
 use trueup_model::receipt::{ProofLevel, Receipt};
 use trueup_model::survey::Remains;
 
 use crate::output::human::{clean, count, moment};
 
-/// The receipt's lines. One that cannot be read here is shown as it is.
-pub fn lines(receipt: &Value) -> Vec<String> {
-    let Ok(receipt) = serde_json::from_value::<Receipt>(receipt.clone()) else {
-        return vec![receipt.to_string()];
-    };
+/// The lines of a receipt.
+pub fn lines(receipt: &Receipt) -> Vec<String> {
     let mut lines = vec![
         format!("verified at   {}", moment(receipt.verified_at)),
         format!("proof level   {}", level(receipt.level)),
@@ -22,11 +18,11 @@ pub fn lines(receipt: &Value) -> Vec<String> {
     }
     if let Some(survey) = &receipt.survey {
         let (at, kinds) = (moment(survey.at), count(survey.kinds.len(), "kind"));
-        lines.push(format!("looked into   its namespace at {at}: {kinds}, nothing of others"));
+        lines.push(format!("surveyed      its namespace at {at}: {kinds}, no foreign objects"));
     }
     if let Some(force) = &receipt.force {
         lines.push(format!("forced by     {}", clean(&force.principal)));
-        lines.push(format!("because       {}", clean(&force.reason)));
+        lines.push(format!("reason        {}", clean(&force.reason)));
     }
     lines.extend(receipt.unconfirmed.iter().map(|pod| {
         let (name, node) = (clean(&pod.name), clean(&pod.node));
@@ -39,7 +35,7 @@ pub fn lines(receipt: &Value) -> Vec<String> {
             format!("  {key}  {}  {why}", clean(left.uid.as_deref().unwrap_or("never seen")))
         }));
     }
-    lines.extend(receipt.remains.iter().flat_map(others));
+    lines.extend(receipt.remains.iter().flat_map(remaining));
     lines.push(format!("absent        {}", count(receipt.absent.len(), "object")));
     lines.extend(receipt.absent.iter().map(|absence| {
         let uid = absence.uid.as_deref().unwrap_or("never seen");
@@ -48,16 +44,16 @@ pub fn lines(receipt: &Value) -> Vec<String> {
     lines
 }
 
-/// What else a forced end left in a project's namespace.
-fn others(remains: &Remains) -> Vec<String> {
+/// Other objects that a forced deletion left in the project's namespace.
+fn remaining(remains: &Remains) -> Vec<String> {
     let mut lines =
-        vec![format!("beside them   {} in its namespace", count(remains.count(), "object"))];
+        vec![format!("also left     {} in its namespace", count(remains.count(), "object"))];
     lines.extend(remains.objects.iter().map(|item| {
-        let held = match item.finalizers.as_slice() {
+        let finalizers = match item.finalizers.as_slice() {
             [] => String::new(),
-            by => format!("  held by {}", clean(&by.join(", "))),
+            names => format!("  finalizers {}", clean(&names.join(", "))),
         };
-        format!("  {}/{}  {}{held}", clean(&item.kind), clean(&item.name), clean(&item.uid))
+        format!("  {}/{}  {}{finalizers}", clean(&item.kind), clean(&item.name), clean(&item.uid))
     }));
     if remains.more > 0 {
         lines.push(format!("  and {} more", remains.more));
@@ -66,7 +62,7 @@ fn others(remains: &Remains) -> Vec<String> {
         remains
             .unread
             .iter()
-            .map(|unread| format!("  not seen: {} ({})", clean(&unread.what), clean(&unread.why))),
+            .map(|unread| format!("  not read: {} ({})", clean(&unread.what), clean(&unread.why))),
     );
     lines
 }
@@ -77,9 +73,7 @@ const fn level(level: ProofLevel) -> &'static str {
         ProofLevel::ProcessesUnconfirmed => {
             "API absence only: some processes were not seen to end, see below"
         }
-        ProofLevel::Forced => {
-            "forced: somebody ended the deletion before everything was proved gone"
-        }
+        ProofLevel::Forced => "forced: the deletion was completed without full proof of absence",
     }
 }
 
@@ -90,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_uids_time_and_level_are_shown() {
+    fn receipt_shows_keys_uids_time_and_level() {
         let receipt = json!({
             "absent": [
                 { "key": { "kind": "Deployment", "namespace": "shop", "name": "web" }, "uid": "u-1" },
@@ -100,7 +94,7 @@ mod tests {
             "verified_at": "2026-01-01T00:00:01Z", "level": "api_absence",
         });
         assert_eq!(
-            lines(&receipt),
+            lines(&serde_json::from_value(receipt).unwrap()),
             [
                 "verified at   2026-01-01 00:00:01Z",
                 "proof level   API absence: the cluster has no object under any of these keys",
@@ -110,11 +104,10 @@ mod tests {
                 "  Secret/shop/web  never seen",
             ]
         );
-        assert_eq!(lines(&json!({ "new": 1 })), ["{\"new\":1}"]);
     }
 
     #[test]
-    fn what_was_not_proved_is_shown_with_its_reason() {
+    fn unproven_objects_are_shown_with_the_reason() {
         let receipt = json!({
             "absent": [], "observer": "local", "began_at": "2026-01-01T00:00:00Z",
             "verified_at": "2026-01-01T00:00:21Z", "level": "forced",
@@ -136,20 +129,20 @@ mod tests {
             },
         });
         assert_eq!(
-            lines(&receipt)[1..],
+            lines(&serde_json::from_value(receipt).unwrap())[1..],
             [
-                "proof level   forced: somebody ended the deletion before everything was proved gone",
+                "proof level   forced: the deletion was completed without full proof of absence",
                 "observer      local",
                 "read          at 2026-01-01 00:00:00Z and again at 2026-01-01 00:00:20Z",
                 "forced by     owner",
-                "because       the node burnt",
+                "reason        the node burnt",
                 "not confirmed pod web-0: its processes on node node-1 were not seen to end",
                 "not proven    1 object",
                 "  Secret/shop/web  u-1  it is still there",
-                "beside them   3 objects in its namespace",
-                "  Widget/kept  u-3  held by example.com/hold",
+                "also left     3 objects in its namespace",
+                "  Widget/kept  u-3  finalizers example.com/hold",
                 "  and 2 more",
-                "  not seen: metrics.example.com/v1 (it does not answer)",
+                "  not read: metrics.example.com/v1 (it does not answer)",
                 "absent        0 objects",
             ]
         );

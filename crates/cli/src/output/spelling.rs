@@ -1,4 +1,4 @@
-//! "Did you mean …?": the nearest known word, if one is near enough to be a typo.
+//! "Did you mean …?": the nearest known word, if close enough to be a typo.
 
 /// The known word that differs in at most two letters, and in less than half of them.
 pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn typos_are_near_and_other_words_are_not() {
+    fn only_typos_have_a_nearest_word() {
         let known = ["kind", "name", "project", "template", "parameters"];
         assert_eq!(nearest("templat", &known), Some("template"));
         assert_eq!(nearest("paramters", &known), Some("parameters"));

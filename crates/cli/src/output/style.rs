@@ -1,17 +1,20 @@
-//! Colour, by hand: five codes do not need a library.
+//! ANSI colours.
+
+use trueup_model::cluster::Reachability;
+use trueup_model::status::{Health, Phase};
 
 /// A colour with a meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Paint {
-    /// As it is.
+    /// No colour.
     Plain,
-    /// It is as promised.
+    /// Healthy or done.
     Good,
-    /// On its way.
+    /// In progress.
     Busy,
-    /// Wrong.
+    /// Failed.
     Bad,
-    /// Not known, or not important.
+    /// Unknown or unimportant.
     Faint,
     /// A heading.
     Strong,
@@ -30,7 +33,7 @@ impl Paint {
     }
 }
 
-/// Whether there are colours at all.
+/// Whether to use colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style {
     color: bool,
@@ -53,28 +56,31 @@ impl Style {
 }
 
 /// The colour of a health.
-pub fn health(text: &str) -> Paint {
-    match text {
-        "healthy" => Paint::Good,
-        "progressing" | "degraded" => Paint::Busy,
-        "error" => Paint::Bad,
-        _ => Paint::Faint,
+pub const fn health(health: Health) -> Paint {
+    match health {
+        Health::Healthy => Paint::Good,
+        Health::Progressing | Health::Degraded => Paint::Busy,
+        Health::Error => Paint::Bad,
+        Health::Unknown => Paint::Faint,
     }
 }
 
 /// The colour of a phase.
-pub fn phase(text: &str) -> Paint {
-    match text {
-        "running" | "completed" => Paint::Good,
-        "accepted" | "creating" | "updating" | "deleting" => Paint::Busy,
-        "blocked" => Paint::Bad,
-        _ => Paint::Faint,
+pub const fn phase(phase: Phase) -> Paint {
+    match phase {
+        Phase::Running | Phase::Completed => Paint::Good,
+        Phase::Accepted | Phase::Creating | Phase::Updating | Phase::Deleting => Paint::Busy,
+        Phase::Blocked => Paint::Bad,
+        Phase::Paused | Phase::Deleted => Paint::Faint,
     }
 }
 
-/// The colour of a reachability. A cluster that is away is not an error of anybody's.
-pub fn reachability(text: &str) -> Paint {
-    if text == "reachable" { Paint::Good } else { Paint::Busy }
+/// The colour of a reachability. An unreachable cluster is shown as busy, not as failed.
+pub const fn reachability(reachability: Reachability) -> Paint {
+    match reachability {
+        Reachability::Reachable => Paint::Good,
+        Reachability::Unreachable => Paint::Busy,
+    }
 }
 
 #[cfg(test)]
@@ -85,6 +91,6 @@ mod tests {
     fn without_colour_text_stays_as_it_is() {
         assert_eq!(Style::new(false).paint(Paint::Bad, "x"), "x");
         assert_eq!(Style::new(true).paint(Paint::Plain, "x"), "x");
-        assert_eq!(Style::new(true).paint(health("healthy"), "x"), "\u{1b}[32mx\u{1b}[0m");
+        assert_eq!(Style::new(true).paint(health(Health::Healthy), "x"), "\u{1b}[32mx\u{1b}[0m");
     }
 }

@@ -1,9 +1,9 @@
-//! Tables with columns as wide as they need, and no wider.
+//! Tables with columns as wide as their content.
 
 use crate::output::human::clean;
 use crate::output::style::{Paint, Style};
 
-/// One field.
+/// One cell.
 #[derive(Debug, Clone)]
 pub struct Cell {
     text: String,
@@ -11,12 +11,12 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// A field with a colour.
+    /// A cell with a colour.
     pub fn new(paint: Paint, text: &str) -> Self {
         Self { text: clean(text), paint }
     }
 
-    /// A field without one.
+    /// A cell without colour.
     pub fn plain(text: &str) -> Self {
         Self::new(Paint::Plain, text)
     }
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_as_wide_as_their_widest_field() {
+    fn columns_are_as_wide_as_their_widest_cell() {
         assert_eq!(
             table().render(Style::new(false)),
             "NAME      PHASE     AGE\nweb       running   5m\ngrüße-1"

@@ -1,15 +1,14 @@
-//! The owner of stdout and stderr.
+//! Writes to stdout and stderr.
 //!
-//! Results go to stdout, everything about them (hints, progress, errors) to stderr, so that a pipe
-//! gets results alone. Writes return their error, because a closed pipe must end a command quietly
-//! and `println!` would panic instead.
+//! Results go to stdout; hints, progress and errors go to stderr, so that a pipe only gets results.
+//! Writes return their error: a closed pipe must end a command quietly, and `println!` would panic.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
 use crate::output::human::clean;
 use crate::output::style::{Paint, Style};
 
-/// What can be written to, and how.
+/// Stdout and stderr with their styles.
 #[derive(Debug, Clone, Copy)]
 pub struct Terminal {
     out: Style,
@@ -18,7 +17,7 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// The process's own, with colour where a person looks and did not say no.
+    /// The process's terminal; colour only where the output is a terminal.
     pub fn new(no_color: bool) -> Self {
         let color = !no_color;
         let live = io::stderr().is_terminal();
@@ -29,7 +28,7 @@ impl Terminal {
         }
     }
 
-    /// Without colour and without moving lines.
+    /// Without colour and progress lines.
     #[cfg(test)]
     pub const fn plain() -> Self {
         Self { out: Style::new(false), err: Style::new(false), live: false }
@@ -40,7 +39,7 @@ impl Terminal {
         self.out
     }
 
-    /// Whether somebody watches stderr, so that a line may move.
+    /// Whether stderr is a terminal, so that progress lines can be drawn.
     pub const fn is_live(self) -> bool {
         self.live
     }
@@ -51,7 +50,7 @@ impl Terminal {
     }
 
     /// Writes bytes to stdout as they are.
-    #[expect(clippy::unused_self, reason = "writing to stdout is the terminal's alone")]
+    #[expect(clippy::unused_self, reason = "all writes to stdout go through the terminal")]
     pub fn raw(self, bytes: &[u8]) -> io::Result<()> {
         let mut out = io::stdout().lock();
         out.write_all(bytes)?;
@@ -74,15 +73,15 @@ impl Terminal {
         Ok(())
     }
 
-    /// Writes a line that the next one replaces. Only for live terminals.
+    /// Writes a progress line that replaces the previous one. Only for live terminals.
     pub fn moving(self, text: &str) -> io::Result<()> {
         let mut err = io::stderr().lock();
         write!(err, "\r\u{1b}[2K{}", self.err.paint(Paint::Faint, text))?;
         err.flush()
     }
 
-    /// Asks a question with yes or no, where there is somebody to ask; `None` where there is not.
-    pub fn ask(self, question: &str) -> io::Result<Option<bool>> {
+    /// Asks for confirmation; `None` if stdin or stderr is not a terminal.
+    pub fn confirm(self, question: &str) -> io::Result<Option<bool>> {
         if !self.live || !io::stdin().is_terminal() {
             return Ok(None);
         }

@@ -1,8 +1,8 @@
-//! Follows one service until something is true of it.
+//! Follows one service until a condition holds.
 //!
-//! Events say *when* to look, never *what* is true: after each that may matter the service is read
-//! again and judged. It is also read now and then without an event, because health goes stale
-//! without one. A broken connection is taken up where it ended.
+//! Events only say *when* to read the service, never *what* its state is: after each relevant event
+//! it is read and evaluated. It is also polled, because health can go stale without an event. A
+//! broken stream resumes at its last position.
 
 use std::time::Duration;
 
@@ -16,39 +16,39 @@ use trueup_api::service::Service;
 use crate::connect::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::output::event_line::{event_line, short_type};
-use crate::output::human::written;
+use crate::output::human::duration_text;
 use crate::output::progress::Progress;
 use crate::output::style::Paint;
 use crate::wait::until::{Until, WaitResult};
 
-/// How long it goes without an event before it looks anyway.
-const LOOK: Duration = Duration::from_secs(10);
-/// How much longer than promised the very last look may take.
-const LAST_LOOK: Duration = Duration::from_secs(2);
-const FIRST_PAUSE: Duration = Duration::from_millis(300);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// How long to wait for an event before reading the service anyway.
+const POLL_INTERVAL: Duration = Duration::from_secs(10);
+/// How long the final read after the timeout may take.
+const FINAL_READ: Duration = Duration::from_secs(2);
+const MIN_BACKOFF: Duration = Duration::from_millis(300);
+const MAX_BACKOFF: Duration = Duration::from_secs(5);
 
-/// What to follow for, and how long.
+/// What to wait for, and how long.
 #[derive(Debug, Clone)]
 pub(crate) struct Goal {
-    /// What ends it; without, it follows for ever.
+    /// The condition to wait for; `None` follows forever.
     pub(crate) until: Option<Until>,
-    /// When to give up.
+    /// When to stop waiting.
     pub(crate) timeout: Option<Duration>,
-    /// Whether each line names the service, where many are followed.
+    /// Whether each line names the service; set when several are followed.
     pub(crate) named: bool,
 }
 
-/// How it ended, with the service as it was last read.
+/// How following ended, with the service as last read.
 #[derive(Debug)]
 pub(crate) enum Ended {
-    /// What was waited for is true.
+    /// The condition holds.
     Reached(Box<Service>),
-    /// It is not, and the time is over.
+    /// The timeout passed first.
     TimedOut(Box<Service>),
 }
 
-/// Follows a service, and prints each event as it comes.
+/// Follows a service and prints its events as they arrive.
 pub(crate) async fn follow(
     context: &Context,
     client: &Client,
@@ -62,32 +62,32 @@ pub(crate) async fn follow(
         progress: Progress::new(context.terminal, ""),
         position: None,
         newest: None,
-        pause: FIRST_PAUSE,
+        backoff: MIN_BACKOFF,
     };
-    let chase = Box::pin(follower.chase(&mut service));
+    let run = Box::pin(follower.run(&mut service));
     let in_time = match goal.timeout {
-        Some(limit) => timeout(limit, chase).await,
-        None => Ok(chase.await),
+        Some(limit) => timeout(limit, run).await,
+        None => Ok(run.await),
     };
     if let Ok(result) = in_time {
         result?;
         return Ok(Ended::Reached(Box::new(service)));
     }
-    // One last look: the end may have come with the end of the time.
-    let last_look = timeout(LAST_LOOK, follower.look(&mut service)).await;
-    if matches!(last_look, Ok(Ok(true))) {
+    // A final read: the condition may have become true just before the timeout.
+    let final_read = timeout(FINAL_READ, follower.refresh(&mut service)).await;
+    if matches!(final_read, Ok(Ok(true))) {
         return Ok(Ended::Reached(Box::new(service)));
     }
     Ok(Ended::TimedOut(Box::new(service)))
 }
 
-/// The failure of a wait that ended too early, with all that is known.
-pub(crate) fn too_late(service: &Service, goal: &Goal) -> Failure {
+/// The failure of a wait that timed out, with the current conditions.
+pub(crate) fn timed_out(service: &Service, goal: &Goal) -> Failure {
     let Service { project, name, status, .. } = service;
     let waited = goal.until.as_ref().map_or_else(|| "done".to_owned(), ToString::to_string);
-    let after = goal.timeout.map(written).unwrap_or_default();
+    let after = goal.timeout.map(duration_text).unwrap_or_default();
     let mut message = format!(
-        "{project}/{name} is not {waited} after {after}: it is {}, health {}",
+        "{project}/{name} is not {waited} after {after}: phase {}, health {}",
         status.phase, status.health
     );
     for condition in &status.conditions {
@@ -95,7 +95,7 @@ pub(crate) fn too_late(service: &Service, goal: &Goal) -> Failure {
     }
     Failure::new(Exit::TimedOut, message).hint(format!(
         "`trueup describe {project}/{name}` shows more; `trueup watch {project}/{name} --until \
-         {waited}` waits on"
+         {waited}` keeps waiting"
     ))
 }
 
@@ -106,54 +106,54 @@ struct Follower<'a> {
     progress: Progress,
     position: Option<String>,
     newest: Option<u64>,
-    pause: Duration,
+    backoff: Duration,
 }
 
 impl Follower<'_> {
-    /// One connection after another, until the goal is reached.
-    async fn chase(&mut self, service: &mut Service) -> anyhow::Result<()> {
-        if self.judge(service)? {
+    /// Reconnects until the condition holds.
+    async fn run(&mut self, service: &mut Service) -> anyhow::Result<()> {
+        if self.evaluate(service)? {
             return Ok(());
         }
         loop {
             match self.session(service).await {
                 Ok(true) => return Ok(()),
-                Ok(false) => self.progress.set("the connection ended, connecting again"),
+                Ok(false) => self.progress.set("connection closed; reconnecting"),
                 Err(error) => match error.downcast_ref::<ClientError>() {
                     Some(cause) if cause.is_passing() => {
-                        self.progress.set(&format!("{}; trying again", cause.summary()));
+                        self.progress.set(&format!("{}; retrying", cause.summary()));
                     }
                     _ => return Err(error),
                 },
             }
-            self.progress.wait(sleep(self.pause)).await;
-            self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+            self.progress.wait(sleep(self.backoff)).await;
+            self.backoff = (self.backoff * 2).min(MAX_BACKOFF);
         }
     }
 
-    /// One connection. The stream is opened before the service is read, so nothing falls between.
+    /// One connection. The stream opens before the service is read, so no change is missed.
     async fn session(&mut self, service: &mut Service) -> anyhow::Result<bool> {
         let opening =
             self.client.service_watch(&service.project, &service.id, self.position.clone());
         let mut watch = self.progress.wait(opening).await?;
-        if self.look(service).await? {
+        if self.refresh(service).await? {
             return Ok(true);
         }
-        self.pause = FIRST_PAUSE;
+        self.backoff = MIN_BACKOFF;
         loop {
             self.progress.set(&self.waiting(service));
-            match self.progress.wait(timeout(LOOK, watch.next())).await {
+            match self.progress.wait(timeout(POLL_INTERVAL, watch.next())).await {
                 Ok(Some(event)) => {
                     let event = event?;
                     self.position = watch.position().map(str::to_owned);
                     let matters = self.show(&event, service)?;
-                    if matters && self.look(service).await? {
+                    if matters && self.refresh(service).await? {
                         return Ok(true);
                     }
                 }
                 Ok(None) => return Ok(false),
                 Err(_) => {
-                    if self.look(service).await? {
+                    if self.refresh(service).await? {
                         return Ok(true);
                     }
                 }
@@ -161,7 +161,7 @@ impl Follower<'_> {
         }
     }
 
-    /// Prints an event that is new and not about an earlier promise; says whether to look again.
+    /// Prints a new event of the current generation; returns whether to read the service again.
     fn show(&mut self, event: &CloudEvent, service: &Service) -> anyhow::Result<bool> {
         let sequence = event.sequence.parse::<u64>().ok();
         let seen = sequence.is_some() && sequence <= self.newest;
@@ -190,19 +190,19 @@ impl Follower<'_> {
             ))
     }
 
-    /// Reads the service again and judges it.
-    async fn look(&self, service: &mut Service) -> anyhow::Result<bool> {
+    /// Reads the service again and evaluates the condition.
+    async fn refresh(&self, service: &mut Service) -> anyhow::Result<bool> {
         let reading = self.client.service_get(&service.project, &service.id);
         *service = self.progress.wait(reading).await?;
-        self.judge(service)
+        self.evaluate(service)
     }
 
-    fn judge(&self, service: &Service) -> anyhow::Result<bool> {
-        match self.goal.until.as_ref().map(|until| until.judge(service)) {
+    fn evaluate(&self, service: &Service) -> anyhow::Result<bool> {
+        match self.goal.until.as_ref().map(|until| until.evaluate(service)) {
             Some(WaitResult::True) => Ok(true),
             Some(WaitResult::NotYet) | None => Ok(false),
             Some(WaitResult::Never(why)) => Err(Failure::new(Exit::Failed, why)
-                .hint("wait with `--until deleted`, then declare it anew")
+                .hint("wait with `--until deleted`, then apply it again")
                 .into()),
         }
     }
@@ -222,16 +222,17 @@ impl Follower<'_> {
 #[cfg(test)]
 mod tests {
     use trueup_api::service::ServiceCondition;
+    use trueup_model::status::Reason;
 
     use super::*;
     use crate::failure::explain;
     use crate::wait::until::tests::service;
 
     #[test]
-    fn a_wait_that_is_over_says_what_is_known() {
+    fn timeout_message_lists_the_conditions() {
         let mut one = service("creating", "progressing", None);
         one.status.conditions.push(ServiceCondition {
-            reason: "pods_not_ready".to_owned(),
+            reason: Reason::PodsNotReady,
             message: "the image cannot be pulled".to_owned(),
             cause: None,
             object: None,
@@ -242,11 +243,11 @@ mod tests {
             timeout: Some(Duration::from_secs(300)),
             named: false,
         };
-        let (exit, message, hint) = explain(&too_late(&one, &goal).into());
+        let (exit, message, hint) = explain(&timed_out(&one, &goal).into());
         assert_eq!(exit, Exit::TimedOut);
         assert_eq!(
             message,
-            "shop/web is not healthy after 5m: it is creating, health progressing\n  \
+            "shop/web is not healthy after 5m: phase creating, health progressing\n  \
              pods_not_ready: the image cannot be pulled"
         );
         assert!(hint.unwrap_or_default().contains("trueup describe shop/web"));

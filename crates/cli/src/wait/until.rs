@@ -1,37 +1,27 @@
-//! What a person may wait for, and whether it is true of a service.
+//! The conditions of `--until`, and their evaluation.
 //!
-//! A condition is judged on a service that was just read, and for its current generation: yesterday's
-//! health says nothing about the change that was made a second ago.
+//! A condition is evaluated on a service that was just read and for its current generation: the
+//! health of an earlier generation says nothing about the latest change.
 
 use std::fmt;
 use std::str::FromStr;
 
+use strum::VariantNames;
 use trueup_api::service::Service;
+use trueup_model::service::DesiredState;
+use trueup_model::status::{Health, Phase, Reconciliation};
 
-const PHASES: [&str; 9] = [
-    "accepted",
-    "creating",
-    "running",
-    "updating",
-    "completed",
-    "paused",
-    "deleting",
-    "blocked",
-    "deleted",
-];
-
-/// What is waited for.
+/// A condition to wait for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Until {
-    /// The current generation runs, and every pod that was promised is ready; or its one run ended
-    /// well.
+    /// The current generation runs with every pod ready, or its single run succeeded.
     Healthy,
-    /// Nothing is left to do for the current generation.
+    /// The current generation is settled.
     Settled,
-    /// It is verified to be gone.
+    /// The service is verified absent.
     Deleted,
-    /// It is in this phase.
-    Phase(String),
+    /// The service is in this phase.
+    Phase(Phase),
 }
 
 impl FromStr for Until {
@@ -42,8 +32,9 @@ impl FromStr for Until {
             "healthy" => Ok(Self::Healthy),
             "settled" => Ok(Self::Settled),
             "deleted" => Ok(Self::Deleted),
-            phase if PHASES.contains(&phase) => Ok(Self::Phase(phase.to_owned())),
-            _ => Err(format!("write healthy, settled or a phase: {}", PHASES.join(", "))),
+            other => other.parse().map(Self::Phase).map_err(|_| {
+                format!("expected healthy, settled or a phase: {}", Phase::VARIANTS.join(", "))
+            }),
         }
     }
 }
@@ -54,43 +45,44 @@ impl fmt::Display for Until {
             Self::Healthy => "healthy",
             Self::Settled => "settled",
             Self::Deleted => "deleted",
-            Self::Phase(phase) => phase,
+            Self::Phase(phase) => phase.into_str(),
         })
     }
 }
 
-/// How a condition stands.
+/// The result of evaluating a condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum WaitResult {
-    /// It is true.
+    /// The condition holds.
     True,
-    /// Not yet.
+    /// It does not hold yet.
     NotYet,
-    /// It will not become true, for this reason.
+    /// It can no longer hold, for this reason.
     Never(String),
 }
 
 impl Until {
-    /// How the condition stands for this service.
-    pub(crate) fn judge(&self, service: &Service) -> WaitResult {
+    /// Evaluates the condition for this service.
+    pub(crate) fn evaluate(&self, service: &Service) -> WaitResult {
         if self.holds(service) {
             return WaitResult::True;
         }
-        let ends_otherwise = service.desired == "deleted"
+        let ends_otherwise = service.desired == DesiredState::Deleted
             && match self {
                 Self::Healthy => true,
                 Self::Settled | Self::Deleted => false,
-                Self::Phase(phase) => !matches!(phase.as_str(), "deleting" | "deleted" | "blocked"),
+                Self::Phase(phase) => {
+                    !matches!(phase, Phase::Deleting | Phase::Deleted | Phase::Blocked)
+                }
             };
         if ends_otherwise {
             return WaitResult::Never(format!(
-                "{}/{} is to be deleted and will not become {self}",
+                "{}/{} is being deleted and will not become {self}",
                 service.project, service.name
             ));
         }
         let failed = service.status.applied_generation == Some(service.generation)
-            && (service.status.phase.as_str(), service.status.health.as_str())
-                == ("completed", "error");
+            && (service.status.phase, service.status.health) == (Phase::Completed, Health::Error);
         if failed && *self == Self::Healthy {
             let why = service.status.conditions.first().map(|condition| condition.message.as_str());
             return WaitResult::Never(format!(
@@ -106,18 +98,25 @@ impl Until {
     fn holds(&self, service: &Service) -> bool {
         let status = &service.status;
         let current = status.applied_generation == Some(service.generation);
-        let gone = service.desired == "deleted" && status.phase == "deleted";
+        let gone = service.desired == DesiredState::Deleted && status.phase == Phase::Deleted;
         match self {
             Self::Healthy => {
                 current
-                    && matches!(status.phase.as_str(), "running" | "completed")
-                    && status.health == "healthy"
+                    && matches!(status.phase, Phase::Running | Phase::Completed)
+                    && status.health == Health::Healthy
             }
-            Self::Settled => service.reconciliation == "settled" && (current || gone),
+            Self::Settled => service.reconciliation == Reconciliation::Settled && (current || gone),
             Self::Deleted => gone,
-            Self::Phase(phase) => match phase.as_str() {
-                "running" | "completed" | "paused" => current && status.phase == *phase,
-                _ => status.phase == *phase,
+            Self::Phase(phase) => match phase {
+                Phase::Running | Phase::Completed | Phase::Paused => {
+                    current && status.phase == *phase
+                }
+                Phase::Accepted
+                | Phase::Creating
+                | Phase::Updating
+                | Phase::Deleting
+                | Phase::Blocked
+                | Phase::Deleted => status.phase == *phase,
             },
         }
     }
@@ -147,7 +146,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn conditions_are_about_the_current_generation() {
+    fn conditions_apply_to_the_current_generation() {
         let until = |text: &str| text.parse::<Until>().unwrap();
         for (condition, phase, health, applied, expected) in [
             ("healthy", "running", "healthy", Some(3), true),
@@ -168,37 +167,37 @@ pub(crate) mod tests {
             ("deleted", "deleting", "unknown", Some(2), false),
         ] {
             let holds =
-                until(condition).judge(&service(phase, health, applied)) == WaitResult::True;
+                until(condition).evaluate(&service(phase, health, applied)) == WaitResult::True;
             assert_eq!(holds, expected, "{condition} {phase} {health} {applied:?}");
         }
     }
 
     #[test]
-    fn settled_needs_the_word_and_the_generation() {
+    fn settled_requires_the_state_and_the_current_generation() {
         let mut one = service("running", "healthy", Some(3));
-        assert_eq!(Until::Settled.judge(&one), WaitResult::NotYet);
-        one.reconciliation = "settled".to_owned();
-        assert_eq!(Until::Settled.judge(&one), WaitResult::True);
+        assert_eq!(Until::Settled.evaluate(&one), WaitResult::NotYet);
+        one.reconciliation = Reconciliation::Settled;
+        assert_eq!(Until::Settled.evaluate(&one), WaitResult::True);
         one.generation = 4;
-        assert_eq!(Until::Settled.judge(&one), WaitResult::NotYet);
+        assert_eq!(Until::Settled.evaluate(&one), WaitResult::NotYet);
         let mut gone = service("deleted", "unknown", Some(2));
-        gone.reconciliation = "settled".to_owned();
-        assert_eq!(Until::Settled.judge(&gone), WaitResult::True);
+        gone.reconciliation = Reconciliation::Settled;
+        assert_eq!(Until::Settled.evaluate(&gone), WaitResult::True);
     }
 
     #[test]
-    fn what_is_being_deleted_will_not_be_healthy() {
+    fn deleting_service_never_becomes_healthy() {
         let one = service("deleting", "unknown", Some(2));
-        assert!(matches!(Until::Healthy.judge(&one), WaitResult::Never(_)));
-        assert_eq!(Until::Deleted.judge(&one), WaitResult::NotYet);
+        assert!(matches!(Until::Healthy.evaluate(&one), WaitResult::Never(_)));
+        assert_eq!(Until::Deleted.evaluate(&one), WaitResult::NotYet);
         let active = service("running", "healthy", Some(3));
-        assert_eq!(Until::Deleted.judge(&active), WaitResult::NotYet);
+        assert_eq!(Until::Deleted.evaluate(&active), WaitResult::NotYet);
     }
 
     #[test]
-    fn words_that_mean_nothing_are_refused() {
+    fn unknown_conditions_are_refused() {
         assert!("green".parse::<Until>().unwrap_err().contains("running"));
         assert_eq!("deleted".parse(), Ok(Until::Deleted));
-        assert_eq!("running".parse(), Ok(Until::Phase("running".to_owned())));
+        assert_eq!("running".parse(), Ok(Until::Phase(Phase::Running)));
     }
 }

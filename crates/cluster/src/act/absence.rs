@@ -1,6 +1,6 @@
-//! Proving absence: fresh reads of every key ever recorded, and of the volumes behind the claims.
+//! Proves absence: live reads of every key ever recorded, and of the volumes behind the claims.
 //!
-//! An answer that is missing is not absence: any error ends the proof.
+//! An unreachable object is not an absent object: any error ends the proof.
 
 use std::time::Duration;
 
@@ -12,61 +12,61 @@ use trueup_model::receipt::{Absence, LostPod, ProofLevel, Reading, Receipt};
 use trueup_model::report::Outcome;
 use trueup_rules::plan::{Ownership, ownership, volume_left};
 
-use crate::act::in_flight::Echoes;
+use crate::act::in_flight::PassMemory;
 use crate::executor::pass::{Shared, failure};
 use crate::verbs::{CallError, Cluster, Scope};
 
-/// How many reads run side by side.
+/// How many reads run at once.
 pub(crate) const WIDTH: usize = 8;
 
-/// What a try to prove absence came to.
+/// The result of an attempt to prove absence.
 pub(crate) enum Proof {
-    /// Nothing is left, and nothing can come any more.
+    /// Nothing is left, and no call in flight can create anything.
     Closed(Box<Receipt>),
-    /// Something is still there; the cache knows it now.
+    /// Some objects still exist; they are in the cache now.
     Present,
-    /// Not now.
+    /// Not proved yet.
     Open {
-        /// What is waited for.
+        /// What the pass waits for.
         outcome: Outcome,
-        /// When to try again, if that is known.
+        /// When to retry, if that is known.
         at: Option<Duration>,
     },
 }
 
-/// Reads everything afresh and closes the deletion, if that may be done.
-pub(crate) async fn prove(shared: &Shared, order: &Order, echoes: &mut Echoes) -> Proof {
+/// Reads every key live and returns the receipt if absence is proved.
+pub(crate) async fn prove(shared: &Shared, order: &Order, memory: &mut PassMemory) -> Proof {
     let (began, began_at) = (shared.clock.monotonic(), shared.clock.now());
     match read(shared, order).await {
         Ok(Found::Nothing) => {}
         Ok(Found::Objects(objects)) => {
-            echoes.first = None;
+            memory.first = None;
             for (key, object) in objects {
                 shared.cache().present(key.kind, object);
             }
             return Proof::Present;
         }
         Ok(Found::Volume(volume)) => {
-            echoes.first = None;
+            memory.first = None;
             return Proof::Open { outcome: volume_left(&volume), at: None };
         }
         Err(error) => return Proof::Open { outcome: failure(&error), at: None },
     }
     let reading = Reading { began_at, ended_at: shared.clock.now() };
-    let over = shared.echo_over.max(echoes.over(shared.echo));
+    let over = shared.in_flight_until.max(memory.over(shared.in_flight));
     if began < over {
-        echoes.first.get_or_insert(reading);
-        let on = "a second read: a call may still have been under way at the first";
+        memory.first.get_or_insert(reading);
+        let on = "a second read; a call may have been in flight during the first";
         return Proof::Open { outcome: Outcome::Waiting { on: on.to_owned() }, at: Some(over) };
     }
     let lost = shared.cache().lost_pods(order);
-    let reads = echoes.first.into_iter().chain([reading]).collect();
-    Proof::Closed(Box::new(receipt(order, echoes, &shared.observer, reads, lost)))
+    let reads = memory.first.into_iter().chain([reading]).collect();
+    Proof::Closed(Box::new(receipt(order, memory, &shared.observer, reads, lost)))
 }
 
 fn receipt(
     order: &Order,
-    echoes: &Echoes,
+    memory: &PassMemory,
     observer: &str,
     reads: Vec<Reading>,
     unconfirmed: Vec<LostPod>,
@@ -74,7 +74,7 @@ fn receipt(
     let absence = |(key, uid): (&ResourceKey, &Option<String>)| Absence {
         key: key.clone(),
         uid: uid.clone(),
-        resource_version: echoes.versions.get(key).cloned(),
+        resource_version: memory.versions.get(key).cloned(),
     };
     let absent = order.recorded.iter().map(absence).collect();
     let level = if unconfirmed.is_empty() {
@@ -82,21 +82,21 @@ fn receipt(
     } else {
         ProofLevel::ProcessesUnconfirmed
     };
-    // Another process may have looked, and sent the delete, before this one.
-    let survey = echoes.survey.clone().or_else(|| order.permit.survey.clone());
+    // Another process may have surveyed the namespace and sent the delete before this one.
+    let survey = memory.survey.clone().or_else(|| order.permit.survey.clone());
     Receipt { unconfirmed, level, survey, ..Receipt::of_absence(absent, observer, reads) }
 }
 
-/// What the reads found.
+/// The result of the reads.
 enum Found {
     Nothing,
-    /// These are still there, as read.
+    /// These still exist, as read.
     Objects(Vec<(ResourceKey, Value)>),
-    /// This volume is still there behind a claim that is gone.
+    /// This volume still exists behind a claim that is gone.
     Volume(Value),
 }
 
-/// What stands at a key now. A kind that is not served has no objects: they went with it, or never came.
+/// The live object at a key. An optional kind that is not served has no objects.
 pub(crate) async fn find(
     cluster: &dyn Cluster,
     key: &ResourceKey,
@@ -118,7 +118,7 @@ async fn read(shared: &Shared, order: &Order) -> Result<Found, CallError> {
         .try_filter_map(|found| async move { Ok(found) })
         .try_collect()
         .await?;
-    // Somebody else's object under a key of ours is not ours to be gone.
+    // A foreign object at one of our keys does not count as left over.
     let (ours, foreign): (Vec<_>, Vec<_>) = present.into_iter().partition(|(key, object)| {
         ownership(order, key, object, &shared.proofs) == Ownership::Ours
     });
@@ -129,8 +129,10 @@ async fn read(shared: &Shared, order: &Order) -> Result<Found, CallError> {
     Ok(left.map_or(Found::Nothing, Found::Volume))
 }
 
-/// The volumes that still belong to one of our claims: by the claim's uid, or by its key, which finds
-/// the disk of an incarnation that was replaced. Not those behind somebody else's claim.
+/// The volumes that still belong to one of our claims, by the claim's uid or by its key.
+///
+/// The key also finds the volume of a claim that was replaced. Volumes of foreign claims are left
+/// out.
 pub(crate) async fn left_volumes(
     cluster: &dyn Cluster,
     order: &Order,

@@ -1,4 +1,4 @@
-//! The brake: stops every act on a cluster at once, and no look at it.
+//! The brake: stops all writes to a cluster at once; reads continue.
 
 use tokio::sync::watch;
 use trueup_model::freeze::Freeze;
@@ -16,7 +16,7 @@ impl Default for Brake {
 }
 
 impl Brake {
-    /// Says whether the cluster is frozen now. Whoever works on it looks again if that changed.
+    /// Sets or clears the freeze. A change requeues every unit.
     pub fn set(&self, freeze: Option<Freeze>) {
         self.freeze.send_if_modified(|now| {
             let changed = *now != freeze;
@@ -25,13 +25,13 @@ impl Brake {
         });
     }
 
-    /// What is in force now.
+    /// The freeze in force, if any.
     #[must_use]
     pub fn now(&self) -> Option<Freeze> {
         self.freeze.borrow().clone()
     }
 
-    /// Changes whenever it is set otherwise.
+    /// Notified when the freeze changes.
     pub(crate) fn changes(&self) -> watch::Receiver<Option<Freeze>> {
         self.freeze.subscribe()
     }

@@ -1,4 +1,4 @@
-//! The fence: no write is sent after the lease may have ended, by a clock that never jumps.
+//! The fence: no write is sent once the lease may have expired, by the monotonic clock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use trueup_model::Clock;
 
-/// Whether this process may still write. Renewed by the holder of the lease, asked before each send.
+/// Whether this process may still write. Renewed by the lease holder, checked before each write.
 #[derive(Debug)]
 pub struct Fence {
     clock: Arc<dyn Clock>,
@@ -21,14 +21,14 @@ impl Fence {
         Self { clock, open_until: AtomicU64::new(0) }
     }
 
-    /// Opens it until `asked_at` plus `ttl`. `asked_at` is taken before the lease was asked for, so
-    /// that a slow answer never makes it longer than the lease itself.
+    /// Opens the fence until `asked_at` plus `ttl`. `asked_at` is taken before the lease was
+    /// requested, so that a slow response never keeps the fence open longer than the lease.
     pub fn open(&self, asked_at: Duration, ttl: Duration) {
         let until = u64::try_from((asked_at + ttl).as_millis()).unwrap_or(u64::MAX);
         self.open_until.store(until, Ordering::Release);
     }
 
-    /// Closes it at once.
+    /// Closes the fence at once.
     pub fn close(&self) {
         self.open_until.store(0, Ordering::Release);
     }

@@ -1,7 +1,6 @@
-//! The end of a deletion that somebody forced: nothing more is deleted, and what was not proved to be
-//! gone is named.
+//! Force-completes a deletion: nothing more is deleted, and the receipt names what is unproven.
 //!
-//! Everything is looked at once more, so that the receipt says what is known and no more than that.
+//! Everything is read once more, so that the receipt states exactly what is known.
 
 use futures::{StreamExt, stream};
 use serde_json::Value;
@@ -14,21 +13,21 @@ use trueup_rules::plan::{Ownership, ownership};
 use trueup_rules::render::names;
 
 use crate::act::absence::{WIDTH, find, left_volumes};
-use crate::act::in_flight::Echoes;
+use crate::act::in_flight::PassMemory;
 use crate::executor::pass::Shared;
 use crate::verbs::{CallError, Cluster, Scope};
 
-/// What makes pods.
+/// Kinds that create pods.
 const WORKLOADS: [Kind; 4] = [Kind::Deployment, Kind::StatefulSet, Kind::CronJob, Kind::Job];
 
-/// A key, the uid last known there, and what a read of it answered.
+/// A key, its last known uid, and the result of reading it.
 type Answered = (ResourceKey, Option<String>, Result<Option<Value>, CallError>);
 
-/// Reads everything once more and writes down what that proves, and what it does not.
-pub(crate) async fn end_by_force(
+/// Reads everything once more and returns a receipt of what is proved and what is not.
+pub(crate) async fn force_complete(
     shared: &Shared,
     order: &Order,
-    echoes: &Echoes,
+    memory: &PassMemory,
     force: &Force,
 ) -> Receipt {
     let (began, began_at) = (shared.clock.monotonic(), shared.clock.now());
@@ -40,22 +39,22 @@ pub(crate) async fn end_by_force(
                 unproven.push(still_there(key, &object));
             }
             Ok(found) => {
-                let resource_version = echoes.versions.get(&key).cloned();
+                let resource_version = memory.versions.get(&key).cloned();
                 foreign.extend(found.map(|object| (key.clone(), object)));
                 absent.push(Absence { key, uid, resource_version });
             }
             Err(error) => {
-                unproven.push(Unproven { key, uid, why: format!("it could not be read: {error}") });
+                unproven.push(Unproven { key, uid, why: format!("could not be read: {error}") });
             }
         }
     }
     unproven.extend(pods_left(cluster, order).await);
     unproven.extend(volumes_left(cluster, order, &foreign).await);
     let remains = left_inside(cluster, order, &unproven).await;
-    // Where nobody could look behind a key, that it is gone itself proves too little.
+    // If the pods or volumes behind a key could not be read, its own absence proves too little.
     absent.retain(|absence: &Absence| unproven.iter().all(|left| left.key != absence.key));
     let unconfirmed = shared.cache().lost_pods(order);
-    let over = shared.echo_over.max(echoes.over(shared.echo));
+    let over = shared.in_flight_until.max(memory.over(shared.in_flight));
     let proved = unproven.is_empty() && unconfirmed.is_empty() && began >= over;
     let reading = Reading { began_at, ended_at: shared.clock.now() };
     Receipt {
@@ -68,7 +67,7 @@ pub(crate) async fn end_by_force(
     }
 }
 
-/// Reads every recorded key; one that does not answer keeps no other from being read.
+/// Reads every recorded key; an error on one key does not stop the others.
 async fn read(cluster: &dyn Cluster, order: &Order) -> Vec<Answered> {
     let mut read: Vec<Answered> = stream::iter(order.recorded.clone())
         .map(|(key, uid)| async move {
@@ -88,10 +87,10 @@ fn is_ours(shared: &Shared, order: &Order, key: &ResourceKey, object: &Value) ->
 
 fn still_there(key: ResourceKey, object: &Value) -> Unproven {
     let uid = object["metadata"]["uid"].as_str().map(str::to_owned);
-    Unproven { key, uid, why: "it is still there".to_owned() }
+    Unproven { key, uid, why: "it still exists".to_owned() }
 }
 
-/// Pods that are still known to the API: on a node that is lost, they stay so after everything else.
+/// Pods that the API still lists: on a lost node, they outlive everything else.
 async fn pods_left(cluster: &dyn Cluster, order: &Order) -> Vec<Unproven> {
     let Body::Service(body) = &order.body else { return Vec::new() };
     match cluster.list(Kind::Pod, Scope::Ours).await {
@@ -108,11 +107,11 @@ async fn pods_left(cluster: &dyn Cluster, order: &Order) -> Vec<Unproven> {
                 still_there(ResourceKey::new(Kind::Pod, &order.namespace, name), pod)
             })
             .collect(),
-        Err(error) => behind(order, &WORKLOADS, "its pods", &error),
+        Err(error) => unread_behind(order, &WORKLOADS, "its pods", &error),
     }
 }
 
-/// Volumes that are left behind the claims.
+/// Volumes that still exist behind the claims.
 async fn volumes_left(
     cluster: &dyn Cluster,
     order: &Order,
@@ -126,11 +125,11 @@ async fn volumes_left(
                 still_there(ResourceKey::new(Kind::PersistentVolume, "", name), volume)
             })
             .collect(),
-        Err(error) => behind(order, &[Kind::PersistentVolumeClaim], "its volume", &error),
+        Err(error) => unread_behind(order, &[Kind::PersistentVolumeClaim], "its volume", &error),
     }
 }
 
-/// What others have in the namespace of a project, if that is not proved to be gone.
+/// Foreign objects in a project's namespace, if the namespace is not proved to be gone.
 async fn left_inside(
     cluster: &dyn Cluster,
     order: &Order,
@@ -143,14 +142,14 @@ async fn left_inside(
     Some(match cluster.contents(&order.namespace).await {
         Ok(contents) => remains(order, contents),
         Err(error) => {
-            let unread = Unread { what: "everything in it".to_owned(), why: error.to_string() };
+            let unread = Unread { what: "all kinds".to_owned(), why: error.to_string() };
             Remains { unread: vec![unread], ..Remains::default() }
         }
     })
 }
 
-/// What is behind the recorded keys of these kinds could not be looked at.
-fn behind(order: &Order, kinds: &[Kind], what: &str, error: &CallError) -> Vec<Unproven> {
+/// Unproven entries for keys of these kinds whose dependent objects could not be read.
+fn unread_behind(order: &Order, kinds: &[Kind], what: &str, error: &CallError) -> Vec<Unproven> {
     let keys = order.recorded.iter().filter(|(key, _)| kinds.contains(&key.kind));
     keys.map(|(key, uid)| Unproven {
         key: key.clone(),

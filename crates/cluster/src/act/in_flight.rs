@@ -1,10 +1,10 @@
-//! When an absence that was read may be believed.
+//! Waits out in-flight writes before trusting a 404.
 //!
-//! A call whose answer never came may still take effect: it waits in a queue of the server, or in
-//! the hands of a former holder of the lease. Everything it could make is absent now and there in a
-//! moment. Such a call is over once lease time and call deadline have passed, so only a read that
-//! began later closes a deletion. Nothing of this is stored: a restart is a new epoch, and a new
-//! epoch begins with the same doubt.
+//! An unacknowledged call may still take effect: it may wait in a queue of the server, or in a
+//! former lease holder. What it creates is absent now and present a moment later. Such a call is
+//! over once the lease time plus the call deadline have passed, so only a read that began after
+//! that completes a deletion. Nothing of this is stored: a restart is a new epoch, and a new epoch
+//! waits again.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use trueup_rules::plan::Observed;
 
 use crate::verbs::CallError;
 
-/// How long calls may take effect after nobody waits for them any more.
+/// How long an unacknowledged call may still take effect.
 #[derive(Debug, Clone, Copy)]
 pub struct InFlightWindow {
     /// Lease time plus call deadline.
@@ -26,41 +26,42 @@ pub struct InFlightWindow {
 }
 
 impl InFlightWindow {
-    /// When the calls of earlier epochs are over, on the clock that showed `now` at the start.
+    /// When the calls of earlier epochs are over, if the executor starts at `now`.
     pub(crate) fn over(self, now: Duration) -> Duration {
         if self.inherited { now.saturating_add(self.lasts) } else { Duration::ZERO }
     }
 }
 
-/// What is remembered of one unit between its passes.
+/// What a unit carries over from one pass to the next.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Echoes {
-    /// When a call of this unit last ended without an answer.
+pub(crate) struct PassMemory {
+    /// When a call of this unit last went unacknowledged.
     unanswered: Option<Duration>,
-    /// The read that found everything gone while a call may still have been under way.
+    /// The read that found everything gone while a call may still have been in flight.
     pub(crate) first: Option<Reading>,
     /// The version that each key was last seen at during a deletion.
     pub(crate) versions: BTreeMap<ResourceKey, String>,
-    /// The last look at the namespace of a project, after which it was deleted. An earlier one is on record.
+    /// The last survey of a project's namespace before the delete was sent. An earlier one is
+    /// recorded.
     pub(crate) survey: Option<Survey>,
 }
 
-impl Echoes {
-    /// Remembers a call that may have been carried out.
-    pub(crate) fn hear(&mut self, error: &CallError, now: Duration) {
+impl PassMemory {
+    /// Records an error after which the call may have taken effect.
+    pub(crate) fn note_error(&mut self, error: &CallError, now: Duration) {
         if matches!(error, CallError::Unanswered(_) | CallError::Server(_)) {
-            self.leave(now);
+            self.note_unanswered(now);
         }
     }
 
-    /// Remembers that something may have been sent whose answer nobody heard.
-    pub(crate) fn leave(&mut self, now: Duration) {
+    /// Records that a call may have been sent without an acknowledgement.
+    pub(crate) fn note_unanswered(&mut self, now: Duration) {
         self.unanswered = Some(now);
         self.first = None;
     }
 
-    /// Remembers at which version the objects of a deletion were seen.
-    pub(crate) fn see(&mut self, observed: &Observed) {
+    /// Records the versions at which the objects of a deletion were seen.
+    pub(crate) fn note_versions(&mut self, observed: &Observed) {
         for (key, object) in &observed.objects {
             if let Some(version) = object["metadata"]["resourceVersion"].as_str() {
                 self.versions.insert(key.clone(), version.to_owned());
@@ -68,7 +69,7 @@ impl Echoes {
         }
     }
 
-    /// From when on a read is the last word.
+    /// When calls of this unit are no longer in flight: a read that begins later is final.
     pub(crate) fn over(&self, lasts: Duration) -> Duration {
         self.unanswered.map_or(Duration::ZERO, |at| at.saturating_add(lasts))
     }

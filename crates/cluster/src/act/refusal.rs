@@ -1,9 +1,9 @@
-//! Writes that the cluster does not take as they are: refused, or changed on their way in.
+//! Remembers writes that the cluster rejects, or changes during admission.
 //!
-//! Every event of a unit plans it anew, so without a memory a refused object would be offered as
-//! often as its pods change, and a field that an admission webhook sets would be fought for ever.
-//! What was offered and what came of it is remembered: a refused object is offered again only after
-//! a pause that grows, and a changed one only when something about it is different.
+//! Every event re-plans its unit. Without this memory a rejected object would be sent as often as
+//! its pods change, and a field that an admission webhook sets would be overwritten in a loop. A
+//! rejected object is retried with exponential backoff; a changed one only when the object itself,
+//! or what stands in the cluster, is different.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -15,11 +15,11 @@ use trueup_rules::compare::diff::first_difference;
 
 use crate::verbs::CallError;
 
-/// Between two offers of a refused object: doubled each time, up to the second value.
+/// Backoff of a rejected object: doubled each time, up to the second value.
 const LEAST: Duration = Duration::from_millis(500);
 const MOST: Duration = Duration::from_secs(30);
 
-/// What the cluster did not take.
+/// Writes that the cluster rejected or changed, by key.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals {
     seen: Mutex<HashMap<ResourceKey, Refusal>>,
@@ -28,20 +28,20 @@ pub(crate) struct Refusals {
 #[derive(Debug)]
 struct Refusal {
     offered: Value,
-    words: String,
+    message: String,
     why: Why,
 }
 
 #[derive(Debug)]
 enum Why {
-    /// It said no, so many times; until then it is not asked again.
+    /// Rejected `times` times; not sent again before `until`.
     Refused { times: u32, until: Duration },
-    /// It stored this instead, less what changes by itself.
+    /// The cluster stored this instead; without status and versions.
     Changed { stored: Value },
 }
 
 impl Refusals {
-    /// Nothing is offered under these keys any more.
+    /// Drops what is remembered about these keys.
     pub(crate) fn forget<'a>(&self, keys: impl Iterator<Item = &'a ResourceKey>) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         for key in keys {
@@ -49,7 +49,7 @@ impl Refusals {
         }
     }
 
-    /// Refuses to offer what is known not to be taken now.
+    /// Fails if the cluster is known to reject or change this object now.
     pub(crate) fn check(
         &self,
         key: &ResourceKey,
@@ -65,10 +65,10 @@ impl Refusals {
             Why::Refused { until, .. } => now < *until,
             Why::Changed { stored } => live.is_some_and(|live| content(live) == *stored),
         };
-        if still { Err(CallError::Refused(known.words.clone())) } else { Ok(()) }
+        if still { Err(CallError::Refused(known.message.clone())) } else { Ok(()) }
     }
 
-    /// Takes note of what came of an offer, and answers it.
+    /// Records the result of a write, and returns it.
     pub(crate) fn note(
         &self,
         key: &ResourceKey,
@@ -77,10 +77,10 @@ impl Refusals {
         now: Duration,
     ) -> Result<Value, CallError> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        // A version in what is offered is a guard, and no content.
+        // A version in the object is a precondition, not content.
         let object = &content(object);
-        let (words, why) = match &answer {
-            Err(CallError::Refused(words)) => {
+        let (message, why) = match &answer {
+            Err(CallError::Refused(message)) => {
                 let times = match seen.get(key).filter(|known| known.offered == *object) {
                     Some(Refusal { why: Why::Refused { times, .. }, .. }) => {
                         times.saturating_add(1)
@@ -88,7 +88,7 @@ impl Refusals {
                     Some(_) | None => 0,
                 };
                 let pause = (LEAST * 2_u32.saturating_pow(times.min(6))).min(MOST);
-                (words.clone(), Why::Refused { times, until: now + pause })
+                (message.clone(), Why::Refused { times, until: now + pause })
             }
             Err(_) => return answer,
             Ok(stored) => match first_difference(object, stored) {
@@ -99,18 +99,18 @@ impl Refusals {
                 Some(field) => (changed(&field), Why::Changed { stored: content(stored) }),
             },
         };
-        seen.insert(key.clone(), Refusal { offered: object.clone(), words, why });
+        seen.insert(key.clone(), Refusal { offered: object.clone(), message, why });
         answer
     }
 
-    /// Takes note of what came of taking something out. Where it is still there, somebody puts it back on
-    /// the way in, and the same is not tried again on the same.
+    /// Records the result of a prune. If a pruned field is still there, an admission webhook puts
+    /// it back, and the same prune is not repeated on the same object.
     pub(crate) fn note_prune(&self, key: &ResourceKey, patch: &Value, stored: &Value) {
-        let words = "what is taken out of it is put back at once; find the admission webhook that does \
-                     so, and let it leave Trueup's objects alone";
+        let message = "a field that Trueup removes is put back during admission; exclude Trueup's \
+                       objects from the admission webhook that adds it";
         let refusal = Refusal {
             offered: content(patch),
-            words: words.to_owned(),
+            message: message.to_owned(),
             why: Why::Changed { stored: content(stored) },
         };
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), refusal);
@@ -119,8 +119,8 @@ impl Refusals {
 
 fn changed(field: &str) -> String {
     format!(
-        "the cluster changes {field} while it is written; find the admission webhook that does so, and \
-         let it leave Trueup's objects alone"
+        "the cluster changes {field} during admission; exclude Trueup's objects from the admission \
+         webhook that changes it"
     )
 }
 
@@ -145,7 +145,7 @@ mod tests {
     use trueup_model::key::Kind;
 
     #[test]
-    fn f34_a_refused_object_is_offered_again_after_a_pause_that_grows() {
+    fn f34_rejected_object_is_retried_with_exponential_backoff() {
         let refusals = Refusals::default();
         let key = ResourceKey::new(Kind::ConfigMap, "n", "a");
         let (one, other) = (json!({"data": {"a": "1"}}), json!({"data": {"a": "2"}}));
@@ -154,7 +154,10 @@ mod tests {
         assert!(refusals.check(&key, &one, None, at(0)).is_ok());
         assert!(refusals.note(&key, &one, no(), at(0)).is_err());
         assert!(refusals.check(&key, &one, None, at(499)).is_err());
-        assert!(refusals.check(&key, &other, None, at(1)).is_ok(), "something else may be offered");
+        assert!(
+            refusals.check(&key, &other, None, at(1)).is_ok(),
+            "a different object may be sent"
+        );
         assert!(refusals.check(&key, &one, None, at(500)).is_ok());
         assert!(refusals.note(&key, &one, no(), at(500)).is_err());
         assert!(refusals.check(&key, &one, None, at(1_499)).is_err());
@@ -165,8 +168,9 @@ mod tests {
         assert!(refusals.note(&key, &one, Ok(one.clone()), at(32_000)).is_ok());
         assert!(refusals.check(&key, &one, None, at(32_000)).is_ok());
     }
+
     #[test]
-    fn what_is_gone_for_good_is_remembered_no_longer() {
+    fn forgotten_keys_leave_nothing_behind() {
         let refusals = Refusals::default();
         let key = ResourceKey::new(Kind::ConfigMap, "n", "a");
         let no = Err(CallError::Refused("no".to_owned()));

@@ -1,8 +1,8 @@
-//! Whether the database can be believed at all.
+//! Stops all writes to a cluster when the database seems to be restored from an old backup.
 //!
-//! One service that was told a newer generation than its order has is stopped by its own plan. Many
-//! such services mean that the whole database went back in time: then orders of other services are
-//! as old, only nothing shows it, and nothing at all is written to this cluster.
+//! A service whose anchor has a newer generation than its order is stopped by its own plan. Several
+//! such services mean that the whole database went back in time: the orders of other services are
+//! as old without showing it, so nothing is written to this cluster.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -10,8 +10,8 @@ use std::sync::{Mutex, PoisonError};
 use trueup_model::order::Unit;
 use trueup_model::report::Outcome;
 
-/// So many services that are ahead of the database stop the cluster.
-const MANY: usize = 3;
+/// How many services ahead of the database stop all writes to the cluster.
+const LIMIT: usize = 3;
 
 /// The services that are ahead of the database.
 #[derive(Debug, Default)]
@@ -20,19 +20,20 @@ pub(crate) struct RestoreGuard {
 }
 
 impl RestoreGuard {
-    /// Notes what the plan of a unit came to; the outcome instead of writing, if nothing may be
-    /// written to this cluster.
-    pub(crate) fn weigh(&self, unit: Unit, outcome: &Outcome) -> Option<Outcome> {
+    /// Records the outcome of a unit's plan. Returns the outcome to report instead of writing, if
+    /// writes to this cluster are stopped.
+    pub(crate) fn check(&self, unit: Unit, outcome: &Outcome) -> Option<Outcome> {
         let mut ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner);
         if matches!(outcome, Outcome::Outdated { .. }) {
             ahead.insert(unit);
         } else {
             ahead.remove(&unit);
         }
-        (ahead.len() >= MANY).then(|| Outcome::Outdated {
+        (ahead.len() >= LIMIT).then(|| Outcome::Outdated {
             why: format!(
-                "{} services of this cluster were told more than the database knows, so nothing is \
-                 written to it; if the database was restored, find out what it lost before you go on",
+                "{} services in this cluster have a newer generation than the database, so all \
+                 writes to the cluster are stopped; if the database was restored from a backup, \
+                 find out which changes it lost before you continue",
                 ahead.len()
             ),
         })
@@ -49,15 +50,15 @@ mod tests {
     }
 
     #[test]
-    fn f25_many_services_ahead_of_the_database_stop_the_cluster_until_they_are_explained() {
-        let doubt = RestoreGuard::default();
+    fn f25_three_services_ahead_of_the_database_stop_all_writes_to_the_cluster() {
+        let guard = RestoreGuard::default();
         let ahead = Outcome::Outdated { why: String::new() };
         for n in 1..3 {
-            assert_eq!(doubt.weigh(unit(n), &ahead), None);
-            assert_eq!(doubt.weigh(unit(n), &ahead), None, "each counts once");
+            assert_eq!(guard.check(unit(n), &ahead), None);
+            assert_eq!(guard.check(unit(n), &ahead), None, "each counts once");
         }
-        assert!(doubt.weigh(unit(3), &ahead).is_some());
-        assert!(doubt.weigh(unit(9), &Outcome::Converged).is_some(), "others stop, too");
-        assert_eq!(doubt.weigh(unit(2), &Outcome::Converged), None, "one less");
+        assert!(guard.check(unit(3), &ahead).is_some());
+        assert!(guard.check(unit(9), &Outcome::Converged).is_some(), "others stop, too");
+        assert_eq!(guard.check(unit(2), &Outcome::Converged), None, "one less");
     }
 }

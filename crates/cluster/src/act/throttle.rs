@@ -1,22 +1,22 @@
-//! Slowing down when a cluster asks for it: one pause for all work on it, and less at once after it.
+//! Rate limiting on request of the cluster: one pause for all work on it, then less concurrency.
 //!
-//! Every call that is sent during the pause would be refused again and make the server's trouble
-//! worse, so none is sent. Afterwards the width of the work grows back one by one.
+//! A call that is sent during the pause would be rejected again and add to the server's load, so
+//! none is sent. Afterwards the concurrency grows back by one with each successful pass.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::verbs::CallError;
 
-/// The longest pause that is believed: a server that asks for hours is asked again sooner.
+/// The longest pause that is honoured; a server that asks for more is retried sooner.
 const LONGEST: Duration = Duration::from_secs(120);
 
-/// The pause of one cluster.
+/// The rate limit of one cluster.
 #[derive(Debug)]
 pub(crate) struct Throttle {
-    /// Milliseconds on the monotonic clock.
+    /// End of the pause, in milliseconds on the monotonic clock.
     until: AtomicU64,
-    /// How many units may be worked on side by side.
+    /// How many passes may run at once.
     width: AtomicUsize,
     widest: usize,
 }
@@ -26,14 +26,14 @@ impl Throttle {
         Self { until: AtomicU64::new(0), width: AtomicUsize::new(widest), widest }
     }
 
-    /// What is left of the pause.
+    /// The remaining pause, if any.
     pub(crate) fn left(&self, now: Duration) -> Option<Duration> {
         let until = Duration::from_millis(self.until.load(Ordering::Acquire));
         until.checked_sub(now).filter(|left| !left.is_zero())
     }
 
-    /// Takes note of an answer that asks to slow down; many at once count as one.
-    pub(crate) fn heed(&self, error: &CallError, now: Duration) {
+    /// Starts a pause if the error is a 429; several during one pause count as one.
+    pub(crate) fn note_error(&self, error: &CallError, now: Duration) {
         let CallError::Throttled { after } = error else { return };
         if self.left(now).is_none() {
             let width = self.width.load(Ordering::Acquire);
@@ -43,7 +43,7 @@ impl Throttle {
         self.until.fetch_max(until, Ordering::AcqRel);
     }
 
-    /// A pass ended well: a little more may be done at once.
+    /// A pass succeeded: allows one more pass at once.
     pub(crate) fn widen(&self) {
         let width = self.width.load(Ordering::Acquire);
         if width < self.widest {
@@ -51,12 +51,12 @@ impl Throttle {
         }
     }
 
-    /// How many units may be worked on side by side now.
+    /// How many passes may run now.
     pub(crate) fn width(&self, now: Duration) -> usize {
         if self.left(now).is_some() { 0 } else { self.width.load(Ordering::Acquire) }
     }
 
-    /// Whether there is less room than there could be: then what people wait for goes first.
+    /// Whether concurrency is reduced; urgent units then go first.
     pub(crate) fn is_narrow(&self) -> bool {
         self.width.load(Ordering::Acquire) < self.widest
     }
@@ -67,21 +67,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn f31_a_cluster_that_asks_to_slow_down_gets_its_pause_and_then_less_at_once() {
+    fn f31_rate_limit_pauses_all_work_and_then_halves_concurrency() {
         let throttle = Throttle::new(32);
         let at = Duration::from_secs;
         for _ in 0..10 {
-            throttle.heed(&CallError::Throttled { after: at(60) }, at(100));
+            throttle.note_error(&CallError::Throttled { after: at(60) }, at(100));
         }
         assert_eq!(throttle.left(at(100)), Some(at(60)));
         assert_eq!((throttle.width(at(159)), throttle.width(at(160))), (0, 16), "halved once");
-        throttle.heed(&CallError::Throttled { after: at(99_999) }, at(200));
+        throttle.note_error(&CallError::Throttled { after: at(99_999) }, at(200));
         assert_eq!(throttle.left(at(200)), Some(LONGEST));
         for _ in 0..50 {
             throttle.widen();
         }
         assert_eq!(throttle.width(at(1_000)), 32);
-        throttle.heed(&CallError::Expired, at(2_000));
+        throttle.note_error(&CallError::Expired, at(2_000));
         assert_eq!(throttle.left(at(2_000)), None);
     }
 }

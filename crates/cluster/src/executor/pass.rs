@@ -1,7 +1,7 @@
-//! One pass over one unit: plan, act, look again, until there is nothing left to do now.
+//! One pass over one unit: observe, plan and act, until there is nothing left to do now.
 //!
-//! A pass makes no choices: the plan is pure, the actions are carried out as they are. It sends
-//! nothing for a key that is not in its order, and nothing once the fence is closed.
+//! A pass makes no decisions: the plan is a pure function, and its actions are executed as they
+//! are. A pass writes only keys of its order, and nothing once the fence is closed.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,23 +23,23 @@ use trueup_rules::status::observe::observe;
 use crate::act::absence::{Proof, prove};
 use crate::act::brake::Brake;
 use crate::act::fence::Fence;
-use crate::act::force::end_by_force;
-use crate::act::in_flight::Echoes;
+use crate::act::force::force_complete;
+use crate::act::in_flight::PassMemory;
 use crate::act::refusal::Refusals;
 use crate::act::restore_guard::RestoreGuard;
 use crate::act::throttle::Throttle;
 use crate::observe::cache::Cache;
-use crate::observe::survey::kept_back;
+use crate::observe::survey::stopped_by;
 use crate::observe::warnings::CachedWarnings;
 use crate::verbs::{CallError, Cluster};
 
-/// More rounds than any plan needs; a plan that never ends is a defect, not a hot loop.
+/// More rounds than any plan needs; limits a plan that never ends.
 const ROUNDS: usize = 12;
 
-/// How many keys are read side by side where all of them are.
-const AT_ONCE: usize = 8;
+/// How many keys of an order are read at once.
+const READ_WIDTH: usize = 8;
 
-/// What every pass of one executor shares.
+/// State that all passes of one executor share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) cluster: Arc<dyn Cluster>,
@@ -49,42 +49,42 @@ pub(crate) struct Shared {
     pub(crate) brake: Brake,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) observer: String,
-    /// How long a call may take effect after its answer was given up.
-    pub(crate) echo: Duration,
+    /// How long an unacknowledged call may still take effect.
+    pub(crate) in_flight: Duration,
     /// Until when calls of earlier epochs may take effect.
-    pub(crate) echo_over: Duration,
-    pub(crate) doubt: RestoreGuard,
+    pub(crate) in_flight_until: Duration,
+    pub(crate) restore_guard: RestoreGuard,
     pub(crate) refusals: Refusals,
     pub(crate) throttle: Arc<Throttle>,
-    pub(crate) told: CachedWarnings,
+    pub(crate) warnings: CachedWarnings,
 }
 
-/// What a pass is told beside its order.
+/// Input of a pass besides its order.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Given {
-    /// Whether the project's namespace and policies are all there.
+pub(crate) struct PassInput {
+    /// Whether the project's namespace and policies are ready.
     pub(crate) project_ready: bool,
-    /// Whether to read every key from the cluster itself first.
+    /// Whether to read every key from the cluster first, bypassing the cache.
     pub(crate) fresh: bool,
 }
 
-/// What a pass leaves: the order with the uids it learned, and its report.
-pub(crate) struct Ended {
+/// Result of a pass: the order with the uids it learned, and its report.
+pub(crate) struct PassResult {
     pub(crate) order: Order,
     pub(crate) report: Report,
-    pub(crate) echoes: Echoes,
-    /// When another pass makes sense, if that is known.
-    pub(crate) again_at: Option<Duration>,
+    pub(crate) memory: PassMemory,
+    /// When to run the next pass, if that is known.
+    pub(crate) requeue_at: Option<Duration>,
 }
 
-/// What comes together on the way through a pass.
-pub(crate) struct Course {
+/// What a pass has collected so far.
+pub(crate) struct Progress {
     changes: Vec<ObjectChange>,
     receipt: Option<Receipt>,
     pub(crate) survey: Option<NamespaceSurvey>,
-    pub(crate) echoes: Echoes,
-    again_at: Option<Duration>,
-    /// Kinds that the cluster did not take, and that can be done without.
+    pub(crate) memory: PassMemory,
+    requeue_at: Option<Duration>,
+    /// Optional kinds that the cluster did not accept.
     refused: BTreeMap<Kind, Absent>,
 }
 
@@ -93,44 +93,49 @@ impl Shared {
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets what was kept about a unit that is gone for good.
+    /// Drops what is kept about a deleted unit.
     pub(crate) fn retire(&self, order: &Order) {
         self.cache().retire(order);
-        self.told.forget(order.unit);
+        self.warnings.forget(order.unit);
         self.refusals.forget(order.recorded.keys());
     }
 
-    /// Works on one order until there is nothing left to do now.
-    pub(crate) async fn pass(&self, mut order: Order, given: Given, echoes: Echoes) -> Ended {
-        let project_ready = given.project_ready;
-        let mut course = Course {
+    /// Runs one pass over an order.
+    pub(crate) async fn pass(
+        &self,
+        mut order: Order,
+        input: PassInput,
+        memory: PassMemory,
+    ) -> PassResult {
+        let project_ready = input.project_ready;
+        let mut progress = Progress {
             changes: Vec::new(),
             receipt: None,
             survey: None,
-            echoes,
-            again_at: None,
+            memory,
+            requeue_at: None,
             refused: BTreeMap::new(),
         };
         let outcome = match order.permit.force.clone() {
             Some(force) => {
-                let receipt = end_by_force(self, &order, &course.echoes, &force).await;
-                course.receipt = Some(receipt);
+                let receipt = force_complete(self, &order, &progress.memory, &force).await;
+                progress.receipt = Some(receipt);
                 Outcome::Converged
             }
-            None => self.work(&mut order, given, &mut course).await,
+            None => self.work(&mut order, input, &mut progress).await,
         };
-        let Course { changes, receipt, survey, echoes, again_at, refused } = course;
-        // The lock must be free again before `look` takes it.
+        let Progress { changes, receipt, survey, memory, requeue_at, refused } = progress;
+        // The lock must be released before `observed` takes it.
         let complete = self.cache().is_complete();
         let observed = complete.then(|| {
-            let mut observed = self.look(&mut order, project_ready);
+            let mut observed = self.observed(&mut order, project_ready);
             observed.missing.extend(refused);
             observed
         });
         let applied = outcome == Outcome::Converged && order.desired != DesiredState::Deleted;
         let mut observation = observed
             .map(|observed| observe(&order, &observed, applied, &self.proofs, self.clock.now()));
-        let again_at = self.ask_why(&order, observation.as_mut()).await.or(again_at);
+        let requeue_at = self.explain_stall(&order, observation.as_mut()).await.or(requeue_at);
         let report = Report {
             unit: order.unit,
             org: order.org,
@@ -141,30 +146,30 @@ impl Shared {
             receipt,
             survey,
         };
-        Ended { order, report, echoes, again_at }
+        PassResult { order, report, memory, requeue_at }
     }
 
-    /// The pass itself, as long as nobody ended it.
-    async fn work(&self, order: &mut Order, given: Given, course: &mut Course) -> Outcome {
-        let read = if given.fresh { self.read_afresh(order).await } else { Ok(()) };
+    /// The pass itself, unless the deletion is forced.
+    async fn work(&self, order: &mut Order, input: PassInput, progress: &mut Progress) -> Outcome {
+        let read = if input.fresh { self.refresh_all(order).await } else { Ok(()) };
         match read {
-            Ok(()) => loop_rounds(self, order, given.project_ready, course).await,
+            Ok(()) => loop_rounds(self, order, input.project_ready, progress).await,
             Err(error) => failure(&error),
         }
     }
 
-    /// What forbids to act on this order now.
+    /// The freeze that applies to this order, if any.
     pub(crate) fn frozen(&self, order: &Order) -> Option<Freeze> {
         self.brake.now().or_else(|| order.freeze.clone())
     }
 
-    /// Reads every key of an order from the cluster itself, whatever was heard of it.
-    pub(crate) async fn read_afresh(&self, order: &Order) -> Result<(), CallError> {
+    /// Reads every key of an order from the cluster into the cache.
+    pub(crate) async fn refresh_all(&self, order: &Order) -> Result<(), CallError> {
         let keys: Vec<&ResourceKey> = order.recorded.keys().collect();
-        for some in keys.chunks(AT_ONCE) {
-            for answer in join_all(some.iter().map(|key| self.is_taken(key))).await {
+        for chunk in keys.chunks(READ_WIDTH) {
+            for answer in join_all(chunk.iter().map(|key| self.refresh(key))).await {
                 match answer {
-                    // What may not be read yet is told by the pass itself.
+                    // The pass itself reports what we may not read yet.
                     Ok(_) | Err(CallError::Forbidden(_)) => {}
                     Err(error) => return Err(error),
                 }
@@ -173,18 +178,18 @@ impl Shared {
         Ok(())
     }
 
-    /// Reads what no watch tells of. Before its project is ready nobody may, and nothing is there.
+    /// Reads the order's unwatched keys. Before the project is ready we may not, and none exist.
     async fn read_unwatched(&self, order: &Order, project_ready: bool) -> Result<(), Outcome> {
         let now = self.clock.monotonic();
         let ready = project_ready || order.desired == DesiredState::Deleted;
         let unread = self.cache().unread(order, now);
         for key in unread.iter().filter(|_| ready) {
-            match self.is_taken(key).await {
+            match self.refresh(key).await {
                 Ok(_) => self.cache().was_read(key, now),
-                // A project's RoleBinding takes a moment to count.
+                // A project's RoleBinding takes a moment to become effective.
                 Err(CallError::Forbidden(_)) => {
                     return Err(Outcome::Waiting {
-                        on: "the right to read its secrets".to_owned(),
+                        on: "permission to read its secrets".to_owned(),
                     });
                 }
                 Err(error) => return Err(failure(&error)),
@@ -193,16 +198,17 @@ impl Shared {
         Ok(())
     }
 
-    /// What is known of the order's unit now; its uids are kept in the order.
-    pub(crate) fn look(&self, order: &mut Order, project_ready: bool) -> Observed {
+    /// The cached state of the order's unit; the uids of our objects are recorded in the order.
+    pub(crate) fn observed(&self, order: &mut Order, project_ready: bool) -> Observed {
         let mut observed = self.cache().observed(order, project_ready);
         observed.as_of = self.clock.now();
         for (key, object) in &observed.objects {
             let ours = trueup_rules::plan::ownership(order, key, object, &self.proofs);
-            // What we took away ourselves stays forgotten while it goes; see `forget`.
-            let going = !object["metadata"]["deletionTimestamp"].is_null();
+            // The uid of an object that we deleted stays forgotten while it terminates; see
+            // `forget`.
+            let terminating = !object["metadata"]["deletionTimestamp"].is_null();
             let forgotten = order.recorded.get(key) == Some(&None);
-            let replaced = going && forgotten && order.desired != DesiredState::Deleted;
+            let replaced = terminating && forgotten && order.desired != DesiredState::Deleted;
             if ours == trueup_rules::plan::Ownership::Ours && !replaced {
                 let uid = object["metadata"]["uid"].as_str().map(str::to_owned);
                 order.recorded.insert(key.clone(), uid);
@@ -216,27 +222,29 @@ async fn loop_rounds(
     shared: &Shared,
     order: &mut Order,
     project_ready: bool,
-    course: &mut Course,
+    progress: &mut Progress,
 ) -> Outcome {
     if !shared.cache().is_complete() {
-        return Outcome::Deferred { why: "the cluster has not been seen whole yet".to_owned() };
+        return Outcome::Deferred {
+            why: "the initial list of the cluster's objects is not complete".to_owned(),
+        };
     }
     shared.cache().forget_unwatched(order);
     if let Err(outcome) = shared.read_unwatched(order, project_ready).await {
         return outcome;
     }
-    let mut meddled = false;
+    let mut reread = false;
     for _round in 0..ROUNDS {
-        let mut observed = shared.look(order, project_ready);
-        observed.missing.extend(course.refused.clone());
+        let mut observed = shared.observed(order, project_ready);
+        observed.missing.extend(progress.refused.clone());
         if order.desired == DesiredState::Deleted {
-            course.echoes.see(&observed);
+            progress.memory.note_versions(&observed);
         }
         let plan = plan(order, &observed, &shared.proofs);
-        let stopped = shared.doubt.weigh(order.unit, &plan.outcome);
-        if plan.actions.is_empty() && !meddled && course.changes.iter().any(is_foreign_act) {
-            // Whoever changed what watches tell of may have changed what they do not tell of.
-            meddled = true;
+        let stopped = shared.restore_guard.check(order.unit, &plan.outcome);
+        if plan.actions.is_empty() && !reread && progress.changes.iter().any(is_external) {
+            // A writer that changed watched objects may also have changed unwatched ones.
+            reread = true;
             shared.cache().read_again(order);
             if let Err(outcome) = shared.read_unwatched(order, project_ready).await {
                 return outcome;
@@ -250,55 +258,56 @@ async fn loop_rounds(
             return outdated;
         }
         if plan.actions == [Action::VerifyAbsence] {
-            match prove(shared, order, &mut course.echoes).await {
+            match prove(shared, order, &mut progress.memory).await {
                 Proof::Closed(receipt) => {
                     crash::point("executor.verified").await;
-                    course.receipt = Some(*receipt);
+                    progress.receipt = Some(*receipt);
                     return Outcome::Converged;
                 }
                 Proof::Present => continue,
                 Proof::Open { outcome, at } => {
-                    course.again_at = at;
+                    progress.requeue_at = at;
                     return outcome;
                 }
             }
         }
-        if let Some(outcome) = kept_back(shared, order, &plan.actions, course).await {
+        if let Some(outcome) = stopped_by(shared, order, &plan.actions, progress).await {
             return outcome;
         }
         let acts = plan.actions.iter().map(|action| shared.act(order, action));
         let mut errors = Vec::new();
         for (action, answer) in plan.actions.iter().zip(join_all(acts).await) {
             let answer = match answer {
-                // Somebody was there first: look, and judge again.
-                Err(CallError::Conflict(_)) => shared.is_taken(key(action)).await.map(|_| None),
+                // Another writer was first: read the object and plan again.
+                Err(CallError::Conflict(_)) => shared.refresh(key(action)).await.map(|_| None),
                 answer => answer,
             };
             match answer {
                 Ok(change) => {
                     forget(order, change.as_ref());
-                    course.changes.extend(change);
+                    progress.changes.extend(change);
                 }
                 Err(error) => match part_refused(action, &error) {
-                    Some((kind, why)) => _ = course.refused.insert(kind, why),
+                    Some((kind, why)) => _ = progress.refused.insert(kind, why),
                     None => {
-                        course.echoes.hear(&error, shared.clock.monotonic());
+                        progress.memory.note_error(&error, shared.clock.monotonic());
                         errors.push((action, error));
                     }
                 },
             }
         }
         for (_, error) in &errors {
-            shared.throttle.heed(error, shared.clock.monotonic());
+            shared.throttle.note_error(error, shared.clock.monotonic());
         }
         if let Some(outcome) = failures(&errors) {
             return outcome;
         }
     }
-    Outcome::Waiting { on: "other writers to come to rest".to_owned() }
+    Outcome::Waiting { on: "other writers to stop changing its objects".to_owned() }
 }
 
-/// What we took away ourselves and shall be there again one day was not taken by somebody else.
+/// Forgets the uid of an object that we deleted and will create again, so that its absence does
+/// not count as an external deletion.
 fn forget(order: &mut Order, change: Option<&ObjectChange>) {
     if let (Some(ObjectChange::Removed { key }), DesiredState::Active | DesiredState::Paused) =
         (change, order.desired)
@@ -307,7 +316,7 @@ fn forget(order: &mut Order, change: Option<&ObjectChange>) {
     }
 }
 
-/// The kind that the cluster does not take, where a service can do without it.
+/// The kind that the cluster does not accept, if it is optional.
 fn part_refused(action: &Action, error: &CallError) -> Option<(Kind, Absent)> {
     let kind = match action {
         Action::VerifyAbsence => return None,
@@ -319,8 +328,8 @@ fn part_refused(action: &Action, error: &CallError) -> Option<(Kind, Absent)> {
     error.absent().filter(|_| kind.is_optional()).map(|why| (kind, why))
 }
 
-/// Whether somebody else had a hand in it.
-const fn is_foreign_act(change: &ObjectChange) -> bool {
+/// Whether a change reports that another writer deleted or modified an object.
+const fn is_external(change: &ObjectChange) -> bool {
     matches!(
         change,
         ObjectChange::DeletedExternally { .. } | ObjectChange::ModifiedExternally { .. }
@@ -333,21 +342,23 @@ fn key(action: &Action) -> &ResourceKey {
         | Action::Prune { key, .. }
         | Action::Delete { key, .. }
         | Action::ReleaseAnchor { key, .. } => key,
-        Action::VerifyAbsence => unreachable!("proving absence sends no write that could conflict"),
+        Action::VerifyAbsence => unreachable!("proving absence sends no write"),
     }
 }
 
-/// What the errors of one round come to. That the cluster is away says more than what it refused; that
-/// it refuses a deletion needs a person: whoever runs the webhook or policy that keeps the object.
+/// The outcome of the errors of one round.
+///
+/// An unavailable cluster takes precedence over rejected objects. A rejected deletion needs a
+/// person: the owner of the webhook or policy that rejects it.
 fn failures(errors: &[(&Action, CallError)]) -> Option<Outcome> {
     let refused = |deletes: bool| -> Vec<String> {
-        let told = errors.iter().filter_map(|(action, error)| match error {
-            CallError::Refused(words) if matches!(action, Action::Delete { .. }) == deletes => {
-                Some(format!("{}: {words}", key(action)))
+        let messages = errors.iter().filter_map(|(action, error)| match error {
+            CallError::Refused(message) if matches!(action, Action::Delete { .. }) == deletes => {
+                Some(format!("{}: {message}", key(action)))
             }
             _ => None,
         });
-        told.collect()
+        messages.collect()
     };
     let (kept, refused) = (refused(true), refused(false));
     let other = errors.iter().find(|(_, error)| !matches!(error, CallError::Refused(_)));
@@ -355,8 +366,8 @@ fn failures(errors: &[(&Action, CallError)]) -> Option<Outcome> {
         Some((_, error)) => Some(failure(error)),
         None if !kept.is_empty() => Some(Outcome::Blocked {
             why: format!(
-                "what shall go may not be deleted: {}; ask whoever runs what refuses it to allow \
-                 that, it is tried again by itself",
+                "the cluster rejects the deletion: {}; ask the owner of the webhook or policy to \
+                 allow it; Trueup retries automatically",
                 kept.join("; ")
             ),
         }),
@@ -369,7 +380,7 @@ pub(crate) fn failure(error: &CallError) -> Outcome {
     let why = error.to_string();
     match error {
         CallError::Throttled { .. } => {
-            Outcome::Waiting { on: "the cluster, which asks to slow down".to_owned() }
+            Outcome::Waiting { on: "the end of the cluster's rate limit".to_owned() }
         }
         error if error.is_away() => Outcome::Deferred { why },
         CallError::Refused(_) => Outcome::Refused { why },

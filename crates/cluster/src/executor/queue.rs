@@ -1,4 +1,4 @@
-//! Which units want a pass: now, in the order they asked, or later.
+//! Work queue of units: due now, in FIFO order, or later.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use trueup_model::order::Unit;
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     now: VecDeque<Unit>,
-    /// Those of them that somebody waits for.
+    /// Those of `now` that have a new order.
     urgent: VecDeque<Unit>,
     queued: HashSet<Unit>,
     later: BTreeMap<Duration, BTreeSet<Unit>>,
@@ -25,7 +25,7 @@ impl Queue {
         }
     }
 
-    /// At this monotonic time, unless something asks for it earlier.
+    /// Queues a unit for this monotonic time, unless it is pushed earlier.
     pub(super) fn push_later(&mut self, unit: Unit, due: Duration) {
         if self.queued.contains(&unit) {
             return;
@@ -36,15 +36,14 @@ impl Queue {
         self.later.entry(due).or_default().insert(unit);
     }
 
-    /// Somebody waits for this one.
-    pub(super) fn hurry(&mut self, unit: Unit) {
+    /// Marks a queued unit as urgent: a new order waits for its pass.
+    pub(super) fn mark_urgent(&mut self, unit: Unit) {
         if self.queued.contains(&unit) {
             self.urgent.push_back(unit);
         }
     }
 
-    /// The next one, in the order they asked. Where there is little room, what somebody waits for
-    /// comes first, and repairs wait.
+    /// The next unit, in FIFO order. With `urgent_first`, urgent units come first and repairs wait.
     pub(super) fn pop(&mut self, urgent_first: bool) -> Option<Unit> {
         let urgent = std::iter::from_fn(|| self.urgent.pop_front().filter(|_| urgent_first))
             .find(|unit| self.queued.contains(unit));
@@ -52,7 +51,7 @@ impl Queue {
             self.queued.remove(&unit);
             return Some(unit);
         }
-        // What was taken out of turn is still in the line, and no longer queued.
+        // A unit that was popped as urgent is still in `now`, but no longer in `queued`.
         let unit =
             std::iter::from_fn(|| self.now.pop_front()).find(|unit| self.queued.contains(unit))?;
         self.queued.remove(&unit);
@@ -98,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_unit_waits_only_once_and_now_beats_later() {
+    fn unit_is_queued_once_and_now_overrides_later() {
         let mut queue = Queue::default();
         queue.push_later(unit(1), Duration::from_secs(9));
         queue.push(unit(1));
@@ -108,13 +107,13 @@ mod tests {
     }
 
     #[test]
-    fn f31_where_there_is_little_room_what_somebody_waits_for_comes_first() {
+    fn f31_urgent_units_come_first_under_reduced_concurrency() {
         let mut queue = Queue::default();
         for n in 1..=4 {
             queue.push(unit(n));
         }
-        queue.hurry(unit(3));
-        queue.hurry(unit(9));
+        queue.mark_urgent(unit(3));
+        queue.mark_urgent(unit(9));
         assert_eq!(queue.pop(true), Some(unit(3)));
         queue.push(unit(3));
         let rest: Vec<_> = std::iter::from_fn(|| queue.pop(true)).collect();
@@ -123,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_due_is_released_in_time_order() {
+    fn due_units_are_released_in_time_order() {
         let mut queue = Queue::default();
         queue.push_later(unit(2), Duration::from_secs(2));
         queue.push_later(unit(1), Duration::from_secs(1));

@@ -1,4 +1,4 @@
-//! What carries our label and belongs to nobody: finding it, and removing one that somebody asked for.
+//! Sweep for orphaned objects, and removal of a finding that an operator requested.
 
 use serde_json::{Value, json};
 use trueup_model::finding::{Finding, SweepResult};
@@ -10,7 +10,7 @@ use super::{Executor, Work};
 use crate::verbs::CallError;
 
 impl Work {
-    /// Tells what of a kind no order knows, and that there is nothing where that is so.
+    /// Reports labelled objects of a kind that no order records; an empty result is reported, too.
     pub(super) fn sweep(&self, kind: Kind, objects: &[Value]) {
         let unknown = |object: &Value| {
             let (candidate, unit) = candidate(kind, object, &self.shared.proofs);
@@ -24,11 +24,11 @@ impl Work {
 }
 
 impl Executor {
-    /// Removes what a sweep found, if it is exactly what was found: by uid and version, with its proof
-    /// looked at once more. What is gone already is a success.
+    /// Removes a finding if the object still has the same uid and version, and a valid proof. An
+    /// object that is already gone is a success.
     ///
     /// # Errors
-    /// The cluster cannot be asked, refuses, or has something else there now.
+    /// The cluster is unavailable or rejects the removal, or the object has changed.
     pub async fn remove(&self, found: &Finding) -> Result<(), CallError> {
         let shared = &self.shared;
         shared.holds_lease()?;
@@ -44,22 +44,22 @@ impl Executor {
             return Err(CallError::Refused(why.to_owned()));
         }
         if now.resource_version != found.resource_version {
-            let why =
-                "it changed since it was seen; look at it, and ask again after the next sweep";
+            let why = "it changed since the sweep; inspect it, then request removal again";
             return Err(CallError::Conflict(why.to_owned()));
         }
-        // Reading takes its time.
+        // The read above can outlast the lease.
         shared.holds_lease()?;
-        let version = self.let_go(found, &live).await?;
+        let version = self.remove_finalizer(found, &live).await?;
         shared.holds_lease()?;
         shared.cluster.delete(&found.key, &found.uid, &version).await
     }
 
-    /// Takes our own finalizer off, which would keep it for ever; answers with its version then.
-    async fn let_go(&self, found: &Finding, live: &Value) -> Result<String, CallError> {
-        let held = live["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
-        let others: Vec<&Value> = held.iter().filter(|one| **one != ANCHOR_FINALIZER).collect();
-        if others.len() == held.len() {
+    /// Removes our own finalizer, which would block the deletion; returns the new version.
+    async fn remove_finalizer(&self, found: &Finding, live: &Value) -> Result<String, CallError> {
+        let finalizers = live["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+        let others: Vec<&Value> =
+            finalizers.iter().filter(|one| **one != ANCHOR_FINALIZER).collect();
+        if others.len() == finalizers.len() {
             return Ok(found.resource_version.clone());
         }
         let patch = json!({ "metadata": { "uid": found.uid, "finalizers": others,

@@ -1,7 +1,7 @@
-//! Where a kind and an object live on an API server.
+//! API server paths of kinds and objects.
 //!
-//! The kinds are few and known, so their groups are written down here: asking the server for them
-//! would be one more answer that can be missing or stale.
+//! The kinds are few and fixed, so their API groups are in the code: discovery would be one more
+//! response that can be missing or stale.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use trueup_model::key::{Kind, ResourceKey};
 
 use crate::verbs::{CallError, Scope};
 
-/// A path with its query, in the making.
+/// Builder of a path with its query.
 #[derive(Debug, Clone)]
 pub(super) struct Address {
     text: String,
@@ -27,18 +27,18 @@ impl Address {
         Self { text: path.to_owned(), has_query: false }
     }
 
-    /// All objects in a namespace, of a kind that the server named.
+    /// All objects in a namespace, of a kind from discovery.
     pub(super) fn within(root: &str, namespace: &str, plural: &str) -> Result<Self, CallError> {
         if !fits(namespace) || !fits(plural) {
-            return Err(CallError::Refused(format!("`{namespace}` is not a namespace's name")));
+            return Err(CallError::Refused(format!("`{namespace}` is not a valid namespace name")));
         }
         Ok(Self { text: format!("{root}/namespaces/{namespace}/{plural}"), has_query: false })
     }
 
-    /// One object. A name that could leave its place in the path is refused before it is sent.
+    /// One object. A name that is not a single path segment is rejected before it is sent.
     pub(super) fn one(key: &ResourceKey) -> Result<Self, CallError> {
         if !fits(&key.name) || (key.kind.is_namespaced() && !fits(&key.namespace)) {
-            return Err(CallError::Refused(format!("`{key}` is not a name an object can have")));
+            return Err(CallError::Refused(format!("`{key}` is not a valid object name")));
         }
         let (root, plural, name) = (root(key.kind), key.kind.plural(), &key.name);
         let text = if key.kind.is_namespaced() {
@@ -49,7 +49,7 @@ impl Address {
         Ok(Self { text, has_query: false })
     }
 
-    /// A part of one object that has a path of its own.
+    /// A subresource of one object.
     pub(super) fn part(key: &ResourceKey, part: &str) -> Result<Self, CallError> {
         let Self { text, has_query } = Self::one(key)?;
         Ok(Self { text: format!("{text}/{part}"), has_query })
@@ -58,14 +58,14 @@ impl Address {
     /// Only the objects in this scope.
     pub(super) fn select(self, kind: Kind, scope: Scope) -> Self {
         match (scope, kind) {
-            // Nobody labels these for us, so all of them are ours to see.
+            // These never carry our labels, so all of them are listed.
             (Scope::All, _) | (Scope::Ours, Kind::PersistentVolume | Kind::Node) => self,
             (Scope::Ours, Kind::Pod) => self.with("labelSelector", "trueup.dev/name"),
             (Scope::Ours, _) => self.with("labelSelector", "app.kubernetes.io/managed-by=trueup"),
         }
     }
 
-    /// One more parameter.
+    /// Adds a query parameter.
     pub(super) fn with(mut self, name: &str, value: &str) -> Self {
         self.text.push(if self.has_query { '&' } else { '?' });
         self.has_query = true;
@@ -94,7 +94,7 @@ fn root(kind: Kind) -> String {
     }
 }
 
-/// Whether a text is one path segment as Kubernetes names are.
+/// Whether a text is a valid Kubernetes name and a single path segment.
 fn fits(name: &str) -> bool {
     !name.is_empty()
         && !name.starts_with('.')
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_object_has_its_group_and_namespace_in_its_path() {
+    fn object_path_has_group_and_namespace() {
         let key = ResourceKey::new(Kind::Deployment, "team", "web");
         let address = Address::one(&key).unwrap();
         assert_eq!(address.as_str(), "/apis/apps/v1/namespaces/team/deployments/web");
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_cannot_leave_its_place_in_the_path() {
+    fn name_with_path_characters_is_rejected() {
         for name in ["", "a/b", "../x", "a?x=y", "a%2fb", "a#b", "."] {
             let key = ResourceKey::new(Kind::ConfigMap, "team", name);
             assert!(matches!(Address::one(&key), Err(CallError::Refused(_))), "{name}");

@@ -1,4 +1,4 @@
-//! What an answer means: the objects in a good one, the error in a bad one.
+//! Interprets responses: the objects of a successful one, the error of a failed one.
 
 use std::time::Duration;
 
@@ -9,11 +9,13 @@ use trueup_rules::render::names;
 
 use crate::verbs::CallError;
 
-/// A server that asks to slow down without saying for how long.
+/// The pause for a 429 without `Retry-After`.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Gives an object the type it lacks inside a list. Of the field managers' book-keeping, which is
-/// often larger than the object, only what others wrote is kept: that names who edits our objects.
+/// Adds the type that objects lack inside a list, and shortens `managedFields`.
+///
+/// `managedFields` is often larger than the object. Only entries of other managers are kept: they
+/// name who edits our objects.
 pub(super) fn tidy(object: &mut Value, kind: Kind) {
     let Some(fields) = object.as_object_mut() else {
         return;
@@ -31,7 +33,7 @@ pub(super) fn tidy(object: &mut Value, kind: Kind) {
     }
 }
 
-/// What a manager other than ourselves wrote, without status: every controller writes that.
+/// An entry of another manager, without status, which every controller writes.
 fn other_manager(mut entry: Value) -> Option<Value> {
     let is_ours = entry["manager"] == names::FIELD_MANAGER;
     let is_part = entry["subresource"].as_str().is_some_and(|part| !part.is_empty());
@@ -46,7 +48,7 @@ fn other_manager(mut entry: Value) -> Option<Value> {
     Some(entry)
 }
 
-/// The objects of a list answer.
+/// The objects of a list response.
 pub(super) fn take_items(list: &mut Value, kind: Kind) -> Vec<Value> {
     let Some(Value::Array(mut items)) = list.get_mut("items").map(Value::take) else {
         return Vec::new();
@@ -57,42 +59,44 @@ pub(super) fn take_items(list: &mut Value, kind: Kind) -> Vec<Value> {
     items
 }
 
-/// A text in an answer; empty where there is none.
+/// A string in a response; empty if it is missing.
 pub(super) fn text(value: &Value, pointer: &str) -> String {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// Whether a 404 means this object, and not its kind or its namespace. The server names what it
-/// missed; an unknown path has no details.
+/// Whether a 404 means that the object does not exist, not that its kind is not served. The server
+/// names what is missing; an unknown path has no details.
 pub(super) fn no_such_object(failure: &Status, key: &ResourceKey) -> bool {
     failure.details.as_ref().is_some_and(|details| {
-        // A read below a namespace that is not there misses the object all the same.
+        // An object in a namespace that does not exist does not exist, either.
         details.kind == key.kind.plural() || details.kind == Kind::Namespace.plural()
     })
 }
 
-/// Which error a bad answer is.
-pub(super) fn refusal(failure: &Status, kind: Kind, retry_after: Option<Duration>) -> CallError {
-    let words = failure.message.clone();
+/// Maps a failed response to an error.
+pub(super) fn call_error(failure: &Status, kind: Kind, retry_after: Option<Duration>) -> CallError {
+    let message = failure.message.clone();
     match failure.code {
-        401 => CallError::Forbidden(words),
-        403 if by_authorisation(failure) => CallError::Forbidden(words),
+        401 => CallError::Forbidden(message),
+        403 if by_authorisation(failure) => CallError::Forbidden(message),
         404 if failure.details.is_none() => CallError::UnknownKind(kind.to_string()),
-        404 if is_namespace_missing(failure, kind) => CallError::Refused(words),
-        // The object of a patch is gone: somebody was there first.
-        404 | 409 => CallError::Conflict(words),
-        422 if uid_differs(failure) => CallError::Conflict(words),
+        404 if is_namespace_missing(failure, kind) => CallError::Refused(message),
+        // The object of a patch is gone: another writer deleted it.
+        404 | 409 => CallError::Conflict(message),
+        422 if uid_differs(failure) => CallError::Conflict(message),
         410 => CallError::Expired,
-        429 => {
-            CallError::Throttled { after: retry_after.or_else(|| asked(failure)).unwrap_or(PAUSE) }
+        429 => CallError::Throttled {
+            after: retry_after.or_else(|| body_retry_after(failure)).unwrap_or(PAUSE),
+        },
+        500 if undeclared_field(failure) || webhook_unavailable(failure) => {
+            CallError::Refused(message)
         }
-        500 if undeclared_field(failure) || webhook_away(failure) => CallError::Refused(words),
-        500..=599 => CallError::Server(words),
-        _ => CallError::Refused(words),
+        500..=599 => CallError::Server(message),
+        _ => CallError::Refused(message),
     }
 }
 
-/// Authorisation and admission share code and reason; only authorisation speaks of the user.
+/// Authorisation and admission share code and reason; only authorisation mentions the user.
 fn by_authorisation(failure: &Status) -> bool {
     failure.message.contains("forbidden: User \"") && failure.message.contains("\" cannot ")
 }
@@ -110,18 +114,20 @@ fn uid_differs(failure: &Status) -> bool {
         .is_some_and(|details| details.causes.iter().any(|cause| cause.field == "metadata.uid"))
 }
 
-/// Server-side apply answers 500 for a field that the schema lacks, although the object is at fault.
+/// Server-side apply returns 500 for a field that is not in the schema, although the object is at
+/// fault.
 fn undeclared_field(failure: &Status) -> bool {
     failure.message.contains("failed to create typed patch object")
 }
 
-/// A webhook that must be asked and does not answer: admission comes before the effect, so nothing was
-/// done, and the server itself is well.
-fn webhook_away(failure: &Status) -> bool {
+/// A required webhook is unavailable. Admission comes before storage, so nothing was done, and the
+/// API server itself is healthy.
+fn webhook_unavailable(failure: &Status) -> bool {
     failure.message.contains("failed calling webhook")
 }
 
-fn asked(failure: &Status) -> Option<Duration> {
+/// `retryAfterSeconds` in the body of a 429.
+fn body_retry_after(failure: &Status) -> Option<Duration> {
     let seconds = failure.details.as_ref()?.retry_after_seconds;
     (seconds > 0).then(|| Duration::from_secs(u64::from(seconds)))
 }
@@ -134,11 +140,11 @@ mod tests {
 
     fn means(answer: Value) -> CallError {
         let failure: Status = serde_json::from_value(answer).unwrap();
-        refusal(&failure, Kind::ConfigMap, None)
+        call_error(&failure, Kind::ConfigMap, None)
     }
 
     #[test]
-    fn every_bad_answer_has_one_meaning() {
+    fn every_failed_response_maps_to_one_error() {
         let user = "configmaps \"a\" is forbidden: User \"bob\" cannot get resource \"configmaps\" in API group \"\" in the namespace \"team\"";
         let quota = "pods \"a\" is forbidden: exceeded quota: most, requested: cpu=2";
         let security = "pods \"a\" is forbidden: violates PodSecurity \"restricted:latest\"";
@@ -180,13 +186,13 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_is_taken_from_the_header_then_the_body_then_a_second() {
+    fn pause_comes_from_header_then_body_then_default() {
         let body = json!({ "code": 429, "details": { "retryAfterSeconds": 3 } });
         let failure: Status = serde_json::from_value(body).unwrap();
         let after = |seconds| CallError::Throttled { after: Duration::from_secs(seconds) };
         let header = Some(Duration::from_secs(9));
-        assert_eq!(refusal(&failure, Kind::Pod, header), after(9));
-        assert_eq!(refusal(&failure, Kind::Pod, None), after(3));
+        assert_eq!(call_error(&failure, Kind::Pod, header), after(9));
+        assert_eq!(call_error(&failure, Kind::Pod, None), after(3));
         assert_eq!(means(json!({ "code": 429 })), after(1));
     }
 

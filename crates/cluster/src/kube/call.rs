@@ -1,7 +1,7 @@
-//! One request and its answer, under a deadline.
+//! One request and its response, under a deadline.
 //!
-//! The server is given less time than we wait, so that in most cases it is the server who says that
-//! it gave up, and the connection can be used again.
+//! The server's timeout is shorter than ours, so that in most cases the server itself reports the
+//! timeout and the connection can be reused.
 
 use std::error::Error;
 use std::time::Duration;
@@ -16,23 +16,23 @@ use trueup_model::key::Kind;
 
 use super::Kube;
 use super::address::Address;
-use super::answer::refusal;
+use super::answer::call_error;
 use crate::verbs::CallError;
 
-/// The longest a call takes.
+/// Deadline of a call.
 pub const DEADLINE: Duration = Duration::from_secs(10);
-/// The longest that making a connection takes: a dead address must not look like a lost answer.
+/// Connect timeout. Shorter than the deadline: a dead address must not look like a lost response.
 pub(super) const CONNECT_LIMIT: Duration = Duration::from_secs(5);
-/// The time the server gets.
+/// The server's own timeout.
 const SERVER_LIMIT: &str = "8s";
 
-/// What a request carries.
+/// The content of a request, and the form of the response.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Content<'a> {
     Nothing,
-    /// Nothing, and of each object only the metadata is wanted back.
+    /// No body; the response should have only the metadata of each object.
     MetadataOnly,
-    /// Nothing, and all kinds that the server has are wanted back, in one answer.
+    /// No body; the response should be aggregated discovery of all kinds.
     Discovery,
     Json(&'a Value),
     Apply(&'a Value),
@@ -45,7 +45,7 @@ impl Content<'_> {
             Self::Nothing | Self::MetadataOnly | Self::Discovery | Self::Json(_) => {
                 "application/json"
             }
-            // JSON is YAML; this is the name server-side apply goes by.
+            // The media type of server-side apply; JSON is valid YAML.
             Self::Apply(_) => "application/apply-patch+yaml",
             Self::MergePatch(_) => "application/merge-patch+json",
         }
@@ -75,7 +75,7 @@ impl Content<'_> {
     }
 }
 
-/// What the server said.
+/// A response.
 #[derive(Debug)]
 pub(super) struct Reply {
     pub(super) status: StatusCode,
@@ -84,16 +84,16 @@ pub(super) struct Reply {
 }
 
 impl Reply {
-    /// The object in a good answer.
+    /// The object of a successful response.
     pub(super) fn into_object(self, kind: Kind) -> Result<Value, CallError> {
         if !self.status.is_success() {
-            return Err(refusal(&self.failure(), kind, self.retry_after));
+            return Err(call_error(&self.failure(), kind, self.retry_after));
         }
         serde_json::from_slice(&self.body)
-            .map_err(|error| CallError::Server(format!("its answer is not JSON: {error}")))
+            .map_err(|error| CallError::Server(format!("the response is not JSON: {error}")))
     }
 
-    /// The words of a bad answer. Proxies and unknown paths answer in plain text.
+    /// The Status of a failed response. Proxies and unknown paths answer in plain text.
     pub(super) fn failure(&self) -> Status {
         let code = self.status.as_u16();
         serde_json::from_slice::<Status>(&self.body)
@@ -105,18 +105,18 @@ impl Reply {
 }
 
 impl Kube {
-    /// Sends a request and waits for the whole answer, good or bad.
-    pub(super) async fn ask(
+    /// Sends a request and waits for the whole response, successful or not.
+    pub(super) async fn send(
         &self,
         method: Method,
         address: Address,
         content: Content<'_>,
     ) -> Result<Reply, CallError> {
-        self.ask_as(&self.client, method, address, content).await
+        self.send_as(&self.client, method, address, content).await
     }
 
-    /// The same with this credential.
-    pub(super) async fn ask_as(
+    /// Like [`Self::send`], with this client.
+    pub(super) async fn send_as(
         &self,
         client: &kube::Client,
         method: Method,
@@ -138,13 +138,13 @@ impl Kube {
         };
         let limit = self.limits.deadline;
         match tokio::time::timeout(limit, exchange).await {
-            Ok(outcome) => outcome.map_err(|error| broken(&error)),
-            Err(_) => Err(late(limit)),
+            Ok(outcome) => outcome.map_err(|error| transport_error(&error)),
+            Err(_) => Err(timed_out(limit)),
         }
     }
 }
 
-/// A request as the API server wants it.
+/// Builds a request for the API server.
 pub(super) fn request(
     method: Method,
     address: &Address,
@@ -159,30 +159,30 @@ pub(super) fn request(
         .map_err(|error| CallError::Refused(error.to_string()))
 }
 
-/// No answer within this time.
-pub(super) fn late(limit: Duration) -> CallError {
-    CallError::Unanswered(format!("nothing for {} seconds", limit.as_secs_f32()))
+/// No response within this time.
+pub(super) fn timed_out(limit: Duration) -> CallError {
+    CallError::Unanswered(format!("timed out after {} s", limit.as_secs_f32()))
 }
 
-/// What a failure of the transport means. Only a connection that never came to be proves that
-/// nothing was sent.
-pub(super) fn broken(error: &kube::Error) -> CallError {
-    let story = story(error);
+/// Maps a transport error. Only a connection that was never established proves that nothing was
+/// sent.
+pub(super) fn transport_error(error: &kube::Error) -> CallError {
+    let cause = root_cause(error);
     match error {
         kube::Error::Api(status) => CallError::Server(status.message.clone()),
-        kube::Error::Auth(_) => CallError::Forbidden(story),
-        _ if never_connected(error) => CallError::Unreachable(story),
-        _ => CallError::Unanswered(story),
+        kube::Error::Auth(_) => CallError::Forbidden(cause),
+        _ if never_connected(error) => CallError::Unreachable(cause),
+        _ => CallError::Unanswered(cause),
     }
 }
 
-/// The HTTP client names the stage it failed at in its text only; its type is not ours to import.
+/// The HTTP client gives the stage of the failure only in its text; its error type is private.
 fn never_connected(error: &kube::Error) -> bool {
     chain(error).any(|cause| cause.to_string() == "client error (Connect)")
 }
 
-/// The last cause says most; the outer ones only repeat "client error".
-fn story(error: &kube::Error) -> String {
+/// The innermost cause; the outer ones only repeat "client error".
+fn root_cause(error: &kube::Error) -> String {
     chain(error).last().map(ToString::to_string).unwrap_or_default()
 }
 
@@ -199,14 +199,14 @@ mod tests {
     use super::*;
     use crate::verbs::{Cluster, Scope};
 
-    async fn answered_with(words: &str) -> CallError {
-        stub::answered_with(words, async |kube| kube.list(Kind::Pod, Scope::Ours).await)
+    async fn answered_with(response: &str) -> CallError {
+        stub::answered_with(response, async |kube| kube.list(Kind::Pod, Scope::Ours).await)
             .await
             .unwrap_err()
     }
 
     #[tokio::test]
-    async fn a_refused_connection_means_that_nothing_was_sent() {
+    async fn refused_connection_is_unreachable() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         drop(listener);
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_lost_after_sending_leaves_the_effect_open() {
+    async fn connection_lost_after_sending_is_unanswered() {
         let error = answered_with("").await;
         assert!(matches!(error, CallError::Unanswered(_)), "{error:?}");
         let error = answered_with("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"kind\":").await;
@@ -223,18 +223,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn f29_a_call_that_hangs_ends_at_its_deadline_and_may_have_been_carried_out() {
+    async fn f29_hanging_call_ends_at_its_deadline_as_unanswered() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut kube = client(listener.local_addr().unwrap().port());
         kube.limits.deadline = Duration::from_millis(50);
-        // The server takes the connection and never says anything.
+        // The server accepts the connection and never responds.
         let (error, _held) =
             tokio::join!(kube.list(Kind::Pod, Scope::Ours), async { listener.accept().await });
         assert!(matches!(error, Err(CallError::Unanswered(_))), "{error:?}");
     }
 
     #[tokio::test]
-    async fn a_server_that_asks_to_slow_down_says_for_how_long() {
+    async fn retry_after_header_sets_the_pause() {
         let error = answered_with(
             "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7\r\nContent-Length: 4\r\n\r\nslow",
         )

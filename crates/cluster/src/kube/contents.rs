@@ -1,8 +1,8 @@
-//! Everything in a namespace, whatever its kind: what must be known before a namespace may go.
+//! Lists everything in a namespace, of every kind, before the namespace is deleted.
 //!
-//! The server is asked which kinds it has. A group that does not answer and a kind that may not be
-//! listed are told beside what was found, because what is not seen could be somebody's. The same right
-//! lets the events of single objects be read.
+//! The kinds come from discovery. An API group that is unavailable and a kind that we may not list
+//! are reported as unread, because they could hold foreign objects. The same permission allows
+//! reading the events of single objects.
 
 use futures::{StreamExt, stream};
 use http::Method;
@@ -16,7 +16,7 @@ use super::call::Content;
 use super::{Kube, PAGE};
 use crate::verbs::CallError;
 
-/// Lists side by side.
+/// How many lists run at once.
 const WIDTH: usize = 8;
 
 /// A kind that has objects in namespaces and can be listed.
@@ -29,7 +29,7 @@ struct Listed {
 }
 
 impl Listed {
-    /// As people write it: `Deployment.apps`.
+    /// Kind and group, as in `Deployment.apps`.
     fn name(&self) -> String {
         if self.group.is_empty() {
             self.kind.clone()
@@ -43,7 +43,7 @@ impl Kube {
     pub(super) async fn survey(&self, namespace: &str) -> Result<Contents, CallError> {
         let (mut kinds, mut unread) = (Vec::new(), Vec::new());
         for root in ["/api", "/apis"] {
-            let reply = self.ask(Method::GET, Address::root(root), Content::Discovery).await?;
+            let reply = self.send(Method::GET, Address::root(root), Content::Discovery).await?;
             discover(root, &reply.into_object(Kind::Namespace)?, &mut kinds, &mut unread)?;
         }
         let lists = stream::iter(kinds).map(|kind| async move {
@@ -77,8 +77,8 @@ impl Kube {
             if !next.is_empty() {
                 address = address.with("continue", &next);
             }
-            // Only what names an object: no value of a secret is wanted.
-            let reply = self.ask(Method::GET, address, Content::MetadataOnly).await?;
+            // Metadata only: the values of secrets are not read.
+            let reply = self.send(Method::GET, address, Content::MetadataOnly).await?;
             let page = reply.into_object(Kind::Namespace)?;
             let found = page["items"].as_array().into_iter().flatten();
             items.extend(found.map(|object| item(&of.kind, object)));
@@ -91,8 +91,8 @@ impl Kube {
 }
 
 impl Kube {
-    /// The warnings among the events of one incarnation, by the right to list what is in a project.
-    pub(super) async fn warned(
+    /// The Warning events of the object with this uid.
+    pub(super) async fn list_warnings(
         &self,
         key: &ResourceKey,
         uid: &str,
@@ -100,7 +100,7 @@ impl Kube {
         let select = format!("involvedObject.uid={uid},type=Warning");
         let address = Address::within("/api/v1", &key.namespace, "events")?;
         let address = address.with("fieldSelector", &select).with("limit", PAGE);
-        let reply = self.ask(Method::GET, address, Content::Nothing).await?;
+        let reply = self.send(Method::GET, address, Content::Nothing).await?;
         match reply.into_object(Kind::Namespace)?["items"].take() {
             Value::Array(events) => Ok(events),
             _ => Ok(Vec::new()),
@@ -110,23 +110,22 @@ impl Kube {
 
 fn item(kind: &str, object: &Value) -> Item {
     let metadata = &object["metadata"];
-    let words = |value: &Value, name: &str| -> Vec<String> {
+    let strings = |value: &Value, name: &str| -> Vec<String> {
         let all = value.as_array().into_iter().flatten();
-        let word = |it: &Value| if name.is_empty() { it.clone() } else { it[name].clone() };
-        all.filter_map(|it| word(it).as_str().map(str::to_owned)).collect()
+        let field = |it: &Value| if name.is_empty() { it.clone() } else { it[name].clone() };
+        all.filter_map(|it| field(it).as_str().map(str::to_owned)).collect()
     };
     Item {
         kind: kind.to_owned(),
         name: text(object, "/metadata/name"),
         uid: text(object, "/metadata/uid"),
-        owners: words(&metadata["ownerReferences"], "uid"),
-        finalizers: words(&metadata["finalizers"], ""),
+        owners: strings(&metadata["ownerReferences"], "uid"),
+        finalizers: strings(&metadata["finalizers"], ""),
         going: !metadata["deletionTimestamp"].is_null(),
     }
 }
 
-/// The kinds in one part of the discovery. One that is not in the form that was asked for proves
-/// nothing.
+/// Adds the kinds of one discovery document. Any other document is an error.
 fn discover(
     root: &str,
     answer: &Value,
@@ -134,19 +133,19 @@ fn discover(
     unread: &mut Vec<Unread>,
 ) -> Result<(), CallError> {
     if answer["kind"] != "APIGroupDiscoveryList" {
-        let why = "it does not tell all of its kinds at once; Kubernetes 1.30 is needed";
+        let why = "no aggregated discovery; Kubernetes 1.30 or later is required";
         return Err(CallError::UnknownKind(why.to_owned()));
     }
     for item in answer["items"].as_array().into_iter().flatten() {
         let group = text(item, "/metadata/name");
-        // The first version is the preferred one, and every version shows the same objects. A kind
-        // that only another version has is taken from there.
+        // The first version is the preferred one, and every version serves the same objects. A kind
+        // that only another version serves is listed in that version.
         let mut known: Vec<String> = Vec::new();
         for version in item["versions"].as_array().into_iter().flatten() {
             let name = text(version, "/version");
             let prefix = if group.is_empty() { name } else { format!("{group}/{name}") };
             if version["freshness"] == "Stale" {
-                let why = "its server does not answer".to_owned();
+                let why = "its API server is unavailable".to_owned();
                 unread.push(Unread { what: prefix, why });
                 continue;
             }
@@ -202,14 +201,14 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_that_can_be_listed_in_a_namespace_is_taken_once() {
+    fn each_listable_namespaced_kind_is_discovered_once() {
         let (kinds, unread) = discovered(&answer("Current")).unwrap();
         assert_eq!(kinds, ["/apis/apps/v1 Deployment.apps", "/apis/apps/v1beta1 Widget.apps"]);
         assert_eq!(unread, Vec::<String>::new());
     }
 
     #[test]
-    fn f43_a_group_that_does_not_answer_is_told() {
+    fn f43_unavailable_api_group_is_reported_as_unread() {
         assert_eq!(discovered(&answer("Stale")).unwrap().1, ["apps/v1"]);
         let error = discovered(&json!({ "kind": "APIGroupList" })).unwrap_err();
         assert!(matches!(error, CallError::UnknownKind(_)), "{error:?}");

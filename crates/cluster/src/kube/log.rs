@@ -1,4 +1,4 @@
-//! What a pod's program printed. Read only, never cached, and cut where a line has no end.
+//! Pod logs: streamed, never cached; long lines are split.
 
 use futures::io::{AsyncBufRead, AsyncBufReadExt};
 use futures::stream::{BoxStream, unfold};
@@ -8,11 +8,11 @@ use trueup_model::key::{Kind, ResourceKey};
 
 use super::Kube;
 use super::address::Address;
-use super::call::{Content, DEADLINE, late, request};
-use super::watch::failed;
+use super::call::{Content, DEADLINE, request, timed_out};
+use super::watch::stream_error;
 use crate::verbs::CallError;
 
-/// The longest line that is passed on whole.
+/// The longest line that is not split, in bytes.
 const LONGEST: u64 = 16 * 1024;
 /// The container that every pod of ours has.
 const CONTAINER: &str = "main";
@@ -21,7 +21,7 @@ impl Kube {
     /// A pod's newest lines, and with `follow` those to come.
     ///
     /// # Errors
-    /// The pod is not there, or its node cannot be asked.
+    /// The pod does not exist, or its node is unreachable.
     pub async fn log(
         &self,
         namespace: &str,
@@ -36,8 +36,8 @@ impl Kube {
             .with("follow", &follow.to_string());
         let request = request(Method::GET, &address, Content::Nothing)?;
         match tokio::time::timeout(DEADLINE, self.watcher.request_stream(request)).await {
-            Err(_) => Err(late(DEADLINE)),
-            Ok(Err(error)) => Err(failed(&error, Kind::Pod)),
+            Err(_) => Err(timed_out(DEADLINE)),
+            Ok(Err(error)) => Err(stream_error(&error, Kind::Pod)),
             Ok(Ok(body)) => Ok(lines(Box::pin(body)).boxed()),
         }
     }
@@ -49,7 +49,7 @@ fn lines<R: AsyncBufRead + Send + Unpin + 'static>(
     unfold(Some(reader), async |reader| {
         let mut reader = reader?;
         let mut line = Vec::new();
-        // A line that is longer comes as several.
+        // A longer line is returned in several parts.
         let read = (&mut reader).take(LONGEST).read_until(b'\n', &mut line).await;
         match read {
             Ok(0) => None,
@@ -70,26 +70,29 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn lines_come_one_by_one_and_endless_ones_in_parts() {
+    async fn long_lines_are_split() {
         let long = "x".repeat(20_000);
         let text = format!("one\r\ntwo\n{long}\nlast");
-        let told: Vec<String> =
+        let read_lines: Vec<String> =
             lines(Cursor::new(text.into_bytes())).map(Result::unwrap).collect().await;
-        assert_eq!(told.len(), 5);
-        assert_eq!((told[0].as_str(), told[1].as_str(), told[4].as_str()), ("one", "two", "last"));
-        assert_eq!(told[2].len() + told[3].len(), 20_000);
+        assert_eq!(read_lines.len(), 5);
+        assert_eq!(
+            (read_lines[0].as_str(), read_lines[1].as_str(), read_lines[4].as_str()),
+            ("one", "two", "last")
+        );
+        assert_eq!(read_lines[2].len() + read_lines[3].len(), 20_000);
     }
 
     #[tokio::test]
-    async fn a_node_that_cannot_be_asked_is_an_error_and_no_empty_log() {
-        let words = "HTTP/1.1 502 Bad Gateway\r\nContent-Length: 7\r\n\r\nno node";
+    async fn unreachable_node_is_an_error_not_an_empty_log() {
+        let response = "HTTP/1.1 502 Bad Gateway\r\nContent-Length: 7\r\n\r\nno node";
         let answer =
-            answered_with(words, async |kube| kube.log("shop", "web-1", 10, false).await.err());
+            answered_with(response, async |kube| kube.log("shop", "web-1", 10, false).await.err());
         assert!(answer.await.is_some());
     }
 
     #[tokio::test]
-    async fn a_name_cannot_leave_its_place() {
+    async fn name_with_path_characters_is_rejected() {
         let kube = super::super::stub::client(1);
         for pod in ["../secrets", "a/b", "", "a?b"] {
             let refused = kube.log("shop", pod, 1, false).await.err();

@@ -1,4 +1,4 @@
-//! From an administrator's credential to two small ones.
+//! Creates Trueup's two service accounts from an administrator's credential.
 
 use std::path::Path;
 
@@ -9,15 +9,15 @@ use trueup_rules::render::names::{SYSTEM_NAMESPACE, WATCHER, WRITER};
 
 use super::{ConnectError, Kube, client_of, rbac};
 
-/// How long a token is good for; a new one is asked for at each start.
+/// Lifetime of a token; a new one is requested at each start.
 const TOKEN_S: u32 = 365 * 24 * 3600;
 
 impl Kube {
-    /// Makes Trueup's own accounts with an administrator's kubeconfig, and connects with them. The
-    /// administrator's credential is not kept.
+    /// Creates Trueup's service accounts with an administrator's kubeconfig, and connects with
+    /// them. The administrator's credential is not kept.
     ///
     /// # Errors
-    /// The kubeconfig cannot be used, or the cluster does not let it make accounts.
+    /// The kubeconfig is invalid, or has no permission to create the accounts.
     pub async fn provision(path: &Path) -> Result<Self, ConnectError> {
         let kubeconfig = Kubeconfig::read_from(path)?;
         let admin = client_of(kubeconfig.clone())?;
@@ -35,20 +35,20 @@ impl Kube {
     }
 }
 
-/// A client that goes by a token of this account.
+/// A client with a token of this service account.
 async fn as_account(
     admin: &kube::Client,
     mut kubeconfig: Kubeconfig,
     name: &str,
 ) -> Result<kube::Client, ConnectError> {
-    let asked = json!({
+    let token_request = json!({
         "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
         "spec": { "expirationSeconds": TOKEN_S },
     });
     let path = format!("/api/v1/namespaces/{SYSTEM_NAMESPACE}/serviceaccounts/{name}/token");
     let request = Request::post(path)
         .header("content-type", "application/json")
-        .body(asked.to_string().into_bytes())
+        .body(token_request.to_string().into_bytes())
         .map_err(kube::Error::HttpError)?;
     let answer: Value = admin.request(request).await?;
     let token = json!({ "token": answer["status"]["token"] });

@@ -1,9 +1,9 @@
-//! The rights Trueup has in a cluster: two accounts, made from the list of kinds.
+//! Trueup's RBAC objects: two service accounts and their roles, generated from the list of kinds.
 //!
-//! One account lists and watches and can write nothing; the other reads one by one and writes and
-//! can list nothing. Secrets belong to neither: a RoleBinding in each project's namespace lets the
-//! writer at those of that project, and lets it list everything there, which is done before the
-//! namespace goes. `deploy/rbac.yaml` is this, printed.
+//! One account lists and watches and cannot write; the other reads single objects and writes and
+//! cannot list. Neither has cluster-wide access to secrets: a RoleBinding in each project's
+//! namespace lets the writer read and write the secrets there, and list everything there before the
+//! namespace is deleted. `deploy/rbac.yaml` is the output of [`manifest`].
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -14,7 +14,7 @@ use trueup_rules::render::names::{SECRETS_ROLE, SYSTEM_NAMESPACE, WATCHER, WRITE
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// Everything that has to be there before Trueup can work with accounts of its own.
+/// All objects that Trueup's own accounts need.
 #[must_use]
 pub fn objects() -> Vec<Value> {
     let namespace = json!({
@@ -23,18 +23,19 @@ pub fn objects() -> Vec<Value> {
     let mut objects = vec![namespace, account(WATCHER), account(WRITER)];
     objects.extend([role(WATCHER, &watcher()), role(WRITER, &writer())]);
     let secrets = rule("", &[Kind::Secret.plural()], &WRITES);
-    // Before a namespace goes, everything in it is listed, of kinds that nobody here knows.
+    // Before a namespace is deleted, everything in it is listed, including unknown kinds.
     let everything = rule("*", &["*"], &["list"]);
     let in_projects = role(SECRETS_ROLE, &[secrets, everything]);
     objects.extend([in_projects, binding(WATCHER), binding(WRITER)]);
     objects
 }
 
-/// The same as text that `kubectl apply -f` takes.
+/// The objects as YAML for `kubectl apply -f`.
 #[must_use]
 pub fn manifest() -> String {
-    let mut text =
-        "# Made from the list of kinds; a test keeps it true. See docs/adr/0020.\n".to_owned();
+    let heading =
+        "# Generated from the list of kinds; a test keeps it up to date. See docs/adr/0020.\n";
+    let mut text = heading.to_owned();
     for object in objects() {
         text.push_str("---\n");
         print(&object, 0, &mut text);
@@ -55,7 +56,7 @@ fn writer() -> Vec<Value> {
     let written = Kind::WATCHED.into_iter().filter(|kind| *kind != Kind::Pod);
     let mut rules = by_group(written, &WRITES);
     rules.push(rule("", &[Kind::Pod.plural()], &["get"]));
-    // To give itself the secrets of a project, and nothing else to anybody.
+    // Lets the writer bind this one role to itself in a project, and no other role.
     let mut bind = rule(GROUP, &["clusterroles"], &["bind"]);
     bind["resourceNames"] = json!([SECRETS_ROLE]);
     rules.push(bind);
@@ -99,7 +100,7 @@ fn binding(name: &str) -> Value {
     })
 }
 
-/// Where an object of this list stands.
+/// The API path of one of these objects.
 pub(super) fn path(object: &Value) -> String {
     let text = |place: &str| object.pointer(place).and_then(Value::as_str).unwrap_or_default();
     let name = text("/metadata/name");
@@ -111,7 +112,7 @@ pub(super) fn path(object: &Value) -> String {
     }
 }
 
-/// Plain YAML of plain values: maps, lists and words.
+/// Prints YAML of maps, lists and strings.
 fn print(value: &Value, indent: usize, text: &mut String) {
     let space = " ".repeat(indent);
     // Writing into a String cannot fail.
@@ -139,7 +140,7 @@ fn print(value: &Value, indent: usize, text: &mut String) {
     }
 }
 
-/// A list of words goes on one line.
+/// Whether a list has only strings, and is printed on one line.
 fn is_flat(value: &Value) -> bool {
     value.as_array().is_some_and(|list| list.iter().all(Value::is_string))
 }

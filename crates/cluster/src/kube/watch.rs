@@ -1,8 +1,8 @@
-//! One watch: from the list's version on, for about twenty seconds.
+//! One watch: from the version of a list, for about twenty seconds.
 //!
-//! Short watches are how silence is noticed. A healthy server says something before it closes, if
-//! only a bookmark; one that says nothing for longer than that is gone, even if the connection is
-//! not.
+//! Watches are short so that a silent one is detected. A healthy server sends at least a bookmark
+//! before it closes; one that sends nothing for longer is considered unreachable, even if the
+//! connection is open.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -16,8 +16,8 @@ use trueup_model::key::Kind;
 
 use super::Limits;
 use super::address::Address;
-use super::answer::{refusal, tidy};
-use super::call::{Content, broken, late, request};
+use super::answer::{call_error, tidy};
+use super::call::{Content, request, timed_out, transport_error};
 use crate::verbs::{CallError, Scope, WatchEvent};
 
 /// How long the server keeps a watch open.
@@ -33,7 +33,7 @@ enum State {
     Over,
 }
 
-/// Opens the watch when it is first polled. An error is the last thing it says.
+/// Opens the watch when it is first polled. An error ends the stream.
 pub(super) fn stream(
     client: kube::Client,
     limits: Limits,
@@ -58,10 +58,10 @@ pub(super) fn stream(
             State::Over => return None,
         };
         match tokio::time::timeout(silence, events.next()).await {
-            Err(_) => Some((Err(late(silence)), State::Over)),
+            Err(_) => Some((Err(timed_out(silence)), State::Over)),
             Ok(None) => None,
-            Ok(Some(event)) => match heard(event, kind) {
-                Ok(heard) => Some((Ok(heard), State::Open(events, silence))),
+            Ok(Some(event)) => match watch_event(event, kind) {
+                Ok(event) => Some((Ok(event), State::Open(events, silence))),
                 Err(error) => Some((Err(error), State::Over)),
             },
         }
@@ -77,13 +77,13 @@ async fn open(
 ) -> Result<Events, CallError> {
     let request = request(Method::GET, address, Content::Nothing)?;
     match tokio::time::timeout(deadline, client.request_events::<Value>(request)).await {
-        Err(_) => Err(late(deadline)),
-        Ok(Err(error)) => Err(failed(&error, kind)),
+        Err(_) => Err(timed_out(deadline)),
+        Ok(Err(error)) => Err(stream_error(&error, kind)),
         Ok(Ok(events)) => Ok(Box::pin(events)),
     }
 }
 
-fn heard(event: kube::Result<KubeEvent<Value>>, kind: Kind) -> Result<WatchEvent, CallError> {
+fn watch_event(event: kube::Result<KubeEvent<Value>>, kind: Kind) -> Result<WatchEvent, CallError> {
     match event {
         Ok(KubeEvent::Added(mut object) | KubeEvent::Modified(mut object)) => {
             tidy(&mut object, kind);
@@ -96,15 +96,15 @@ fn heard(event: kube::Result<KubeEvent<Value>>, kind: Kind) -> Result<WatchEvent
         Ok(KubeEvent::Bookmark(bookmark)) => {
             Ok(WatchEvent::Bookmark(bookmark.metadata.resource_version))
         }
-        Ok(KubeEvent::Error(status)) => Err(refusal(&status, kind, None)),
-        Err(error) => Err(failed(&error, kind)),
+        Ok(KubeEvent::Error(status)) => Err(call_error(&status, kind, None)),
+        Err(error) => Err(stream_error(&error, kind)),
     }
 }
 
-pub(super) fn failed(error: &kube::Error, kind: Kind) -> CallError {
+pub(super) fn stream_error(error: &kube::Error, kind: Kind) -> CallError {
     match error {
-        kube::Error::Api(status) => refusal(status, kind, None),
-        other => broken(other),
+        kube::Error::Api(status) => call_error(status, kind, None),
+        other => transport_error(other),
     }
 }
 
@@ -116,21 +116,22 @@ mod tests {
     use super::*;
     use crate::verbs::Cluster;
 
-    /// Everything a watch says when the server sends these lines and hangs up.
-    async fn said(lines: &str, status: &str) -> Vec<Result<WatchEvent, CallError>> {
-        let words = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{lines}", lines.len());
-        answered_with(&words, async |kube| {
+    /// All events of a watch whose server sends these lines and closes.
+    async fn events(lines: &str, status: &str) -> Vec<Result<WatchEvent, CallError>> {
+        let response =
+            format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{lines}", lines.len());
+        answered_with(&response, async |kube| {
             kube.watch(Kind::Secret, "5".to_owned()).collect::<Vec<_>>().await
         })
         .await
     }
 
     #[tokio::test]
-    async fn f28_a_watch_that_is_open_and_silent_ends_by_itself() {
+    async fn f28_silent_watch_times_out() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut kube = client(listener.local_addr().unwrap().port());
         kube.limits.silence = Duration::from_millis(50);
-        let said = kube.watch(Kind::Secret, "5".to_owned()).collect::<Vec<_>>();
+        let events = kube.watch(Kind::Secret, "5".to_owned()).collect::<Vec<_>>();
         let server = async {
             let (mut held, _) = listener.accept().await.unwrap();
             tokio::io::AsyncWriteExt::write_all(
@@ -141,20 +142,20 @@ mod tests {
             .unwrap();
             held
         };
-        let (said, _held) = tokio::join!(said, server);
-        assert!(matches!(&said[..], [Err(CallError::Unanswered(_))]), "{said:?}");
+        let (events, _held) = tokio::join!(events, server);
+        assert!(matches!(&events[..], [Err(CallError::Unanswered(_))]), "{events:?}");
     }
 
     #[tokio::test]
-    async fn a_version_that_is_too_old_means_a_new_list() {
+    async fn expired_version_requires_a_new_list() {
         let gone = json!({ "kind": "Status", "code": 410, "reason": "Expired" });
         let event = json!({ "type": "ERROR", "object": gone }).to_string() + "\n";
-        assert_eq!(said(&event, "200 OK").await, [Err(CallError::Expired)]);
-        assert_eq!(said(&gone.to_string(), "410 Gone").await, [Err(CallError::Expired)]);
+        assert_eq!(events(&event, "200 OK").await, [Err(CallError::Expired)]);
+        assert_eq!(events(&gone.to_string(), "410 Gone").await, [Err(CallError::Expired)]);
     }
 
     #[tokio::test]
-    async fn a_watch_says_what_it_heard_and_ends_with_the_server() {
+    async fn watch_yields_all_events_and_ends_with_the_server() {
         let object = json!({ "metadata": { "name": "a", "managedFields": [] } });
         let position = json!({
             "kind": "Secret", "apiVersion": "v1", "metadata": { "resourceVersion": "9" },
@@ -172,6 +173,6 @@ mod tests {
             Ok(WatchEvent::Gone(whole)),
             Ok(WatchEvent::Bookmark("9".to_owned())),
         ];
-        assert_eq!(said(&lines, "200 OK").await, expected);
+        assert_eq!(events(&lines, "200 OK").await, expected);
     }
 }

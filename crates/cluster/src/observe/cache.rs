@@ -1,7 +1,7 @@
-//! What is known of the cluster: our objects by key, kept by watches and by our own writes.
+//! Cache of our objects by key, updated by watches and by our own writes.
 //!
-//! A write's answer goes in at once, so the next plan sees it; a watch event that is older than what
-//! is already known is dropped, so the cache never goes back in time.
+//! The response to a write goes in at once, so the next plan sees it. A watch event that is older
+//! than the cached object is dropped, so the cache never goes back in time.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -25,67 +25,67 @@ pub(crate) struct Cache {
     objects: HashMap<ResourceKey, Packed>,
     /// Pods by the namespace and name of the service they belong to.
     pods: HashMap<(String, String), BTreeSet<ResourceKey>>,
-    /// Which unit the pods with this namespace and name belong to.
+    /// The unit that the pods with this namespace and name belong to.
     pod_owners: HashMap<(String, String), Unit>,
     listed: BTreeSet<Kind>,
-    /// Nodes may not be looked at: then what is said of their pods must do.
-    blind: bool,
-    /// How far the watch of each kind has come.
-    heard: BTreeMap<Kind, u64>,
-    /// Kinds that the cluster takes no objects of. Nothing waits for them.
+    /// We may not list nodes: pods are then judged by their own status only.
+    nodes_forbidden: bool,
+    /// The newest version that the watch of each kind has reached.
+    watched_to: BTreeMap<Kind, u64>,
+    /// Kinds that the cluster does not accept. Nothing waits for them.
     missing: BTreeMap<Kind, Absent>,
     /// When each object of a kind that is not watched was last read or written.
     read: HashMap<ResourceKey, Duration>,
-    /// At which version each key was last seen to go: an answer that is older comes too late.
-    graves: HashMap<ResourceKey, u64>,
-    /// Pods that went without anybody having seen their processes end, by service.
+    /// The version at which each key was last deleted; an older response is stale.
+    tombstones: HashMap<ResourceKey, u64>,
+    /// Deleted pods whose processes were not seen to end, by service.
     lost: HashMap<(String, String), Vec<LostPod>>,
 }
 
-/// How long a read of what no watch tells of is believed.
-const READ_AGAIN: Duration = Duration::from_secs(30);
-/// More lost pods than this say no more than these.
-const LOST: usize = 32;
+/// How long a read of an unwatched object stays valid.
+const READ_VALID: Duration = Duration::from_secs(30);
+/// How many lost pods are kept for each service.
+const LOST_MOST: usize = 32;
 
-/// More graves than this are more than any answer can be late for.
-const GRAVES: usize = 4096;
+/// How many tombstones are kept; no response can be late by more than that.
+const TOMBSTONES: usize = 4096;
 
 impl Cache {
-    /// Whether every kind was listed at least once: before that, absence means nothing.
+    /// Whether every kind was listed at least once; until then, absence means nothing.
     pub(crate) fn is_complete(&self) -> bool {
-        let nodes = self.listed.contains(&Kind::Node) || self.blind;
+        let nodes = self.listed.contains(&Kind::Node) || self.nodes_forbidden;
         let known = |kind: &Kind| self.listed.contains(kind) || self.missing.contains_key(kind);
         nodes && Kind::WATCHED.iter().all(known)
     }
 
-    /// The cluster takes no objects of this kind now; answers whether that is news. What was known of
-    /// them is not known any more.
-    pub(crate) fn miss(&mut self, kind: Kind, why: Absent) -> bool {
+    /// Marks a kind as not accepted by the cluster and drops its objects; returns whether that is a
+    /// change.
+    pub(crate) fn mark_missing(&mut self, kind: Kind, why: Absent) -> bool {
         self.listed.remove(&kind);
         self.objects.retain(|key, _| key.kind != kind);
         self.missing.insert(kind, why) != Some(why)
     }
 
-    /// Whether a kind was never listed, although everything was that no service can do without.
+    /// Whether this kind was never listed, although every essential kind was.
     pub(crate) fn waits_only_for(&self, kind: Kind) -> bool {
         let essential = Kind::WATCHED.iter().filter(|other| !other.is_optional());
         let listed = |kind: &Kind| self.listed.contains(kind);
         !listed(&kind) && essential.copied().all(|other| listed(&other))
     }
 
-    /// Nodes cannot be seen with the rights there are, so nobody waits for them.
-    pub(crate) const fn give_up_on_nodes(&mut self) {
-        self.blind = true;
+    /// Records that we have no permission to list nodes, so nothing waits for them.
+    pub(crate) const fn forbid_nodes(&mut self) {
+        self.nodes_forbidden = true;
     }
 
-    /// Learns which pods belong to an order's unit.
+    /// Records which pods belong to an order's unit.
     pub(crate) fn expect_pods(&mut self, order: &Order) {
         if let Body::Service(body) = &order.body {
             self.pod_owners.insert((order.namespace.clone(), body.object_name.clone()), order.unit);
         }
     }
 
-    /// What stands at the order's keys, and its pods.
+    /// The objects at the order's keys, its pods and their nodes.
     pub(crate) fn observed(&self, order: &Order, project_ready: bool) -> Observed {
         let objects =
             order.recorded.keys().filter_map(|key| Some((key.clone(), self.get(key)?))).collect();
@@ -101,7 +101,7 @@ impl Cache {
         };
         let namespace = ResourceKey::new(Kind::Namespace, "", &order.namespace);
         let namespace_ending = self.objects.get(&namespace).is_some_and(Packed::ends);
-        // Many pods share a node, and each is opened once.
+        // Many pods share a node; each node is parsed once.
         let names: BTreeSet<&str> =
             pods.iter().filter_map(|pod: &Arc<Value>| pod["spec"]["nodeName"].as_str()).collect();
         let nodes = names
@@ -123,51 +123,53 @@ impl Cache {
         }
     }
 
-    /// The order's keys that no watch tells of and that were not read for a while.
+    /// The order's unwatched keys whose last read is no longer valid.
     pub(crate) fn unread(&self, order: &Order, now: Duration) -> Vec<ResourceKey> {
-        let goes = |key: &ResourceKey| self.objects.get(key).is_some_and(Packed::ends);
+        let terminating = |key: &ResourceKey| self.objects.get(key).is_some_and(Packed::ends);
         let is_old = |key: &&ResourceKey| {
-            goes(key) || self.read.get(*key).is_none_or(|read| now >= *read + READ_AGAIN)
+            terminating(key) || self.read.get(*key).is_none_or(|read| now >= *read + READ_VALID)
         };
         let unwatched = order.recorded.keys().filter(|key| Kind::READ.contains(&key.kind));
         unwatched.filter(is_old).cloned().collect()
     }
 
-    /// Everything that no watch tells of and that stands here.
+    /// All cached keys of unwatched kinds.
     pub(crate) fn unwatched(&self) -> Vec<ResourceKey> {
         self.objects.keys().filter(|key| Kind::READ.contains(&key.kind)).cloned().collect()
     }
 
-    /// Takes note that a key that no watch tells of was read now.
+    /// Records that an unwatched key was read now.
     pub(crate) fn was_read(&mut self, key: &ResourceKey, now: Duration) {
         self.read.insert(key.clone(), now);
     }
 
-    /// What no watch tells of is read again for this order.
+    /// Invalidates the reads of this order's unwatched keys.
     pub(crate) fn read_again(&mut self, order: &Order) {
         self.read.retain(|key, _| !order.recorded.contains_key(key));
     }
 
-    /// After a break, whatever was read before it is read again.
+    /// Invalidates all reads of unwatched keys, after a gap in a watch.
     pub(crate) fn read_all_again(&mut self) {
         self.read.clear();
     }
 
-    /// What is known to stand at a key.
+    /// The cached object at a key.
     pub(crate) fn get(&self, key: &ResourceKey) -> Option<Arc<Value>> {
         self.objects.get(key).map(|packed| Arc::new(packed.open()))
     }
 
-    /// An object is there, as a watch or a write's answer says.
+    /// Stores an object from a watch, a read or a write; returns its unit if that is a change.
     pub(crate) fn present(&mut self, kind: Kind, mut object: Value) -> Option<Unit> {
         compact(kind, &mut object);
         let key = key_of(kind, &object);
         let at = version(&object);
         let known = self.objects.get(&key).map(Packed::version);
-        let grave = self.graves.get(&key).copied();
-        // A delete has a version of its own. At the very version of its grave, an object only left the
-        // watch, because somebody took our label off it, and a read found it.
-        if known.is_some_and(|known| known > at) || grave.is_some_and(|grave| grave > at) {
+        let tombstone = self.tombstones.get(&key).copied();
+        // A delete has a version of its own. An object at exactly the version of its tombstone was
+        // not deleted: it left the watch because our label was removed, and a read found it.
+        if known.is_some_and(|known| known > at)
+            || tombstone.is_some_and(|tombstone| tombstone > at)
+        {
             return None;
         }
         let unit = self.unit_of(kind, &object);
@@ -175,17 +177,17 @@ impl Cache {
             self.pods.entry(label).or_default().insert(key.clone());
         }
         self.objects.insert(key, Packed::new(kind, &object));
-        // The echo of our own write, or of a read: whoever brought it has looked at it.
+        // Same version: the watch event of our own write or read, which is already planned on.
         unit.filter(|_| known != Some(at))
     }
 
-    /// Which objects of a kind are not as a list of versions says. Watches may be a moment behind, so
-    /// this is a question and no finding: a read answers it.
-    pub(crate) fn odd(&self, kind: Kind, list: &List) -> Vec<ResourceKey> {
+    /// Keys of a kind that differ from a list of versions. The watch may just be a moment behind,
+    /// so the caller must read each of them.
+    pub(crate) fn stale(&self, kind: Kind, list: &List) -> Vec<ResourceKey> {
         let at: u64 = list.version.parse().unwrap_or(0);
         let listed: HashMap<ResourceKey, u64> =
             list.objects.iter().map(|object| (key_of(kind, object), version(object))).collect();
-        let lacking = self
+        let missing = self
             .objects
             .iter()
             .filter(|(key, known)| key.kind == kind && known.version() <= at)
@@ -193,38 +195,38 @@ impl Cache {
             .map(|(key, _)| key.clone());
         let newer = listed.iter().filter(|(key, seen)| {
             let known = self.objects.get(*key).map(Packed::version);
-            known.or_else(|| self.graves.get(*key).copied()).is_none_or(|known| known < **seen)
+            known.or_else(|| self.tombstones.get(*key).copied()).is_none_or(|known| known < **seen)
         });
-        lacking.chain(newer.map(|(key, _)| key.clone())).collect()
+        missing.chain(newer.map(|(key, _)| key.clone())).collect()
     }
 
-    /// An object is gone, as a watch says.
+    /// Removes an object that a watch reports as deleted.
     pub(crate) fn gone(&mut self, kind: Kind, object: &Value) -> Option<Unit> {
         let key = key_of(kind, object);
         let at = version(object);
         if self.objects.get(&key).is_some_and(|known| known.version() > at) {
             return None;
         }
-        self.came_to(kind, at);
-        if self.graves.len() >= GRAVES {
-            let mut ends: Vec<u64> = self.graves.values().copied().collect();
+        self.advance(kind, at);
+        if self.tombstones.len() >= TOMBSTONES {
+            let mut ends: Vec<u64> = self.tombstones.values().copied().collect();
             ends.sort_unstable();
             let recent = ends[ends.len() / 2];
-            self.graves.retain(|_, end| *end >= recent);
+            self.tombstones.retain(|_, end| *end >= recent);
         }
-        self.graves.insert(key.clone(), at);
-        self.note_end(kind, object);
+        self.tombstones.insert(key.clone(), at);
+        self.note_lost_pod(kind, object);
         self.forget(&key)
     }
 
-    /// Remembers a pod whose processes were not seen to end before it went.
-    fn note_end(&mut self, kind: Kind, last: &Value) {
+    /// Records a deleted pod whose processes were not seen to end.
+    fn note_lost_pod(&mut self, kind: Kind, last: &Value) {
         let Some(label) = pod_label(kind, last) else { return };
         let node = last["spec"]["nodeName"].as_str().unwrap_or_default();
         let node = self.get(&ResourceKey::new(Kind::Node, "", node));
         if let Some(pod) = lost(last, node.as_deref()) {
             let pods = self.lost.entry(label).or_default();
-            if pods.len() < LOST && pods.iter().all(|known| known.uid != pod.uid) {
+            if pods.len() < LOST_MOST && pods.iter().all(|known| known.uid != pod.uid) {
                 pods.push(pod);
             }
         }
@@ -235,7 +237,7 @@ impl Cache {
         pods_of(order).and_then(|label| self.lost.get(&label).cloned()).unwrap_or_default()
     }
 
-    /// Forgets the pods of a unit that is gone for good.
+    /// Drops what is kept about the pods of a deleted unit.
     pub(crate) fn retire(&mut self, order: &Order) {
         if let Some(label) = pods_of(order) {
             self.lost.remove(&label);
@@ -243,7 +245,7 @@ impl Cache {
         }
     }
 
-    /// A read found nothing under this key.
+    /// Removes an object that a read did not find.
     pub(crate) fn forget(&mut self, key: &ResourceKey) -> Option<Unit> {
         let known = self.objects.remove(key)?.open();
         if let Some(label) = pod_label(key.kind, &known)
@@ -254,8 +256,8 @@ impl Cache {
         self.unit_of(key.kind, &known)
     }
 
-    /// Drops what stands at the order's keys without our label: watches do not tell of such objects,
-    /// so whatever a read once found there must be read again.
+    /// Drops objects at the order's keys that lack our label: watches do not report them, so an
+    /// earlier read of them may be stale.
     pub(crate) fn forget_unwatched(&mut self, order: &Order) {
         for key in order.recorded.keys() {
             if self.objects.get(key).is_some_and(|object| !object.watched()) {
@@ -264,7 +266,7 @@ impl Cache {
         }
     }
 
-    /// The server took our delete: until a watch says more, the object counts as terminating.
+    /// Marks an object as terminating: the server accepted our delete.
     pub(crate) fn terminating(&mut self, key: &ResourceKey, uid: &str) {
         let Some(known) = self.objects.get_mut(key).filter(|known| !known.ends()) else { return };
         let mut object = known.open();
@@ -274,31 +276,33 @@ impl Cache {
         }
     }
 
-    /// Whether a list can be believed. One that is older than what the watch of its kind already said
-    /// comes from a server that lags behind, or from a store that was put back: what it shows may be
-    /// long gone, and what it lacks may be there.
+    /// Rejects a stale list.
+    ///
+    /// A list older than what the watch of its kind has reached comes from a lagging API server or
+    /// a restored etcd: what it contains may be gone, and what it lacks may exist.
     pub(crate) fn check_age(&self, kind: Kind, list: &List) -> Result<(), CallError> {
         let at: u64 = list.version.parse().unwrap_or(0);
-        match self.heard.get(&kind) {
-            Some(heard) if *heard > at => Err(CallError::Server(format!(
-                "it lists {kind} as of version {at}, and {heard} was seen already; if etcd was restored, \
-                 restart Trueup"
+        match self.watched_to.get(&kind) {
+            Some(reached) if *reached > at => Err(CallError::Server(format!(
+                "stale list of {kind}: it is at version {at}, but {reached} was already seen; if \
+                 etcd was restored, restart Trueup"
             ))),
             Some(_) | None => Ok(()),
         }
     }
 
-    /// The watch of a kind has come this far.
-    pub(crate) fn heard_of(&mut self, kind: Kind, version: &str) {
-        self.came_to(kind, version.parse().unwrap_or(0));
+    /// Records that the watch of a kind has reached this version.
+    pub(crate) fn watch_reached(&mut self, kind: Kind, version: &str) {
+        self.advance(kind, version.parse().unwrap_or(0));
     }
 
-    fn came_to(&mut self, kind: Kind, version: u64) {
-        let heard = self.heard.entry(kind).or_default();
-        *heard = version.max(*heard);
+    fn advance(&mut self, kind: Kind, version: u64) {
+        let reached = self.watched_to.entry(kind).or_default();
+        *reached = version.max(*reached);
     }
 
-    /// A whole set: what it lacks is gone, unless we wrote it after the set was made.
+    /// Replaces all objects of a kind: what the list lacks is gone, unless it is newer than the
+    /// list.
     pub(crate) fn replace(&mut self, kind: Kind, list: List) -> BTreeSet<Unit> {
         let at: u64 = list.version.parse().unwrap_or(0);
         let listed: BTreeSet<ResourceKey> =
@@ -313,14 +317,14 @@ impl Cache {
             .collect();
         for key in &vanished {
             if let Some(last) = self.get(key) {
-                self.note_end(kind, &last);
+                self.note_lost_pod(kind, &last);
             }
         }
         let mut touched: BTreeSet<Unit> =
             vanished.iter().filter_map(|key| self.forget(key)).collect();
         touched.extend(list.objects.into_iter().filter_map(|object| self.present(kind, object)));
         self.listed.insert(kind);
-        self.came_to(kind, at);
+        self.advance(kind, at);
         self.missing.remove(&kind);
         touched
     }
@@ -347,7 +351,7 @@ impl Cache {
     }
 }
 
-/// The namespace and name that an order's pods carry.
+/// The namespace and label of an order's pods.
 fn pods_of(order: &Order) -> Option<(String, String)> {
     match &order.body {
         Body::Project => None,
@@ -380,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_event_never_undoes_a_newer_write() {
+    fn older_event_does_not_undo_a_newer_write() {
         let mut cache = Cache::default();
         cache.present(Kind::ConfigMap, config("a", 7));
         cache.present(Kind::ConfigMap, config("a", 5));
@@ -392,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_comes_after_the_end_does_not_raise_the_dead() {
+    fn response_older_than_the_tombstone_is_dropped() {
         let mut cache = Cache::default();
         cache.present(Kind::ConfigMap, config("a", 7));
         cache.gone(Kind::ConfigMap, &config("a", 9));
@@ -403,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn f46_what_only_lost_its_label_is_found_again_by_a_read() {
+    fn f46_object_that_lost_its_label_is_cached_again_by_a_read() {
         let mut cache = Cache::default();
         cache.present(Kind::ConfigMap, config("a", 7));
         cache.gone(Kind::ConfigMap, &config("a", 9));
@@ -412,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_removes_what_it_lacks_but_not_what_is_newer_than_it() {
+    fn list_removes_missing_objects_unless_they_are_newer() {
         let mut cache = Cache::default();
         cache.present(Kind::ConfigMap, config("old", 3));
         cache.present(Kind::ConfigMap, config("ours", 12));
@@ -424,22 +428,25 @@ mod tests {
     }
 
     #[test]
-    fn f36_a_list_older_than_what_was_seen_is_not_believed() {
+    fn f36_stale_list_is_rejected() {
         let mut cache = Cache::default();
         let list = |version: &str, objects| List { objects, version: version.to_owned() };
         cache.replace(Kind::ConfigMap, list("10", vec![config("a", 9)]));
         cache.present(Kind::ConfigMap, config("b", 12));
         cache.gone(Kind::ConfigMap, &config("a", 13));
-        let stale = list("11", vec![config("a", 9)]);
-        assert!(cache.check_age(Kind::ConfigMap, &stale).is_err());
-        assert!(cache.check_age(Kind::Secret, &stale).is_ok(), "each kind has a watch of its own");
+        let stale_list = list("11", vec![config("a", 9)]);
+        assert!(cache.check_age(Kind::ConfigMap, &stale_list).is_err());
+        assert!(
+            cache.check_age(Kind::Secret, &stale_list).is_ok(),
+            "each kind has a watch of its own"
+        );
         assert!(cache.check_age(Kind::ConfigMap, &list("13", Vec::new())).is_ok());
-        cache.heard_of(Kind::ConfigMap, "20");
+        cache.watch_reached(Kind::ConfigMap, "20");
         assert!(cache.check_age(Kind::ConfigMap, &list("19", Vec::new())).is_err());
     }
 
     #[test]
-    fn what_a_watch_missed_is_found_by_versions_alone() {
+    fn changes_missed_by_a_watch_are_found_by_version() {
         let ours = |name: &str, version| {
             let mut object = config(name, version);
             object["metadata"]["labels"] = json!({ names::MANAGED_BY: names::MANAGER });
@@ -452,14 +459,14 @@ mod tests {
         cache.gone(Kind::ConfigMap, &ours("dead", 8));
         let objects = vec![ours("same", 3), ours("changed", 9), ours("new", 6), ours("dead", 7)];
         let list = List { objects, version: "20".to_owned() };
-        let mut odd: Vec<String> =
-            cache.odd(Kind::ConfigMap, &list).into_iter().map(|key| key.name).collect();
-        odd.sort();
-        assert_eq!(odd, ["changed", "gone", "new"]);
+        let mut stale: Vec<String> =
+            cache.stale(Kind::ConfigMap, &list).into_iter().map(|key| key.name).collect();
+        stale.sort();
+        assert_eq!(stale, ["changed", "gone", "new"]);
     }
 
     #[test]
-    fn f37_our_own_write_is_not_undone_by_a_list_from_before_it() {
+    fn f37_older_list_does_not_undo_our_own_write() {
         let mut cache = Cache::default();
         cache.replace(Kind::ConfigMap, List { objects: Vec::new(), version: "10".to_owned() });
         cache.present(Kind::ConfigMap, config("ours", 12));
@@ -468,13 +475,13 @@ mod tests {
     }
 
     #[test]
-    fn many_graves_do_not_open_the_newest() {
+    fn pruning_tombstones_keeps_the_newest() {
         let mut cache = Cache::default();
-        for n in 0..=u64::try_from(GRAVES).unwrap() {
+        for n in 0..=u64::try_from(TOMBSTONES).unwrap() {
             cache.gone(Kind::ConfigMap, &config(&format!("c{n}"), 100 + n));
         }
-        assert!(cache.graves.len() <= GRAVES);
-        let last = format!("c{GRAVES}");
+        assert!(cache.tombstones.len() <= TOMBSTONES);
+        let last = format!("c{TOMBSTONES}");
         cache.present(Kind::ConfigMap, config(&last, 50));
         assert_eq!(version_of(&cache, &last), None);
     }

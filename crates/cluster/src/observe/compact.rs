@@ -1,12 +1,12 @@
-//! What the cache keeps of an object: what plans and observations read, and no more.
+//! Drops fields that plans and observations never read, to save memory.
 //!
-//! Thousands of pods and workloads stay in memory. Of workloads all that was applied is compared, so
-//! they keep their spec; of pods only where they run and how they are is ever read.
+//! The cache holds thousands of pods and workloads. The spec of a workload is compared with what
+//! was applied, so it is kept; of a pod only its node and its status are read.
 
 use serde_json::{Map, Value};
 use trueup_model::key::Kind;
 
-/// What nobody reads in a pod's spec.
+/// Unread fields of a pod's spec.
 const POD_SPEC: [&str; 12] = [
     "affinity",
     "dnsPolicy",
@@ -22,7 +22,7 @@ const POD_SPEC: [&str; 12] = [
     "volumes",
 ];
 
-/// What nobody reads in a pod's containers.
+/// Unread fields of a pod's containers.
 const CONTAINER: [&str; 11] = [
     "args",
     "command",
@@ -37,12 +37,12 @@ const CONTAINER: [&str; 11] = [
     "volumeMounts",
 ];
 
-/// Drops what nobody reads.
+/// Drops the unread fields of an object.
 pub(crate) fn compact(kind: Kind, object: &mut Value) {
     if kind == Kind::Pod {
         pod(object);
     }
-    // What a node has fetched and attached is often longer than the rest of it.
+    // A node's images and volumes are often longer than the rest of it.
     if let Some(status) = object.get_mut("status").filter(|_| kind == Kind::Node) {
         drop_from(status, &["images", "volumesAttached", "volumesInUse"]);
     }
@@ -63,7 +63,7 @@ fn pod(object: &mut Value) {
 
 fn drop_from(value: &mut Value, names: &[&str]) {
     if let Some(map) = value.as_object_mut() {
-        // Rebuilt rather than thinned out: a map that shrinks keeps its nodes.
+        // Rebuilt instead of `retain`: a map that shrinks keeps its memory.
         let kept: Map<String, Value> = std::mem::take(map)
             .into_iter()
             .filter(|(name, _)| !names.contains(&name.as_str()))
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// A pod as a real API server shows it.
+    /// A pod as a real API server returns it.
     fn real_pod() -> Value {
         let fields = json!({"f:metadata": {"f:labels": {".": {}, "f:pod-template-hash": {}, "f:trueup.dev/name": {}},
             "f:ownerReferences": {".": {}, "k:{\"uid\":\"11111111-2222-3333-4444-555555555555\"}": {}}},
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_in_memory_is_less_than_half_of_what_the_server_sends() {
+    fn compacted_pod_is_less_than_half_of_what_the_server_sends() {
         let (whole, mut kept) = (real_pod(), real_pod());
         compact(Kind::Pod, &mut kept);
         let (before, after) = (whole.to_string().len(), kept.to_string().len());

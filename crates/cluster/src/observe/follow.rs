@@ -1,4 +1,4 @@
-//! Following one kind: list, watch, and start again after a break so that absence is noticed.
+//! Follower of one kind: lists, watches, and relists after a gap so that deletions are noticed.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,30 +26,30 @@ pub(crate) struct Follower {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) throttle: Arc<Throttle>,
     pub(crate) freshness: watch::Sender<Freshness>,
-    pub(crate) news: mpsc::Sender<News>,
+    pub(crate) updates: mpsc::Sender<CacheUpdate>,
     pub(crate) notes: Notes,
 }
 
-/// What a follower tells the executor.
-pub(crate) enum News {
-    /// These units look different now.
+/// What followers and resync send to the executor.
+pub(crate) enum CacheUpdate {
+    /// Objects of these units changed.
     Touched(BTreeSet<Unit>),
-    /// Everything of a kind that carries our label, by its metadata.
+    /// Metadata of all objects of a kind with our label.
     Listed(Kind, Vec<Value>),
-    /// The kind was listed after it had not been heard: everything may look different.
-    Returned,
+    /// The kind was listed after a gap in its watch: anything may have changed.
+    Relisted,
 }
 
-/// Between tries to reach a cluster that is away.
+/// Backoff between attempts to reach an unavailable cluster.
 const PAUSE_LEAST: Duration = Duration::from_millis(500);
 const PAUSE_MOST: Duration = Duration::from_secs(2);
-/// So many lists in a row that the server failed, while it serves other kinds, are no hiccup.
+/// After this many failed lists in a row, while other kinds are served, the kind is unavailable.
 const FAILURES: u32 = 3;
-/// Until a kind that the cluster does not take is looked for again.
+/// Pause before a kind that the cluster does not accept is listed again.
 const PAUSE_MISSING: Duration = Duration::from_secs(5);
 
 impl Follower {
-    /// Follows for ever; ends only when nobody listens any more.
+    /// Follows until the executor ends.
     pub(crate) async fn run(self) {
         let mut pause = PAUSE_LEAST;
         let mut failures = 0_u32;
@@ -58,7 +58,7 @@ impl Follower {
                 Ok(version) => {
                     pause = PAUSE_LEAST;
                     failures = 0;
-                    if self.news.send(News::Returned).await.is_err() {
+                    if self.updates.send(CacheUpdate::Relisted).await.is_err() {
                         return;
                     }
                     self.watch(version).await
@@ -69,7 +69,7 @@ impl Follower {
                 }
             };
             if let Some(why) = error.as_ref().and_then(|error| self.absent(error, failures)) {
-                if self.miss(why).await.is_err() {
+                if self.mark_missing(why).await.is_err() {
                     return;
                 }
                 self.clock.sleep(PAUSE_MISSING).await;
@@ -80,11 +80,11 @@ impl Follower {
                 Some(CallError::Expired) => {}
                 Some(error) => {
                     if self.kind == Kind::Node && matches!(error, CallError::Forbidden(_)) {
-                        self.cache().give_up_on_nodes();
+                        self.cache().forbid_nodes();
                     }
-                    tracing::debug!(kind = %self.kind, error = %error, "the watch broke; listing again");
+                    tracing::debug!(kind = %self.kind, error = %error, "watch failed; relisting");
                     let now = self.clock.monotonic();
-                    self.throttle.heed(&error, now);
+                    self.throttle.note_error(&error, now);
                     self.clock.sleep(self.throttle.left(now).unwrap_or(pause)).await;
                     pause = (pause * 2).min(PAUSE_MOST);
                 }
@@ -92,8 +92,10 @@ impl Follower {
         }
     }
 
-    /// Whether an error means that the cluster takes no objects of this kind, and that we can do without.
-    /// A kind whose own server fails would keep everything else waiting for ever.
+    /// Why the cluster accepts no objects of this kind, if the error says so and the kind is
+    /// optional.
+    ///
+    /// This includes a kind whose own API server keeps failing: everything else would wait for it.
     fn absent(&self, error: &CallError, failures: u32) -> Option<Absent> {
         if !self.kind.is_optional() {
             return None;
@@ -103,13 +105,13 @@ impl Follower {
         error.absent().or_else(|| fails.then(unavailable).flatten())
     }
 
-    /// The cluster answered, and has nothing of this kind: units that should have some must say so.
-    async fn miss(&self, why: Absent) -> Result<(), mpsc::error::SendError<News>> {
-        self.heard();
-        let news = self.cache().miss(self.kind, why);
-        if news {
-            tracing::info!(kind = %self.kind, ?why, "the cluster takes no objects of this kind");
-            self.news.send(News::Returned).await?;
+    /// Marks the kind as missing; units that need it must report that.
+    async fn mark_missing(&self, why: Absent) -> Result<(), mpsc::error::SendError<CacheUpdate>> {
+        self.mark_fresh();
+        let changed = self.cache().mark_missing(self.kind, why);
+        if changed {
+            tracing::info!(kind = %self.kind, ?why, "the cluster does not accept this kind");
+            self.updates.send(CacheUpdate::Relisted).await?;
         }
         Ok(())
     }
@@ -121,19 +123,19 @@ impl Follower {
         let since = self.freshness.borrow().heard.get(&self.kind).copied();
         self.notes.listed(self.kind, &list, since, self.clock.now());
         self.cache().replace(self.kind, list);
-        self.heard();
+        self.mark_fresh();
         Ok(version)
     }
 
-    /// Watches from a version until the watch breaks; nothing when nobody listens any more.
+    /// Watches from a version until the watch fails; returns `None` when the executor has ended.
     async fn watch(&self, mut version: String) -> Option<CallError> {
         loop {
             let mut events = self.cluster.watch(self.kind, version.clone());
-            while let Some(heard) = events.next().await {
-                let touched = match heard {
+            while let Some(event) = events.next().await {
+                let touched = match event {
                     Ok(WatchEvent::Present(object)) => {
                         version_of(&object, &mut version);
-                        self.cache().heard_of(self.kind, &version);
+                        self.cache().watch_reached(self.kind, &version);
                         let node = self.note_present(&object);
                         self.cache().present(self.kind, object).into_iter().chain(node).collect()
                     }
@@ -143,26 +145,26 @@ impl Follower {
                         self.cache().gone(self.kind, &object).into_iter().chain(node).collect()
                     }
                     Ok(WatchEvent::Bookmark(at)) => {
-                        self.cache().heard_of(self.kind, &at);
+                        self.cache().watch_reached(self.kind, &at);
                         version = at;
                         BTreeSet::new()
                     }
                     Err(error) => return Some(error),
                 };
-                self.heard();
+                self.mark_fresh();
                 if !touched.is_empty() {
-                    self.news.send(News::Touched(touched)).await.ok()?;
+                    self.updates.send(CacheUpdate::Touched(touched)).await.ok()?;
                 }
             }
-            // The server ended the watch in good order: up to now nothing was missed.
-            self.heard();
-            if self.news.is_closed() {
+            // The server closed the watch normally: no event was missed up to now.
+            self.mark_fresh();
+            if self.updates.is_closed() {
                 return None;
             }
         }
     }
 
-    /// Takes note of an object; answers whose pods a node carries that is not as it was.
+    /// Reports an object; returns the units with pods on it if it is a node that changed.
     fn note_present(&self, object: &Value) -> BTreeSet<Unit> {
         let is_news = self.notes.present(self.kind, object, self.clock.now());
         self.units_on(object, is_news)
@@ -184,7 +186,7 @@ impl Follower {
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn heard(&self) {
+    fn mark_fresh(&self) {
         let now = self.clock.now();
         self.freshness.send_modify(|freshness| {
             freshness.heard.insert(self.kind, now);

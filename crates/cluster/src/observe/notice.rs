@@ -1,8 +1,8 @@
-//! What an executor notices of pods, disks and nodes, on its way to where it is written down.
+//! Queue of pod, volume and node updates between the followers and the recorder.
 //!
-//! Followers never wait for whoever writes: repair must not depend on the database. What cannot be
-//! written yet waits here; when that becomes too much, only the newest sight of each object is
-//! kept, from which everything but the moments in between can still be told.
+//! Followers never wait for the recorder: repair must not depend on the database. Updates that are
+//! not written yet are queued here. When the queue is full, only the newest snapshot of each object
+//! is kept; the recorder then misses the states in between, but not the current one.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
@@ -18,30 +18,30 @@ use trueup_rules::status::transition::sight;
 
 use crate::verbs::List;
 
-/// More than this is thinned out.
+/// Above this length the queue is coalesced.
 const MOST: usize = 65_536;
 
-/// The place where notices wait. Clones are the same place; a default one is where nobody waits.
+/// Queue of updates and sweep results. Clones share it; the default one drops everything.
 #[derive(Debug, Clone, Default)]
 pub struct Notices(Option<Arc<Waiting>>);
 
 #[derive(Debug, Default)]
 struct Waiting {
     queue: Mutex<VecDeque<ObjectUpdate>>,
-    news: Notify,
-    /// The last sweep of each kind that nobody took yet.
+    pushed: Notify,
+    /// The last sweep of each kind that was not taken yet.
     swept: Mutex<Vec<SweepResult>>,
-    swept_news: Notify,
+    sweep_pushed: Notify,
 }
 
 impl Notices {
-    /// A place that somebody takes from.
+    /// A queue that keeps what is pushed until it is taken.
     #[must_use]
     pub fn kept() -> Self {
         Self(Some(Arc::default()))
     }
 
-    /// Waits until there is something, and takes at most so much of it, oldest first.
+    /// Waits for updates and takes at most `most` of them, oldest first.
     pub async fn take(&self, most: usize) -> Vec<ObjectUpdate> {
         let Some(waiting) = &self.0 else {
             return std::future::pending().await;
@@ -51,11 +51,11 @@ impl Notices {
             if !taken.is_empty() {
                 return taken;
             }
-            waiting.news.notified().await;
+            waiting.pushed.notified().await;
         }
     }
 
-    /// Takes at most so much of what is there.
+    /// Takes at most `most` of the queued updates, without waiting.
     #[must_use]
     pub fn take_now(&self, most: usize) -> Vec<ObjectUpdate> {
         let Some(waiting) = &self.0 else { return Vec::new() };
@@ -64,7 +64,7 @@ impl Notices {
         queue.drain(..count).collect()
     }
 
-    /// Waits until a kind was swept, and takes what was found.
+    /// Waits for the next sweep result.
     pub async fn take_swept(&self) -> SweepResult {
         let Some(waiting) = &self.0 else {
             return std::future::pending().await;
@@ -73,30 +73,30 @@ impl Notices {
             let first = waiting.swept.lock().unwrap_or_else(PoisonError::into_inner).pop();
             match first {
                 Some(swept) => return swept,
-                None => waiting.swept_news.notified().await,
+                None => waiting.sweep_pushed.notified().await,
             }
         }
     }
 
-    /// A kind was swept; what was found before and not taken is old news.
+    /// Queues a sweep result; replaces an older one of the same kind that was not taken.
     pub(crate) fn swept(&self, swept: SweepResult) {
         let Some(waiting) = &self.0 else { return };
         let mut all = waiting.swept.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|other| other.kind != swept.kind);
         all.push(swept);
         drop(all);
-        waiting.swept_news.notify_one();
+        waiting.sweep_pushed.notify_one();
     }
 
-    fn push(&self, noticed: impl IntoIterator<Item = ObjectUpdate>) {
+    fn push(&self, updates: impl IntoIterator<Item = ObjectUpdate>) {
         let Some(waiting) = &self.0 else { return };
         let mut queue = waiting.lock();
-        queue.extend(noticed);
+        queue.extend(updates);
         if queue.len() > MOST {
-            thin_out(&mut queue);
+            coalesce(&mut queue);
         }
         drop(queue);
-        waiting.news.notify_one();
+        waiting.pushed.notify_one();
     }
 }
 
@@ -106,13 +106,13 @@ impl Waiting {
     }
 }
 
-/// Keeps the newest sight of each incarnation, every end and every list.
-fn thin_out(queue: &mut VecDeque<ObjectUpdate>) {
+/// Keeps the newest snapshot of each uid, every deletion and every list.
+fn coalesce(queue: &mut VecDeque<ObjectUpdate>) {
     let mut newer: HashSet<String> = HashSet::new();
     let kept: VecDeque<ObjectUpdate> = queue
         .drain(..)
         .rev()
-        .filter(|noticed| match noticed {
+        .filter(|update| match update {
             ObjectUpdate::Present { sight, .. } => newer.insert(sight.uid.clone()),
             ObjectUpdate::Gone { .. } | ObjectUpdate::Listed { .. } => true,
         })
@@ -120,32 +120,32 @@ fn thin_out(queue: &mut VecDeque<ObjectUpdate>) {
     queue.extend(kept.into_iter().rev());
 }
 
-/// What one follower has told already, so that the same is not told twice.
+/// What one follower has reported already, so that nothing is reported twice.
 #[derive(Debug)]
 pub(crate) struct Notes {
     notices: Notices,
-    /// A digest of what was last told of each incarnation.
-    told: Mutex<HashMap<String, u64>>,
+    /// A digest of what was last reported, by uid.
+    reported: Mutex<HashMap<String, u64>>,
     digest: RandomState,
 }
 
 impl Notes {
     pub(crate) fn new(notices: Notices) -> Self {
-        Self { notices, told: Mutex::default(), digest: RandomState::new() }
+        Self { notices, reported: Mutex::default(), digest: RandomState::new() }
     }
 
-    /// An object is there; answers whether that says anything new.
+    /// Reports an object that exists; returns whether it differs from the last report.
     pub(crate) fn present(&self, kind: Kind, object: &Value, seen_at: Timestamp) -> bool {
-        let noticed = self.news(kind, object, seen_at);
-        let is_news = noticed.is_some();
-        self.notices.push(noticed);
-        is_news
+        let update = self.changed(kind, object, seen_at);
+        let is_changed = update.is_some();
+        self.notices.push(update);
+        is_changed
     }
 
-    /// An object is gone; answers whether it was known.
+    /// Reports a deleted object; returns whether it was known.
     pub(crate) fn gone(&self, kind: Kind, object: &Value, seen_at: Timestamp) -> bool {
         let Some(sight) = sight(kind, object) else { return false };
-        let known = self.told().remove(&sight.uid).is_some();
+        let known = self.reported().remove(&sight.uid).is_some();
         if known {
             let (uid, resource_version) = (sight.uid, sight.resource_version);
             self.notices.push([ObjectUpdate::Gone { uid, resource_version, seen_at }]);
@@ -153,7 +153,7 @@ impl Notes {
         known
     }
 
-    /// A whole list came after a break, or at the beginning.
+    /// Reports a full list, at the start or after a gap in the watch.
     pub(crate) fn listed(
         &self,
         kind: Kind,
@@ -164,25 +164,26 @@ impl Notes {
         if !kind.is_recorded() {
             return;
         }
-        let mut noticed: Vec<ObjectUpdate> =
-            list.objects.iter().filter_map(|object| self.news(kind, object, seen_at)).collect();
+        let mut updates: Vec<ObjectUpdate> =
+            list.objects.iter().filter_map(|object| self.changed(kind, object, seen_at)).collect();
         let uid = |object: &Value| object["metadata"]["uid"].as_str().map(str::to_owned);
         let uids: BTreeSet<String> = list.objects.iter().filter_map(uid).collect();
-        self.told().retain(|uid, _| uids.contains(uid));
+        self.reported().retain(|uid, _| uids.contains(uid));
         let resource_version = list.version.clone();
-        noticed.push(ObjectUpdate::Listed { kind, uids, resource_version, since, seen_at });
-        self.notices.push(noticed);
+        updates.push(ObjectUpdate::Listed { kind, uids, resource_version, since, seen_at });
+        self.notices.push(updates);
     }
 
-    fn news(&self, kind: Kind, object: &Value, seen_at: Timestamp) -> Option<ObjectUpdate> {
+    /// The update to report, if the object differs from the last report.
+    fn changed(&self, kind: Kind, object: &Value, seen_at: Timestamp) -> Option<ObjectUpdate> {
         let sight = Box::new(sight(kind, object)?);
         let digest = self.digest.hash_one(&sight.level);
-        let told = self.told().insert(sight.uid.clone(), digest);
-        (told != Some(digest)).then_some(ObjectUpdate::Present { sight, seen_at })
+        let last = self.reported().insert(sight.uid.clone(), digest);
+        (last != Some(digest)).then_some(ObjectUpdate::Present { sight, seen_at })
     }
 
-    fn told(&self) -> MutexGuard<'_, HashMap<String, u64>> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    fn reported(&self) -> MutexGuard<'_, HashMap<String, u64>> {
+        self.reported.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_same_is_told_once_whatever_its_version() {
+    async fn unchanged_object_is_reported_once_whatever_its_version() {
         let notices = Notices::kept();
         let notes = Notes::new(notices.clone());
         assert!(notes.present(Kind::Pod, &pod("a", 1, None), at(1)));
@@ -214,10 +215,10 @@ mod tests {
         notes.listed(Kind::Pod, &list, Some(at(3)), at(5));
         assert!(notes.gone(Kind::Pod, &pod("a", 10, Some("n")), at(6)));
         assert!(!notes.gone(Kind::Pod, &pod("a", 10, Some("n")), at(6)));
-        let told = notices.take(100).await;
-        let kinds: Vec<&str> = told
+        let updates = notices.take(100).await;
+        let kinds: Vec<&str> = updates
             .iter()
-            .map(|noticed| match noticed {
+            .map(|update| match update {
                 ObjectUpdate::Present { .. } => "present",
                 ObjectUpdate::Gone { .. } => "gone",
                 ObjectUpdate::Listed { .. } => "listed",
@@ -227,10 +228,10 @@ mod tests {
     }
 
     #[test]
-    fn too_much_is_thinned_out_to_the_newest_of_each() {
+    fn full_queue_is_coalesced_to_the_newest_of_each() {
         let notes = Notes::new(Notices::kept());
         let notice = |uid: &str, version, node| {
-            notes.news(Kind::Pod, &pod(uid, version, node), at(1)).unwrap()
+            notes.changed(Kind::Pod, &pod(uid, version, node), at(1)).unwrap()
         };
         let mut queue = VecDeque::from([
             notice("a", 1, None),
@@ -239,7 +240,7 @@ mod tests {
             ObjectUpdate::Gone { uid: "c".into(), resource_version: "4".into(), seen_at: at(1) },
         ]);
         let newest: Vec<ObjectUpdate> = queue.iter().skip(1).cloned().collect();
-        thin_out(&mut queue);
+        coalesce(&mut queue);
         assert_eq!(Vec::from(queue), newest);
     }
 }

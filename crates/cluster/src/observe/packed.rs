@@ -1,7 +1,7 @@
-//! An object as the cache keeps it: its text, and what is asked of it all the time.
+//! A cached object: its JSON text, and the few fields that are read often.
 //!
-//! A tree of maps takes five times the room of the text it was read from, and tens of thousands of
-//! objects are kept for the moment when one of them is looked at.
+//! A parsed JSON tree takes five times the memory of its text, and the cache holds tens of
+//! thousands of objects of which few are read.
 
 use serde_json::Value;
 use trueup_model::key::Kind;
@@ -11,9 +11,9 @@ use trueup_rules::render::names;
 pub(crate) struct Packed {
     text: Box<str>,
     version: u64,
-    /// Whether it is on its way out.
+    /// Whether it is terminating.
     ends: bool,
-    /// Whether watches tell of it: only objects with our label are followed.
+    /// Whether watches report it: only objects with our label are watched.
     watched: bool,
     /// The node that a pod is on.
     node: Option<Box<str>>,
@@ -23,7 +23,7 @@ impl Packed {
     pub(crate) fn new(kind: Kind, object: &Value) -> Self {
         let node = object["spec"]["nodeName"].as_str().filter(|_| kind == Kind::Pod);
         Self {
-            // A copy of its very size: a string that is shrunk leaves a hole behind it that lasts as long.
+            // An exact-size copy: shrinking the string in place would fragment the heap.
             text: Box::from(object.to_string().as_str()),
             version: version(object),
             ends: !object["metadata"]["deletionTimestamp"].is_null(),
@@ -33,7 +33,7 @@ impl Packed {
         }
     }
 
-    /// The object. What was written here can always be read.
+    /// Parses the object. The text was written by us, so parsing does not fail.
     pub(crate) fn open(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_default()
     }
@@ -55,7 +55,7 @@ impl Packed {
     }
 }
 
-/// resourceVersions of one server are numbers that grow; Kubernetes promises so since 1.35.
+/// The resourceVersion as a number. They are comparable; Kubernetes guarantees it since 1.35.
 pub(crate) fn version(object: &Value) -> u64 {
     object["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok()).unwrap_or(0)
 }
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_object_comes_out_as_it_went_in() {
+    fn object_round_trips_unchanged() {
         let object = json!({
             "metadata": {"name": "a\u{0}\"ü", "resourceVersion": "7", "labels": {names::MANAGED_BY: names::MANAGER}},
             "spec": {"nodeName": "n1", "big": u64::MAX, "small": -1, "share": 0.25, "none": null, "list": [{}, [], ""]},

@@ -1,8 +1,8 @@
-//! The safety net under the watches: now and then the cache is compared with what is really there.
+//! Periodic resync: compares the cache with the cluster, in case a watch missed an event.
 //!
-//! One kind after the other, spread over ten minutes, by versions only: what differs is read afresh
-//! and planned anew. When nothing differs, nothing is read and nothing is written. The same lists show
-//! what carries our label and belongs to nobody.
+//! Lists the versions of one kind after another, spread over ten minutes. Objects that differ are
+//! read again and their units are re-planned; when nothing differs, nothing else is read or
+//! written. The same lists feed the sweep for orphaned objects.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -16,10 +16,10 @@ use trueup_model::order::Unit;
 
 use crate::act::throttle::Throttle;
 use crate::observe::cache::Cache;
-use crate::observe::follow::News;
+use crate::observe::follow::CacheUpdate;
 use crate::verbs::{CallError, Cluster};
 
-/// How long a round over all kinds takes.
+/// Duration of one round over all kinds.
 const ROUND: Duration = Duration::from_secs(600);
 
 pub(crate) struct Resync {
@@ -27,35 +27,35 @@ pub(crate) struct Resync {
     pub(crate) cache: Arc<Mutex<Cache>>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) throttle: Arc<Throttle>,
-    pub(crate) news: mpsc::Sender<News>,
-    /// So that the replicas of a fleet do not all ask at once.
+    pub(crate) updates: mpsc::Sender<CacheUpdate>,
+    /// Seeds the jitter, so that replicas do not all list at once.
     pub(crate) observer: String,
 }
 
 impl Resync {
-    /// Compares for ever; ends only when nobody listens any more.
+    /// Compares until the executor ends.
     pub(crate) async fn run(self) {
         for round in 0_u64.. {
             for kind in Kind::WATCHED {
                 self.clock.sleep(self.pause(round, kind)).await;
-                if self.news.is_closed() {
+                if self.updates.is_closed() {
                     return;
                 }
-                // It is low work: while the cluster asks to slow down, it is left out.
+                // Low priority: skipped while the cluster rate limits us.
                 if self.throttle.left(self.clock.monotonic()).is_some() {
                     continue;
                 }
                 if let Err(error) = self.compare(kind).await {
-                    tracing::debug!(%kind, %error, "the cache could not be compared");
+                    tracing::debug!(%kind, %error, "resync failed; retrying in the next round");
                 }
             }
             if let Err(error) = self.read_unwatched().await {
-                tracing::debug!(%error, "what no watch tells of could not be read");
+                tracing::debug!(%error, "resync of unwatched objects failed; retrying later");
             }
         }
     }
 
-    /// A share of the round, three quarters to five quarters of it.
+    /// Pause before a kind: its share of the round, with a jitter of ±25 %.
     fn pause(&self, round: u64, kind: Kind) -> Duration {
         let mut hasher = DefaultHasher::new();
         (&self.observer, round, kind).hash(&mut hasher);
@@ -66,34 +66,35 @@ impl Resync {
 
     async fn compare(&self, kind: Kind) -> Result<(), CallError> {
         let list = self.cluster.versions(kind).await?;
-        let odd = self.cache().odd(kind, &list);
-        // Pods carry another label, and come and go with what makes them.
+        let stale = self.cache().stale(kind, &list);
+        // Pods carry another label, and are created and deleted by their controllers.
         if kind != Kind::Pod {
-            // Nobody listens any more: the loop sees that by itself.
-            let _ended = self.news.send(News::Listed(kind, list.objects)).await;
+            // A closed channel ends the loop in `run`.
+            let _ended = self.updates.send(CacheUpdate::Listed(kind, list.objects)).await;
         }
-        if odd.is_empty() {
+        if stale.is_empty() {
             return Ok(());
         }
-        tracing::warn!(%kind, objects = odd.len(), "the watch missed something; reading it afresh");
+        tracing::warn!(%kind, objects = stale.len(), "the watch missed changes; reading them now");
         let mut touched = BTreeSet::new();
-        for key in odd {
+        for key in stale {
             touched.extend(self.read(&key).await?);
         }
-        // Nobody listens any more: the loop sees that by itself.
-        let _ended = self.news.send(News::Touched(touched)).await;
+        // A closed channel ends the loop in `run`.
+        let _ended = self.updates.send(CacheUpdate::Touched(touched)).await;
         Ok(())
     }
 
-    /// Reads again, one by one, what may not be listed.
+    /// Reads again, one by one, the objects of kinds that we may not list.
     async fn read_unwatched(&self) -> Result<(), CallError> {
         let keys = self.cache().unwatched();
         for key in keys {
             let before = self.cache().get(&key);
             let touched = self.read(&key).await?;
             if self.cache().get(&key).as_deref() != before.as_deref() {
-                // Nobody listens any more: the loop sees that by itself.
-                let _ended = self.news.send(News::Touched(touched.into_iter().collect())).await;
+                // A closed channel ends the loop in `run`.
+                let _ended =
+                    self.updates.send(CacheUpdate::Touched(touched.into_iter().collect())).await;
             }
         }
         Ok(())

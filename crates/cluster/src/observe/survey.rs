@@ -1,4 +1,4 @@
-//! The look into a namespace before it is deleted, at the last moment.
+//! Survey of a namespace right before it is deleted.
 
 use trueup_model::key::Kind;
 use trueup_model::order::Order;
@@ -7,31 +7,31 @@ use trueup_model::survey::Survey;
 use trueup_rules::plan::survey::kept_by;
 use trueup_rules::plan::{Action, held};
 
-use crate::executor::pass::{Course, Shared, failure};
+use crate::executor::pass::{Progress, Shared, failure};
 
-/// What keeps a plan from being carried out now: a freeze, or what is in a namespace that shall go.
-pub(crate) async fn kept_back(
+/// What stops a plan now: a freeze, or foreign objects in a namespace that it would delete.
+pub(crate) async fn stopped_by(
     shared: &Shared,
     order: &Order,
     actions: &[Action],
-    course: &mut Course,
+    progress: &mut Progress,
 ) -> Option<Outcome> {
     match shared.frozen(order) {
         Some(freeze) => Some(held(&freeze, actions)),
-        None => kept(shared, order, actions, course).await,
+        None => blocked_by_contents(shared, order, actions, progress).await,
     }
 }
 
-/// What keeps these actions from being carried out, if one of them would take a namespace away.
+/// What stops these actions, if one of them deletes a namespace.
 ///
-/// That nothing does goes on record first, and only then the namespace goes: whoever proves its end, and
-/// be it another process after this one, can say what was looked at. Each look counts anew: one that
-/// finds somebody else's object takes back what was on record.
-async fn kept(
+/// A clear survey is recorded first, and the namespace is deleted only in a later pass: the process
+/// that writes the deletion receipt, possibly another one, can then say what was surveyed. Every
+/// survey counts: one that finds a foreign object withdraws the recorded one.
+async fn blocked_by_contents(
     shared: &Shared,
     order: &Order,
     actions: &[Action],
-    course: &mut Course,
+    progress: &mut Progress,
 ) -> Option<Outcome> {
     let is_namespace = |action: &Action| matches!(action, Action::Delete { key, .. } if key.kind == Kind::Namespace);
     if !actions.iter().any(is_namespace) {
@@ -44,15 +44,15 @@ async fn kept(
     };
     let recorded = order.permit.survey.is_some();
     if let Some(kept) = kept_by(order, &contents) {
-        course.echoes.survey = None;
-        course.survey = recorded.then_some(NamespaceSurvey::Kept);
+        progress.memory.survey = None;
+        progress.survey = recorded.then_some(NamespaceSurvey::Kept);
         return Some(kept);
     }
     let survey = Survey { at, kinds: contents.kinds };
     if recorded {
-        course.echoes.survey = Some(survey);
+        progress.memory.survey = Some(survey);
         return None;
     }
-    course.survey = Some(NamespaceSurvey::Clear(survey));
-    Some(Outcome::Waiting { on: "the look into its namespace to be on record".to_owned() })
+    progress.survey = Some(NamespaceSurvey::Clear(survey));
+    Some(Outcome::Waiting { on: "the survey of its namespace to be recorded".to_owned() })
 }

@@ -1,5 +1,6 @@
-//! Asking a cluster why something gets no further, its events and the Job of a cron's run: late, seldom, and
-//! of single objects only.
+//! Reads Warning events, and the Job of a cron run, to explain why a unit makes no progress.
+//!
+//! Only for single objects, after a delay, and at most once a minute.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,40 +14,40 @@ use trueup_rules::status::observe::{Answers, Unexplained, explain, unexplained};
 use crate::executor::pass::Shared;
 use crate::verbs::CallError;
 
-/// How long something may take before anybody is asked why.
-const PATIENCE: Duration = Duration::from_secs(20);
-/// How long an answer is believed.
-const ASK_AGAIN: Duration = Duration::from_secs(60);
+/// How long a unit may make no progress before its events are read.
+const STALL_LIMIT: Duration = Duration::from_secs(20);
+/// How long the events that were read are reused.
+const READ_INTERVAL: Duration = Duration::from_secs(60);
 
-/// What was asked about units that get no further.
+/// Warning events of units that make no progress.
 #[derive(Debug, Default)]
 pub(crate) struct CachedWarnings {
-    quiet: Mutex<HashMap<Unit, Quiet>>,
+    stalled: Mutex<HashMap<Unit, Stalled>>,
 }
 
-/// A unit that gets no further and does not say why.
+/// A unit that makes no progress without a known cause.
 #[derive(Debug, Clone)]
-struct Quiet {
-    /// When its events are asked for next.
-    ask_at: Duration,
+struct Stalled {
+    /// When its events are read next.
+    read_at: Duration,
     answers: Vec<(Unexplained, Answers)>,
 }
 
 impl CachedWarnings {
-    /// Nobody asks about this unit any more.
+    /// Drops what is cached about a unit.
     pub(crate) fn forget(&self, unit: Unit) {
-        self.quiet().remove(&unit);
+        self.stalled().remove(&unit);
     }
 
-    fn quiet(&self) -> MutexGuard<'_, HashMap<Unit, Quiet>> {
-        self.quiet.lock().unwrap_or_else(PoisonError::into_inner)
+    fn stalled(&self) -> MutexGuard<'_, HashMap<Unit, Stalled>> {
+        self.stalled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Shared {
-    /// Adds to what was seen what events tell about it, where nothing else does; answers when to look
-    /// again, because nothing may happen that would cause it.
-    pub(crate) async fn ask_why(
+    /// Adds causes from events to the observation, where nothing else explains it. Returns when to
+    /// run the next pass, because no watch event may trigger one.
+    pub(crate) async fn explain_stall(
         &self,
         order: &Order,
         seen: Option<&mut Observation>,
@@ -54,33 +55,34 @@ impl Shared {
         let seen = seen?;
         let open = unexplained(seen);
         if open.is_empty() {
-            self.told.quiet().remove(&order.unit);
+            self.warnings.stalled().remove(&order.unit);
             return None;
         }
         let now = self.clock.monotonic();
-        let first = Quiet { ask_at: now + PATIENCE, answers: Vec::new() };
-        let mut quiet = self.told.quiet().entry(order.unit).or_insert(first).clone();
-        if quiet.ask_at <= now {
+        let first = Stalled { read_at: now + STALL_LIMIT, answers: Vec::new() };
+        let mut stalled = self.warnings.stalled().entry(order.unit).or_insert(first).clone();
+        if stalled.read_at <= now {
             let mut answers = Vec::new();
             for of in open {
-                match self.ask(order, &of).await {
-                    Ok(told) => answers.push((of, told)),
+                match self.read_events(order, &of).await {
+                    Ok(answer) => answers.push((of, answer)),
                     Err(error) => {
-                        tracing::debug!(kind = %of.kind, name = of.name, %error, "it cannot be asked");
+                        tracing::debug!(kind = %of.kind, name = of.name, %error, "cannot read events");
                     }
                 }
             }
-            quiet = Quiet { ask_at: now + ASK_AGAIN, answers };
-            self.told.quiet().insert(order.unit, quiet.clone());
+            stalled = Stalled { read_at: now + READ_INTERVAL, answers };
+            self.warnings.stalled().insert(order.unit, stalled.clone());
         }
-        for (of, answers) in &quiet.answers {
+        for (of, answers) in &stalled.answers {
             explain(seen, of, answers);
         }
-        Some(quiet.ask_at)
+        Some(stalled.read_at)
     }
 
-    /// What one of them answers: the Job of a run, if there is one, and otherwise itself.
-    async fn ask(&self, order: &Order, of: &Unexplained) -> Result<Answers, CallError> {
+    /// Reads the Job of a run and its events, if there is one, and otherwise the object's own
+    /// events.
+    async fn read_events(&self, order: &Order, of: &Unexplained) -> Result<Answers, CallError> {
         let key = |kind, name| ResourceKey::new(kind, &order.namespace, name);
         if let Some(run) = &of.run
             && let Some(job) = self.cluster.get(&key(Kind::Job, run)).await?

@@ -1,4 +1,4 @@
-//! A real ValidatingAdmissionPolicy that refuses what a service is made of.
+//! A real ValidatingAdmissionPolicy that rejects the objects or pods of a service.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use trueup_model::report::{Outcome, Report};
 use crate::causes::{real, shows};
 use crate::rig::{LONG, Rig, converged, healthy, key, web};
 
-/// What the policy says.
-const WORDS: &str = "not on Mondays";
+/// The policy's message.
+const MESSAGE: &str = "not on Mondays";
 const GROUP: &str = "/apis/admissionregistration.k8s.io/v1";
 
-/// A policy that refuses all new objects of a resource in one namespace.
+/// A policy that rejects all new objects of a resource in one namespace.
 struct Policy {
     client: kube::Client,
     name: String,
@@ -33,7 +33,7 @@ impl Policy {
             "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
             "metadata": { "name": name },
             "spec": { "failurePolicy": "Fail", "matchConstraints": { "resourceRules": [rule] },
-                      "validations": [{ "expression": "false", "message": WORDS }] },
+                      "validations": [{ "expression": "false", "message": MESSAGE }] },
         });
         let binding = json!({
             "apiVersion": "admissionregistration.k8s.io/v1",
@@ -63,14 +63,14 @@ impl Policy {
     }
 }
 
-/// Waits until the policy refuses a new object of this kind: the server learns of it a little later.
+/// Waits until the policy is in force and rejects a new object of this kind.
 async fn until_refused(rig: &Rig, order: &Order, kind: Kind, object: &Value) {
     let probe = ResourceKey::new(kind, &order.namespace, "probe");
     let mut last = None;
     let refused = async {
         loop {
             let answer = rig.cluster.dry_run(&probe, Draft::Apply(object)).await;
-            if matches!(&answer, Err(CallError::Refused(words)) if words.contains(WORDS)) {
+            if matches!(&answer, Err(CallError::Refused(message)) if message.contains(MESSAGE)) {
                 return;
             }
             last = Some(answer);
@@ -78,10 +78,10 @@ async fn until_refused(rig: &Rig, order: &Order, kind: Kind, object: &Value) {
         }
     };
     let reached = tokio::time::timeout(LONG, refused).await;
-    assert!(reached.is_ok(), "the policy should come to count: {last:?}");
+    assert!(reached.is_ok(), "the policy should come into force: {last:?}");
 }
 
-/// A pod that breaks no other rule of a project.
+/// A pod that violates no other rule of a project.
 fn pod() -> Value {
     let limits = json!({ "cpu": "10m", "memory": "16Mi" });
     let container = json!({
@@ -94,9 +94,9 @@ fn pod() -> Value {
             "spec": { "securityContext": context, "containers": [container] } })
 }
 
-/// F34: an object of the service itself is refused, and named with the words of the policy.
+/// F34: an object of the service itself is rejected, and named with the policy's message.
 #[tokio::test]
-async fn f34_a_real_policy_that_refuses_an_object_is_named() {
+async fn f34_real_policy_that_rejects_an_object_is_named() {
     let (cluster, client) = real().await;
     let mut rig = Rig::start(cluster);
     rig.order_until(rig.project(), converged).await;
@@ -107,16 +107,16 @@ async fn f34_a_real_policy_that_refuses_an_object_is_named() {
     until_refused(&rig, &order, Kind::Service, &probe).await;
     let is_refused = |report: &Report| matches!(report.outcome, Outcome::Refused { .. });
     let report = rig.order_until(order.clone(), is_refused).await;
-    let Outcome::Refused { why } = &report.outcome else { unreachable!("just asked for") };
+    let Outcome::Refused { why } = &report.outcome else { unreachable!("as just waited for") };
     let service = key(&order, Kind::Service, str::to_owned);
-    assert!(why.contains(&service.to_string()) && why.contains(WORDS), "{why}");
+    assert!(why.contains(&service.to_string()) && why.contains(MESSAGE), "{why}");
     policy.remove().await;
     rig.until(order.unit, healthy).await;
 }
 
-/// F35: the Deployment is taken and its pods are refused: what the service shows names the policy.
+/// F35: the Deployment is accepted and its pods are rejected: the status names the policy.
 #[tokio::test]
-async fn f35_a_real_policy_that_refuses_pods_is_named() {
+async fn f35_real_policy_that_rejects_pods_is_named() {
     let (cluster, client) = real().await;
     let mut rig = Rig::start(cluster);
     rig.order_until(rig.project(), converged).await;
@@ -127,7 +127,7 @@ async fn f35_a_real_policy_that_refuses_pods_is_named() {
     let report = rig.until(order.unit, |report| shows(report, Cause::NotAdmitted)).await;
     let workload = report.observation.and_then(|seen| seen.workload).expect("should be seen");
     let detail = workload.stuck.expect("should be stuck").detail;
-    assert!(detail.contains(WORDS), "{detail}");
+    assert!(detail.contains(MESSAGE), "{detail}");
     policy.remove().await;
     rig.until(order.unit, healthy).await;
 }

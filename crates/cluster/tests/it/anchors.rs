@@ -1,5 +1,5 @@
-//! What is deleted, stripped or claimed from outside, and what an anchor knows that an order does
-//! not.
+//! Objects that are deleted, stripped of labels or imitated by others, and anchors that are newer
+//! than their order.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,11 +27,11 @@ fn outdated(report: &Report) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f06_a_crash_right_after_the_anchor_or_right_before_its_finalizer_goes_leaks_nothing() {
+async fn f06_crash_after_creating_or_before_releasing_the_anchor_leaks_nothing() {
     let dies_at: [fn(Verb, &ResourceKey) -> bool; 2] = [
-        // The anchor with its finalizer is there, nothing hangs from it yet.
+        // The anchor with its finalizer exists; it owns nothing yet.
         |verb, key| verb == Verb::Apply && key.name.contains("-anchor-"),
-        // Everything is cleaned up, the anchor is marked, its finalizer still there.
+        // Everything is deleted; the anchor is terminating and still has its finalizer.
         |verb, key| verb == Verb::Delete && key.name.contains("-anchor-"),
     ];
     for dies in dies_at {
@@ -60,7 +60,7 @@ async fn f06_a_crash_right_after_the_anchor_or_right_before_its_finalizer_goes_l
 }
 
 #[tokio::test(start_paused = true)]
-async fn f46_a_label_taken_off_is_put_back_and_makes_no_second_copy() {
+async fn f46_removed_label_is_restored_without_a_second_object() {
     let fake = FakeCluster::new();
     let mut rig = Rig::fake(&fake);
     rig.running(web(1)).await;
@@ -83,7 +83,7 @@ async fn f46_a_label_taken_off_is_put_back_and_makes_no_second_copy() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f46_a_namespace_deleted_from_outside_ends_and_comes_back_with_everything() {
+async fn f46_namespace_deleted_by_others_is_recreated_with_everything() {
     let fake = FakeCluster::new();
     let mut rig = Rig::fake(&fake);
     rig.running(web(2)).await;
@@ -106,7 +106,7 @@ async fn f46_a_namespace_deleted_from_outside_ends_and_comes_back_with_everythin
 }
 
 #[tokio::test]
-async fn f46_after_a_foreground_delete_of_its_anchor_a_service_is_whole_again() {
+async fn f46_service_recovers_from_a_foreground_delete_of_its_anchor() {
     let kubeconfig = real_kube::shared().await;
     let mut rig =
         Rig::start(Arc::new(Kube::from_kubeconfig(&kubeconfig).expect("should be a kubeconfig")));
@@ -121,11 +121,11 @@ async fn f46_after_a_foreground_delete_of_its_anchor_a_service_is_whole_again() 
         .header("content-type", "application/json")
         .body(options.to_string().into_bytes())
         .expect("a request");
-    client.request::<Value>(request).await.expect("the delete should be taken");
+    client.request::<Value>(request).await.expect("the delete should be accepted");
     rig.get_until(&first, |found| found.is_none()).await;
     let second = key(&order, Kind::ConfigMap, |name| names::anchor(name, 2));
     let uid = rig.get(&second).await.expect("the next anchor")["metadata"]["uid"].clone();
-    // Whether the collector or we were faster: in the end each is there once and hangs from the next.
+    // Whether the garbage collector or we were first: each exists once, owned by the next anchor.
     for kind in [Kind::Deployment, Kind::Service] {
         rig.get_until(&key(&order, kind, str::to_owned), |found| {
             found.is_some_and(|live| {
@@ -138,7 +138,7 @@ async fn f46_after_a_foreground_delete_of_its_anchor_a_service_is_whole_again() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn f47_our_labels_on_a_foreign_object_give_us_no_right_to_it() {
+async fn f47_foreign_object_with_our_labels_is_not_deleted() {
     let fake = FakeCluster::new();
     let mut rig = Rig::fake(&fake);
     rig.running(web(1)).await;
@@ -157,7 +157,7 @@ async fn f47_our_labels_on_a_foreign_object_give_us_no_right_to_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f48_nothing_is_owned_across_a_namespace_and_no_claim_is_owned_at_all() {
+async fn f48_owners_are_in_the_same_namespace_and_claims_have_none() {
     let fake = FakeCluster::new();
     let mut rig = Rig::fake(&fake);
     rig.running(crate::rig::game()).await;
@@ -177,31 +177,34 @@ async fn f48_nothing_is_owned_across_a_namespace_and_no_claim_is_owned_at_all() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn f25_an_order_older_than_its_anchor_stops_the_service_and_writes_nothing() {
+async fn f25_order_older_than_its_anchor_stops_the_service_without_a_write() {
     let fake = FakeCluster::new();
     let mut rig = Rig::fake(&fake);
     rig.order_until(rig.project(), converged).await;
     rig.order_until(rig.service(5, web(2)), healthy).await;
     let writes = fake.journal().len();
 
-    // The database was restored: it knows generation 3 only, and even that it shall be gone.
+    // The database was restored: it has generation 3, and then a deletion at generation 4.
     let mut rig = rig.restart();
     rig.order_until(rig.project(), converged).await;
     for order in [rig.service(3, web(1)), rig.gone(4, web(1))] {
         let report = rig.order_until(order, outdated).await;
-        let Outcome::Outdated { why } = &report.outcome else { unreachable!("just asked for") };
+        let Outcome::Outdated { why } = &report.outcome else { unreachable!("as just waited for") };
         assert!(why.contains("generation 5") && why.contains("-anchor-1"), "{why}");
-        assert!(report.observation.is_some_and(|seen| seen.pods.len() == 2), "seen all the same");
+        assert!(
+            report.observation.is_some_and(|seen| seen.pods.len() == 2),
+            "the pods are still observed"
+        );
     }
     assert_eq!(fake.journal().len(), writes, "nothing was written");
-    // Once it is past what the cluster was told, it goes on.
+    // A generation newer than the anchor's continues.
     rig.order_until(rig.service(6, web(1)), healthy).await;
 }
 
-/// The database is behind. Three services show it: they were told more than their orders, which say that
-/// they shall be gone. Orders of others are as old, only nothing shows it: none of them deletes anything.
+/// The database is behind. Three services show it: their anchors are newer than their orders, which
+/// are deletions. Orders of others are as old without showing it: none of them deletes anything.
 #[tokio::test(start_paused = true)]
-async fn f16_many_services_ahead_of_the_database_stop_every_write_and_every_deletion() {
+async fn f16_three_services_ahead_of_the_database_stop_every_write_and_deletion() {
     let fake = FakeCluster::new();
     let mut rigs: Vec<Rig> = (0..6).map(|_| Rig::fake(&fake)).collect();
     for rig in &mut rigs {
@@ -225,22 +228,25 @@ async fn f16_many_services_ahead_of_the_database_stop_every_write_and_every_dele
     let writes = fake.journal().len();
     for (number, end) in ends.into_iter().enumerate() {
         let report = rig.order_until(end, outdated).await;
-        let told = format!("{:?}", report.outcome);
-        assert!(number < 3 || told.contains("3 services"), "{told}");
+        let outcome = format!("{:?}", report.outcome);
+        assert!(number < 3 || outcome.contains("3 services"), "{outcome}");
     }
     let report = rig.order_until(rig.service(1, web(1)), outdated).await;
     assert!(format!("{:?}", report.outcome).contains("3 services"), "{:?}", report.outcome);
-    // Nor later, when it is tried again.
+    // Nor later, on a retry.
     tokio::time::sleep(Duration::from_secs(300)).await;
     assert_eq!(fake.journal()[writes..], [], "nothing was written and nothing deleted");
     let after = fake.snapshot();
-    assert!(before.iter().all(|(name, object)| after.get(name) == Some(object)), "all still runs");
+    assert!(
+        before.iter().all(|(name, object)| after.get(name) == Some(object)),
+        "everything still runs"
+    );
 }
 
-/// The delete is carried out and answered with an error; before anybody looks again, somebody else makes
-/// an object of that name. What we deleted is gone, and theirs is none of our business.
+/// The delete takes effect and is answered with an error; before the next read another writer
+/// creates an object of that name. Our object is gone, and the foreign one is left alone.
 #[tokio::test(start_paused = true)]
-async fn f33_a_delete_that_was_lost_and_a_new_object_under_the_name_are_told_apart() {
+async fn f33_unacknowledged_delete_does_not_touch_a_new_object_of_that_name() {
     let fake = FakeCluster::new();
     let mut rig = Rig::fake(&fake);
     rig.running(web(1)).await;
@@ -258,12 +264,16 @@ async fn f33_a_delete_that_was_lost_and_a_new_object_under_the_name_are_told_apa
     let report = rig.order_until(rig.gone(2, web(1)), with_receipt).await;
     let receipt = report.receipt.expect("a receipt");
     let absence = receipt.absent.iter().find(|it| it.key == service).expect("it is named");
-    assert_eq!(absence.uid.as_deref(), old.as_str(), "absent is said of the uid that we deleted");
+    assert_eq!(absence.uid.as_deref(), old.as_str(), "the absence is of the uid that we deleted");
     let new = fake.find(&service).expect("theirs should be there");
     assert_ne!(new["metadata"]["uid"], old);
     assert_eq!(new["spec"]["ports"][0]["port"], 1, "and as they made it");
     assert!(new["metadata"]["deletionTimestamp"].is_null(), "{new}");
     let deletes = fake.journal().into_iter().filter(|it| it.verb == Verb::Delete);
     let uids: Vec<String> = deletes.filter(|it| it.key == service).map(|it| it.uid).collect();
-    assert_eq!(uids, [old.as_str().unwrap_or_default()], "theirs was not even tried");
+    assert_eq!(
+        uids,
+        [old.as_str().unwrap_or_default()],
+        "no delete of the foreign object was sent"
+    );
 }

@@ -1,5 +1,5 @@
-//! An APIService that points to nowhere, on a real API server: calls to its group fail, and discovery is
-//! partly broken. The server is this test's own, because on it no namespace ends meanwhile.
+//! An APIService without a backend, on a real API server: calls to its group fail, and discovery is
+//! incomplete. The test has its own server, because no namespace deletion ends on it meanwhile.
 
 use std::sync::Arc;
 
@@ -17,13 +17,13 @@ use crate::wire;
 
 const SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
 
-/// A service whose metrics are to be read: what says so is a kind that this APIService should serve.
+/// A service with a metrics port, which needs a ServiceMonitor: the kind of the broken APIService.
 fn measured() -> Spec {
     spec(&json!({ "workload": "deployment", "replicas": 1,
         "ports": [{ "name": "http", "port": 8080 }, { "name": "metrics", "port": 9090 }] }))
 }
 
-/// Makes an APIService without a service behind it; answers its name.
+/// Creates an APIService without a backend; returns its name.
 async fn dangle(client: &kube::Client, group: &str) -> String {
     let name = format!("v1.{group}");
     let service = json!({ "name": "nothing", "namespace": "nowhere", "port": 443 });
@@ -34,14 +34,14 @@ async fn dangle(client: &kube::Client, group: &str) -> String {
     });
     let request = Request::post(SERVICES).header("content-type", "application/json");
     let request = request.body(object.to_string().into_bytes()).expect("should be a request");
-    let _made: Value = client.request(request).await.expect("the APIService should be taken");
+    let _made: Value = client.request(request).await.expect("the APIService should be accepted");
     name
 }
 
-/// F39, F43: the kind is missing alone, a namespace that cannot be seen whole is kept, and when the
-/// APIService is gone all goes on by itself.
+/// F39, F43: only that kind is missing, a namespace with an incomplete survey is kept, and work
+/// continues when the APIService is gone.
 #[tokio::test]
-async fn f43_a_real_apiservice_that_points_to_nowhere_is_named_and_degrades_its_kind_only() {
+async fn f43_real_apiservice_without_a_backend_is_named_and_degrades_only_its_kind() {
     let own = OwnKube::start("broken-api").await;
     let client = wire::client(own.kubeconfig());
     let name = dangle(&client, Kind::ServiceMonitor.group()).await;
@@ -63,7 +63,7 @@ async fn f43_a_real_apiservice_that_points_to_nowhere_is_named_and_degrades_its_
 
     let request = Request::delete(format!("{SERVICES}/{name}")).body(Vec::new());
     let request = request.expect("should be a request");
-    let _gone: Value = client.request(request).await.expect("the APIService should go");
+    let _gone: Value = client.request(request).await.expect("the APIService should be deleted");
     rig.order_until(rig.gone(2, measured()), with_receipt).await;
     rig.until(end.unit, with_receipt).await;
 }

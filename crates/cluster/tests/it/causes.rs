@@ -1,5 +1,5 @@
-//! Causes outside of Trueup, made on a real API server by its own scheduler and controllers. What a node
-//! says of containers is in `simulated`, and in `real_node` where they really run.
+//! Causes outside Trueup, produced on a real API server by its own scheduler and controllers. For
+//! what nodes report about containers, see `simulated` and `real_node`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use trueup_testkit::real_kube;
 
 use crate::rig::{Rig, converged, game, key, run, web};
 
-/// The cause that is shown by any pod, or by the workload.
+/// The causes of all pods and of the workload.
 fn causes(seen: &Observation) -> Vec<Cause> {
     let stuck = seen.workload.as_ref().and_then(|workload| workload.stuck.as_ref());
     let pods = seen.pods.iter().filter_map(|pod| pod.problem.as_ref());
@@ -37,7 +37,7 @@ pub(crate) async fn real() -> (Arc<dyn Cluster>, kube::Client) {
 }
 
 #[tokio::test]
-async fn a_real_scheduler_says_what_is_short() {
+async fn real_scheduler_names_the_missing_resource() {
     let (cluster, _) = real().await;
     for (cause, change) in [
         (Cause::NoCpu, json!({ "cpu_millis": 900_000, "memory_mib": 64 })),
@@ -54,12 +54,12 @@ async fn a_real_scheduler_says_what_is_short() {
     }
 }
 
-/// No more pods than these may be in this namespace.
+/// Limits the pods in this namespace.
 async fn tighten(client: &kube::Client, namespace: &str, pods: &str) {
     limit(client, namespace, "pods", pods).await;
 }
 
-/// No more of these than so many may be in this namespace.
+/// Creates a quota for one resource in this namespace.
 pub(crate) async fn limit(client: &kube::Client, namespace: &str, of: &str, most: &str) {
     let quota = json!({ "apiVersion": "v1", "kind": "ResourceQuota", "metadata": { "name": "tight" },
         "spec": { "hard": { of: most } } });
@@ -69,16 +69,16 @@ pub(crate) async fn limit(client: &kube::Client, namespace: &str, of: &str, most
     let _made: Value = client.request(request).await.expect("should make a quota");
 }
 
-/// F35: a set and a job say nothing of themselves when their pods are refused; their events do.
+/// F35: the status of a set or job does not say that its pods are rejected; the events do.
 #[tokio::test]
-async fn f35_a_real_set_and_a_real_job_without_pods_are_explained_by_their_events() {
+async fn f35_events_explain_a_real_set_and_a_real_job_without_pods() {
     let job = run(&json!({ "workload": "job" }));
     tokio::join!(refused_by_quota(game(), "0"), refused_by_quota(job, "0"));
 }
 
-/// F35: events are asked for only when something takes long, and then again only after a while.
+/// F35: events are read only when something takes long, and again only after a while.
 #[tokio::test(start_paused = true)]
-async fn f35_events_are_asked_for_late() {
+async fn f35_events_are_read_after_a_delay() {
     let fake = FakeCluster::new();
     let mut rig = Rig::fake(&fake);
     rig.order_until(rig.project(), converged).await;
@@ -90,11 +90,11 @@ async fn f35_events_are_asked_for_late() {
     fake.warn(&set, "FailedCreate", "exceeded quota: tight", rig.clock.now());
     rig.until(order.unit, |report| shows(report, Cause::QuotaExceeded)).await;
     let after = rig.clock.monotonic().saturating_sub(began);
-    assert!(after >= Duration::from_secs(20), "events should not be asked for at once: {after:?}");
-    assert!(after <= Duration::from_secs(120), "it should be told soon: {after:?}");
+    assert!(after >= Duration::from_secs(20), "events should not be read at once: {after:?}");
+    assert!(after <= Duration::from_secs(120), "the cause should be reported soon: {after:?}");
 }
 
-/// The quota of a real cluster leaves room for so many pods, and what a service shows names it.
+/// A quota of a real cluster allows only this many pods, and the observation names the quota.
 async fn refused_by_quota(spec: Spec, pods: &str) {
     let (cluster, client) = real().await;
     let mut rig = Rig::start(cluster);
@@ -109,14 +109,14 @@ async fn refused_by_quota(spec: Spec, pods: &str) {
     assert!(detail.contains("exceeded quota: tight"), "{detail}");
 }
 
-/// F35: the cluster takes the Deployment, and its quota refuses the pods.
+/// F35: the cluster accepts the Deployment, and the quota rejects its pods.
 #[tokio::test]
-async fn f35_a_real_quota_that_refuses_pods_is_named() {
+async fn f35_real_quota_that_rejects_pods_is_named() {
     refused_by_quota(web(3), "1").await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_is_lost_is_named_by_its_pods_and_forgotten_when_it_is_back() {
+async fn lost_node_is_named_by_its_pods_until_it_returns() {
     let fake = FakeCluster::new();
     let mut rig = Rig::fake(&fake);
     rig.running(web(2)).await;

@@ -1,4 +1,4 @@
-//! The contract on the cluster in memory.
+//! The contract on the fake cluster.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use trueup_testkit::contract;
 use trueup_testkit::fake_cluster::{Closed, FakeCluster};
 
 #[tokio::test(start_paused = true)]
-async fn the_fake_cluster_keeps_the_contract() {
+async fn fake_cluster_keeps_the_contract() {
     let cluster = FakeCluster::new();
     cluster.set_watch_limit(Duration::from_secs(1));
     let failures = contract::failures(Arc::new(cluster)).await;
@@ -16,7 +16,7 @@ async fn the_fake_cluster_keeps_the_contract() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_fake_cluster_says_what_is_not_served_and_what_is_forbidden() {
+async fn fake_cluster_tells_unserved_from_forbidden_kinds() {
     let cluster = FakeCluster::new();
     for (how, label) in [(Closed::Unserved, "unknown_kind"), (Closed::Forbidden, "forbidden")] {
         for kind in [Kind::ServiceMonitor, Kind::HorizontalPodAutoscaler] {

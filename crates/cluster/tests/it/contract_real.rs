@@ -12,7 +12,7 @@ use trueup_testkit::{contract, real_kube};
 use crate::wire;
 
 #[tokio::test]
-async fn a_real_cluster_keeps_the_contract() {
+async fn real_cluster_keeps_the_contract() {
     let kubeconfig = real_kube::shared().await;
     crate::executor::definitions::ensure(&kubeconfig).await;
     let cluster = Kube::from_kubeconfig(&kubeconfig).expect("should be a kubeconfig");
@@ -20,7 +20,7 @@ async fn a_real_cluster_keeps_the_contract() {
     assert!(failures.is_empty(), "{failures:#?}");
 }
 
-/// A real server, asked for a group that it does not have wherever this group is meant.
+/// A real server where requests for this group go to a group that it does not serve.
 fn without(kubeconfig: &Path, group: &'static str) -> Kube {
     let inside = wire::client(kubeconfig);
     let send = tower::service_fn(move |mut request: Request<Body>| {
@@ -34,7 +34,7 @@ fn without(kubeconfig: &Path, group: &'static str) -> Kube {
     Kube::new(kube::Client::new(send, "default"))
 }
 
-/// A real server, asked by somebody who may do nothing.
+/// A real server, with a user without permissions.
 fn without_rights(kubeconfig: &Path) -> Kube {
     let mut config = kube::config::Kubeconfig::read_from(kubeconfig).expect("a kubeconfig");
     for known in &mut config.auth_infos {
@@ -46,7 +46,7 @@ fn without_rights(kubeconfig: &Path) -> Kube {
 }
 
 #[tokio::test]
-async fn a_real_cluster_says_what_is_not_served_and_what_is_forbidden() {
+async fn real_cluster_tells_unserved_from_forbidden_kinds() {
     let kubeconfig = real_kube::shared().await;
     crate::executor::definitions::ensure(&kubeconfig).await;
     for kind in [Kind::ServiceMonitor, Kind::HorizontalPodAutoscaler] {

@@ -1,5 +1,4 @@
-//! Who edited what: the report names the field manager, and others' additions in open places are
-//! left alone.
+//! Drift: the report names the field manager, and additions by others at open paths are left alone.
 
 use std::sync::Arc;
 
@@ -15,17 +14,17 @@ use trueup_testkit::real_kube;
 use crate::rig::{Rig, key, web};
 use crate::wire;
 
-/// Writes with a field manager of its own, as any other tool would.
+/// Writes with another field manager, as any other tool does.
 async fn patch_as(client: &kube::Client, manager: &str, path: &str, patch: &Value) {
     let request = Request::patch(format!("{path}?fieldManager={manager}"))
         .header("content-type", "application/strategic-merge-patch+json")
         .body(patch.to_string().into_bytes())
         .expect("a request");
-    client.request::<Value>(request).await.expect("the patch should be taken");
+    client.request::<Value>(request).await.expect("the patch should be accepted");
 }
 
 #[tokio::test]
-async fn f45_an_edit_is_told_with_the_manager_that_made_it_on_a_real_cluster() {
+async fn f45_edit_is_reported_with_its_field_manager_on_a_real_cluster() {
     let kubeconfig = real_kube::shared().await;
     let mut rig =
         Rig::start(Arc::new(Kube::from_kubeconfig(&kubeconfig).expect("should be a kubeconfig")));
@@ -57,7 +56,7 @@ async fn f45_an_edit_is_told_with_the_manager_that_made_it_on_a_real_cluster() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f45_an_edit_is_told_once_and_open_places_cause_no_write() {
+async fn f45_edit_is_reported_once_and_open_paths_cause_no_write() {
     let fake = FakeCluster::new();
     let mut rig = Rig::fake(&fake);
     rig.running(web(1)).await;

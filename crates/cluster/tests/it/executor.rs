@@ -1,11 +1,11 @@
-//! What an executor does with its orders, on a cluster in memory and on a real one alike: there with no
-//! more rights than its two accounts have (`rbac`).
+//! Behaviours of the executor, on the fake cluster and on a real one; there with the permissions of
+//! its two accounts only (`rbac`).
 
 pub(crate) mod definitions;
 mod forced;
 mod hosts;
-mod looks;
 mod parts;
+mod surveys;
 
 use std::sync::Arc;
 
@@ -27,33 +27,39 @@ use crate::rig::{Rig, converged, game, healthy, key, web, with_receipt};
 
 pub(crate) type Check = fn(Rig) -> BoxFuture<'static, ()>;
 
-/// Every behaviour with the sentence it stands for.
+/// Every behaviour with its description.
 fn checks() -> Vec<(&'static str, Check)> {
     vec![
         ("an order becomes a running workload", |rig| runs(rig).boxed()),
         ("the same order again writes nothing", |rig| is_quiet(rig).boxed()),
         ("a newer generation is applied", |rig| updates(rig).boxed()),
-        ("what others delete is made again", |rig| recreates(rig).boxed()),
-        ("what others edit is put right", |rig| reverts(rig).boxed()),
-        ("what is frozen loses its pods and says so", |rig| tells_frozen(rig).boxed()),
-        ("what others add to a closed place is taken out", |rig| prunes(rig).boxed()),
+        ("an object deleted by others is recreated", |rig| recreates(rig).boxed()),
+        ("an edit by others is reverted", |rig| reverts(rig).boxed()),
+        ("a frozen service that loses its pods reports it", |rig| reports_frozen(rig).boxed()),
+        ("an addition by others at a closed path is pruned", |rig| prunes(rig).boxed()),
         ("a deletion ends with a receipt", |rig| deletes(rig).boxed()),
-        ("a disk goes with its service, and its volume too", |rig| deletes_disk(rig).boxed()),
+        ("a deletion removes the claim and its volume", |rig| deletes_disk(rig).boxed()),
         ("a set that shrank leaves no claim behind", |rig| deletes_shrunk(rig).boxed()),
-        ("a foreign finalizer is named and waited for", |rig| waits_for_others(rig).boxed()),
-        ("a forced end leaves all as it is, beside a namesake", |rig| forces(rig).boxed()),
-        ("a project goes with its namespace", |rig| ends_project(rig).boxed()),
-        ("a project waits for its services", |rig| outlasts_services(rig).boxed()),
-        ("what others put into a namespace keeps it", |rig| keeps_namespace(rig).boxed()),
-        ("what is not ours is never touched", |rig| spares(rig, true).boxed()),
-        ("nor is what we never saw because it lacks our label", |rig| spares(rig, false).boxed()),
+        ("a foreign finalizer is named, and the deletion waits for it", |rig| {
+            waits_for_others(rig).boxed()
+        }),
+        ("force-completing deletes nothing more; a namesake is independent", |rig| {
+            forces(rig).boxed()
+        }),
+        ("deleting a project deletes its namespace", |rig| ends_project(rig).boxed()),
+        ("deleting a project waits for its services", |rig| outlasts_services(rig).boxed()),
+        ("a foreign object keeps its namespace", |rig| keeps_namespace(rig).boxed()),
+        ("a foreign object is never touched", |rig| spares(rig, true).boxed()),
+        ("nor is a foreign object without our label, which no watch reports", |rig| {
+            spares(rig, false).boxed()
+        }),
         ("an anchor deleted from outside is replaced", |rig| reanchors(rig).boxed()),
-        ("a closed fence lets no write through", |rig| obeys_fence(rig).boxed()),
-        ("a new executor finds the work of the last one done", |rig| resumes(rig).boxed()),
+        ("a closed fence blocks every write", |rig| obeys_fence(rig).boxed()),
+        ("a new executor has nothing left to do", |rig| resumes(rig).boxed()),
     ]
 }
 
-/// The behaviours that do not hold on this cluster; their panics are in the output.
+/// The behaviours that fail on this cluster; their panics are in the output.
 pub(crate) async fn failures(
     cluster: Arc<dyn Cluster>,
     start: fn(Arc<dyn Cluster>) -> Rig,
@@ -61,23 +67,23 @@ pub(crate) async fn failures(
     let all = checks().into_iter().chain(crate::executor_runs::checks());
     let all = all.chain(crate::executor_scale::checks()).chain(hosts::checks());
     let all = all.chain(crate::dry_runs::checks()).chain(forced::checks());
-    let runs = all.map(|(sentence, check)| {
+    let runs = all.map(|(name, check)| {
         let cluster = Arc::clone(&cluster);
         async move {
             let rig = start(cluster);
             let ended = std::panic::AssertUnwindSafe(check(rig)).catch_unwind().await;
-            ended.is_err().then_some(sentence)
+            ended.is_err().then_some(name)
         }
     });
     let ended: Vec<_> = stream::iter(runs).buffer_unordered(AT_ONCE).collect().await;
     ended.into_iter().flatten().collect()
 }
 
-/// Each rig watches every kind for itself: more of them at once would only wait for the server.
+/// Each rig watches every kind itself: more of them at once would only wait for the server.
 const AT_ONCE: usize = 6;
 
 #[tokio::test(start_paused = true)]
-async fn on_a_cluster_in_memory() {
+async fn executor_behaviours_hold_on_the_fake_cluster() {
     let failures = failures(Arc::new(FakeCluster::new()), Rig::in_virtual_time).await;
     assert!(failures.is_empty(), "{failures:#?}");
 }
@@ -155,7 +161,7 @@ async fn reverts(mut rig: Rig) {
     rig.cluster.patch(&config, &patch).await.expect("the test should be set up right");
     let report = rig.until(order.unit, |report| !report.changes.is_empty()).await;
     let field = "data.GREETING".to_owned();
-    // Here the other writer goes by our own name, so there is nobody to name.
+    // Here the other writer uses our field manager, so there is no other one to name.
     assert_eq!(
         report.changes,
         [ObjectChange::ModifiedExternally { key: config.clone(), field, by: None }]
@@ -164,8 +170,8 @@ async fn reverts(mut rig: Rig) {
         .await;
 }
 
-/// Scaled to nothing while it is frozen: the Deployment is content, and what was promised is not there.
-async fn tells_frozen(mut rig: Rig) {
+/// Scaled to zero while frozen: the Deployment is satisfied, but the service is not.
+async fn reports_frozen(mut rig: Rig) {
     rig.running(web(2)).await;
     let since = rig.clock.now();
     let (by, why) = ("an operator".to_owned(), "an audit".to_owned());
@@ -181,14 +187,14 @@ async fn tells_frozen(mut rig: Rig) {
     };
     let report = rig.until(order.unit, is_lost).await;
     let Outcome::Frozen { why } = &report.outcome else {
-        unreachable!("it is frozen, and ended with {:?}", report.outcome)
+        unreachable!("should be frozen, is {:?}", report.outcome)
     };
-    assert!(why.contains("frozen since") && why.contains("unfreezes"), "{why}");
+    assert!(why.contains("frozen since") && why.contains("unfrozen"), "{why}");
     let live = rig.get(&deployment).await.expect("the Deployment should be there");
     assert_eq!(live["spec"]["replicas"], 0, "nothing was repaired");
 }
 
-/// A variable and a container beside ours, and a port that was bent.
+/// Another variable, another container, and a changed port.
 async fn prunes(mut rig: Rig) {
     rig.running(web(1)).await;
     let order = rig.service(1, web(1));
@@ -237,7 +243,7 @@ async fn deletes(mut rig: Rig) {
     let receipt = report.receipt.expect("a receipt should be there");
     assert_eq!(receipt.absent.len(), order.recorded.len());
     let seen = receipt.absent.iter().filter(|absence| absence.uid.is_some()).count();
-    assert_eq!(seen, 6, "everything but the anchor that was never needed: {receipt:#?}");
+    assert_eq!(seen, 6, "all but the anchor that was never created: {receipt:#?}");
     for key in order.recorded.keys() {
         assert_eq!(rig.get(key).await, None, "{key}");
     }
@@ -264,10 +270,10 @@ async fn deletes_disk(mut rig: Rig) {
         .objects
         .iter()
         .any(|volume| volume["spec"]["claimRef"]["uid"] == claim.uid.as_str());
-    assert!(!left, "the volume should be gone when its receipt is given");
+    assert!(!left, "the volume should be gone once there is a receipt");
 }
 
-/// The claim of a pod that a smaller set has no more is still ours, and so is its volume.
+/// The claim of a pod beyond the reduced replicas is still ours, and so is its volume.
 async fn deletes_shrunk(mut rig: Rig) {
     let two = Spec { replicas: 2, ..game() };
     rig.running(two.clone()).await;
@@ -275,12 +281,12 @@ async fn deletes_shrunk(mut rig: Rig) {
     let second = Rig::after(&first, rig.service(2, game()));
     rig.order_until(second.clone(), healthy).await;
     let claim = key(&first, Kind::PersistentVolumeClaim, |name| names::claim(name, 1));
-    let kept = rig.get(&claim).await.expect("data should stay while its service lives");
+    let kept = rig.get(&claim).await.expect("data should stay while its service exists");
     let gone = Rig::after(&first, rig.gone(3, game()));
     let report = rig.order_until(gone, with_receipt).await;
     let receipt = report.receipt.expect("a receipt should be there");
-    let told = receipt.absent.iter().find(|absence| absence.key == claim);
-    let uid = told.and_then(|absence| absence.uid.as_deref());
+    let absence = receipt.absent.iter().find(|absence| absence.key == claim);
+    let uid = absence.and_then(|absence| absence.uid.as_deref());
     assert_eq!(uid, kept["metadata"]["uid"].as_str(), "{receipt:#?}");
     assert_eq!(rig.get(&claim).await, None);
     let list = rig.cluster.list(Kind::PersistentVolume, trueup_cluster::Scope::All).await;
@@ -289,7 +295,7 @@ async fn deletes_shrunk(mut rig: Rig) {
     assert!(!left, "its volume should be gone, too");
 }
 
-/// F42: somebody else's finalizer.
+/// F42: a foreign finalizer.
 async fn waits_for_others(mut rig: Rig) {
     rig.running(web(1)).await;
     let gone = rig.gone(2, web(1));
@@ -302,8 +308,8 @@ async fn waits_for_others(mut rig: Rig) {
     rig.until(gone.unit, with_receipt).await;
 }
 
-/// Somebody ends a deletion that is held: nothing more is deleted, what is left is named, and a new
-/// service of the same name has names of its own beside it.
+/// A blocked deletion is force-completed: nothing more is deleted, what is left is named, and a new
+/// service of the same name uses other object names.
 async fn forces(mut rig: Rig) {
     rig.running(web(1)).await;
     let gone = rig.gone(2, web(1));
@@ -311,7 +317,8 @@ async fn forces(mut rig: Rig) {
     hold(&rig, &config, serde_json::json!(["example.com/hold"])).await;
     let held = |report: &Report| matches!(&report.outcome, Outcome::Waiting { on } if on.contains("`example.com/hold`"));
     rig.order_until(gone.clone(), held).await;
-    let force = Force { principal: "owner".to_owned(), reason: "nobody runs it".to_owned() };
+    let force =
+        Force { principal: "owner".to_owned(), reason: "the controller is gone".to_owned() };
     let mut forced = Order { generation: 3, ..gone };
     forced.permit.force = Some(force.clone());
     let report = rig.order_until(forced, with_receipt).await;
@@ -320,9 +327,9 @@ async fn forces(mut rig: Rig) {
     let left: Vec<_> = receipt.unproven.iter().map(|left| &left.key).collect();
     assert!(left.contains(&&config), "{receipt:#?}");
     assert!(!receipt.absent.iter().any(|absence| left.contains(&&absence.key)));
-    let before = rig.get(&config).await.expect("it is held");
+    let before = rig.get(&config).await.expect("the finalizer keeps it");
     rig.order_until(rig.namesake(1, web(1)), healthy).await;
-    assert_eq!(rig.get(&config).await, Some(before), "what was left is left alone");
+    assert_eq!(rig.get(&config).await, Some(before), "the remaining object is not touched");
     hold(&rig, &config, serde_json::Value::Null).await;
 }
 
@@ -331,15 +338,15 @@ async fn ends_project(mut rig: Rig) {
     let report = rig.order_until(rig.project_end(), with_receipt).await;
     let receipt = report.receipt.expect("a receipt should be there");
     let known = receipt.absent.iter().filter(|absence| absence.uid.is_some()).count();
-    assert_eq!(known, receipt.absent.len(), "all of it was seen: {receipt:#?}");
-    let survey = receipt.survey.expect("the namespace should have been looked at");
+    assert_eq!(known, receipt.absent.len(), "every uid is known: {receipt:#?}");
+    let survey = receipt.survey.expect("the namespace should have been surveyed");
     assert!(survey.kinds.contains("Secret") && survey.kinds.contains("Deployment.apps"));
-    assert!(!survey.kinds.contains("Widget.example.com"), "the last look counts: {survey:?}");
+    assert!(!survey.kinds.contains("Widget.example.com"), "the last survey counts: {survey:?}");
     let namespace = ResourceKey::new(Kind::Namespace, "", &rig.project().namespace);
     assert_eq!(rig.get(&namespace).await, None);
 }
 
-/// The services go first; then the namespace does, also while Kubernetes still clears up after them.
+/// The services are deleted first; then the namespace, also while Kubernetes still cleans up.
 async fn outlasts_services(mut rig: Rig) {
     rig.running(game()).await;
     let mut end = rig.project_end();
@@ -368,13 +375,13 @@ async fn keeps_namespace(mut rig: Rig) {
     rig.until(end.unit, with_receipt).await;
 }
 
-/// Puts these finalizers on an object, as somebody else.
+/// Sets these finalizers on an object, as another writer.
 async fn hold(rig: &Rig, key: &ResourceKey, finalizers: serde_json::Value) {
     let patch = serde_json::json!({"metadata": {"finalizers": finalizers}});
     rig.cluster.patch(key, &patch).await.expect("the test should be set up right");
 }
 
-/// A foreign object under one of our keys; with our label or not, it has no proof.
+/// A foreign object at one of our keys; with or without our label, it has no proof.
 async fn spares(mut rig: Rig, labelled: bool) {
     rig.order_until(rig.project(), converged).await;
     let order = rig.service(1, web(1));
@@ -421,7 +428,7 @@ async fn reanchors(mut rig: Rig) {
     rig.get_until(&first, |found| found.is_none()).await;
     let second = rig.get(&second).await.expect("the next anchor should be there");
     let deployment = rig.get(&deployment).await.expect("the Deployment should have stayed");
-    assert_eq!(deployment["metadata"]["uid"], uid_before, "the workload never went");
+    assert_eq!(deployment["metadata"]["uid"], uid_before, "the workload was not recreated");
     assert_eq!(deployment["metadata"]["ownerReferences"][0]["uid"], second["metadata"]["uid"]);
 }
 

@@ -1,5 +1,5 @@
-//! When a deletion may end: not while a call may still be under way, not while somebody holds a
-//! part of it, and never with more proved than was seen.
+//! When a deletion may complete: not while a call may be in flight, not while a finalizer blocks
+//! it, and never with more proved than was read.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,12 +30,12 @@ struct Stage {
 impl Stage {
     fn new(inherited: bool) -> Self {
         let (fake, clock) = (FakeCluster::new(), ManualClock::new());
-        let echo = InFlightWindow { lasts: LASTS, inherited };
-        let rig = Rig::timed(Arc::new(fake.clone()), Arc::new(clock.clone()), echo);
+        let window = InFlightWindow { lasts: LASTS, inherited };
+        let rig = Rig::timed(Arc::new(fake.clone()), Arc::new(clock.clone()), window);
         Self { fake, clock, rig }
     }
 
-    /// Moves time on in small steps until such a report comes.
+    /// Advances time in small steps until such a report arrives.
     async fn until(&mut self, unit: Unit, wanted: impl Fn(&Report) -> bool) -> Report {
         let Self { clock, rig, .. } = self;
         let ticking = async {
@@ -46,16 +46,16 @@ impl Stage {
         };
         tokio::select! {
             report = rig.until(unit, wanted) => report,
-            () = ticking => unreachable!("time goes on for ever"),
+            () = ticking => unreachable!("the ticking never ends"),
         }
     }
 
     async fn receipt(&mut self, unit: Unit) -> Receipt {
         let report = self.until(unit, with_receipt).await;
-        report.receipt.expect("a receipt should be there, as just asked for")
+        report.receipt.expect("a receipt, as just waited for")
     }
 
-    /// How the next pass with the order ends, at this very time.
+    /// The outcome of the next pass with this order, without advancing time.
     async fn pass(&self, order: Order) -> Outcome {
         let passed = self.rig.executor.order(order).await;
         tokio::time::timeout(crate::rig::LONG, passed)
@@ -69,10 +69,10 @@ fn waits_for(text: &'static str) -> impl Fn(&Report) -> bool {
     move |report| matches!(&report.outcome, Outcome::Waiting { on } if on.contains(text))
 }
 
-/// F33: the delete was carried out and its answer lost. What is absent now could still be made by a
-/// call that nobody waits for; only a read after lease time and deadline is the last word.
+/// F33: the delete took effect and its response was lost. What is absent now could still be created
+/// by a call in flight; only a read after lease time plus deadline is final.
 #[tokio::test(start_paused = true)]
-async fn f33_a_lost_answer_is_closed_by_a_second_read_only() {
+async fn f33_unacknowledged_call_requires_second_absent_read() {
     let errors = [CallError::Unanswered("lost".to_owned()), CallError::Server("500".to_owned())];
     for error in errors {
         let mut at = Stage::new(false);
@@ -96,9 +96,9 @@ async fn f33_a_lost_answer_is_closed_by_a_second_read_only() {
     }
 }
 
-/// A call that nobody answered, or a former holder's, lands after the first read: it is found.
+/// An unacknowledged call, or one of a former lease holder, takes effect after the first read.
 #[tokio::test(start_paused = true)]
-async fn f33_what_a_late_call_makes_is_found_by_the_second_read() {
+async fn f33_object_created_by_a_late_call_is_found_by_the_second_read() {
     let mut at = Stage::new(true);
     at.rig.running(web(1)).await;
     let gone = at.rig.gone(2, web(1));
@@ -119,7 +119,7 @@ async fn f33_what_a_late_call_makes_is_found_by_the_second_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_epoch_closes_nothing_before_the_calls_of_the_last_one_are_over() {
+async fn new_epoch_waits_for_calls_of_the_last_one_before_it_completes_a_deletion() {
     let mut at = Stage::new(true);
     at.rig.running(web(1)).await;
     let gone = at.rig.gone(2, web(1));
@@ -130,23 +130,23 @@ async fn a_new_epoch_closes_nothing_before_the_calls_of_the_last_one_are_over() 
     assert!(matches!(early, Outcome::Waiting { .. }), "{early:?}");
     at.clock.advance(Duration::from_millis(1));
     assert_eq!(at.pass(gone.clone()).await, Outcome::Converged);
-    let receipt = at.rig.until(gone.unit, with_receipt).await.receipt.expect("as asked for");
+    let receipt = at.rig.until(gone.unit, with_receipt).await.receipt.expect("as just waited for");
     assert_eq!((receipt.reads.len(), receipt.level), (2, ProofLevel::ApiAbsence));
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_doubt_one_read_is_enough() {
+async fn one_read_is_enough_without_calls_in_flight() {
     let mut at = Stage::new(false);
     at.rig.running(game()).await;
     let gone = at.rig.gone(2, game());
     let report = at.rig.order_until(gone, with_receipt).await;
-    let receipt = report.receipt.expect("as asked for");
+    let receipt = report.receipt.expect("as just waited for");
     assert_eq!((receipt.reads.len(), receipt.level), (1, ProofLevel::ApiAbsence));
 }
 
-/// API absence is not process absence: the pod went while its container ran, and nobody saw it end.
+/// API absence is not process absence: the pod was removed while its container still ran.
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_went_by_force_is_named_in_the_receipt() {
+async fn force_deleted_pod_is_named_in_the_receipt() {
     let mut at = Stage::new(false);
     at.rig.running(web(2)).await;
     let gone = at.rig.gone(2, web(2));
@@ -157,16 +157,16 @@ async fn a_pod_that_went_by_force_is_named_in_the_receipt() {
         pod["status"]["containerStatuses"][0]["state"] = json!({"terminated": {"exitCode": 0}});
     });
     let report = at.rig.order_until(gone, with_receipt).await;
-    let receipt = report.receipt.expect("as asked for");
+    let receipt = report.receipt.expect("as just waited for");
     assert_eq!(receipt.level, ProofLevel::ProcessesUnconfirmed);
     let lost: Vec<_> = receipt.unconfirmed.iter().map(|pod| (&*pod.name, &*pod.node)).collect();
     assert_eq!(lost, [(&*pods[0].name, "node-1")]);
 }
 
-/// F42: somebody else's finalizer. It is named at once, a person is asked to act when it lasts,
-/// other deletions go on, and when it is taken off the deletion ends by itself.
+/// F42: a foreign finalizer. It is named at once, a person is asked to act when it stays, other
+/// deletions continue, and when it is removed the deletion completes.
 #[tokio::test(start_paused = true)]
-async fn f42_a_foreign_finalizer_is_named_and_others_go_on() {
+async fn f42_foreign_finalizer_is_named_and_other_deletions_continue() {
     let mut at = Stage::new(false);
     // The fake's own time, which deletions are stamped with, is ahead of this clock.
     at.rig.running(web(1)).await;
@@ -177,13 +177,13 @@ async fn f42_a_foreign_finalizer_is_named_and_others_go_on() {
     });
     let _passed = at.rig.executor.order(gone.clone()).await;
     let report = at.rig.until(gone.unit, waits_for("example.com/hold")).await;
-    let Outcome::Waiting { on } = report.outcome else { unreachable!("as asked for") };
+    let Outcome::Waiting { on } = report.outcome else { unreachable!("as just waited for") };
     assert!(on.contains(&config.to_string()), "{on}");
 
     at.clock.advance(Duration::from_secs(94_000_000));
     at.rig.fence.open(at.clock.monotonic(), Duration::from_secs(3600));
     let why = blocked(at.pass(gone.clone()).await);
-    assert!(why.contains("example.com/hold") && why.contains("take the finalizer off"), "{why}");
+    assert!(why.contains("example.com/hold") && why.contains("remove the finalizer"), "{why}");
 
     let mut other = Rig::fake(&at.fake);
     other.running(web(1)).await;
@@ -194,19 +194,19 @@ async fn f42_a_foreign_finalizer_is_named_and_others_go_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusing_webhook_is_named() {
+async fn webhook_that_rejects_a_deletion_is_named() {
     let mut at = Stage::new(false);
     at.rig.running(web(1)).await;
     let gone = at.rig.gone(2, web(1));
     let words = "admission webhook \"keep.example.com\" denied the request: not today";
     at.fake.fail_next(Verb::Delete, CallError::Refused(words.to_owned()), When::Before);
     let why = blocked(at.pass(gone.clone()).await);
-    assert!(why.contains(words) && why.contains("tried again"), "{why}");
+    assert!(why.contains(words) && why.contains("retries automatically"), "{why}");
     at.until(gone.unit, with_receipt).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_volume_that_is_kept_is_named_with_its_policy() {
+async fn retained_volume_is_named_with_its_reclaim_policy() {
     let mut at = Stage::new(false);
     at.rig.running(game()).await;
     let gone = at.rig.gone(2, game());
@@ -224,10 +224,10 @@ async fn a_volume_that_is_kept_is_named_with_its_policy() {
     at.until(gone.unit, with_receipt).await;
 }
 
-/// F44: the namespace of this very name is still going. Nothing is adopted by its name: it is waited
-/// for, and then made anew.
+/// F44: the namespace of this name is still terminating. Nothing is adopted by its name: Trueup
+/// waits, then creates it again.
 #[tokio::test(start_paused = true)]
-async fn f44_a_namespace_that_is_still_going_is_waited_for() {
+async fn f44_terminating_namespace_is_waited_for_and_recreated() {
     let mut at = Stage::new(false);
     let project = at.rig.project();
     at.rig.order_until(project.clone(), converged).await;
@@ -240,18 +240,18 @@ async fn f44_a_namespace_that_is_still_going_is_waited_for() {
     let writes = at.fake.journal().len();
     let again = at.pass(project.clone()).await;
     assert!(matches!(again, Outcome::Waiting { .. }), "{again:?}");
-    assert_eq!(at.fake.journal().len(), writes, "nothing is written into what goes");
+    assert_eq!(at.fake.journal().len(), writes, "nothing is written into a terminating namespace");
     at.fake.edit(&held, |object| object["metadata"]["finalizers"] = json!([]));
     at.until(project.unit, converged).await;
-    let after = at.rig.get(&namespace).await.expect("should be made anew");
+    let after = at.rig.get(&namespace).await.expect("should be recreated");
     assert_ne!(before["metadata"]["uid"], after["metadata"]["uid"]);
     at.rig.order_until(at.rig.service(1, web(1)), healthy).await;
 }
 
-/// F43: an APIService that has nothing to do with us does not answer, so no namespace ends. What is
-/// waited for says so, services in it still go, and when it is mended all goes on by itself.
+/// F43: an unrelated APIService is unavailable, so no namespace deletion ends. The outcome names
+/// it, services in the namespace are still deleted, and work continues once it is available again.
 #[tokio::test(start_paused = true)]
-async fn f43_a_broken_apiservice_is_named_and_services_still_go() {
+async fn f43_unavailable_apiservice_is_named_and_services_are_still_deleted() {
     let mut at = Stage::new(false);
     at.rig.running(web(1)).await;
     let project = at.rig.project();
@@ -266,9 +266,9 @@ async fn f43_a_broken_apiservice_is_named_and_services_still_go() {
     at.until(project.unit, converged).await;
 }
 
-/// F43 for a project: a group that does not answer could hold somebody's objects, so nothing is deleted.
+/// F43 for a project: an unavailable API group could hold foreign objects, so nothing is deleted.
 #[tokio::test(start_paused = true)]
-async fn f43_a_namespace_that_cannot_be_seen_whole_is_not_deleted() {
+async fn f43_namespace_with_an_incomplete_survey_is_not_deleted() {
     let mut at = Stage::new(false);
     at.rig.order_until(at.rig.project(), converged).await;
     at.fake.break_api_service(Some("metrics.example.com/v1beta1"));
@@ -280,9 +280,9 @@ async fn f43_a_namespace_that_cannot_be_seen_whole_is_not_deleted() {
     at.until(end.unit, with_receipt).await;
 }
 
-/// F42 for a project: the namespace goes already when something in it turns out to be held.
+/// F42 for a project: the namespace is already terminating when a finalizer blocks it.
 #[tokio::test(start_paused = true)]
-async fn f42_what_holds_a_namespace_that_goes_is_named() {
+async fn f42_finalizer_that_blocks_a_terminating_namespace_is_named() {
     let mut at = Stage::new(false);
     at.rig.order_until(at.rig.project(), converged).await;
     let end = at.rig.project_end();
@@ -294,53 +294,53 @@ async fn f42_what_holds_a_namespace_that_goes_is_named() {
     at.until(end.unit, with_receipt).await;
 }
 
-/// F43, the way out: the API service is never mended, so the project can never be proved to be gone. Its end
-/// by force says what it could not see, deletes nothing, and leaves nobody at work.
+/// F43, the escape: the APIService stays unavailable, so the project's absence can never be proved.
+/// Force-completing it names what could not be read, deletes nothing, and ends all work on it.
 #[tokio::test(start_paused = true)]
-async fn f43_a_project_that_can_never_be_seen_whole_ends_by_force() {
+async fn f43_project_with_an_incomplete_survey_can_be_force_completed() {
     let mut at = Stage::new(false);
     at.rig.order_until(at.rig.project(), converged).await;
     at.fake.break_api_service(Some("metrics.example.com/v1beta1"));
     let mut end = at.rig.project_end();
     blocked(at.pass(end.clone()).await);
     end.generation = 3;
-    let (principal, reason) = ("owner".to_owned(), "its server is gone for good".to_owned());
+    let (principal, reason) = ("owner".to_owned(), "its API server is gone".to_owned());
     end.permit.force = Some(Force { principal, reason });
     let writes = at.fake.journal().len();
     let report = at.rig.order_until(end.clone(), with_receipt).await;
-    let receipt = report.receipt.expect("as asked for");
+    let receipt = report.receipt.expect("as just waited for");
     assert_eq!(receipt.level, ProofLevel::Forced);
-    let remains = receipt.remains.expect("the namespace is still there");
-    let unseen: Vec<_> = remains.unread.iter().map(|unread| &*unread.what).collect();
-    assert_eq!(unseen, ["metrics.example.com/v1beta1"]);
+    let remains = receipt.remains.expect("the namespace still exists");
+    let unread: Vec<_> = remains.unread.iter().map(|unread| &*unread.what).collect();
+    assert_eq!(unread, ["metrics.example.com/v1beta1"]);
     at.fake.break_api_service(None);
     at.clock.advance(Duration::from_secs(3600));
     let other = Rig::fake(&at.fake);
     other.executor.order(other.project()).await.await.expect("another unit should pass");
-    assert_eq!(deletes(&at.fake, writes), 0, "nothing is deleted after the end");
+    assert_eq!(deletes(&at.fake, writes), 0, "nothing is deleted afterwards");
     assert_eq!(at.fake.objects(Kind::Namespace).len(), 2);
 }
 
-/// The whole cluster is gone: nothing can be read, and the project still ends.
+/// The cluster is gone: nothing can be read, and the project is still force-completed.
 #[tokio::test(start_paused = true)]
-async fn a_projects_forced_end_needs_no_cluster() {
+async fn project_can_be_force_completed_without_its_cluster() {
     let mut at = Stage::new(false);
     at.rig.order_until(at.rig.project(), converged).await;
     let mut end = at.rig.project_end();
     at.fake.set_reachable(false);
-    let (principal, reason) = ("owner".to_owned(), "the cluster burnt".to_owned());
+    let (principal, reason) = ("owner".to_owned(), "the cluster is gone".to_owned());
     end.permit.force = Some(Force { principal, reason });
     let report = at.rig.order_until(end.clone(), with_receipt).await;
-    let receipt = report.receipt.expect("as asked for");
+    let receipt = report.receipt.expect("as just waited for");
     assert_eq!((receipt.level, receipt.absent.len()), (ProofLevel::Forced, 0));
     assert_eq!(receipt.unproven.len(), end.recorded.len());
-    let remains = receipt.remains.expect("nobody knows what is in there");
+    let remains = receipt.remains.expect("the contents are unknown");
     assert_eq!((remains.count(), remains.unread.len()), (0, 1));
 }
 
-/// Each call of a project's end fails before it is done, or is done and its answer lost.
+/// Each call of a project's deletion fails before it takes effect, or its response is lost.
 #[tokio::test(start_paused = true)]
-async fn a_projects_end_survives_a_failed_call_of_every_kind() {
+async fn project_deletion_survives_a_failed_call_of_every_verb() {
     for (verb, when) in [
         (Verb::List, When::Before),
         (Verb::Delete, When::Before),
@@ -358,18 +358,18 @@ async fn a_projects_end_survives_a_failed_call_of_every_kind() {
     }
 }
 
-/// A cluster that is gone for good: nothing can be read, so nothing is proved, and it still ends.
+/// The cluster is gone: nothing can be read, so nothing is proved, and the deletion completes.
 #[tokio::test(start_paused = true)]
-async fn a_forced_end_needs_no_cluster() {
+async fn service_can_be_force_completed_without_its_cluster() {
     let mut at = Stage::new(false);
     at.rig.running(game()).await;
     let mut gone = at.rig.gone(2, game());
     at.fake.set_reachable(false);
     let principal = "owner".to_owned();
-    gone.permit.force = Some(Force { principal, reason: "the cluster burnt".to_owned() });
+    gone.permit.force = Some(Force { principal, reason: "the cluster is gone".to_owned() });
     let writes = at.fake.journal().len();
     let report = at.rig.order_until(gone.clone(), with_receipt).await;
-    let receipt = report.receipt.expect("as asked for");
+    let receipt = report.receipt.expect("as just waited for");
     assert_eq!(receipt.level, ProofLevel::Forced);
     assert_eq!(receipt.absent, []);
     let unread = receipt.unproven.iter().filter(|left| left.why.contains("could not be read"));
@@ -378,13 +378,12 @@ async fn a_forced_end_needs_no_cluster() {
     let other = Rig::fake(&at.fake);
     let passed = other.executor.order(other.project()).await;
     passed.await.expect("another unit should pass");
-    assert_eq!(deletes(&at.fake, writes), 0, "nothing is deleted after the end");
+    assert_eq!(deletes(&at.fake, writes), 0, "nothing is deleted afterwards");
 }
 
-/// The node is lost, so its pod never goes, while everything that was recorded is gone: what is only
-/// stuck in a pod is not proved either.
+/// The node is lost, so its pod stays while every recorded object is gone: the pod is unproven.
 #[tokio::test(start_paused = true)]
-async fn a_forced_end_names_the_pods_that_are_left() {
+async fn force_completing_names_the_remaining_pods() {
     let mut at = Stage::new(false);
     at.rig.running(web(1)).await;
     let mut gone = at.rig.gone(2, web(1));
@@ -392,11 +391,11 @@ async fn a_forced_end_names_the_pods_that_are_left() {
     at.fake.edit(&pod, |pod| pod["metadata"]["finalizers"] = json!(["example.com/node"]));
     let _passed = at.rig.executor.order(gone.clone()).await;
     at.rig.until(gone.unit, waits_for("1 pod to be gone")).await;
-    let (principal, reason) = ("owner".to_owned(), "the node burnt".to_owned());
+    let (principal, reason) = ("owner".to_owned(), "the node is gone".to_owned());
     gone.generation = 3;
     gone.permit.force = Some(Force { principal, reason });
     let report = at.rig.order_until(gone, with_receipt).await;
-    let receipt = report.receipt.expect("as asked for");
+    let receipt = report.receipt.expect("as just waited for");
     assert_eq!(receipt.level, ProofLevel::Forced);
     assert!(receipt.unproven.iter().any(|left| left.key == pod), "{receipt:#?}");
 }

@@ -1,5 +1,5 @@
-//! Each write of a service's life fails before it is done, or is done and its answer lost, or the
-//! executor dies right there: the end is the same, with the same number of creates and deletes.
+//! Each write of a service's lifecycle fails, or its response is lost, or the executor crashes
+//! there: the end state is the same, with the same number of creates and deletes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,19 +16,19 @@ use trueup_testkit::fake_cluster::{Count, FakeCluster, Then, Verb, When};
 use crate::executor_runs::{complete, job};
 use crate::rig::{Rig, converged, game, healthy, web, with_receipt};
 
-/// What is left at the end, and how often each key was made and removed.
+/// The objects at the end, and how often each key was created and deleted.
 type End = (BTreeMap<String, Value>, BTreeMap<ResourceKey, Count>);
 
-/// Whose life it is: what it shall be first and then, and when each is there.
+/// The service under test: its two specs, and when each is reached.
 #[derive(Debug, Clone, Copy)]
-enum Whose {
-    /// A service with a disk, which is changed in place.
+enum Subject {
+    /// A service with a volume, which is updated in place.
     Game,
-    /// A job with a disk, which is asked for something else: one Job goes and another comes.
+    /// A job with a volume, subject change replaces one Job by another.
     Job,
 }
 
-impl Whose {
+impl Subject {
     fn specs(self) -> [Spec; 2] {
         match self {
             Self::Game => [game(), Spec { image: "example:2".to_owned(), ..game() }],
@@ -36,7 +36,7 @@ impl Whose {
         }
     }
 
-    fn there(self) -> fn(&Report) -> bool {
+    fn reached(self) -> fn(&Report) -> bool {
         match self {
             Self::Game => healthy,
             Self::Job => complete,
@@ -55,81 +55,81 @@ impl Whose {
     }
 }
 
-/// A whole life: project, service, a change, the end.
-async fn live(rig: &mut Rig, whose: Whose) {
-    live_from(rig, whose, &AtomicUsize::new(0)).await;
+/// The whole lifecycle: project, service, an update, the deletion.
+async fn run_lifecycle(rig: &mut Rig, subject: Subject) {
+    resume_lifecycle(rig, subject, &AtomicUsize::new(0)).await;
 }
 
-/// The rest of a life, from the stage that was reached: after a crash the driver orders again what
-/// is promised now, never what was promised once.
-async fn live_from(rig: &mut Rig, whose: Whose, stage: &AtomicUsize) {
+/// The rest of the lifecycle, from the stage that was reached: after a crash the driver orders the
+/// current generation, never an older one.
+async fn resume_lifecycle(rig: &mut Rig, subject: Subject, stage: &AtomicUsize) {
     rig.order_until(rig.project(), converged).await;
     for (reached, generation) in [(0, 1), (1, 2)] {
         if stage.load(Ordering::SeqCst) == reached {
-            rig.order_until(whose.order(rig, generation), whose.there()).await;
+            rig.order_until(subject.order(rig, generation), subject.reached()).await;
             stage.store(reached + 1, Ordering::SeqCst);
         }
     }
-    rig.order_until(whose.order(rig, 3), with_receipt).await;
+    rig.order_until(subject.order(rig, 3), with_receipt).await;
 }
 
 fn end(fake: &FakeCluster) -> End {
     (fake.snapshot(), fake.counts())
 }
 
-/// The reference: nothing goes wrong. Its writes tell where faults can be put.
-async fn reference(whose: Whose) -> (End, usize) {
+/// The reference without faults. Its writes are the places for faults.
+async fn reference(subject: Subject) -> (End, usize) {
     let fake = FakeCluster::new();
     let mut rig = Rig::numbered(Arc::new(fake.clone()), 1_000_000);
-    live(&mut rig, whose).await;
+    run_lifecycle(&mut rig, subject).await;
     (end(&fake), fake.effects().len())
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_answer_at_any_write_changes_nothing_in_the_end() {
-    for whose in [Whose::Game, Whose::Job] {
-        lose_each_answer(whose).await;
+async fn lost_response_at_any_write_does_not_change_the_end_state() {
+    for subject in [Subject::Game, Subject::Job] {
+        lose_each_response(subject).await;
     }
 }
 
-async fn lose_each_answer(whose: Whose) {
-    let (expected, writes) = reference(whose).await;
-    assert!(writes >= 15, "the life should have many writes, has {writes}");
+async fn lose_each_response(subject: Subject) {
+    let (expected, writes) = reference(subject).await;
+    assert!(writes >= 15, "the lifecycle should have many writes, has {writes}");
     for at in 1..=writes {
         let fake = FakeCluster::new();
         let fired = Arc::new(AtomicUsize::new(0));
         let counter = Arc::clone(&fired);
         fake.on_write(move |number, _| {
             if number == at && counter.fetch_add(1, Ordering::SeqCst) == 0 {
-                Then::Lose(CallError::Unanswered("the answer was lost".to_owned()))
+                Then::Lose(CallError::Unanswered("the response was lost".to_owned()))
             } else {
                 Then::Answer
             }
         });
         let mut rig = Rig::numbered(Arc::new(fake.clone()), 1_000_000);
-        live(&mut rig, whose).await;
+        run_lifecycle(&mut rig, subject).await;
         assert_eq!(fired.load(Ordering::SeqCst), 1, "the fault at write {at} should have fired");
-        assert_eq!(end(&fake), expected, "{whose:?} after losing the answer of write {at}");
+        assert_eq!(end(&fake), expected, "{subject:?} after losing the response to write {at}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_crash_at_any_write_changes_nothing_in_the_end() {
-    for whose in [Whose::Game, Whose::Job] {
-        crash_at_each_write(whose).await;
+async fn crash_at_any_write_does_not_change_the_end_state() {
+    for subject in [Subject::Game, Subject::Job] {
+        crash_at_each_write(subject).await;
     }
 }
 
-async fn crash_at_each_write(whose: Whose) {
-    let (expected, writes) = reference(whose).await;
+async fn crash_at_each_write(subject: Subject) {
+    let (expected, writes) = reference(subject).await;
     for at in 1..=writes {
         let fake = FakeCluster::new();
         let hung = Arc::new(tokio::sync::Notify::new());
-        let told = Arc::clone(&hung);
+        let notify = Arc::clone(&hung);
         let fired = Arc::new(AtomicUsize::new(0));
         fake.on_write(move |number, _| {
             if number == at && fired.fetch_add(1, Ordering::SeqCst) == 0 {
-                told.notify_one();
+                notify.notify_one();
                 Then::Hang
             } else {
                 Then::Answer
@@ -138,24 +138,24 @@ async fn crash_at_each_write(whose: Whose) {
         let mut rig = Rig::numbered(Arc::new(fake.clone()), 1_000_000);
         let stage = AtomicUsize::new(0);
         let survived = tokio::select! {
-            () = live_from(&mut rig, whose, &stage) => true,
+            () = resume_lifecycle(&mut rig, subject, &stage) => true,
             () = hung.notified() => false,
         };
         assert!(!survived, "the executor should have been stopped at write {at}");
         let mut rig = rig.restart();
-        live_from(&mut rig, whose, &stage).await;
-        assert_eq!(end(&fake), expected, "{whose:?} after a crash at write {at}");
+        resume_lifecycle(&mut rig, subject, &stage).await;
+        assert_eq!(end(&fake), expected, "{subject:?} after a crash at write {at}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_before_any_kind_of_write_is_tried_again() {
-    let whose = Whose::Game;
-    let (expected, _) = reference(whose).await;
+async fn failed_call_of_any_verb_is_retried() {
+    let subject = Subject::Game;
+    let (expected, _) = reference(subject).await;
     let errors = [
-        CallError::Unreachable("nobody there".to_owned()),
-        CallError::Server("it broke".to_owned()),
-        CallError::Conflict("somebody was faster".to_owned()),
+        CallError::Unreachable("unreachable".to_owned()),
+        CallError::Server("internal error".to_owned()),
+        CallError::Conflict("another writer was first".to_owned()),
         CallError::Refused("not now".to_owned()),
     ];
     for verb in [Verb::Apply, Verb::Patch, Verb::Delete, Verb::Get, Verb::List] {
@@ -163,20 +163,20 @@ async fn an_error_before_any_kind_of_write_is_tried_again() {
             let fake = FakeCluster::new();
             fake.fail_next(verb, error.clone(), When::Before);
             let mut rig = Rig::numbered(Arc::new(fake.clone()), 1_000_000);
-            live(&mut rig, whose).await;
+            run_lifecycle(&mut rig, subject).await;
             assert_eq!(end(&fake), expected, "after {error} for {verb:?}");
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cluster_that_is_away_defers_and_converges_when_it_is_back() {
+async fn unreachable_cluster_defers_and_converges_when_it_returns() {
     let fake = FakeCluster::new();
     fake.set_reachable(false);
     let mut rig = Rig::fake(&fake);
     let deferred = |report: &Report| matches!(report.outcome, Outcome::Deferred { .. });
     let report = rig.order_until(rig.project(), deferred).await;
-    assert_eq!(report.observation, None, "nothing was seen, so nothing is claimed");
+    assert_eq!(report.observation, None, "nothing was observed, so nothing is reported");
     assert!(fake.journal().is_empty());
     fake.set_reachable(true);
     rig.until(report.unit, converged).await;
@@ -184,7 +184,7 @@ async fn a_cluster_that_is_away_defers_and_converges_when_it_is_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_fell_behind_still_notices_what_is_gone() {
+async fn expired_watch_still_notices_deleted_objects() {
     let fake = FakeCluster::new();
     let mut rig = Rig::fake(&fake);
     rig.running(web(1)).await;

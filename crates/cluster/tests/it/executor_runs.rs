@@ -1,4 +1,4 @@
-//! What an executor does with workloads that end, and with every template that is shipped.
+//! Executor behaviours for jobs and crons, and for every shipped template.
 
 use futures::FutureExt;
 use serde_json::{Map, Value, json};
@@ -14,25 +14,25 @@ use trueup_rules::admit::template::resolve;
 use crate::executor::Check;
 use crate::rig::{Rig, converged, healthy, key, run, with_receipt};
 
-/// Every behaviour with the sentence it stands for.
+/// Every behaviour with its description.
 pub(crate) fn checks() -> Vec<(&'static str, Check)> {
     vec![
         ("a job runs once", |rig| runs_once(rig).boxed()),
-        ("another ask is another run", |rig| runs_again(rig).boxed()),
-        ("a job that is deleted leaves neither pods nor disk", |rig| leaves_nothing(rig).boxed()),
+        ("a changed job runs again", |rig| runs_again(rig).boxed()),
+        ("a deleted job leaves neither pods nor a volume", |rig| leaves_nothing(rig).boxed()),
         ("a cron waits for the clock and leaves nothing", |rig| waits_and_goes(rig).boxed()),
-        ("web is taken as it is shipped", |rig| is_taken(rig, "web").boxed()),
-        ("worker is taken as it is shipped", |rig| is_taken(rig, "worker").boxed()),
-        ("cron is taken as it is shipped", |rig| is_taken(rig, "cron").boxed()),
-        ("postgres is taken as it is shipped", |rig| is_taken(rig, "postgres").boxed()),
-        ("redis is taken as it is shipped", |rig| is_taken(rig, "redis").boxed()),
-        ("minecraft is taken as it is shipped", |rig| is_taken(rig, "minecraft").boxed()),
-        ("job is taken as it is shipped", |rig| is_taken(rig, "job").boxed()),
-        ("gpu-job is taken as it is shipped", |rig| is_taken(rig, "gpu-job").boxed()),
+        ("web is accepted as shipped", |rig| is_accepted(rig, "web").boxed()),
+        ("worker is accepted as shipped", |rig| is_accepted(rig, "worker").boxed()),
+        ("cron is accepted as shipped", |rig| is_accepted(rig, "cron").boxed()),
+        ("postgres is accepted as shipped", |rig| is_accepted(rig, "postgres").boxed()),
+        ("redis is accepted as shipped", |rig| is_accepted(rig, "redis").boxed()),
+        ("minecraft is accepted as shipped", |rig| is_accepted(rig, "minecraft").boxed()),
+        ("job is accepted as shipped", |rig| is_accepted(rig, "job").boxed()),
+        ("gpu-job is accepted as shipped", |rig| is_accepted(rig, "gpu-job").boxed()),
     ]
 }
 
-/// A job with a disk.
+/// A job with a volume.
 pub(crate) fn job(image: &str) -> Spec {
     run(&json!({"workload": "job", "image": image, "volume": {"size_gib": 1, "path": "/data"}}))
 }
@@ -42,7 +42,7 @@ fn last_run(report: &Report) -> Option<&Run> {
     runs.map(|runs| &runs.last)
 }
 
-/// Ended well, and the pod that did it was seen to end, too: the two come on two watches.
+/// The run succeeded, and its pod was seen to end, too; the two come from two watches.
 pub(crate) fn complete(report: &Report) -> bool {
     let ended = |report: &Report| {
         let pods = report.observation.as_ref().map(|seen| seen.pods.as_slice());
@@ -57,7 +57,7 @@ async fn runs_once(mut rig: Rig) {
     rig.order_until(order.clone(), complete).await;
     let job = order.recorded.keys().find(|key| key.kind == Kind::Job).expect("a job").clone();
     let uid = rig.get(&job).await.expect("the Job should be there")["metadata"]["uid"].clone();
-    // A pause and its end are promises of their own, and no reason to run again.
+    // Pausing and resuming are new generations, but no reason to run again.
     for (generation, desired) in [(2, DesiredState::Paused), (3, DesiredState::Active)] {
         let order = Order { desired, ..rig.service(generation, self::job("train:1")) };
         rig.order_until(order, |report| converged(report) && complete(report)).await;
@@ -76,7 +76,7 @@ async fn runs_again(mut rig: Rig) {
         report.changes.iter().any(|change| matches!(change, ObjectChange::Created { .. }))
     });
     let report = report.await;
-    let told: Vec<Kind> = report
+    let kinds: Vec<Kind> = report
         .changes
         .iter()
         .filter_map(|change| match change {
@@ -86,7 +86,7 @@ async fn runs_again(mut rig: Rig) {
             | ObjectChange::ModifiedExternally { .. } => None,
         })
         .collect();
-    assert!(told.ends_with(&[Kind::Job]), "{report:?}");
+    assert!(kinds.ends_with(&[Kind::Job]), "{report:?}");
     rig.until(second.unit, complete).await;
     let old = first.recorded.keys().find(|key| key.kind == Kind::Job).expect("a job");
     assert_eq!(rig.get(old).await, None, "the run before should be gone");
@@ -99,8 +99,8 @@ async fn leaves_nothing(mut rig: Rig) {
     let report = rig.order_until(gone.clone(), with_receipt).await;
     let receipt = report.receipt.expect("a receipt should be there");
     for kind in [Kind::Job, Kind::PersistentVolumeClaim] {
-        let told = receipt.absent.iter().find(|absence| absence.key.kind == kind);
-        assert!(told.is_some_and(|absence| absence.uid.is_some()), "{kind}: {receipt:#?}");
+        let absence = receipt.absent.iter().find(|absence| absence.key.kind == kind);
+        assert!(absence.is_some_and(|absence| absence.uid.is_some()), "{kind}: {receipt:#?}");
     }
     for key in gone.recorded.keys() {
         assert_eq!(rig.get(key).await, None, "{key}");
@@ -121,9 +121,9 @@ async fn waits_and_goes(mut rig: Rig) {
     assert_eq!(rig.get(&cron).await, None);
 }
 
-/// As it is shipped, with nothing set but what has no default, in a namespace whose pod security is
-/// `restricted`: pods come up there only if they ask for nothing more.
-async fn is_taken(mut rig: Rig, name: &str) {
+/// A shipped template with only the required parameters, in a namespace with `restricted` pod
+/// security: pods start there only if they need no more than that.
+async fn is_accepted(mut rig: Rig, name: &str) {
     let path = format!("{}/../../templates/{name}.yaml", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(path).expect("a shipped template");
     let template: Template = serde_saphyr::from_str(&text).expect("a template");
@@ -147,12 +147,12 @@ async fn is_taken(mut rig: Rig, name: &str) {
     if order.recorded.keys().any(|key| key.kind == Kind::CronJob) {
         run_now(&rig, &order).await;
     }
-    // And what stands is what was asked: the server changed nothing that looks like drift.
+    // The server changed nothing that looks like drift.
     let passed = rig.executor.order(order).await.await;
     assert_eq!(passed, Ok(trueup_model::report::Outcome::Converged));
 }
 
-/// A run of a cron, made as its controller makes them, without waiting for the clock.
+/// Starts a run of a cron as its controller does, without waiting for the schedule.
 async fn run_now(rig: &Rig, order: &Order) {
     let cron = rig.get(&key(order, Kind::CronJob, str::to_owned)).await.expect("a CronJob");
     let run = key(order, Kind::Job, |name| format!("{name}-now"));
@@ -162,7 +162,7 @@ async fn run_now(rig: &Rig, order: &Order) {
         "metadata": {"name": run.name, "labels": template["metadata"]["labels"]},
         "spec": template["spec"],
     });
-    rig.cluster.apply(&run, &object).await.expect("the run should be taken");
+    rig.cluster.apply(&run, &object).await.expect("the run should be accepted");
     rig.get_until(&run, |found| {
         let conditions = found.and_then(|job| job["status"]["conditions"].as_array());
         conditions.is_some_and(|all| all.iter().any(|one| one["type"] == "Complete"))

@@ -1,4 +1,4 @@
-//! Who says how many pods there are: handed over to an autoscaler, left to it, and taken back.
+//! Who sets the number of replicas: handed over to an autoscaler, left to it, and taken back.
 
 use futures::FutureExt;
 use serde_json::{Value, json};
@@ -12,14 +12,16 @@ use trueup_testkit::fake_cluster::{FakeCluster, Verb};
 use crate::executor::Check;
 use crate::rig::{Rig, converged, elastic, healthy, key, web, with_receipt};
 
-/// Every behaviour with the sentence it stands for.
+/// Every behaviour with its description.
 pub(crate) fn checks() -> Vec<(&'static str, Check)> {
     vec![
-        ("an autoscaler gets the number of pods that stands", |rig| hands_over(rig).boxed()),
-        ("what an autoscaler decides is left alone", |rig| leaves_alone(rig).boxed()),
-        ("switched off, the number of pods is ours again", |rig| takes_back(rig).boxed()),
-        ("a pause ends with pods, autoscaler or not", |rig| pauses(rig).boxed()),
-        ("several pods have a budget, and one has none", |rig| budgets(rig).boxed()),
+        ("an autoscaler starts from the current number of replicas", |rig| hands_over(rig).boxed()),
+        ("the autoscaler's number of replicas is left alone", |rig| leaves_alone(rig).boxed()),
+        ("without autoscaling, the number of replicas is ours again", |rig| {
+            takes_back(rig).boxed()
+        }),
+        ("resuming brings pods back, with or without an autoscaler", |rig| pauses(rig).boxed()),
+        ("several replicas have a disruption budget, one has none", |rig| budgets(rig).boxed()),
     ]
 }
 
@@ -36,7 +38,7 @@ fn wants(report: &Report, pods: u32) -> bool {
 
 async fn scale(rig: &Rig, key: &ResourceKey, pods: u32) {
     let patch = json!({"spec": {"replicas": pods}});
-    rig.cluster.patch(key, &patch).await.expect("somebody else should be able to scale");
+    rig.cluster.patch(key, &patch).await.expect("another writer should be able to scale");
 }
 
 async fn live(rig: &Rig, key: &ResourceKey) -> Value {
@@ -48,7 +50,7 @@ fn pods(report: &Report) -> Vec<String> {
     seen.map(|pod| pod.uid.clone()).collect()
 }
 
-/// Had the number ever been dropped, pods would have gone and others come.
+/// If `replicas` had ever been dropped, pods would have been replaced.
 async fn hands_over(mut rig: Rig) {
     let before = rig.running(web(3)).await;
     let order = rig.service(2, elastic(IMAGE, 2, 5));
@@ -66,13 +68,13 @@ async fn leaves_alone(mut rig: Rig) {
     let order = rig.service(1, elastic(IMAGE, 2, 5));
     scale(&rig, &workload(&order), 4).await;
     let report = rig.until(order.unit, |report| wants(report, 4)).await;
-    assert_eq!(report.changes, [], "nothing was put right");
-    // A change of ours, after that of the autoscaler, says what stands.
+    assert_eq!(report.changes, [], "nothing was reverted");
+    // An update of ours, after that of the autoscaler, keeps its number.
     let order = rig.service(2, elastic("example:2", 2, 5));
     rig.order_until(order.clone(), |report| wants(report, 4)).await;
     let after = live(&rig, &workload(&order)).await;
     assert_eq!(after["metadata"]["labels"][GENERATION_LABEL], "2");
-    // And it is still the autoscaler's to say.
+    // And the autoscaler still sets the number.
     scale(&rig, &workload(&order), 2).await;
     let report = rig.until(order.unit, |report| wants(report, 2)).await;
     assert_eq!(report.changes, []);
@@ -85,7 +87,7 @@ async fn takes_back(mut rig: Rig) {
     rig.order_until(order.clone(), |report| wants(report, 1)).await;
     let autoscaler = key(&order, Kind::HorizontalPodAutoscaler, str::to_owned);
     assert_eq!(rig.get(&autoscaler).await, None);
-    // From here on another number is somebody else's doing, and is put right.
+    // From here on another number is drift, and is reverted.
     scale(&rig, &workload(&order), 3).await;
     rig.get_until(&workload(&order), |live| live.is_some_and(|live| live["spec"]["replicas"] == 1))
         .await;
@@ -109,9 +111,9 @@ async fn budgets(mut rig: Rig) {
     assert_eq!(rig.get(&budget).await, None);
 }
 
-/// Others write as they like; we write nothing.
+/// Others change the number; we write nothing.
 #[tokio::test(start_paused = true)]
-async fn an_autoscaler_causes_no_write() {
+async fn autoscaler_decisions_cause_no_write() {
     let cluster = FakeCluster::new();
     let mut rig = Rig::fake(&cluster);
     rig.running(elastic(IMAGE, 2, 5)).await;
@@ -124,9 +126,9 @@ async fn an_autoscaler_causes_no_write() {
     assert_eq!(cluster.journal()[writes..], []);
 }
 
-/// Between our look and our write the autoscaler decides: its number stays.
+/// The autoscaler decides between our read and our write: its number stays.
 #[tokio::test(start_paused = true)]
-async fn a_decision_in_between_is_not_undone() {
+async fn autoscaler_decision_between_read_and_write_is_kept() {
     let cluster = FakeCluster::new();
     let mut rig = Rig::fake(&cluster);
     rig.running(elastic(IMAGE, 2, 5)).await;
@@ -134,7 +136,7 @@ async fn a_decision_in_between_is_not_undone() {
     let deployment = workload(&order);
     let (theirs, at) = (cluster.clone(), deployment.clone());
     cluster.on_write(move |_, write| {
-        // The anchor is written first: the workload was looked at, and is not written yet.
+        // The anchor is written first: the workload was read, and is not written yet.
         if write.verb == Verb::Apply && write.key.kind == Kind::ConfigMap {
             theirs.edit(&at, |live| live["spec"]["replicas"] = 5.into());
         }

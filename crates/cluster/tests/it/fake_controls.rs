@@ -1,4 +1,4 @@
-//! What tests can do to the cluster in memory.
+//! Controls of the fake cluster for tests.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn with_namespace() -> FakeCluster {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cluster_that_is_cut_off_does_nothing_and_ends_its_watches() {
+async fn unreachable_cluster_does_nothing_and_ends_its_watches() {
     let cluster = with_namespace();
     let (key, object) = config("one");
     let from = cluster.list(Kind::ConfigMap, Scope::Ours).await.unwrap().version;
@@ -40,7 +40,7 @@ async fn a_cluster_that_is_cut_off_does_nothing_and_ends_its_watches() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fault_falls_on_one_side_of_the_effect() {
+async fn fault_happens_before_or_after_the_effect() {
     let cluster = with_namespace();
     let (key, object) = config("one");
     let lost = || CallError::Unanswered("lost".to_owned());
@@ -66,12 +66,12 @@ async fn every_write_that_reaches_the_server_is_in_its_journal() {
     cluster.apply(&key, &object).await.unwrap();
     cluster.delete(&key, "another", "1").await.unwrap_err();
     let journal = cluster.journal();
-    let told: Vec<_> = journal.iter().map(|it| (it.verb, it.created, it.effective)).collect();
+    let writes: Vec<_> = journal.iter().map(|it| (it.verb, it.created, it.effective)).collect();
     let nothing = (Verb::Apply, false, false);
     assert_eq!(
-        told,
+        writes,
         [nothing, (Verb::Apply, true, true), nothing, (Verb::Delete, false, false)],
-        "what failed, what was made, the same again, and what a guard refused"
+        "a failure, a create, a no-op, and a failed precondition"
     );
     assert_eq!(journal[1].uid, made["metadata"]["uid"]);
     assert_eq!(cluster.effects(), journal[1..2]);
@@ -79,7 +79,7 @@ async fn every_write_that_reaches_the_server_is_in_its_journal() {
 
 #[tokio::test(start_paused = true)]
 #[should_panic(expected = "these injected faults never happened")]
-async fn a_fault_that_never_happened_fails_the_test() {
+async fn unused_fault_fails_the_test() {
     let cluster = with_namespace();
     cluster.fail_next(Verb::Delete, CallError::Expired, When::Before);
     let (key, object) = config("one");
@@ -87,7 +87,7 @@ async fn a_fault_that_never_happened_fails_the_test() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_caller_can_be_stopped_at_its_second_write() {
+async fn caller_can_be_stopped_at_its_second_write() {
     let cluster = with_namespace();
     cluster.on_write(|number, _| if number == 2 { Then::Hang } else { Then::Answer });
     let writes = async {
@@ -102,7 +102,7 @@ async fn a_caller_can_be_stopped_at_its_second_write() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_compacted_history_expires_open_and_new_watches() {
+async fn compacted_history_expires_open_and_new_watches() {
     let cluster = with_namespace();
     let (key, object) = config("one");
     let from = cluster.list(Kind::ConfigMap, Scope::Ours).await.unwrap().version;
@@ -117,7 +117,7 @@ async fn a_compacted_history_expires_open_and_new_watches() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_runs_that_mean_the_same_have_the_same_snapshot_and_other_counts() {
+async fn equivalent_runs_have_equal_snapshots_and_different_counts() {
     let (key, object) = config("one");
     let direct = with_namespace();
     direct.apply(&key, &object).await.unwrap();
@@ -131,7 +131,7 @@ async fn two_runs_that_mean_the_same_have_the_same_snapshot_and_other_counts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn controllers_wait_when_told_to() {
+async fn manual_controllers_wait_until_they_are_run() {
     let cluster = with_namespace();
     cluster.set_controllers(Controllers::Manual);
     let key = ResourceKey::new(Kind::Deployment, "team", "web");

@@ -1,4 +1,4 @@
-//! Faults of a cluster by their numbers, on the cluster in memory.
+//! Cluster faults by number, on the fake cluster.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ fn refused(report: &Report) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f27_after_a_gap_in_the_watch_absence_is_noticed_for_every_kind() {
+async fn f27_deletions_during_a_watch_gap_are_noticed_for_every_kind() {
     let fake = FakeCluster::new();
     let mut rig = Rig::fake(&fake);
     rig.running(web(1)).await;
@@ -43,7 +43,7 @@ async fn f27_after_a_gap_in_the_watch_absence_is_noticed_for_every_kind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f30_a_storm_of_conflicts_ends_in_progress_and_loses_nothing_of_others() {
+async fn f30_repeated_conflicts_converge_and_keep_foreign_fields() {
     let fake = FakeCluster::new();
     let mut rig = Rig::fake(&fake);
     rig.running(web(1)).await;
@@ -60,25 +60,25 @@ async fn f30_a_storm_of_conflicts_ends_in_progress_and_loses_nothing_of_others()
 }
 
 #[tokio::test(start_paused = true)]
-async fn f31_a_cluster_that_asks_to_slow_down_is_left_alone_for_as_long_as_it_says() {
+async fn f31_rate_limit_pauses_all_calls_for_as_long_as_requested() {
     let fake = FakeCluster::new();
     let mut rig = Rig::fake(&fake);
     rig.order_until(rig.project(), converged).await;
     let after = Duration::from_secs(60);
     fake.fail_next(Verb::Apply, CallError::Throttled { after }, When::Before);
     let writes = fake.journal().len();
-    let slowed = |report: &Report| matches!(&report.outcome, Outcome::Waiting { on } if on.contains("slow down"));
+    let slowed = |report: &Report| matches!(&report.outcome, Outcome::Waiting { on } if on.contains("rate limit"));
     rig.order_until(rig.service(1, web(1)), slowed).await;
-    let asked = rig.clock.monotonic();
-    assert_eq!(fake.journal().len(), writes + 1, "nothing but what was answered with the pause");
+    let limited_at = rig.clock.monotonic();
+    assert_eq!(fake.journal().len(), writes + 1, "only the call that was rate limited");
     tokio::time::sleep(after - Duration::from_millis(1)).await;
     assert_eq!(fake.journal().len(), writes + 1, "nothing is sent during the pause");
     rig.until(rig.service(1, web(1)).unit, healthy).await;
-    assert!(rig.clock.monotonic() - asked >= after, "the pause was kept");
+    assert!(rig.clock.monotonic() - limited_at >= after, "the pause was kept");
 }
 
 #[tokio::test(start_paused = true)]
-async fn f32_an_error_after_the_create_was_carried_out_makes_one_object() {
+async fn f32_error_after_a_successful_create_makes_one_object() {
     let fake = FakeCluster::new();
     let mut rig = Rig::fake(&fake);
     rig.order_until(rig.project(), converged).await;
@@ -92,12 +92,12 @@ async fn f32_an_error_after_the_create_was_carried_out_makes_one_object() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f34_a_webhook_that_refuses_is_named_and_not_asked_in_a_loop() {
+async fn f34_rejecting_webhook_is_named_and_retried_with_backoff() {
     let fake = FakeCluster::new();
     let mut rig = Rig::fake(&fake);
     rig.order_until(rig.project(), converged).await;
-    let asked = Arc::new(AtomicUsize::new(0));
-    let counter = Arc::clone(&asked);
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&calls);
     fake.set_webhook(move |key, _| {
         if key.kind != Kind::Deployment {
             return Ok(());
@@ -106,15 +106,15 @@ async fn f34_a_webhook_that_refuses_is_named_and_not_asked_in_a_loop() {
         Err(CallError::Refused("admission webhook \"policy\" denied the request: no".to_owned()))
     });
     let report = rig.order_until(rig.service(1, web(1)), refused).await;
-    let Outcome::Refused { why } = &report.outcome else { unreachable!("just asked for") };
+    let Outcome::Refused { why } = &report.outcome else { unreachable!("as just waited for") };
     assert!(why.starts_with("Deployment/") && why.contains("denied the request"), "{why}");
-    assert_eq!(asked.load(Ordering::SeqCst), 1, "once in a pass");
+    assert_eq!(calls.load(Ordering::SeqCst), 1, "once in a pass");
     fake.remove_webhook();
     rig.until(report.unit, healthy).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn f34_a_webhook_that_changes_our_field_is_named_and_not_fought() {
+async fn f34_mutating_webhook_is_named_and_causes_no_write_loop() {
     let fake = FakeCluster::new();
     fake.set_webhook(|key, object| {
         if key.kind == Kind::Deployment {
@@ -126,23 +126,23 @@ async fn f34_a_webhook_that_changes_our_field_is_named_and_not_fought() {
     let mut rig = Rig::fake(&fake);
     rig.order_until(rig.project(), converged).await;
     let report = rig.order_until(rig.service(1, web(1)), refused).await;
-    let Outcome::Refused { why } = &report.outcome else { unreachable!("just asked for") };
+    let Outcome::Refused { why } = &report.outcome else { unreachable!("as just waited for") };
     assert!(why.contains("spec.template.spec.containers.main.image"), "{why}");
-    // Asked again and again, it still has written once.
+    // Repeated orders still cause a single write.
     for _ in 0..3 {
         let passed = rig.executor.order(rig.service(1, web(1))).await.await;
         assert!(matches!(passed, Ok(Outcome::Refused { .. })), "{passed:?}");
     }
     let writes = fake.journal().iter().filter(|it| it.key.kind == Kind::Deployment).count();
     assert_eq!(writes, 1, "{:?}", fake.journal());
-    // When the webhook is gone, the next thing that is asked for goes through.
+    // Without the webhook, the next generation converges.
     fake.remove_webhook();
     rig.order_until(rig.service(2, Spec { image: "example:2".to_owned(), ..web(1) }), healthy)
         .await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn f34_a_webhook_that_puts_back_what_is_taken_out_is_not_fought() {
+async fn f34_webhook_that_restores_pruned_fields_causes_no_write_loop() {
     let fake = FakeCluster::new();
     let mut rig = Rig::fake(&fake);
     rig.running(web(1)).await;
@@ -156,23 +156,27 @@ async fn f34_a_webhook_that_puts_back_what_is_taken_out_is_not_fought() {
     let service = key(&order, Kind::Service, str::to_owned);
     fake.edit(&service, |live| live["spec"]["externalIPs"] = json!(["203.0.113.7"]));
     let report = rig.until(order.unit, refused).await;
-    assert!(format!("{:?}", report.outcome).contains("put back at once"), "{:?}", report.outcome);
+    assert!(
+        format!("{:?}", report.outcome).contains("put back during admission"),
+        "{:?}",
+        report.outcome
+    );
     let writes = fake.journal().len();
     let passed = rig.executor.order(order.clone()).await.await;
     assert!(matches!(passed, Ok(Outcome::Refused { .. })), "{passed:?}");
     assert_eq!(fake.journal().len(), writes, "{:?}", fake.journal());
-    // Without it, what somebody adds again is taken out again.
+    // Without it, what others add again is pruned again.
     fake.remove_webhook();
     fake.edit(&service, |live| live["spec"]["externalIPs"] = json!(["203.0.113.8"]));
     rig.get_until(&service, |live| live.is_some_and(|live| live["spec"]["externalIPs"].is_null()))
         .await;
 }
 
-/// The watches say nothing of it: somebody replaces what we made, and our deletion is planned with the
-/// uids of the past. What takes data along is read before it is deleted; for the rest the guard in the
-/// delete itself holds.
+/// Another writer replaces our objects unseen by the watches, so our deletion is planned with old
+/// uids. Kinds that hold data are read before they are deleted; the others are protected by the
+/// precondition of the delete itself.
 #[tokio::test(start_paused = true)]
-async fn f36_a_new_object_survives_a_delete_that_was_meant_for_the_old_one() {
+async fn f36_replaced_object_survives_a_delete_of_the_old_uid() {
     let fake = FakeCluster::new();
     let mut rig = Rig::fake(&fake);
     rig.running(game()).await;
@@ -202,14 +206,14 @@ async fn f36_a_new_object_survives_a_delete_that_was_meant_for_the_old_one() {
     assert_eq!(
         deletes(&set),
         Vec::<bool>::new(),
-        "what was read is another one, so nothing is sent"
+        "the live read found another uid, so nothing is sent"
     );
-    assert_eq!(deletes(&service), [false], "the guard should have refused one delete");
+    assert_eq!(deletes(&service), [false], "the precondition should have failed one delete");
 }
 
-/// Every watch breaks at once: what is known is what our writes answered and what lists say now and then.
+/// Every watch fails at once: only responses to our writes and occasional lists update the cache.
 #[tokio::test(start_paused = true)]
-async fn f37_without_a_single_word_from_the_watches_nothing_is_written_twice() {
+async fn f37_without_any_watch_event_nothing_is_written_twice() {
     let fake = FakeCluster::new();
     fake.fail_every(Verb::Watch, CallError::Server("no watch".to_owned()));
     let mut rig = Rig::fake(&fake);
@@ -222,7 +226,7 @@ async fn f37_without_a_single_word_from_the_watches_nothing_is_written_twice() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f38_what_came_and_went_unseen_changes_nothing() {
+async fn f38_unseen_changes_that_were_undone_cause_no_write() {
     let fake = FakeCluster::new();
     let mut rig = Rig::fake(&fake);
     rig.running(web(2)).await;
@@ -238,7 +242,7 @@ async fn f38_what_came_and_went_unseen_changes_nothing() {
     let theirs = key(&order, Kind::ConfigMap, |name| format!("{name}-theirs"));
     fake.edit(&theirs, |_| {});
     fake.remove(&theirs);
-    // All that is left of it is what a list shows.
+    // Only a list is left to show it.
     fake.compact();
     fake.set_reachable(true);
     rig.holds(|| fake.open_watches() == watches).await;
@@ -251,7 +255,7 @@ async fn f38_what_came_and_went_unseen_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f41_of_many_objects_exactly_the_refused_one_is_named_and_a_rollback_works_from_there() {
+async fn f41_only_the_rejected_object_is_named_and_a_rollback_recovers() {
     let fake = FakeCluster::new();
     let mut rig = Rig::fake(&fake);
     rig.running(web(1)).await;
@@ -269,7 +273,7 @@ async fn f41_of_many_objects_exactly_the_refused_one_is_named_and_a_rollback_wor
     let service = key(&order, Kind::Service, str::to_owned);
     let why = format!("{service}: port 6666 is not allowed here");
     assert_eq!(report.outcome, Outcome::Refused { why });
-    // The others of that round were written, and are told.
+    // The others of that round were written and reported.
     let config = key(&order, Kind::ConfigMap, names::config);
     assert!(
         report.changes.contains(&ObjectChange::Updated { key: config }),

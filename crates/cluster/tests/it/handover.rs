@@ -1,4 +1,4 @@
-//! An order that comes while a pass is under way: what it says counts from then on.
+//! An order that arrives during a pass replaces the order of that pass.
 
 use std::sync::Arc;
 
@@ -20,14 +20,14 @@ use crate::rig::{Rig, key, web};
 struct Gated {
     inner: FakeCluster,
     gate: Semaphore,
-    /// One permit for each read that came to the gate.
-    came: Semaphore,
+    /// One permit for each read that reached the gate.
+    arrived: Semaphore,
 }
 
 impl Cluster for Gated {
     fn get<'a>(&'a self, key: &'a ResourceKey) -> Answer<'a, Option<Value>> {
         Box::pin(async move {
-            self.came.add_permits(1);
+            self.arrived.add_permits(1);
             let _open = self.gate.acquire().await.expect("the gate should stay");
             self.inner.get(key).await
         })
@@ -63,28 +63,28 @@ impl Cluster for Gated {
 const OPEN: usize = 1000;
 
 #[tokio::test(start_paused = true)]
-async fn a_freeze_that_comes_during_a_pass_outlasts_it() {
+async fn freeze_during_a_pass_stays_in_force_after_it() {
     let fake = FakeCluster::new();
     let gate = Semaphore::new(OPEN);
-    let gated = Arc::new(Gated { inner: fake.clone(), gate, came: Semaphore::new(0) });
+    let gated = Arc::new(Gated { inner: fake.clone(), gate, arrived: Semaphore::new(0) });
     let cluster: Arc<dyn Cluster> = Arc::<Gated>::clone(&gated);
     let mut rig = Rig::in_virtual_time(cluster);
     rig.running(web(1)).await;
 
-    // A pass stands at the gate.
+    // A pass waits at the gate.
     gated.gate.forget_permits(OPEN);
-    gated.came.forget_permits(usize::MAX >> 4);
+    gated.arrived.forget_permits(usize::MAX >> 4);
     let order = rig.service(1, web(1));
     let why = Why { fresh: true, ..Why::default() };
-    let looked = rig.executor.order_because(order.clone(), why).await;
-    gated.came.acquire().await.expect("the gate should stay").forget();
-    // The freeze comes meanwhile; orders are taken one after the other.
+    let refreshed = rig.executor.order_because(order.clone(), why).await;
+    gated.arrived.acquire().await.expect("the gate should stay").forget();
+    // The freeze arrives meanwhile; orders are accepted one after the other.
     let (by, why) = ("an operator".to_owned(), "an audit".to_owned());
     let freeze = Freeze { scope: FreezeScope::Service, by, why, since: rig.clock.now() };
     let frozen = rig.executor.order(Order { freeze: Some(freeze), ..order.clone() }).await;
     assert_eq!(rig.executor.order(rig.project()).await.await, Ok(Outcome::Converged));
     gated.gate.add_permits(OPEN);
-    assert_eq!((looked.await, frozen.await), (Ok(Outcome::Converged), Ok(Outcome::Converged)));
+    assert_eq!((refreshed.await, frozen.await), (Ok(Outcome::Converged), Ok(Outcome::Converged)));
 
     let writes = fake.journal().len();
     fake.remove(&key(&order, Kind::Service, str::to_owned));

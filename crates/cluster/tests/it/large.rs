@@ -1,4 +1,4 @@
-//! F40: as much as one service may ever have, on a real API server.
+//! F40: the largest service that admission accepts, on a real API server.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use trueup_testkit::real_kube;
 
 use crate::rig::{Rig, converged, web};
 
-/// What a manifest, a project and a service say together.
+/// The limits of a manifest, a project and a service together.
 const ALL: usize = MOST_IN_SPEC + 2 * MOST_TOGETHER;
 const NAMES: usize = 3 * MOST_ENTRIES;
 
-/// So many bytes under as many names as there may be, of the longest kind.
+/// This many bytes, spread over the maximum number of names of maximum length.
 fn values(bytes: usize) -> BTreeMap<String, String> {
     let (each, rest) = (bytes / NAMES, bytes % NAMES);
     let name = |number: usize| format!("{}{number:04}", "V".repeat(59));
@@ -37,7 +37,7 @@ fn is_refused(report: &Report) -> bool {
 }
 
 #[tokio::test]
-async fn f40_the_most_that_the_door_lets_in_is_taken_and_more_is_named() {
+async fn f40_largest_admitted_service_is_applied_and_a_larger_one_is_rejected() {
     let path = real_kube::shared().await;
     let kube = Kube::from_kubeconfig(&path).expect("should be a kubeconfig");
     let mut rig = Rig::start(Arc::new(kube));

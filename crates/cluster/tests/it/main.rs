@@ -1,4 +1,4 @@
-//! Clusters from outside: one contract, two implementations; one executor on either.
+//! Tests of the cluster crate: one contract for both cluster clients, one executor on either.
 
 mod a_long_wait;
 mod admission;

@@ -1,7 +1,8 @@
-//! The executor under the plans of the harness, in virtual time: a fixed sample of them, or all.
+//! The executor under fault plans of the harness, in virtual time: a fixed sample of them, or all.
 //!
-//! `TRUEUP_ALL_PLANS=1` runs all plans. `TRUEUP_WORKLOAD=NAME` leaves the other workloads out. `TRUEUP_PLAN` with the name of
-//! a plan, or with its file, and the ignored test `one_plan` run one and tell everything about it.
+//! `TRUEUP_ALL_PLANS=1` runs all plans. `TRUEUP_WORKLOAD=NAME` runs only that workload.
+//! `TRUEUP_PLAN` with the name or file of a plan and the ignored test `one_plan` run one plan and
+//! print its calls.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -19,8 +20,8 @@ use trueup_testkit::harness::workload::Workload;
 const AGAIN: &str =
     "cargo test --locked -p trueup-cluster --test it plans::one_plan -- --ignored --nocapture";
 
-/// What is learned of every workload, or of the one that `TRUEUP_WORKLOAD` names. Each is right by itself, before
-/// any plan is compared with it.
+/// Reference runs of every workload, or of the one that `TRUEUP_WORKLOAD` names. Each is checked by
+/// itself before any plan is compared with it.
 fn references() -> BTreeMap<String, Reference> {
     let only = std::env::var("TRUEUP_WORKLOAD").ok();
     let (project, nothing) = learn_bare();
@@ -57,7 +58,7 @@ fn depth(workload: &str) -> Depth {
     }
 }
 
-/// Plans that once failed, and stay.
+/// Plans that once failed, kept as regression tests.
 fn kept() -> Vec<FaultPlan> {
     let dir: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testkit/plans/executor");
     let files = std::fs::read_dir(dir).expect("plans should be kept");
@@ -74,7 +75,7 @@ fn all_plans(references: &BTreeMap<String, Reference>) -> Vec<FaultPlan> {
     plans.collect()
 }
 
-/// The sample of these plans that always runs, or all of them where that is asked for.
+/// The sample of these plans that always runs, or all of them if requested.
 fn chosen(all: Vec<FaultPlan>, references: &BTreeMap<String, Reference>) -> Vec<FaultPlan> {
     if std::env::var("TRUEUP_ALL_PLANS").is_ok_and(|all| all == "1") {
         return all;
@@ -82,18 +83,18 @@ fn chosen(all: Vec<FaultPlan>, references: &BTreeMap<String, Reference>) -> Vec<
     let plans = sample(&all);
     let missing: Vec<_> =
         classes(&all).into_keys().filter(|class| !classes(&plans).contains_key(class)).collect();
-    assert!(missing.is_empty(), "no plan of the sample is of these: {missing:?}");
+    assert!(missing.is_empty(), "the sample has no plan of these classes: {missing:?}");
     let workloads: BTreeSet<&String> = plans.iter().map(|plan| &plan.workload).collect();
     assert!(workloads.into_iter().eq(references.keys()), "every workload has plans");
     plans
 }
 
 #[test]
-fn every_fault_at_every_place_ends_like_no_fault_at_all() {
+fn every_fault_at_every_place_ends_in_the_fault_free_state() {
     let references = references();
     let all = all_plans(&references);
     let names: BTreeSet<String> = all.iter().map(FaultPlan::name).collect();
-    assert_eq!(names.len(), all.len(), "a name stands for one plan");
+    assert_eq!(names.len(), all.len(), "plan names are unique");
     let number = all.len();
     let mut plans = chosen(all, &references);
     println!("{} of {number} plans, of {} workloads", plans.len(), references.len());
@@ -113,7 +114,7 @@ fn every_fault_at_every_place_ends_like_no_fault_at_all() {
 }
 
 #[test]
-fn two_routes_to_one_promise_end_in_one_place() {
+fn different_routes_to_one_spec_end_in_the_same_state() {
     for (what, ways) in Workload::routes() {
         let mut ends = ways.into_iter().map(|way| {
             let reference = learn_alone(way);
@@ -142,7 +143,7 @@ fn named_plan() -> (Reference, FaultPlan) {
     (reference, plan.expect("there should be a plan of this name"))
 }
 
-/// Runs the plan that `TRUEUP_PLAN` names, and tells everything about it.
+/// Runs the plan that `TRUEUP_PLAN` names, and prints its calls.
 #[test]
 #[ignore = "runs one plan by hand: TRUEUP_PLAN says which"]
 fn one_plan() {

@@ -1,4 +1,5 @@
-//! The two accounts: what they may do is written down, and everything works with them (S29).
+//! The two service accounts: their permissions are checked in, and everything works with them
+//! (S29).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,7 +29,7 @@ fn root() -> PathBuf {
 }
 
 #[test]
-fn the_file_for_operators_is_what_the_code_says() {
+fn deploy_rbac_yaml_is_up_to_date() {
     is_checked_in(&root().join("deploy/rbac.yaml"), &rbac::manifest());
 }
 
@@ -46,7 +47,7 @@ fn rules() -> Vec<(String, Value)> {
 }
 
 #[test]
-fn s29_no_role_has_more_than_it_needs() {
+fn s29_no_role_has_excess_permissions() {
     let never = [
         "*",
         "nodes/proxy",
@@ -68,7 +69,7 @@ fn s29_no_role_has_more_than_it_needs() {
     let has = |rule: &Value, list: &str, word: &str| {
         rule[list].as_array().is_some_and(|words| words.iter().any(|it| it == word))
     };
-    // What is done before a namespace goes: everything in it is listed, and nothing more.
+    // The survey before a namespace is deleted: everything in it is listed.
     let everything = json!({ "apiGroups": ["*"], "resources": ["*"], "verbs": ["list"] });
     for (role, rule) in rules() {
         if role == names::SECRETS_ROLE && rule == everything {
@@ -104,11 +105,15 @@ fn s29_no_role_has_more_than_it_needs() {
     }
     let bound = |object: &&Value| object["kind"] == "ClusterRoleBinding";
     for binding in rbac::objects().iter().filter(bound) {
-        assert_ne!(binding["roleRef"]["name"], names::SECRETS_ROLE, "secrets go by project only");
+        assert_ne!(
+            binding["roleRef"]["name"],
+            names::SECRETS_ROLE,
+            "secrets are bound per project only"
+        );
     }
 }
 
-/// A client of one account, as an operator's kubeconfig would have it.
+/// A client with the token of one account.
 async fn account(name: &str) -> kube::Client {
     let kubeconfig = real_kube::shared().await;
     let mut config = kube::config::Kubeconfig::read_from(&kubeconfig).expect("a kubeconfig");
@@ -119,9 +124,9 @@ async fn account(name: &str) -> kube::Client {
     let admin = of_config(&config);
     let path =
         format!("/api/v1/namespaces/{}/serviceaccounts/{name}/token", names::SYSTEM_NAMESPACE);
-    let asked =
+    let token_request =
         json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {} });
-    let answer = post(&admin, &path, &asked).await;
+    let answer = post(&admin, &path, &token_request).await;
     let token = json!({ "token": answer["status"]["token"] });
     for known in &mut config.auth_infos {
         known.auth_info = serde_json::from_value(token.clone()).ok();
@@ -137,12 +142,12 @@ async fn post(client: &kube::Client, path: &str, body: &Value) -> Value {
     client.request(request).await.expect("it should answer")
 }
 
-/// What the server says that an account may do, one right on a line.
+/// The permissions of an account as the server lists them, one per line.
 async fn rights(client: &kube::Client) -> Vec<String> {
-    let asked = json!({ "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview",
+    let review = json!({ "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview",
                         "spec": { "namespace": "default" } });
     let path = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews";
-    let answer = post(client, path, &asked).await;
+    let answer = post(client, path, &review).await;
     let words = |value: &Value| {
         let mut words: Vec<&str> =
             value.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
@@ -169,14 +174,14 @@ async fn may(client: &kube::Client, verb: &str, group: &str, resource: &str) -> 
     let (resource, part) = resource.split_once('/').unwrap_or((resource, ""));
     let attributes =
         json!({ "verb": verb, "group": group, "resource": resource, "subresource": part });
-    let asked = json!({ "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+    let review = json!({ "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
                         "spec": { "resourceAttributes": attributes } });
     let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
-    post(client, path, &asked).await["status"]["allowed"] == true
+    post(client, path, &review).await["status"]["allowed"] == true
 }
 
 #[tokio::test]
-async fn s29_what_each_account_may_do_is_what_is_checked_in() {
+async fn s29_permissions_of_each_account_match_the_golden_file() {
     let kubeconfig = real_kube::shared().await;
     Kube::provision(&kubeconfig).await.expect("an administrator should make the accounts");
     let mut text = String::new();
@@ -188,7 +193,7 @@ async fn s29_what_each_account_may_do_is_what_is_checked_in() {
 }
 
 #[tokio::test]
-async fn s29_the_server_itself_says_no_to_everything_dangerous() {
+async fn s29_server_denies_dangerous_permissions() {
     let kubeconfig = real_kube::shared().await;
     Kube::provision(&kubeconfig).await.expect("an administrator should make the accounts");
     for name in [names::WATCHER, names::WRITER] {
@@ -222,7 +227,7 @@ async fn s29_the_server_itself_says_no_to_everything_dangerous() {
 }
 
 #[tokio::test]
-async fn s29_every_behaviour_of_the_executor_holds_with_the_two_accounts() {
+async fn s29_executor_behaviours_hold_with_the_two_accounts() {
     let kubeconfig = real_kube::shared().await;
     crate::executor::definitions::ensure(&kubeconfig).await;
     let kube =

@@ -1,6 +1,6 @@
-//! What only a node can show that really runs its pods: they serve, log, crash, starve and vanish.
+//! Behaviour that only a real node shows: pods serve, log, crash, run out of memory and get lost.
 //!
-//! One after the other, because the last part stops the node that the others are on.
+//! The last part runs alone, because it stops the node that the others are on.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ fn troubled(report: &Report, causes: &[Cause]) -> bool {
         .any(|pod| pod.problem.as_ref().is_some_and(|problem| causes.contains(&problem.cause)))
 }
 
-pub(crate) async fn pods_are_what_they_seem() {
+pub(crate) async fn pods_on_a_real_node() {
     let kubeconfig = real_kube::shared().await;
     let kube = Arc::new(Kube::from_kubeconfig(&kubeconfig).expect("should be a kubeconfig"));
     let cluster: Arc<dyn Cluster> = Arc::<Kube>::clone(&kube);
@@ -70,7 +70,7 @@ pub(crate) async fn pods_are_what_they_seem() {
     loses_its_node(rig()).await;
 }
 
-/// Takes the service away, and proves it: what crashes and starves would go on doing so.
+/// Deletes the service until there is a receipt: crashing pods would go on crashing.
 async fn end(mut rig: Rig) {
     let order = rig.gone(9, sample(&json!({})));
     rig.order_until(order, with_receipt).await;
@@ -89,7 +89,7 @@ async fn waits_for_a_node(mut rig: Rig) {
 async fn serves_and_logs(mut rig: Rig, kube: &Kube) {
     let report = rig.running(sample(&json!({"variables": {"GREETING": "welcome"}}))).await;
     let pod = &pods(&report)[0];
-    assert!(!pod.simulated, "a pod on a real node should not be called simulated");
+    assert!(!pod.simulated, "a pod on a real node should not be marked as simulated");
 
     let namespace = rig.project().namespace;
     let key = ResourceKey::new(Kind::Pod, &namespace, &pod.name);
@@ -118,9 +118,9 @@ async fn crashes(mut rig: Rig) {
     rig.order_until(rig.project(), converged).await;
     let order = rig.service(1, sample(&json!({"args": ["crash"]})));
     rig.order_until(order, |report| troubled(report, &[Cause::CrashLoop])).await;
-    // From there a good generation brings it back.
-    let mended = rig.service(2, sample(&json!({})));
-    rig.order_until(mended, healthy).await;
+    // A good generation recovers from there.
+    let recovered = rig.service(2, sample(&json!({})));
+    rig.order_until(recovered, healthy).await;
     end(rig).await;
 }
 
@@ -131,7 +131,7 @@ async fn starves(mut rig: Rig) {
     let report = rig.order_until(order, |report| troubled(report, &[Cause::OutOfMemory])).await;
     let killed = real_pod(&rig, &namespace, &pods(&report)[0].name).await;
     let last = &killed["status"]["containerStatuses"][0]["lastState"]["terminated"]["reason"];
-    assert_eq!(last, "OOMKilled", "its limit of memory should be a real one");
+    assert_eq!(last, "OOMKilled", "the memory limit should be enforced");
     end(rig).await;
 }
 
@@ -169,7 +169,7 @@ async fn does_its_work(mut rig: Rig) {
     rig.order_until(order, done).await;
 }
 
-/// The kubelet falls silent: after a while the cluster says so, and when it is back all is well.
+/// The kubelet stops: the cluster reports it after a while, and the service recovers with it.
 async fn loses_its_node(mut rig: Rig) {
     let report = rig.running(sample(&json!({}))).await;
     let unit = report.unit;

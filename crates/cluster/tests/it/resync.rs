@@ -1,4 +1,4 @@
-//! The comparison under the watches.
+//! Resync: changes that the watches missed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,11 +14,11 @@ use trueup_testkit::real_kube;
 
 use crate::rig::{Rig, at_rest, healthy, key, web};
 
-/// A round over all kinds takes ten minutes, and each share of it up to a quarter more.
+/// A round over all kinds takes ten minutes, plus up to a quarter of jitter.
 const ROUND: Duration = Duration::from_secs(750);
 
 #[tokio::test(start_paused = true)]
-async fn f28_what_a_watch_never_said_is_found_within_a_round_and_quiet_costs_no_write() {
+async fn f28_missed_watch_events_are_found_in_one_round_and_an_idle_round_writes_nothing() {
     let fake = FakeCluster::new();
     let mut rig = Rig::fake(&fake);
     rig.running(web(1)).await;
@@ -28,27 +28,31 @@ async fn f28_what_a_watch_never_said_is_found_within_a_round_and_quiet_costs_no_
     for kind in [Kind::ConfigMap, Kind::Service] {
         fake.set_deaf(kind, true);
     }
-    fake.edit(&config, |live| live["data"]["GREETING"] = json!("changed unheard"));
+    fake.edit(&config, |live| live["data"]["GREETING"] = json!("changed unseen"));
     fake.remove(&service);
     at_rest().await;
     for kind in [Kind::ConfigMap, Kind::Service] {
         fake.set_deaf(kind, false);
     }
     at_rest().await;
-    assert_eq!(fake.find(&service), None, "the watches should have said nothing");
-    let mut told = Vec::new();
+    assert_eq!(fake.find(&service), None, "the watches should have reported nothing");
+    let mut changes = Vec::new();
     let both = async {
-        while told.len() < 2 {
-            told.extend(rig.reports.recv().await.expect("a report").changes);
+        while changes.len() < 2 {
+            changes.extend(rig.reports.recv().await.expect("a report").changes);
         }
     };
     let found = tokio::time::timeout(ROUND, both).await;
-    assert!(found.is_ok(), "both should be found in one round: {told:?}");
-    assert!(told.contains(&ObjectChange::DeletedExternally { key: service.clone() }), "{told:?}");
+    assert!(found.is_ok(), "both should be found in one round: {changes:?}");
     assert!(
-        told.iter()
+        changes.contains(&ObjectChange::DeletedExternally { key: service.clone() }),
+        "{changes:?}"
+    );
+    assert!(
+        changes
+            .iter()
             .any(|it| matches!(it, ObjectChange::ModifiedExternally { key, .. } if *key == config)),
-        "{told:?}"
+        "{changes:?}"
     );
     let writes = fake.journal().len();
     let compared = |kind: &Kind| fake.calls(Verb::List, *kind);
@@ -61,7 +65,7 @@ async fn f28_what_a_watch_never_said_is_found_within_a_round_and_quiet_costs_no_
 }
 
 #[tokio::test]
-async fn a_list_of_versions_has_no_content_on_a_real_cluster() {
+async fn version_list_of_a_real_cluster_has_metadata_only() {
     let kubeconfig = real_kube::shared().await;
     let kube = Arc::new(Kube::from_kubeconfig(&kubeconfig).expect("should be a kubeconfig"));
     let cluster: Arc<dyn Cluster> = Arc::<Kube>::clone(&kube);

@@ -25,16 +25,16 @@ use trueup_store::DbClock;
 use trueup_testkit::fake_cluster::FakeCluster;
 use trueup_testkit::virtual_clock::VirtualClock;
 
-/// A look that some process took and that is on record.
-pub(crate) fn looked() -> Survey {
+/// A survey that some process has recorded.
+pub(crate) fn recorded_survey() -> Survey {
     Survey { at: Timestamp::UNIX_EPOCH, kinds: ["Widget.example.com".to_owned()].into() }
 }
 
-/// Longer than any wait of a test that is right.
+/// Longer than any wait of a passing test.
 pub(crate) const LONG: Duration = Duration::from_secs(180);
 
-/// How long a lost call echoes where the test is not about that.
-const ECHO: Duration = Duration::from_millis(20);
+/// The in-flight window where the test is not about it.
+const WINDOW: Duration = Duration::from_millis(20);
 
 pub(crate) struct Rig {
     pub(crate) cluster: Arc<dyn Cluster>,
@@ -50,53 +50,53 @@ pub(crate) struct Rig {
 static SERIAL: AtomicU64 = AtomicU64::new(1);
 
 impl Rig {
-    /// An executor at work on a real cluster, in real time.
+    /// An executor on a real cluster, in real time.
     pub(crate) fn start(cluster: Arc<dyn Cluster>) -> Self {
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         Self::on_clock(cluster, serial, Arc::new(DbClock::unanchored()))
     }
 
-    /// An executor at work on the cluster in memory, in virtual time: the test's runtime should be
-    /// paused (`start_paused`), so that time moves on only when every task waits for it.
+    /// An executor on the fake cluster, in virtual time: the test's runtime should be paused
+    /// (`start_paused`), so that time advances only when every task waits for it.
     pub(crate) fn fake(cluster: &FakeCluster) -> Self {
         Self::in_virtual_time(Arc::new(cluster.clone()))
     }
 
-    /// The same on any cluster that needs no real time.
+    /// An executor in virtual time, on any cluster.
     pub(crate) fn in_virtual_time(cluster: Arc<dyn Cluster>) -> Self {
         Self::numbered(cluster, SERIAL.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// The same on a clock of the caller's, with calls that may echo for so long.
+    /// An executor on the caller's clock, with this in-flight window.
     pub(crate) fn timed(
         cluster: Arc<dyn Cluster>,
         clock: Arc<dyn Clock>,
-        echo: InFlightWindow,
+        window: InFlightWindow,
     ) -> Self {
-        Self::with(cluster, SERIAL.fetch_add(1, Ordering::Relaxed), clock, echo)
+        Self::with(cluster, SERIAL.fetch_add(1, Ordering::Relaxed), clock, window)
     }
 
-    /// The same with ids of the caller's choice, so that two runs can be compared.
+    /// An executor in virtual time with ids of the caller's choice, so that runs can be compared.
     pub(crate) fn numbered(cluster: Arc<dyn Cluster>, serial: u64) -> Self {
         Self::on_clock(cluster, serial, Arc::new(VirtualClock::new()))
     }
 
-    /// Stops, as a crash would, and starts anew on the same cluster with the same ids.
+    /// Stops, as in a crash, and starts again on the same cluster with the same ids.
     pub(crate) fn restart(mut self) -> Self {
         self.tasks.abort_all();
-        let echo = InFlightWindow { lasts: ECHO, inherited: true };
-        Self::with(Arc::clone(&self.cluster), self.serial, Arc::clone(&self.clock), echo)
+        let window = InFlightWindow { lasts: WINDOW, inherited: true };
+        Self::with(Arc::clone(&self.cluster), self.serial, Arc::clone(&self.clock), window)
     }
 
     fn on_clock(cluster: Arc<dyn Cluster>, serial: u64, clock: Arc<dyn Clock>) -> Self {
-        Self::with(cluster, serial, clock, InFlightWindow { lasts: ECHO, inherited: false })
+        Self::with(cluster, serial, clock, InFlightWindow { lasts: WINDOW, inherited: false })
     }
 
     fn with(
         cluster: Arc<dyn Cluster>,
         serial: u64,
         clock: Arc<dyn Clock>,
-        echo: InFlightWindow,
+        window: InFlightWindow,
     ) -> Self {
         let fence = Arc::new(Fence::closed(Arc::clone(&clock)));
         fence.open(clock.monotonic(), Duration::from_secs(3600));
@@ -108,7 +108,7 @@ impl Rig {
             fence: Arc::clone(&fence),
             clock: Arc::clone(&clock),
             observer: "test".to_owned(),
-            echo,
+            echo: window,
         };
         let notices = Notices::kept();
         let executor = Executor::start_noting(parts, reports_in, &notices, &mut tasks);
@@ -149,10 +149,10 @@ impl Rig {
         })
     }
 
-    /// The order for the end of this rig's project, after a look into it that is on record.
+    /// The order to delete this rig's project, with a recorded survey of its namespace.
     pub(crate) fn project_end(&self) -> Order {
         let mut end = Order { desired: DesiredState::Deleted, generation: 2, ..self.project() };
-        end.permit.survey = Some(looked());
+        end.permit.survey = Some(recorded_survey());
         end
     }
 
@@ -193,7 +193,7 @@ impl Rig {
         })
     }
 
-    /// The same service, to be gone.
+    /// The order to delete this rig's service.
     pub(crate) fn gone(&self, generation: i64, spec: Spec) -> Order {
         Order { desired: DesiredState::Deleted, ..self.service(generation, spec) }
     }
@@ -214,7 +214,7 @@ impl Rig {
         order
     }
 
-    /// Gives an order and waits until some pass of its generation ends like this.
+    /// Sends an order and waits for a report of its generation that is as wanted.
     pub(crate) async fn order_until(
         &mut self,
         order: Order,
@@ -238,11 +238,11 @@ impl Rig {
             None
         });
         let found = found.await.ok().flatten();
-        assert!(found.is_some(), "no such report of {unit} came; seen: {seen:#?}");
-        found.expect("a report should be there, as just asserted")
+        assert!(found.is_some(), "no such report of {unit}; seen: {seen:#?}");
+        found.expect("a report should exist, as just asserted")
     }
 
-    /// Makes project and service run.
+    /// Orders project and service and waits until the service is healthy.
     pub(crate) async fn running(&mut self, spec: Spec) -> Report {
         self.order_until(self.project(), converged).await;
         self.order_until(self.service(1, spec), healthy).await
@@ -260,22 +260,22 @@ impl Rig {
             .collect()
     }
 
-    /// What stands at this key now.
+    /// The live object at this key.
     pub(crate) async fn get(&self, key: &ResourceKey) -> Option<Value> {
         self.cluster.get(key).await.expect("the cluster should answer")
     }
 
-    /// Waits until this holds.
+    /// Waits until this condition holds.
     pub(crate) async fn holds(&self, wanted: impl Fn() -> bool) {
         let reached = tokio::time::timeout(LONG, async {
             while !wanted() {
                 self.clock.sleep(Duration::from_millis(5)).await;
             }
         });
-        assert!(reached.await.is_ok(), "it did not come to hold");
+        assert!(reached.await.is_ok(), "the condition was not reached in time");
     }
 
-    /// Waits until what stands at this key is as wanted.
+    /// Waits until the live object at this key is as wanted.
     pub(crate) async fn get_until(
         &self,
         key: &ResourceKey,
@@ -290,7 +290,7 @@ impl Rig {
     }
 }
 
-/// Waits until no task has anything left to do at this time: paused time moves only then.
+/// Waits until every task is idle: paused time advances only then.
 pub(crate) async fn at_rest() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }
@@ -303,8 +303,8 @@ pub(crate) fn converged(report: &Report) -> bool {
     report.outcome == Outcome::Converged
 }
 
-/// Applied, and every pod that was asked for is ready: as the workload counts them and as they were
-/// seen. Workloads and pods come on two watches, so either may be ahead of the other.
+/// Applied, and every wanted pod is ready, both by the workload's count and by the observed pods.
+/// Workloads and pods come from two watches, so either may be ahead of the other.
 pub(crate) fn healthy(report: &Report) -> bool {
     let Some(seen) = &report.observation else { return false };
     let Some(workload) = &seen.workload else { return false };
@@ -331,14 +331,14 @@ pub(crate) fn elastic(image: &str, min: u32, max: u32) -> Spec {
     spec(&json!({"workload": "deployment", "image": image, "replicas": 1, "autoscale": autoscale}))
 }
 
-/// A service with a disk.
+/// A service with a volume.
 pub(crate) fn game() -> Spec {
     spec(
         &json!({"workload": "stateful_set", "replicas": 1, "volume": {"size_gib": 1, "path": "/data"}}),
     )
 }
 
-/// A workload that ends: it listens nowhere.
+/// A workload that ends and has no ports.
 pub(crate) fn run(own: &Value) -> Spec {
     let mut own = own.clone();
     own["ports"] = json!([]);
@@ -346,7 +346,7 @@ pub(crate) fn run(own: &Value) -> Spec {
     spec(&own)
 }
 
-/// What a test says of a spec, over what all of them have.
+/// A spec with the test's own fields over the defaults of all tests.
 pub(crate) fn spec(own: &Value) -> Spec {
     let mut whole = json!({
         "image": "example:1", "ports": [{"name": "http", "port": 8080}],

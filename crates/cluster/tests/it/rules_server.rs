@@ -1,8 +1,8 @@
-//! The server of the rules' tests against the cluster in memory, which the contract holds to a real one:
-//! the same steps leave the same objects. What the two fill in by themselves is left aside.
+//! Compares the test server of the rules crate with the fake cluster, which the contract compares
+//! with a real one: the same steps leave the same objects. Server defaults are ignored.
 
 #[path = "../../../rules/tests/it/server.rs"]
-#[expect(dead_code, reason = "what stands for controllers is not compared here")]
+#[expect(dead_code, reason = "its controllers are not compared here")]
 mod server;
 
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ struct Pair {
 impl Pair {
     fn new() -> Self {
         let fake = FakeCluster::new();
-        // Pods are the controllers' matter.
+        // Pods are created by controllers, which are not compared.
         fake.set_controllers(trueup_testkit::fake_cluster::Controllers::Manual);
         fake.edit(&ResourceKey::new(Kind::Namespace, "", NAMESPACE), |_| {});
         Self { rules: Server::default(), fake }
@@ -35,7 +35,7 @@ impl Pair {
         self.compare(key);
     }
 
-    /// Somebody else writes.
+    /// Another writer changes an object.
     fn edit(&mut self, key: &ResourceKey, change: impl Fn(&mut Value)) {
         self.rules.edit(key, &change);
         self.fake.edit(key, change);
@@ -43,7 +43,7 @@ impl Pair {
         self.compare(key);
     }
 
-    /// A patch of ours, guarded by what each of them has.
+    /// Our patch, with the uid and version of each server as preconditions.
     async fn patch(&mut self, key: &ResourceKey, patch: &Value) {
         let guarded = |live: Option<Value>| {
             let (live, mut patch) = (live.expect("it should be there"), patch.clone());
@@ -58,7 +58,7 @@ impl Pair {
         self.compare(key);
     }
 
-    /// A delete of ours, guarded by what each of them has.
+    /// Our delete, with the uid and version of each server as preconditions.
     async fn delete(&mut self, key: &ResourceKey) {
         let [ours, theirs] = self.both(key).map(|live| live.expect("it should be there"));
         let text = |live: &Value, name: &str| live["metadata"][name].as_str().map(str::to_owned);
@@ -91,7 +91,7 @@ impl Pair {
     }
 }
 
-/// An object without what differs between two servers, and without what they fill in.
+/// An object without fields that differ between servers, and without their defaults.
 fn plain(kind: Kind, mut object: Value) -> Value {
     for field in ["status", "apiVersion"] {
         object[field] = Value::Null;
@@ -130,7 +130,7 @@ fn config(key: &ResourceKey, data: &Value) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn fields_come_stay_and_go_alike() {
+async fn both_servers_merge_fields_alike() {
     let mut pair = Pair::new();
     let key = at(Kind::ConfigMap, "one");
     pair.apply(&key, &config(&key, &json!({ "a": "1", "b": "2" }))).await;
@@ -150,7 +150,7 @@ async fn fields_come_stay_and_go_alike() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn entries_of_lists_and_generations_are_counted_alike() {
+async fn both_servers_merge_lists_and_count_generations_alike() {
     let mut pair = Pair::new();
     let key = at(Kind::Deployment, "web");
     let object = |replicas: u32, env: &Value| {
@@ -180,7 +180,7 @@ async fn entries_of_lists_and_generations_are_counted_alike() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_deleted_is_held_and_collected_alike() {
+async fn both_servers_finalize_and_collect_alike() {
     let mut pair = Pair::new();
     let held = at(Kind::ConfigMap, "held");
     let mut object = config(&held, &json!({}));
@@ -207,14 +207,14 @@ async fn what_is_deleted_is_held_and_collected_alike() {
     assert!(pair.both(&child).iter().all(Option::is_some), "it has another owner");
 
     pair.delete(&held).await;
-    assert!(pair.both(&held).iter().all(Option::is_some), "its finalizer holds it");
+    assert!(pair.both(&held).iter().all(Option::is_some), "its finalizer keeps it");
     pair.compare(&child);
     pair.patch(&held, &json!({ "metadata": { "finalizers": [] } })).await;
     pair.fake.settle_controllers();
     for key in [&held, &child] {
         assert_eq!(pair.both(key), [None, None], "{key}");
     }
-    // A claim is born with a finalizer of its own.
+    // A claim is created with a finalizer.
     let claim = at(Kind::PersistentVolumeClaim, "data");
     let object = json!({ "apiVersion": "v1", "kind": "PersistentVolumeClaim",
                          "metadata": { "name": "data" }, "spec": { "accessModes": ["ReadWriteOnce"] } });

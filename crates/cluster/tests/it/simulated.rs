@@ -1,5 +1,5 @@
-//! The lives of pods on simulated nodes: an image below `localhost/simulate` says how it goes. Everything
-//! beside the node is real, so this is what people are shown of the day on which it goes like that.
+//! Pods on simulated nodes: an image below `localhost/simulate` selects how the pod behaves.
+//! Everything but the node is real, so the status is what users see in that case.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use trueup_rules::status::project;
 use crate::causes::real;
 use crate::rig::{Rig, converged, key, run, spec, with_receipt};
 
-/// A service as people see it: each report of its executor, projected as the settle loop does it.
+/// A service as users see it: each report of its executor, projected as the report writer does.
 pub(crate) struct Shown {
     pub(crate) rig: Rig,
     pub(crate) status: Status,
@@ -39,14 +39,14 @@ impl Shown {
         let _passed = self.rig.executor.order(order.clone()).await;
     }
 
-    /// Asks for this and answers its order.
-    pub(crate) async fn ask(&mut self, generation: i64, spec: Spec) -> Order {
+    /// Orders this spec and returns the order.
+    pub(crate) async fn order_new(&mut self, generation: i64, spec: Spec) -> Order {
         let order = self.rig.service(generation, spec);
         self.order(&order).await;
         order
     }
 
-    /// What people are shown, one after the other, up to what is wanted.
+    /// All statuses up to the wanted one.
     pub(crate) async fn until(
         &mut self,
         order: &Order,
@@ -55,13 +55,13 @@ impl Shown {
         let mut shown = Vec::new();
         while shown.last().is_none_or(|status| !wanted(status)) {
             let report = self.rig.until(order.unit, |_| true).await;
-            self.settle(order, report);
+            self.project(order, report);
             shown.push(self.status.clone());
         }
         shown
     }
 
-    fn settle(&mut self, order: &Order, report: Report) {
+    fn project(&mut self, order: &Order, report: Report) {
         let Some(observation) = report.observation.or_else(|| self.seen.clone()) else { return };
         self.seen = Some(observation.clone());
         let inputs = Inputs {
@@ -76,9 +76,9 @@ impl Shown {
         self.status = project(&inputs, self.rig.clock.now());
     }
 
-    /// A good image makes it well, whatever the last one did; then it goes, and that is proved.
-    pub(crate) async fn mend_and_end(mut self, generation: i64) {
-        let order = self.ask(generation, web("example:1")).await;
+    /// Recovers with a good image, then deletes the service until there is a receipt.
+    pub(crate) async fn recover_and_end(mut self, generation: i64) {
+        let order = self.order_new(generation, web("example:1")).await;
         self.until(&order, is_well).await;
         self.end(generation + 1).await;
     }
@@ -100,7 +100,7 @@ pub(crate) fn is_well(status: &Status) -> bool {
     (status.phase, status.health) == (Phase::Running, Health::Healthy)
 }
 
-/// The cause that is shown, with its sentence.
+/// The cause in the status, with its message.
 pub(crate) fn cause(status: &Status) -> Option<(Cause, &str)> {
     status.conditions.iter().find_map(|it| Some((it.cause.as_ref()?.cause, it.message.as_str())))
 }
@@ -109,51 +109,44 @@ pub(crate) fn names(status: &Status, wanted: Cause) -> bool {
     cause(status).is_some_and(|(cause, _)| cause == wanted)
 }
 
-/// Says what to do, in words that end with the advice for the cause.
+/// Asserts that the message has this detail and ends with the advice for the cause.
 fn helps(status: &Status, detail: &str) {
     let (cause, message) = cause(status).expect("a cause should be named");
     assert!(message.contains(detail) && message.ends_with(cause.advice()), "{message}");
 }
 
 #[tokio::test]
-async fn what_does_not_start_is_named_and_a_good_image_mends_it() {
+async fn start_failure_names_its_cause_and_a_good_image_recovers() {
     let (cluster, _) = real().await;
     let lives = [
         ("image-missing:1", Cause::ImageMissing, "not found"),
         ("image-forbidden:1", Cause::ImageForbidden, "denied"),
         ("image-unreachable:1", Cause::ImagePull, "timeout"),
         ("config-missing:1", Cause::ContainerConfig, "configmap"),
-        (
-            "crash-loop:1",
-            Cause::CrashLoop,
-            "it ended with exit code 1 and was started again 1 times",
-        ),
-        ("out-of-memory:1", Cause::OutOfMemory, "it was stopped for taking too much memory"),
+        ("crash-loop:1", Cause::CrashLoop, "exited with code 1 and restarted 1 times"),
+        ("out-of-memory:1", Cause::OutOfMemory, "killed for using too much memory"),
     ];
     join_all(lives.map(|(image, cause, detail)| {
         let cluster = Arc::clone(&cluster);
         async move {
             let mut shown = Shown::start(&cluster).await;
-            let order = shown.ask(1, web(&format!("localhost/simulate/{image}"))).await;
+            let order = shown.order_new(1, web(&format!("localhost/simulate/{image}"))).await;
             shown.until(&order, |status| names(status, cause)).await;
             assert_eq!((shown.status.phase, shown.status.health), (Phase::Creating, Health::Error));
             helps(&shown.status, detail);
             let evidence = shown.status.evidence.as_ref().expect("there should be evidence");
-            assert!(
-                evidence.simulated,
-                "its node says by its label that nothing really runs there"
-            );
-            shown.mend_and_end(2).await;
+            assert!(evidence.simulated, "the node's label says that it is simulated");
+            shown.recover_and_end(2).await;
         }
     }))
     .await;
 }
 
 #[tokio::test]
-async fn a_slow_start_is_on_its_way_and_not_broken() {
+async fn slow_start_is_progressing_not_an_error() {
     let (cluster, _) = real().await;
     let mut shown = Shown::start(&cluster).await;
-    let order = shown.ask(1, web("localhost/simulate/slow-start:5s")).await;
+    let order = shown.order_new(1, web("localhost/simulate/slow-start:5s")).await;
     let life = shown.until(&order, is_well).await;
     assert!(life.iter().any(|status| names(status, Cause::Readiness)), "{life:#?}");
     for status in &life[..life.len() - 1] {
@@ -163,15 +156,15 @@ async fn a_slow_start_is_on_its_way_and_not_broken() {
     shown.end(2).await;
 }
 
-/// First it is waited for; when its deadline is over the Deployment says so, and it is an error.
+/// Progressing at first; an error when the Deployment exceeds its progress deadline.
 #[tokio::test]
-async fn what_is_never_ready_says_what_to_check() {
+async fn never_ready_pod_becomes_an_error_with_advice() {
     let (cluster, client) = real().await;
     let mut shown = Shown::start(&cluster).await;
-    let order = shown.ask(1, web("localhost/simulate/never-ready:1")).await;
+    let order = shown.order_new(1, web("localhost/simulate/never-ready:1")).await;
     shown.until(&order, |status| names(status, Cause::Readiness)).await;
     assert_eq!((shown.status.phase, shown.status.health), (Phase::Creating, Health::Progressing));
-    helps(&shown.status, "it does not pass its readiness check");
+    helps(&shown.status, "fails its readiness probe");
 
     let deployment = key(&order, Kind::Deployment, str::to_owned);
     let path = format!(
@@ -185,14 +178,14 @@ async fn what_is_never_ready_says_what_to_check() {
     shown.until(&order, |status| status.health == Health::Error).await;
     assert_eq!(shown.status.phase, Phase::Creating);
     helps(&shown.status, "has timed out progressing");
-    shown.mend_and_end(2).await;
+    shown.recover_and_end(2).await;
 }
 
 #[tokio::test]
-async fn an_evicted_pod_is_replaced_and_is_no_failure() {
+async fn evicted_pod_is_replaced_without_an_error() {
     let (cluster, _) = real().await;
     let mut shown = Shown::start(&cluster).await;
-    let order = shown.ask(1, web("localhost/simulate/evicted:2s")).await;
+    let order = shown.order_new(1, web("localhost/simulate/evicted:2s")).await;
     shown.until(&order, is_well).await;
     loop {
         shown.until(&order, |_| true).await;
@@ -206,15 +199,15 @@ async fn an_evicted_pod_is_replaced_and_is_no_failure() {
             break;
         }
     }
-    shown.mend_and_end(2).await;
+    shown.recover_and_end(2).await;
 }
 
 /// A drain, by the real eviction API; the pod takes a while to stop.
 #[tokio::test]
-async fn a_drained_node_is_named_while_its_pod_goes() {
+async fn drained_node_is_named_while_its_pod_terminates() {
     let (cluster, client) = real().await;
     let mut shown = Shown::start(&cluster).await;
-    let order = shown.ask(1, web("localhost/simulate/slow-stop:5s")).await;
+    let order = shown.order_new(1, web("localhost/simulate/slow-stop:5s")).await;
     shown.until(&order, is_well).await;
     let pod = shown.seen.as_ref().expect("it should be seen").pods[0].name.clone();
     let eviction =
@@ -232,12 +225,12 @@ async fn a_drained_node_is_named_while_its_pod_goes() {
 }
 
 #[tokio::test]
-async fn a_run_that_fails_says_how() {
+async fn failed_run_names_its_cause() {
     let (cluster, _) = real().await;
     let ended = (Phase::Completed, Health::Error);
     let lives = [
-        ("crash-loop:1", json!({}), Some(Cause::Exited), ended, "exit code 1"),
-        ("out-of-memory:1", json!({}), Some(Cause::OutOfMemory), ended, "exit code 137"),
+        ("crash-loop:1", json!({}), Some(Cause::Exited), ended, "exited with code 1"),
+        ("out-of-memory:1", json!({}), Some(Cause::OutOfMemory), ended, "exited with code 137"),
         (
             "image-missing:1",
             json!({}),
@@ -262,15 +255,15 @@ async fn a_run_that_fails_says_how() {
                 .expect("an object")
                 .extend(own.as_object().cloned().unwrap_or_default());
             let mut shown = Shown::start(&cluster).await;
-            let order = shown.ask(1, run(&job)).await;
+            let order = shown.order_new(1, run(&job)).await;
             let names = |status: &Status| cause(status).map(|(cause, _)| cause) == wanted;
             shown
                 .until(&order, |status| (status.phase, status.health) == end && names(status))
                 .await;
-            let told = shown.status.conditions.iter().find(|condition| {
+            let condition = shown.status.conditions.iter().find(|condition| {
                 matches!(condition.reason, Reason::RunFailed | Reason::PodsNotReady)
             });
-            let message = &told.expect("a condition should say it").message;
+            let message = &condition.expect("a condition should name the failure").message;
             assert!(message.contains(detail), "{message}");
             let gone = shown.rig.gone(2, run(&job));
             shown.rig.order_until(gone, with_receipt).await;

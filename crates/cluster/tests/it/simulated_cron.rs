@@ -1,4 +1,4 @@
-//! Runs that a real cron controller makes by the clock, each minute, and that go wrong on simulated nodes.
+//! Runs that a real cron controller starts every minute, and that fail on simulated nodes.
 
 use std::sync::Arc;
 
@@ -25,9 +25,8 @@ fn cron(image: &str, own: &Value) -> Spec {
     run(&spec)
 }
 
-/// Lets the cron controller find that it missed a run, which it makes at once instead of at the next
-/// minute.
-async fn hurry(shown: &Shown, client: &kube::Client, order: &Order) {
+/// Makes the cron controller think it missed a run, so that it starts one at once.
+async fn run_soon(shown: &Shown, client: &kube::Client, order: &Order) {
     let cron = key(order, Kind::CronJob, str::to_owned);
     shown.rig.get_until(&cron, |found| found.is_some()).await;
     let earlier = Timestamp::from_second(shown.rig.clock.now().as_second() - 120);
@@ -40,8 +39,8 @@ async fn hurry(shown: &Shown, client: &kube::Client, order: &Order) {
     let _patched: Value = client.request(request).await.expect("it should be patched");
 }
 
-/// Waits until people are told of this, and how it is told.
-async fn told(shown: &mut Shown, order: &Order, wanted: Cause, detail: &str) -> Reason {
+/// Waits until the status names this cause, and returns the reason of the condition.
+async fn reason_for(shown: &mut Shown, order: &Order, wanted: Cause, detail: &str) -> Reason {
     shown.until(order, |status| names(status, wanted)).await;
     let status = &shown.status;
     assert_eq!((status.phase, status.health), (Phase::Running, Health::Degraded), "{status:#?}");
@@ -56,14 +55,14 @@ async fn end(mut shown: Shown) {
     shown.rig.order_until(gone, with_receipt).await;
 }
 
-/// Its pods stay and say it. A good image is for the next run, which ends well.
-async fn fails_and_is_mended(cluster: &Arc<dyn Cluster>, client: &kube::Client) {
+/// The failed pods stay and show the cause. The next run has a good image and succeeds.
+async fn fails_and_recovers(cluster: &Arc<dyn Cluster>, client: &kube::Client) {
     let mut shown = Shown::start(cluster).await;
-    let order = shown.ask(1, cron("localhost/simulate/crash-loop:1", &json!({}))).await;
-    hurry(&shown, client, &order).await;
-    let reason = told(&mut shown, &order, Cause::Exited, "exit code 1").await;
+    let order = shown.order_new(1, cron("localhost/simulate/crash-loop:1", &json!({}))).await;
+    run_soon(&shown, client, &order).await;
+    let reason = reason_for(&mut shown, &order, Cause::Exited, "exited with code 1").await;
     assert_eq!(reason, Reason::RunFailed);
-    let order = shown.ask(2, cron("example:1", &json!({}))).await;
+    let order = shown.order_new(2, cron("example:1", &json!({}))).await;
     shown.until(&order, |status: &Status| status.conditions.is_empty()).await;
     while shown.status.health != Health::Healthy || last(&shown) != Some(&Run::Succeeded) {
         shown.until(&order, |_| true).await;
@@ -78,40 +77,42 @@ fn last(shown: &Shown) -> Option<&Run> {
 
 async fn lacks_its_image(cluster: &Arc<dyn Cluster>, client: &kube::Client) {
     let mut shown = Shown::start(cluster).await;
-    let order = shown.ask(1, cron("localhost/simulate/image-missing:1", &json!({}))).await;
-    hurry(&shown, client, &order).await;
-    let reason = told(&mut shown, &order, Cause::ImageMissing, "not found").await;
-    assert_eq!(reason, Reason::PodsNotReady, "the run is still under way");
+    let order = shown.order_new(1, cron("localhost/simulate/image-missing:1", &json!({}))).await;
+    run_soon(&shown, client, &order).await;
+    let reason = reason_for(&mut shown, &order, Cause::ImageMissing, "not found").await;
+    assert_eq!(reason, Reason::PodsNotReady, "the run is still in progress");
     end(shown).await;
 }
 
-/// Nothing of the run is left when it is stopped, except for its Job.
+/// Only the Job is left of a run that exceeded its time limit.
 async fn takes_too_long(cluster: &Arc<dyn Cluster>, client: &kube::Client) {
     let mut shown = Shown::start(cluster).await;
     let own = json!({ "time_limit_s": 2 });
-    let order = shown.ask(1, cron("localhost/simulate/never-ready:1", &own)).await;
-    hurry(&shown, client, &order).await;
-    let reason = told(&mut shown, &order, Cause::TimeLimit, "longer than specified deadline").await;
+    let order = shown.order_new(1, cron("localhost/simulate/never-ready:1", &own)).await;
+    run_soon(&shown, client, &order).await;
+    let reason =
+        reason_for(&mut shown, &order, Cause::TimeLimit, "longer than specified deadline").await;
     assert_eq!(reason, Reason::RunFailed);
     end(shown).await;
 }
 
-/// Its Job gets no pod; only the events of that Job say why.
+/// The Job gets no pod; only its events give the cause.
 async fn is_refused(cluster: &Arc<dyn Cluster>, client: &kube::Client) {
     let mut shown = Shown::start(cluster).await;
     let order = shown.rig.service(1, cron("example:1", &json!({})));
     limit(client, &order.namespace, "pods", "0").await;
     shown.order(&order).await;
-    hurry(&shown, client, &order).await;
-    let reason = told(&mut shown, &order, Cause::QuotaExceeded, "exceeded quota: tight").await;
-    assert_eq!(reason, Reason::PodsNotReady, "the run is still under way");
+    run_soon(&shown, client, &order).await;
+    let reason =
+        reason_for(&mut shown, &order, Cause::QuotaExceeded, "exceeded quota: tight").await;
+    assert_eq!(reason, Reason::PodsNotReady, "the run is still in progress");
     end(shown).await;
 }
 
-pub(crate) async fn runs_that_go_wrong_say_why() {
+pub(crate) async fn failed_runs_report_their_cause() {
     let (cluster, client) = real().await;
     join_all([
-        fails_and_is_mended(&cluster, &client).boxed(),
+        fails_and_recovers(&cluster, &client).boxed(),
         lacks_its_image(&cluster, &client).boxed(),
         takes_too_long(&cluster, &client).boxed(),
         is_refused(&cluster, &client).boxed(),

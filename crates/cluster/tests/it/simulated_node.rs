@@ -1,4 +1,4 @@
-//! A simulated node falls silent: its lease runs out, and the real controllers do what they do then.
+//! A simulated node stops reporting: its lease expires, and the real controllers react.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use crate::causes::real;
 use crate::rig::spec;
 use crate::simulated::{Shown, is_well, names};
 
-/// More than any other node has, so that what asks for them comes to our nodes.
+/// More than any other node has, so that pods that request them are scheduled on our nodes.
 const GPUS: u32 = 12;
 
-/// Nodes that only this test's pods come to, one to each: two that are lost, and one that takes over.
+/// Nodes for this test's pods only, one pod each: two that are lost, and one that takes over.
 struct Frail {
     client: kube::Client,
     names: [String; 3],
@@ -44,8 +44,8 @@ impl Frail {
         Self { client: client.clone(), names }
     }
 
-    /// Whether a node speaks.
-    async fn silence(&self, name: &str, lost: bool) {
+    /// Stops or restarts the heartbeats of a node.
+    async fn set_lost(&self, name: &str, lost: bool) {
         let value = if lost { json!("yes") } else { Value::Null };
         self.patch(
             name,
@@ -54,7 +54,7 @@ impl Frail {
         .await;
     }
 
-    /// What an operator says of a node that does not come back.
+    /// Marks a node as out of service, as an operator does for one that does not return.
     async fn give_up(&self, name: &str) {
         let taint = json!({ "key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute" });
         self.patch(name, &json!({ "spec": { "taints": [taint] } })).await;
@@ -74,7 +74,7 @@ impl Frail {
     }
 }
 
-/// Removes the nodes of test processes that failed and are gone: pods of ours would come to them, too.
+/// Removes nodes of earlier test processes that failed: our pods could be scheduled on them.
 async fn remove_left(client: &kube::Client) {
     let request = Request::get("/api/v1/nodes").body(Vec::new()).expect("should be a request");
     let nodes: Value = client.request(request).await.expect("nodes should be listed");
@@ -92,7 +92,7 @@ async fn remove_left(client: &kube::Client) {
 
 async fn send(client: &kube::Client, request: http::request::Builder, body: &Value) {
     let request = request.body(body.to_string().into_bytes()).expect("should be a request");
-    let _answer: Value = client.request(request).await.expect("the cluster should take it");
+    let _answer: Value = client.request(request).await.expect("the cluster should accept it");
 }
 
 fn demanding() -> Spec {
@@ -102,9 +102,9 @@ fn demanding() -> Spec {
     }))
 }
 
-/// Where the pod is that serves.
-async fn home(shown: &mut Shown, order: &Order) -> String {
-    // Workloads and pods come on two watches, so either may be ahead of the other.
+/// The node of the ready pod.
+async fn node_of(shown: &mut Shown, order: &Order) -> String {
+    // Workloads and pods come from two watches, so either may be ahead of the other.
     let name = loop {
         let pods = shown.seen.iter().flat_map(|seen| &seen.pods);
         match pods.into_iter().find(|pod| pod.ready) {
@@ -117,30 +117,34 @@ async fn home(shown: &mut Shown, order: &Order) -> String {
     pod["spec"]["nodeName"].as_str().expect("its pod should have a node").to_owned()
 }
 
-/// A service on one of these nodes, which falls silent; and the name of that.
+/// A service on one of these nodes after the node is lost; returns the node's name, too.
 async fn on_a_lost_node(nodes: &Frail, cluster: &Arc<dyn Cluster>) -> (Shown, Order, String) {
     let mut shown = Shown::start(cluster).await;
-    let order = shown.ask(1, demanding()).await;
+    let order = shown.order_new(1, demanding()).await;
     shown.until(&order, is_well).await;
-    let home = home(&mut shown, &order).await;
-    assert!(nodes.names.contains(&home), "{home}");
+    let node = node_of(&mut shown, &order).await;
+    assert!(nodes.names.contains(&node), "{node}");
 
-    nodes.silence(&home, true).await;
+    nodes.set_lost(&node, true).await;
     let is_lost =
         |status: &Status| names(status, Cause::NodeLost) && status.health == Health::Error;
     shown.until(&order, is_lost).await;
-    assert_eq!(shown.status.phase, Phase::Running, "what ran and lost its pods still runs");
-    let told = shown.status.conditions.iter().find(|it| it.cause.is_some());
-    let message = &told.expect("a condition should say it").message;
-    assert!(message.contains(&format!("its node {home} is not ready since")), "{message}");
-    (shown, order, home)
+    assert_eq!(
+        shown.status.phase,
+        Phase::Running,
+        "a running service that lost its pods stays Running"
+    );
+    let condition = shown.status.conditions.iter().find(|it| it.cause.is_some());
+    let message = &condition.expect("a condition should name the cause").message;
+    assert!(message.contains(&format!("its node {node} is not ready since")), "{message}");
+    (shown, order, node)
 }
 
 async fn comes_back(nodes: &Frail, cluster: &Arc<dyn Cluster>) {
     let (mut shown, order, lost) = on_a_lost_node(nodes, cluster).await;
-    nodes.silence(&lost, false).await;
+    nodes.set_lost(&lost, false).await;
     shown.until(&order, is_well).await;
-    assert_eq!(home(&mut shown, &order).await, lost, "the pod never left");
+    assert_eq!(node_of(&mut shown, &order).await, lost, "the pod never left");
     shown.end(2).await;
 }
 
@@ -148,11 +152,11 @@ async fn is_given_up(nodes: &Frail, cluster: &Arc<dyn Cluster>) {
     let (mut shown, order, lost) = on_a_lost_node(nodes, cluster).await;
     nodes.give_up(&lost).await;
     shown.until(&order, is_well).await;
-    assert_ne!(home(&mut shown, &order).await, lost, "another pod took its place");
+    assert_ne!(node_of(&mut shown, &order).await, lost, "another pod took its place");
     shown.end(2).await;
 }
 
-pub(crate) async fn lost_nodes_are_named_until_they_are_back_or_given_up() {
+pub(crate) async fn lost_nodes_are_named_until_they_return_or_are_given_up() {
     let (cluster, client) = real().await;
     let nodes = Frail::make(&client).await;
     tokio::join!(comes_back(&nodes, &cluster), is_given_up(&nodes, &cluster));

@@ -1,4 +1,4 @@
-//! What carries our label and belongs to nobody: it is found, and removed only as it was found.
+//! The sweep finds orphaned objects; a finding is removed only if it is unchanged.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use trueup_testkit::fake_cluster::FakeCluster;
 
 use crate::rig::{Rig, key, web};
 
-/// Longer than a round of comparisons over all kinds.
+/// Longer than a resync round over all kinds.
 const ROUND: Duration = Duration::from_secs(750);
 
 /// The next sweep of a kind.
@@ -48,7 +48,7 @@ fn found(candidate: &OrphanCandidate, clock: &dyn Clock) -> Finding {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_no_order_knows_is_found_and_a_copy_proves_nothing() {
+async fn object_without_an_order_is_found_and_a_copied_proof_is_invalid() {
     let fake = FakeCluster::new();
     let mut rig = Rig::fake(&fake);
     rig.running(web(1)).await;
@@ -60,30 +60,31 @@ async fn what_no_order_knows_is_found_and_a_copy_proves_nothing() {
         object["metadata"]["labels"] = ours["metadata"]["labels"].clone();
         object["metadata"]["annotations"] = ours["metadata"]["annotations"].clone();
     });
-    let told = swept(&rig, Kind::ConfigMap).await;
-    let names: Vec<_> = told.candidates.iter().map(|it| (&it.key, it.proved)).collect();
-    assert_eq!(names, [(&copy, false)], "what an order knows is no candidate");
+    let result = swept(&rig, Kind::ConfigMap).await;
+    let names: Vec<_> = result.candidates.iter().map(|it| (&it.key, it.proved)).collect();
+    assert_eq!(names, [(&copy, false)], "recorded objects are no candidates");
 
-    // One who has no orders finds everything, and knows what is ours by its proof.
+    // An executor without orders finds everything, and recognises our objects by their proof.
     let blank = Rig::fake(&fake);
-    let told = swept(&blank, Kind::ConfigMap).await;
-    let candidate = told.candidates.iter().find(|it| it.key == config).expect("it should be found");
+    let result = swept(&blank, Kind::ConfigMap).await;
+    let candidate =
+        result.candidates.iter().find(|it| it.key == config).expect("it should be found");
     assert!(candidate.proved);
     assert_eq!(candidate.unit, Some(order.unit.to_string()));
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_what_was_found_and_proves_itself_is_removed() {
+async fn only_an_unchanged_finding_with_a_valid_proof_is_removed() {
     let fake = FakeCluster::new();
     let mut rig = Rig::fake(&fake);
     rig.running(web(1)).await;
     let order = rig.service(1, web(1));
     drop(rig);
     let blank = Rig::fake(&fake);
-    let told = swept(&blank, Kind::ConfigMap).await;
+    let result = swept(&blank, Kind::ConfigMap).await;
     let of = |wanted: &dyn Fn(&Value) -> bool| {
         let is = |it: &&OrphanCandidate| fake.find(&it.key).is_some_and(|live| wanted(&live));
-        found(told.candidates.iter().find(is).expect("it should be found"), &*blank.clock)
+        found(result.candidates.iter().find(is).expect("it should be found"), &*blank.clock)
     };
     let anchor = of(&|live| live["metadata"]["finalizers"].is_array());
     blank.fence.open(blank.clock.monotonic(), Duration::from_secs(3600));
@@ -114,7 +115,7 @@ async fn only_what_was_found_and_proves_itself_is_removed() {
     blank.fence.open(blank.clock.monotonic(), Duration::from_secs(3600));
     assert!(fake.find(&anchor.key).is_some() && fake.find(&namespace).is_some());
 
-    // Without its proof it is anybody's, labels or not.
+    // Without a proof the object is foreign, whatever its labels.
     let config = key(&order, Kind::ConfigMap, names::config);
     let mut stripped = of(&|live| live["metadata"]["name"] == config.name.as_str());
     let proof = fake.find(&config).expect("it should be there")["metadata"]["annotations"].clone();
@@ -124,15 +125,15 @@ async fn only_what_was_found_and_proves_itself_is_removed() {
     assert!(fake.find(&config).is_some());
     fake.edit(&config, |object| object["metadata"]["annotations"] = proof);
     stripped.resource_version = version(&fake, &config);
-    assert_eq!(blank.executor.remove(&stripped).await, Ok(()), "with it, it is ours");
+    assert_eq!(blank.executor.remove(&stripped).await, Ok(()), "with the proof it is ours");
     assert_eq!(fake.find(&config), None);
 
     assert_eq!(blank.executor.remove(&anchor).await, Ok(()));
-    assert_eq!(fake.find(&anchor.key), None, "our own finalizer does not keep it");
-    assert_eq!(blank.executor.remove(&anchor).await, Ok(()), "what is gone is gone");
+    assert_eq!(fake.find(&anchor.key), None, "our own finalizer does not block it");
+    assert_eq!(blank.executor.remove(&anchor).await, Ok(()), "a removed object is a success");
 }
 
-/// The version of what stands at a key now.
+/// The version of the live object at a key.
 fn version(fake: &FakeCluster, key: &ResourceKey) -> String {
     let live = fake.find(key).expect("it should be there");
     live["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned()

@@ -1,5 +1,5 @@
-//! The wire to a real API server, with one thing going wrong on it: a layer below the client, where nobody
-//! above can tell the fault from a real one.
+//! Fault injection between the client and a real API server: a layer below the client, where a
+//! fault looks like a real one.
 
 use std::error::Error;
 use std::fmt;
@@ -12,25 +12,25 @@ use serde_json::json;
 use tokio::sync::Notify;
 use trueup_cluster::kube::Kube;
 
-/// What goes wrong with one request.
+/// A fault of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// It is answered so, and not carried out.
+    /// Answered with this code, and not executed.
     Answered(u16),
-    /// Nobody is there.
+    /// The connection is refused.
     Unreachable,
-    /// It is carried out, and a gateway says that it heard nothing.
+    /// Executed, and answered with a gateway timeout.
     Lost,
-    /// It is carried out, and the connection breaks before the answer.
+    /// Executed, and the connection is reset before the response.
     Cut,
-    /// The process dies right before it.
+    /// The process crashes before the request.
     CrashBefore,
-    /// The process dies right after it, before it hears the answer.
+    /// The process crashes after the request, before it gets the response.
     CrashAfter,
 }
 
 impl Fault {
-    /// Everything that can go wrong with a write.
+    /// All faults of a write.
     pub(crate) const ALL: [Self; 9] = [
         Self::Answered(409),
         Self::Answered(429),
@@ -49,7 +49,7 @@ impl Fault {
 pub(crate) enum At {
     /// The n-th write, from 1.
     Write(usize),
-    /// The n-th watch that is begun, from 1.
+    /// The n-th watch that is opened, from 1.
     Watch(usize),
 }
 
@@ -72,7 +72,7 @@ struct State {
     dead: bool,
 }
 
-/// What a broken connection is told as.
+/// The error of a broken connection.
 #[derive(Debug)]
 struct Broken(&'static str);
 
@@ -111,12 +111,12 @@ impl Wire {
         self.state().fired
     }
 
-    /// Waits until the process is to die.
+    /// Waits until the process should crash.
     pub(crate) async fn crashed(&self) {
         self.0.crashed.notified().await;
     }
 
-    /// A new process begins.
+    /// A new process starts.
     pub(crate) fn revive(&self) {
         self.state().dead = false;
     }
@@ -125,7 +125,7 @@ impl Wire {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a dead process asks, and what goes wrong with this request.
+    /// Whether the process is dead, and the fault of this request.
     fn meet(&self, request: &Request<Body>) -> (bool, Option<Fault>) {
         let mut state = self.state();
         let at = if *request.method() != Method::GET {
@@ -150,7 +150,7 @@ impl Wire {
         let Some(fault) = fault else { return Ok(self.0.inside.send(request).await?) };
         match fault {
             Fault::Answered(code) => answer(code),
-            // The words of the client for this.
+            // The text that the client uses for this.
             Fault::Unreachable => Err(Box::new(Broken("client error (Connect)"))),
             Fault::Lost => {
                 self.0.inside.send(request).await?;
@@ -186,7 +186,7 @@ fn answer(code: u16) -> Carried {
     };
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "status": "Failure",
-        "reason": reason, "message": "so the plan says", "code": code,
+        "reason": reason, "message": "injected fault", "code": code,
     });
     let mut response = Response::builder()
         .status(StatusCode::from_u16(code)?)
@@ -197,7 +197,7 @@ fn answer(code: u16) -> Carried {
     Ok(response.body(Body::from(status.to_string().into_bytes()))?)
 }
 
-/// A client with nothing between it and the server, which sends nothing twice.
+/// A plain client without retries.
 pub(crate) fn client(kubeconfig: &Path) -> kube::Client {
     let kubeconfig = kube::config::Kubeconfig::read_from(kubeconfig).expect("a kubeconfig");
     let mut config = kube::Config::try_from(kubeconfig).expect("a kubeconfig");

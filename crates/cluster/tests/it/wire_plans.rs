@@ -1,7 +1,8 @@
-//! A chosen set of plans on a real API server: a service is made, changed and deleted, and one request on the
-//! way meets every kind of trouble in turn. All of them end as the run without trouble does.
+//! Selected fault plans on a real API server: a service is created, updated and deleted, and one
+//! request meets a fault. All runs end like the run without faults.
 //!
-//! The thousands of other plans run on a cluster in memory, see `plans`; this holds that the memory is true.
+//! Thousands of other plans run on the fake cluster, see `plans`; this checks that the fake is
+//! faithful.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,28 +20,28 @@ use trueup_testkit::real_kube;
 use crate::rig::{Rig, converged, healthy, spec, with_receipt};
 use crate::wire::{At, Fault, Wire};
 
-/// As many as the server bears without making each other wait.
+/// As many as the server can run without delaying each other.
 const AT_ONCE: usize = 6;
-/// How many kinds of trouble each write meets, in turn; with `TRUEUP_ALL_PLANS=1` it meets all.
+/// How many kinds of fault each write meets, in turn; with `TRUEUP_ALL_PLANS=1` it meets all.
 const EACH: usize = 1;
 
-/// How often a list is asked for, at up to ten seconds each.
+/// How often a list is tried, at up to ten seconds each.
 const LIST_TRIES: usize = 12;
 
-/// What a report must be like.
+/// Condition on a report.
 type Wanted = fn(&Report) -> bool;
 
 /// The objects of a namespace, without what differs from run to run.
 type Stage = BTreeMap<String, Value>;
 
-/// What came of a run.
+/// Result of a run.
 struct Story {
     stages: Vec<Stage>,
     writes: Vec<String>,
     fired: bool,
 }
 
-/// One process after the other on one wire, carrying out the same story.
+/// One process after another on one wire, running the same steps.
 struct Run {
     rig: Rig,
     wire: Wire,
@@ -52,8 +53,8 @@ fn web(greeting: &str) -> Spec {
 }
 
 impl Run {
-    /// Gives an order and waits for its end. A process that dies on the way is followed by another one,
-    /// which is told of the project first.
+    /// Sends an order and waits until it is done. A process that crashes is followed by another
+    /// one, which gets the project's order first.
     async fn until(mut self, order: Order, wanted: Wanted) -> Self {
         let mut orders: Vec<(Order, Wanted)> = vec![(order, wanted)];
         loop {
@@ -77,8 +78,7 @@ impl Run {
         }
     }
 
-    /// Our objects of a kind, or nothing where the server does not know it. A busy server is asked again: the limit is
-    /// reached only if it never answers.
+    /// Our objects of a kind, or `None` if the server does not serve it. Retries on a busy server.
     async fn list(&self, kind: Kind) -> Option<List> {
         let mut answer = self.rig.cluster.list(kind, Scope::Ours).await;
         for _again in 1..LIST_TRIES {
@@ -110,7 +110,7 @@ impl Run {
     }
 }
 
-/// A text without the names of this run.
+/// The text without names that are unique to this run.
 fn neutral(order: &Order, text: &str) -> String {
     let mut text = text.replace(&order.namespace, "NAMESPACE");
     if let Body::Service(service) = &order.body {
@@ -121,13 +121,13 @@ fn neutral(order: &Order, text: &str) -> String {
         .replace(&order.org.to_string(), "ORG")
 }
 
-/// What an object is for, without what the server or this run gave it.
+/// The content of an object, without fields that are set by the server or unique to this run.
 fn content(order: &Order, object: &Value) -> Value {
     let mut spec = object["spec"].clone();
     for given in ["clusterIP", "clusterIPs", "finalizers"] {
         spec.as_object_mut().map(|fields| fields.remove(given));
     }
-    // A digest of secrets is another one for each service.
+    // The digest of secrets differs for each service.
     if let Some(template) = spec.pointer_mut("/template/metadata").and_then(Value::as_object_mut) {
         template.remove("annotations");
     }
@@ -140,7 +140,7 @@ fn content(order: &Order, object: &Value) -> Value {
     neutral(order, &whole.to_string()).parse().expect("it should still be JSON")
 }
 
-/// Makes, changes and deletes a service over this wire.
+/// Creates, updates and deletes a service over this wire.
 async fn run(kubeconfig: &Path, fault: Option<(At, Fault)>) -> Story {
     let wire = Wire::new(kubeconfig, fault);
     let mut run = Run { rig: Rig::start(Arc::new(wire.cluster())), wire: wire.clone() };
@@ -157,14 +157,18 @@ async fn run(kubeconfig: &Path, fault: Option<(At, Fault)>) -> Story {
     let at_rest = wire.writes().len();
     let passed = run.rig.executor.order(second).await.await;
     assert_eq!(passed, Ok(Outcome::Converged), "{fault:?}");
-    assert_eq!(wire.writes()[at_rest..], [""; 0], "{fault:?}: what is there is not written again");
+    assert_eq!(
+        wire.writes()[at_rest..],
+        [""; 0],
+        "{fault:?}: a converged service is not written again"
+    );
 
     run = run.until(gone, with_receipt).await;
     stages.push(run.stage(&first).await);
     Story { stages, writes: wire.writes(), fired: wire.fired() }
 }
 
-/// Every write meets some of the troubles, and all of them are met many times.
+/// Every write meets some of the faults, and each fault happens many times.
 fn plans(writes: usize) -> Vec<(At, Fault)> {
     let all = std::env::var("TRUEUP_ALL_PLANS").is_ok_and(|all| all == "1");
     let each = if all { Fault::ALL.len() } else { EACH };
@@ -178,7 +182,7 @@ fn plans(writes: usize) -> Vec<(At, Fault)> {
 }
 
 #[tokio::test]
-async fn trouble_on_the_wire_to_a_real_server_changes_nothing_in_the_end() {
+async fn transport_faults_on_a_real_server_do_not_change_the_end_state() {
     let kubeconfig = real_kube::shared().await;
     let calm = run(&kubeconfig, None).await;
     assert_eq!(calm.stages[0], calm.stages[3], "nothing of the service is left");
@@ -196,9 +200,9 @@ async fn trouble_on_the_wire_to_a_real_server_changes_nothing_in_the_end() {
         async move { (plan, run(kubeconfig, Some(*plan)).await) }
     });
     let ended: Vec<_> = stream::iter(runs).buffer_unordered(AT_ONCE).collect().await;
-    println!("{} plans, {} writes without trouble", ended.len(), calm.writes.len());
+    println!("{} plans, {} writes without faults", ended.len(), calm.writes.len());
     for (plan, story) in ended {
         assert!(story.fired, "{plan:?} never happened: {:#?}", story.writes);
-        assert_eq!(story.stages, calm.stages, "{plan:?} ends otherwise");
+        assert_eq!(story.stages, calm.stages, "{plan:?} ends in another state");
     }
 }

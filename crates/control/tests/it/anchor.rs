@@ -1,4 +1,4 @@
-//! Anchors that somebody keeps deleting.
+//! Anchors that are deleted repeatedly from outside.
 
 use serde_json::Value;
 use trueup_cluster::Cluster;
@@ -11,15 +11,15 @@ impl Rig {
     async fn until_object(&self, key: &ResourceKey, wanted: impl Fn(Option<&Value>) -> bool) {
         let reached = tokio::time::timeout(crate::rig::LONG, async {
             while !wanted(self.fake.get(key).await.expect("it should answer").as_ref()) {
-                tokio::time::sleep(crate::rig::LOOK).await;
+                tokio::time::sleep(crate::rig::POLL).await;
             }
         });
-        assert!(reached.await.is_ok(), "{key} did not become as wanted");
+        assert!(reached.await.is_ok(), "{key} did not reach the expected state");
     }
 }
 
 #[tokio::test]
-async fn f46_an_anchor_is_replaced_as_often_as_it_is_deleted_without_a_new_order() {
+async fn f46_repeatedly_deleted_anchor_is_replaced_without_a_new_order() {
     let mut rig = Rig::new().await;
     let _stop = rig.start("one");
     rig.declare_project().await;
@@ -36,13 +36,16 @@ async fn f46_an_anchor_is_replaced_as_often_as_it_is_deleted_without_a_new_order
         rig.until_object(&anchor(n), |found| found.is_none()).await;
         let next = rig.fake.get(&anchor(n + 1)).await.unwrap().unwrap();
         let after = rig.fake.get(&deployment).await.unwrap().unwrap();
-        assert_eq!(after["metadata"]["uid"], before["metadata"]["uid"], "the workload never went");
+        assert_eq!(
+            after["metadata"]["uid"], before["metadata"]["uid"],
+            "the workload is never deleted"
+        );
         let owners = &after["metadata"]["ownerReferences"];
         assert_eq!(owners[0]["uid"], next["metadata"]["uid"]);
         assert!(owners[1].is_null(), "{owners}");
     }
     assert_eq!(rig.until_running("web").await.row.service.generation, 1);
-    // What is recorded is always one ahead of what is used.
+    // The recorded anchor names are always one ahead of the one in use.
     rig.until_wakes(0).await;
     let id = rig.delete("web").await;
     let detail = rig.until(&id, crate::rig::deleted).await;

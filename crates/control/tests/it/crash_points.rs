@@ -1,13 +1,14 @@
-//! A crash at every crash point, on a real Postgres: the end is the same, and so are the promises that
-//! are told and the number of creates and deletes.
+//! A crash at every crash point, on a real Postgres: the final state, the accepted changes in the
+//! event log and the number of creates and deletes are the same as without a crash.
 //!
-//! One life without a crash is the reference; it must reach every point there is, because one that no
-//! work passes tests nothing. Each other life has one crash, on a database and a cluster of its own. They
-//! run side by side: most of the time each waits until what a dead process sent cannot arrive any more.
+//! One lifecycle without a crash is the reference; it must reach every point, because a point that
+//! is never reached tests nothing. Each other lifecycle has one crash, with its own database and
+//! cluster. They run concurrently: most of the time each waits until the calls of a dead process
+//! cannot arrive any more.
 //!
-//! How often a point is reached depends on how work is batched, and so on how busy the machine is. A crash
-//! is therefore planned from a step of the client on, which cannot end without that point being reached,
-//! and every planned crash must happen.
+//! How often a point is reached depends on how work is batched, and so on how busy the machine is.
+//! A crash is therefore planned from a step of the client on that cannot complete without reaching
+//! that point, and every planned crash must happen.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,17 +27,17 @@ use trueup_store::EventQuery;
 use trueup_store::door::{RequestContext, ServiceRequest};
 use trueup_testkit::test_db::name;
 
-use crate::rig::{LONG, LOOK, Rig, deleted, running};
+use crate::rig::{LONG, POLL, Rig, deleted, running};
 
-/// How many lives there are at once. Each has about fifteen connections to the database.
+/// How many lifecycles run at once. Each has about fifteen connections to the database.
 const AT_ONCE: usize = 4;
 
-/// Events that are written with what they tell, each of which a life must have.
-const PROMISES: [&str; 4] =
+/// Events that are written in the transaction they describe: their number must be exact.
+const EXACT_EVENTS: [&str; 4] =
     ["ProjectQueued", "ServiceQueued", "ProjectDeleteQueued", "AbsenceVerified"];
-/// Events about writes. What a process did right before it died it tells nobody, and what it told is
-/// never told again.
-const WRITES: [&str; 5] = [
+/// Events about writes. A write right before a crash may have no event, and no event is recorded
+/// twice.
+const WRITE_EVENTS: [&str; 5] = [
     "ResourceCreated",
     "ResourceRemoved",
     "ResourceModifiedExternally",
@@ -49,23 +50,25 @@ const PROJECT: usize = 0;
 const SERVICE: usize = 1;
 const DELETE_SERVICE: usize = 6;
 const DELETE_PROJECT: usize = 8;
-/// The last step: everything is done, and everything is told.
+/// The last step: all work is done, and all events are sealed.
 const AT_REST: usize = 10;
 
-/// Where a process dies.
+/// Where a process crashes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Place {
     point: &'static str,
-    /// From this step of the client on.
+    /// The step of the client from which hits are counted.
     step: usize,
-    /// At which hit since then.
+    /// The hit at which it crashes.
     hit: usize,
 }
 
-/// The places of a point: its first hit of all, which is while the project is made for most of them, and
-/// hits that a later request cannot do without. Nothing but the start of a process reaches
-/// `lease_holder.leased`; nothing but the foreign container is pruned, and nothing but the service has an anchor
-/// that is released.
+/// The places to crash at for a point: its first hit, and hits that a later request certainly
+/// causes.
+///
+/// Most points have their first hit while the project is created. Only the start of a process
+/// reaches `lease_holder.leased`; only the foreign container is pruned; only the service has an
+/// anchor to release.
 fn places(point: &'static str) -> Vec<Place> {
     let later: &[(usize, usize)] = match point {
         "door.recorded" | "door.accepted" => &[(DELETE_SERVICE, 1)],
@@ -81,29 +84,29 @@ fn places(point: &'static str) -> Vec<Place> {
     places.map(|(step, hit)| Place { point, step, hit }).collect()
 }
 
-/// What is left of a life.
+/// The final state of a lifecycle.
 #[derive(Debug, PartialEq, Eq)]
 struct End {
-    /// How many of each kind were made, and how many of them went.
+    /// How many objects of each kind were created and deleted.
     counts: BTreeMap<Kind, (u32, u32)>,
-    /// How many promises of each type were told.
-    promises: BTreeMap<&'static str, usize>,
-    /// Wakes that wait, and that are worked on.
+    /// The number of events of each type in `EXACT_EVENTS`.
+    exact_events: BTreeMap<&'static str, usize>,
+    /// Queued and running wakes.
     wakes: (i64, i64),
 }
 
-/// A life, and what was seen of it on the way.
-struct Life {
+/// A lifecycle, and what was observed during it.
+struct Lifecycle {
     end: End,
-    /// How many events about writes of each type were told.
+    /// The number of events of each type in `WRITE_EVENTS`.
     writes: BTreeMap<&'static str, usize>,
     /// The points that were reached.
     reached: BTreeSet<&'static str>,
 }
 
 #[test]
-fn a_crash_at_every_point_changes_neither_the_end_nor_what_is_told() {
-    let Life { end: expected, writes, reached } = in_its_own_world(None);
+fn crash_at_every_point_changes_neither_final_state_nor_events() {
+    let Lifecycle { end: expected, writes, reached } = run_isolated(None);
     let missed: Vec<&str> = POINTS.into_iter().filter(|point| !reached.contains(point)).collect();
     assert!(missed.is_empty(), "never reached: {missed:?}");
 
@@ -114,10 +117,11 @@ fn a_crash_at_every_point_changes_neither_the_end_nor_what_is_told() {
             scope.spawn(|| {
                 let next = || waiting.lock().expect("no thread should panic here").pop();
                 while let Some(place) = next() {
-                    let life = in_its_own_world(Some(place));
-                    assert_eq!(life.end, expected, "after a crash at {place:?}");
-                    let twice = WRITES.iter().find(|kind| life.writes[*kind] > writes[*kind]);
-                    assert_eq!(twice, None, "told twice after a crash at {place:?}");
+                    let lifecycle = run_isolated(Some(place));
+                    assert_eq!(lifecycle.end, expected, "after a crash at {place:?}");
+                    let twice =
+                        WRITE_EVENTS.iter().find(|kind| lifecycle.writes[*kind] > writes[*kind]);
+                    assert_eq!(twice, None, "recorded twice after a crash at {place:?}");
                 }
             });
         }
@@ -125,25 +129,25 @@ fn a_crash_at_every_point_changes_neither_the_end_nor_what_is_told() {
     println!("{planned} crashes at {} points, each of which happened", POINTS.len());
 }
 
-/// Points are scripted by thread, and so is the time of what runs on it.
-fn in_its_own_world(crash_at: Option<Place>) -> Life {
+/// Runs a lifecycle on this thread: crash points are scripted by thread.
+fn run_isolated(crash_at: Option<Place>) -> Lifecycle {
     let runtime = Builder::new_current_thread().enable_all().build();
-    runtime.expect("a runtime should be made").block_on(live(crash_at))
+    runtime.expect("a runtime should be made").block_on(run_lifecycle(crash_at))
 }
 
-/// Where a process dies, and what was reached.
+/// Decides where a process crashes, and records which points were reached.
 #[derive(Default)]
 struct Script {
     crash_at: Option<Place>,
-    /// The step that the client is at.
+    /// The current step of the client.
     step: Cell<usize>,
-    /// How often the place was passed since its step.
+    /// How often the point was hit since its step.
     hits: Cell<usize>,
     reached: RefCell<BTreeSet<&'static str>>,
-    /// The process is dead: nothing of it goes on anywhere.
+    /// The process is dead: all its tasks stop at their next point.
     dead: Cell<bool>,
     died: Cell<bool>,
-    tell: Notify,
+    notify: Notify,
 }
 
 impl Script {
@@ -162,20 +166,20 @@ impl Script {
         }
         self.dead.set(true);
         self.died.set(true);
-        self.tell.notify_one();
+        self.notify.notify_one();
         Fate::Stop
     }
 
-    /// Waits for a crash that is still to come. The client has seen everything that was committed; a loop
-    /// may not have come to the point that follows yet.
-    async fn comes(&self) {
-        let came = tokio::time::timeout(LONG, self.tell.notified()).await;
-        assert!(came.is_ok(), "{:?} was never reached", self.crash_at);
+    /// Waits for a crash that has not happened yet: the client has observed the commit, and a loop
+    /// may not have reached the point after it.
+    async fn until_crashed(&self) {
+        let crashed = tokio::time::timeout(LONG, self.notify.notified()).await;
+        assert!(crashed.is_ok(), "{:?} was never reached", self.crash_at);
     }
 }
 
-/// A whole life, with a crash on the way.
-async fn live(crash_at: Option<Place>) -> Life {
+/// A whole lifecycle, with at most one crash.
+async fn run_lifecycle(crash_at: Option<Place>) -> Lifecycle {
     let mut rig = Rig::new().await;
     let script = Rc::new(Script { crash_at, ..Script::default() });
     let decides = Rc::clone(&script);
@@ -185,12 +189,12 @@ async fn live(crash_at: Option<Place>) -> Life {
     loop {
         tokio::select! {
             biased;
-            () = script.tell.notified() => {}
-            () = client.ask_for_everything(&rig, &script.step) => {
+            () = script.notify.notified() => {}
+            () = client.run_steps(&rig, &script.step) => {
                 if crash_at.is_none() || script.died.get() {
                     break;
                 }
-                script.comes().await;
+                script.until_crashed().await;
                 script.step.set(AT_REST);
             }
         }
@@ -200,7 +204,7 @@ async fn live(crash_at: Option<Place>) -> Life {
     }
     crash::end_script();
     let (end, writes) = end(&rig).await;
-    Life { end, writes, reached: script.reached.take() }
+    Lifecycle { end, writes, reached: script.reached.take() }
 }
 
 async fn end(rig: &Rig) -> (End, BTreeMap<&'static str, usize>) {
@@ -211,20 +215,20 @@ async fn end(rig: &Rig) -> (End, BTreeMap<&'static str, usize>) {
         *gone += count.deletes;
     }
     let query = EventQuery { limit: 1000, ..EventQuery::default() };
-    let told = rig.db.app.list_events(rig.db.org, &query).await;
-    let told = told.expect("events should be listed");
-    let positions: Vec<i64> = told.iter().map(|event| event.position).collect();
+    let events = rig.db.app.list_events(rig.db.org, &query).await;
+    let events = events.expect("events should be listed");
+    let positions: Vec<i64> = events.iter().map(|event| event.position).collect();
     let expected: Vec<i64> = (1..).take(positions.len()).collect();
-    assert_eq!(positions, expected, "no place is empty, and none is taken twice");
+    assert_eq!(positions, expected, "positions have no gaps and no duplicates");
     let count = |kinds: &[&'static str]| -> BTreeMap<&'static str, usize> {
-        let of = |kind: &str| told.iter().filter(|event| event.kind == kind).count();
+        let of = |kind: &str| events.iter().filter(|event| event.kind == kind).count();
         kinds.iter().map(|kind| (*kind, of(kind))).collect()
     };
     let wakes = rig.db.worker.count_wakes().await.expect("wakes should be counted");
-    (End { counts, promises: count(&PROMISES), wakes }, count(&WRITES))
+    (End { counts, exact_events: count(&EXACT_EVENTS), wakes }, count(&WRITE_EVENTS))
 }
 
-/// Somebody who asks again for whatever was not answered. It outlives the processes that it talks to.
+/// A client that retries unanswered requests. It outlives the processes that it talks to.
 #[derive(Default)]
 struct Client {
     project: RefCell<String>,
@@ -232,13 +236,13 @@ struct Client {
 }
 
 impl Client {
-    async fn ask_for_everything(&self, rig: &Rig, step: &Cell<usize>) {
+    async fn run_steps(&self, rig: &Rig, step: &Cell<usize>) {
         while self.take(rig, step.get()).await {
             step.set(step.get() + 1);
         }
     }
 
-    /// Takes a step; answers whether there was one.
+    /// Takes a step; returns whether there was one.
     async fn take(&self, rig: &Rig, step: usize) -> bool {
         let (app, org, now) = (&rig.db.app, rig.db.org, rig.clock.now());
         let owner = rig.db.owner();
@@ -252,19 +256,19 @@ impl Client {
             }
             SERVICE => {
                 let parameters = Map::from_iter([("image".to_owned(), json!("web:1"))]);
-                let ask = AdmissionRequest {
+                let request = AdmissionRequest {
                     template: "web@1".parse().expect("a template"),
                     plan: None,
                     parameters,
                 };
                 let name = name("web");
-                let wanted = ServiceRequest::declare("shop", &name, &ask);
+                let wanted = ServiceRequest::declare("shop", &name, &request);
                 let accepted = app.accept_service(org, &wanted, &context, now).await;
                 *self.service.borrow_mut() =
                     accepted.expect("it should be accepted").row.service.id.to_string();
             }
             2 => drop(rig.until(&service, running).await),
-            3 => meddle(rig),
+            3 => add_foreign_container(rig),
             4 => until(|| async { containers(rig).iter().all(|count| *count == 1) }).await,
             5 => drop(rig.until(&service, running).await),
             DELETE_SERVICE => {
@@ -299,8 +303,8 @@ impl Client {
     }
 }
 
-/// Somebody else adds a container, where nothing of others may stand.
-fn meddle(rig: &Rig) {
+/// Adds a foreign container to a closed path.
+fn add_foreign_container(rig: &Rig) {
     for deployment in rig.fake.objects(Kind::Deployment) {
         let text = |field: &str| deployment["metadata"][field].as_str().unwrap_or_default();
         let key = ResourceKey::new(Kind::Deployment, text("namespace"), text("name"));
@@ -312,7 +316,7 @@ fn meddle(rig: &Rig) {
     }
 }
 
-/// How many containers each Deployment has.
+/// The number of containers of each Deployment.
 fn containers(rig: &Rig) -> Vec<usize> {
     let count = |object: &serde_json::Value| {
         object["spec"]["template"]["spec"]["containers"].as_array().map_or(0, Vec::len)
@@ -323,8 +327,8 @@ fn containers(rig: &Rig) -> Vec<usize> {
 async fn until<F: Future<Output = bool>>(mut holds: impl FnMut() -> F) {
     let reached = tokio::time::timeout(LONG, async {
         while !holds().await {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL).await;
         }
     });
-    assert!(reached.await.is_ok(), "it should get there in time");
+    assert!(reached.await.is_ok(), "the condition should hold in time");
 }

@@ -1,4 +1,4 @@
-//! One contract for whoever asks DNS: the real one on a real server, and the one that tests use.
+//! One contract for both DNS clients: the real one with a real server, and the fake one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, UdpSocket};
@@ -10,16 +10,16 @@ use tokio::sync::watch;
 use trueup_control::dns::{Dns, Indeterminate, Names};
 use trueup_testkit::real_dns::RealDns;
 
-use crate::rig::{LONG, LOOK};
+use crate::rig::{LONG, POLL};
 
-/// What a name can have.
+/// A DNS record.
 #[derive(Debug, Clone)]
 pub(crate) enum Record {
     /// A TXT record of these strings.
     Text(Vec<String>),
-    /// Another name.
+    /// A CNAME.
     Alias(&'static str),
-    /// An address, and so no text.
+    /// An A record, which is no text.
     Address,
 }
 
@@ -27,19 +27,19 @@ fn text(strings: &[&str]) -> Record {
     Record::Text(strings.iter().map(|&string| string.to_owned()).collect())
 }
 
-/// A stand-in for DNS that is responsible for `example.org`.
+/// A fake DNS client that is authoritative for `example.org`.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FakeNames {
     state: Arc<Mutex<State>>,
-    let_go: watch::Sender<()>,
+    unblocked: watch::Sender<()>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     records: BTreeMap<String, Vec<Record>>,
-    doubts: BTreeMap<String, Indeterminate>,
-    held: BTreeSet<String>,
-    asked: Vec<String>,
+    errors: BTreeMap<String, Indeterminate>,
+    blocked: BTreeSet<String>,
+    queries: Vec<String>,
 }
 
 impl FakeNames {
@@ -47,35 +47,35 @@ impl FakeNames {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives a name these records.
-    pub(crate) fn has(&self, name: &str, records: Vec<Record>) {
+    /// Sets the records of a name.
+    pub(crate) fn set_records(&self, name: &str, records: Vec<Record>) {
         self.state().records.insert(name.to_owned(), records);
     }
 
-    /// Gives a name this text and no other.
-    pub(crate) fn says(&self, name: &str, said: &str) {
-        self.has(name, vec![text(&[said])]);
+    /// Sets this text as the only record of a name.
+    pub(crate) fn set_text(&self, name: &str, value: &str) {
+        self.set_records(name, vec![text(&[value])]);
     }
 
-    /// Nobody knows about this name from now on.
-    pub(crate) fn doubts(&self, name: &str, doubt: Indeterminate) {
-        self.state().doubts.insert(name.to_owned(), doubt);
+    /// Makes queries for this name fail.
+    pub(crate) fn set_indeterminate(&self, name: &str, error: Indeterminate) {
+        self.state().errors.insert(name.to_owned(), error);
     }
 
-    /// Whoever asks for this name hears nothing until it is let go.
-    pub(crate) fn hold(&self, name: &str) {
-        self.state().held.insert(name.to_owned());
+    /// Blocks queries for this name until `unblock`.
+    pub(crate) fn block(&self, name: &str) {
+        self.state().blocked.insert(name.to_owned());
     }
 
-    /// Answers everybody who waits.
-    pub(crate) fn let_go(&self) {
-        self.state().held.clear();
-        self.let_go.send_replace(());
+    /// Answers all blocked queries.
+    pub(crate) fn unblock(&self) {
+        self.state().blocked.clear();
+        self.unblocked.send_replace(());
     }
 
-    /// Which names were asked for, in order.
-    pub(crate) fn asked(&self) -> Vec<String> {
-        self.state().asked.clone()
+    /// The names that were queried, in order.
+    pub(crate) fn queries(&self) -> Vec<String> {
+        self.state().queries.clone()
     }
 
     fn answer(&self, name: &str) -> Result<Vec<String>, Indeterminate> {
@@ -83,8 +83,8 @@ impl FakeNames {
         if name.len() > 253 {
             return Err(Indeterminate::TooLong);
         }
-        if let Some(doubt) = state.doubts.get(name) {
-            return Err(*doubt);
+        if let Some(error) = state.errors.get(name) {
+            return Err(*error);
         }
         if name.ends_with(".broken.org") {
             return Err(Indeterminate::Failed);
@@ -111,10 +111,10 @@ impl FakeNames {
 impl Names for FakeNames {
     fn texts<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Vec<String>, Indeterminate>> {
         async move {
-            let mut let_go = self.let_go.subscribe();
-            self.state().asked.push(name.to_owned());
-            while self.state().held.contains(name) {
-                let_go.changed().await.expect("the test should still be there");
+            let mut unblocked = self.unblocked.subscribe();
+            self.state().queries.push(name.to_owned());
+            while self.state().blocked.contains(name) {
+                unblocked.changed().await.expect("the sender should be alive");
             }
             self.answer(name)
         }
@@ -122,8 +122,8 @@ impl Names for FakeNames {
     }
 }
 
-/// The world that the contract speaks of.
-fn world() -> Vec<(&'static str, Vec<Record>)> {
+/// The records that the contract uses.
+fn records() -> Vec<(&'static str, Vec<Record>)> {
     let long = (0..60).map(|number| text(&[&format!("{number:03}").repeat(60)])).collect();
     vec![
         ("_trueup.one.example.org", vec![text(&["dom_x"])]),
@@ -144,8 +144,8 @@ fn world() -> Vec<(&'static str, Vec<Record>)> {
     ]
 }
 
-/// The same, as the lines of a zone.
-fn zone(world: &[(&'static str, Vec<Record>)]) -> Vec<String> {
+/// The same records, as lines of a zone file.
+fn zone(records: &[(&'static str, Vec<Record>)]) -> Vec<String> {
     let line = |name: &str, record: &Record| match record {
         Record::Text(strings) => {
             let quoted: Vec<String> =
@@ -155,18 +155,18 @@ fn zone(world: &[(&'static str, Vec<Record>)]) -> Vec<String> {
         Record::Alias(other) => format!("{name}. CNAME {other}."),
         Record::Address => format!("{name}. A 127.0.0.1"),
     };
-    let lines = |(name, records): &(&str, Vec<Record>)| {
-        records.iter().map(|record| line(name, record)).collect::<Vec<_>>()
+    let lines = |(name, of_name): &(&str, Vec<Record>)| {
+        of_name.iter().map(|record| line(name, record)).collect::<Vec<_>>()
     };
-    world.iter().flat_map(lines).collect()
+    records.iter().flat_map(lines).collect()
 }
 
-/// What everybody must answer who is asked about that world.
+/// The answers that a client must give for those records.
 async fn contract(names: &dyn Names) {
     let long: Vec<String> = (0..60).map(|number| format!("{number:03}").repeat(60)).collect();
     let long: Vec<&str> = long.iter().map(String::as_str).collect();
     let too_long = format!("_trueup.{}example.org", "a.".repeat(120));
-    let yes: [(&str, &[&str]); 11] = [
+    let conclusive: [(&str, &[&str]); 11] = [
         ("_trueup.one.example.org", &["dom_x"]),
         ("_trueup.other.example.org", &["v=spf1 -all"]),
         ("_trueup.some.example.org", &["a b; \"c\"", "dom_x", "v=spf1 -all"]),
@@ -179,27 +179,27 @@ async fn contract(names: &dyn Names) {
         ("_trueup.chain.example.org", &["dom_y"]),
         ("_trueup.nowhere.example.org", &[]),
     ];
-    for (name, expected) in yes {
-        let answer = heard(names, name).await.map(|mut texts| {
+    for (name, expected) in conclusive {
+        let answer = texts(names, name).await.map(|mut texts| {
             texts.sort();
             texts
         });
         assert_eq!(answer.as_deref(), Ok(&expected.map_owned()[..]), "{name}");
     }
-    let doubts = [
+    let indeterminate = [
         ("_trueup.www.broken.org", Indeterminate::Failed),
         ("_trueup.www.example.net", Indeterminate::Refused),
         ("_trueup.abroad.example.org", Indeterminate::Refused),
         (too_long.as_str(), Indeterminate::TooLong),
     ];
-    for (name, doubt) in doubts {
-        assert_eq!(heard(names, name).await, Err(doubt), "{name}");
+    for (name, error) in indeterminate {
+        assert_eq!(texts(names, name).await, Err(error), "{name}");
     }
 }
 
-/// What is answered about a name. On a busy machine an answer may come too late: then it is asked again.
-async fn heard(names: &dyn Names, name: &str) -> Result<Vec<String>, Indeterminate> {
-    let heard = tokio::time::timeout(LONG, async {
+/// The texts of a name; a timeout, as on a busy machine, is retried.
+async fn texts(names: &dyn Names, name: &str) -> Result<Vec<String>, Indeterminate> {
+    let answer = tokio::time::timeout(LONG, async {
         loop {
             let answer = names.texts(name).await;
             if answer != Err(Indeterminate::Silent) {
@@ -207,10 +207,10 @@ async fn heard(names: &dyn Names, name: &str) -> Result<Vec<String>, Indetermina
             }
         }
     });
-    heard.await.unwrap_or(Err(Indeterminate::Silent))
+    answer.await.unwrap_or(Err(Indeterminate::Silent))
 }
 
-/// Texts that are owned.
+/// Converts to owned texts.
 trait MapOwned {
     fn map_owned(&self) -> Vec<String>;
 }
@@ -222,51 +222,50 @@ impl MapOwned for [&str] {
 }
 
 #[tokio::test]
-async fn the_stand_in_answers_as_dns_does() {
+async fn fake_dns_meets_the_contract() {
     let names = FakeNames::default();
-    for (name, records) in world() {
-        names.has(name, records);
+    for (name, records) in records() {
+        names.set_records(name, records);
     }
     contract(&names).await;
 }
 
 #[tokio::test]
-async fn a_real_dns_server_is_understood() {
-    let Some(mut server) = RealDns::start(&zone(&world())).await else { return };
+async fn real_dns_client_meets_the_contract() {
+    let Some(mut server) = RealDns::start(&zone(&records())).await else { return };
     let names = Dns::servers(&[server.address()]);
     contract(&names).await;
 
-    // What is published later is seen, although it was asked for before: nothing is kept. Each by a wait
-    // of its own: while it reads its zones again the server answers from the old ones now and then, also
-    // after its first answer from the new ones.
+    // A record published later is found although the name was queried before: there is no cache.
+    // Each name has its own wait, because a server that reloads its zones may still answer from the
+    // old ones after its first answer from the new ones.
     server.publish(&["_trueup.absent.example.org. TXT \"dom_z\"".to_owned()]);
-    comes_to(&names, "_trueup.absent.example.org", &["dom_z"]).await;
-    comes_to(&names, "_trueup.one.example.org", &[]).await;
+    until_texts(&names, "_trueup.absent.example.org", &["dom_z"]).await;
+    until_texts(&names, "_trueup.one.example.org", &[]).await;
 }
 
-/// Waits until these are the texts of a name.
-async fn comes_to(names: &Dns, name: &str, texts: &[&str]) {
+/// Waits until a name has these texts.
+async fn until_texts(names: &Dns, name: &str, texts: &[&str]) {
     let wanted = Ok(texts.map_owned());
     let seen = tokio::time::timeout(LONG, async {
         while names.texts(name).await != wanted {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL).await;
         }
     });
-    assert!(seen.await.is_ok(), "{name} should come to {texts:?}");
+    assert!(seen.await.is_ok(), "{name} should have the texts {texts:?}");
 }
 
-/// Nobody says anything: neither a yes nor a no, and not for ever.
+/// Without an answer the result is indeterminate, within a bounded time.
 #[tokio::test]
-async fn a_server_that_does_not_answer_is_a_doubt() {
+async fn unresponsive_dns_server_is_indeterminate() {
     let [silent, gone] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").expect("a free port"));
-    let [of_silent, of_gone] = [&silent, &gone]
+    let [silent_address, gone_address] = [&silent, &gone]
         .map(|socket| socket.local_addr().expect("a socket should have an address"));
     drop(gone);
     let name = "_trueup.www.example.org";
-    let servers: [&[SocketAddr]; 3] = [&[of_silent], &[of_gone], &[]];
-    let [silent_says, gone_says, nobody_says] = servers.map(Dns::servers);
-    let answers =
-        tokio::join!(silent_says.texts(name), gone_says.texts(name), nobody_says.texts(name));
+    let servers: [&[SocketAddr]; 3] = [&[silent_address], &[gone_address], &[]];
+    let [of_silent, of_gone, of_none] = servers.map(Dns::servers);
+    let answers = tokio::join!(of_silent.texts(name), of_gone.texts(name), of_none.texts(name));
     assert_eq!(answers.0, Err(Indeterminate::Silent));
     assert!(matches!(answers.1, Err(Indeterminate::Silent | Indeterminate::Unread)), "{answers:?}");
     assert!(answers.2.is_err(), "{answers:?}");

@@ -1,5 +1,4 @@
-//! What the tests of the prover work with: a service, domains, a DNS of their own, and a clock that stands
-//! still unless it is moved.
+//! The fixture for tests of the domain verifier: a service, domains, a fake DNS and a manual clock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,15 +18,15 @@ use crate::dns::FakeNames;
 use crate::rig::{LONG, Rig};
 
 pub(crate) const HOST: &str = "www.example.org";
-/// How often a test looks whether what it waits for has come, in real time.
-pub(crate) const LOOK: Duration = Duration::from_millis(5);
+/// How often a test polls the condition it waits for, in real time.
+pub(crate) const POLL: Duration = Duration::from_millis(5);
 
-/// A service, a clock that stands still, and a DNS of our own.
+/// A service, a manual clock and a fake DNS.
 pub(crate) struct World {
     pub(crate) rig: Rig,
     pub(crate) clock: ManualClock,
     pub(crate) names: FakeNames,
-    /// What the loop that was started last counts.
+    /// The metrics of the loop that was started last.
     pub(crate) registry: Registry,
     pub(crate) tasks: JoinSet<()>,
 }
@@ -49,7 +48,7 @@ impl World {
 
     pub(crate) fn start_with(&mut self, app: App) {
         self.registry = Registry::default();
-        let prover = DomainVerifier {
+        let verifier = DomainVerifier {
             worker: self.rig.db.worker.clone(),
             app,
             signals: self.rig.signals.clone(),
@@ -57,7 +56,7 @@ impl World {
             metrics: Metrics::register(&mut self.registry),
             names: Arc::new(self.names.clone()),
         };
-        self.tasks.spawn(prover.run());
+        self.tasks.spawn(verifier.run());
     }
 
     pub(crate) async fn add(&self, org: OrgId, text: &str) -> Domain {
@@ -69,20 +68,20 @@ impl World {
         added.expect("a domain should be added").row
     }
 
-    pub(crate) async fn look(&self) -> Result<Accepted<Domain>, Refusal> {
+    pub(crate) async fn request_check(&self) -> Result<Accepted<Domain>, Refusal> {
         let (owner, host) = (self.rig.db.owner(), host(HOST));
         let context = RequestContext::new(&owner, None);
         let now = self.clock.now();
         self.rig.db.app.request_domain_check(self.rig.db.org, &wanted(&host), &context, now).await
     }
 
-    pub(crate) async fn say(&self, verified: bool) {
+    pub(crate) async fn set_verified(&self, verified: bool) {
         let (owner, host) = (self.rig.db.owner(), host(HOST));
         let context = RequestContext::new(&owner, None);
         let (org, now) = (self.rig.db.org, self.clock.now());
-        let said =
+        let changed =
             self.rig.db.app.verify_domain(org, &wanted(&host), verified, &context, now).await;
-        assert!(said.expect("an operator should be heard").changed);
+        assert!(changed.expect("an operator should be able to verify").changed);
     }
 
     pub(crate) async fn domains(&self, org: OrgId) -> Vec<Domain> {
@@ -94,7 +93,8 @@ impl World {
         self.domains(self.rig.db.org).await.remove(0)
     }
 
-    /// Waits until the domain is so. Nudges only make the loop look what is due; time stands still.
+    /// Waits until the domain meets a condition. Signals make the loop check what is due; time does
+    /// not advance.
     pub(crate) async fn until(&self, what: &str, is_so: impl Fn(&Domain) -> bool) -> Domain {
         let reached = tokio::time::timeout(LONG, async {
             loop {
@@ -103,56 +103,56 @@ impl World {
                     return domain;
                 }
                 self.rig.signals.domain_check();
-                tokio::time::sleep(LOOK).await;
+                tokio::time::sleep(POLL).await;
             }
         });
         if let Ok(domain) = reached.await {
             return domain;
         }
         let domain = self.domain().await;
-        assert!(is_so(&domain), "{what} did not come: {domain:#?}");
+        assert!(is_so(&domain), "{what} did not happen: {domain:#?}");
         domain
     }
 
-    /// Waits until the loop rests for so long: it has found nothing to do at the time that it is now.
-    pub(crate) async fn until_it_rests(&self, pause: Duration) {
+    /// Waits until the loop sleeps for `pause` from now: nothing is due.
+    pub(crate) async fn until_idle(&self, pause: Duration) {
         self.clock.until_sleeping_until(self.clock.monotonic() + pause).await;
     }
 
-    /// Moves the clock from look to look until a host is proved. One look is mostly enough; one that the
-    /// database fails, as it may on a very busy machine, is made up for by the next.
-    pub(crate) async fn until_proved(&self, text: &str) {
-        let proved = tokio::time::timeout(LONG, async {
+    /// Advances the clock from check to check until a host is verified. One check is usually
+    /// enough; if the database fails, as it may on a very busy machine, the next check repeats it.
+    pub(crate) async fn until_verified(&self, text: &str) {
+        let verified = tokio::time::timeout(LONG, async {
             loop {
                 let domains = self.domains(self.rig.db.org).await;
                 let domain = domains.into_iter().find(|one| one.host.as_str() == text);
                 let search = domain.filter(|one| one.verified_at.is_none()).map(|one| one.search);
                 let Some(search) = search else { return };
                 let next =
-                    search.next_at.expect("a look should be due").duration_since(self.clock.now());
-                // Only while the loop rests until then, and no look is under way.
+                    search.next_at.expect("a check should be due").duration_since(self.clock.now());
+                // Only while the loop sleeps until then, and no check is in flight.
                 let left = Duration::try_from(next).unwrap_or_default();
                 if self.clock.deadlines() == [self.clock.monotonic() + left] {
                     self.clock.advance(left);
                 }
-                tokio::time::sleep(LOOK).await;
+                tokio::time::sleep(POLL).await;
             }
         });
-        assert!(proved.await.is_ok(), "{text} should be proved: {:#?}", self.domain().await);
+        assert!(verified.await.is_ok(), "{text} should be verified: {:#?}", self.domain().await);
     }
 
-    /// Waits until so many questions were asked.
+    /// Waits until this many queries were made.
     pub(crate) async fn until_asked(&self, count: usize) {
         let reached = tokio::time::timeout(LONG, async {
-            while self.names.asked().len() < count {
+            while self.names.queries().len() < count {
                 self.rig.signals.domain_check();
-                tokio::time::sleep(LOOK).await;
+                tokio::time::sleep(POLL).await;
             }
         });
-        assert!(reached.await.is_ok(), "{count} questions: {:?}", self.names.asked());
+        assert!(reached.await.is_ok(), "{count} queries: {:?}", self.names.queries());
     }
 
-    /// Waits until so many of our hosts were looked for and no server answered.
+    /// Waits until the last check of this many domains timed out.
     pub(crate) async fn until_silent(&self, count: usize) {
         let silent = Indeterminate::Silent.to_string();
         let is_silent = |one: &Domain| one.search.last.as_ref().is_some_and(|it| it.why == silent);
@@ -161,39 +161,39 @@ impl World {
                 < count
             {
                 self.rig.signals.domain_check();
-                tokio::time::sleep(LOOK).await;
+                tokio::time::sleep(POLL).await;
             }
         });
         assert!(
             reached.await.is_ok(),
-            "{count} silent ones: {:#?}",
+            "{count} timeouts: {:#?}",
             self.domains(self.rig.db.org).await
         );
     }
 
-    /// Waits until so many looks ended so.
+    /// Waits until this many checks had this outcome.
     pub(crate) async fn until_ended(&self, outcome: &str, count: usize) {
         let wanted = format!("trueup_domain_checks_total{{outcome=\"{outcome}\"}} {count}\n");
-        let told = || {
+        let metrics = || {
             let mut text = String::new();
-            encode(&mut text, &self.registry).expect("the metrics should be written down");
+            encode(&mut text, &self.registry).expect("metrics should be encoded");
             text
         };
         let reached = tokio::time::timeout(LONG, async {
-            while !told().contains(&wanted) {
-                tokio::time::sleep(LOOK).await;
+            while !metrics().contains(&wanted) {
+                tokio::time::sleep(POLL).await;
             }
         });
-        assert!(reached.await.is_ok(), "{wanted}: {}", told());
+        assert!(reached.await.is_ok(), "{wanted}: {}", metrics());
     }
 
-    /// Moves the clock to when the next look is due, and waits until that saw something.
+    /// Advances the clock to the next due check, and waits until its result is recorded.
     pub(crate) async fn next_dns_check(&self) -> Domain {
-        let due = self.domain().await.search.next_at.expect("a look should be due");
+        let due = self.domain().await.search.next_at.expect("a check should be due");
         let until = due.duration_since(self.clock.now());
         self.clock.advance(Duration::try_from(until).unwrap_or_default());
         let now = self.clock.now();
-        self.until("a look", |domain| {
+        self.until("a check", |domain| {
             domain.search.last.as_ref().is_some_and(|last| last.at == now)
         })
         .await
@@ -207,7 +207,7 @@ impl World {
     }
 
     /// Another org with the same project and service.
-    pub(crate) async fn others(&self) -> OrgId {
+    pub(crate) async fn other_org(&self) -> OrgId {
         let db = &self.rig.db;
         let now = self.clock.now();
         let theirs = db.setup.ensure_org("other", now).await.expect("an org should be made");
@@ -217,19 +217,19 @@ impl World {
         db.app.accept_project(theirs, &project, &context, now).await.expect("a project should be");
         let web = db.app.find_service(db.org, "shop", "web").await.expect("should be read");
         let web = web.expect("our service should be there").row.service;
-        let ask = trueup_rules::admit::AdmissionRequest {
+        let request = trueup_rules::admit::AdmissionRequest {
             template: web.template.clone(),
             plan: None,
             parameters: web.parameters.clone(),
         };
-        let wanted = ServiceRequest::declare("shop", &web.name, &ask);
+        let wanted = ServiceRequest::declare("shop", &web.name, &request);
         db.app.accept_service(theirs, &wanted, &context, now).await.expect("a service should be");
         theirs
     }
 }
 
 pub(crate) fn host(text: &str) -> Host {
-    text.parse().expect("a test's host should be one")
+    text.parse().expect("a test's host should be valid")
 }
 
 pub(crate) fn wanted(host: &Host) -> DomainRequest<'_> {

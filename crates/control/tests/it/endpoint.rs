@@ -1,4 +1,4 @@
-//! An endpoint from its promise to its end: the port is open, and later nothing of it is left.
+//! The lifecycle of an endpoint: the port is opened, and later nothing of it is left.
 
 use trueup_model::key::Kind;
 use trueup_model::name::Name;
@@ -32,7 +32,7 @@ impl Rig {
         self.signals.wake();
     }
 
-    /// The node ports that the cluster has.
+    /// The node ports in the cluster.
     fn node_ports(&self) -> Vec<u64> {
         let services = self.fake.objects(Kind::Service);
         services.iter().filter_map(|one| one["spec"]["ports"][0]["nodePort"].as_u64()).collect()
@@ -40,7 +40,7 @@ impl Rig {
 }
 
 #[tokio::test]
-async fn an_endpoint_is_opened_kept_open_and_closed() {
+async fn endpoint_is_opened_kept_open_and_closed() {
     let mut rig = Rig::new().await;
     rig.start("one");
     rig.declare_project().await;
@@ -52,8 +52,8 @@ async fn an_endpoint_is_opened_kept_open_and_closed() {
     rig.until_running("web").await;
     assert_eq!(rig.node_ports(), [u64::from(port)]);
     assert_eq!(rig.fake.objects(Kind::NetworkPolicy).len(), policies + 1);
-    let shown = rig.db.app.list_endpoints(rig.db.org, "shop").await.unwrap().unwrap();
-    assert_eq!(shown[0].state.as_str(), "open");
+    let listed = rig.db.app.list_endpoints(rig.db.org, "shop").await.unwrap().unwrap();
+    assert_eq!(listed[0].state.into_str(), "open");
 
     rig.close("game").await;
     rig.until_running("web").await;
@@ -66,8 +66,8 @@ async fn an_endpoint_is_opened_kept_open_and_closed() {
     let id = rig.delete("web").await;
     let detail = rig.until(&id, deleted).await;
     let receipt = detail.receipt.expect("a receipt should be there");
-    let proved = receipt.absent.iter().filter(|absent| absent.key.name.contains("-ep")).count();
-    assert_eq!(proved, 4, "what was closed long ago is proved to be gone as well");
+    let verified = receipt.absent.iter().filter(|absent| absent.key.name.contains("-ep")).count();
+    assert_eq!(verified, 4, "objects of closed endpoints are verified absent as well");
     assert!(rig.node_ports().is_empty());
     assert_eq!(rig.fake.objects(Kind::NetworkPolicy).len(), policies);
 }

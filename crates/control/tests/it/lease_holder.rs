@@ -1,4 +1,5 @@
-//! From a promise in Postgres to objects in a cluster and back, across restarts and handovers.
+//! From an accepted spec in Postgres to objects in a cluster and back, across restarts and
+//! takeovers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +17,7 @@ use crate::poison::Poisoned;
 use crate::rig::{Rig, deleted};
 
 #[tokio::test]
-async fn a_promise_becomes_true_and_its_end_is_proved() {
+async fn declared_service_runs_and_its_deletion_is_verified() {
     let mut rig = Rig::new().await;
     rig.start("one");
     rig.declare_project().await;
@@ -32,12 +33,12 @@ async fn a_promise_becomes_true_and_its_end_is_proved() {
     let free = rig.db.app.find_service(rig.db.org, "shop", "web").await.unwrap();
     assert!(free.is_none(), "the name is free again");
     rig.declare("web", "web:2").await;
-    let anew = rig.until_running("web").await;
-    assert_ne!(anew.row.service.id.to_string(), id);
+    let second = rig.until_running("web").await;
+    assert_ne!(second.row.service.id.to_string(), id);
 }
 
 #[tokio::test]
-async fn once_all_is_true_nothing_is_written_any_more() {
+async fn converged_services_cause_no_writes_after_takeover() {
     let mut rig = Rig::new().await;
     let stop = rig.start("one");
     rig.declare_project().await;
@@ -50,13 +51,13 @@ async fn once_all_is_true_nothing_is_written_any_more() {
     rig.until_wakes(0).await;
     let writes = rig.fake.journal().len();
     let projection = rig.get("a").await.row.projection;
-    // A new tenure tells its executor everything again: that must be free.
+    // A new lease holder gives its executor every order again: that must cause no writes.
     stop.cancel();
     rig.ended().await;
     rig.start("two");
     rig.fake.remove(&rig.fake_key("a", Kind::Service).await);
     rig.until_service_object("a").await;
-    // All of them were told again, and are done.
+    // All orders were given again and have converged.
     rig.until_wakes(0).await;
     assert_eq!(rig.fake.journal().len(), writes + 1, "one repair, and nothing else");
     assert_eq!(rig.get("b").await.row.projection, rig.get("c").await.row.projection);
@@ -64,7 +65,7 @@ async fn once_all_is_true_nothing_is_written_any_more() {
 }
 
 #[tokio::test]
-async fn a_crash_in_the_middle_loses_and_doubles_nothing() {
+async fn crash_during_convergence_loses_and_duplicates_nothing() {
     let mut rig = Rig::new().await;
     rig.start("one");
     rig.declare_project().await;
@@ -79,35 +80,38 @@ async fn a_crash_in_the_middle_loses_and_doubles_nothing() {
         rig.until_running(&format!("web-{number}")).await;
     }
     rig.until_running("late").await;
-    let doubled: Vec<_> =
+    let duplicates: Vec<_> =
         rig.fake.counts().into_iter().filter(|(_, count)| count.creates > 1).collect();
-    assert!(doubled.is_empty(), "{doubled:#?}");
+    assert!(duplicates.is_empty(), "{duplicates:#?}");
     assert_eq!(rig.fake.objects(Kind::Deployment).len(), 11);
 }
 
 #[tokio::test]
-async fn a_second_process_takes_over_when_the_first_one_stops() {
+async fn second_process_takes_over_when_the_first_shuts_down() {
     let mut rig = Rig::new().await;
     let first = rig.start("first");
     rig.declare_project().await;
     rig.declare("web", "web:1").await;
     rig.until_running("web").await;
-    // It gives its lease back. Without that the lease would end ten seconds after it was last renewed.
-    let told = rig.clock.now();
+    // It releases its lease. Otherwise the lease would expire ten seconds after its last renewal.
+    let cancelled_at = rig.clock.now();
     first.cancel();
     rig.ended().await;
     let ended = rig.clock.now();
     let over = rig.lease_end().await;
-    assert!(told <= over && over <= ended, "it ends at {over}, and the process was told at {told}");
+    assert!(
+        cancelled_at <= over && over <= ended,
+        "the lease ended at {over}, and the process was cancelled at {cancelled_at}"
+    );
     let second = rig.start("second");
     rig.declare("later", "web:1").await;
     rig.until_running("later").await;
-    // The next one stands by already.
+    // A third process is on standby already.
     rig.start("third");
     second.cancel();
     rig.declare("last", "web:1").await;
     rig.until_running("last").await;
-    // The first one's epoch is over: nothing it says is written down any more.
+    // The first epoch is over: its reports are not recorded any more.
     let now = rig.clock.now();
     let stale = Lease { cluster: rig.db.cluster, epoch: 1 };
     let refused = rig.db.worker.settle(stale, &[], now).await;
@@ -115,7 +119,7 @@ async fn a_second_process_takes_over_when_the_first_one_stops() {
 }
 
 #[tokio::test]
-async fn a_cluster_that_is_away_defers_without_an_error_and_is_caught_up_with() {
+async fn unreachable_cluster_defers_without_failure_and_converges_later() {
     let mut rig = Rig::new().await;
     rig.fake.set_reachable(false);
     rig.start("one");
@@ -127,16 +131,16 @@ async fn a_cluster_that_is_away_defers_without_an_error_and_is_caught_up_with() 
     };
     let waited = rig.until("web", |detail| !detail.row.status.conditions.is_empty()).await;
     assert_eq!(waited.row.status.health, Health::Unknown);
-    assert!(waited.row.status.evidence.is_none(), "nothing was seen, so nothing is shown as seen");
+    assert!(waited.row.status.evidence.is_none(), "no observation, so no evidence");
     rig.fake.set_reachable(true);
     rig.until_running("web").await;
     let failed =
         events(&rig).await.into_iter().filter(|event| event.kind == "ReconcileFailed").count();
-    assert_eq!(failed, 0, "away is not failed");
+    assert_eq!(failed, 0, "unreachable is not failed");
 }
 
 #[tokio::test]
-async fn one_poisoned_service_does_not_stop_the_others() {
+async fn service_whose_passes_panic_does_not_stop_the_others() {
     let mut rig = Rig::new().await;
     let fixed = Arc::new(AtomicBool::new(false));
     let poisoned = Poisoned { inside: rig.fake.clone(), prefix: "bad-", fixed: Arc::clone(&fixed) };
@@ -151,7 +155,7 @@ async fn one_poisoned_service_does_not_stop_the_others() {
     }
     let seen = rig.until("bad", |detail| has(detail, Reason::Defect)).await;
     assert_eq!(seen.row.status.health, Health::Unknown);
-    // After a few tries it is left alone, and an operator finds it.
+    // After a few attempts its wake is dead, and an operator finds it.
     let dead = rig.until_dead().await;
     assert_eq!(dead.len(), 1, "{dead:?}");
     fixed.store(true, Ordering::SeqCst);
@@ -165,15 +169,15 @@ async fn one_poisoned_service_does_not_stop_the_others() {
 }
 
 #[tokio::test]
-async fn events_tell_the_story_in_order_and_without_gaps() {
+async fn events_are_sealed_in_order_without_gaps() {
     let mut rig = Rig::new().await;
     rig.start("one");
     rig.declare_project().await;
     rig.declare("web", "web:1").await;
     let detail = rig.until_running("web").await;
     let unit = Unit::Service(detail.row.service.id);
-    let story = rig.until_events(unit, "ServicePhaseChanged").await;
-    let kinds: Vec<&str> = story.iter().map(|event| event.kind.as_str()).collect();
+    let events = rig.until_events(unit, "ServicePhaseChanged").await;
+    let kinds: Vec<&str> = events.iter().map(|event| event.kind.as_str()).collect();
     assert_eq!(kinds.first(), Some(&"ServiceQueued"));
     let applied = kinds.iter().position(|kind| *kind == "ReconcileSucceeded");
     let created = kinds.iter().rposition(|kind| *kind == "ResourceCreated");
@@ -184,7 +188,7 @@ async fn events_tell_the_story_in_order_and_without_gaps() {
     assert_eq!(positions, expected);
 }
 
-/// More events than a test makes.
+/// A query with a limit above the number of events in a test.
 fn all() -> EventQuery {
     EventQuery { limit: 1000, ..EventQuery::default() }
 }
@@ -194,17 +198,18 @@ fn has(detail: &ServiceDetail, reason: Reason) -> bool {
 }
 
 impl Rig {
-    /// When the lease ends. It is asked for at a time that is before any end, so that it stays as it is.
+    /// When the lease expires. The query uses a time before any expiry, so that it does not take
+    /// the lease.
     async fn lease_end(&self) -> Timestamp {
         let at = Timestamp::UNIX_EPOCH;
         let asked = self.db.worker.acquire_lease(self.db.cluster, "other", None, at).await;
         match asked.expect("the database should answer") {
             Turn::Theirs { until } => until,
-            Turn::Ours(lease) => unreachable!("it should have had a holder: {lease:?}"),
+            Turn::Ours(lease) => unreachable!("the lease should have a holder: {lease:?}"),
         }
     }
 
-    /// Waits until something was given up.
+    /// Waits until a wake is dead.
     async fn until_dead(&self) -> Vec<Wake> {
         let filter = WakeFilter { state: Some(WakeState::Dead), ..WakeFilter::default() };
         let found = tokio::time::timeout(crate::rig::LONG, async {
@@ -214,10 +219,10 @@ impl Rig {
                 if !dead.is_empty() {
                     return dead;
                 }
-                tokio::time::sleep(crate::rig::LOOK).await;
+                tokio::time::sleep(crate::rig::POLL).await;
             }
         });
-        found.await.expect("its wake should be given up")
+        found.await.expect("its wake should be dead")
     }
 
     async fn fake_key(&self, service: &str, kind: Kind) -> trueup_model::key::ResourceKey {
@@ -235,10 +240,10 @@ impl Rig {
                 .iter()
                 .any(|object| object["metadata"]["name"] == key.name.as_str())
             {
-                tokio::time::sleep(crate::rig::LOOK).await;
+                tokio::time::sleep(crate::rig::POLL).await;
             }
         });
-        assert!(back.await.is_ok(), "{key} should be made again");
+        assert!(back.await.is_ok(), "{key} should be created again");
     }
 
     async fn until_events(&self, unit: Unit, last: &str) -> Vec<trueup_store::SealedEvent> {
@@ -256,7 +261,7 @@ impl Rig {
                 {
                     return events;
                 }
-                tokio::time::sleep(crate::rig::LOOK).await;
+                tokio::time::sleep(crate::rig::POLL).await;
             }
         });
         found.await.expect("the events should be sealed")

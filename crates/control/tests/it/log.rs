@@ -1,8 +1,8 @@
-//! What one test logs, at every level: all that its loops say, because they run on its own thread.
+//! Captures the log of one test at every level, including its loops, which run on the same thread.
 //!
-//! There is one subscriber for the whole process, and each thread decides whether it is heard. With a
-//! subscriber for one thread alone, `tracing` would ask another thread's, which has none, whether a message
-//! that this one meets first is of interest to anybody, and drop it for both.
+//! There is one subscriber for the whole process, with a filter by thread. With a subscriber for
+//! one thread alone, `tracing` could cache the interest of another thread, which has no subscriber,
+//! and drop the message for both.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -16,14 +16,14 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 thread_local! {
-    static HEARD: Cell<bool> = const { Cell::new(false) };
+    static CAPTURED: Cell<bool> = const { Cell::new(false) };
     static LINES: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 static SUBSCRIBER: Once = Once::new();
 
-/// The log of this thread, for as long as this is there.
+/// Captures the log of this thread until it is dropped.
 pub(crate) struct Log {
-    /// It stays on its thread.
+    /// Not `Send`: it belongs to its thread.
     _here: PhantomData<*const ()>,
 }
 
@@ -31,10 +31,10 @@ impl Log {
     pub(crate) fn begin() -> Self {
         SUBSCRIBER.call_once(|| {
             let lines = fmt::layer().with_ansi(false).with_writer(|| Lines);
-            let heard = lines.with_filter(dynamic_filter_fn(|_, _| HEARD.get()));
-            tracing_subscriber::registry().with(heard).init();
+            let captured = lines.with_filter(dynamic_filter_fn(|_, _| CAPTURED.get()));
+            tracing_subscriber::registry().with(captured).init();
         });
-        HEARD.set(true);
+        CAPTURED.set(true);
         Self { _here: PhantomData }
     }
 
@@ -46,12 +46,12 @@ impl Log {
 
 impl Drop for Log {
     fn drop(&mut self) {
-        HEARD.set(false);
+        CAPTURED.set(false);
         drop(LINES.take());
     }
 }
 
-/// Adds to the log of the thread that it is used on.
+/// Appends to the log of the current thread.
 struct Lines;
 
 impl io::Write for Lines {
@@ -66,7 +66,7 @@ impl io::Write for Lines {
 }
 
 #[test]
-fn a_log_has_what_its_own_thread_says_and_nothing_of_others() {
+fn log_captures_only_its_own_thread() {
     let log = Log::begin();
     tracing::trace!("here");
     std::thread::scope(|scope| {

@@ -1,5 +1,5 @@
-//! A cluster with a defect that only some objects meet: whatever is applied under such a name ends in
-//! a panic, before anything is done, and a dry run is not answered, again and again until it is fixed.
+//! A cluster client with a defect for some objects: until it is fixed, applying an object with the
+//! prefix panics before the call, and a dry run of it gets no answer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,7 +38,7 @@ impl Cluster for Poisoned {
     }
 
     fn apply<'a>(&'a self, key: &'a ResourceKey, object: &'a Value) -> Answer<'a, Value> {
-        assert!(!self.is_broken(key), "a defect that only this object meets");
+        assert!(!self.is_broken(key), "a defect for this object only");
         self.inside.apply(key, object)
     }
 

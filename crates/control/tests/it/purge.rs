@@ -1,4 +1,4 @@
-//! What is kept for a while is forgotten by the loop, and not only when somebody asks.
+//! Expired idempotency keys are deleted by the loop, not only by the next request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
 
 #[tokio::test]
-async fn the_sweep_forgets_keys_after_their_week() {
+async fn idempotency_keys_are_purged_after_a_week() {
     let clock = ManualClock::new();
     let rig = Rig::on(Arc::new(clock.clone())).await;
     rig.declare_project().await;
@@ -33,8 +33,8 @@ async fn the_sweep_forgets_keys_after_their_week() {
     clock.advance(WEEK);
     let mut tasks = JoinSet::new();
     tasks.spawn(Purge { worker: rig.db.worker.clone(), clock: Arc::clone(&rig.clock) }.run());
-    // It sleeps when there is nothing left to forget.
+    // The loop sleeps once it has purged.
     clock.until_sleeping_until(WEEK + HOUR).await;
     let left = rig.db.worker.purge_idempotency_keys(clock.now()).await;
-    assert_eq!(left.expect("the database should answer"), 0, "nothing was left to forget");
+    assert_eq!(left.expect("the database should answer"), 0, "nothing was left to purge");
 }

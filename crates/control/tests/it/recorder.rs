@@ -1,4 +1,4 @@
-//! What really ran is written down while the loops run, across a restart and a break.
+//! Transitions are recorded while the loops run, across a restart and a gap.
 
 use serde_json::Value;
 use trueup_model::key::Kind;
@@ -27,7 +27,7 @@ impl Rig {
                 if count(&history) >= times {
                     return history;
                 }
-                tokio::time::sleep(crate::rig::LOOK).await;
+                tokio::time::sleep(crate::rig::POLL).await;
             }
         });
         match reached.await {
@@ -38,7 +38,7 @@ impl Rig {
 }
 
 #[tokio::test]
-async fn a_pods_whole_life_is_recorded_and_a_restart_doubles_nothing() {
+async fn pod_lifecycle_is_recorded_and_restart_duplicates_nothing() {
     let mut rig = Rig::new().await;
     let stop = rig.start("one");
     rig.declare_project().await;
@@ -62,7 +62,7 @@ async fn a_pods_whole_life_is_recorded_and_a_restart_doubles_nothing() {
         ]
     );
 
-    // Another process takes over: it says when nobody watched, and what it finds is no news.
+    // Another process takes over: it records the gap, and no transition twice.
     stop.cancel();
     rig.ended().await;
     rig.start("two");
@@ -70,7 +70,7 @@ async fn a_pods_whole_life_is_recorded_and_a_restart_doubles_nothing() {
     let history = rig.until_history("web", "Pod unobserved", gaps + 1).await;
     assert_eq!(seen(&history), steps);
 
-    // What goes while nobody watches is missed later, and what goes in sight is seen.
+    // A pod deleted during a gap is recorded as gone later, and one deleted while watched at once.
     rig.crash().await;
     let pod = rig.fake.objects(Kind::Pod).remove(0);
     let name = |object: &Value| object["metadata"]["name"].as_str().unwrap_or_default().to_owned();

@@ -1,5 +1,5 @@
-//! Several processes on one database: they hear of each other, and what is not heard or not answered is
-//! found by looking again.
+//! Several processes on one database: they notify each other, and polling finds what a lost
+//! notification or acknowledgement missed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,34 +13,34 @@ use trueup_testkit::test_db::TestDb;
 
 use crate::rig::{LONG, Rig};
 
-/// One process with a bell, and nothing in it that polls.
+/// One process with a notifier and nothing that polls.
 struct Process {
     signals: Signals,
     tasks: tokio::task::JoinSet<()>,
 }
 
 impl Process {
-    /// It listens when this returns.
+    /// Starts the process; it listens when this returns.
     async fn start(name: &str, worker: Worker) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(DbClock::unanchored());
         let signals = Signals::default();
-        let bell = Notifier { worker, signals: signals.clone(), clock, name: name.to_owned() };
+        let notifier = Notifier { worker, signals: signals.clone(), clock, name: name.to_owned() };
         let mut tasks = tokio::task::JoinSet::new();
-        tasks.spawn(bell.run());
+        tasks.spawn(notifier.run());
         let process = Self { signals, tasks };
-        // Whoever begins to listen may have missed something, and is nudged.
+        // A new listener may have missed notifications, so it is signalled once.
         process.woken("at the start").await;
         process
     }
 
     async fn woken(&self, when: &str) {
-        let heard = tokio::time::timeout(LONG, self.signals.woken()).await;
-        assert!(heard.is_ok(), "it should have been woken {when}");
+        let woken = tokio::time::timeout(LONG, self.signals.woken()).await;
+        assert!(woken.is_ok(), "it should have been woken {when}");
     }
 }
 
 #[tokio::test]
-async fn what_one_process_commits_every_other_one_hears() {
+async fn commit_of_one_process_notifies_all_others() {
     let db = TestDb::new().await;
     let one = Process::start("one", db.worker.clone()).await;
     let two = Process::start("two", db.worker.clone()).await;
@@ -58,7 +58,7 @@ async fn what_one_process_commits_every_other_one_hears() {
 }
 
 #[tokio::test]
-async fn f22_whoever_was_cut_off_is_nudged_when_listening_again() {
+async fn f22_reconnected_listener_is_signalled_once() {
     let db = TestDb::new().await;
     let proxy = PgProxy::start(&db.urls.worker).await;
     let behind = Worker::connect_within(&proxy.url(&db.urls.worker), LONG).unwrap();
@@ -66,20 +66,20 @@ async fn f22_whoever_was_cut_off_is_nudged_when_listening_again() {
     let mut two = Process::start("two", behind).await;
     proxy.set(Mode::Cut);
     one.signals.wake();
-    // It is rung for sure before anybody listens again.
+    // This notification is certainly sent before the listener reconnects.
     db.worker.ring("one", Notification::Wake).await.unwrap();
     proxy.set(Mode::Pass);
     two.woken("once the connection was back").await;
     one.signals.wake();
     two.woken("as before").await;
-    assert!(two.tasks.try_join_next().is_none(), "it goes on");
+    assert!(two.tasks.try_join_next().is_none(), "the notifier continues");
 }
 
 #[tokio::test]
-async fn f22_without_any_bell_polling_finds_the_work() {
+async fn f22_without_notifications_polling_finds_the_work() {
     let mut rig = Rig::new().await;
     rig.start("one");
-    // The door of another process, which nobody hears.
+    // Changes come from another process whose notifications are lost.
     rig.signals = Signals::default();
     rig.declare_project().await;
     rig.declare("web", "web:1").await;
@@ -88,7 +88,7 @@ async fn f22_without_any_bell_polling_finds_the_work() {
 }
 
 #[tokio::test]
-async fn f15_answers_that_are_lost_again_and_again_lose_and_double_nothing() {
+async fn f15_repeated_unacknowledged_commits_lose_and_duplicate_nothing() {
     let mut rig = Rig::new().await;
     let proxy = PgProxy::start(&rig.db.urls.worker).await;
     rig.worker = Worker::connect_within(&proxy.url(&rig.db.urls.worker), LONG).unwrap();
@@ -99,19 +99,19 @@ async fn f15_answers_that_are_lost_again_and_again_lose_and_double_nothing() {
         let lost = proxy.lost_commits();
         proxy.set(Mode::LoseCommit);
         rig.declare(name, "web:1").await;
-        // Whichever loop it is that commits next: it was done, and nobody is told.
+        // The next commit of any loop succeeds without an acknowledgement.
         let losing = tokio::time::timeout(LONG, async {
             while proxy.lost_commits() == lost {
-                tokio::time::sleep(crate::rig::LOOK).await;
+                tokio::time::sleep(crate::rig::POLL).await;
             }
         });
-        losing.await.expect("a reply should be lost");
+        losing.await.expect("an acknowledgement should be lost");
     }
     for name in &names {
         rig.until_running(name).await;
     }
     rig.until_wakes(0).await;
-    // What is asked of a service whose wake was once forgotten is done like anything else.
+    // A later change to a service whose wake was lost once converges as usual.
     for name in &names {
         rig.declare(name, "web:2").await;
     }
@@ -120,16 +120,16 @@ async fn f15_answers_that_are_lost_again_and_again_lose_and_double_nothing() {
     }
     rig.until_wakes(0).await;
     assert!(proxy.lost_commits() >= names.len());
-    let doubled: Vec<_> =
+    let duplicates: Vec<_> =
         rig.fake.counts().into_iter().filter(|(_, count)| count.creates > 1).collect();
-    assert!(doubled.is_empty(), "{doubled:#?}");
-    let told = created(&rig).await;
-    let doubled: Vec<_> = told.iter().filter(|(_, count)| **count > 1).collect();
-    assert!(told.len() > names.len() && doubled.is_empty(), "{doubled:#?}");
+    assert!(duplicates.is_empty(), "{duplicates:#?}");
+    let created = created(&rig).await;
+    let duplicates: Vec<_> = created.iter().filter(|(_, count)| **count > 1).collect();
+    assert!(created.len() > names.len() && duplicates.is_empty(), "{duplicates:#?}");
 }
 
 #[tokio::test]
-async fn f17_a_slow_database_slows_and_neither_loses_a_lease_nor_a_change() {
+async fn f17_slow_database_loses_neither_lease_nor_change() {
     let mut rig = Rig::in_real_time().await;
     let proxy = PgProxy::start(&rig.db.urls.worker).await;
     rig.worker = Worker::connect_within(&proxy.url(&rig.db.urls.worker), LONG).unwrap();
@@ -148,18 +148,22 @@ async fn f17_a_slow_database_slows_and_neither_loses_a_lease_nor_a_change() {
     rig.until_wakes(0).await;
     let next =
         rig.db.worker.acquire_lease(rig.db.cluster, "one", None, rig.clock.now()).await.unwrap();
-    assert_eq!(next.ours().map(|lease| lease.epoch), Some(2), "it held its one lease all the time");
+    assert_eq!(
+        next.ours().map(|lease| lease.epoch),
+        Some(2),
+        "it kept the same lease all the time"
+    );
 }
 
 #[tokio::test]
-async fn f50_work_that_waits_while_nobody_works_is_told_by_who_stands_by() {
+async fn f50_standby_reports_the_age_of_waiting_work() {
     let mut rig = Rig::new().await;
-    // Somebody renews the lease and does nothing: no count of holders would show it.
+    // A holder renews the lease and does nothing: the lease metric would not show it.
     let (worker, cluster, clock) = (rig.db.worker.clone(), rig.db.cluster, Arc::clone(&rig.clock));
-    let lease = worker.acquire_lease(cluster, "idler", None, clock.now()).await.unwrap();
+    let lease = worker.acquire_lease(cluster, "idle", None, clock.now()).await.unwrap();
     let lease = lease.ours().unwrap();
-    let mut idler = tokio::task::JoinSet::new();
-    idler.spawn(async move {
+    let mut idle_holder = tokio::task::JoinSet::new();
+    idle_holder.spawn(async move {
         loop {
             worker.renew_lease(lease, clock.now()).await.unwrap();
             clock.sleep(Lease::RENEW_EVERY).await;
@@ -174,17 +178,21 @@ async fn f50_work_that_waits_while_nobody_works_is_told_by_who_stands_by() {
                 .find(|it| it.starts_with(r#"trueup_wake_age_seconds{lane="user_change"#));
             line.and_then(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
         };
-        while age(&rig.told()).is_none_or(|age| age < 1.0) {
-            tokio::time::sleep(crate::rig::LOOK).await;
+        while age(&rig.metrics_text()).is_none_or(|age| age < 1.0) {
+            tokio::time::sleep(crate::rig::POLL).await;
         }
     };
-    let told = tokio::time::timeout(LONG, aged).await;
-    assert!(told.is_ok() && rig.told().contains("trueup_lease_held 0"), "{}", rig.told());
-    assert!(idler.try_join_next().is_none(), "it held the lease to the end");
+    let reported = tokio::time::timeout(LONG, aged).await;
+    assert!(
+        reported.is_ok() && rig.metrics_text().contains("trueup_lease_held 0"),
+        "{}",
+        rig.metrics_text()
+    );
+    assert!(idle_holder.try_join_next().is_none(), "it should hold the lease to the end");
 }
 
 #[tokio::test]
-async fn f49_a_holder_whose_database_falls_silent_is_replaced_and_stands_by_afterwards() {
+async fn f49_holder_with_silent_database_is_replaced_and_stands_by() {
     let mut rig = Rig::new().await;
     let proxy = PgProxy::start(&rig.db.urls.worker).await;
     rig.worker = Worker::connect_within(&proxy.url(&rig.db.urls.worker), LONG).unwrap();
@@ -197,7 +205,7 @@ async fn f49_a_holder_whose_database_falls_silent_is_replaced_and_stands_by_afte
     let second = rig.start("two");
     rig.declare("web", "web:2").await;
     rig.until_running("web").await;
-    // Whatever the first one asked is carried out only now: Postgres refuses it.
+    // The calls of the first process arrive only now: Postgres rejects them.
     proxy.set(Mode::Pass);
     rig.declare("web", "web:3").await;
     rig.until_running("web").await;
@@ -205,12 +213,12 @@ async fn f49_a_holder_whose_database_falls_silent_is_replaced_and_stands_by_afte
     rig.declare("web", "web:4").await;
     rig.until_running("web").await;
     rig.until_wakes(0).await;
-    let doubled: Vec<_> =
+    let duplicates: Vec<_> =
         rig.fake.counts().into_iter().filter(|(_, count)| count.creates > 1).collect();
-    assert!(doubled.is_empty(), "{doubled:#?}");
+    assert!(duplicates.is_empty(), "{duplicates:#?}");
 }
 
-/// How often each object was said to be made.
+/// How often each object has a `ResourceCreated` event.
 async fn created(rig: &Rig) -> BTreeMap<String, usize> {
     rig.db.seal().await;
     let query = EventQuery {
@@ -218,10 +226,10 @@ async fn created(rig: &Rig) -> BTreeMap<String, usize> {
         limit: 10_000,
         ..EventQuery::default()
     };
-    let mut told = BTreeMap::new();
+    let mut counts = BTreeMap::new();
     let events = rig.db.app.list_events(rig.db.org, &query).await;
     for event in events.expect("events should be listed") {
-        *told.entry(format!("{:?} {}", event.unit, event.body)).or_default() += 1;
+        *counts.entry(format!("{:?} {}", event.unit, event.body)).or_default() += 1;
     }
-    told
+    counts
 }

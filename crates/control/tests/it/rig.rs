@@ -1,4 +1,4 @@
-//! A control plane for one test: its own database, its own cluster, loops that can be stopped.
+//! A control plane for one test: its own database, its own fake cluster, loops that can be stopped.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,28 +22,28 @@ use trueup_testkit::test_db::{TestDb, name};
 
 use crate::scaled_clock::ScaledClock;
 
-/// Longer than any wait of a test that is right, in real time and on a very busy machine.
+/// Longer than any wait of a passing test, in real time and on a very busy machine.
 pub(crate) const LONG: Duration = Duration::from_secs(300);
-/// How often a test looks whether what it waits for has come, in real time.
-pub(crate) const LOOK: Duration = Duration::from_millis(25);
+/// How often a test polls the condition it waits for, in real time.
+pub(crate) const POLL: Duration = Duration::from_millis(25);
 
 pub(crate) struct Rig {
     pub(crate) db: TestDb,
     pub(crate) fake: FakeCluster,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) signals: Signals,
-    /// The way of the loops to the database.
+    /// The database connection of the loops.
     pub(crate) worker: Worker,
     /// The keys of the process that is started next.
     pub(crate) keys: Keyring,
     tasks: JoinSet<()>,
-    /// What moves the clock on, whether or not any loop runs.
+    /// Advances the clock, whether or not any loop runs.
     time: JoinSet<()>,
     registry: Registry,
 }
 
 impl Rig {
-    /// Loops for which time passes fast.
+    /// Loops on a fast clock.
     pub(crate) async fn new() -> Self {
         let clock = ScaledClock::new();
         let mut rig = Self::on(Arc::new(clock.clone())).await;
@@ -51,7 +51,7 @@ impl Rig {
         rig
     }
 
-    /// Loops in real time, for tests with a database that takes its time.
+    /// Loops in real time, for tests with a slow database.
     pub(crate) async fn in_real_time() -> Self {
         Self::on(Arc::new(DbClock::unanchored())).await
     }
@@ -72,7 +72,7 @@ impl Rig {
         }
     }
 
-    /// Starts the loops of one process; cancelling the answer stops them in order.
+    /// Starts the loops of one process; cancelling the token shuts them down gracefully.
     pub(crate) fn start(&mut self, holder: &str) -> CancellationToken {
         let cluster: Arc<dyn Cluster> = Arc::new(self.fake.clone());
         self.start_on(holder, cluster)
@@ -85,7 +85,7 @@ impl Rig {
     ) -> CancellationToken {
         let metrics = Metrics::register(&mut self.registry);
         let stop = CancellationToken::new();
-        let tenure = LeaseHolder {
+        let lease_holder = LeaseHolder {
             worker: self.worker.clone(),
             signals: self.signals.clone(),
             clock: Arc::clone(&self.clock),
@@ -94,7 +94,7 @@ impl Rig {
             cluster_id: self.db.cluster,
             holder: holder.to_owned(),
             master_key: [7; 32],
-            opener: self.keys.clone().opener(),
+            decryptor: self.keys.clone().decryptor(),
         };
         let sealer = Sealer {
             worker: self.worker.clone(),
@@ -102,7 +102,7 @@ impl Rig {
             clock: Arc::clone(&self.clock),
             metrics,
         };
-        self.tasks.spawn(tenure.run(stop.clone()));
+        self.tasks.spawn(lease_holder.run(stop.clone()));
         let sealing = stop.clone();
         self.tasks.spawn(async move {
             tokio::select! {
@@ -113,10 +113,10 @@ impl Rig {
         stop
     }
 
-    /// What the processes' metrics say.
-    pub(crate) fn told(&self) -> String {
+    /// The metrics of the processes, as text.
+    pub(crate) fn metrics_text(&self) -> String {
         let mut text = String::new();
-        encode(&mut text, &self.registry).expect("metrics should be told");
+        encode(&mut text, &self.registry).expect("metrics should be encoded");
         text
     }
 
@@ -130,7 +130,7 @@ impl Rig {
         assert!(ended.await.is_ok(), "every loop should end");
     }
 
-    /// Ends all loops at once, as a crash would.
+    /// Aborts all loops at once, as a crash would.
     pub(crate) async fn crash(&mut self) {
         self.tasks.shutdown().await;
     }
@@ -154,9 +154,9 @@ impl Rig {
         let context = RequestContext::new(&owner, None);
         let parameters: Map<String, Value> = Map::from_iter([("image".to_owned(), json!(image))]);
         let template = "web@1".parse().expect("a template should be named");
-        let ask = AdmissionRequest { template, plan: None, parameters };
+        let request = AdmissionRequest { template, plan: None, parameters };
         let name = name(service);
-        let wanted = ServiceRequest::declare("shop", &name, &ask);
+        let wanted = ServiceRequest::declare("shop", &name, &request);
         let accepted =
             self.db.app.accept_service(self.db.org, &wanted, &context, self.clock.now()).await;
         assert!(accepted.expect("a service should be accepted").changed);
@@ -190,19 +190,22 @@ impl Rig {
                 if wanted(&detail) {
                     return detail;
                 }
-                tokio::time::sleep(LOOK).await;
+                tokio::time::sleep(POLL).await;
             }
         });
         if let Ok(detail) = reached.await {
             return detail;
         }
         let detail = self.get(service).await;
-        let (status, under_way) = (&detail.row.status, self.db.under_way().await);
-        assert!(wanted(&detail), "{service} did not get there: {status:#?}, {under_way:#?}");
+        let (status, in_progress) = (&detail.row.status, self.db.under_way().await);
+        assert!(
+            wanted(&detail),
+            "{service} did not reach the expected state: {status:#?}, {in_progress:#?}"
+        );
         detail
     }
 
-    /// Waits until so many wakes are left.
+    /// Waits until this many wakes are left.
     pub(crate) async fn until_wakes(&self, wanted: i64) {
         let reached = tokio::time::timeout(LONG, async {
             loop {
@@ -211,7 +214,7 @@ impl Rig {
                 if queued + running == wanted {
                     return;
                 }
-                tokio::time::sleep(LOOK).await;
+                tokio::time::sleep(POLL).await;
             }
         });
         assert!(reached.await.is_ok(), "there should be {wanted} wakes left");

@@ -1,10 +1,11 @@
 //! Real time, several times as fast, but never faster than the database answers.
 //!
-//! Most of this suite's time would be spent waiting: for leases to end, for polls, and for what a dead
-//! process may have sent. On this clock all of that passes eight times as fast. A busy machine must not
-//! cost a holder its lease, so the clock moves at most [`STEP`] per answer of the database to a question
-//! of its own, which is asked by the same thread and of the same server as those of the loops. Between
-//! two renewals of a lease there are at least six such answers, and within its life twenty.
+//! Most of this suite's time would be spent waiting: for leases to expire, for polls, and for calls
+//! that a dead process may have in flight. On this clock all of that passes eight times as fast. A
+//! busy machine must not cost a holder its lease, so the clock advances at most [`STEP`] per
+//! answered ping of the database, which is sent by the same thread and to the same server as the
+//! queries of the loops. Between two renewals of a lease there are at least six such answers, and
+//! within its duration twenty.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,12 +17,12 @@ use trueup_model::Clock;
 use trueup_model::clock::Sleep;
 use trueup_store::{App, DbClock};
 
-/// How many times as fast as real time it runs.
+/// How much faster than real time it runs.
 const FACTOR: u32 = 8;
-/// How far it runs without an answer of the database.
+/// How far it advances without an answer of the database.
 const STEP: Duration = Duration::from_millis(480);
-/// How long after an answer the database is asked again, in real time.
-const ASK_EVERY: Duration = Duration::from_millis(25);
+/// The pause between two pings of the database, in real time.
+const PING_EVERY: Duration = Duration::from_millis(25);
 
 /// A fast clock. Clones are the same clock.
 #[derive(Debug, Clone)]
@@ -50,7 +51,7 @@ impl ScaledClock {
         Self { began: DbClock::unanchored().now(), last: Arc::new(watch::Sender::new(began)) }
     }
 
-    /// Asks the database again and again. The clock stands still when this does not run.
+    /// Pings the database for ever. The clock stands still when this does not run.
     pub(crate) async fn run(self, app: App) {
         loop {
             if app.ping().await.is_ok() {
@@ -58,7 +59,7 @@ impl ScaledClock {
                     *last = Answer { shown: last.now(), at: Instant::now() };
                 });
             }
-            tokio::time::sleep(ASK_EVERY).await;
+            tokio::time::sleep(PING_EVERY).await;
         }
     }
 }
@@ -106,7 +107,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn time_runs_fast_and_no_further_than_a_step_without_an_answer() {
+    async fn time_advances_at_most_one_step_without_a_database_answer() {
         let clock = ScaledClock::new();
         let mut short = clock.sleep(STEP);
         let mut long = clock.sleep(STEP * 2);

@@ -1,4 +1,5 @@
-//! From a sealed row to what containers read, and what happens when a key is missing (S40, S42).
+//! From an encrypted row to what containers read, and what happens when a key is missing (S40,
+//! S42).
 
 use serde_json::{Value, json};
 use trueup_model::key::Kind;
@@ -21,8 +22,8 @@ impl Rig {
         let name: VariableName = name.parse().expect("a test's name should be valid");
         let entry = EntryRequest { project: "shop", service, name: &name, if_version: None };
         let value = SecretValue::new(value.to_owned());
-        let sealer = self.keys.clone().sealer();
-        let wanted = SecretRequest { entry, value: &value, sealer: &sealer };
+        let encryptor = self.keys.clone().encryptor();
+        let wanted = SecretRequest { entry, value: &value, encryptor: &encryptor };
         let set = self.db.app.set_secret(self.db.org, &wanted, &context, self.clock.now()).await;
         set.expect("a secret should be set");
         self.signals.wake();
@@ -43,8 +44,8 @@ impl Rig {
         self.signals.wake();
     }
 
-    /// What the only Secret holds under this name, as Kubernetes has it.
-    fn held(&self, name: &str) -> Value {
+    /// The encoded value under this name in the only Secret of the cluster.
+    fn secret_data(&self, name: &str) -> Value {
         let secrets = self.fake.objects(Kind::Secret);
         assert_eq!(secrets.len(), 1, "{secrets:?}");
         secrets[0]["data"][name].clone()
@@ -66,19 +67,19 @@ fn locked(detail: &ServiceDetail) -> bool {
 }
 
 #[tokio::test]
-async fn what_is_set_is_what_containers_read() {
+async fn containers_read_the_secrets_that_were_set() {
     let mut rig = Rig::new().await;
     rig.start("one");
     rig.declare_project().await;
     rig.set_secret(None, "SHARED", "of the project").await;
     rig.declare("web", "web:1").await;
     rig.until_running("web").await;
-    assert_eq!(rig.held("SHARED"), encoded("of the project"));
+    assert_eq!(rig.secret_data("SHARED"), encoded("of the project"));
     let before = rig.fingerprint();
 
     rig.set_secret(Some("web"), "SHARED", "of the service").await;
     rig.until_running("web").await;
-    assert_eq!(rig.held("SHARED"), encoded("of the service"));
+    assert_eq!(rig.secret_data("SHARED"), encoded("of the service"));
     assert_ne!(rig.fingerprint(), before, "pods roll");
     let rolled = rig.fingerprint();
 
@@ -90,12 +91,12 @@ async fn what_is_set_is_what_containers_read() {
 
     rig.delete_secret(Some("web"), "SHARED").await;
     rig.until_running("web").await;
-    assert_eq!(rig.held("SHARED"), encoded("of the project"));
+    assert_eq!(rig.secret_data("SHARED"), encoded("of the project"));
     assert_eq!(rig.fingerprint(), before);
     rig.delete_secret(None, "SHARED").await;
     rig.until_running("web").await;
-    assert_eq!(rig.held("SHARED"), Value::Null);
-    assert!(rig.held("APP_KEY").is_string(), "what the template generates is not touched");
+    assert_eq!(rig.secret_data("SHARED"), Value::Null);
+    assert!(rig.secret_data("APP_KEY").is_string(), "generated secrets are not touched");
 
     let id = rig.delete("web").await;
     let detail = rig.until(&id, deleted).await;
@@ -105,7 +106,7 @@ async fn what_is_set_is_what_containers_read() {
 }
 
 #[tokio::test]
-async fn with_a_missing_key_what_runs_goes_on_and_nothing_is_emptied() {
+async fn missing_key_keeps_running_services_and_their_secrets() {
     let mut rig = Rig::new().await;
     rig.keys = Keyring::new(&[7; 32]).with(2, &[9; 32]);
     let first = rig.start("one");
@@ -123,9 +124,9 @@ async fn with_a_missing_key_what_runs_goes_on_and_nothing_is_emptied() {
     let detail = rig.until("web", locked).await;
     let message = &detail.row.status.conditions[0].message;
     assert!(message.contains("`KEY`") && message.contains("key 2"), "{message}");
-    assert_eq!(rig.held("KEY"), encoded(CANARY), "the Secret is as it was");
+    assert_eq!(rig.secret_data("KEY"), encoded(CANARY), "the Secret is unchanged");
     assert_eq!(rig.fake.journal().len(), writes, "and nothing was written");
-    // Others are not held up by it.
+    // Other services are not affected.
     rig.declare("other", "web:1").await;
     rig.until_running("other").await;
     second.cancel();
@@ -139,7 +140,7 @@ async fn with_a_missing_key_what_runs_goes_on_and_nothing_is_emptied() {
 
 /// S40: the canary is in the cluster's Secret and nowhere else.
 #[tokio::test]
-async fn a_secret_is_in_no_log_no_event_and_no_status() {
+async fn secret_appears_in_no_log_event_or_status() {
     let log = Log::begin();
     let mut rig = Rig::new().await;
     rig.start("one");
@@ -147,28 +148,31 @@ async fn a_secret_is_in_no_log_no_event_and_no_status() {
     rig.declare("web", "web:1").await;
     rig.set_secret(Some("web"), "KEY", CANARY).await;
     rig.until_running("web").await;
-    // Somebody meddles with it, so that drift is found and told.
+    // The Secret is deleted from outside, so that drift is found and recorded.
     let secret = rig.fake.objects(Kind::Secret).remove(0);
     let name = secret["metadata"]["name"].as_str().expect("it should have a name").to_owned();
     let detail = rig.get("web").await;
     let found = detail.resources.iter().find(|(key, _)| key.name == name);
     let key = found.expect("its key should be recorded").0.clone();
     rig.fake.remove(&key);
-    // No watch tells of secrets; they are looked at again where somebody is seen to meddle (ADR 0020).
+    // Secrets are not watched; they are read again when other drift is observed (ADR 0020).
     let address = detail.resources.iter().find(|(key, _)| key.kind == Kind::Service);
     rig.fake.remove(&address.expect("it should have an address").0);
     let back = tokio::time::timeout(crate::rig::LONG, async {
         while rig.fake.objects(Kind::Secret).is_empty() {
-            tokio::time::sleep(crate::rig::LOOK).await;
+            tokio::time::sleep(crate::rig::POLL).await;
         }
     });
-    back.await.expect("the Secret should come back");
-    let events = rig.until_told("ResourceDeletedExternally").await;
+    back.await.expect("the Secret should be created again");
+    let events = rig.until_event("ResourceDeletedExternally").await;
     let id = rig.delete("web").await;
     let gone = rig.until(&id, deleted).await;
 
     let logged = log.end();
-    assert!(logged.contains("ordered"), "the log should say something, or this proves nothing");
+    assert!(
+        logged.contains("ordered"),
+        "the log should contain something, or this test proves nothing"
+    );
     let all = format!("{logged}{events:?}{:?}{gone:?}", rig.get(&id).await);
     let encoded = data_encoding::BASE64.encode(CANARY.as_bytes());
     for form in [CANARY, encoded.as_str()] {
@@ -179,8 +183,8 @@ async fn a_secret_is_in_no_log_no_event_and_no_status() {
 
 impl Rig {
     /// Every event, once there is one of this type.
-    async fn until_told(&self, kind: &str) -> Vec<trueup_store::SealedEvent> {
-        let told = tokio::time::timeout(crate::rig::LONG, async {
+    async fn until_event(&self, kind: &str) -> Vec<trueup_store::SealedEvent> {
+        let found = tokio::time::timeout(crate::rig::LONG, async {
             loop {
                 let all = EventQuery { limit: 1000, ..EventQuery::default() };
                 let events = self.db.app.list_events(self.db.org, &all).await;
@@ -188,9 +192,9 @@ impl Rig {
                 if events.iter().any(|event| event.kind == kind) {
                     return events;
                 }
-                tokio::time::sleep(crate::rig::LOOK).await;
+                tokio::time::sleep(crate::rig::POLL).await;
             }
         });
-        told.await.expect("the event should come")
+        found.await.expect("the event should be sealed")
     }
 }

@@ -1,4 +1,4 @@
-//! For whoever runs Trueup: is it there, is it ready, what does it count, what does a code mean.
+//! For operators: liveness, readiness and metrics.
 
 use axum::extract::State;
 use axum::http::header;
@@ -7,78 +7,28 @@ use prometheus_client::encoding::text::encode;
 use trueup_api::Code;
 
 use crate::AppState;
-use crate::front::caller::Onlooker;
-use crate::front::extract::Path;
+use crate::front::caller::Operator;
 use crate::front::problem::{Answer, Failure};
 
-/// The process is there.
+/// Liveness: the process runs.
 pub(crate) async fn health() -> &'static str {
     "ok\n"
 }
 
-/// The process can do its work: the database answers.
+/// Readiness: the database answers.
 pub(crate) async fn ready(State(state): State<AppState>) -> Answer<&'static str> {
     state.app.ping().await?;
     Ok("ready\n")
 }
 
-/// The counters, as Prometheus reads them.
+/// The metrics in the OpenMetrics format.
 pub(crate) async fn metrics(
     State(state): State<AppState>,
-    _operator: Onlooker,
+    _operator: Operator,
 ) -> Answer<Response> {
     let mut text = String::new();
     encode(&mut text, &state.registry)
-        .map_err(|_| Failure::new(Code::Internal, "the counters could not be written down"))?;
+        .map_err(|_| Failure::new(Code::Internal, "cannot encode the metrics"))?;
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
-}
-
-/// The page about a problem's code.
-pub(crate) async fn error_page(Path(code): Path<String>) -> Answer<Response> {
-    let page = PAGES.iter().find(|(name, _)| *name == code).map(|(_, page)| *page);
-    let page = page.ok_or_else(|| Failure::not_found("error code"))?;
-    Ok(([(header::CONTENT_TYPE, "text/markdown; charset=utf-8")], page).into_response())
-}
-
-/// Pages are looked up in this list and nowhere else: no path is ever made of what a caller sends.
-const PAGES: [(&str, &str); 23] = [
-    ("TU1001", include_str!("../../../../docs/errors/TU1001.md")),
-    ("TU1002", include_str!("../../../../docs/errors/TU1002.md")),
-    ("TU1003", include_str!("../../../../docs/errors/TU1003.md")),
-    ("TU1004", include_str!("../../../../docs/errors/TU1004.md")),
-    ("TU1005", include_str!("../../../../docs/errors/TU1005.md")),
-    ("TU1006", include_str!("../../../../docs/errors/TU1006.md")),
-    ("TU1007", include_str!("../../../../docs/errors/TU1007.md")),
-    ("TU1008", include_str!("../../../../docs/errors/TU1008.md")),
-    ("TU1009", include_str!("../../../../docs/errors/TU1009.md")),
-    ("TU1101", include_str!("../../../../docs/errors/TU1101.md")),
-    ("TU1102", include_str!("../../../../docs/errors/TU1102.md")),
-    ("TU1103", include_str!("../../../../docs/errors/TU1103.md")),
-    ("TU1201", include_str!("../../../../docs/errors/TU1201.md")),
-    ("TU1301", include_str!("../../../../docs/errors/TU1301.md")),
-    ("TU1302", include_str!("../../../../docs/errors/TU1302.md")),
-    ("TU1303", include_str!("../../../../docs/errors/TU1303.md")),
-    ("TU1304", include_str!("../../../../docs/errors/TU1304.md")),
-    ("TU1305", include_str!("../../../../docs/errors/TU1305.md")),
-    ("TU1401", include_str!("../../../../docs/errors/TU1401.md")),
-    ("TU1501", include_str!("../../../../docs/errors/TU1501.md")),
-    ("TU2001", include_str!("../../../../docs/errors/TU2001.md")),
-    ("TU2101", include_str!("../../../../docs/errors/TU2101.md")),
-    ("TU9001", include_str!("../../../../docs/errors/TU9001.md")),
-];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_code_has_a_page_that_names_it() {
-        for code in Code::ALL {
-            let page = PAGES.iter().find(|(name, _)| *name == code.as_str());
-            let (_, text) = page.unwrap_or_else(|| panic!("{} should have a page", code.as_str()));
-            let heading = format!("# {}: {}", code.as_str(), code.title());
-            assert!(text.starts_with(&heading), "{} should begin with {heading:?}", code.as_str());
-        }
-    }
 }

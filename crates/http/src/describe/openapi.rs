@@ -1,66 +1,55 @@
-//! The API's description, made of the handlers themselves. A checked-in copy shows changes in review.
+//! The OpenAPI document, from the registered handlers. A checked-in copy shows changes in review.
+
+use std::sync::OnceLock;
 
 use serde_json::Value;
 use utoipa::OpenApi;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa_axum::router::OpenApiRouter;
 
-use crate::stream::watch;
-use crate::{
-    cluster, domain, endpoint, event, finding, freeze, log, operation, org, plan, preview_request,
-    project, quota, release, secret, service, template, token, transition, variable, volume, wake,
-    why,
-};
+use super::{former, problems, routes};
 
 #[derive(OpenApi)]
 #[openapi(
-    info(title = "Trueup", description = "Keeps what is promised, what runs and what is paid true to each other."),
-    paths(
-        project::project_list, project::project_get, project::project_put, project::project_delete,
-        project::project_force_delete,
-        service::service_list, service::service_get, service::service_put, service::service_delete,
-        variable::variable_list, variable::variable_put, variable::variable_delete,
-        variable::service_variable_list, variable::service_variable_put,
-        variable::service_variable_delete,
-        secret::secret_list, secret::secret_put, secret::secret_delete,
-        secret::service_secret_list, secret::service_secret_put, secret::service_secret_delete,
-        operation::service_pause, operation::service_resume, operation::service_restart,
-        operation::service_scale, operation::service_autoscale, operation::service_resize, operation::service_rollback,
-        operation::service_force_delete,
-        release::release_list, transition::transition_list, why::service_why, why::projection_check,
-        log::service_logs,
-        plan::plan_list, plan::plan_put, quota::quota_get, quota::quota_put,
-        watch::service_watch, watch::event_watch, event::event_list, template::template_list, cluster::cluster_list,
-        token::whoami, token::token_list, token::token_create, token::token_revoke,
-        org::org_list, org::org_create, org::org_get,
-        template::template_versions, template::template_get, template::template_publish,
-        template::template_deprecate,
-        cluster::cluster_get, cluster::cluster_routing_get, cluster::cluster_routing_put, volume::volume_list,
-        freeze::service_freeze, freeze::service_unfreeze, freeze::service_reconcile,
-        freeze::cluster_freeze, freeze::cluster_unfreeze,
-        freeze::platform_get, freeze::platform_freeze, freeze::platform_unfreeze,
-        wake::wake_list, wake::wake_requeue, finding::finding_list, finding::finding_remove,
-        preview_request::preview_request_create, preview_request::preview_request_get,
-        endpoint::endpoint_list, endpoint::endpoint_put, endpoint::endpoint_delete,
-        domain::domain_list, domain::domain_get, domain::domain_put, domain::domain_delete,
-        domain::domain_check, domain::domain_verify,
+    info(
+        title = "Trueup",
+        description = "Keeps desired, observed and billed state consistent with each other."
     ),
     security(("token" = [])),
-    modifiers(&Token),
 )]
-struct Document;
-
-struct Token;
-
-impl utoipa::Modify for Token {
-    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
-        let scheme = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
-        let components = document.components.get_or_insert_default();
-        components.add_security_scheme("token", SecurityScheme::Http(scheme));
-    }
-}
+struct Head;
 
 /// The OpenAPI document.
 #[must_use]
 pub fn document() -> Value {
-    serde_json::to_value(Document::openapi()).unwrap_or_default()
+    static DOCUMENT: OnceLock<Value> = OnceLock::new();
+    DOCUMENT.get_or_init(build).clone()
+}
+
+fn build() -> Value {
+    let mut document =
+        OpenApiRouter::with_openapi(Head::openapi()).merge(routes::operations()).into_openapi();
+    let components = document.components.get_or_insert_default();
+    let scheme = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
+    components.add_security_scheme("token", SecurityScheme::Http(scheme));
+    components.schemas.extend(trueup_api::schema::all());
+    problems::add(&mut document);
+    let mut document = serde_json::to_value(document).unwrap_or_default();
+    former::add(&mut document);
+    mark_optional_bodies(&mut document);
+    document
+}
+
+/// A body whose fields are all optional may be left out: an empty body is an empty object.
+fn mark_optional_bodies(document: &mut Value) {
+    let schemas = document["components"]["schemas"].clone();
+    let paths = document["paths"].as_object_mut().into_iter().flat_map(|paths| paths.values_mut());
+    let operations = paths.filter_map(Value::as_object_mut).flat_map(|path| path.values_mut());
+    for operation in operations {
+        let reference = &operation["requestBody"]["content"]["application/json"]["schema"]["$ref"];
+        let name = reference.as_str().and_then(|reference| reference.rsplit('/').next());
+        if name.is_some_and(|name| schemas[name].get("required").is_none()) {
+            operation["requestBody"]["required"] = false.into();
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! The API's description as a page for people: made of the same document, without a script.
+//! The API reference as an HTML page, from the OpenAPI document and without scripts.
 
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
@@ -9,7 +9,7 @@ use crate::document;
 const STYLE: &str = include_str!("reference.css");
 const METHODS: [&str; 4] = ["get", "put", "post", "delete"];
 
-/// The page. It may load its style from here and nothing from anywhere.
+/// The page. Its content security policy allows only its own stylesheet.
 pub(crate) async fn page() -> Response {
     let headers = [
         (header::CONTENT_TYPE, "text/html; charset=utf-8"),
@@ -19,7 +19,7 @@ pub(crate) async fn page() -> Response {
     (headers, render(&document())).into_response()
 }
 
-/// Its style.
+/// The stylesheet of the page.
 pub(crate) async fn style() -> Response {
     let headers = [
         (header::CONTENT_TYPE, "text/css; charset=utf-8"),
@@ -28,7 +28,7 @@ pub(crate) async fn style() -> Response {
     (headers, STYLE).into_response()
 }
 
-/// The whole page: operations by noun, then every schema they name.
+/// The whole page: operations by tag, then every schema.
 fn render(document: &Value) -> String {
     let mut body = String::new();
     let mut contents = String::new();
@@ -49,14 +49,14 @@ fn render(document: &Value) -> String {
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>Trueup API</title>\
          <meta name=\"viewport\" content=\"width=device-width\">\
          <link rel=\"stylesheet\" href=\"/docs/api.css\"></head><body><h1>Trueup API</h1>\
-         <p>{}</p><p>Send <code>Authorization: Bearer TOKEN</code>. The same for programs: \
+         <p>{}</p><p>Send <code>Authorization: Bearer TOKEN</code>. The OpenAPI document: \
          <a href=\"/openapi.json\">/openapi.json</a>.</p><nav>{contents}<a href=\"#schemas\">schemas</a>\
          </nav>{body}</body></html>",
         text(&document["info"]["description"])
     )
 }
 
-/// The nouns, in the order in which they appear.
+/// The tags, in the order in which they appear.
 fn tags(document: &Value) -> Vec<String> {
     let mut tags: Vec<String> = Vec::new();
     for (_, _, operation) in operations(document) {
@@ -146,18 +146,18 @@ fn link(schema: &str) -> String {
     format!("<a href=\"#schema-{0}\">{0}</a>", escape(schema))
 }
 
-/// What a value is, with a link where it has a schema of its own.
+/// The type of a value, with a link if it has a schema of its own.
 fn kind(schema: &Value) -> String {
     if let Some(name) = schema["$ref"].as_str().and_then(|path| path.rsplit('/').next()) {
-        // A write answers with the thing or with a preview of it.
+        // A write responds with the object or with a preview.
         return match name.strip_prefix("OrPreview_") {
             Some(thing) => format!("{} or {}", link(thing), link("Preview")),
             None => link(name),
         };
     }
     if let Some(choices) = schema["oneOf"].as_array().or_else(|| schema["anyOf"].as_array()) {
-        let told: Vec<String> = choices.iter().map(kind).filter(|kind| kind != "null").collect();
-        return told.join(" or ");
+        let kinds: Vec<String> = choices.iter().map(kind).filter(|kind| kind != "null").collect();
+        return kinds.join(" or ");
     }
     match &schema["type"] {
         Value::String(name) if name == "array" => format!("list of {}", kind(&schema["items"])),
@@ -170,11 +170,11 @@ fn kind(schema: &Value) -> String {
     }
 }
 
-/// A text, with what stands between backticks as code.
+/// A text as HTML, with text between backticks as code.
 fn text(value: &Value) -> String {
     let escaped = escape(value.as_str().unwrap_or_default());
     let parts: Vec<&str> = escaped.split('`').collect();
-    // An even number of backticks makes an odd number of parts; anything else stays as it is.
+    // An even number of backticks makes an odd number of parts; otherwise they stay as they are.
     if parts.len().is_multiple_of(2) {
         return escaped;
     }
@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_operation_and_schema_is_on_the_page_and_every_link_leads_somewhere() {
+    fn page_has_every_operation_and_no_broken_link() {
         let document = document();
         let page = render(&document);
         for (path, method, operation) in operations(&document) {
@@ -213,12 +213,12 @@ mod tests {
             assert!(page.contains(&format!("<section id=\"{id}\">")), "{method} {path}");
         }
         for link in page.split("href=\"#").skip(1).filter_map(|rest| rest.split('"').next()) {
-            assert!(page.contains(&format!("id=\"{link}\"")), "{link} leads nowhere");
+            assert!(page.contains(&format!("id=\"{link}\"")), "{link} is a broken link");
         }
     }
 
     #[test]
-    fn what_stands_between_backticks_is_code() {
+    fn text_between_backticks_is_code() {
         assert_eq!(text(&json!("`a` or `<b>`")), "<code>a</code> or <code>&lt;b&gt;</code>");
         assert_eq!(text(&json!("a ` alone")), "a ` alone");
         let choice = json!({"$ref": "#/components/schemas/OrPreview_Plan"});
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_in_the_document_becomes_markup() {
+    fn markup_in_the_document_is_escaped() {
         let document = json!({
             "info": {"description": "<script>"},
             "paths": {"/<b>": {"get": {"operationId": "\"x", "tags": ["<i>"], "summary": "a & b"}}},

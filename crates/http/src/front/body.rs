@@ -1,4 +1,4 @@
-//! Reading a body strictly, and saying what is wrong with it.
+//! Strict parsing of request bodies; errors name the invalid field.
 
 use std::time::Duration;
 
@@ -10,19 +10,20 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http_body_util::Limited;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use trueup_api::Code;
 
 use crate::front::problem::Failure;
 use crate::{AppState, BODY_LIMIT};
 
-/// How long a body may take to arrive: shorter than an answer may take.
+/// The timeout for receiving a body: shorter than the deadline of a response.
 const ARRIVAL: Duration = Duration::from_secs(5);
 
-/// Lets no body grow beyond the limit, whoever reads it and however it is sent.
+/// Middleware: limits the size of every body, with or without a Content-Length.
 pub(crate) async fn limited(request: Request<axum::body::Body>, next: Next) -> Response {
-    let told = request.headers().get(header::CONTENT_LENGTH);
-    let told = told.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
-    if told.is_some_and(|length| length > BODY_LIMIT) {
+    let length = request.headers().get(header::CONTENT_LENGTH);
+    let length = length.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+    if length.is_some_and(|length| length > BODY_LIMIT) {
         return too_large().into_response();
     }
     next.run(request.map(|body| axum::body::Body::new(Limited::new(body, BODY_LIMIT)))).await
@@ -43,7 +44,7 @@ impl<T: DeserializeOwned> FromRequest<AppState> for Body<T> {
     }
 }
 
-/// The whole body, as far as a body may go.
+/// Reads the whole body, within the size limit and the timeout.
 pub(crate) async fn bytes(
     request: Request<axum::body::Body>,
     state: &AppState,
@@ -51,30 +52,58 @@ pub(crate) async fn bytes(
     tokio::select! {
         bytes = Bytes::from_request(request, state) => bytes.map_err(|rejection| unread(&rejection)),
         () = state.clock.sleep(ARRIVAL) => {
-            let detail = "the body did not arrive in time; send it again, all at once";
+            let detail = "request body timed out; retry";
             Err(Failure::new(Code::MalformedBody, detail))
         }
     }
 }
 
-/// What a body says; an empty one says nothing.
+/// Parses a JSON body; an empty body is an empty object.
 pub(crate) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Failure> {
     let text: &[u8] = if bytes.is_empty() { b"{}" } else { bytes };
-    // serde would take a list of values for an object with its fields in order.
+    // serde would accept a list of values as an object with its fields in order.
     if text.trim_ascii_start().first() != Some(&b'{') {
-        let detail = "the body must be one JSON object; mend it and send it again";
+        let detail = "the body must be one JSON object; fix it and retry";
         return Err(Failure::new(Code::MalformedBody, detail));
     }
     let mut json = serde_json::Deserializer::from_slice(text);
-    let value = serde_path_to_error::deserialize(&mut json)
-        .map_err(|error| malformed(Some(error.path().to_string()), error.inner()))?;
-    json.end().map_err(|error| malformed(None, &error))?;
-    Ok(value)
+    let parsed = serde_path_to_error::deserialize(&mut json);
+    match parsed {
+        Ok(value) => json.end().map_err(|error| malformed(None, &error)).map(|()| value),
+        Err(error) => with_whole_numbers(text)
+            .ok_or_else(|| malformed(Some(error.path().to_string()), error.inner())),
+    }
 }
 
-/// Where the text is JSON, the problem names the field that is wrong with it.
+/// Parses the body once more with `3.0` read as `3`: to JSON Schema both are integers, to serde only one is.
+fn with_whole_numbers<T: DeserializeOwned>(text: &[u8]) -> Option<T> {
+    fn normalise(value: &mut Value) {
+        match value {
+            Value::Number(number) => {
+                if let Some(whole) = number.as_f64().and_then(whole) {
+                    *number = whole.into();
+                }
+            }
+            Value::Array(items) => items.iter_mut().for_each(normalise),
+            Value::Object(fields) => fields.values_mut().for_each(normalise),
+            Value::Null | Value::Bool(_) | Value::String(_) => {}
+        }
+    }
+    let mut value: Value = serde_json::from_slice(text).ok()?;
+    let before = value.clone();
+    normalise(&mut value);
+    if value == before { None } else { serde_json::from_value(value).ok() }
+}
+
+/// A float that is a whole number, within what a float represents exactly.
+fn whole(number: f64) -> Option<i64> {
+    let exact = number.fract() == 0.0 && number.abs() < 9e15;
+    exact.then(|| format!("{number:.0}").parse().ok()).flatten()
+}
+
+/// The problem of a body that cannot be parsed. It names the field if the text is valid JSON.
 fn malformed(field: Option<String>, error: &serde_json::Error) -> Failure {
-    let detail = format!("{error}; mend the JSON body and send it again");
+    let detail = format!("{error}; fix the JSON body and retry");
     match field.filter(|field| error.is_data() && field != ".") {
         Some(field) => Failure::at(Code::MalformedBody, detail, field, error.to_string()),
         None => Failure::new(Code::MalformedBody, detail),
@@ -85,10 +114,10 @@ fn unread(rejection: &BytesRejection) -> Failure {
     if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
         too_large()
     } else {
-        Failure::new(Code::MalformedBody, "the body did not arrive whole; send it again")
+        Failure::new(Code::MalformedBody, "the request body is incomplete; retry")
     }
 }
 
 fn too_large() -> Failure {
-    Failure::new(Code::TooLarge, "the body may have at most 256 KiB; send less")
+    Failure::new(Code::TooLarge, "the body exceeds 256 KiB; send a smaller one")
 }

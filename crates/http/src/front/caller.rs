@@ -1,4 +1,4 @@
-//! Who is calling: one bearer token, looked up afresh for each request.
+//! Authentication: one bearer token, looked up in the database on each request.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ use crate::AppState;
 use crate::front::problem::{Answer, Failure};
 use crate::front::{concurrency, trace};
 
-/// Names the org of an operator's request.
+/// The header that names the org of an operator's request.
 const ORG: &str = "trueup-org";
 
 /// An authenticated caller and the org the request is about.
@@ -39,29 +39,29 @@ impl fmt::Debug for Caller {
 }
 
 impl Caller {
-    /// Refuses what the caller's role does not allow.
+    /// Checks that the caller has a permission.
     pub(crate) fn must(&self, permission: Permission) -> Answer<()> {
         if access::allows(&self.principal, self.org, permission) {
             return Ok(());
         }
-        let (wanted, role) = (permission.as_str(), access::least_role(permission).as_str());
+        let (wanted, role) = (permission.into_str(), access::least_role(permission).into_str());
         Err(Failure::new(
             Code::Forbidden,
-            format!("this takes the permission `{wanted}`; use a token with it (role `{role}`)"),
+            format!("permission `{wanted}` required; use a token with it (role `{role}`)"),
         ))
     }
 
-    /// For the door's record.
+    /// The principal and trace id, for the store.
     pub(crate) fn context(&self) -> RequestContext<'_> {
         RequestContext::new(&self.principal, trace::current())
     }
 
-    /// What the caller came with. It is never printed.
+    /// The caller's token. It is never printed.
     pub(crate) fn token(&self) -> &str {
         &self.token
     }
 
-    /// Whether the token is still good: asked again while a stream is open.
+    /// Whether the token is still valid; checked repeatedly while a stream is open.
     pub(crate) async fn is_still_valid(&self, state: &AppState) -> Result<bool, Error> {
         let principal = state.app.authenticate(&self.token, state.clock.now()).await?;
         Ok(principal.as_ref() == Some(&self.principal))
@@ -74,14 +74,14 @@ impl FromRequestParts<AppState> for Caller {
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Failure> {
         let Scope(caller) = Scope::from_request_parts(parts, state).await?;
         if caller.org == PLATFORM && !parts.headers.contains_key(ORG) {
-            let detail = "an operator names the org with the header `Trueup-Org`";
+            let detail = "an operator token needs an org: name one in the header `Trueup-Org`";
             return Err(Failure::new(Code::BadRequest, detail));
         }
         Ok(caller)
     }
 }
 
-/// A caller whose request may be about the platform itself: an operator who names no org.
+/// A caller whose request may concern the platform itself: an operator may name no org.
 #[derive(Debug)]
 pub(crate) struct Scope(pub(crate) Caller);
 
@@ -90,22 +90,22 @@ impl FromRequestParts<AppState> for Scope {
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Failure> {
         let token = bearer(&parts.headers).ok_or_else(unauthenticated)?.to_owned();
-        let knock = concurrency::knock(parts, &token).await?;
+        let lookup = concurrency::admit_lookup(parts, &token).await?;
         let principal = authenticate(parts, state, &token).await?;
         let org = match principal.org {
             Some(org) => org,
             None => named_org(&parts.headers, state).await?.unwrap_or(PLATFORM),
         };
-        concurrency::enter(parts, org, knock).await?;
+        concurrency::enter(parts, org, lookup).await?;
         Ok(Self(Caller { principal, org, token }))
     }
 }
 
-/// An operator who only looks.
+/// A caller with an operator token that may read the platform.
 #[derive(Debug)]
-pub(crate) struct Onlooker;
+pub(crate) struct Operator;
 
-impl FromRequestParts<AppState> for Onlooker {
+impl FromRequestParts<AppState> for Operator {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Failure> {
@@ -115,7 +115,7 @@ impl FromRequestParts<AppState> for Onlooker {
         {
             Ok(Self)
         } else {
-            Err(Failure::new(Code::Forbidden, "this is for operators of the platform"))
+            Err(Failure::new(Code::Forbidden, "operator token required"))
         }
     }
 }
@@ -130,13 +130,10 @@ async fn authenticate(parts: &Parts, state: &AppState, token: &str) -> Answer<Pr
 }
 
 fn unauthenticated() -> Failure {
-    Failure::new(
-        Code::Unauthenticated,
-        "send `Authorization: Bearer TOKEN` with a token that is valid here",
-    )
+    Failure::new(Code::Unauthenticated, "send `Authorization: Bearer TOKEN` with a valid token")
 }
 
-/// The one bearer token; two headers are as good as none.
+/// The bearer token; `None` if the header is missing or repeated.
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let mut all = headers.get_all(header::AUTHORIZATION).iter();
     let only = all.next().filter(|_| all.next().is_none())?;
@@ -144,12 +141,12 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
-/// The org that an operator names, if any; one that there is not is an error.
+/// The org that an operator names, if any; an unknown org is an error.
 async fn named_org(headers: &HeaderMap, state: &AppState) -> Answer<Option<OrgId>> {
     let mut named = headers.get_all(ORG).iter();
     let Some(wanted) = named.next() else { return Ok(None) };
     if named.next().is_some() {
-        let detail = "`Trueup-Org` is there more than once; send it once";
+        let detail = "the header `Trueup-Org` is repeated; send it once";
         return Err(Failure::new(Code::BadRequest, detail));
     }
     let wanted = wanted.to_str().map_err(|_| Failure::not_found("org"))?;

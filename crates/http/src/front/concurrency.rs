@@ -1,12 +1,11 @@
-//! A lane for each org: nobody's flood takes the connections that everybody needs.
+//! A concurrency limit per org, so that a burst from one org leaves connections for the others.
 //!
-//! Looking up a token takes a connection, too. A token that was good before is looked up from a place
-//! in the lane of its org; whether it still is good is asked each time all the same. Whoever is not
-//! known yet has a small lane together with all others like that, so that a flood of tokens that
-//! nobody has does not take the last connection.
+//! Some requests of an org are in flight, more wait in a queue, and the rest are rejected at once.
+//! A stream frees its slot with its first byte.
 //!
-//! So many requests of an org are worked on at once; more of them wait in order, and what is more
-//! than that is refused at once. A stream leaves its lane with its first byte.
+//! Looking up a token takes a database connection, too. A token that was valid before is looked up
+//! in a slot of its org; it is still checked each time. All unknown tokens share one small limit,
+//! so that a flood of invalid tokens cannot take the last connection.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,29 +21,29 @@ use trueup_store::token_hash;
 
 use crate::front::problem::{Answer, Failure};
 
-/// Fewer than the database has connections for requests.
-const AT_WORK: usize = 12;
-/// As many as a busy moment of an honest caller.
-const WAITING: usize = 256;
+/// Requests of an org in flight: fewer than the database connections for requests.
+const IN_FLIGHT: usize = 12;
+/// Requests of an org in the queue: enough for a normal burst.
+const QUEUED: usize = 256;
 
-/// Unknown callers at once: a look takes about a millisecond.
-const STRANGERS: usize = 4;
-/// As many tokens as are remembered to have been good. Beyond that, all of them are forgotten.
-const REMEMBERED: usize = 10_000;
+/// Lookups of unknown tokens in flight: one takes about a millisecond.
+const UNKNOWN_TOKENS: usize = 4;
+/// The most tokens that are remembered as valid. When it is reached, all are forgotten.
+const KNOWN_TOKENS: usize = 10_000;
 
-const BUSY_ORG: &str = "this org has too many requests under way; wait for some of them";
-const BUSY_STRANGERS: &str =
-    "too many requests with tokens that are not known here are under way; wait a second";
+const BUSY_ORG: &str = "the org has too many requests in flight; retry later";
+const BUSY_UNKNOWN_TOKENS: &str =
+    "too many requests with unknown tokens in flight; retry in a second";
 
-/// The lanes of one process.
+/// The concurrency limits of this process.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ConcurrencyLimits(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     orgs: Mutex<BTreeMap<OrgId, ConcurrencyLimit>>,
-    strangers: ConcurrencyLimit,
-    /// Digests of tokens that were good, with the org of each.
+    unknown: ConcurrencyLimit,
+    /// Hashes of tokens that were valid, with the org of each.
     known: Mutex<BTreeMap<Vec<u8>, OrgId>>,
 }
 
@@ -52,7 +51,7 @@ impl Default for Shared {
     fn default() -> Self {
         Self {
             orgs: Mutex::default(),
-            strangers: ConcurrencyLimit::new(STRANGERS, WAITING),
+            unknown: ConcurrencyLimit::new(UNKNOWN_TOKENS, QUEUED),
             known: Mutex::default(),
         }
     }
@@ -65,23 +64,23 @@ struct ConcurrencyLimit {
 }
 
 impl ConcurrencyLimit {
-    fn new(at_work: usize, waiting: usize) -> Self {
-        Self { work: Arc::new(Semaphore::new(at_work)), queue: Arc::new(Semaphore::new(waiting)) }
+    fn new(in_flight: usize, queued: usize) -> Self {
+        Self { work: Arc::new(Semaphore::new(in_flight)), queue: Arc::new(Semaphore::new(queued)) }
     }
 
-    /// Waits for a place; too many who wait are refused with these words.
-    async fn place(self, busy: &'static str) -> Answer<Option<OwnedSemaphorePermit>> {
+    /// Waits for a slot; fails with this message if the queue is full.
+    async fn slot(self, busy: &'static str) -> Answer<Option<OwnedSemaphorePermit>> {
         let refused = |_| Failure::new(Code::TooBusy, busy);
-        let _waiting = self.queue.try_acquire_owned().map_err(refused)?;
-        // The semaphore is never closed, so that it can only be waited for.
+        let _queued = self.queue.try_acquire_owned().map_err(refused)?;
+        // The semaphore is never closed, so acquiring cannot fail.
         Ok(self.work.acquire_owned().await.ok())
     }
 }
 
 impl ConcurrencyLimits {
     fn of(&self, org: OrgId) -> ConcurrencyLimit {
-        let mut lanes = self.0.orgs.lock().unwrap_or_else(PoisonError::into_inner);
-        lanes.entry(org).or_insert_with(|| ConcurrencyLimit::new(AT_WORK, WAITING)).clone()
+        let mut limits = self.0.orgs.lock().unwrap_or_else(PoisonError::into_inner);
+        limits.entry(org).or_insert_with(|| ConcurrencyLimit::new(IN_FLIGHT, QUEUED)).clone()
     }
 
     fn known(&self) -> MutexGuard<'_, BTreeMap<Vec<u8>, OrgId>> {
@@ -89,73 +88,73 @@ impl ConcurrencyLimits {
     }
 }
 
-/// A request's place, taken once its org is known.
+/// The slot of a request, taken once its org is known.
 #[derive(Debug, Clone)]
-struct Place {
-    lanes: ConcurrencyLimits,
+struct Slot {
+    limits: ConcurrencyLimits,
     held: Arc<Mutex<Option<OwnedSemaphorePermit>>>,
 }
 
-/// Frees the request's place when its answer begins.
-pub(crate) async fn kept(
-    State(lanes): State<ConcurrencyLimits>,
+/// Middleware: frees the slot of a request when its response begins.
+pub(crate) async fn limited(
+    State(limits): State<ConcurrencyLimits>,
     mut request: Request,
     next: Next,
 ) -> Response {
-    let place = Place { lanes, held: Arc::default() };
-    request.extensions_mut().insert(place.clone());
+    let slot = Slot { limits, held: Arc::default() };
+    request.extensions_mut().insert(slot.clone());
     let response = next.run(request).await;
-    drop(place.held.lock().unwrap_or_else(PoisonError::into_inner).take());
+    drop(slot.held.lock().unwrap_or_else(PoisonError::into_inner).take());
     response
 }
 
-/// A place to look a token up from.
+/// A slot for the lookup of a token.
 #[derive(Debug)]
-pub(crate) struct Knock {
-    /// Whose lane it is in; strangers have no org.
+pub(crate) struct LookupPermit {
+    /// The org whose slot it is; `None` for unknown tokens.
     org: Option<OrgId>,
     permit: Option<OwnedSemaphorePermit>,
 }
 
-/// Waits for a place to look this token up from.
-pub(crate) async fn knock(parts: &Parts, token: &str) -> Answer<Knock> {
-    let Some(place) = parts.extensions.get::<Place>() else {
-        return Ok(Knock { org: None, permit: None });
+/// Waits for a slot for the lookup of this token.
+pub(crate) async fn admit_lookup(parts: &Parts, token: &str) -> Answer<LookupPermit> {
+    let Some(slot) = parts.extensions.get::<Slot>() else {
+        return Ok(LookupPermit { org: None, permit: None });
     };
-    let org = place.lanes.known().get(&token_hash(token)).copied();
+    let org = slot.limits.known().get(&token_hash(token)).copied();
     let permit = match org {
-        Some(org) => place.lanes.of(org).place(BUSY_ORG).await?,
-        None => place.lanes.0.strangers.clone().place(BUSY_STRANGERS).await?,
+        Some(org) => slot.limits.of(org).slot(BUSY_ORG).await?,
+        None => slot.limits.0.unknown.clone().slot(BUSY_UNKNOWN_TOKENS).await?,
     };
-    Ok(Knock { org, permit })
+    Ok(LookupPermit { org, permit })
 }
 
-/// Goes on in the org's lane: in the same place if that is where the token was looked up from.
-pub(crate) async fn enter(parts: &Parts, org: OrgId, knock: Knock) -> Answer<()> {
-    let Some(place) = parts.extensions.get::<Place>() else { return Ok(()) };
-    let held = if knock.org == Some(org) {
-        knock.permit
+/// Takes a slot of the org; keeps the slot of the lookup if it is the same org's.
+pub(crate) async fn enter(parts: &Parts, org: OrgId, lookup: LookupPermit) -> Answer<()> {
+    let Some(slot) = parts.extensions.get::<Slot>() else { return Ok(()) };
+    let held = if lookup.org == Some(org) {
+        lookup.permit
     } else {
-        drop(knock);
-        place.lanes.of(org).place(BUSY_ORG).await?
+        drop(lookup);
+        slot.limits.of(org).slot(BUSY_ORG).await?
     };
-    *place.held.lock().unwrap_or_else(PoisonError::into_inner) = held;
+    *slot.held.lock().unwrap_or_else(PoisonError::into_inner) = held;
     Ok(())
 }
 
-/// This token was good.
+/// Remembers a token as valid.
 pub(crate) fn remember(parts: &Parts, token: &str, org: OrgId) {
-    let Some(place) = parts.extensions.get::<Place>() else { return };
-    let mut known = place.lanes.known();
-    if known.len() >= REMEMBERED {
+    let Some(slot) = parts.extensions.get::<Slot>() else { return };
+    let mut known = slot.limits.known();
+    if known.len() >= KNOWN_TOKENS {
         known.clear();
     }
     known.insert(token_hash(token), org);
 }
 
-/// This token is not good any more.
+/// Forgets a token that is not valid.
 pub(crate) fn forget(parts: &Parts, token: &str) {
-    if let Some(place) = parts.extensions.get::<Place>() {
-        place.lanes.known().remove(&token_hash(token));
+    if let Some(slot) = parts.extensions.get::<Slot>() {
+        slot.limits.known().remove(&token_hash(token));
     }
 }

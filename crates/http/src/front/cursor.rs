@@ -1,16 +1,16 @@
-//! Cursors: where a list goes on. A cursor belongs to the org it was given to and to nobody else.
+//! Pagination cursors. A cursor is valid only for the org that received it.
 
 use data_encoding::BASE64URL_NOPAD;
 use serde::{Deserialize, Serialize};
 use trueup_api::Code;
+use trueup_api::schema::MAX_PAGE;
 use trueup_model::OrgId;
 use trueup_model::id::ServiceId;
 use trueup_store::ServicePosition;
 
 use crate::front::problem::{Answer, Failure};
 
-/// The longest a page may be, and how long it is where nobody says.
-const LONGEST: i64 = 1000;
+/// The largest page size, and the default.
 const USUAL: i64 = 100;
 
 #[derive(Serialize, Deserialize)]
@@ -21,31 +21,31 @@ struct Cursor {
     id: ServiceId,
 }
 
-/// The text for the place after this service.
+/// The cursor for the position after a service.
 pub(crate) fn after(org: OrgId, name: &str, id: ServiceId) -> String {
     let cursor = Cursor { org, name: name.to_owned(), id };
     BASE64URL_NOPAD.encode(&serde_json::to_vec(&cursor).unwrap_or_default())
 }
 
-/// The place that a cursor of this org means.
+/// The position that a cursor of this org encodes.
 pub(crate) fn position(org: OrgId, text: Option<&str>) -> Answer<Option<ServicePosition>> {
     let Some(text) = text else { return Ok(None) };
     let cursor = BASE64URL_NOPAD.decode(text.as_bytes()).ok();
     let cursor: Option<Cursor> = cursor.and_then(|json| serde_json::from_slice(&json).ok());
-    // Postgres would not even take every text.
+    // Postgres rejects NUL in a text.
     let cursor = cursor.filter(|cursor| cursor.org == org && !cursor.name.contains('\0'));
     let Cursor { name, id, .. } = cursor.ok_or_else(|| {
-        Failure::new(Code::BadRequest, "`cursor` takes the `next` of a page as it was given")
+        Failure::new(Code::BadRequest, "`cursor` must be the `next` of a page, unchanged")
     })?;
     Ok(Some(ServicePosition { name, id }))
 }
 
-/// How many a page shall hold.
+/// The page size of a request.
 pub(crate) fn limit(wanted: Option<i64>) -> Answer<i64> {
     let limit = wanted.unwrap_or(USUAL);
-    if (1..=LONGEST).contains(&limit) {
+    if (1..=MAX_PAGE).contains(&limit) {
         Ok(limit)
     } else {
-        Err(Failure::new(Code::BadRequest, format!("`limit` must be from 1 to {LONGEST}")))
+        Err(Failure::new(Code::BadRequest, format!("`limit` must be from 1 to {MAX_PAGE}")))
     }
 }

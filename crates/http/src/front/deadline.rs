@@ -1,4 +1,4 @@
-//! A deadline for every answer: a database that hangs is as good as one that is gone.
+//! A deadline for every response: a hanging database is treated as unavailable.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use trueup_api::Code;
 use crate::AppState;
 use crate::front::problem::Failure;
 
-/// Longer than any answer takes, shorter than a person or a client waits.
+/// Longer than any response takes, shorter than clients wait.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// Answers 503 where the handler does not. A stream has answered once it begins.
+/// Middleware: responds 503 after the deadline. A stream meets it with its first byte.
 pub(crate) async fn bounded(
     State(state): State<AppState>,
     request: Request,
@@ -22,9 +22,9 @@ pub(crate) async fn bounded(
     tokio::select! {
         response = next.run(request) => response,
         () = state.clock.sleep(LIMIT) => {
-            tracing::warn!("a request had no answer in time; is the database hanging?");
-            let detail = "the database did not answer in time, so it is not known whether the change was \
-                          recorded; sending the same request again is safe";
+            tracing::warn!("request deadline exceeded; check whether the database hangs");
+            let detail = "the database timed out and the commit outcome is unknown; retry with the \
+                          same Idempotency-Key";
             Failure::new(Code::DatabaseUnavailable, detail).into_response()
         }
     }

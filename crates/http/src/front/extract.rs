@@ -1,4 +1,4 @@
-//! Reading a request's address strictly, and saying what is wrong with it.
+//! Strict parsing of paths and query strings; errors name the invalid part.
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -8,11 +8,11 @@ use trueup_api::Code;
 use crate::AppState;
 use crate::front::problem::Failure;
 
-/// The names in a path.
+/// The parameters in the path.
 #[derive(Debug)]
 pub(crate) struct Path<T>(pub(crate) T);
 
-/// The parameters after the question mark; one that is not known is refused.
+/// The parameters in the query string; unknown ones are rejected.
 #[derive(Debug)]
 pub(crate) struct Query<T>(pub(crate) T);
 
@@ -36,9 +36,9 @@ impl<T: DeserializeOwned> FromRequestParts<AppState> for Query<T> {
     }
 }
 
-/// axum says first what it was doing, which helps nobody who asked.
+/// The problem for a bad path or query, without the prefix that axum puts before the cause.
 fn unusable(said: &str) -> Failure {
     let why = said.split_once(": ").map_or(said, |(_, why)| why);
-    let detail = format!("the address cannot be read: {why}; mend it and ask again");
+    let detail = format!("invalid URL: {why}; fix it and retry");
     Failure::new(Code::BadRequest, detail)
 }

@@ -1,4 +1,4 @@
-//! From what went wrong to what the caller reads: the only place that makes problem answers.
+//! Problem responses. Every error of the store becomes one here, and only here.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -12,7 +12,7 @@ use trueup_store::door::Refusal;
 
 use crate::front::trace;
 
-/// A problem on its way out. `Err` of every handler.
+/// A problem response; the `Err` of every handler.
 #[derive(Debug)]
 pub(crate) struct Failure(Box<Problem>);
 
@@ -30,22 +30,19 @@ impl Failure {
     }
 
     pub(crate) fn not_found(what: &str) -> Self {
-        Self::new(
-            Code::NotFound,
-            format!("there is no such {what} here; check its name and the project"),
-        )
+        Self::new(Code::NotFound, format!("no such {what}; check its name and the project"))
     }
 
     fn over_quota(more: Amounts, quota: &Quota) -> Self {
         let errors: Vec<problem::FieldError> = quota
             .short_of(more)
             .map(|(resource, left)| problem::FieldError {
-                field: resource.as_str().to_owned(),
-                message: format!("{} more are needed and {left} are left", more.get(resource)),
+                field: resource.into_str().to_owned(),
+                message: format!("{} more needed, {left} left", more.get(resource)),
             })
             .collect();
-        let detail = "nothing was recorded; ask for less, delete something, or ask an operator for \
-                      more (`trueup get quota` shows what is taken)";
+        let detail = "nothing was saved; request less, delete something, or ask an operator to \
+                      raise the quota (`trueup get quota` shows the usage)";
         Self(Box::new(Problem { errors, ..Problem::new(Code::OverQuota, detail) }))
     }
 
@@ -55,7 +52,8 @@ impl Failure {
             .map(|error| problem::FieldError { field: error.field, message: error.message })
             .collect();
         let named: Vec<&str> = errors.iter().map(|error| error.field.as_str()).collect();
-        let detail = format!("mend {} and send it again; nothing was recorded", named.join(", "));
+        let detail =
+            format!("invalid fields: {}; nothing was saved; fix and retry", named.join(", "));
         Self(Box::new(Problem { errors, ..Problem::new(Code::InvalidManifest, detail) }))
     }
 }
@@ -63,38 +61,34 @@ impl Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         match error {
-            // A net below the rules: what they let through and no database takes is the caller's mistake.
+            // A text that admission accepts and Postgres cannot store is the caller's mistake.
             error if error.is_about_text() => Self::new(
                 Code::BadRequest,
-                "a text holds a character that cannot be stored, such as U+0000; leave it out",
+                "a text contains a character that cannot be stored, such as U+0000; remove it",
             ),
             Error::Unavailable(source) => {
-                tracing::warn!(error = %source, "the database cannot be reached");
-                Self::new(
-                    Code::DatabaseUnavailable,
-                    "nothing was recorded; try again in a few seconds",
-                )
+                tracing::warn!(error = %source, "database unavailable");
+                Self::new(Code::DatabaseUnavailable, "nothing was saved; retry in a few seconds")
             }
             error @ (Error::CommitUnknown(_) | Error::Silent) => {
                 let source = std::error::Error::source(&error).map(ToString::to_string);
-                tracing::warn!(%error, source, "a change was not answered by the database");
+                tracing::warn!(%error, source, "commit outcome unknown");
                 Self::new(
                     Code::DatabaseUnavailable,
-                    "it is not known whether this was recorded; send it again with the same \
-                     Idempotency-Key, or look before you do",
+                    "commit outcome unknown; retry with the same Idempotency-Key",
                 )
             }
             Error::Overtaken => Self::new(
                 Code::PreconditionFailed,
-                "somebody else changed it at the same moment; ask again",
+                "another request changed the resource at the same time; re-read and retry",
             ),
             error @ (Error::Fenced
             | Error::Corrupt { .. }
             | Error::Database(_)
             | Error::Migrate(_)) => {
                 let source = std::error::Error::source(&error).map(ToString::to_string);
-                tracing::error!(%error, source, "a request failed by a defect");
-                Self::new(Code::Internal, "this is a defect; report it with the trace given here")
+                tracing::error!(%error, source, "request failed: internal error");
+                Self::new(Code::Internal, "a bug in Trueup; report it with the trace id")
             }
         }
     }
@@ -110,75 +104,76 @@ impl From<Refusal> for Failure {
             Refusal::Refused(Refused::Invalid(errors)) => Self::invalid(errors),
             Refusal::Refused(Refused::BeingDeleted) => Self::new(
                 Code::BeingDeleted,
-                "wait until it is deleted (`trueup watch NAME --until deleted`, `trueup get project NAME`), \
-                 then declare it anew",
+                "wait until the deletion is complete (`trueup watch NAME --until deleted`, \
+                 `trueup get project NAME`), then declare it again",
             ),
-            Refusal::Unsealable(why) => {
-                tracing::error!(error = %why, "a secret could not be sealed");
+            Refusal::CannotEncrypt(why) => {
+                tracing::error!(error = %why, "cannot encrypt a secret");
                 Self::new(
                     Code::KeyUnavailable,
-                    "nothing was recorded; ask the operator to restore the key",
+                    "nothing was saved; ask an operator to restore the key",
                 )
             }
             Refusal::Changed { current } => Self::new(
                 Code::PreconditionFailed,
-                format!("its generation is {current} now; read it again and decide anew"),
+                format!("generation is now {current}; re-read and retry"),
             ),
             Refusal::OtherVersion { current: 0 } => Self::new(
                 Code::PreconditionFailed,
-                "it is not set now; list what is set and decide anew",
+                "the variable or secret is not set; re-read the list and retry",
             ),
             Refusal::OtherVersion { current } => Self::new(
                 Code::PreconditionFailed,
-                format!("its version is {current} now; read it again and decide anew"),
+                format!("version is now {current}; re-read and retry"),
             ),
             Refusal::KeyReused => Self::new(
                 Code::KeyReused,
-                "a request with another body used this `Idempotency-Key`; choose a new key",
+                "this `Idempotency-Key` was used with a different body; use a new key",
             ),
             Refusal::OverQuota { more, quota } => Self::over_quota(more, &quota),
             Refusal::NameTaken(what) => Self::new(
                 Code::NameTaken,
-                format!("another {what} has this name; choose another one"),
+                format!("another {what} has this name; choose a different one"),
             ),
             Refusal::TokenSpec(why) => token_refused(&why),
             Refusal::LastOwner => Self::new(
                 Code::LastOwner,
-                "make another token that can make tokens first (`trueup token create NAME --role owner`)",
+                "first create another owner token (`trueup token create NAME --role owner`)",
             ),
             Refusal::Withdrawn => Self::new(
-                Code::ProofWithdrawn,
-                "the operator took the proof of this host back, and its text proves nothing any more; remove the \
-                 domain, add it again and publish its new text, or ask the operator",
+                Code::VerificationWithdrawn,
+                "the operator withdrew the verification of this domain, and its TXT value is no \
+                 longer accepted; remove the domain, add it again and publish the new value, or \
+                 ask the operator",
             ),
             Refusal::Kept(why) => Self::new(Code::BadRequest, why),
             Refusal::OverBudget { number } => Self::new(
                 Code::Unconfirmed,
                 format!(
-                    "this would be removal {number} in this cluster within an hour; if you are sure of all \
-                     of them, ask again with `confirm` {number}"
+                    "this is removal {number} in this cluster within an hour; check all of them, \
+                     then retry with `confirm` {number}"
                 ),
             ),
-            Refusal::PlanVoid(why) => Self::new(
-                Code::PlanVoid,
-                format!("{why}; nothing was recorded, ask for a new plan and look at it"),
+            Refusal::PreviewVoid(why) => Self::new(
+                Code::PreviewVoid,
+                format!("{why}; nothing was saved; request a new preview and review it"),
             ),
-            Refusal::PlanUnready(why) => {
-                Self::new(Code::PlanUnready, format!("{why}; nothing was recorded"))
+            Refusal::PreviewNotReady(why) => {
+                Self::new(Code::PreviewNotReady, format!("{why}; nothing was saved"))
             }
-            Refusal::TooManyPlans => Self::new(
+            Refusal::TooManyPreviews => Self::new(
                 Code::TooBusy,
-                "a hundred plans of this org are open; they end by themselves within a quarter of an hour",
+                "the org has 100 open preview requests; each expires within 15 minutes",
             ),
             Refusal::Store(error) => error.into(),
         }
     }
 }
 
-/// What was too much about a token, and what would do.
+/// Why a token was refused, and what would be accepted.
 fn token_refused(why: &TokenRefused) -> Failure {
     let names = |all: &[Permission]| {
-        all.iter().map(|one| format!("`{}`", one.as_str())).collect::<Vec<_>>().join(", ")
+        all.iter().map(|one| format!("`{}`", one.into_str())).collect::<Vec<_>>().join(", ")
     };
     let field_error = |field: &str, message: String| {
         Failure::invalid(vec![FieldError { field: field.to_owned(), message }])
@@ -186,23 +181,21 @@ fn token_refused(why: &TokenRefused) -> Failure {
     match why {
         TokenRefused::Role => Failure::new(
             Code::Forbidden,
-            "a token never makes one with a higher role than its own; ask somebody who has it",
+            "a token cannot create one with a higher role than its own; use a token with that role",
         ),
         TokenRefused::NotInRole(some) => field_error(
             "permissions",
-            format!("{} is not in that role; choose a higher role or leave it out", names(some)),
+            format!("{} is not in that role; choose a higher role or omit it", names(some)),
         ),
         TokenRefused::Permissions(some) => Failure::new(
             Code::Forbidden,
-            format!("this token does not have {} itself; name fewer in `permissions`", names(some)),
+            format!("this token does not have {}; remove it from `permissions`", names(some)),
         ),
         TokenRefused::Outlives(end) => Failure::new(
             Code::Forbidden,
-            format!("this token ends at {end}, so none that it makes may end later"),
+            format!("this token expires at {end}; a token that it creates cannot expire later"),
         ),
-        TokenRefused::Past => {
-            field_error("expires_at", "is in the past; name a time to come".to_owned())
-        }
+        TokenRefused::Past => field_error("expires_at", "must be in the future".to_owned()),
     }
 }
 
@@ -230,7 +223,12 @@ impl IntoResponse for Failure {
     }
 }
 
-/// Paths and methods that do not exist.
+/// A path that does not exist.
 pub(crate) async fn no_such_route() -> Failure {
-    Failure::new(Code::NotFound, "there is no such route; /openapi.json lists them")
+    Failure::new(Code::NotFound, "no such path; /openapi.json lists all of them")
+}
+
+/// A method that a path does not support. The router adds the `Allow` header.
+pub(crate) async fn method_not_allowed() -> Failure {
+    Failure::new(Code::MethodNotAllowed, "use a method of the `Allow` header")
 }

@@ -1,4 +1,4 @@
-//! A read that finds a service diverged asks for it to be looked at, once in a while.
+//! Read repair: reading a diverged service requests a reconcile, at a limited rate.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,43 +10,44 @@ use trueup_store::ServiceRow;
 
 use crate::AppState;
 
-/// For so long one doubt about a service is enough, however many people read it.
-const ENOUGH: Duration = Duration::from_secs(30);
-/// More services than this in doubt at once are no business of readers.
+/// The shortest time between two repair requests for one service, however often it is read.
+const INTERVAL: Duration = Duration::from_secs(30);
+/// The most services with a recent repair request. Reads of others request nothing.
 const MOST: usize = 1000;
 
-/// Which services were doubted lately, and when by the monotonic clock.
+/// The services with a recent repair request, each with its time by the monotonic clock.
 #[derive(Debug, Clone, Default)]
 pub struct ReadRepair {
-    asked: Arc<Mutex<BTreeMap<ServiceId, Duration>>>,
+    requested: Arc<Mutex<BTreeMap<ServiceId, Duration>>>,
 }
 
 impl ReadRepair {
-    /// Whether it is time to ask for this one.
+    /// Whether a repair of this service may be requested now.
     fn is_due(&self, service: ServiceId, now: Duration) -> bool {
-        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        asked.retain(|_, at| now.saturating_sub(*at) < ENOUGH);
-        if asked.contains_key(&service) || asked.len() >= MOST {
+        let mut requested = self.requested.lock().unwrap_or_else(PoisonError::into_inner);
+        requested.retain(|_, at| now.saturating_sub(*at) < INTERVAL);
+        if requested.contains_key(&service) || requested.len() >= MOST {
             return false;
         }
-        asked.insert(service, now);
+        requested.insert(service, now);
         true
     }
 }
 
-/// Asks for a diverged service to be looked at, unless that was just asked for. The reader gets its
-/// answer in any case.
-pub(crate) async fn doubt(state: &AppState, row: &ServiceRow, found: Reconciliation) {
+/// Requests a reconcile of a diverged service, unless one was requested recently.
+///
+/// A failure is only logged: the reader gets its response in any case.
+pub(crate) async fn request_repair(state: &AppState, row: &ServiceRow, found: Reconciliation) {
     let diverged = match found {
         Reconciliation::Diverged => row.frozen.is_none(),
         Reconciliation::Settled | Reconciliation::Pending => false,
     };
-    if !diverged || !state.doubts.is_due(row.service.id, state.clock.monotonic()) {
+    if !diverged || !state.read_repair.is_due(row.service.id, state.clock.monotonic()) {
         return;
     }
     match state.app.repair_service(row, state.clock.now()).await {
         Ok(()) => state.signals.wake(),
-        Err(error) => tracing::debug!(%error, "a doubt could not be recorded"),
+        Err(error) => tracing::debug!(%error, "cannot record a repair request"),
     }
 }
 
@@ -55,16 +56,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_doubt_in_a_while_is_enough() {
-        let doubts = ReadRepair::default();
+    fn repair_requests_are_limited_per_service_and_in_total() {
+        let repairs = ReadRepair::default();
         let service = |n| ServiceId::from_uuid(uuid::Uuid::from_u128(n));
         let at = Duration::from_secs;
-        let asked = [(1, 0), (1, 1), (2, 1), (1, 29), (1, 30), (1, 31)]
-            .map(|(n, second)| doubts.is_due(service(n), at(second)));
-        assert_eq!(asked, [true, false, true, false, true, false]);
+        let requested = [(1, 0), (1, 1), (2, 1), (1, 29), (1, 30), (1, 31)]
+            .map(|(n, second)| repairs.is_due(service(n), at(second)));
+        assert_eq!(requested, [true, false, true, false, true, false]);
         for n in 10..2000 {
-            doubts.is_due(service(n), at(31));
+            repairs.is_due(service(n), at(31));
         }
-        assert!(!doubts.is_due(service(5000), at(32)), "a flood is bounded");
+        assert!(!repairs.is_due(service(5000), at(32)), "at most MOST services");
     }
 }

@@ -1,7 +1,7 @@
-//! Answering connections: with a limit to everything that a caller could make endless.
+//! The HTTP server: limits on connections, headers and time, and graceful shutdown.
 //!
-//! axum's own server has no time-out for headers, so one slow caller could hold a connection for
-//! ever. This one has, and it ends in order: what is being answered is answered, nothing else is.
+//! axum's own server has no timeout for headers, so a slow client could hold a connection forever.
+//! At shutdown this server drains: requests in flight are answered, new ones are not accepted.
 
 use std::io;
 use std::pin::pin;
@@ -15,18 +15,18 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-/// What a connection may take.
+/// Limits of the server.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// How long a request's headers may take to arrive, and a connection may rest between two.
+    /// Timeout for the headers of a request, and for an idle connection.
     pub headers: Duration,
-    /// How many headers a request may have.
+    /// The most headers of a request.
     pub header_count: usize,
-    /// How many bytes of them are kept.
+    /// The most bytes of headers.
     pub header_bytes: usize,
-    /// How many connections there may be.
+    /// The most open connections.
     pub connections: usize,
-    /// How long what is being answered may take once it is time to stop.
+    /// How long requests in flight may take at shutdown.
     pub drain: Duration,
 }
 
@@ -42,10 +42,10 @@ impl Default for Limits {
     }
 }
 
-/// Answers connections until `stop`; then finishes what was begun, within bounds.
+/// Serves connections until `stop`, then drains them.
 ///
 /// # Errors
-/// When the listener is broken for good.
+/// When the listener fails permanently.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
@@ -58,47 +58,47 @@ pub async fn serve(
         tokio::select! {
             biased;
             () = stop.cancelled() => break,
-            Some(ended) = connections.join_next(), if !connections.is_empty() => told(ended),
+            Some(ended) = connections.join_next(), if !connections.is_empty() => log_panic(ended),
             accepted = listener.accept(), if has_room => match accepted {
                 Ok((stream, _)) => {
                     connections.spawn(answer(stream, router.clone(), limits, stop.clone()));
                 }
                 Err(error) if is_passing(&error) => {
-                    tracing::debug!(%error, "a connection could not be taken");
-                    // Out of files or memory: the next try at once would fail alike.
+                    tracing::debug!(%error, "cannot accept a connection; retrying");
+                    // Out of files or memory: an immediate retry would fail as well.
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
                 Err(error) => return Err(error),
             },
         }
     }
-    // Whoever comes now is refused by the kernel.
+    // From here on the kernel refuses new connections.
     drop(listener);
     drain(connections, limits.drain).await;
     Ok(())
 }
 
-/// Waits until what was begun is answered, but not for ever.
+/// Waits until the requests in flight are answered, up to a limit.
 async fn drain(mut connections: JoinSet<()>, within: Duration) {
     let ended = async {
         while let Some(ended) = connections.join_next().await {
-            told(ended);
+            log_panic(ended);
         }
     };
     if tokio::time::timeout(within, ended).await.is_err() {
-        tracing::warn!("some answers did not end in time and were cut");
+        tracing::warn!("shutdown deadline exceeded: closed connections with requests in flight");
     }
 }
 
-fn told(ended: Result<(), JoinError>) {
+fn log_panic(ended: Result<(), JoinError>) {
     if let Err(error) = ended {
-        tracing::error!(%error, "a connection ended by a defect");
+        tracing::error!(%error, "connection task panicked");
     }
 }
 
 async fn answer(stream: TcpStream, router: Router, limits: Limits, stop: CancellationToken) {
-    // Small answers go out at once; where that cannot be set, they go out a little later.
-    let _slower = stream.set_nodelay(true);
+    // Sends small responses at once. If it cannot be set they are only sent later.
+    let _ignored = stream.set_nodelay(true);
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
@@ -115,11 +115,11 @@ async fn answer(stream: TcpStream, router: Router, limits: Limits, stop: Cancell
         }
     };
     if let Err(error) = ended {
-        tracing::trace!(%error, "a connection broke");
+        tracing::trace!(%error, "connection failed");
     }
 }
 
-/// Errors of one connection, or of a busy moment; anything else means that the listener is broken.
+/// Whether an error is transient: of one connection, or a lack of resources.
 fn is_passing(error: &io::Error) -> bool {
     use io::ErrorKind::{
         ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted, OutOfMemory, TimedOut,

@@ -1,6 +1,6 @@
-//! Tokens in addresses: refused before they are read, and kept out of the log.
+//! Rejects tokens in URLs before they are used, and keeps them out of the log.
 //!
-//! Addresses are kept by proxies, shells and browsers, so a token that was in one is known to others.
+//! Proxies, shells and browsers store URLs, so a token in a URL must be considered leaked.
 
 use axum::extract::Request;
 use axum::http::Uri;
@@ -11,11 +11,11 @@ use trueup_model::token::is_in;
 
 use crate::front::problem::Failure;
 
-/// Query parameters that people put tokens into.
+/// Query parameters that clients use for tokens.
 const NAMES: [&str; 7] =
     ["token", "access_token", "api_token", "api_key", "apikey", "authorization", "bearer"];
 
-/// Refuses a request whose address holds a token or asks to hold one.
+/// Middleware: rejects a request with a token in its URL, or with a query parameter for one.
 pub(crate) async fn refused(request: Request, next: Next) -> Response {
     let uri = request.uri();
     let named = uri.query().unwrap_or_default().split('&').any(|pair| {
@@ -23,23 +23,23 @@ pub(crate) async fn refused(request: Request, next: Next) -> Response {
         NAMES.contains(&name.as_str())
     });
     if named || holds_token(uri) {
-        let detail = "send a token as `Authorization: Bearer TOKEN` only; revoke one that was in an \
-                      address, because others may have seen it";
-        return Failure::new(Code::TokenInAddress, detail).into_response();
+        let detail = "send tokens only in the header `Authorization: Bearer TOKEN`; revoke a token \
+                      that was part of a URL, because it may have leaked";
+        return Failure::new(Code::TokenInUrl, detail).into_response();
     }
     next.run(request).await
 }
 
-/// The path as it may stand in a log.
+/// The path for the log, without a token.
 pub(crate) fn shown(uri: &Uri) -> &str {
-    if holds_token(uri) { "[a token was here]" } else { uri.path() }
+    if holds_token(uri) { "[token removed]" } else { uri.path() }
 }
 
 fn holds_token(uri: &Uri) -> bool {
     uri.path_and_query().is_some_and(|address| is_in(&decoded(address.as_str())))
 }
 
-/// The text with its percent signs undone: a token stays one however it is written.
+/// The percent-decoded text: an encoded token is still a token.
 fn decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_seen_however_it_is_written() {
+    fn percent_encoded_token_is_detected() {
         let token = "tu_01h455vb4pex5vsknk084sn02q_abcdefgh";
         let hidden = "%74u%5F01h455vb4pex5vsknk084sn02q";
         for address in [format!("/v1/x/{token}"), format!("/v1/x?a={token}"), format!("/{hidden}")]

@@ -1,4 +1,4 @@
-//! A trace id for each request: in the log, in problems, and in the events it causes.
+//! A trace id for each request: in the log, in problems, and in the events that it causes.
 
 use axum::extract::Request;
 use axum::http::HeaderValue;
@@ -12,12 +12,12 @@ tokio::task_local! {
     static TRACE: String;
 }
 
-/// The trace of the request that is being answered.
+/// The trace id of the current request.
 pub(crate) fn current() -> Option<String> {
     TRACE.try_with(Clone::clone).ok()
 }
 
-/// Runs a request inside its trace, given by the caller (W3C `traceparent`) or made here.
+/// Middleware: runs a request with its trace id, from W3C `traceparent` or newly generated.
 pub(crate) async fn traced(request: Request, next: Next) -> Response {
     let given = request.headers().get("traceparent").and_then(|value| value.to_str().ok());
     let trace = given.and_then(trace_id).unwrap_or_else(new_trace);
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_well_formed_trace_is_taken_over() {
+    fn malformed_traceparent_is_ignored() {
         let good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
         assert_eq!(trace_id(good).as_deref(), Some("0af7651916cd43dd8448eb211c80319c"));
         for bad in ["", "00-xyz-1-1", "00-0af7-1-01", "00-0af7651916cd43dd8448eb211c8031\n9c-b-1"] {

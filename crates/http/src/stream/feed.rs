@@ -1,9 +1,9 @@
-//! One reader of events for all who watch an org.
+//! One database reader per watched org, shared by all its event streams.
 //!
-//! Each seal costs one read for each org that somebody watches, and one look at each token that
-//! watches it, however many streams there are. The latest events are kept, printed once, for everybody;
-//! a reader who is further behind asks the database by itself. What is new is handed out only together with
-//! what the tokens were found to be after it was read.
+//! A seal costs one read per watched org and one check per token, however many streams are open.
+//! The latest events are kept in memory, serialised once; a stream that is further behind reads the
+//! database itself. New events are published together with the status of the tokens, which is
+//! checked after the events were read: a revoked token gets none of them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -19,26 +19,26 @@ use trueup_model::order::Unit;
 use trueup_model::principal::Principal;
 use trueup_store::{Error, EventQuery, SealedEvent};
 
+use crate::AppState;
 use crate::front::caller::Caller;
-use crate::{AppState, view};
 
-/// The safety net for a signal that got lost, and the longest that a dead token is believed.
+/// The poll interval for lost signals, and the longest that a token status stays valid.
 pub(crate) const POLL: Duration = Duration::from_secs(1);
-/// How many events are kept for an org that is watched.
+/// The events kept in memory for a watched org.
 const KEPT: usize = 1_000;
-/// How many are read at once.
+/// The page size of a read.
 const PAGE: usize = 500;
-/// How many tokens are asked about side by side.
+/// Tokens checked in parallel.
 const WIDTH: usize = 4;
 
-/// An event as watchers are told it.
+/// An event as it is sent to streams.
 #[derive(Debug)]
 pub(crate) struct FeedEvent {
     pub(crate) position: i64,
     pub(crate) kind: String,
     unit: Unit,
     generation: i64,
-    /// The whole of it as JSON.
+    /// The CloudEvent as JSON.
     pub(crate) data: String,
 }
 
@@ -49,48 +49,48 @@ impl FeedEvent {
             kind: event.kind.clone(),
             unit: event.unit,
             generation: event.generation,
-            data: serde_json::to_string(&view::event(event)).unwrap_or_default(),
+            data: serde_json::to_string(&crate::event::view(event)).unwrap_or_default(),
         }
     }
 
-    fn is_asked_for(&self, query: &EventQuery) -> bool {
+    fn matches(&self, query: &EventQuery) -> bool {
         query.of.is_none_or(|unit| unit == self.unit)
             && query.kind.as_ref().is_none_or(|kind| *kind == self.kind)
             && query.generation.is_none_or(|generation| generation == self.generation)
     }
 }
 
-/// What is known beyond a position.
+/// What the feed has after a position.
 #[derive(Debug)]
 pub(crate) enum Ahead {
-    /// Nothing was read yet.
+    /// Nothing has been read yet.
     Unread,
-    /// What was asked for, up to this position.
+    /// The matching events, complete up to this position.
     Known(VecDeque<Arc<FeedEvent>>, i64),
-    /// More than is kept: the database knows. The end is at least here.
+    /// The position is older than what is kept: read the database, at least up to this position.
     Behind(i64),
 }
 
-/// Whether a watcher may be told anything.
+/// Whether the token of a stream may receive events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Standing {
-    Good,
-    /// It was not asked for too long: nothing is told until it is.
-    Doubtful,
-    /// The token is gone, or is not what it was.
-    Over,
+pub(crate) enum TokenStatus {
+    Valid,
+    /// The last check is too old: no events until the next one.
+    Stale,
+    /// The token was revoked, or its principal changed.
+    Revoked,
 }
 
-/// The readers of this process, one for each org that is watched. Clones are the same.
+/// The readers of this process, one per watched org. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Feeds(Arc<Mutex<BTreeMap<OrgId, Weak<Feed>>>>);
 
 impl Feeds {
-    /// Joins those who watch the caller's org.
+    /// Joins the feed of the caller's org, and starts it if necessary.
     pub(crate) fn join(&self, state: &AppState, caller: &Caller) -> Watcher {
         let mut feeds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let running = feeds.get(&caller.org).and_then(Weak::upgrade);
-        let feed = match running.filter(|feed| !feed.shared.over.is_cancelled()) {
+        let feed = match running.filter(|feed| !feed.shared.ended.is_cancelled()) {
             Some(feed) => feed,
             None => {
                 feeds.retain(|_, feed| feed.strong_count() > 0);
@@ -105,7 +105,7 @@ impl Feeds {
     }
 }
 
-/// The reader of one org. It ends with the last who holds it.
+/// The reader of one org. It stops when the last stream drops it.
 #[derive(Debug)]
 struct Feed {
     shared: Arc<Shared>,
@@ -118,7 +118,7 @@ impl Feed {
             org,
             state: Mutex::default(),
             reads: watch::Sender::new(0),
-            over: state.stop.child_token(),
+            ended: state.stop.child_token(),
         });
         let mut task = JoinSet::new();
         task.spawn(Arc::clone(&shared).run(state));
@@ -130,30 +130,30 @@ impl Feed {
 struct Shared {
     org: OrgId,
     state: Mutex<State>,
-    /// Counts what was published.
+    /// Counts the publications.
     reads: watch::Sender<u64>,
-    /// The process stops, or the reader fell over.
-    over: CancellationToken,
+    /// Cancelled at shutdown, or when the reader panicked.
+    ended: CancellationToken,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Every event of the org between the two positions, in order.
+    /// Every event of the org after `from` up to `end`, in order.
     kept: VecDeque<Arc<FeedEvent>>,
-    /// Kept is what comes after this position.
+    /// The position before the first kept event.
     from: i64,
-    /// The last position that was read; none before the first read.
+    /// The last position that was read; `None` before the first read.
     end: Option<i64>,
     tokens: BTreeMap<String, Token>,
 }
 
-/// A token that watches.
+/// A token with open streams.
 struct Token {
     streams: usize,
-    /// Whose it was when it was last asked about.
+    /// Its principal at the last check; `None` if it was not valid.
     principal: Option<Principal>,
-    /// When that was, by the monotonic clock.
-    asked: Duration,
+    /// The time of the last check, by the monotonic clock.
+    checked: Duration,
 }
 
 impl fmt::Debug for Token {
@@ -163,15 +163,15 @@ impl fmt::Debug for Token {
 }
 
 impl State {
-    /// A stream begins: its token was good a moment ago.
+    /// Counts a new stream. Its token was just authenticated.
     fn enter(&mut self, caller: &Caller, now: Duration) {
-        let fresh = || Token { streams: 0, principal: Some(caller.principal.clone()), asked: now };
+        let fresh =
+            || Token { streams: 0, principal: Some(caller.principal.clone()), checked: now };
         let token = self.tokens.entry(caller.token().to_owned()).or_insert_with(fresh);
         token.streams = token.streams.saturating_add(1);
     }
 
-    /// Adds what comes after `from` up to `end`. What was kept before goes where something is missing
-    /// between the two.
+    /// Adds the events after `from` up to `end`. Older events are dropped if there is a gap.
     fn publish(&mut self, fresh: VecDeque<Arc<FeedEvent>>, from: i64, end: i64) {
         if self.end != Some(from) {
             self.kept.clear();
@@ -182,19 +182,19 @@ impl State {
         self.end = Some(end);
     }
 
-    /// What is known beyond a position of what is asked for, at most so many.
+    /// The kept events after a position that match a query, at most `most`.
     fn after(&self, query: &EventQuery, after: i64, most: usize) -> Ahead {
         let Some(end) = self.end else { return Ahead::Unread };
         if after < self.from {
             return Ahead::Behind(end);
         }
-        let first = self.kept.partition_point(|told| told.position <= after);
-        let asked_for = self.kept.iter().skip(first).filter(|told| told.is_asked_for(query));
-        let found: VecDeque<Arc<FeedEvent>> = asked_for.take(most).map(Arc::clone).collect();
+        let first = self.kept.partition_point(|event| event.position <= after);
+        let matching = self.kept.iter().skip(first).filter(|event| event.matches(query));
+        let found: VecDeque<Arc<FeedEvent>> = matching.take(most).map(Arc::clone).collect();
         let is_full = found.len() >= most;
-        let last = found.back().filter(|_| is_full).map(|told| told.position);
-        // A stream that read from the database may be ahead of this feed. It must not go back: the events
-        // between would be sent twice.
+        let last = found.back().filter(|_| is_full).map(|event| event.position);
+        // A stream that read from the database may be ahead of this feed. It must not go back: the
+        // events between would be sent twice.
         Ahead::Known(found, last.unwrap_or(end).max(after))
     }
 
@@ -213,24 +213,24 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads whenever something was sealed, and now and then.
+    /// Reads after every seal, and at least once per `POLL`.
     async fn run(self: Arc<Self>, state: AppState) {
-        let _fell_over = self.over.clone().drop_guard();
+        let _ended = self.ended.clone().drop_guard();
         let mut seals = state.signals.seals();
         loop {
             seals.mark_unchanged();
             if let Err(error) = self.read(&state).await {
-                tracing::debug!(org = %self.org, %error, "watchers cannot be told anything now");
+                tracing::debug!(org = %self.org, %error, "cannot read events; retrying");
             }
             tokio::select! {
-                () = self.over.cancelled() => return,
+                () = self.ended.cancelled() => return,
                 sealed = seals.changed() => if sealed.is_err() { return },
                 () = state.clock.sleep(POLL) => {}
             }
         }
     }
 
-    /// Reads what is new, asks about the tokens after that, and publishes both at once.
+    /// Reads new events, then checks the tokens, and publishes both at once.
     async fn read(&self, state: &AppState) -> Result<(), Error> {
         let known = self.lock().end;
         let mut end = match known {
@@ -250,13 +250,13 @@ impl Shared {
                 break;
             }
         }
-        let asked = state.clock.monotonic();
-        let principals = self.ask(state).await?;
+        let checked = state.clock.monotonic();
+        let principals = self.authenticate_all(state).await?;
         let mut state = self.lock();
         state.publish(fresh, from, end);
         for (token, principal) in principals {
             if let Some(known) = state.tokens.get_mut(&token) {
-                (known.principal, known.asked) = (principal, asked);
+                (known.principal, known.checked) = (principal, checked);
             }
         }
         drop(state);
@@ -264,8 +264,11 @@ impl Shared {
         Ok(())
     }
 
-    /// Whose each token is now that watches.
-    async fn ask(&self, state: &AppState) -> Result<Vec<(String, Option<Principal>)>, Error> {
+    /// The current principal of each token with open streams.
+    async fn authenticate_all(
+        &self,
+        state: &AppState,
+    ) -> Result<Vec<(String, Option<Principal>)>, Error> {
         let tokens: Vec<String> = self.lock().tokens.keys().cloned().collect();
         let now = state.clock.now();
         stream::iter(tokens)
@@ -279,13 +282,13 @@ impl Shared {
     }
 }
 
-/// Lets go of the oldest that are too many; answers with the last position that went.
+/// Drops the oldest events beyond the limit; returns the last position that was dropped.
 fn trim(kept: &mut VecDeque<Arc<FeedEvent>>) -> Option<i64> {
     let many = kept.len().saturating_sub(KEPT);
-    kept.drain(..many).next_back().map(|told| told.position)
+    kept.drain(..many).next_back().map(|event| event.position)
 }
 
-/// One who watches. Dropping it takes it off the list.
+/// A stream's membership in a feed; dropping it leaves the feed.
 #[derive(Debug)]
 pub(crate) struct Watcher {
     feed: Arc<Feed>,
@@ -294,30 +297,32 @@ pub(crate) struct Watcher {
 }
 
 impl Watcher {
-    /// From here on, [`Self::news`] waits for what is published later.
-    pub(crate) fn look(&mut self) {
+    /// Marks the current state as seen: [`Self::changed`] waits for later publications.
+    pub(crate) fn mark_seen(&mut self) {
         self.reads.mark_unchanged();
     }
 
-    /// Completes when something was published since the last look; nothing when nothing ever will be.
-    pub(crate) async fn news(&mut self) -> Option<()> {
+    /// Waits for a publication since the last [`Self::mark_seen`]; `None` when the feed has ended.
+    pub(crate) async fn changed(&mut self) -> Option<()> {
         tokio::select! {
-            () = self.feed.shared.over.cancelled() => None,
+            () = self.feed.shared.ended.cancelled() => None,
             read = self.reads.changed() => read.ok(),
         }
     }
 
-    /// Whether this caller may still be told anything.
-    pub(crate) fn standing(&self, caller: &Caller, now: Duration) -> Standing {
+    /// Whether this caller may still receive events.
+    pub(crate) fn token_status(&self, caller: &Caller, now: Duration) -> TokenStatus {
         let state = self.feed.shared.lock();
         match state.tokens.get(&self.token) {
-            Some(token) if token.principal.as_ref() != Some(&caller.principal) => Standing::Over,
-            Some(token) if now.saturating_sub(token.asked) < POLL => Standing::Good,
-            Some(_) | None => Standing::Doubtful,
+            Some(token) if token.principal.as_ref() != Some(&caller.principal) => {
+                TokenStatus::Revoked
+            }
+            Some(token) if now.saturating_sub(token.checked) < POLL => TokenStatus::Valid,
+            Some(_) | None => TokenStatus::Stale,
         }
     }
 
-    /// What is known beyond a position of what is asked for, at most so many.
+    /// The kept events after a position that match a query, at most `most`.
     pub(crate) fn after(&self, query: &EventQuery, after: i64, most: usize) -> Ahead {
         self.feed.shared.lock().after(query, after, most)
     }
@@ -340,27 +345,27 @@ mod tests {
         Unit::Service(ServiceId::from_uuid(Uuid::from_u128(number)))
     }
 
-    /// The events of these positions; every third is about another service.
+    /// Events with these positions; every third is about another service.
     fn events(positions: std::ops::RangeInclusive<i64>) -> VecDeque<Arc<FeedEvent>> {
-        let told = |position: i64| FeedEvent {
+        let event = |position: i64| FeedEvent {
             position,
             kind: "ServiceQueued".to_owned(),
             unit: unit(if position % 3 == 0 { 2 } else { 1 }),
             generation: 1,
             data: String::new(),
         };
-        positions.map(|position| Arc::new(told(position))).collect()
+        positions.map(|position| Arc::new(event(position))).collect()
     }
 
     fn found(ahead: Ahead) -> (Vec<i64>, i64) {
         match ahead {
-            Ahead::Known(found, at) => (found.iter().map(|told| told.position).collect(), at),
-            Ahead::Unread | Ahead::Behind(_) => panic!("it should be known: {ahead:?}"),
+            Ahead::Known(found, at) => (found.iter().map(|event| event.position).collect(), at),
+            Ahead::Unread | Ahead::Behind(_) => panic!("expected kept events: {ahead:?}"),
         }
     }
 
     #[test]
-    fn each_reader_gets_what_it_asks_for_and_goes_on_behind_it() {
+    fn reader_gets_matching_events_and_continues_after_them() {
         let mut state = State::default();
         let all = EventQuery::default();
         assert!(matches!(state.after(&all, 0, 9), Ahead::Unread));
@@ -369,26 +374,26 @@ mod tests {
         assert_eq!(found(state.after(&all, 4, 9)), (vec![], 4));
         state.publish(events(5..=9), 4, 9);
         assert_eq!(found(state.after(&all, 4, 9)), (vec![5, 6, 7, 8, 9], 9));
-        assert_eq!(found(state.after(&all, 6, 2)), (vec![7, 8], 8), "no more than asked for");
+        assert_eq!(found(state.after(&all, 6, 2)), (vec![7, 8], 8), "at most `most`");
         let one = EventQuery { of: Some(unit(2)), ..EventQuery::default() };
         assert_eq!(found(state.after(&one, 4, 9)), (vec![6, 9], 9));
         assert_eq!(found(state.after(&one, 6, 1)), (vec![9], 9));
         let none = EventQuery { kind: Some("QuotaChanged".to_owned()), ..EventQuery::default() };
-        assert_eq!(found(state.after(&none, 4, 9)), (vec![], 9), "it need not look again");
+        assert_eq!(found(state.after(&none, 4, 9)), (vec![], 9), "continues at the end");
     }
 
     #[test]
     fn reader_ahead_of_the_feed_does_not_get_an_event_twice() {
         let (mut state, all) = (State::default(), EventQuery::default());
         state.publish(VecDeque::new(), 4, 4);
-        // It read 5 and 6 from the database, which the feed has not read yet.
+        // The stream read 5 and 6 from the database; the feed has not read them yet.
         assert_eq!(found(state.after(&all, 6, 9)), (vec![], 6));
         state.publish(events(5..=7), 4, 7);
         assert_eq!(found(state.after(&all, 6, 9)), (vec![7], 7));
     }
 
     #[test]
-    fn what_is_kept_has_an_end_and_never_a_gap() {
+    fn kept_events_are_bounded_and_have_no_gap() {
         let kept = i64::try_from(KEPT).unwrap();
         let (mut state, all) = (State::default(), EventQuery::default());
         state.publish(VecDeque::new(), 0, 0);
@@ -396,7 +401,7 @@ mod tests {
         state.publish(events(kept + 1..=kept + 5), kept, kept + 5);
         assert!(matches!(state.after(&all, 4, 9), Ahead::Behind(_)), "6 is the oldest");
         assert_eq!(found(state.after(&all, 5, 2)), (vec![6, 7], 7));
-        // More at once than is kept: what came before it is let go, too.
+        // More at once than the limit: earlier events are dropped, too.
         let (from, end) = (kept + 105, 2 * kept + 105);
         state.publish(events(from + 1..=end), from, end);
         assert!(matches!(state.after(&all, from - 1, 9), Ahead::Behind(_)));

@@ -1,5 +1,6 @@
-//! How many streams are open: each holds a connection, so there is an end. Those of events share a
-//! reader for each org ([`crate::stream::feed`]).
+//! Limits on open streams: each holds a connection.
+//!
+//! Event streams of an org share one database reader ([`crate::stream::feed`]).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +11,7 @@ use trueup_model::OrgId;
 use crate::front::problem::{Answer, Failure};
 use crate::stream::feed::Feeds;
 
-/// The open streams of this process. Clones count together.
+/// The open streams of this process. Clones share the count.
 #[derive(Debug, Clone)]
 pub struct Streams {
     open: Arc<Mutex<BTreeMap<OrgId, usize>>>,
@@ -26,30 +27,30 @@ impl Default for Streams {
 }
 
 impl Streams {
-    /// So many for each org, and so many in all.
+    /// Limits for each org and for the process.
     #[must_use]
     pub fn new(each: usize, all: usize) -> Self {
         Self { open: Arc::default(), each, all, feeds: Feeds::default() }
     }
 
-    /// Who reads events for all of them.
+    /// The database readers that event streams share.
     pub(crate) const fn feeds(&self) -> &Feeds {
         &self.feeds
     }
 
-    /// Counts one more stream of an org until the answer is dropped.
+    /// Counts one more stream of an org, until the returned guard is dropped.
     pub(crate) fn open(&self, org: OrgId) -> Answer<Open> {
         let mut open = self.lock();
         let theirs = open.get(&org).copied().unwrap_or(0);
         let limit = if theirs >= self.each {
-            Some(format!("your org has {theirs} streams open, which is all it may have"))
+            Some(format!("the org's stream limit is reached ({theirs})"))
         } else if open.values().sum::<usize>() >= self.all {
-            Some("this server has as many streams open as it can serve".to_owned())
+            Some(format!("the server's stream limit is reached ({})", self.all))
         } else {
             None
         };
         if let Some(limit) = limit {
-            let detail = format!("{limit}; close one or try again soon, or poll /v1/events");
+            let detail = format!("{limit}; close a stream, retry later, or poll /v1/events");
             return Err(Failure::new(Code::TooManyStreams, detail));
         }
         open.insert(org, theirs.saturating_add(1));
@@ -62,7 +63,7 @@ impl Streams {
     }
 }
 
-/// One stream that is open.
+/// An open stream; dropping it frees its place.
 #[derive(Debug)]
 pub(crate) struct Open {
     streams: Streams,

@@ -1,4 +1,4 @@
-//! Watching: events as they are sealed, in order and without gaps, of one service or of the org.
+//! Event streams of a service or of the org: sealed events, in order and without gaps.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -12,7 +12,8 @@ use axum::response::sse::{Event, KeepAlive};
 use futures::Stream;
 use futures::stream::unfold;
 use serde::Deserialize;
-use trueup_api::{Code, Problem};
+use trueup_api::Code;
+use trueup_api::schema::{ProjectKey, ServiceKey};
 use trueup_model::order::Unit;
 use trueup_model::principal::Permission;
 use trueup_store::{Error, EventQuery};
@@ -22,42 +23,41 @@ use crate::event::{kind, position, subject};
 use crate::front::caller::Caller;
 use crate::front::extract::{Path, Query};
 use crate::front::problem::{Answer, Failure};
-use crate::stream::feed::{Ahead, FeedEvent, Standing, Watcher};
+use crate::stream::feed::{Ahead, FeedEvent, TokenStatus, Watcher};
 use crate::stream::limit::Open;
 
-/// A comment line this often, so that silence is told apart from a broken connection.
+/// The interval of comment lines, which let the client detect a broken connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 const BATCH: usize = 200;
 
-/// Where to begin.
+/// The query parameters for watching a service.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct From {
-    /// Only events after this position. `Last-Event-ID` says the same and wins.
+    /// Only events after this position. The header `Last-Event-ID` has the same meaning and wins.
     after: Option<String>,
 }
 
-/// Where to begin, and what to leave out.
+/// The query parameters for watching the org.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Wanted {
-    /// Only events after this position; without one, only new events. `Last-Event-ID` says the same
-    /// and wins.
+    /// Only events after this position; without one, only new events. The header `Last-Event-ID`
+    /// has the same meaning and wins.
     after: Option<String>,
-    /// Only those about this service or project (`svc_…`, `prj_…`).
+    /// Only events about this service or project (`svc_…`, `prj_…`).
     subject: Option<String>,
-    /// Only those of this type, such as `ServiceQueued`.
+    /// Only events of this type, such as `ServiceQueued`.
     r#type: Option<String>,
 }
 
-/// Streams a service's events; without a position, from the beginning of its current generation.
+/// Streams a service's events; without a position, from the start of its current generation.
 #[utoipa::path(get, path = "/v1/projects/{project}/services/{service}/watch",
     operation_id = "service_watch", tag = "services",
-    params(("project" = String, Path, description = "name or id"),
-           ("service" = String, Path, description = "name or id"), From),
+    params(("project" = ProjectKey, Path, description = "name or id"),
+           ("service" = ServiceKey, Path, description = "name or id"), From),
     responses((status = 200, description = "CloudEvents as server-sent events",
-               content_type = "text/event-stream", body = trueup_api::event::CloudEvent),
-              (status = "4XX", body = Problem)))]
+               content_type = "text/event-stream", body = trueup_api::event::CloudEvent)))]
 pub(crate) async fn service_watch(
     State(state): State<AppState>,
     caller: Caller,
@@ -69,7 +69,7 @@ pub(crate) async fn service_watch(
     let found = state.app.find_service(caller.org, &project, &service).await?;
     let service = found.ok_or_else(|| Failure::not_found("service"))?.row.service;
     let unit = Unit::Service(service.id);
-    let after = match asked_position(&state, &caller, &headers, from.after.as_deref()).await? {
+    let after = match requested_position(&state, &caller, &headers, from.after.as_deref()).await? {
         Some(after) => after,
         None => state.app.generation_position(caller.org, unit, service.generation).await?,
     };
@@ -81,8 +81,7 @@ pub(crate) async fn service_watch(
 #[utoipa::path(get, path = "/v1/events/watch", operation_id = "event_watch", tag = "events",
     params(Wanted),
     responses((status = 200, description = "CloudEvents as server-sent events",
-               content_type = "text/event-stream", body = trueup_api::event::CloudEvent),
-              (status = "4XX", body = Problem)))]
+               content_type = "text/event-stream", body = trueup_api::event::CloudEvent)))]
 pub(crate) async fn event_watch(
     State(state): State<AppState>,
     caller: Caller,
@@ -95,53 +94,56 @@ pub(crate) async fn event_watch(
         kind: kind(wanted.r#type.as_deref())?,
         ..EventQuery::default()
     };
-    let after = match asked_position(&state, &caller, &headers, wanted.after.as_deref()).await? {
+    let after = match requested_position(&state, &caller, &headers, wanted.after.as_deref()).await?
+    {
         Some(after) => after,
         None => state.app.last_position(caller.org).await?,
     };
     Tail::open(state, caller, query, after)
 }
 
-/// Where the caller wants to go on. A position that was never given out is refused: whoever has one
-/// would miss what comes until then, and a database that was set back must not hide that it was.
-async fn asked_position(
+/// The position to resume from, if the request names one.
+///
+/// A position beyond the end is rejected: the caller would miss the events up to it, and it shows
+/// that the database was restored from a backup.
+async fn requested_position(
     state: &AppState,
     caller: &Caller,
     headers: &HeaderMap,
     after: Option<&str>,
 ) -> Answer<Option<i64>> {
     let last = headers.get("last-event-id").map(|value| value.to_str().unwrap_or("?"));
-    let Some(asked) = position(last.or(after))? else { return Ok(None) };
+    let Some(wanted) = position(last.or(after))? else { return Ok(None) };
     let end = state.app.last_position(caller.org).await?;
-    if asked > end {
+    if wanted > end {
         let detail = format!(
-            "position {asked} was never given out here: the last one is {end}; begin without a \
-             position, and read again what you rely on"
+            "position {wanted} does not exist: the last event is at {end}; if the database was \
+             restored, start without a position and re-read your state"
         );
         return Err(Failure::new(Code::BadRequest, detail));
     }
-    Ok(Some(asked))
+    Ok(Some(wanted))
 }
 
-fn sse(told: &FeedEvent) -> Event {
-    Event::default().id(told.position.to_string()).event(&told.kind).data(&told.data)
+fn sse(event: &FeedEvent) -> Event {
+    Event::default().id(event.position.to_string()).event(&event.kind).data(&event.data)
 }
 
-/// A reader at a position. It holds one batch at most: a slow reader slows only itself.
+/// A stream at a position. It buffers at most one batch: a slow reader slows only itself.
 struct Tail {
     state: AppState,
     caller: Caller,
     query: EventQuery,
-    /// Everything up to here was looked at.
+    /// Everything up to this position was read.
     after: i64,
     buffer: VecDeque<Arc<FeedEvent>>,
     watcher: Watcher,
-    /// Counts this stream for as long as it is there.
+    /// Counts this stream while it is open.
     _open: Open,
 }
 
 impl Tail {
-    /// A stream of what the query asks for, from a position on.
+    /// A stream of the events that match a query, after a position.
     fn open(
         state: AppState,
         caller: Caller,
@@ -153,37 +155,37 @@ impl Tail {
         let buffer = VecDeque::new();
         let tail = Self { state, caller, query, after, buffer, watcher, _open: open };
         let events = unfold(tail, |mut tail| async move {
-            let told = tail.next().await?;
-            Some((Ok(sse(&told)), tail))
+            let event = tail.next().await?;
+            Some((Ok(sse(&event)), tail))
         });
         Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
     }
 
-    /// The next event, or nothing when the stream must end: the process stops or the token died.
+    /// The next event; `None` at shutdown or when the token was revoked.
     ///
-    /// Whether it may be told is looked up for each one, for a slow reader takes the last of a batch
-    /// long after the first. Where that is not known, nothing is told.
+    /// The token is checked for each event, because a slow reader takes the last event of a batch
+    /// long after the first. While its status is stale, no event is sent.
     async fn next(&mut self) -> Option<Arc<FeedEvent>> {
         loop {
             if self.state.stop.is_cancelled() {
                 return None;
             }
-            self.watcher.look();
-            match self.watcher.standing(&self.caller, self.state.clock.monotonic()) {
-                Standing::Over => return None,
-                Standing::Good if !self.buffer.is_empty() => return self.buffer.pop_front(),
-                Standing::Good => {
+            self.watcher.mark_seen();
+            match self.watcher.token_status(&self.caller, self.state.clock.monotonic()) {
+                TokenStatus::Revoked => return None,
+                TokenStatus::Valid if !self.buffer.is_empty() => return self.buffer.pop_front(),
+                TokenStatus::Valid => {
                     if self.fill().await? {
                         continue;
                     }
                 }
-                Standing::Doubtful => {}
+                TokenStatus::Stale => {}
             }
-            self.watcher.news().await?;
+            self.watcher.changed().await?;
         }
     }
 
-    /// Takes what comes next, and says whether to go on; nothing if the token died.
+    /// Fills the buffer; returns whether to continue, or `None` if the token was revoked.
     async fn fill(&mut self) -> Option<bool> {
         match self.watcher.after(&self.query, self.after, BATCH) {
             Ahead::Unread => Some(false),
@@ -194,14 +196,14 @@ impl Tail {
             Ahead::Behind(end) => match self.catch_up(end).await {
                 Ok(is_valid) => is_valid.then_some(true),
                 Err(error) => {
-                    tracing::debug!(%error, "a stream cannot read events now");
+                    tracing::debug!(%error, "cannot read events for a stream; retrying");
                     Some(false)
                 }
             },
         }
     }
 
-    /// Reads from the database what is not kept any more, and asks for the token after that.
+    /// Reads events that the feed no longer keeps; returns whether the token is still valid.
     async fn catch_up(&mut self, end: i64) -> Result<bool, Error> {
         let limit = i64::try_from(BATCH).unwrap_or(i64::MAX);
         let query = EventQuery { after: Some(self.after), limit, ..self.query.clone() };

@@ -1,4 +1,4 @@
-//! Answers with their headers: what was accepted, where to watch it, and how to ask again.
+//! Response headers of a service: Location, ETag and caching; and the preconditions of a request.
 
 use axum::http::{HeaderMap, HeaderValue, header};
 use jiff::Timestamp;
@@ -9,7 +9,7 @@ use trueup_store::ServiceRow;
 use crate::AppState;
 use crate::front::problem::{Answer, Failure};
 
-/// Says where a service is, and which version of it this is.
+/// Adds the Location and the ETag of a service.
 pub(crate) fn locate(headers: &mut HeaderMap, state: &AppState, row: &ServiceRow) {
     let (project, id) = (&row.project_name, row.service.id);
     if let Ok(location) = HeaderValue::from_str(&format!("/v1/projects/{project}/services/{id}")) {
@@ -18,10 +18,10 @@ pub(crate) fn locate(headers: &mut HeaderMap, state: &AppState, row: &ServiceRow
     tag(headers, state, row);
 }
 
-/// Adds the entity tag: generation, projection, freshness.
+/// Adds the ETag: generation, projection and freshness.
 pub(crate) fn tag(headers: &mut HeaderMap, state: &AppState, row: &ServiceRow) {
     let fresh = freshness(row, state.clock.now());
-    // A freeze is seen at once, before anything is projected anew.
+    // A freeze shows at once, before the next projection.
     let frozen = if row.frozen.is_some() { ".z" } else { "" };
     let tag = format!("\"g{}.p{}.f{fresh}{frozen}\"", row.service.generation, row.projection);
     if let Ok(tag) = HeaderValue::from_str(&tag) {
@@ -30,7 +30,7 @@ pub(crate) fn tag(headers: &mut HeaderMap, state: &AppState, row: &ServiceRow) {
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
 }
 
-/// 1 where every watch is fresh that the answer leans on, 2 where only its health is, else 0.
+/// 1 if every watch that the response depends on is fresh, 2 if only the health's are, else 0.
 fn freshness(row: &ServiceRow, now: Timestamp) -> u8 {
     let spec = &row.service.spec;
     let health = row.watches.silent(&evidence(spec), now).is_empty();
@@ -42,7 +42,7 @@ fn freshness(row: &ServiceRow, now: Timestamp) -> u8 {
     }
 }
 
-/// The generation a caller insists on, out of an entity tag of ours.
+/// The generation that `If-Match` requires, from one of our ETags.
 pub(crate) fn if_generation(headers: &HeaderMap) -> Answer<Option<i64>> {
     let Some(value) = headers.get(header::IF_MATCH) else {
         return Ok(None);
@@ -54,13 +54,13 @@ pub(crate) fn if_generation(headers: &HeaderMap) -> Answer<Option<i64>> {
     generation.map(Some).ok_or_else(|| {
         Failure::new(
             Code::BadRequest,
-            "`If-Match` takes an ETag as it was given, such as \"g3.p7.f1\"",
+            "`If-Match` must be an ETag of the resource, such as \"g3.p7.f1\"",
         )
     })
 }
 
-/// Whether the caller has seen exactly this.
-pub(crate) fn is_unchanged(asked: &HeaderMap, answer: &HeaderMap) -> bool {
-    let asked = asked.get(header::IF_NONE_MATCH);
-    asked.is_some() && asked == answer.get(header::ETAG)
+/// Whether `If-None-Match` names the current ETag.
+pub(crate) fn is_unchanged(request: &HeaderMap, answer: &HeaderMap) -> bool {
+    let tag = request.get(header::IF_NONE_MATCH);
+    tag.is_some() && tag == answer.get(header::ETAG)
 }

@@ -1,4 +1,4 @@
-//! Requests that are known again: a body together with its `Idempotency-Key`.
+//! Request bodies with their `Idempotency-Key`.
 
 use axum::extract::FromRequest;
 use axum::http::Request;
@@ -10,11 +10,11 @@ use crate::AppState;
 use crate::front::body::{bytes, read};
 use crate::front::problem::{Answer, Failure};
 
-/// A strict JSON body, and what makes this request known again if its sender wants that.
+/// A strict JSON body, and the idempotency key if the request has one.
 #[derive(Debug)]
 pub(crate) struct Keyed<T> {
     pub(crate) body: T,
-    pub(crate) repeat: Option<IdempotencyKey>,
+    pub(crate) key: Option<IdempotencyKey>,
 }
 
 const HEADER: &str = "idempotency-key";
@@ -29,8 +29,8 @@ impl<T: DeserializeOwned> FromRequest<AppState> for Keyed<T> {
         let key = key(&request)?;
         let route = format!("{} {}", request.method(), request.uri().path());
         let bytes = bytes(request, state).await?;
-        let repeat = key.map(|key| IdempotencyKey::new(route, key, &bytes));
-        Ok(Self { body: read(&bytes)?, repeat })
+        let key = key.map(|key| IdempotencyKey::new(route, key, &bytes));
+        Ok(Self { body: read(&bytes)?, key })
     }
 }
 
@@ -44,7 +44,7 @@ fn key(request: &Request<axum::body::Body>) -> Answer<Option<String>> {
         (Some(key), None) => Ok(Some(key.to_owned())),
         (Some(_), Some(_)) | (None, _) => Err(Failure::new(
             Code::BadRequest,
-            "`Idempotency-Key` takes one text of 1 to 255 visible ASCII characters, such as a UUID",
+            "`Idempotency-Key` must be sent once, with 1 to 255 visible ASCII characters",
         )),
     }
 }

@@ -1,22 +1,22 @@
-//! From what was rehearsed to what a preview shows.
+//! The preview of a write, from the result of its dry run.
 
 use serde_json::Value;
 use trueup_api::plan::Amount;
-use trueup_api::preview::{Preview, PreviewField, PreviewObject, PreviewUnit};
-use trueup_model::order::{Body, Order};
+use trueup_api::preview::{
+    Preview, PreviewField, PreviewObject, PreviewUnit, PreviewUnitKind, PreviewVerb,
+};
+use trueup_model::order::{Body, Order, Unit};
 use trueup_model::plan::Plan;
-use trueup_rules::preview::{FieldChange, ObjectDiff, changes, cost, replaces_pods};
+use trueup_rules::preview::{FieldChange, ObjectDiff, Verb, changes, cost, replaces_pods};
 use trueup_store::{DryRunResult, DryRunUnit};
 
-use crate::view;
-
-pub(crate) fn of(rehearsed: DryRunResult, changed: bool, result: Value) -> Preview {
-    let DryRunResult { units, quota } = rehearsed;
+pub(crate) fn of(dry_run: DryRunResult, changed: bool, result: Value) -> Preview {
+    let DryRunResult { units, quota } = dry_run;
     Preview {
         changed,
         result: Some(result).filter(|result| !result.is_null()),
         units: units.iter().map(unit).collect(),
-        quota: quota.as_ref().map(view::quota),
+        quota: quota.as_ref().map(crate::quota::view),
     }
 }
 
@@ -24,10 +24,10 @@ fn unit(unit: &DryRunUnit) -> PreviewUnit {
     let DryRunUnit { name, before, after, plans: [plan_before, plan_after] } = unit;
     let before = before.as_ref();
     PreviewUnit {
-        kind: after.unit.kind().to_owned(),
+        kind: unit_kind(after.unit),
         name: name.clone(),
         generation: after.generation,
-        desired: view::word(&after.desired),
+        desired: after.desired,
         objects: changes(before, after).into_iter().map(object).collect(),
         replaces_pods: replaces_pods(before, after),
         monthly_before: before.and_then(|before| monthly(before, plan_before.as_ref())),
@@ -39,7 +39,7 @@ fn monthly(order: &Order, plan: Option<&Plan>) -> Option<Amount> {
     match &order.body {
         Body::Service(body) => {
             let hourly = cost::hourly(&body.spec, order.desired, plan?);
-            Some(view::money(cost::monthly(hourly)))
+            Some(crate::plan::money(cost::monthly(hourly)))
         }
         Body::Project => None,
     }
@@ -52,10 +52,25 @@ fn object(change: ObjectDiff) -> PreviewObject {
         after: field.after,
     };
     PreviewObject {
-        kind: change.key.kind.to_string(),
+        kind: change.key.kind,
         namespace: change.key.namespace,
         name: change.key.name,
-        verb: view::word(&change.verb),
+        verb: verb(change.verb),
         fields: change.fields.into_iter().map(field).collect(),
+    }
+}
+
+fn unit_kind(unit: Unit) -> PreviewUnitKind {
+    match unit {
+        Unit::Service(_) => PreviewUnitKind::Service,
+        Unit::Project(_) | Unit::Org(_) => PreviewUnitKind::Project,
+    }
+}
+
+fn verb(verb: Verb) -> PreviewVerb {
+    match verb {
+        Verb::Create => PreviewVerb::Create,
+        Verb::Update => PreviewVerb::Update,
+        Verb::Delete => PreviewVerb::Delete,
     }
 }

@@ -1,7 +1,7 @@
-//! A write on its way through the door: who asks, on which terms, and what is answered.
+//! Write requests: the caller, the preconditions and the response.
 //!
-//! With `?dry_run=true` the very same write is rehearsed: it is decided in a transaction that is
-//! rolled back, and the answer is 200 with what would happen. Handlers do not know the difference.
+//! With `?dry_run=true` the same write runs in a transaction that is rolled back, and the response
+//! is 200 with a preview. Handlers are the same in both cases.
 
 use axum::Json;
 use axum::extract::FromRequestParts;
@@ -11,6 +11,7 @@ use axum::response::{IntoResponse, Response};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use trueup_api::Code;
+use trueup_api::schema::{ProjectKey, ServiceKey};
 use trueup_model::OrgId;
 use trueup_model::id::PreviewRequestId;
 use trueup_model::org::PLATFORM;
@@ -24,53 +25,56 @@ use crate::front::extract::Query;
 use crate::front::problem::{Answer, Failure};
 use crate::write::answer::{if_generation, locate};
 use crate::write::preview;
-use crate::{AppState, preview_request, view};
+use crate::{AppState, preview_request};
 
-/// Which service.
+/// The service in a path.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Path)]
 pub(crate) struct Target {
     /// The project, by name or id.
+    #[param(value_type = ProjectKey)]
     pub(crate) project: String,
     /// The service, by name or id.
+    #[param(value_type = ServiceKey)]
     pub(crate) service: String,
 }
 
-/// Whether a write is only to be previewed.
+/// Whether a write is a dry run.
 #[derive(Debug, Clone, Copy, Default, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct DryRun {
-    /// With `true` nothing is recorded: the answer is 200 and says what would happen.
+    /// With `true` nothing is saved: the response is 200 with a preview of the change.
     #[serde(default)]
     pub(crate) dry_run: bool,
 }
 
-/// Everything that comes with a write in an org.
+/// A write in an org: state, headers, caller, and the transaction of a dry run.
 #[derive(Debug)]
 pub(crate) struct WriteRequest {
     pub(crate) state: AppState,
     pub(crate) headers: HeaderMap,
     caller: Caller,
-    rehearsal: Option<DryRunTx>,
+    dry_run: Option<DryRunTx>,
 }
 
-/// How a service is declared.
+/// The query parameters for declaring a service.
 #[derive(Debug, Clone, Default, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Declaring {
-    /// With `true` nothing is recorded: the answer is 200 and says what would happen.
+    /// With `true` nothing is saved: the response is 200 with a preview of the change.
     #[serde(default)]
     dry_run: bool,
-    /// With `true` the project is made, too, where there is none of this name.
+    /// With `true` the project is created, too, if none has this name.
     #[serde(default)]
     with_project: bool,
-    /// The id of a plan request: then it is accepted only if exactly that plan still holds.
+    /// The id of a preview request: the change is accepted only if that preview is still valid.
+    #[param(value_type = Option<PreviewRequestId>)]
     preview: Option<String>,
 }
 
-/// A service that is declared.
+/// A request that declares a service.
 #[derive(Debug)]
 pub(crate) struct Declaration {
     pub(crate) change: WriteRequest,
@@ -94,18 +98,18 @@ impl FromRequestParts<AppState> for Declaration {
     }
 }
 
-/// A caller with an org that can have something.
+/// The caller, if its org is a tenant's: the platform's org has no projects or quota.
 async fn tenant(parts: &mut Parts, state: &AppState) -> Answer<Caller> {
     let caller = Caller::from_request_parts(parts, state).await?;
     if caller.org == PLATFORM {
-        let detail = "the platform's own org holds no projects, services or quota; name a tenant's \
-                      org with the header `Trueup-Org`";
+        let detail = "the platform's own org has no projects, services or quota; name a tenant's \
+                      org in the header `Trueup-Org`";
         return Err(Failure::new(Code::BadRequest, detail));
     }
     Ok(caller)
 }
 
-/// A write that may be about the platform itself: an operator may name no org.
+/// A write that may concern the platform itself: an operator may name no org.
 #[derive(Debug)]
 pub(crate) struct PlatformWriteRequest(pub(crate) WriteRequest);
 
@@ -131,11 +135,11 @@ impl FromRequestParts<AppState> for PlatformWriteRequest {
 
 impl WriteRequest {
     fn begin(caller: Caller, parts: &Parts, state: &AppState, dry_run: bool) -> Self {
-        let rehearsal = dry_run.then(|| state.app.dry_run());
-        Self { state: state.clone(), headers: parts.headers.clone(), caller, rehearsal }
+        let dry_run = dry_run.then(|| state.app.dry_run());
+        Self { state: state.clone(), headers: parts.headers.clone(), caller, dry_run }
     }
 
-    /// Refuses what the caller's role does not allow.
+    /// Checks that the caller has a permission.
     pub(crate) fn must(&self, permission: Permission) -> Answer<()> {
         self.caller.must(permission)
     }
@@ -152,102 +156,103 @@ impl WriteRequest {
         self.caller.context()
     }
 
-    /// Whoever asks, with what makes the request known again.
-    pub(crate) fn asker_again(&self, repeat: Option<IdempotencyKey>) -> RequestContext<'_> {
-        RequestContext { repeat, ..self.context() }
+    /// The request context, with an idempotency key.
+    pub(crate) fn context_with_key(&self, key: Option<IdempotencyKey>) -> RequestContext<'_> {
+        RequestContext { repeat: key, ..self.context() }
     }
 
     pub(crate) fn now(&self) -> Timestamp {
         self.state.clock.now()
     }
 
-    /// The door to write through.
+    /// The app to write with: in a dry run its changes are rolled back.
     pub(crate) const fn app(&self) -> &App {
-        match &self.rehearsal {
-            Some(rehearsal) => rehearsal.app(),
+        match &self.dry_run {
+            Some(dry_run) => dry_run.app(),
             None => &self.state.app,
         }
     }
 
-    /// Whether nothing of it will stay.
+    /// Whether this is a dry run.
     pub(crate) const fn is_dry(&self) -> bool {
-        self.rehearsal.is_some()
+        self.dry_run.is_some()
     }
 
-    /// Does this with a service.
+    /// Runs an operation on a service.
     pub(crate) async fn act(
         self,
         target: &Target,
-        action: &ServiceOperation,
-        repeat: Option<IdempotencyKey>,
+        operation: &ServiceOperation,
+        key: Option<IdempotencyKey>,
     ) -> Answer<Response> {
-        let wanted = ServiceRequest::act(&target.project, &target.service, action);
-        self.service(wanted, repeat).await
+        let wanted = ServiceRequest::act(&target.project, &target.service, operation);
+        self.service(wanted, key).await
     }
 
-    /// The same, only if the service has the generation that the body names.
+    /// Runs an operation on a service, if it has the generation that the body names.
     pub(crate) async fn act_at(
         self,
         target: &Target,
-        action: &ServiceOperation,
+        operation: &ServiceOperation,
         generation: i64,
-        repeat: Option<IdempotencyKey>,
+        key: Option<IdempotencyKey>,
     ) -> Answer<Response> {
-        let wanted = ServiceRequest::act(&target.project, &target.service, action);
-        self.ask_service(wanted.if_generation(Some(generation)), repeat).await
+        let wanted = ServiceRequest::act(&target.project, &target.service, operation);
+        self.accept_service(wanted.if_generation(Some(generation)), key).await
     }
 
-    /// Brings a change of a service to the door.
+    /// Submits a change of a service, with the precondition of `If-Match`.
     pub(crate) async fn service(
         self,
         wanted: ServiceRequest<'_>,
-        repeat: Option<IdempotencyKey>,
+        key: Option<IdempotencyKey>,
     ) -> Answer<Response> {
         let if_generation = if_generation(&self.headers)?;
-        self.ask_service(wanted.if_generation(if_generation), repeat).await
+        self.accept_service(wanted.if_generation(if_generation), key).await
     }
 
-    async fn ask_service(
+    async fn accept_service(
         self,
         wanted: ServiceRequest<'_>,
-        repeat: Option<IdempotencyKey>,
+        key: Option<IdempotencyKey>,
     ) -> Answer<Response> {
         self.must(Permission::ManageServices)?;
-        let (org, context, now) = (self.org(), self.asker_again(repeat), self.now());
+        let (org, context, now) = (self.org(), self.context_with_key(key), self.now());
         let answer = self.app().accept_service(org, &wanted, &context, now).await?;
         let (state, dry) = (self.state.clone(), self.is_dry());
-        let mut response = self.accepted(answer.changed, &view::service(&answer.row, now))?;
+        let mut response =
+            self.accepted(answer.changed, &crate::service::view(&answer.row, now))?;
         if !dry {
             locate(response.headers_mut(), &state, &answer.row);
         }
         Ok(response)
     }
 
-    /// 202 for what must become true, 200 for what is so already.
+    /// 202 for a change that must converge, 200 if nothing changed.
     pub(crate) fn accepted<T: Serialize>(self, changed: bool, shown: &T) -> Answer<Response> {
         let status = if changed { StatusCode::ACCEPTED } else { StatusCode::OK };
         let state = self.state.clone();
         if changed && !self.is_dry() {
-            // It is durable: wake the loops.
+            // The change is durable: wake the loops.
             state.signals.wake();
         }
         self.answer(status, changed, shown)
     }
 
-    /// 202 for something that must become gone.
+    /// 202 for a removal, without a body.
     pub(crate) fn removed(self) -> Answer<Response> {
         let dry = self.is_dry();
         let response = self.accepted(true, &())?;
         Ok(if dry { response } else { response.status().into_response() })
     }
 
-    /// 201 for what is new, 200 for what was there.
+    /// 201 for a new object, 200 if it existed.
     pub(crate) fn created<T: Serialize>(self, new: bool, shown: &T) -> Answer<Response> {
         let status = if new { StatusCode::CREATED } else { StatusCode::OK };
         self.answer(status, new, shown)
     }
 
-    /// 200: it is true at once.
+    /// 200: the change takes effect at once.
     pub(crate) fn done<T: Serialize>(self, changed: bool, shown: &T) -> Answer<Response> {
         self.answer(StatusCode::OK, changed, shown)
     }
@@ -258,9 +263,9 @@ impl WriteRequest {
         changed: bool,
         shown: &T,
     ) -> Answer<Response> {
-        if let Some(rehearsal) = self.rehearsal {
+        if let Some(dry_run) = self.dry_run {
             let shown = serde_json::to_value(shown).unwrap_or_default();
-            let preview = preview::of(rehearsal.seen(), changed, shown);
+            let preview = preview::of(dry_run.seen(), changed, shown);
             return Ok(Json(preview).into_response());
         }
         if changed {

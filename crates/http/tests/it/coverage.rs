@@ -1,5 +1,5 @@
-//! Every operation that the OpenAPI document lists, called by everybody who should not be answered
-//! and by everybody who should. A new operation without a recipe fails here and is told so.
+//! Calls every operation of the OpenAPI document with every role, with foreign orgs and with bad
+//! tokens. A new operation without a recipe fails here.
 
 use std::collections::BTreeSet;
 
@@ -19,32 +19,33 @@ const CALLERS: [(&str, Role); 4] = [
 ];
 
 #[tokio::test]
-async fn every_operation_has_a_recipe_and_every_placeholder_something_to_stand_for() {
+async fn every_operation_has_a_recipe_and_every_placeholder_a_value() {
     let operations = operations();
     let known: BTreeSet<&str> = operations.iter().map(|one| one.recipe.operation).collect();
     let listed: BTreeSet<&str> = RECIPES.iter().map(|recipe| recipe.operation).collect();
-    assert_eq!(listed, known, "a recipe without an operation: take its line out of RECIPES");
+    assert_eq!(listed, known, "a recipe without an operation: remove its line from RECIPES");
     assert_eq!(RECIPES.len(), known.len(), "an operation has two recipes");
     let (_front, things) = stage().await;
     for operation in &operations {
         let address = operation.address(&things);
         let path = &operation.path;
-        assert!(!address.contains('{'), "{path}: add what its placeholder can name to `things`");
+        assert!(!address.contains('{'), "{path}: add a value for its placeholder to `things`");
         assert_eq!(
             operation.recipe.body.is_some(),
             operation.fields.is_some(),
-            "{path}: a recipe has a body where the operation takes one"
+            "{path}: a recipe has a body if the operation takes one"
         );
     }
 }
 
 /// S01: no, garbage, expired, revoked or doubled credentials.
 #[tokio::test]
-async fn s01_nothing_answers_without_exactly_one_good_token() {
+async fn s01_without_exactly_one_valid_token_every_operation_returns_401() {
     let (front, things) = stage().await;
-    let revoked = front.new_id(&json!({"name": "revoked", "role": "owner"})).await;
+    let revoked = front.create_token(&json!({"name": "revoked", "role": "owner"})).await;
     assert_eq!(front.delete("/v1/tokens/revoked").send().await.status, StatusCode::OK);
-    let expired = front.new_id(&json!({"name": "x", "role": "owner", "expires_in_days": 1})).await;
+    let expired =
+        front.create_token(&json!({"name": "x", "role": "owner", "expires_in_days": 1})).await;
     front.clock.advance(std::time::Duration::from_secs(86_400));
     let good = format!("Bearer {OWNER}");
     let (revoked, expired) = (format!("Bearer {revoked}"), format!("Bearer {expired}"));
@@ -72,36 +73,37 @@ async fn s01_nothing_answers_without_exactly_one_good_token() {
         let address = operation.address(&things);
         let mut answers = BTreeSet::new();
         for headers in bad {
-            let mut ask = operation.ask(&front, OWNER, &address).without(header::AUTHORIZATION);
+            let mut request =
+                operation.request(&front, OWNER, &address).without(header::AUTHORIZATION);
             for value in headers {
-                ask = ask.header("authorization", value);
+                request = request.header("authorization", value);
             }
-            let reply = ask.send().await;
+            let reply = request.send().await;
             reply.must_be(401, "TU1001");
             assert_eq!(reply.header("www-authenticate"), Some("Bearer"), "{address} {headers:?}");
             answers.insert(reply.masked());
         }
-        assert_eq!(answers.len(), 1, "{address} tells why a token is not good");
+        assert_eq!(answers.len(), 1, "{address} reveals why a token is invalid");
     }
     assert_eq!(front.stored(None).await, before);
 }
 
-/// S12: each role gets what its row says: 403 below it, never 403 from it on, and it works.
+/// S12: roles below the least role get 403; the others do not, and the operation succeeds.
 #[tokio::test]
-async fn s12_each_operation_answers_from_its_least_role_on_and_refuses_below() {
+async fn s12_role_below_the_least_role_gets_403_and_others_succeed() {
     let (shared, shared_things) = stage().await;
     for operation in operations() {
         let address = operation.address(&shared_things);
-        let told = format!("{} {address}", operation.method);
+        let context = format!("{} {address}", operation.method);
         let least = operation.recipe.least;
         let before = shared.stored(None).await;
         for (token, _) in CALLERS.iter().filter(|(_, role)| *role < least) {
-            let reply = operation.ask(&shared, token, &address).send().await;
-            assert_eq!(reply.status, 403, "{told} as {token}");
+            let reply = operation.request(&shared, token, &address).send().await;
+            assert_eq!(reply.status, 403, "{context} as {token}");
             reply.must_be(403, "TU1002");
         }
-        assert_eq!(shared.stored(None).await, before, "{told}");
-        // What changes something gets a stage of its own, so that it works at least once.
+        assert_eq!(shared.stored(None).await, before, "{context}");
+        // A write gets its own stage, so that it succeeds at least once.
         let own;
         let (front, things) = if operation.method == Method::GET {
             (&shared, shared_things.clone())
@@ -113,10 +115,10 @@ async fn s12_each_operation_answers_from_its_least_role_on_and_refuses_below() {
         let body = prepare(front, &operation).await;
         let mut works = true;
         for (token, _) in CALLERS.iter().filter(|(_, role)| *role >= least) {
-            let ask = operation.ask(front, token, &address);
-            let ask = body.iter().fold(ask, |ask, body| ask.json(body));
-            let reply = ask.send().await;
-            let said = format!("{told} as {token}: {} {}", reply.status, reply.text());
+            let request = operation.request(front, token, &address);
+            let request = body.iter().fold(request, |request, body| request.json(body));
+            let reply = request.send().await;
+            let said = format!("{context} as {token}: {} {}", reply.status, reply.text());
             assert!(!works || reply.status.is_success(), "{said}");
             assert!(!matches!(reply.status.as_u16(), 401 | 403 | 500..), "{said}");
             works = operation.method == Method::GET;
@@ -124,17 +126,17 @@ async fn s12_each_operation_answers_from_its_least_role_on_and_refuses_below() {
     }
 }
 
-/// S09: another tenant's things are answered as random ones are, byte by byte.
+/// S09: responses for another org's objects and for missing ones are equal, byte for byte.
 #[tokio::test]
-async fn s09_a_stranger_learns_nothing_from_any_operation() {
+async fn s09_foreign_objects_are_indistinguishable_from_missing_ones() {
     let (front, things) = stage().await;
     front.seal().await;
     let ours = front.stored(Some(front.other_org)).await;
     let mut operations = operations();
-    // Last those that make a thing of the stranger's own, under the names that the others look for.
+    // Last the operations that create objects of the stranger's own, with the same names.
     operations.sort_by_key(|operation| operation.recipe.declares);
     for operation in operations {
-        let told = format!("{} {}", operation.method, operation.path);
+        let context = format!("{} {}", operation.method, operation.path);
         if PUBLIC.contains(&operation.recipe.operation) {
             continue;
         }
@@ -143,82 +145,82 @@ async fn s09_a_stranger_learns_nothing_from_any_operation() {
             let no_ids = operation.at(&things, |thing| thing.no_id.clone());
             let no_names = operation.at(&things, |_| NO_NAME.to_owned());
             for (theirs, nobodys) in [(operation.address(&things), no_names), (ids, no_ids)] {
-                let theirs = operation.ask(&front, STRANGER, &theirs).send().await;
-                let nobodys = operation.ask(&front, STRANGER, &nobodys).send().await;
+                let theirs = operation.request(&front, STRANGER, &theirs).send().await;
+                let nobodys = operation.request(&front, STRANGER, &nobodys).send().await;
                 if operation.recipe.declares {
-                    assert_eq!(theirs.status, nobodys.status, "{told}");
+                    assert_eq!(theirs.status, nobodys.status, "{context}");
                 } else if operation.recipe.least == Role::Operator {
                     theirs.must_be(403, "TU1002");
-                    assert_eq!(visible(&theirs), visible(&nobodys), "{told}");
+                    assert_eq!(visible(&theirs), visible(&nobodys), "{context}");
                 } else {
-                    // What takes names only refuses every id alike, before it looks.
+                    // Operations that take only names reject every id before the lookup.
                     assert!(
                         matches!(theirs.status.as_u16(), 404 | 422),
-                        "{told} {}",
+                        "{context} {}",
                         theirs.text()
                     );
-                    assert_eq!(visible(&theirs), visible(&nobodys), "{told}");
+                    assert_eq!(visible(&theirs), visible(&nobodys), "{context}");
                 }
             }
         } else {
-            let reply = operation.ask(&front, STRANGER, &operation.path).send().await;
-            assert_ne!(reply.status, 500, "{told}");
-            // What has no id is no tenant's.
+            let reply = operation.request(&front, STRANGER, &operation.path).send().await;
+            assert_ne!(reply.status, 500, "{context}");
+            // Objects without an id belong to no tenant.
             for thing in things.iter().filter(|thing| thing.id != thing.name) {
-                assert!(!reply.text().contains(&thing.id), "{told} tells {}", thing.id);
+                assert!(!reply.text().contains(&thing.id), "{context} reveals {}", thing.id);
             }
         }
     }
     assert_eq!(front.stored(Some(front.other_org)).await, ours);
 }
 
-/// What is there and what is not are refused alike, also to a member whose role is too low.
+/// A caller whose role is too low gets the same response for existing and missing objects.
 #[tokio::test]
-async fn s09_a_refused_role_learns_nothing_either() {
+async fn s09_forbidden_role_cannot_probe_for_objects() {
     let (front, things) = stage().await;
     let low = |operation: &Operation| operation.recipe.least > Role::Viewer;
     for operation in operations().iter().filter(|one| low(one) && one.names_something()) {
-        let there = operation.ask(&front, VIEWER, &operation.address(&things)).send().await;
+        let there = operation.request(&front, VIEWER, &operation.address(&things)).send().await;
         let nobody = operation.at(&things, |_| NO_NAME.to_owned());
-        let nowhere = operation.ask(&front, VIEWER, &nobody).send().await;
+        let nowhere = operation.request(&front, VIEWER, &nobody).send().await;
         there.must_be(403, "TU1002");
         assert_eq!(visible(&there), visible(&nowhere), "{}", operation.path);
     }
 }
 
-/// An operator says which org is meant, and a tenant is in its own whatever it says.
+/// An operator must name an existing org, once.
 #[tokio::test]
-async fn an_operator_names_an_org_that_there_is() {
+async fn operator_must_name_an_existing_org() {
     let (front, things) = stage().await;
     let before = front.stored(None).await;
     for operation in operations() {
         let address = operation.address(&things);
-        let ask = || operation.ask(&front, OPERATOR, &address).without(ORG);
+        let request = || operation.request(&front, OPERATOR, &address).without(ORG);
         if !operation.recipe.orgless {
-            ask().send().await.must_be(400, "TU1103");
+            request().send().await.must_be(400, "TU1103");
         }
         for nobody in ["", "nobody", "org_01h455vb4pex5vsknk084sn02q", "acme' or true --"] {
-            ask().header("trueup-org", nobody).send().await.must_be(404, "TU1003");
+            request().header("trueup-org", nobody).send().await.must_be(404, "TU1003");
         }
-        let twice = ask().header("trueup-org", "acme").header("trueup-org", "other");
+        let twice = request().header("trueup-org", "acme").header("trueup-org", "other");
         twice.send().await.must_be(400, "TU1103");
     }
     assert_eq!(front.stored(None).await, before);
 }
 
-/// The platform's own org is for facts and operators' tokens: nothing is promised there.
+/// The platform's own org has only events and operator tokens, no projects or services.
 #[tokio::test]
-async fn an_operator_declares_nothing_in_the_platforms_own_org() {
+async fn operator_cannot_write_to_the_platform_org() {
     let (front, things) = stage().await;
     let before = front.stored(None).await;
     let writes = |one: &&Operation| one.method != Method::GET && !one.recipe.orgless;
     for operation in operations().iter().filter(writes) {
-        let ask = operation.ask(&front, OPERATOR, &operation.address(&things)).without(ORG);
-        ask.header("trueup-org", "trueup").send().await.must_be(400, "TU1103");
+        let request = operation.request(&front, OPERATOR, &operation.address(&things)).without(ORG);
+        request.header("trueup-org", "trueup").send().await.must_be(400, "TU1103");
     }
     assert_eq!(front.stored(None).await, before);
     let events = front.get("/v1/events").token(OPERATOR).header("trueup-org", "trueup");
-    assert_eq!(events.send().await.status, StatusCode::OK, "its facts can be read");
+    assert_eq!(events.send().await.status, StatusCode::OK, "its events can be read");
 }
 
 const ORG: header::HeaderName = header::HeaderName::from_static("trueup-org");

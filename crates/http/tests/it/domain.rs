@@ -1,4 +1,4 @@
-//! Domains at the door.
+//! The API of domains.
 
 use axum::http::{Method, StatusCode};
 use serde_json::json;
@@ -15,7 +15,7 @@ fn path(host: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_domain_is_added_proved_listed_and_removed() {
+async fn domain_is_added_verified_listed_and_removed() {
     let front = Front::with_web().await;
     let add = front.put(&path(HOST)).token(DEVELOPER).json(&json!({})).send().await;
     assert_eq!(add.status, StatusCode::ACCEPTED, "{}", add.text());
@@ -31,16 +31,16 @@ async fn a_domain_is_added_proved_listed_and_removed() {
     let verify = format!("{}/verification", path(HOST));
     let say = |token| front.put(&verify).token(token).json(&json!({"verified": true}));
     say(OWNER).send().await.must_be(403, "TU1002");
-    let proved = say(OPERATOR).header("trueup-org", "acme").send().await;
-    assert_eq!(proved.status, StatusCode::ACCEPTED, "{}", proved.text());
-    assert_eq!(proved.json()["state"], "opening");
+    let verified = say(OPERATOR).header("trueup-org", "acme").send().await;
+    assert_eq!(verified.status, StatusCode::ACCEPTED, "{}", verified.text());
+    assert_eq!(verified.json()["state"], "opening");
     assert_eq!(front.delete(&path(HOST)).send().await.status, StatusCode::ACCEPTED);
     front.delete(&path(HOST)).send().await.must_be(404, "TU1003");
     assert_eq!(front.get(LIST).send().await.json(), json!({"items": []}));
 }
 
 #[tokio::test]
-async fn what_is_no_host_is_refused() {
+async fn invalid_host_is_refused() {
     let front = Front::with_web().await;
     for host in ["*.example.org", "Example.org", "example", "10.0.0.1", "db.internal", "a_b.org"] {
         front.put(&path(host)).json(&json!({})).send().await.must_be(422, "TU1201");
@@ -49,20 +49,20 @@ async fn what_is_no_host_is_refused() {
     front.put(&path(HOST)).json(&json!({"tls": "mine"})).send().await.must_be(422, "TU1201");
     front.put(&path(HOST)).json(&json!({"port": 80})).send().await.must_be(400, "TU1101");
     for method in [Method::PUT, Method::DELETE] {
-        let ask = || front.ask(method.clone(), &path(HOST)).json(&json!({}));
-        ask().token(VIEWER).send().await.must_be(403, "TU1002");
-        ask().token(STRANGER).send().await.must_be(404, "TU1003");
+        let request = || front.request(method.clone(), &path(HOST)).json(&json!({}));
+        request().token(VIEWER).send().await.must_be(403, "TU1002");
+        request().token(STRANGER).send().await.must_be(404, "TU1003");
     }
     front.get(LIST).token(STRANGER).send().await.must_be(404, "TU1003");
 }
 
 #[tokio::test]
-async fn a_preview_shows_what_a_proved_host_makes_and_proves_nothing() {
+async fn dry_run_shows_the_objects_of_a_domain_and_verifies_nothing() {
     let front = Front::with_web().await;
     let shown = front.put(&format!("{}?dry_run=true", path(HOST))).json(&json!({})).send().await;
     let shown = shown.json();
     assert_eq!((&shown["changed"], &shown["result"]["host"]), (&json!(true), &json!(HOST)));
-    assert_eq!(shown["result"].get("verification"), None, "the text is not known yet: {shown}");
+    assert_eq!(shown["result"].get("verification"), None, "the value is not known yet: {shown}");
     assert_eq!(front.get(LIST).send().await.json(), json!({"items": []}));
 
     let service = front.get(WEB).send().await;
@@ -80,28 +80,28 @@ async fn a_preview_shows_what_a_proved_host_makes_and_proves_nothing() {
 }
 
 #[tokio::test]
-async fn a_look_into_dns_can_be_asked_for_and_says_how_far_the_proof_is() {
+async fn dns_check_can_be_requested_and_reports_its_result() {
     let front = Front::with_web().await;
-    let (look, verify) = (format!("{}/check", path(HOST)), format!("{}/verification", path(HOST)));
-    let ask = || front.post(&look).json(&json!({}));
-    ask().send().await.must_be(404, "TU1003");
+    let (check, verify) = (format!("{}/check", path(HOST)), format!("{}/verification", path(HOST)));
+    let request = || front.post(&check).json(&json!({}));
+    request().send().await.must_be(404, "TU1003");
     let added = front.put(&path(HOST)).json(&json!({})).send().await.json();
     let verification = &added["verification"];
-    assert_eq!(verification["message"], format!("nobody looked for _trueup.{HOST} yet"));
+    assert_eq!(verification["message"], format!("no DNS check of _trueup.{HOST} yet"));
     assert!(
         verification["next_check_at"].is_string() && verification.get("checked_at").is_none(),
         "{verification}"
     );
-    let asked = ask().send().await;
+    let asked = request().send().await;
     assert_eq!(asked.status, StatusCode::ACCEPTED, "{}", asked.text());
     assert!(
         asked.json()["verification"]["next_check_at"].as_str()
             < verification["next_check_at"].as_str()
     );
-    assert_eq!(ask().send().await.status, StatusCode::OK, "it is about to happen");
-    ask().token(VIEWER).send().await.must_be(403, "TU1002");
-    ask().token(STRANGER).send().await.must_be(404, "TU1003");
-    front.post(&look).json(&json!({"now": true})).send().await.must_be(400, "TU1101");
+    assert_eq!(request().send().await.status, StatusCode::OK, "a check is about to run");
+    request().token(VIEWER).send().await.must_be(403, "TU1002");
+    request().token(STRANGER).send().await.must_be(404, "TU1003");
+    front.post(&check).json(&json!({"now": true})).send().await.must_be(400, "TU1101");
 
     let (worker, now) = (&front.db.worker, front.clock.now());
     let due = worker.claim_dns_checks(8, 8, &[], now).await.unwrap();
@@ -115,16 +115,12 @@ async fn a_look_into_dns_can_be_asked_for_and_says_how_far_the_proof_is() {
         let say = front.put(&verify).token(OPERATOR).header("trueup-org", "acme");
         say.json(&json!({ "verified": verified })).send()
     };
-    let proved = say(true).await.json();
-    assert_eq!(proved["verification"].get("message"), None, "{proved}");
-    assert_eq!(proved["verification"].get("next_check_at"), None, "{proved}");
-    assert_eq!(ask().send().await.status, StatusCode::OK, "it is proved");
+    let verified = say(true).await.json();
+    assert_eq!(verified["verification"].get("message"), None, "{verified}");
+    assert_eq!(verified["verification"].get("next_check_at"), None, "{verified}");
+    assert_eq!(request().send().await.status, StatusCode::OK, "the domain is verified");
     let taken = say(false).await.json();
     assert!(taken["verification"]["message"].as_str().unwrap().contains("add it again"), "{taken}");
-    assert_eq!(
-        taken["verification"].get("result"),
-        None,
-        "what was seen says nothing any more: {taken}"
-    );
-    ask().send().await.must_be(409, "TU1009");
+    assert_eq!(taken["verification"].get("result"), None, "earlier results are not shown: {taken}");
+    request().send().await.must_be(409, "TU1009");
 }

@@ -1,4 +1,4 @@
-//! Writes that are only previewed: every one can be, tells what it would do, and leaves nothing.
+//! Dry runs: every write has one, shows what it would do, and saves nothing.
 
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use crate::front::{Front, OPERATOR, OWNER, Reply, WEB};
 use crate::recipe::{operations, prepare, stage};
 use trueup_model::principal::Role;
 
-/// Those whose recipes find everything as they would leave it.
+/// Operations whose recipes change nothing.
 const UNCHANGED: [&str; 7] = [
     "project_put",
     "service_resume",
@@ -19,7 +19,7 @@ const UNCHANGED: [&str; 7] = [
 ];
 
 #[tokio::test]
-async fn every_write_can_be_previewed_and_then_records_nothing() {
+async fn dry_run_of_every_write_saves_nothing() {
     let (front, things) = stage().await;
     let mut written = 0;
     for operation in operations().iter().filter(|one| one.method != Method::GET) {
@@ -35,18 +35,18 @@ async fn every_write_can_be_previewed_and_then_records_nothing() {
             (&front, None)
         };
         let before = front.stored(None).await;
-        let ask = operation.ask(front, token, &path);
-        let reply = body.iter().fold(ask, |ask, body| ask.json(body)).send().await;
+        let request = operation.request(front, token, &path);
+        let reply = body.iter().fold(request, |request, body| request.json(body)).send().await;
         assert_eq!(reply.status, StatusCode::OK, "{name}: {}", reply.text());
-        assert_eq!(reply.header("etag"), None, "{name}: there is nothing to tag");
+        assert_eq!(reply.header("etag"), None, "{name}: a dry run has no ETag");
         let preview = reply.json();
         assert_eq!(preview["changed"], json!(!UNCHANGED.contains(&name)), "{name}: {preview}");
         assert!(preview["units"].is_array(), "{name}: {preview}");
-        assert_eq!(front.stored(None).await, before, "{name} left something behind");
+        assert_eq!(front.stored(None).await, before, "{name} saved something");
         written += 1;
     }
     assert!(written > 20, "the document lists the writes: {written}");
-    // And each of them is a write: without the parameter something stays.
+    // Without the parameter the write is saved.
     let before = front.stored(None).await;
     let real = front.put(&format!("{WEB}/variables/PLAIN")).json(&json!({"value": "new"}));
     assert_eq!(real.send().await.status, StatusCode::ACCEPTED);
@@ -73,7 +73,7 @@ async fn preview(front: &Front, path: &str, body: &Value) -> (Reply, Value) {
 }
 
 #[tokio::test]
-async fn a_variable_of_a_project_shows_every_service_it_changes() {
+async fn dry_run_of_a_project_variable_shows_every_changed_service() {
     let front = Front::with_web().await;
     let api = front.put("/v1/projects/shop/services/api").json(&crate::front::web("api:1"));
     assert_eq!(api.send().await.status, StatusCode::ACCEPTED);
@@ -96,7 +96,7 @@ async fn a_variable_of_a_project_shows_every_service_it_changes() {
 }
 
 #[tokio::test]
-async fn a_secret_is_previewed_by_its_version_and_never_by_its_value() {
+async fn dry_run_of_a_secret_shows_its_version_not_its_value() {
     let front = Front::with_web().await;
     let path = format!("{WEB}/secrets/PASSWORD");
     let (made, shown) = preview(&front, &path, &json!({"value": "canary-1"})).await;
@@ -118,7 +118,7 @@ async fn a_secret_is_previewed_by_its_version_and_never_by_its_value() {
 }
 
 #[tokio::test]
-async fn an_endpoint_shows_the_object_that_opens_its_port() {
+async fn dry_run_of_an_endpoint_shows_its_objects() {
     let front = Front::with_web().await;
     let path = format!("{WEB}/endpoints/public");
     let (_, shown) = preview(&front, &path, &json!({"port": "http"})).await;
@@ -129,16 +129,16 @@ async fn an_endpoint_shows_the_object_that_opens_its_port() {
     assert!(objects.iter().all(|object| object["verb"] == "create"), "{objects:?}");
     assert_eq!(shown["result"]["state"], "opening");
     let open = front.put(&path).json(&json!({"port": "http"})).send().await;
-    assert_eq!(open.json()["node_port"], shown["result"]["node_port"], "it was not taken");
+    assert_eq!(open.json()["node_port"], shown["result"]["node_port"], "the port was not reserved");
     let gone = front.delete(&format!("{path}?dry_run=true")).send().await.json();
     assert_eq!(unit(&gone, "shop/web")["objects"][0]["verb"], "delete");
-    // What else changes is shown beside it, and it itself is no change.
+    // An open endpoint is not part of a later, unrelated preview.
     let (_, other) = preview(&front, WEB, &crate::front::web("nginx:2")).await;
     assert_eq!(unit(&other, "shop/web")["objects"].as_array().unwrap().len(), 1, "{other}");
 }
 
 #[tokio::test]
-async fn a_rehearsed_token_opens_nothing_and_is_not_shown() {
+async fn dry_run_of_a_token_returns_no_secret() {
     let front = Front::new().await;
     let body = json!({"name": "ci", "role": "viewer"});
     let reply = front.post("/v1/tokens?dry_run=true").json(&body).send().await;
@@ -148,14 +148,14 @@ async fn a_rehearsed_token_opens_nothing_and_is_not_shown() {
     let org = front.post("/v1/orgs?dry_run=true").token(OPERATOR).json(&json!({"name": "fresh"}));
     let shown = org.send().await.json();
     assert_eq!(shown["result"]["owner"].get("secret"), None, "{shown}");
-    assert_eq!(shown.get("quota"), None, "nobody's services change");
-    // A refusal is the same as without.
+    assert_eq!(shown.get("quota"), None, "no service changes");
+    // A dry run is refused for the same reasons.
     let much = json!({"name": "ci", "role": "operator"});
     front.post("/v1/tokens?dry_run=true").json(&much).send().await.must_be(403, "TU1002");
 }
 
 #[tokio::test]
-async fn a_request_with_a_key_that_was_only_rehearsed_is_still_to_be_done() {
+async fn dry_run_does_not_use_up_an_idempotency_key() {
     let front = Front::with_web().await;
     let restart = |query: &str| {
         let path = format!("{WEB}/restart{query}");
@@ -168,7 +168,7 @@ async fn a_request_with_a_key_that_was_only_rehearsed_is_still_to_be_done() {
 }
 
 #[tokio::test]
-async fn a_value_is_set_only_if_it_is_what_the_caller_saw() {
+async fn stale_if_match_is_refused_for_values_and_endpoints() {
     let front = Front::with_web().await;
     for (kind, of) in [("variables", "/v1/projects/shop"), ("secrets", WEB)] {
         let path = format!("{of}/{kind}/PLACE");
@@ -184,7 +184,7 @@ async fn a_value_is_set_only_if_it_is_what_the_caller_saw() {
         let gone = |tag: &str| front.delete(&path).header("if-match", tag).send();
         gone("\"v1\"").await.must_be(412, "TU1301");
         assert_eq!(gone("\"v2\"").await.status, StatusCode::ACCEPTED);
-        assert_eq!(set("\"v0\"", "d").await.header("etag"), Some("\"v4\""), "versions go on");
+        assert_eq!(set("\"v0\"", "d").await.header("etag"), Some("\"v4\""), "versions continue");
     }
     let endpoint = format!("{WEB}/endpoints/public");
     let open = |tag: &str| {
@@ -196,7 +196,7 @@ async fn a_value_is_set_only_if_it_is_what_the_caller_saw() {
 }
 
 #[tokio::test]
-async fn a_service_can_be_declared_with_its_project_by_who_may_make_one() {
+async fn service_with_project_requires_permission_for_projects() {
     let front = Front::new().await;
     let (path, body) = ("/v1/projects/fresh/services/web", crate::front::web("nginx:1"));
     let put = |query: &str| front.put(&format!("{path}{query}")).json(&body);
@@ -212,7 +212,7 @@ async fn a_service_can_be_declared_with_its_project_by_who_may_make_one() {
     let developer = || put("?with_project=true").token(crate::front::DEVELOPER);
     developer().send().await.must_be(403, "TU1002");
     assert_eq!(put("?with_project=true").send().await.status, StatusCode::ACCEPTED);
-    assert_eq!(put("?with_project=true").send().await.status, StatusCode::OK, "both are there");
+    assert_eq!(put("?with_project=true").send().await.status, StatusCode::OK, "both exist");
     assert_eq!(front.get(path).send().await.json()["generation"], 1);
     let by_id = front.get("/v1/projects/fresh").send().await.json();
     let by_id =

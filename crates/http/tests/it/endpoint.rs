@@ -1,4 +1,4 @@
-//! Endpoints at the door.
+//! The API of endpoints.
 
 use axum::http::{Method, StatusCode};
 use serde_json::json;
@@ -24,12 +24,12 @@ async fn an_endpoint_is_opened_listed_and_closed() {
     let left = front.get(LIST).send().await.json();
     assert_eq!(
         left["items"][0]["state"], "closing",
-        "its port is kept until it is seen to be gone"
+        "its port is reserved until its absence is observed"
     );
 }
 
 #[tokio::test]
-async fn what_cannot_be_opened_is_refused_and_takes_no_port() {
+async fn invalid_endpoint_is_refused_and_reserves_no_port() {
     let front = Front::with_web().await;
     let path = format!("{WEB}/endpoints/public");
     for body in [json!({"port": "none"}), json!({"port": "http", "protocol": "SCTP"})] {
@@ -44,9 +44,9 @@ async fn what_cannot_be_opened_is_refused_and_takes_no_port() {
     let bad_name = format!("{WEB}/endpoints/Public");
     front.put(&bad_name).json(&json!({"port": "http"})).send().await.must_be(422, "TU1201");
     for method in [Method::PUT, Method::DELETE] {
-        let ask = || front.ask(method.clone(), &path).json(&json!({"port": "http"}));
-        ask().token(VIEWER).send().await.must_be(403, "TU1002");
-        ask().token(STRANGER).send().await.must_be(404, "TU1003");
+        let request = || front.request(method.clone(), &path).json(&json!({"port": "http"}));
+        request().token(VIEWER).send().await.must_be(403, "TU1002");
+        request().token(STRANGER).send().await.must_be(404, "TU1003");
     }
     front.get(LIST).token(STRANGER).send().await.must_be(404, "TU1003");
     let open = front.put(&path).json(&json!({"port": "http"})).send().await;

@@ -1,4 +1,4 @@
-//! Events as pages: the whole story in order, each once, however small the pages are.
+//! Events as pages: all events in order, each once, for any page size.
 
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ fn sequences(page: &Value) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn nothing_is_shown_before_it_is_sealed() {
+async fn unsealed_events_are_not_listed() {
     let front = Front::with_web().await;
     assert_eq!(page(&front, "").await, json!({"items": [], "next": "0"}));
     front.seal().await;
@@ -24,7 +24,7 @@ async fn nothing_is_shown_before_it_is_sealed() {
 }
 
 #[tokio::test]
-async fn pages_of_any_size_tell_the_same_story() {
+async fn events_are_the_same_for_any_page_size() {
     let front = Front::with_web().await;
     for number in 2..=10 {
         front.declare(&format!("nginx:{number}")).await;
@@ -52,7 +52,7 @@ async fn pages_of_any_size_tell_the_same_story() {
 }
 
 #[tokio::test]
-async fn a_limit_out_of_range_is_brought_into_it() {
+async fn page_size_out_of_range_is_clamped() {
     let front = Front::with_web().await;
     front.seal().await;
     for (limit, count) in [("0", 1), ("-5", 1), ("1000000", 2)] {
@@ -62,7 +62,7 @@ async fn a_limit_out_of_range_is_brought_into_it() {
 }
 
 #[tokio::test]
-async fn the_newest_come_first_where_that_is_asked_for() {
+async fn newest_order_lists_newest_events_first() {
     let front = Front::with_web().await;
     for number in 2..=4 {
         front.declare(&format!("nginx:{number}")).await;
@@ -78,7 +78,7 @@ async fn the_newest_come_first_where_that_is_asked_for() {
 }
 
 #[tokio::test]
-async fn filters_leave_out_the_rest() {
+async fn filters_select_matching_events() {
     let front = Front::with_web().await;
     let other = front.put("/v1/projects/shop/services/other").json(&web("nginx:1")).send().await;
     front.declare("nginx:2").await;
@@ -97,7 +97,7 @@ async fn filters_leave_out_the_rest() {
         ("?type=dev.trueup.ProjectQueued.v1".to_owned(), vec!["1"]),
         (format!("?type=ServiceQueued&subject={web}&after=2"), vec!["4"]),
         ("?type=NoSuchThing".to_owned(), vec![]),
-        // Nobody's id, and a stranger's, are alike.
+        // A missing id and another org's id give the same result.
         ("?subject=svc_01h455vb4pex5vsknk084sn02q".to_owned(), vec![]),
     ] {
         assert_eq!(sequences(&page(&front, &query).await), expected, "{query}");
@@ -107,7 +107,7 @@ async fn filters_leave_out_the_rest() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_asked_is_refused() {
+async fn invalid_query_is_refused() {
     let front = Front::with_web().await;
     for query in [
         "?after=x",
@@ -144,5 +144,5 @@ async fn an_event_is_a_cloud_event_about_its_subject() {
     assert_eq!(event["orgid"], front.db.org.to_string());
     assert_eq!(event["traceid"].as_str().map(str::len), Some(32));
     assert_eq!(event["hash"].as_str().map(str::len), Some(64));
-    assert!(event.get("causeid").is_none(), "nothing but a person caused it");
+    assert!(event.get("causeid").is_none(), "a user request has no cause");
 }

@@ -1,4 +1,4 @@
-//! Many who watch one org cost the database no more than one does.
+//! Many watchers of one org cost the database no more than one.
 
 use futures::FutureExt;
 use tracing_subscriber::layer::SubscriberExt;
@@ -10,12 +10,12 @@ use crate::stream::Reader;
 const WATCHERS: usize = 60;
 
 #[tokio::test]
-async fn a_seal_is_read_once_however_many_watch() {
+async fn seal_is_read_once_for_any_number_of_watchers() {
     let log = Statements::default();
     let subscriber = tracing_subscriber::registry().with(log.clone());
     let _guard = tracing::subscriber::set_default(subscriber);
-    // While there is only one subscriber, a line that another test's thread reaches first is switched
-    // off for all threads.
+    // With a single subscriber, tracing disables a callsite for all threads if another test's
+    // thread reaches it first.
     let _second = tracing::Dispatch::new(tracing_subscriber::registry());
     let front = Front::with_web().await;
     front.seal().await;
@@ -32,19 +32,19 @@ async fn a_seal_is_read_once_however_many_watch() {
         log.take();
         front.state.signals.sealed();
         for reader in &mut readers {
-            let frame = reader.next().await.expect("the stream should go on");
+            let frame = reader.next().await.expect("the stream should continue");
             assert_eq!(frame.id, position.to_string());
         }
         let sent = log.take();
         let begin = |words: &str| sent.iter().filter(|one| one.starts_with(words)).count();
-        let (reads, asks) =
+        let (reads, lookups) =
             (begin("select s.org_id, s.position"), begin("select id, org_id, name"));
-        // The first time some still catch up by themselves.
+        // The first time some streams still catch up by themselves.
         if position > 3 {
-            assert_eq!((reads, asks), (1, 2), "one read, and one look at each token: {sent:?}");
+            assert_eq!((reads, lookups), (1, 2), "one read, and one lookup per token: {sent:?}");
         }
     }
-    // One token goes; those of the other hear of it no more than before.
+    // One token is revoked; the streams of the other continue.
     front.revoke(DEVELOPER).await;
     front.declare("nginx:7").await;
     front.seal().await;

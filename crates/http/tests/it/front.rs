@@ -1,4 +1,4 @@
-//! What each test stands before: a router with two orgs behind it, and a token for every role.
+//! The fixture of each test: a router with two orgs, and a token for every role.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -22,13 +22,15 @@ use trueup_store::{App, Signals};
 use trueup_testkit::manual_clock::ManualClock;
 use trueup_testkit::test_db::TestDb;
 
+use crate::documented;
+
 pub(crate) const OWNER: &str = "the-owner";
 pub(crate) const DEVELOPER: &str = "the-developer";
 pub(crate) const VIEWER: &str = "the-viewer";
 pub(crate) const OPERATOR: &str = "the-operator";
 /// The owner of another org.
 pub(crate) const STRANGER: &str = "the-stranger";
-/// Where most tests work.
+/// The service that most tests use.
 pub(crate) const WEB: &str = "/v1/projects/shop/services/web";
 /// The longest a test waits for something that should come at once.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
@@ -39,21 +41,21 @@ pub(crate) struct Front {
     pub(crate) state: AppState,
     pub(crate) owner: PgPool,
     pub(crate) other_org: OrgId,
-    /// Made with the first request: making all routes takes longer than most requests do.
+    /// Built with the first request: building all routes takes longer than most requests.
     routes: OnceLock<Router>,
 }
 
-/// The routes over this database.
+/// The state of a router over this database.
 pub(crate) fn app_state(app: App, clock: &ManualClock) -> AppState {
     AppState {
         app,
         signals: Signals::default(),
         clock: Arc::new(clock.clone()),
-        sealer: Keyring::new(&[7; 32]).sealer(),
+        encryptor: Keyring::new(&[7; 32]).encryptor(),
         registry: Arc::new(Registry::default()),
         stop: CancellationToken::new(),
         streams: Streams::default(),
-        doubts: ReadRepair::default(),
+        read_repair: ReadRepair::default(),
         logs: Arc::new(NoLogs),
     }
 }
@@ -95,53 +97,53 @@ impl Front {
         reply
     }
 
-    pub(crate) fn get(&self, path: &str) -> Ask {
-        self.ask(Method::GET, path)
+    pub(crate) fn get(&self, path: &str) -> TestRequest {
+        self.request(Method::GET, path)
     }
 
-    pub(crate) fn put(&self, path: &str) -> Ask {
-        self.ask(Method::PUT, path)
+    pub(crate) fn put(&self, path: &str) -> TestRequest {
+        self.request(Method::PUT, path)
     }
 
-    pub(crate) fn post(&self, path: &str) -> Ask {
-        self.ask(Method::POST, path)
+    pub(crate) fn post(&self, path: &str) -> TestRequest {
+        self.request(Method::POST, path)
     }
 
-    pub(crate) fn delete(&self, path: &str) -> Ask {
-        self.ask(Method::DELETE, path)
+    pub(crate) fn delete(&self, path: &str) -> TestRequest {
+        self.request(Method::DELETE, path)
     }
 
     /// A request of the org's owner, unless it says otherwise.
-    pub(crate) fn ask(&self, method: Method, path: &str) -> Ask {
+    pub(crate) fn request(&self, method: Method, path: &str) -> TestRequest {
         let routes = self.routes.get_or_init(|| router(self.state.clone()));
-        Ask::new(routes.clone(), method, path).token(OWNER)
+        TestRequest::new(routes.clone(), method, path).token(OWNER)
     }
 
-    /// Another door from here on.
+    /// Changes the state; later requests use a new router.
     pub(crate) fn rebuild(&mut self, change: impl FnOnce(&mut AppState)) {
         change(&mut self.state);
         self.routes = OnceLock::new();
     }
 
-    /// Seals everything and says so.
+    /// Seals all events and sends the signal.
     pub(crate) async fn seal(&self) {
         self.db.seal().await;
         self.state.signals.sealed();
     }
 
-    /// One question to every table at once, with `{table}` for its name.
+    /// One query to every table at once, with `{table}` for its name.
     async fn of_each_table<T>(&self, question: &str, org: Option<OrgId>) -> BTreeMap<String, T>
     where
         T: for<'r> sqlx::Decode<'r, sqlx::Postgres> + sqlx::Type<sqlx::Postgres> + Send + Unpin,
     {
         let tables = "select tablename::text from pg_tables where schemaname = 'public'";
         let tables: Vec<String> = sqlx::query_scalar(tables).fetch_all(&self.owner).await.unwrap();
-        let ask = |table: &String| {
+        let select = |table: &String| {
             let answer = question.replace("{table}", table);
             format!("select '{table}', {answer}")
         };
-        let asked: Vec<String> = tables.iter().map(ask).collect();
-        let rows: Vec<(String, T)> = sqlx::query_as(AssertSqlSafe(asked.join(" union all ")))
+        let selects: Vec<String> = tables.iter().map(select).collect();
+        let rows: Vec<(String, T)> = sqlx::query_as(AssertSqlSafe(selects.join(" union all ")))
             .bind(org.map(|org| org.uuid().to_string()))
             .fetch_all(&self.owner)
             .await
@@ -155,8 +157,7 @@ impl Front {
         self.of_each_table(count, None).await
     }
 
-    /// Everything that is stored, but for the rough note of when a token was used; without the rows
-    /// of one org where it is named.
+    /// All stored rows except when a token was last used; optionally without the rows of one org.
     pub(crate) async fn stored(&self, without: Option<OrgId>) -> BTreeMap<String, String> {
         let content = "coalesce(string_agg((to_jsonb(t) - 'used_at')::text, chr(10)
                                            order by to_jsonb(t)::text), '')
@@ -165,20 +166,20 @@ impl Front {
         self.of_each_table(content, without).await
     }
 
-    /// Every service that is being deleted is gone, as if an executor had proved it.
+    /// Marks every service that is being deleted as deleted, as an executor would.
     pub(crate) async fn end_services(&self) {
         let gone = "update services set deleted_at = accepted_at where desired = 'deleted'";
         sqlx::raw_sql(gone).execute(&self.owner).await.unwrap();
     }
 
-    /// Makes a token as the org's owner and answers with its secret.
-    pub(crate) async fn new_id(&self, body: &Value) -> String {
+    /// Creates a token as the org's owner and returns its secret.
+    pub(crate) async fn create_token(&self, body: &Value) -> String {
         let reply = self.post("/v1/tokens").json(body).send().await;
         assert_eq!(reply.status, StatusCode::CREATED, "{}", reply.text());
         reply.json()["secret"].as_str().unwrap().to_owned()
     }
 
-    /// Takes a token's rights away.
+    /// Deletes a token from the database.
     pub(crate) async fn revoke(&self, token: &str) {
         let gone = sqlx::query("delete from tokens where hash = $1")
             .bind(trueup_store::token_hash(token))
@@ -194,8 +195,8 @@ pub(crate) fn web(image: &str) -> Value {
     json!({"template": "web@1", "parameters": {"image": image}})
 }
 
-/// A request that is being put together.
-pub(crate) struct Ask {
+/// A builder for a request.
+pub(crate) struct TestRequest {
     router: Router,
     method: Method,
     path: String,
@@ -203,7 +204,7 @@ pub(crate) struct Ask {
     body: Vec<u8>,
 }
 
-impl Ask {
+impl TestRequest {
     pub(crate) fn new(router: Router, method: Method, path: &str) -> Self {
         let (path, headers) = (path.to_owned(), HeaderMap::new());
         Self { router, method, path, headers, body: Vec::new() }
@@ -233,7 +234,7 @@ impl Ask {
         self
     }
 
-    /// The answer with its body still to come.
+    /// Sends the request; the body of the response is not read yet.
     pub(crate) async fn open(self) -> (StatusCode, HeaderMap, Body) {
         let mut request = Request::builder().method(self.method).uri(&self.path);
         *request.headers_mut().unwrap() = self.headers;
@@ -242,19 +243,22 @@ impl Ask {
         (parts.status, parts.headers, body)
     }
 
-    /// The whole answer; of a stream, which has no end, only its beginning.
+    /// Sends the request and reads the whole response; of an event stream only the headers.
     pub(crate) async fn send(self) -> Reply {
+        let (method, path) = (self.method.clone(), self.path.clone());
         let (status, headers, body) = self.open().await;
         let kind = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
         if kind.is_some_and(|kind| kind.starts_with(b"text/event-stream")) {
             return Reply { status, headers, body: Bytes::new() };
         }
         let body = body.collect().await.unwrap().to_bytes();
-        Reply { status, headers, body }
+        let reply = Reply { status, headers, body };
+        documented::check(&method, &path, &reply);
+        reply
     }
 }
 
-/// An answer.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: StatusCode,
@@ -275,9 +279,9 @@ impl Reply {
         self.headers.get(name).map(|value| value.to_str().unwrap())
     }
 
-    /// The text with the one thing in it that differs from answer to answer made the same.
+    /// The text without the trace id, which differs in each response.
     pub(crate) fn masked(&self) -> String {
-        let trace = self.header("trueup-trace").expect("each answer should have a trace");
+        let trace = self.header("trueup-trace").expect("each response should have a trace");
         self.text().replace(trace, "[trace]")
     }
 

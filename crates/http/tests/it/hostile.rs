@@ -1,4 +1,4 @@
-//! Callers who mean harm: every operation with texts, bodies and floods that nobody honest sends.
+//! Hostile callers: every operation with malicious texts, bodies and floods.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
@@ -15,10 +15,10 @@ use tower::ServiceExt;
 use trueup_http::router;
 use trueup_model::principal::Role;
 
-use crate::front::{Ask, Front, OPERATOR, OWNER, PATIENCE, STRANGER, WEB};
+use crate::front::{Front, OPERATOR, OWNER, PATIENCE, STRANGER, TestRequest, WEB};
 use crate::recipe::{Operation, operations, stage};
 
-/// Texts that break what is not careful.
+/// Texts that break careless code.
 fn nasty() -> Vec<String> {
     let plain = [
         "'",
@@ -64,13 +64,13 @@ fn nasty() -> Vec<String> {
     plain.into_iter().map(str::to_owned).chain(long).collect()
 }
 
-/// Operations that are sent every text: together they have names, ids, hosts, numbers and positions in
-/// their addresses, and texts, maps, lists and whole documents in their bodies.
+/// Operations that are tested with every text: together they have names, ids, hosts, numbers and
+/// positions in their URLs, and texts, maps, lists and whole documents in their bodies.
 const REPRESENTATIVE: [&str; 5] =
     ["service_list", "service_put", "domain_put", "token_create", "template_publish"];
 
-/// What an operation is sent. All of them read their texts by the same few functions, so most are sent
-/// only what is SQL, what Postgres cannot store, and what is too long.
+/// The texts for an operation. All operations share a few parsing functions, so most are tested
+/// only with SQL, a text that Postgres cannot store, and one that is too long.
 fn texts_for(operation: &Operation) -> Vec<String> {
     if REPRESENTATIVE.contains(&operation.recipe.operation) {
         return nasty();
@@ -86,12 +86,12 @@ fn caller(operation: &Operation) -> &'static str {
     if operation.recipe.least == Role::Operator { OPERATOR } else { OWNER }
 }
 
-async fn survives(ask: Ask, told: &str) {
-    let reply = ask.send().await;
+async fn survives(request: TestRequest, context: &str) {
+    let reply = request.send().await;
     let status = reply.status.as_u16();
-    assert!(status < 500, "{told}: {status} {}", reply.text());
+    assert!(status < 500, "{context}: {status} {}", reply.text());
     if status >= 400 {
-        assert_eq!(reply.header("content-type"), Some("application/problem+json"), "{told}");
+        assert_eq!(reply.header("content-type"), Some("application/problem+json"), "{context}");
     }
 }
 
@@ -103,34 +103,34 @@ fn every_representative_operation_exists() {
     }
 }
 
-/// S47: every text of every address, with everything that might be taken for SQL.
+/// S47: every text of every URL, including texts that look like SQL.
 #[tokio::test]
-async fn s47_no_text_in_any_address_is_a_defect() {
+async fn s47_hostile_text_in_any_url_causes_no_internal_error() {
     let (front, things) = stage().await;
     for operation in operations() {
         let token = caller(&operation);
         for text in texts_for(&operation) {
-            let told = format!("{} {} {text:?}", operation.method, operation.path);
+            let context = format!("{} {} {text:?}", operation.method, operation.path);
             for wrong in things.iter().map(|thing| thing.placeholder) {
                 if operation.path.contains(&format!("{{{wrong}}}")) {
                     let path = operation.at(&things, |thing| {
                         if thing.placeholder == wrong { encoded(&text) } else { thing.name.clone() }
                     });
-                    survives(operation.ask(&front, token, &path), &told).await;
+                    survives(operation.request(&front, token, &path), &context).await;
                 }
             }
             for query in &operation.queries {
                 let path = format!("{}?{query}={}", operation.address(&things), encoded(&text));
-                survives(operation.ask(&front, token, &path), &told).await;
+                survives(operation.request(&front, token, &path), &context).await;
             }
         }
     }
     assert_eq!(front.get(WEB).send().await.status, StatusCode::OK);
 }
 
-/// S47: and every text of every body and header.
+/// S47: every text of every body and header.
 #[tokio::test]
-async fn s47_no_text_in_any_body_or_header_is_a_defect() {
+async fn s47_hostile_text_in_any_body_or_header_causes_no_internal_error() {
     let (front, things) = stage().await;
     let headers = [
         "if-match",
@@ -143,25 +143,27 @@ async fn s47_no_text_in_any_body_or_header_is_a_defect() {
     for operation in operations() {
         let (token, address) = (caller(&operation), operation.address(&things));
         for text in texts_for(&operation) {
-            let told = format!("{} {address} {text:?}", operation.method);
+            let context = format!("{} {address} {text:?}", operation.method);
             if let Some(body) = operation.recipe.body {
                 for pointer in texts(&body(), String::new()) {
                     let mut body = body();
                     *body.pointer_mut(&pointer).unwrap() = json!(text);
-                    survives(operation.ask(&front, token, &address).json(&body), &told).await;
+                    survives(operation.request(&front, token, &address).json(&body), &context)
+                        .await;
                 }
             }
             if text.bytes().all(|byte| byte >= b' ') {
                 for name in headers {
-                    let ask = operation.ask(&front, token, &address).without(name.parse().unwrap());
-                    survives(ask.header(name, &text), &told).await;
+                    let request =
+                        operation.request(&front, token, &address).without(name.parse().unwrap());
+                    survives(request.header(name, &text), &context).await;
                 }
             }
         }
     }
 }
 
-/// Where the texts of a value are.
+/// The JSON pointers of all texts in a value.
 fn texts(value: &Value, at: String) -> Vec<String> {
     match value {
         Value::String(_) => vec![at],
@@ -176,9 +178,9 @@ fn texts(value: &Value, at: String) -> Vec<String> {
     }
 }
 
-/// S11: what only Trueup decides cannot be sent along.
+/// S11: fields that only the server sets cannot be sent.
 #[tokio::test]
-async fn s11_fields_that_are_not_the_callers_are_refused_by_name() {
+async fn s11_fields_set_by_the_server_are_rejected_by_name() {
     let (front, things) = stage().await;
     let before = front.stored(None).await;
     let own = [
@@ -212,8 +214,9 @@ async fn s11_fields_that_are_not_the_callers_are_refused_by_name() {
         {
             let mut body = body();
             body.as_object_mut().unwrap().insert((*field).to_owned(), json!("x"));
-            let ask = operation.ask(&front, caller(&operation), &operation.address(&things));
-            let problem = ask.json(&body).send().await.must_be(400, "TU1101");
+            let request =
+                operation.request(&front, caller(&operation), &operation.address(&things));
+            let problem = request.json(&body).send().await.must_be(400, "TU1101");
             let said = problem["detail"].as_str().unwrap();
             assert!(said.contains(&format!("`{field}`")), "{} {said}", operation.path);
             tried += 1;
@@ -223,9 +226,9 @@ async fn s11_fields_that_are_not_the_callers_are_refused_by_name() {
     assert_eq!(front.stored(None).await, before);
 }
 
-/// S50: bodies that are too large, too deep or have no end.
+/// S50: bodies that are too large, too deep or endless.
 #[tokio::test]
-async fn s50_bodies_have_a_limit_whoever_reads_them() {
+async fn s50_large_deep_or_endless_bodies_are_rejected() {
     let front = Front::with_web().await;
     let huge = vec![b' '; 10 * 1024 * 1024];
     let many: String = (0..1_000_000).map(|key| format!("\"{key}\":1,")).collect();
@@ -240,17 +243,17 @@ async fn s50_bodies_have_a_limit_whoever_reads_them() {
     let keys = format!("{{\"template\":\"web@1\",\"parameters\":{{{keys}\"x\":1}}}}");
     let reply = put(keys.into_bytes()).await;
     assert!(reply.status.is_client_error(), "{}", reply.status);
-    // An operation that takes no body does not read one either.
+    // An operation without a body does not read one.
     for method in [Method::GET, Method::DELETE] {
         front
-            .ask(method, WEB)
+            .request(method, WEB)
             .header("content-length", "10485760")
             .body(huge.clone())
             .send()
             .await
             .must_be(413, "TU1102");
     }
-    // Without a length, what comes is counted.
+    // Without a Content-Length, the received bytes are counted.
     let endless =
         stream::repeat_with(|| Ok::<_, std::io::Error>(Bytes::from_static(&[b' '; 8192])));
     let request = Request::put(WEB)
@@ -261,9 +264,9 @@ async fn s50_bodies_have_a_limit_whoever_reads_them() {
     assert_eq!(answer.unwrap().unwrap().status(), StatusCode::PAYLOAD_TOO_LARGE);
 }
 
-/// S50: a body that does not come.
+/// S50: a body that stalls.
 #[tokio::test]
-async fn s50_a_body_that_does_not_arrive_is_not_waited_for() {
+async fn s50_stalled_body_times_out() {
     let front = Front::with_web().await;
     let waiting = Arc::new(Notify::new());
     let asked_for = Arc::clone(&waiting);
@@ -280,21 +283,21 @@ async fn s50_a_body_that_does_not_arrive_is_not_waited_for() {
     waiting.notified().await;
     front.clock.advance(Duration::from_secs(5));
     let answer = tokio::time::timeout(PATIENCE, asked.join_next()).await;
-    let answer = answer.expect("there should be an answer").unwrap().unwrap().unwrap();
+    let answer = answer.expect("there should be a response").unwrap().unwrap().unwrap();
     assert_eq!(answer.status(), StatusCode::BAD_REQUEST);
 }
 
-/// S50: the flood of one org is waited for, then refused, and never at the cost of another.
+/// S50: a flood from one org is queued, then rejected; other orgs are not affected.
 #[tokio::test]
-async fn s50_the_flood_of_one_org_does_not_drown_another() {
+async fn s50_flood_from_one_org_does_not_block_another() {
     let front = Front::with_web().await;
     let router = router(front.state.clone());
-    let ask = |path: &str, token: &str| {
-        let ask = Ask::new(router.clone(), Method::GET, path).token(token);
-        async move { ask.send().await }
+    let request = |path: &str, token: &str| {
+        let request = TestRequest::new(router.clone(), Method::GET, path).token(token);
+        async move { request.send().await }
     };
-    assert_eq!(ask("/v1/projects", OWNER).await.status, 200, "from now on this token is known");
-    // Whoever reads projects has to wait until this is over.
+    assert_eq!(request("/v1/projects", OWNER).await.status, 200, "this token is known from now on");
+    // Requests that read projects wait for this lock.
     let mut lock = sqlx::PgConnection::connect(&front.db.urls.owner).await.unwrap();
     sqlx::raw_sql("begin; lock table projects in access exclusive mode")
         .execute(&mut lock)
@@ -302,13 +305,13 @@ async fn s50_the_flood_of_one_org_does_not_drown_another() {
         .unwrap();
     let mut flood = JoinSet::new();
     for _ in 0..400 {
-        flood.spawn(ask("/v1/projects", OWNER));
+        flood.spawn(request("/v1/projects", OWNER));
     }
     let refused =
         tokio::time::timeout(PATIENCE, flood.join_next()).await.unwrap().unwrap().unwrap();
     refused.must_be(429, "TU1007");
     assert_eq!(refused.header("retry-after"), Some("1"));
-    let other = tokio::time::timeout(PATIENCE, ask("/v1/events", STRANGER)).await;
+    let other = tokio::time::timeout(PATIENCE, request("/v1/events", STRANGER)).await;
     assert_eq!(other.expect("another org should be answered").status, 200);
     sqlx::raw_sql("rollback").execute(&mut lock).await.unwrap();
     let (mut good, mut busy) = (0, 1);
@@ -319,54 +322,54 @@ async fn s50_the_flood_of_one_org_does_not_drown_another() {
             other => panic!("{other}"),
         }
     }
-    assert_eq!((good, busy), (268, 132), "twelve at work, 256 who wait, and nobody else");
-    // It is over, and nothing is left of it.
-    assert_eq!(ask("/v1/projects", OWNER).await.status, 200);
+    assert_eq!((good, busy), (268, 132), "12 in flight and 256 queued");
+    // After the flood the org is served again.
+    assert_eq!(request("/v1/projects", OWNER).await.status, 200);
 }
 
-/// S50: a flood of tokens that nobody has takes a few connections and never the last.
+/// S50: a flood of invalid tokens takes a few connections and never the last one.
 #[tokio::test]
-async fn s50_a_flood_without_credentials_leaves_room_for_callers_who_have_them() {
+async fn s50_flood_of_invalid_tokens_leaves_connections_for_valid_ones() {
     let front = Front::with_web().await;
     let router = router(front.state.clone());
-    let ask = |token: &str| {
-        let ask = Ask::new(router.clone(), Method::GET, "/v1/projects").token(token);
-        async move { ask.send().await }
+    let request = |token: &str| {
+        let request = TestRequest::new(router.clone(), Method::GET, "/v1/projects").token(token);
+        async move { request.send().await }
     };
-    assert_eq!(ask(OWNER).await.status, 200, "from now on this token is known");
-    // Whoever looks a token up has to wait until this is over.
+    assert_eq!(request(OWNER).await.status, 200, "this token is known from now on");
+    // Every lookup of a token waits for this lock.
     let mut lock = sqlx::PgConnection::connect(&front.db.urls.owner).await.unwrap();
     let begin = "begin; lock table tokens in access exclusive mode";
     sqlx::raw_sql(begin).execute(&mut lock).await.unwrap();
     let mut flood = JoinSet::new();
     for number in 0..400 {
-        flood.spawn(ask(&format!("nobody-{number}")));
+        flood.spawn(request(&format!("nobody-{number}")));
     }
     let refused =
         tokio::time::timeout(PATIENCE, flood.join_next()).await.unwrap().unwrap().unwrap();
     refused.must_be(429, "TU1007");
-    // Without a lane of their own they would hold every connection that there is.
+    // Without a limit for unknown tokens they would hold every connection.
     front.state.app.ping().await.expect("a connection should be free");
     let mut known = JoinSet::new();
-    known.spawn(ask(OWNER));
+    known.spawn(request(OWNER));
     sqlx::raw_sql("rollback").execute(&mut lock).await.unwrap();
     assert_eq!(
         tokio::time::timeout(PATIENCE, known.join_next()).await.unwrap().unwrap().unwrap().status,
         200
     );
-    let (mut strangers, mut busy) = (0, 1);
+    let (mut rejected, mut busy) = (0, 1);
     while let Some(reply) = flood.join_next().await {
         match reply.unwrap().status.as_u16() {
-            401 => strangers += 1,
+            401 => rejected += 1,
             429 => busy += 1,
             other => panic!("{other}"),
         }
     }
-    assert_eq!(strangers + busy, 400);
-    assert!(strangers >= 256, "{strangers}");
+    assert_eq!(rejected + busy, 400);
+    assert!(rejected >= 256, "{rejected}");
 }
 
-/// S40: a canary for every secret that passes through the door.
+/// S40: a canary for every secret in a request or response.
 #[tokio::test]
 async fn s40_secrets_are_in_no_log_no_event_no_error_and_no_metric() {
     let log = Log::default();
@@ -378,22 +381,23 @@ async fn s40_secrets_are_in_no_log_no_event_no_error_and_no_metric() {
         })
         .finish();
     let _guard = tracing::subscriber::set_default(subscriber);
-    // While there is only one subscriber, a line that another test's thread reaches first is switched
-    // off for all threads.
+    // With a single subscriber, tracing disables a callsite for all threads if another test's
+    // thread reaches it first.
     let _second = tracing::Dispatch::new(tracing_subscriber::registry());
     let (front, things) = stage().await;
-    let secret = front.new_id(&json!({"name": "ci", "role": "owner"})).await;
+    let secret = front.create_token(&json!({"name": "ci", "role": "owner"})).await;
     let made = front.post("/v1/orgs").token(OPERATOR).json(&json!({"name": "fresh"})).send().await;
     let fresh = made.json()["owner"]["secret"].as_str().unwrap().to_owned();
-    let mut told = String::new();
+    let mut responses = String::new();
     for token in [&secret, &fresh] {
         for operation in operations() {
-            let reply = operation.ask(&front, token, &operation.address(&things)).send().await;
+            let reply = operation.request(&front, token, &operation.address(&things)).send().await;
             if operation.recipe.operation != "token_create" {
-                told += reply.text();
+                responses += reply.text();
             }
-            let wrong = operation.ask(&front, token, &operation.address(&things)).body("{nonsense");
-            told += wrong.send().await.text();
+            let address = operation.address(&things);
+            let wrong = operation.request(&front, token, &address).body("{nonsense");
+            responses += wrong.send().await.text();
         }
         let addresses = [
             format!("/{token}"),
@@ -401,21 +405,21 @@ async fn s40_secrets_are_in_no_log_no_event_no_error_and_no_metric() {
             format!("/v1/tokens/{token}"),
         ];
         for address in addresses {
-            told += front.get(&address).send().await.text();
+            responses += front.get(&address).send().await.text();
         }
-        told += front.get(WEB).token(&format!("{token}x")).send().await.text();
+        responses += front.get(WEB).token(&format!("{token}x")).send().await.text();
         let name = json!({"name": token, "role": "viewer"});
-        told += front.post("/v1/tokens").json(&name).send().await.text();
+        responses += front.post("/v1/tokens").json(&name).send().await.text();
     }
     front.seal().await;
-    told += front.get("/v1/events").send().await.text();
-    told += front.get("/metrics").token(OPERATOR).send().await.text();
-    told += &format!("{:?} {:?}", front.stored(None).await, front.state);
+    responses += front.get("/v1/events").send().await.text();
+    responses += front.get("/metrics").token(OPERATOR).send().await.text();
+    responses += &format!("{:?} {:?}", front.stored(None).await, front.state);
     let log = log.text();
     assert!(log.contains("request") && log.len() > 10_000, "the log should be full");
-    for (what, text) in [("an answer", told), ("the log", log)] {
+    for (what, text) in [("a response", responses), ("the log", log)] {
         for secret in [&secret, &fresh] {
-            assert!(!text.contains(&secret[30..]), "{what} holds a token");
+            assert!(!text.contains(&secret[30..]), "{what} contains a token");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Lists of services: pages, filters, and cursors that belong to one org.
+//! Lists of services: pages, filters, and cursors that are valid for one org.
 
 use axum::http::StatusCode;
 use serde_json::{Value, json};
@@ -21,23 +21,23 @@ fn names(list: &Value) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn pages_lead_through_the_whole_list_and_end() {
+async fn pages_cover_the_whole_list() {
     let front = with_services(&["c", "a", "b", "d", "e"]).await;
-    let (mut told, mut path) = (Vec::new(), "/v1/services?limit=2".to_owned());
+    let (mut seen, mut path) = (Vec::new(), "/v1/services?limit=2".to_owned());
     loop {
         let page = front.get(&path).send().await.json();
-        told.extend(names(&page));
+        seen.extend(names(&page));
         let Some(next) = page["next"].as_str() else { break };
         path = format!("/v1/services?limit=2&cursor={next}");
     }
-    assert_eq!(told, ["a", "b", "c", "d", "e"]);
+    assert_eq!(seen, ["a", "b", "c", "d", "e"]);
     let exact = front.get("/v1/services?limit=5").send().await.json();
-    assert_eq!(exact["next"], Value::Null, "a full page that is the last one says so");
+    assert_eq!(exact["next"], Value::Null, "a full last page has no `next`");
 }
 
-/// S14: a cursor of another org, a forged one and none at all are told apart from a good one.
+/// S14: a cursor of another org, a forged one and an empty one are refused.
 #[tokio::test]
-async fn a_cursor_of_another_org_or_of_nobody_is_refused() {
+async fn foreign_or_forged_cursor_is_refused() {
     let front = with_services(&["a", "b"]).await;
     let page = front.get("/v1/services?limit=1").send().await.json();
     let cursor = page["next"].as_str().unwrap().to_owned();
@@ -50,7 +50,7 @@ async fn a_cursor_of_another_org_or_of_nobody_is_refused() {
 }
 
 #[tokio::test]
-async fn filters_narrow_and_say_what_they_do_not_take() {
+async fn filters_select_services_and_reject_invalid_values() {
     let front = with_services(&["web", "web-two", "api"]).await;
     let listed = async |query: &str| {
         let reply = front.get(&format!("/v1/services?{query}")).send().await;

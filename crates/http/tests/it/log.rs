@@ -1,4 +1,4 @@
-//! Live logs through the port, with a port that the test speaks for.
+//! Live logs through a test port.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,10 +10,10 @@ use trueup_http::{Lines, LiveLogs, LogSource};
 
 use crate::front::{Front, STRANGER, VIEWER, WEB};
 
-/// Says two lines for `web-1`, breaks in `web-2`, cannot be asked about anything else.
+/// Returns two lines for `web-1`, fails within `web-2`, and cannot read other pods.
 #[derive(Debug, Default)]
 struct Port {
-    asked: Mutex<Vec<LogSource>>,
+    sources: Mutex<Vec<LogSource>>,
 }
 
 impl LiveLogs for Port {
@@ -23,7 +23,7 @@ impl LiveLogs for Port {
             "web-2" => Ok(vec![Ok("one".to_owned()), Err("the node went away".to_owned())]),
             _ => Err("no such pod".to_owned()),
         };
-        self.asked.lock().unwrap().push(of);
+        self.sources.lock().unwrap().push(of);
         async move { lines.map(|lines| futures::stream::iter(lines).boxed()) }.boxed()
     }
 }
@@ -31,7 +31,7 @@ impl LiveLogs for Port {
 async fn with_pods(pods: Value) -> (Front, Arc<Port>) {
     let mut front = Front::with_web().await;
     let port = Arc::new(Port::default());
-    front.rebuild(|door| door.logs = Arc::<Port>::clone(&port));
+    front.rebuild(|state| state.logs = Arc::<Port>::clone(&port));
     let inputs = json!({"observation": {"pods": pods}});
     sqlx::query("update statuses set inputs = $1 where unit_kind = 'service'")
         .bind(inputs)
@@ -54,37 +54,41 @@ async fn lines(front: &Front, query: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn each_pod_says_what_it_printed_and_what_is_wrong_is_a_notice() {
+async fn logs_of_each_pod_are_returned_and_errors_are_notices() {
     let pods =
         json!([pod("web-1", false), pod("web-2", false), pod("web-3", true), pod("web-4", false)]);
     let (front, port) = with_pods(pods).await;
-    let told = lines(&front, "?tail=7").await;
+    let all = lines(&front, "?tail=7").await;
     let of =
-        |name: &str| -> Vec<&Value> { told.iter().filter(|line| line["pod"] == name).collect() };
+        |name: &str| -> Vec<&Value> { all.iter().filter(|line| line["pod"] == name).collect() };
     assert_eq!(of("web-1").len(), 2);
-    assert_eq!(of("web-1")[1]["line"], "\u{1b}[31mred", "passed on as it is, escaped in the JSON");
+    assert_eq!(
+        of("web-1")[1]["line"],
+        "\u{1b}[31mred",
+        "control characters are escaped in the JSON"
+    );
     assert_eq!(of("web-2")[0]["line"], "one");
-    assert_eq!(of("web-2")[1]["notice"], "cannot be read any further: the node went away");
-    assert_eq!(of("web-3")[0]["notice"], "is simulated: nothing runs there and prints");
-    assert_eq!(of("web-4")[0]["notice"], "cannot be asked now: no such pod");
-    let asked = port.asked.lock().unwrap();
-    assert!(asked.iter().all(|of| of.tail == 7 && !of.follow), "{asked:?}");
-    assert!(asked.iter().all(|of| of.pod != "web-3"), "nobody is asked about what is simulated");
+    assert_eq!(of("web-2")[1]["notice"], "log ended: the node went away");
+    assert_eq!(of("web-3")[0]["notice"], "simulated pod: it has no logs");
+    assert_eq!(of("web-4")[0]["notice"], "cannot read the log: no such pod");
+    let sources = port.sources.lock().unwrap();
+    assert!(sources.iter().all(|of| of.tail == 7 && !of.follow), "{sources:?}");
+    assert!(sources.iter().all(|of| of.pod != "web-3"), "a simulated pod is not read");
 }
 
 #[tokio::test]
-async fn one_pod_can_be_named_and_no_other() {
+async fn pod_filter_accepts_only_pods_of_the_service() {
     let (front, port) = with_pods(json!([pod("web-1", false), pod("web-2", false)])).await;
     assert_eq!(lines(&front, "?pod=web-1").await.len(), 2);
-    assert_eq!(port.asked.lock().unwrap().len(), 1);
+    assert_eq!(port.sources.lock().unwrap().len(), 1);
     front.get(&format!("{WEB}/logs?pod=kube-apiserver")).send().await.must_be(404, "TU1003");
     front.get(&format!("{WEB}/logs?tail=10001")).send().await.must_be(400, "TU1103");
     front.get(&format!("{WEB}/logs")).token(STRANGER).send().await.must_be(404, "TU1003");
-    assert_eq!(port.asked.lock().unwrap().len(), 1, "a refusal asks nobody");
+    assert_eq!(port.sources.lock().unwrap().len(), 1, "a refused request reads no log");
 }
 
 #[tokio::test]
-async fn without_pods_it_says_so() {
+async fn service_without_pods_returns_a_notice() {
     let (front, _) = with_pods(json!([])).await;
-    assert_eq!(lines(&front, "").await[0]["notice"], "no pod was seen; `trueup describe` says why");
+    assert_eq!(lines(&front, "").await[0]["notice"], "no pods observed; see `trueup describe`");
 }

@@ -1,10 +1,10 @@
-//! The door from outside: the real router over a real Postgres, with time in the test's hand.
+//! Tests of the API: the real router over a real Postgres, with a manual clock.
 
-// Clippy takes helpers for test code only below `cfg(test)`.
-#[cfg(test)]
-mod away;
+// Clippy treats helpers as test code only below `cfg(test)`.
 #[cfg(test)]
 mod coverage;
+#[cfg(test)]
+mod documented;
 #[cfg(test)]
 mod domain;
 #[cfg(test)]
@@ -53,6 +53,8 @@ mod template;
 mod token;
 #[cfg(test)]
 mod token_create;
+#[cfg(test)]
+mod unavailable;
 #[cfg(test)]
 mod volume;
 #[cfg(test)]

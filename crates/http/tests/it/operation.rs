@@ -1,4 +1,4 @@
-//! Actions, previews, idempotency_keys and quotas, as a caller meets them.
+//! The API of operations, dry runs, idempotency keys and quotas.
 
 use axum::http::StatusCode;
 use serde_json::{Value, json};
@@ -7,8 +7,9 @@ use crate::front::{DEVELOPER, Front, OPERATOR, OWNER, VIEWER, WEB, web};
 
 impl Front {
     async fn limit(&self, limit: Value) {
-        let ask = self.put("/v1/quota").token(OPERATOR).header("trueup-org", "acme").json(&limit);
-        let reply = ask.send().await;
+        let request =
+            self.put("/v1/quota").token(OPERATOR).header("trueup-org", "acme").json(&limit);
+        let reply = request.send().await;
         assert_eq!(reply.status, StatusCode::OK, "{}", reply.text());
     }
 }
@@ -18,7 +19,7 @@ fn act(action: &str) -> String {
 }
 
 #[tokio::test]
-async fn each_action_is_accepted_once_and_then_is_so() {
+async fn repeated_operation_is_unchanged() {
     let front = Front::with_web().await;
     let table = [
         ("pause", json!({}), StatusCode::ACCEPTED, 2),
@@ -56,7 +57,7 @@ async fn each_action_is_accepted_once_and_then_is_so() {
 }
 
 #[tokio::test]
-async fn an_action_that_breaks_a_rule_names_the_field() {
+async fn invalid_operation_names_the_field() {
     let front = Front::with_web().await;
     let table = [
         ("scale", json!({"replicas": 99}), 422, "TU1201", "replicas"),
@@ -77,7 +78,7 @@ async fn an_action_that_breaks_a_rule_names_the_field() {
 }
 
 #[tokio::test]
-async fn a_generation_that_is_insisted_on_must_be_the_current_one() {
+async fn stale_if_match_is_refused() {
     let front = Front::with_web().await;
     let stale = front.post(&act("pause")).header("if-match", "\"g9.p1.f1\"").send().await;
     stale.must_be(412, "TU1301");
@@ -86,7 +87,7 @@ async fn a_generation_that_is_insisted_on_must_be_the_current_one() {
 }
 
 #[tokio::test]
-async fn a_rollback_does_not_reach_behind_a_change_that_no_spec_holds() {
+async fn rollback_without_target_stops_at_a_change_of_variables() {
     let front = Front::with_web().await;
     front.declare("nginx:2").await;
     let set = front.put(&format!("{WEB}/variables/A")).json(&json!({"value": "1"})).send().await;
@@ -97,18 +98,18 @@ async fn a_rollback_does_not_reach_behind_a_change_that_no_spec_holds() {
     assert!(said.contains("variables, secrets or endpoints"), "{said}");
     let named = back(json!({"to": 1})).await;
     assert_eq!((named.status, &named.json()["generation"]), (StatusCode::ACCEPTED, &json!(4)));
-    // The last change is a rollback now, and can be undone.
+    // The last change is now a rollback, which can be undone.
     assert_eq!(back(json!({})).await.status, StatusCode::ACCEPTED);
 }
 
 #[tokio::test]
-async fn a_preview_says_what_would_happen_and_nothing_does() {
+async fn dry_run_shows_the_change_and_saves_nothing() {
     let front = Front::with_web().await;
     let before = front.rows().await;
-    let ask = front.put(&format!("{WEB}?dry_run=true")).json(&json!({
+    let request = front.put(&format!("{WEB}?dry_run=true")).json(&json!({
         "template": "web@1", "plan": "medium", "parameters": {"image": "nginx:2", "replicas": 2}
     }));
-    let reply = ask.send().await;
+    let reply = request.send().await;
     assert_eq!(reply.status, StatusCode::OK, "{}", reply.text());
     let preview = reply.json();
     let unit = &preview["units"][0];
@@ -155,7 +156,7 @@ async fn a_preview_says_what_would_happen_and_nothing_does() {
 }
 
 #[tokio::test]
-async fn a_preview_of_a_project_names_what_guards_it() {
+async fn dry_run_of_a_project_shows_its_network_policies() {
     let front = Front::new().await;
     let before = front.rows().await;
     let preview = front.put("/v1/projects/blog?dry_run=true").send().await.json();
@@ -169,7 +170,7 @@ async fn a_preview_of_a_project_names_what_guards_it() {
 }
 
 #[tokio::test]
-async fn a_preview_never_shows_a_secret() {
+async fn dry_run_never_shows_a_secret() {
     let front = Front::new().await;
     let reply = front.put(&format!("{WEB}?dry_run=true")).json(&web("nginx:1")).send().await;
     let preview = reply.json();
@@ -184,7 +185,7 @@ async fn a_preview_never_shows_a_secret() {
 }
 
 #[tokio::test]
-async fn a_request_with_a_key_is_done_once_however_often_it_is_sent() {
+async fn retry_with_the_same_key_is_applied_once() {
     let front = Front::with_web().await;
     let send = |key: &str, body: &str| {
         front.post(&act("restart")).header("idempotency-key", key).body(body).send()
@@ -194,7 +195,7 @@ async fn a_request_with_a_key_is_done_once_however_often_it_is_sent() {
     assert_eq!((again.status, &again.json()["generation"]), (StatusCode::OK, &json!(2)));
     send("one", "{ }").await.must_be(409, "TU1303");
     assert_eq!(send("two", "{}").await.json()["generation"], 3);
-    // Somebody else's key of the same text is another key.
+    // The same key of another principal is a different key.
     let other = front.post(&act("restart")).token(DEVELOPER).header("idempotency-key", "one");
     assert_eq!(other.body("{}").send().await.json()["generation"], 4);
     for bad in ["", "two words", &"x".repeat(256)] {
@@ -205,7 +206,7 @@ async fn a_request_with_a_key_is_done_once_however_often_it_is_sent() {
 }
 
 #[tokio::test]
-async fn more_than_the_quota_is_refused_with_what_is_short() {
+async fn exceeded_quota_names_the_missing_resources() {
     let front = Front::with_web().await;
     front
         .limit(json!({"services": 1, "cpu_millis": 600, "memory_mib": 4096, "storage_gib": 0, "gpus": 0}))
@@ -214,7 +215,7 @@ async fn more_than_the_quota_is_refused_with_what_is_short() {
         front.post(&act("scale")).json(&json!({"replicas": 3})).send().await.must_be(409, "TU1401");
     assert_eq!(problem["errors"].as_array().unwrap().len(), 1);
     assert_eq!(problem["errors"][0]["field"], "cpu_millis");
-    assert_eq!(problem["errors"][0]["message"], "500 more are needed and 350 are left");
+    assert_eq!(problem["errors"][0]["message"], "500 more needed, 350 left");
     let second = front.put("/v1/projects/shop/services/api").json(&web("a")).send().await;
     let problem = second.must_be(409, "TU1401");
     assert_eq!(problem["errors"][0]["field"], "services");
@@ -223,7 +224,7 @@ async fn more_than_the_quota_is_refused_with_what_is_short() {
 }
 
 #[tokio::test]
-async fn plans_and_quotas_are_set_by_operators_alone() {
+async fn only_operators_set_plans_and_quotas() {
     let front = Front::new().await;
     let plan = json!({
         "summary": "Tiny.", "cpu_millis": 50, "memory_mib": 32, "hourly_micros": 100, "currency": "EUR"

@@ -1,4 +1,4 @@
-//! `docs/ownership.md` says who makes each operation true, and is what the code says.
+//! `docs/ownership.md` lists what owns each operation, and matches the code.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,10 +12,10 @@ fn root() -> PathBuf {
 }
 
 fn page() -> String {
-    let mut page = "# Who makes it true\n\n\
-        Generated from `crates/model/src/ownership.rs` and the API's description; do not edit. After a change:\n\
+    let mut page = "# Ownership\n\n\
+        Generated from `crates/model/src/ownership.rs` and the OpenAPI document; do not edit. After a change:\n\
         `TRUEUP_UPDATE=1 cargo test -p trueup-http --test it ownership`.\n\n\
-        Every operation is owned by one mechanism. What it promises is kept true by its reconciliation owner.\n\n\
+        Every operation is owned by one mechanism. Its reconciliation owner keeps the accepted state true.\n\n\
         ## Operations\n\n\
         | operation | | mechanism | reconciliation owner |\n|---|---|---|---|\n"
         .to_owned();
@@ -28,7 +28,9 @@ fn page() -> String {
                 (Mechanism::Read, "–")
             } else {
                 let owned = owner(id).unwrap_or_else(|| {
-                    panic!("nobody owns `{id}`: add a line for it in crates/model/src/ownership.rs")
+                    panic!(
+                        "`{id}` has no owner: add a line for it in crates/model/src/ownership.rs"
+                    )
                 });
                 (owned.mechanism, owned.owner)
             };
@@ -36,7 +38,7 @@ fn page() -> String {
             rows.push((mechanism, id.to_owned(), what, owner));
         }
     }
-    // What changes something comes first.
+    // Writes come first.
     rows.sort_by_key(|(mechanism, id, ..)| (*mechanism == Mechanism::Read, id.clone()));
     for (mechanism, id, what, owner) in rows {
         page.push_str(&format!("| `{id}` | `{what}` | {} | {owner} |\n", mechanism.as_str()));
@@ -55,18 +57,18 @@ fn page() -> String {
 }
 
 #[test]
-fn the_page_is_what_the_code_says() {
+fn page_matches_the_code() {
     let file = root().join("docs/ownership.md");
     let page = page();
     if std::env::var_os("TRUEUP_UPDATE").is_some() {
         fs::write(&file, &page).unwrap();
     }
     let stored = fs::read_to_string(&file).unwrap_or_default();
-    assert_eq!(stored, page, "run this test with TRUEUP_UPDATE=1 to write docs/ownership.md anew");
+    assert_eq!(stored, page, "run this test with TRUEUP_UPDATE=1 to rewrite docs/ownership.md");
 }
 
 #[test]
-fn every_loop_is_registered_and_every_registered_loop_is_there() {
+fn registered_loops_are_exactly_the_existing_ones() {
     let registered: BTreeSet<PathBuf> = LOOPS.iter().map(|one| PathBuf::from(one.file)).collect();
     for folder in ["crates/control/src", "crates/cluster/src"] {
         for entry in fs::read_dir(root().join(folder)).unwrap() {

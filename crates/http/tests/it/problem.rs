@@ -1,14 +1,14 @@
-//! Bad requests: each is refused with a code, the field and a sentence that helps, and leaves no row.
+//! Bad requests: each gets a code, the field and a helpful message, and saves nothing.
 
 use axum::http::Method;
 use serde_json::{Value, json};
 
 use crate::front::{Front, WEB, web};
 
-/// What was sent, and the whole answer, for the snapshot.
-async fn tell(front: &Front, method: &str, path: &str, body: &str) -> String {
+/// The request and the whole response, for the snapshot.
+async fn exchange(front: &Front, method: &str, path: &str, body: &str) -> String {
     let method = Method::from_bytes(method.as_bytes()).unwrap();
-    let reply = front.ask(method.clone(), path).body(body).send().await;
+    let reply = front.request(method.clone(), path).body(body).send().await;
     let code = reply.json()["code"].as_str().unwrap_or_default().to_owned();
     reply.must_be(reply.status.as_u16(), &code);
     let answer: Value = serde_json::from_str(&reply.masked()).unwrap();
@@ -17,50 +17,50 @@ async fn tell(front: &Front, method: &str, path: &str, body: &str) -> String {
 }
 
 #[tokio::test]
-async fn bad_bodies_are_told_where_and_how_to_mend_them() {
+async fn invalid_bodies_name_the_field_and_the_fix() {
     let front = Front::new().await;
     let before = front.rows().await;
     let bodies = [
-        // Not JSON, or not all of it.
+        // Not JSON, or incomplete.
         "",
         "{",
         "nonsense",
         "[]",
         r#"["Service", "web", "shop", "web@1", {"image": "a"}]"#,
         r#"{"template": "web@1"} {"template": "web@1"}"#,
-        // Not the shape.
+        // The wrong shape.
         r#"{"template": "web@1", "colour": "red"}"#,
         r#"{"template": 1}"#,
         r#"{"template": null}"#,
         r#"{"template": "web@1", "template": "web@2"}"#,
         r#"{"template": "web@1", "parameters": []}"#,
         r#"{"template": "web@1", "parameters": "image"}"#,
-        // Not what a template takes.
+        // Not accepted by the template.
         r#"{"template": "web"}"#,
         r#"{"template": "none@1"}"#,
         r#"{"template": "web@1"}"#,
         r#"{"template": "web@1", "parameters": {"image": 7, "replicas": 21, "colour": "red"}}"#,
         r#"{"template": "web@1", "parameters": {"image": "a\u0000b"}}"#,
         r#"{"template": "web@1", "parameters": {"image": "a", "variables": {"A B": "x"}}}"#,
-        // Not what the address says.
+        // Different from the path.
         r#"{"kind": "Project", "template": "web@1"}"#,
         r#"{"name": "other", "template": "web@1"}"#,
         r#"{"project": "other", "template": "web@1"}"#,
     ];
-    let mut told = String::new();
+    let mut transcript = String::new();
     for body in bodies {
-        told += &format!("{}\n", tell(&front, "PUT", WEB, body).await);
+        transcript += &format!("{}\n", exchange(&front, "PUT", WEB, body).await);
     }
     assert_eq!(front.rows().await, before);
-    insta::assert_snapshot!(told);
+    insta::assert_snapshot!(transcript);
 }
 
 #[tokio::test]
-async fn bad_addresses_are_told_what_is_wrong_with_them() {
+async fn invalid_urls_name_the_problem() {
     let front = Front::with_web().await;
     let before = front.rows().await;
     let manifest = web("nginx:1").to_string();
-    let asks = [
+    let requests = [
         ("PUT", "/v1/projects/shop/services/Web", manifest.as_str()),
         ("PUT", "/v1/projects/shop/services/kube-proxy", &manifest),
         ("PUT", "/v1/projects/shop/services/web%00", &manifest),
@@ -83,16 +83,16 @@ async fn bad_addresses_are_told_what_is_wrong_with_them() {
         ("POST", "/v1/projects", "{}"),
         ("PATCH", "/v1/projects/shop", "{}"),
     ];
-    let mut told = String::new();
-    for (method, path, body) in asks {
-        told += &format!("{}\n", tell(&front, method, path, body).await);
+    let mut transcript = String::new();
+    for (method, path, body) in requests {
+        transcript += &format!("{}\n", exchange(&front, method, path, body).await);
     }
     assert_eq!(front.rows().await, before);
-    insta::assert_snapshot!(told);
+    insta::assert_snapshot!(transcript);
 }
 
 #[tokio::test]
-async fn nobody_can_set_what_is_not_theirs_to_set() {
+async fn fields_set_by_the_server_are_rejected() {
     let front = Front::with_web().await;
     let before = front.rows().await;
     let fields = [
@@ -147,7 +147,7 @@ async fn bodies_that_are_too_large_or_too_deep_are_refused() {
 }
 
 #[tokio::test]
-async fn strange_texts_are_values_and_never_more() {
+async fn special_characters_in_names_return_404() {
     let front = Front::with_web().await;
     let before = front.rows().await;
     let strange =

@@ -1,9 +1,8 @@
-//! How each operation is called well: the one list that a new operation is added to.
+//! A valid call of each operation. Add new operations to this list.
 //!
-//! The tests of `coverage` and `hostile` read the OpenAPI document and call every operation as
-//! everybody who should not. To be able to, they need to know for each operation who may call it and
-//! what a good body is ([`RECIPES`]), and for each `{placeholder}` in a path something real that it
-//! can stand for (`things`).
+//! The tests of `coverage` and `hostile` read the OpenAPI document and call every operation. They
+//! need the least role and a valid body of each operation ([`RECIPES`]), and an existing object for
+//! each `{placeholder}` in a path (`things`).
 
 use axum::http::Method;
 use serde_json::{Value, json};
@@ -13,20 +12,20 @@ use trueup_model::finding::{OrphanCandidate, SweepResult};
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::principal::Role;
 
-use crate::front::{Ask, Front, OPERATOR, WEB, web};
+use crate::front::{Front, OPERATOR, TestRequest, WEB, web};
 
-/// How to call one operation well.
+/// A valid call of one operation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Recipe {
     /// Its operationId.
     pub(crate) operation: &'static str,
-    /// The least role that may.
+    /// The least role that may call it.
     pub(crate) least: Role,
     /// A body that is accepted.
     pub(crate) body: Option<fn() -> Value>,
-    /// Whether its path names something that need not exist yet: a stranger makes one of its own.
+    /// Whether its path names an object that need not exist: another org creates its own.
     pub(crate) declares: bool,
-    /// Whether an operator may leave the org out.
+    /// Whether an operator may omit the org.
     pub(crate) orgless: bool,
 }
 
@@ -52,8 +51,8 @@ impl Recipe {
     }
 }
 
-/// Every operation. A stage has the project `shop` with the service `web` in its second generation, and
-/// the token `spare`.
+/// Every operation. A stage has the project `shop` with the service `web` in generation 2, and the
+/// token `spare`.
 pub(crate) const RECIPES: &[Recipe] = &[
     reads("project_list"),
     reads("project_get"),
@@ -95,7 +94,7 @@ pub(crate) const RECIPES: &[Recipe] = &[
     changes("template_deprecate", Role::Operator)
         .with(|| json!({"instead": "use web@2"}))
         .orgless(),
-    changes("service_freeze", Role::Developer).with(|| json!({"reason": "we look into it"})),
+    changes("service_freeze", Role::Developer).with(|| json!({"reason": "investigating"})),
     changes("service_unfreeze", Role::Developer).with(|| json!({})),
     changes("service_reconcile", Role::Developer).with(|| json!({})),
     changes("cluster_freeze", Role::Operator).with(|| json!({"reason": "an outage"})).orgless(),
@@ -144,7 +143,7 @@ pub(crate) const RECIPES: &[Recipe] = &[
     reads("org_get").orgless(),
 ];
 
-/// Operations about what is the same for every org, and no secret to anybody.
+/// Operations on public objects, which are the same for every org.
 pub(crate) const PUBLIC: [&str; 4] =
     ["template_versions", "template_get", "cluster_list", "cluster_get"];
 
@@ -167,7 +166,7 @@ fn quota() -> Value {
     json!({"services": 9, "cpu_millis": 9000, "memory_mib": 9000, "storage_gib": 9, "gpus": 0})
 }
 
-/// Something real that a placeholder can stand for, and two texts like it that nothing has.
+/// An existing object for a placeholder, and an id that no object has.
 #[derive(Debug, Clone)]
 pub(crate) struct Thing {
     pub(crate) placeholder: &'static str,
@@ -176,12 +175,12 @@ pub(crate) struct Thing {
     pub(crate) no_id: String,
 }
 
-/// What nothing is called.
+/// A name that no object has.
 pub(crate) const NO_NAME: &str = "none";
-/// The tail of an id that nothing has.
+/// The tail of an id that no object has.
 const NO_ID: &str = "01h455vb4pex5vsknk084sn02q";
 
-/// A stage on which every recipe works, and everything that paths can name there.
+/// A fixture in which every recipe works, and the objects that paths can name in it.
 pub(crate) async fn stage() -> (Front, Vec<Thing>) {
     let front = Front::with_web().await;
     front.declare("nginx:2").await;
@@ -213,7 +212,7 @@ pub(crate) async fn stage() -> (Front, Vec<Thing>) {
     (front, things)
 }
 
-/// Brings a stage into the state that an operation is for; answers with the body that fits it.
+/// Prepares a stage for an operation; returns a matching body.
 pub(crate) async fn prepare(front: &Front, operation: &Operation) -> Option<Value> {
     let path = match operation.recipe.operation {
         "service_force_delete" => WEB,
@@ -237,16 +236,16 @@ async fn things(front: &Front) -> Vec<Thing> {
     let token = front.post("/v1/tokens").json(&spare).send().await.json();
     let org = front.get("/v1/orgs/acme").send().await.json();
     let cluster = front.get("/v1/clusters/test").send().await.json();
-    let asked = front.post(&format!("{WEB}/preview-requests")).json(&web("nginx:3")).send().await;
-    let asked = id(asked.json());
+    let preview = front.post(&format!("{WEB}/preview-requests")).json(&web("nginx:3")).send().await;
+    let preview = id(preview.json());
     let findings = front.db.app.list_findings(false, None, 1).await.unwrap();
     let finding = findings[0].id.to_string();
     [
         ("project", "shop", id(project)),
-        // A wake has the id of what it is about, and no name.
+        // A wake has the id of its unit, and no name.
         ("wake", &wake, wake.clone()),
         ("finding", &finding, finding.clone()),
-        ("preview_request", &asked, asked.clone()),
+        ("preview_request", &preview, preview.clone()),
         ("service", "web", wake.clone()),
         ("token", "spare", id(token)),
         ("org", "acme", id(org)),
@@ -255,15 +254,15 @@ async fn things(front: &Front) -> Vec<Thing> {
         ("secret", "HIDDEN", "HIDDEN".to_owned()),
         ("endpoint", "public", "public".to_owned()),
         ("domain", "www.example.org", "www.example.org".to_owned()),
-        // Plans have no ids, and are no secret: they are what is sold.
+        // Plans have no ids, and are public.
         ("plan", "small", "small".to_owned()),
-        // Nor have templates and their versions.
+        // Templates and their versions have no ids.
         ("template", "web", "web".to_owned()),
         ("version", "1", "1".to_owned()),
     ]
     .into_iter()
     .map(|(placeholder, name, id)| {
-        // What has no ids is asked for by a name that fits and that nothing has.
+        // For objects without ids, a valid name that no object has.
         let no_id = match id.split_once('_') {
             Some((prefix, _)) => format!("{prefix}_{NO_ID}"),
             None if id == id.to_uppercase() => NO_NAME.to_uppercase(),
@@ -294,7 +293,7 @@ impl Operation {
         })
     }
 
-    /// Where it really is.
+    /// The path of the existing objects.
     pub(crate) fn address(&self, things: &[Thing]) -> String {
         self.at(things, |thing| thing.name.clone())
     }
@@ -303,13 +302,14 @@ impl Operation {
         self.path.contains('{')
     }
 
-    /// A good call, as this token and at this address.
-    pub(crate) fn ask(&self, front: &Front, token: &str, address: &str) -> Ask {
-        let ask = front.ask(self.method.clone(), address).token(token);
-        let ask = if token == OPERATOR { ask.header("trueup-org", "acme") } else { ask };
+    /// A valid call of this path, with this token.
+    pub(crate) fn request(&self, front: &Front, token: &str, address: &str) -> TestRequest {
+        let request = front.request(self.method.clone(), address).token(token);
+        let request =
+            if token == OPERATOR { request.header("trueup-org", "acme") } else { request };
         match self.recipe.body {
-            Some(body) => ask.json(&body()),
-            None => ask,
+            Some(body) => request.json(&body()),
+            None => request,
         }
     }
 }
@@ -326,7 +326,7 @@ pub(crate) fn operations() -> Vec<Operation> {
             let recipe = *recipe.unwrap_or_else(|| {
                 panic!(
                     "the operation `{id}` ({method} {path}) has no recipe: add a line for it to RECIPES in \
-                     {} that says which role may call it and with what body",
+                     {} with its least role and a valid body",
                     file!()
                 )
             });

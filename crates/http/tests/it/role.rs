@@ -1,4 +1,4 @@
-//! What each role may do; a refusal comes before anything is read or recorded.
+//! The permissions of each role; a refusal comes before anything is read or saved.
 
 use axum::http::Method;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::front::{DEVELOPER, Front, OPERATOR, OWNER, STRANGER, VIEWER, WEB, web};
 
 #[tokio::test]
-async fn each_role_may_do_what_its_row_says() {
+async fn each_role_has_the_permissions_of_its_row() {
     let front = Front::with_web().await;
     let reads = [
         "/v1/projects",
@@ -33,7 +33,7 @@ async fn each_role_may_do_what_its_row_says() {
     for (method, path, body, expected) in table {
         for (token, status) in [VIEWER, DEVELOPER, OWNER].into_iter().zip(expected) {
             let before = front.rows().await;
-            let reply = front.ask(method.clone(), path).token(token).json(&body).send().await;
+            let reply = front.request(method.clone(), path).token(token).json(&body).send().await;
             if status == 403 {
                 reply.must_be(403, "TU1002");
                 assert_eq!(front.rows().await, before, "{token} {method} {path}");
@@ -45,7 +45,7 @@ async fn each_role_may_do_what_its_row_says() {
 }
 
 #[tokio::test]
-async fn a_refusal_does_not_tell_what_is_there() {
+async fn refusal_does_not_reveal_whether_an_object_exists() {
     let front = Front::with_web().await;
     let missing = "/v1/projects/none/services/none";
     let there = front.delete(WEB).token(VIEWER).send().await;
@@ -55,17 +55,17 @@ async fn a_refusal_does_not_tell_what_is_there() {
 }
 
 #[tokio::test]
-async fn an_operator_names_the_org_of_each_request() {
+async fn operator_must_name_the_org() {
     let front = Front::with_web().await;
-    let ask = || front.get("/v1/services").token(OPERATOR);
-    let problem = ask().send().await.must_be(400, "TU1103");
+    let request = || front.get("/v1/services").token(OPERATOR);
+    let problem = request().send().await.must_be(400, "TU1103");
     assert!(problem["detail"].as_str().unwrap().contains("Trueup-Org"));
     for unknown in ["", "nobody", "org_01h455vb4pex5vsknk084sn02q", "acme' or true --"] {
-        ask().header("trueup-org", unknown).send().await.must_be(404, "TU1003");
+        request().header("trueup-org", unknown).send().await.must_be(404, "TU1003");
     }
     let (ours, theirs) = (front.db.org.to_string(), front.other_org.to_string());
     for (org, services) in [("acme", 1), (&ours, 1), ("other", 0), (&theirs, 0)] {
-        let reply = ask().header("trueup-org", org).send().await;
+        let reply = request().header("trueup-org", org).send().await;
         assert_eq!(reply.json()["items"].as_array().unwrap().len(), services, "{org}");
     }
     let made = front.put("/v1/projects/blog").token(OPERATOR).header("trueup-org", "other");
@@ -75,7 +75,7 @@ async fn an_operator_names_the_org_of_each_request() {
 }
 
 #[tokio::test]
-async fn a_tenant_stays_in_its_org_whatever_it_names() {
+async fn tenant_cannot_select_another_org() {
     let front = Front::with_web().await;
     let ours = front.get("/v1/services").send().await;
     for org in ["other", "nobody", ""] {
@@ -87,7 +87,7 @@ async fn a_tenant_stays_in_its_org_whatever_it_names() {
 }
 
 #[tokio::test]
-async fn the_counters_are_for_operators() {
+async fn metrics_require_an_operator() {
     let front = Front::new().await;
     for token in [VIEWER, DEVELOPER, OWNER, STRANGER] {
         front.get("/metrics").token(token).send().await.must_be(403, "TU1002");

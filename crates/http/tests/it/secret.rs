@@ -1,4 +1,4 @@
-//! Variables and secrets at the door: values of secrets go in and never come out (S40, S41).
+//! The API of variables and secrets: values of secrets are never returned (S40, S41).
 
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ fn places() -> [String; 2] {
 }
 
 #[tokio::test]
-async fn a_variable_is_set_listed_and_taken_away() {
+async fn variable_is_set_listed_and_deleted() {
     let front = Front::with_web().await;
     for place in places() {
         let path = format!("{place}/variables/GREETING");
@@ -36,9 +36,9 @@ async fn a_variable_is_set_listed_and_taken_away() {
     assert_eq!(generation, 5, "each of four changes was a generation");
 }
 
-/// S41: every answer of every route, and the whole of every event.
+/// S41: every response of every route, and every event.
 #[tokio::test]
-async fn no_answer_has_the_value_of_a_secret() {
+async fn no_response_contains_a_secret() {
     let front = Front::with_web().await;
     let mut said = Vec::new();
     for place in places() {
@@ -65,15 +65,18 @@ async fn no_answer_has_the_value_of_a_secret() {
         assert_eq!(gone.status, StatusCode::ACCEPTED);
         said.push(gone.text().to_owned());
     }
-    assert!(said.iter().any(|text| text.contains("SecretSet")), "the change itself is told");
+    assert!(
+        said.iter().any(|text| text.contains("SecretSet")),
+        "the change is recorded as an event"
+    );
     for text in said {
         assert!(!text.contains(CANARY), "{text}");
     }
 }
 
-/// S40: what is wrong with a request is said without repeating what was sent as a secret.
+/// S40: problems do not contain a secret that was sent.
 #[tokio::test]
-async fn no_problem_repeats_a_secret() {
+async fn no_problem_contains_a_secret() {
     let front = Front::with_web().await;
     let long = format!("{CANARY}{}", "x".repeat(40_000));
     let bodies: [(Value, u16); 6] = [
@@ -92,7 +95,7 @@ async fn no_problem_repeats_a_secret() {
     let cut = format!("{{\"value\": \"{CANARY}");
     let reply = front.put(&format!("{SHOP}/secrets/KEY")).body(cut).send().await;
     assert!(reply.status == 400 && !reply.text().contains(CANARY), "{}", reply.text());
-    // A value in the place of the name.
+    // A value instead of the name.
     let misplaced = format!("{SHOP}/secrets/{CANARY}");
     let reply = front.put(&misplaced).json(&json!({"value": "a"})).send().await;
     reply.must_be(422, "TU1201");
@@ -105,38 +108,38 @@ async fn no_problem_repeats_a_secret() {
 }
 
 #[tokio::test]
-async fn only_those_who_may_set_anything() {
+async fn setting_values_requires_permission() {
     let front = Front::with_web().await;
-    let mut asks = Vec::new();
+    let mut requests = Vec::new();
     for place in places() {
         for kind in ["variables", "secrets"] {
             let list = format!("{place}/{kind}");
             assert_eq!(front.get(&list).token(VIEWER).send().await.status, 200);
             front.get(&list).token(STRANGER).send().await.must_be(404, "TU1003");
-            asks.push(format!("{list}/KEY_{}", kind.to_uppercase()));
+            requests.push(format!("{list}/KEY_{}", kind.to_uppercase()));
         }
     }
     let before = front.rows().await;
-    for path in &asks {
+    for path in &requests {
         for method in [Method::PUT, Method::DELETE] {
-            let ask = || front.ask(method.clone(), path).json(&json!({"value": "a"}));
-            ask().token(VIEWER).send().await.must_be(403, "TU1002");
-            ask().token(STRANGER).send().await.must_be(404, "TU1003");
+            let request = || front.request(method.clone(), path).json(&json!({"value": "a"}));
+            request().token(VIEWER).send().await.must_be(403, "TU1002");
+            request().token(STRANGER).send().await.must_be(404, "TU1003");
         }
     }
     assert_eq!(front.rows().await, before);
-    for path in &asks {
+    for path in &requests {
         let set = front.put(path).token(DEVELOPER).json(&json!({"value": "a"})).send().await;
         assert_eq!(set.status, StatusCode::ACCEPTED, "{}", set.text());
     }
 }
 
 #[tokio::test]
-async fn without_the_right_key_a_secret_is_refused_and_the_rest_goes_on() {
+async fn wrong_key_refuses_secrets_and_nothing_else() {
     let mut front = Front::with_web().await;
     let path = format!("{SHOP}/secrets/KEY");
     assert_eq!(front.put(&path).json(&json!({"value": "a"})).send().await.status, 202);
-    front.rebuild(|door| door.sealer = Keyring::new(&[8; 32]).sealer());
+    front.rebuild(|state| state.encryptor = Keyring::new(&[8; 32]).encryptor());
     let reply = front.put(&path).json(&json!({"value": CANARY})).send().await;
     reply.must_be(503, "TU2101");
     assert!(!reply.text().contains(CANARY));

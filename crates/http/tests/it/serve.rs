@@ -1,4 +1,4 @@
-//! The server on a real socket: what takes too long or is too much is cut, and stopping is orderly.
+//! The server on a real socket: timeouts, limits and graceful shutdown.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -32,16 +32,16 @@ impl Server {
         TcpStream::connect(self.address).await.unwrap()
     }
 
-    /// Sends text and answers with all that comes until the connection is closed.
+    /// Sends text and returns everything received until the connection is closed.
     async fn say(&self, text: &str) -> String {
         let mut stream = self.connect().await;
-        // The server may have heard enough before all of it is sent.
+        // The server may close the connection before all of it is sent.
         let _cut = stream.write_all(text.as_bytes()).await;
         rest(&mut stream).await
     }
 }
 
-/// Asks on a connection that stays open, and answers with what is said.
+/// Sends a request on a kept-alive connection, and returns the response.
 async fn again(stream: &mut TcpStream) -> String {
     stream.write_all(request("/v1/projects", "").as_bytes()).await.unwrap();
     let whole = tokio::time::timeout(PATIENCE, async {
@@ -56,13 +56,13 @@ async fn again(stream: &mut TcpStream) -> String {
             }
         }
     });
-    whole.await.expect("there should be an answer")
+    whole.await.expect("there should be a response")
 }
 
 async fn rest(stream: &mut TcpStream) -> String {
     let mut bytes = Vec::new();
     let read = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut bytes)).await;
-    // A reset is an end, too.
+    // A reset also closes the connection.
     let _ended = read.expect("the connection should be closed");
     String::from_utf8_lossy(&bytes).into_owned()
 }
@@ -71,10 +71,9 @@ fn request(path: &str, more: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {OWNER}\r\n{more}\r\n")
 }
 
-/// S50: headers that do not end, or take their time, end the connection after the limit for them and not
-/// after the one that the server has by default.
+/// S50: slow or endless headers close the connection after the configured timeout, not the default.
 #[tokio::test]
-async fn s50_slow_headers_are_cut() {
+async fn s50_slow_headers_time_out() {
     const WELL_BEFORE_THE_DEFAULT: Duration = Duration::from_secs(20);
     assert!(Limits::default().headers > WELL_BEFORE_THE_DEFAULT);
     let front = Front::with_web().await;
@@ -85,7 +84,7 @@ async fn s50_slow_headers_are_cut() {
         let said = said.unwrap_or_else(|_| panic!("{begun:?} should be cut"));
         assert!(!said.contains("200"), "{begun:?}: {said}");
     }
-    // Under the same conditions but for the limit, whole headers are answered.
+    // With a longer timeout, complete headers get a response.
     let patient = Server::start(&front, Limits { headers: PATIENCE, ..quick }).await;
     let whole = patient.say(&request("/v1/projects", "connection: close\r\n")).await;
     assert!(whole.starts_with("HTTP/1.1 200"), "{whole}");
@@ -93,9 +92,9 @@ async fn s50_slow_headers_are_cut() {
 
 /// S50: too many headers, and too large ones.
 #[tokio::test]
-async fn s50_a_flood_of_headers_is_refused() {
+async fn s50_too_many_or_large_headers_are_rejected() {
     let front = Front::with_web().await;
-    // It is refused for what it is, and not for taking its time.
+    // A long timeout: the request is rejected for its size, not for its duration.
     let server = Server::start(&front, Limits { headers: PATIENCE, ..Limits::default() }).await;
     let many: String = (0..1000).map(|n| format!("x-{n}: y\r\n")).collect();
     let large = format!("x: {}\r\n", "y".repeat(1024 * 1024));
@@ -111,15 +110,15 @@ async fn s50_a_flood_of_headers_is_refused() {
     assert!(whole.starts_with("HTTP/1.1 200"), "{whole}");
 }
 
-/// S50: more connections than there is room for wait for room.
+/// S50: connections beyond the limit wait.
 #[tokio::test]
-async fn s50_connections_have_a_limit() {
+async fn s50_connections_are_limited() {
     let front = Front::with_web().await;
     let limits = Limits { connections: 2, headers: Duration::from_secs(3600), ..Limits::default() };
     let server = Server::start(&front, limits).await;
     let mut first = server.connect().await;
     let second = server.connect().await;
-    // Both are taken: the first one is answered on a connection that stays open.
+    // Both slots are used: the first request is answered on a kept-alive connection.
     assert!(again(&mut first).await.starts_with("HTTP/1.1 200"));
     let mut third = server.connect().await;
     third.write_all(request("/v1/projects", "connection: close\r\n").as_bytes()).await.unwrap();
@@ -133,14 +132,14 @@ async fn s50_connections_have_a_limit() {
     assert!(rest(&mut third).await.starts_with("HTTP/1.1 200"));
 }
 
-/// What is being answered is answered; nobody else is.
+/// Graceful shutdown: requests in flight are answered, new connections are refused.
 #[tokio::test]
-async fn a_stop_finishes_what_was_begun_and_takes_nothing_new() {
+async fn shutdown_drains_requests_in_flight_and_accepts_no_new_ones() {
     let front = Front::with_web().await;
     front.seal().await;
     let limits = Limits { drain: PATIENCE, ..Limits::default() };
     let mut server = Server::start(&front, limits).await;
-    // A connection at rest, a stream, and a request that has to wait for the database.
+    // An idle connection, a stream, and a request that waits for the database.
     let mut resting = server.connect().await;
     let mut stream = server.connect().await;
     stream.write_all(request(&format!("{WEB}/watch"), "").as_bytes()).await.unwrap();
@@ -161,7 +160,7 @@ async fn a_stop_finishes_what_was_begun_and_takes_nothing_new() {
             tokio::task::yield_now().await;
         }
     });
-    refused.await.expect("nobody should be let in any more");
+    refused.await.expect("new connections should be refused");
     sqlx::raw_sql("rollback").execute(&mut lock).await.unwrap();
     let answer = rest(&mut working).await;
     assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("shop"), "{answer}");
@@ -169,9 +168,9 @@ async fn a_stop_finishes_what_was_begun_and_takes_nothing_new() {
     assert!(served.unwrap().unwrap().unwrap().is_ok());
 }
 
-/// An answer that does not come does not keep the process.
+/// A request that never completes does not block the shutdown.
 #[tokio::test]
-async fn a_stop_waits_for_nobody_for_ever() {
+async fn shutdown_ends_after_the_drain_timeout() {
     let front = Front::with_web().await;
     let limits = Limits { drain: Duration::from_millis(100), ..Limits::default() };
     let mut server = Server::start(&front, limits).await;
@@ -187,7 +186,7 @@ async fn a_stop_waits_for_nobody_for_ever() {
     assert_eq!(rest(&mut working).await, "");
 }
 
-/// Until a statement of this database waits for a lock.
+/// Waits until a statement of this database waits for a lock.
 async fn waits_for_lock(front: &Front) {
     let waiting = "select count(*) from pg_locks l join pg_database d on d.oid = l.database
                    where d.datname = current_database() and not l.granted";
@@ -199,10 +198,9 @@ async fn waits_for_lock(front: &Front) {
     waited.await.expect("the request should reach the database");
 }
 
-/// S40: values that people bring, over a real socket, with everything logged that a served process
-/// logs when somebody looks for a fault.
+/// S40: secrets sent over a real socket, with the log level of a debug session.
 #[tokio::test]
-async fn s40_what_is_planted_over_a_socket_is_in_no_log() {
+async fn s40_secrets_sent_over_a_socket_are_in_no_log() {
     let log = Log::default();
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(tracing::Level::DEBUG)
@@ -212,8 +210,8 @@ async fn s40_what_is_planted_over_a_socket_is_in_no_log() {
         })
         .finish();
     let _guard = tracing::subscriber::set_default(subscriber);
-    // While there is only one subscriber, a line that another test's thread reaches first is switched
-    // off for all threads.
+    // With a single subscriber, tracing disables a callsite for all threads if another test's
+    // thread reaches it first.
     let _second = tracing::Dispatch::new(tracing_subscriber::registry());
     let front = Front::with_web().await;
     let server = Server::start(&front, Limits::default()).await;
@@ -225,7 +223,7 @@ async fn s40_what_is_planted_over_a_socket_is_in_no_log() {
         )
     };
     let secret = format!("{WEB}/secrets/PASSWORD");
-    let mut told = String::new();
+    let mut responses = String::new();
     for (path, token, body, status) in [
         (secret.as_str(), OWNER, r#"{"value": "canary-1"}"#, 202),
         (&format!("{secret}?dry_run=true"), OWNER, r#"{"value": "canary-2"}"#, 200),
@@ -237,11 +235,11 @@ async fn s40_what_is_planted_over_a_socket_is_in_no_log() {
     ] {
         let said = server.say(&put(path, token, body)).await;
         assert!(said.starts_with(&format!("HTTP/1.1 {status}")), "{body}: {said}");
-        told += &said;
+        responses += &said;
     }
     let log = log.text();
     assert!(log.contains("insert into secrets"), "statements should be logged: {}", log.len());
-    for (what, text) in [("the log", &log), ("an answer", &told)] {
-        assert!(!text.contains("canary"), "{what} holds what was planted: {text}");
+    for (what, text) in [("the log", &log), ("a response", &responses)] {
+        assert!(!text.contains("canary"), "{what} contains a canary: {text}");
     }
 }

@@ -1,4 +1,4 @@
-//! Services over HTTP: what an answer says, what it promises, and how to ask again.
+//! The API of services: responses, preconditions and caching.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use trueup_model::Clock;
 use crate::front::{Front, PATIENCE, WEB, web};
 
 #[tokio::test]
-async fn a_declaration_is_accepted_with_where_to_look_and_where_to_watch() {
+async fn accepted_declaration_returns_location_and_watch_url() {
     let front = Front::new().await;
     let reply = front.put(WEB).json(&web("nginx:1")).send().await;
     assert_eq!(reply.status, StatusCode::ACCEPTED);
@@ -29,24 +29,24 @@ async fn a_declaration_is_accepted_with_where_to_look_and_where_to_watch() {
 }
 
 #[tokio::test]
-async fn the_loops_hear_of_a_change_and_of_nothing_else() {
+async fn only_changes_wake_the_loops() {
     let front = Front::new().await;
     let signals = &front.state.signals;
-    let heard =
+    let signalled =
         || futures::future::join(signals.woken(), signals.recorded()).now_or_never().is_some();
-    // The project was a change.
-    assert!(heard());
+    // Creating the project was a change.
+    assert!(signalled());
     front.get(WEB).send().await.must_be(404, "TU1003");
     front.put(WEB).json(&json!({"template": "web@1"})).send().await.must_be(422, "TU1201");
-    assert!(!heard());
+    assert!(!signalled());
     front.declare("nginx:1").await;
-    assert!(heard());
+    assert!(signalled());
     assert_eq!(front.put(WEB).json(&web("nginx:1")).send().await.status, 200);
-    assert!(!heard());
+    assert!(!signalled());
 }
 
 #[tokio::test]
-async fn declaring_the_same_again_is_200_and_the_same_answer() {
+async fn redeclaration_returns_200_and_the_same_response() {
     let front = Front::new().await;
     let first = front.declare("nginx:1").await;
     let before = front.rows().await;
@@ -67,7 +67,7 @@ async fn declaring_the_same_again_is_200_and_the_same_answer() {
 }
 
 #[tokio::test]
-async fn a_change_that_insists_on_an_old_generation_is_refused() {
+async fn stale_generation_is_refused() {
     let front = Front::with_web().await;
     let tag = front.get(WEB).send().await.header("etag").unwrap().to_owned();
     let change = |tag: &str, image: &str| front.put(WEB).header("if-match", tag).json(&web(image));
@@ -76,7 +76,7 @@ async fn a_change_that_insists_on_an_old_generation_is_refused() {
     // Only the generation counts: a newer projection or another freshness is no conflict.
     for old in [tag.as_str(), "\"g1\"", "\"g0\"", "\"g3.p1.f0\""] {
         let problem = change(old, "nginx:3").send().await.must_be(412, "TU1301");
-        assert!(problem["detail"].as_str().unwrap().contains("generation is 2"), "{problem}");
+        assert!(problem["detail"].as_str().unwrap().contains("generation is now 2"), "{problem}");
         let delete = front.delete(WEB).header("if-match", old).send().await;
         delete.must_be(412, "TU1301");
     }
@@ -88,7 +88,7 @@ async fn a_change_that_insists_on_an_old_generation_is_refused() {
 }
 
 #[tokio::test]
-async fn a_reader_who_has_seen_it_all_is_told_so() {
+async fn if_none_match_returns_304_when_unchanged() {
     let front = Front::with_web().await;
     let seen = async || front.get(WEB).send().await.header("etag").unwrap().to_owned();
     let again = async |tag: &str| front.get(WEB).header("if-none-match", tag).send().await;
@@ -98,7 +98,7 @@ async fn a_reader_who_has_seen_it_all_is_told_so() {
     assert_eq!(reply.header("etag"), Some(first.as_str()));
     assert!(reply.body.is_empty());
 
-    // The cluster is heard of, then silent for too long: the same rows say something else.
+    // The cluster is observed, then silent for too long: the same rows give another ETag.
     let worker = &front.db.worker;
     worker.heard_cluster(front.db.cluster, front.clock.now()).await.unwrap();
     assert_eq!(again(&first).await.status, StatusCode::OK);
@@ -113,7 +113,7 @@ async fn a_reader_who_has_seen_it_all_is_told_so() {
 }
 
 #[tokio::test]
-async fn a_deletion_is_accepted_once_and_stands() {
+async fn repeated_deletion_is_unchanged() {
     let front = Front::with_web().await;
     let first = front.delete(WEB).send().await;
     assert_eq!(first.status, StatusCode::ACCEPTED);
@@ -130,7 +130,7 @@ async fn a_deletion_is_accepted_once_and_stands() {
 }
 
 #[tokio::test]
-async fn lists_show_what_is_there_and_take_no_other_filter() {
+async fn lists_show_existing_objects_and_reject_unknown_filters() {
     let front = Front::with_web().await;
     let items = async |path: &str| front.get(path).send().await.json()["items"].clone();
     let names = |items: &Value| -> Vec<String> {
@@ -149,11 +149,11 @@ async fn lists_show_what_is_there_and_take_no_other_filter() {
 }
 
 #[tokio::test]
-async fn many_who_declare_the_same_at_once_hear_the_same() {
+async fn concurrent_identical_declarations_get_the_same_response() {
     let front = Front::new().await;
     let body = web("nginx:1");
-    let asks = (0..12).map(|_| front.put(WEB).json(&body).send());
-    let replies = futures::future::join_all(asks);
+    let requests = (0..12).map(|_| front.put(WEB).json(&body).send());
+    let replies = futures::future::join_all(requests);
     let replies = tokio::time::timeout(PATIENCE, replies).await.unwrap();
     let made = replies.iter().filter(|reply| reply.status == StatusCode::ACCEPTED).count();
     assert_eq!(made, 1);

@@ -1,4 +1,4 @@
-//! Another tenant's things answer exactly as things that do not exist.
+//! Objects of another org get the same responses as missing ones.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,7 +13,7 @@ use crate::recipe::{NO_NAME, PUBLIC, operations, stage};
 const NO_PROJECT: &str = "prj_01h455vb4pex5vsknk084sn02q";
 const NO_SERVICE: &str = "svc_01h455vb4pex5vsknk084sn02q";
 
-/// Everything of an answer that a stranger can compare.
+/// Everything of a response that a caller can compare.
 pub(crate) fn visible(reply: &Reply) -> (u16, Vec<(String, String)>, String) {
     let headers = reply.headers.iter().filter(|(name, _)| *name != "trueup-trace");
     let headers =
@@ -21,15 +21,15 @@ pub(crate) fn visible(reply: &Reply) -> (u16, Vec<(String, String)>, String) {
     (reply.status.as_u16(), headers.collect(), reply.masked())
 }
 
-/// S10: also below a project of one's own.
+/// S10: also in a project of the caller's own.
 #[tokio::test]
-async fn s10_what_belongs_to_another_org_is_not_told_apart_from_what_does_not_exist() {
+async fn s10_foreign_objects_look_like_missing_ones() {
     let front = Front::with_web().await;
     let made = front.get(WEB).send().await.json();
     let service = made["id"].as_str().unwrap();
     let project = front.get("/v1/projects/shop").send().await.json();
     let project = project["id"].as_str().unwrap();
-    // A project of the stranger's own, so that only the service is foreign.
+    // A project of the other org, so that only the service is foreign.
     let own = front.put("/v1/projects/mine").token(STRANGER).send().await;
     assert_eq!(own.status, 202);
 
@@ -51,14 +51,14 @@ async fn s10_what_belongs_to_another_org_is_not_told_apart_from_what_does_not_ex
     let before = front.rows().await;
     for (theirs, nobodys) in pairs {
         let is_service = theirs.contains("/services/");
-        let mut asks = vec![(Method::GET, "")];
+        let mut requests = vec![(Method::GET, "")];
         if is_service {
-            asks.extend([(Method::GET, "/watch"), (Method::DELETE, "")]);
+            requests.extend([(Method::GET, "/watch"), (Method::DELETE, "")]);
         }
-        for (method, more) in asks {
+        for (method, more) in requests {
             let answer = |path: &str| {
                 let path = format!("{path}{more}");
-                front.ask(method.clone(), &path).token(STRANGER).send()
+                front.request(method.clone(), &path).token(STRANGER).send()
             };
             let (theirs, nobodys) = (answer(&theirs).await, answer(&nobodys).await);
             theirs.must_be(404, "TU1003");
@@ -70,7 +70,7 @@ async fn s10_what_belongs_to_another_org_is_not_told_apart_from_what_does_not_ex
 }
 
 #[tokio::test]
-async fn nobody_can_declare_into_a_project_of_another_org() {
+async fn declaring_into_a_foreign_project_returns_404() {
     let front = Front::with_web().await;
     let project = front.get("/v1/projects/shop").send().await.json();
     let project = project["id"].as_str().unwrap();
@@ -90,7 +90,7 @@ async fn nobody_can_declare_into_a_project_of_another_org() {
 
 /// S14: lists, filters and positions.
 #[tokio::test]
-async fn s14_lists_and_pages_hold_nothing_of_another_org() {
+async fn s14_lists_and_pages_contain_nothing_of_another_org() {
     let front = Front::with_web().await;
     front.seal().await;
     for path in ["/v1/projects", "/v1/services", "/v1/events"] {
@@ -99,7 +99,7 @@ async fn s14_lists_and_pages_hold_nothing_of_another_org() {
         let theirs = front.get(path).token(STRANGER).send().await.json();
         assert_eq!(theirs["items"], json!([]), "{path}");
     }
-    // A position of another org is a number like any other.
+    // Positions are not secret: any number is accepted.
     for after in ["0", "1", "9223372036854775807"] {
         let path = format!("/v1/events?after={after}");
         let page = front.get(&path).token(STRANGER).send().await.json();
@@ -107,9 +107,9 @@ async fn s14_lists_and_pages_hold_nothing_of_another_org() {
     }
 }
 
-/// S15: a name that somebody else has is not taken.
+/// S15: a name in another org is not taken.
 #[tokio::test]
-async fn s15_the_same_names_in_two_orgs_do_not_meet() {
+async fn s15_equal_names_in_two_orgs_do_not_conflict() {
     let front = Front::with_web().await;
     assert_eq!(front.put("/v1/projects/shop").token(STRANGER).send().await.status, 202);
     let theirs = front.put(WEB).token(STRANGER).json(&web("theirs:1")).send().await;
@@ -119,7 +119,7 @@ async fn s15_the_same_names_in_two_orgs_do_not_meet() {
     assert_eq!((&ours["desired"], &ours["generation"]), (&json!("active"), &json!(1)));
     assert_eq!(ours["parameters"]["image"], "nginx:1");
     assert_ne!(ours["namespace"], theirs.json()["namespace"]);
-    // Nor is the name of a token.
+    // The same holds for the name of a token.
     let token = json!({"name": "ci", "role": "viewer"});
     for owner in [OWNER, STRANGER] {
         let made = front.post("/v1/tokens").token(owner).json(&token).send().await;
@@ -129,17 +129,17 @@ async fn s15_the_same_names_in_two_orgs_do_not_meet() {
     assert!(front.get("/v1/tokens").send().await.text().contains("\"ci\""));
 }
 
-/// S09: the same statements, so that no clock tells the two apart.
+/// S09: the same statements run, so that timing does not reveal the difference.
 #[tokio::test]
-async fn s09_what_is_another_tenants_costs_the_same_statements_as_what_is_nobodys() {
+async fn s09_foreign_and_missing_objects_run_the_same_statements() {
     let log = Statements::default();
     let subscriber = tracing_subscriber::registry().with(log.clone());
     let _guard = tracing::subscriber::set_default(subscriber);
-    // While there is only one subscriber, a line that another test's thread reaches first is switched
-    // off for all threads.
+    // With a single subscriber, tracing disables a callsite for all threads if another test's
+    // thread reaches it first.
     let _second = tracing::Dispatch::new(tracing_subscriber::registry());
     let (front, things) = stage().await;
-    // The first use of a token within the hour is written down.
+    // The first use of a token within an hour writes a row.
     assert_eq!(front.get("/v1/projects").token(STRANGER).send().await.status, 200);
     let mut compared = 0;
     for operation in operations() {
@@ -147,17 +147,17 @@ async fn s09_what_is_another_tenants_costs_the_same_statements_as_what_is_nobody
         if recipe.declares || PUBLIC.contains(&recipe.operation) || !operation.names_something() {
             continue;
         }
-        let told = async |path: String| {
+        let statements = async |path: String| {
             log.take();
-            operation.ask(&front, STRANGER, &path).send().await;
+            operation.request(&front, STRANGER, &path).send().await;
             log.take()
         };
         let ids = operation.at(&things, |thing| thing.id.clone());
         let no_ids = operation.at(&things, |thing| thing.no_id.clone());
         let no_names = operation.at(&things, |_| NO_NAME.to_owned());
         for (theirs, nobodys) in [(operation.address(&things), no_names), (ids, no_ids)] {
-            let (theirs, nobodys) = (told(theirs).await, told(nobodys).await);
-            assert!(!theirs.is_empty(), "a caller is looked up: {}", operation.path);
+            let (theirs, nobodys) = (statements(theirs).await, statements(nobodys).await);
+            assert!(!theirs.is_empty(), "the caller is authenticated: {}", operation.path);
             assert_eq!(theirs, nobodys, "{} {}", operation.method, operation.path);
             compared += 1;
         }

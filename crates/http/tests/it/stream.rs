@@ -1,4 +1,4 @@
-//! Watching: in order, without loss or doubling, resumed where it broke, and ended when it must.
+//! Event streams: in order, without loss or duplicates, resumable, and ended when necessary.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use trueup_model::Clock;
 
-use crate::front::{Ask, DEVELOPER, Front, PATIENCE, VIEWER, WEB, web};
+use crate::front::{DEVELOPER, Front, PATIENCE, TestRequest, VIEWER, WEB, web};
 
 const WATCH: &str = "/v1/projects/shop/services/web/watch";
 
@@ -19,7 +19,7 @@ pub(crate) struct Reader {
     text: String,
 }
 
-/// One event as it came.
+/// One received event.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Frame {
     pub(crate) id: String,
@@ -28,14 +28,14 @@ pub(crate) struct Frame {
 }
 
 impl Reader {
-    pub(crate) async fn open(ask: Ask) -> Self {
-        let (status, headers, body) = ask.open().await;
+    pub(crate) async fn open(request: TestRequest) -> Self {
+        let (status, headers, body) = request.open().await;
         assert_eq!(status, StatusCode::OK);
         assert_eq!(headers["content-type"], "text/event-stream");
         Self { chunks: body.into_data_stream(), text: String::new() }
     }
 
-    /// The next event, or nothing when the stream ended.
+    /// The next event; `None` at the end of the stream.
     pub(crate) async fn next(&mut self) -> Option<Frame> {
         tokio::time::timeout(PATIENCE, async {
             loop {
@@ -54,13 +54,13 @@ impl Reader {
             }
         })
         .await
-        .expect("the stream should go on or end")
+        .expect("the stream should continue or end")
     }
 
     pub(crate) async fn take(&mut self, count: usize) -> Vec<Frame> {
         let mut frames = Vec::new();
         for _ in 0..count {
-            frames.push(self.next().await.expect("the stream should go on"));
+            frames.push(self.next().await.expect("the stream should continue"));
         }
         frames
     }
@@ -70,18 +70,18 @@ pub(crate) fn ids(frames: &[Frame]) -> Vec<&str> {
     frames.iter().map(|frame| frame.id.as_str()).collect()
 }
 
-/// Waits until a stream has nothing to do but wait for time.
+/// Waits until a stream only waits for the clock.
 pub(crate) async fn idle(front: &Front) {
     let idle = async {
         while front.clock.sleepers() == 0 {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(PATIENCE, idle).await.expect("the stream should come to rest");
+    tokio::time::timeout(PATIENCE, idle).await.expect("the stream should become idle");
 }
 
 #[tokio::test]
-async fn a_watch_tells_the_current_generation_and_goes_on_from_there() {
+async fn watch_starts_at_the_current_generation() {
     let front = Front::with_web().await;
     front.declare("nginx:2").await;
     front.seal().await;
@@ -91,7 +91,7 @@ async fn a_watch_tells_the_current_generation_and_goes_on_from_there() {
     assert_eq!(first.data["generation"], 2);
     assert_eq!(first.data["sequence"], "3");
 
-    // Events of others come and go; the watch is about this service.
+    // Events of other services are not part of this watch.
     let other = front.put("/v1/projects/shop/services/other").json(&web("nginx:1")).send().await;
     assert_eq!(other.status, StatusCode::ACCEPTED);
     front.declare("nginx:3").await;
@@ -101,7 +101,7 @@ async fn a_watch_tells_the_current_generation_and_goes_on_from_there() {
 }
 
 #[tokio::test]
-async fn a_watch_opened_before_anything_is_sealed_misses_nothing() {
+async fn watch_opened_before_the_first_seal_misses_no_event() {
     let front = Front::with_web().await;
     let mut reader = Reader::open(front.get(WATCH)).await;
     front.seal().await;
@@ -109,7 +109,7 @@ async fn a_watch_opened_before_anything_is_sealed_misses_nothing() {
 }
 
 #[tokio::test]
-async fn a_watch_resumes_anywhere_without_loss_or_doubling() {
+async fn watch_resumes_without_loss_or_duplicates() {
     let front = Front::with_web().await;
     for number in 2..=6 {
         front.declare(&format!("nginx:{number}")).await;
@@ -124,7 +124,7 @@ async fn a_watch_resumes_anywhere_without_loss_or_doubling() {
         let polled = front.get(&format!("{WATCH}?after={}", frame.id));
         assert_eq!(Reader::open(polled).await.take(5 - cut).await, rest);
     }
-    // The header wins: it is what a browser sends when it comes back to an old address.
+    // The header wins: a browser sends it when it reconnects to the original URL.
     let both = front.get(&format!("{WATCH}?after=0")).header("last-event-id", "6");
     assert_eq!(Reader::open(both).await.next().await.unwrap().id, "7");
     // The pages have the same content.
@@ -134,24 +134,27 @@ async fn a_watch_resumes_anywhere_without_loss_or_doubling() {
 }
 
 #[tokio::test]
-async fn a_position_that_was_never_given_out_is_refused() {
+async fn position_beyond_the_end_is_refused() {
     let front = Front::with_web().await;
     front.seal().await;
     for forged in ["x", "-1", "1.5", "99999999999999999999", "evt_1"] {
         let reply = front.get(WATCH).header("last-event-id", forged).send().await;
         reply.must_be(400, "TU1103");
     }
-    // It would wait for what comes after it, and miss what comes before.
+    // Such a watch would miss the events before that position.
     for ahead in ["3", "1000", "9223372036854775807"] {
         let reply = front.get(WATCH).header("last-event-id", ahead).send().await;
         let problem = reply.must_be(400, "TU1103");
-        assert!(problem["detail"].as_str().unwrap().contains("the last one is 2"), "{problem}");
+        assert!(
+            problem["detail"].as_str().unwrap().contains("the last event is at 2"),
+            "{problem}"
+        );
     }
     assert_eq!(front.get(WATCH).header("last-event-id", "2").open().await.0, StatusCode::OK);
 }
 
 #[tokio::test]
-async fn a_watch_of_more_events_than_a_batch_is_whole() {
+async fn watch_of_several_batches_is_complete() {
     let front = Front::with_web().await;
     for number in 2..=230 {
         front.declare(&format!("nginx:{number}")).await;
@@ -164,7 +167,7 @@ async fn a_watch_of_more_events_than_a_batch_is_whole() {
 }
 
 #[tokio::test]
-async fn a_lost_signal_is_made_up_for_by_the_clock() {
+async fn lost_signal_is_covered_by_polling() {
     let front = Front::with_web().await;
     front.seal().await;
     let mut reader = Reader::open(front.get(WATCH)).await;
@@ -181,7 +184,7 @@ async fn a_lost_signal_is_made_up_for_by_the_clock() {
 }
 
 #[tokio::test]
-async fn a_watch_ends_when_the_process_stops() {
+async fn watch_ends_at_shutdown() {
     let front = Front::with_web().await;
     front.seal().await;
     let mut reader = Reader::open(front.get(WATCH)).await;
@@ -194,7 +197,7 @@ async fn a_watch_ends_when_the_process_stops() {
 }
 
 #[tokio::test]
-async fn a_watch_ends_with_its_token_before_it_tells_anything_more() {
+async fn revoked_token_ends_the_watch_before_the_next_event() {
     let front = Front::with_web().await;
     front.seal().await;
     let mut reader = Reader::open(front.get(WATCH).token(DEVELOPER)).await;
@@ -206,7 +209,7 @@ async fn a_watch_ends_with_its_token_before_it_tells_anything_more() {
 }
 
 #[tokio::test]
-async fn an_idle_watch_ends_with_its_token_too() {
+async fn revoked_token_ends_an_idle_watch() {
     let front = Front::with_web().await;
     front.seal().await;
     let mut reader = Reader::open(front.get(WATCH).token(DEVELOPER)).await;
@@ -220,7 +223,7 @@ async fn an_idle_watch_ends_with_its_token_too() {
 }
 
 #[tokio::test]
-async fn a_watch_by_id_outlives_the_service_and_its_name() {
+async fn watch_by_id_works_after_deletion() {
     let front = Front::with_web().await;
     let service = front.get(WEB).send().await.json();
     assert_eq!(front.delete(WEB).send().await.status, StatusCode::ACCEPTED);

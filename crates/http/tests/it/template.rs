@@ -1,8 +1,8 @@
-//! Templates through the door: anybody reads, operators publish and deprecate, nothing ever changes.
+//! The API of templates: all roles read, operators publish and deprecate, versions are immutable.
 
 use serde_json::{Value, json};
 
-use crate::front::{Ask, DEVELOPER, Front, OPERATOR, OWNER, Reply, VIEWER};
+use crate::front::{DEVELOPER, Front, OPERATOR, OWNER, Reply, TestRequest, VIEWER};
 
 fn bot(version: u32) -> Value {
     json!({
@@ -22,8 +22,8 @@ fn bot(version: u32) -> Value {
     })
 }
 
-fn as_operator(ask: Ask) -> Ask {
-    ask.token(OPERATOR).header("trueup-org", "acme")
+fn as_operator(request: TestRequest) -> TestRequest {
+    request.token(OPERATOR).header("trueup-org", "acme")
 }
 
 async fn publish(front: &Front, body: &Value) -> Reply {
@@ -45,7 +45,7 @@ async fn a_template_is_published_read_and_used() {
     assert_eq!(shown["name"], "bot@1");
 
     let read = front.get("/v1/templates/bot/versions/1").token(VIEWER).send().await.json();
-    assert_eq!(read, shown, "what was published is what is read");
+    assert_eq!(read, shown, "the published template is returned");
     assert_eq!(read["spec"], bot(1)["spec"]);
     assert_eq!(read["images"]["allow"], json!(["registry.example/bots/"]));
     let parameters = &read["schema"]["properties"]["parameters"];
@@ -69,19 +69,23 @@ async fn a_template_is_published_read_and_used() {
 }
 
 #[tokio::test]
-async fn versions_come_one_after_the_other_and_never_change() {
+async fn versions_are_consecutive_and_immutable() {
     let front = Front::new().await;
-    let told = |reply: Reply| {
+    let version_error = |reply: Reply| {
         let problem = reply.must_be(422, "TU1201");
         assert_eq!(problem["errors"][0]["field"], "version");
         problem["errors"][0]["message"].as_str().unwrap().to_owned()
     };
-    assert!(told(publish(&front, &bot(2)).await).starts_with("must be 1, the next version"));
+    assert!(
+        version_error(publish(&front, &bot(2)).await).starts_with("must be 1, the next version")
+    );
     assert_eq!(publish(&front, &bot(1)).await.status, 201);
     let mut other = bot(1);
     other["summary"] = json!("Another one.");
     for again in [&bot(1), &other] {
-        assert!(told(publish(&front, again).await).starts_with("must be 2, the next version"));
+        assert!(
+            version_error(publish(&front, again).await).starts_with("must be 2, the next version")
+        );
     }
     let read = front.get("/v1/templates/bot/versions/1").send().await.json();
     assert_eq!(read["summary"], "A chat bot.");
@@ -89,7 +93,7 @@ async fn versions_come_one_after_the_other_and_never_change() {
     let (one, two) = tokio::join!(publish(&front, &a), publish(&front, &b));
     let mut statuses = [one.status.as_u16(), two.status.as_u16()];
     statuses.sort_unstable();
-    assert_eq!(statuses, [201, 422], "one of two at once");
+    assert_eq!(statuses, [201, 422], "one of two concurrent requests succeeds");
     let list = front.get("/v1/templates/bot").send().await.json();
     let names: Vec<&Value> =
         list["items"].as_array().unwrap().iter().map(|item| &item["name"]).collect();
@@ -97,7 +101,7 @@ async fn versions_come_one_after_the_other_and_never_change() {
 }
 
 #[tokio::test]
-async fn every_mistake_is_told_at_once_and_nothing_is_recorded() {
+async fn all_field_errors_are_reported_at_once_and_nothing_is_saved() {
     let front = Front::new().await;
     let before = front.rows().await;
     let mut bad = bot(1);
@@ -158,12 +162,15 @@ async fn a_deprecated_version_says_what_to_use_instead() {
     let path = "/v1/projects/shop/services/late";
     let problem = front.put(path).json(&asked).send().await.must_be(422, "TU1201");
     assert_eq!(problem["errors"][0]["field"], "template");
-    let told = problem["errors"][0]["message"].as_str().unwrap();
-    assert!(told.contains("takes no new services") && told.ends_with("use bot@3"), "{told}");
+    let message = problem["errors"][0]["message"].as_str().unwrap();
+    assert!(
+        message.contains("takes no new services") && message.ends_with("use bot@3"),
+        "{message}"
+    );
 }
 
 #[tokio::test]
-async fn a_service_of_a_deprecated_version_goes_on_and_may_move() {
+async fn service_of_a_deprecated_version_can_change_and_upgrade() {
     let front = Front::new().await;
     publish(&front, &bot(1)).await;
     let put = |version: u32, image: &str| {
@@ -173,9 +180,9 @@ async fn a_service_of_a_deprecated_version_goes_on_and_may_move() {
     };
     assert_eq!(put(1, "a:1").await.status, 202);
     deprecate(&front, "1", "use bot@2").await;
-    assert_eq!(put(1, "a:2").await.status, 202, "what exists may change");
+    assert_eq!(put(1, "a:2").await.status, 202, "an existing service may change");
     publish(&front, &bot(2)).await;
-    assert_eq!(put(2, "a:2").await.status, 202, "and move on");
+    assert_eq!(put(2, "a:2").await.status, 202, "and upgrade");
     put(1, "a:2").await.must_be(422, "TU1201");
     let mut other = bot(3);
     other["spec"]["workload"] = json!("stateful_set");
@@ -198,7 +205,7 @@ async fn only_operators_publish_and_deprecate() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_not_found() {
+async fn missing_template_returns_404() {
     let front = Front::new().await;
     for path in [
         "/v1/templates/none",
@@ -211,9 +218,9 @@ async fn what_is_not_there_is_not_found() {
     }
 }
 
-/// What is explained of a spec is what a spec has: every field but those that only the platform sets.
+/// The documented spec has every field of a spec, except those that only the platform sets.
 #[test]
-fn the_described_spec_has_the_fields_of_a_spec() {
+fn documented_spec_has_the_fields_of_a_spec() {
     let whole = json!({
         "workload": "job", "image": "a", "replicas": 1, "schedule": "@daily", "retries": 1,
         "time_limit_s": 1, "command": ["a"], "args": ["a"], "ports": [{"name": "a", "port": 1}],

@@ -1,4 +1,4 @@
-//! Without a good token nothing answers but what is meant for everybody.
+//! Without a valid token only public pages are served.
 
 use std::time::Duration;
 
@@ -7,22 +7,22 @@ use axum::http::{StatusCode, header};
 use crate::front::{Front, OWNER, WEB};
 
 #[tokio::test]
-async fn the_counters_need_a_token_too() {
+async fn metrics_require_a_token() {
     let front = Front::new().await;
     front.get("/metrics").without(header::AUTHORIZATION).send().await.must_be(401, "TU1001");
     front.get("/metrics").token("nothing").send().await.must_be(401, "TU1001");
 }
 
 #[tokio::test]
-async fn the_scheme_may_be_written_small() {
+async fn bearer_scheme_is_case_insensitive() {
     let front = Front::new().await;
-    let ask = front.get("/v1/projects").without(header::AUTHORIZATION);
-    let reply = ask.header("authorization", &format!("bearer {OWNER}")).send().await;
+    let request = front.get("/v1/projects").without(header::AUTHORIZATION);
+    let reply = request.header("authorization", &format!("bearer {OWNER}")).send().await;
     assert_eq!(reply.status, StatusCode::OK);
 }
 
 #[tokio::test]
-async fn a_token_ends_when_it_expires_and_when_it_is_taken_away() {
+async fn expired_or_revoked_token_returns_401() {
     let front = Front::with_web().await;
     sqlx::query("update tokens set expires_at = to_timestamp(1800000010)")
         .execute(&front.owner)
@@ -39,9 +39,9 @@ async fn a_token_ends_when_it_expires_and_when_it_is_taken_away() {
 }
 
 #[tokio::test]
-async fn what_is_meant_for_everybody_needs_no_token_and_tells_nothing_of_anybody() {
+async fn public_pages_need_no_token_and_reveal_nothing() {
     let front = Front::with_web().await;
-    // Names that examples cannot have.
+    // Names that no example has.
     assert_eq!(front.put("/v1/projects/hush-hush").send().await.status, StatusCode::ACCEPTED);
     let service = front.get(WEB).send().await.json()["id"].as_str().unwrap().to_owned();
     let pages = ["/healthz", "/readyz", "/openapi.json", "/docs/errors/TU1001"];
@@ -49,7 +49,7 @@ async fn what_is_meant_for_everybody_needs_no_token_and_tells_nothing_of_anybody
         let reply = front.get(path).without(header::AUTHORIZATION).send().await;
         assert_eq!(reply.status, StatusCode::OK, "{path}");
         for secret in ["hush-hush", &service, OWNER] {
-            assert!(!reply.text().contains(secret), "{path} tells {secret}");
+            assert!(!reply.text().contains(secret), "{path} reveals {secret}");
         }
     }
     for path in ["/docs/errors/TU0000", "/docs/errors/..%2f..%2fCargo.toml", "/nothing", "/"] {
@@ -58,7 +58,7 @@ async fn what_is_meant_for_everybody_needs_no_token_and_tells_nothing_of_anybody
 }
 
 #[tokio::test]
-async fn a_trace_is_taken_over_or_made_and_given_back() {
+async fn trace_id_is_adopted_or_generated_and_returned() {
     let front = Front::new().await;
     let given = "0af7651916cd43dd8448eb211c80319c";
     let parent = format!("00-{given}-b7ad6b7169203331-01");

@@ -1,4 +1,4 @@
-//! Making and revoking tokens, and making orgs: what is shown once, and what is never given away.
+//! The API for creating and revoking tokens, and for creating orgs.
 
 use std::time::Duration;
 
@@ -6,7 +6,9 @@ use axum::http::{StatusCode, header};
 use futures::StreamExt;
 use serde_json::{Value, json};
 
-use crate::front::{Ask, DEVELOPER, Front, OPERATOR, OWNER, PATIENCE, STRANGER, VIEWER, WEB};
+use crate::front::{
+    DEVELOPER, Front, OPERATOR, OWNER, PATIENCE, STRANGER, TestRequest, VIEWER, WEB,
+};
 
 const TOKENS: &str = "/v1/tokens";
 
@@ -34,7 +36,7 @@ async fn s08_a_token_is_shown_once_and_stored_as_a_hash() {
     assert!(stored.contains("TokenCreated") && stored.contains(tail), "it should be stored");
     assert!(!stored.contains(&secret[30..]), "the secret is stored");
 
-    // It is narrowed below its role, and it ends.
+    // It has fewer permissions than its role, and it expires.
     assert_eq!(front.get(WEB).token(secret).send().await.status, 200);
     front.delete(WEB).token(secret).send().await.must_be(403, "TU1002");
     front.clock.advance(Duration::from_secs(2 * 86_400 - 1));
@@ -43,11 +45,11 @@ async fn s08_a_token_is_shown_once_and_stored_as_a_hash() {
     front.get(WEB).token(secret).send().await.must_be(401, "TU1001");
 }
 
-/// S08: a token in a path or a query is refused, whether it is good or not.
+/// S08: a token in a path or a query is refused, whether it is valid or not.
 #[tokio::test]
-async fn s08_a_token_in_an_address_is_refused() {
+async fn s08_token_in_a_url_is_refused() {
     let front = Front::with_web().await;
-    let secret = front.new_id(&token("ci", "owner")).await;
+    let secret = front.create_token(&token("ci", "owner")).await;
     let before = front.stored(None).await;
     for address in [
         format!("/v1/services?token={secret}"),
@@ -59,8 +61,8 @@ async fn s08_a_token_in_an_address_is_refused() {
         format!("/v1/tokens/{secret}"),
         format!("/{secret}"),
     ] {
-        for ask in [front.get(&address), front.get(&address).without(header::AUTHORIZATION)] {
-            let reply = ask.send().await;
+        for request in [front.get(&address), front.get(&address).without(header::AUTHORIZATION)] {
+            let reply = request.send().await;
             let problem = reply.must_be(400, "TU1004");
             assert!(problem["detail"].as_str().unwrap().contains("revoke"));
             assert!(!reply.text().contains(&secret), "{address}");
@@ -69,18 +71,18 @@ async fn s08_a_token_in_an_address_is_refused() {
     assert_eq!(front.stored(None).await, before);
 }
 
-/// S13: nobody gets more by making a token.
+/// S13: creating a token does not escalate permissions.
 #[tokio::test]
-async fn s13_a_token_never_makes_more_than_it_has() {
+async fn s13_token_cannot_create_one_with_more_permissions() {
     let front = Front::with_web().await;
     let narrow = json!({"name": "n", "role": "owner", "permissions": ["read", "manage_tokens"], "expires_in_days": 3});
-    let narrow = front.new_id(&narrow).await;
-    let ask = |maker: &str, body: Value| front.post(TOKENS).token(maker).json(&body).send();
+    let narrow = front.create_token(&narrow).await;
+    let request = |maker: &str, body: Value| front.post(TOKENS).token(maker).json(&body).send();
     for maker in [VIEWER, DEVELOPER] {
-        ask(maker, token("x", "viewer")).await.must_be(403, "TU1002");
+        request(maker, token("x", "viewer")).await.must_be(403, "TU1002");
     }
     let before = front.stored(None).await;
-    ask(OWNER, token("x", "operator")).await.must_be(403, "TU1002");
+    request(OWNER, token("x", "operator")).await.must_be(403, "TU1002");
     for body in [
         token("x", "owner"),
         token("x", "developer"),
@@ -88,7 +90,7 @@ async fn s13_a_token_never_makes_more_than_it_has() {
         json!({"name": "x", "role": "viewer", "expires_in_days": 4}),
         json!({"name": "x", "role": "viewer", "expires_at": "2099-01-01T00:00:00Z"}),
     ] {
-        let reply = ask(&narrow, body.clone()).await;
+        let reply = request(&narrow, body.clone()).await;
         assert_eq!(reply.status, 403, "{body} {}", reply.text());
     }
     for (body, field) in [
@@ -102,34 +104,34 @@ async fn s13_a_token_never_makes_more_than_it_has() {
         ),
         (json!({"name": "x", "role": "viewer", "expires_in_days": 0}), "expires_in_days"),
     ] {
-        let problem = ask(OWNER, body).await.must_be(422, "TU1201");
+        let problem = request(OWNER, body).await.must_be(422, "TU1201");
         assert_eq!(problem["errors"][0]["field"], field);
     }
     assert_eq!(front.stored(None).await, before);
-    // What it may make ends with it.
-    let made = ask(&narrow, token("x", "viewer")).await;
+    // A token that it creates expires with it.
+    let made = request(&narrow, token("x", "viewer")).await;
     assert_eq!(made.status, 201, "{}", made.text());
     let own = front.get("/v1/whoami").token(&narrow).send().await.json();
     assert_eq!(made.json()["expires_at"], own["expires_at"]);
 }
 
 #[tokio::test]
-async fn operators_make_operators_only_when_they_say_so() {
+async fn operator_token_requires_no_org_header() {
     let front = Front::with_web().await;
-    let ask = |org: Option<&str>, role: &str| {
-        let ask = front.post(TOKENS).token(OPERATOR).json(&token("second", role));
+    let request = |org: Option<&str>, role: &str| {
+        let request = front.post(TOKENS).token(OPERATOR).json(&token("second", role));
         match org {
-            Some(org) => ask.header("trueup-org", org),
-            None => ask,
+            Some(org) => request.header("trueup-org", org),
+            None => request,
         }
     };
-    ask(Some("acme"), "operator").send().await.must_be(400, "TU1103");
-    ask(None, "owner").send().await.must_be(400, "TU1103");
-    let made = ask(None, "operator").send().await;
+    request(Some("acme"), "operator").send().await.must_be(400, "TU1103");
+    request(None, "owner").send().await.must_be(400, "TU1103");
+    let made = request(None, "operator").send().await;
     assert_eq!(made.status, 201, "{}", made.text());
     let second = made.json()["secret"].as_str().unwrap().to_owned();
     assert_eq!(front.get("/v1/orgs").token(&second).send().await.status, 200);
-    // Operators' tokens are listed to operators and to nobody else.
+    // Operator tokens are listed only for operators.
     let listed = front.get(TOKENS).token(OPERATOR).send().await;
     assert!(listed.text().contains("second"));
     assert!(!front.get(TOKENS).send().await.text().contains("second"));
@@ -142,7 +144,7 @@ async fn operators_make_operators_only_when_they_say_so() {
         .send()
         .await
         .must_be(409, "TU1005");
-    // The platform's facts are events that operators read.
+    // Operators can read the events of the platform.
     front.seal().await;
     let events =
         front.get("/v1/events").token(OPERATOR).header("trueup-org", "trueup").send().await;
@@ -153,19 +155,19 @@ async fn operators_make_operators_only_when_they_say_so() {
 }
 
 #[tokio::test]
-async fn the_last_owner_stays() {
+async fn last_owner_token_cannot_be_revoked() {
     let front = Front::with_web().await;
     let own = format!("/v1/tokens/{OWNER}");
     let problem = front.delete(&own).send().await.must_be(409, "TU1005");
     assert!(problem["detail"].as_str().unwrap().contains("trueup token create"));
-    let second = front.new_id(&token("second", "owner")).await;
+    let second = front.create_token(&token("second", "owner")).await;
     front.post(TOKENS).json(&token("second", "viewer")).send().await.must_be(409, "TU1006");
     assert_eq!(front.delete(&own).token(&second).send().await.status, 200);
     front.get(WEB).send().await.must_be(401, "TU1001");
     front.delete("/v1/tokens/second").token(&second).send().await.must_be(409, "TU1005");
-    // An operator may: it can let somebody in again.
-    let ask = front.delete("/v1/tokens/second").token(OPERATOR).header("trueup-org", "acme");
-    assert_eq!(ask.send().await.status, 200);
+    // An operator may: it can create a new owner token.
+    let request = front.delete("/v1/tokens/second").token(OPERATOR).header("trueup-org", "acme");
+    assert_eq!(request.send().await.status, 200);
     front
         .delete("/v1/tokens/second")
         .token(OPERATOR)
@@ -175,38 +177,40 @@ async fn the_last_owner_stays() {
         .must_be(404, "TU1003");
 }
 
-/// S51: a stream ends at its next look when its token is revoked.
+/// S51: a stream ends at the next check after its token is revoked.
 #[tokio::test]
 async fn s51_a_stream_ends_when_its_token_is_revoked() {
     let front = Front::with_web().await;
     front.seal().await;
-    let secret = front.new_id(&token("watcher", "viewer")).await;
+    let secret = front.create_token(&token("watcher", "viewer")).await;
     let (status, _, body) = front.get(&format!("{WEB}/watch")).token(&secret).open().await;
     assert_eq!(status, 200);
     let mut chunks = body.into_data_stream();
     let mut next = async || {
-        tokio::time::timeout(PATIENCE, chunks.next()).await.expect("the stream should go on or end")
+        tokio::time::timeout(PATIENCE, chunks.next())
+            .await
+            .expect("the stream should continue or end")
     };
-    assert!(next().await.is_some(), "what happened before should be told");
+    assert!(next().await.is_some(), "earlier events should be sent");
     assert_eq!(front.delete("/v1/tokens/watcher").send().await.status, 200);
     front.declare("nginx:2").await;
     front.seal().await;
-    assert!(next().await.is_none(), "a revoked token was told more");
+    assert!(next().await.is_none(), "a revoked token received an event");
 }
 
 #[tokio::test]
-async fn an_operator_makes_an_org_and_its_owner_enters() {
+async fn operator_creates_an_org_and_its_owner_token_works() {
     let front = Front::with_web().await;
     for caller in [VIEWER, DEVELOPER, OWNER, STRANGER] {
-        let ask = front.post("/v1/orgs").token(caller).json(&json!({"name": "fresh"}));
-        ask.send().await.must_be(403, "TU1002");
+        let request = front.post("/v1/orgs").token(caller).json(&json!({"name": "fresh"}));
+        request.send().await.must_be(403, "TU1002");
     }
-    let ask = |name: &str| front.post("/v1/orgs").token(OPERATOR).json(&json!({"name": name}));
-    let made = ask("fresh").send().await;
+    let request = |name: &str| front.post("/v1/orgs").token(OPERATOR).json(&json!({"name": name}));
+    let made = request("fresh").send().await;
     assert_eq!(made.status, 201, "{}", made.text());
     let owner = made.json()["owner"]["secret"].as_str().unwrap().to_owned();
-    ask("fresh").send().await.must_be(409, "TU1006");
-    ask("trueup").send().await.must_be(422, "TU1201");
+    request("fresh").send().await.must_be(409, "TU1006");
+    request("trueup").send().await.must_be(422, "TU1201");
     let who = front.get("/v1/whoami").token(&owner).send().await.json();
     assert_eq!((&who["role"], &who["org"]["name"]), (&json!("owner"), &json!("fresh")));
     assert_eq!(front.put("/v1/projects/shop").token(&owner).send().await.status, 202);
@@ -227,9 +231,9 @@ async fn an_operator_makes_an_org_and_its_owner_enters() {
 }
 
 #[tokio::test]
-async fn whoami_says_what_a_token_may_do() {
+async fn whoami_returns_permissions_and_org() {
     let front = Front::new().await;
-    let who = |ask: Ask| async move { ask.send().await.json() };
+    let who = |request: TestRequest| async move { request.send().await.json() };
     let viewer = who(front.get("/v1/whoami").token(VIEWER)).await;
     assert_eq!(viewer["permissions"], json!(["read"]));
     assert_eq!(viewer["org"]["name"], "acme");
@@ -240,9 +244,9 @@ async fn whoami_says_what_a_token_may_do() {
 }
 
 #[tokio::test]
-async fn the_last_use_is_noted_once_an_hour() {
+async fn last_use_is_recorded_once_an_hour() {
     let front = Front::new().await;
-    let secret = front.new_id(&token("ci", "viewer")).await;
+    let secret = front.create_token(&token("ci", "viewer")).await;
     let used = async || {
         let listed = front.get(TOKENS).send().await.json();
         let items = listed["items"].as_array().unwrap().clone();
@@ -261,25 +265,25 @@ async fn the_last_use_is_noted_once_an_hour() {
     assert_ne!(used().await, first);
 }
 
-/// A repeat is known again, and the secret is not told twice.
+/// A retry with the same idempotency key does not return the secret again.
 #[tokio::test]
-async fn a_repeat_makes_nothing_new_and_shows_no_secret() {
+async fn retry_with_the_same_key_creates_nothing_and_returns_no_secret() {
     let front = Front::with_web().await;
     let org = json!({"name": "fresh"});
     let calls = [(TOKENS, OWNER, token("ci", "viewer")), ("/v1/orgs", OPERATOR, org)];
     for (path, caller, body) in calls {
-        let ask = |body: &Value| {
+        let request = |body: &Value| {
             front.post(path).token(caller).header("idempotency-key", "k1").json(body).send()
         };
-        let first = ask(&body).await;
+        let first = request(&body).await;
         assert_eq!(first.status, 201, "{}", first.text());
         assert!(first.text().contains("\"secret\":\"tu_"));
         let before = front.stored(None).await;
-        let again = ask(&body).await;
+        let again = request(&body).await;
         assert_eq!(again.status, 200, "{}", again.text());
         assert_eq!(again.json()["id"], first.json()["id"]);
         assert!(!again.text().contains("\"secret\""), "{}", again.text());
-        ask(&json!({"name": "other", "role": "viewer"})).await;
+        request(&json!({"name": "other", "role": "viewer"})).await;
         assert_eq!(front.stored(None).await, before);
     }
 }

@@ -1,4 +1,4 @@
-//! Volumes and single clusters: read from what was recorded and seen, and from nothing else.
+//! The API of volumes and single clusters: stored observations only.
 
 use axum::http::StatusCode;
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ async fn volumes(front: &Front) -> Vec<Value> {
     reply.json()["items"].as_array().unwrap().clone()
 }
 
-/// A pass that saw the claim, with a disk or without one.
+/// The report of a pass that observed the claim, bound or not.
 fn saw(order: &Order, bound: bool, front: &Front) -> Report {
     let found = order.recorded.keys().find(|key| key.kind == Kind::PersistentVolumeClaim);
     let claim = Sighting {
@@ -49,13 +49,13 @@ fn saw(order: &Order, bound: bool, front: &Front) -> Report {
 }
 
 #[tokio::test]
-async fn a_volume_is_shown_as_far_as_it_was_seen() {
+async fn volume_shows_what_was_observed() {
     let front = Front::with_web().await;
     assert_eq!(volumes(&front).await, Vec::<Value>::new());
     let game = json!({"template": "minecraft@1", "parameters": {"world_gib": 25}});
     let made = front.put("/v1/projects/shop/services/game").json(&game).send().await;
     assert_eq!(made.status, StatusCode::ACCEPTED);
-    assert_eq!(volumes(&front).await, Vec::<Value>::new(), "nothing was ordered yet");
+    assert_eq!(volumes(&front).await, Vec::<Value>::new(), "no order yet");
 
     let (worker, now) = (&front.db.worker, front.clock.now());
     let lease =
@@ -79,7 +79,7 @@ async fn a_volume_is_shown_as_far_as_it_was_seen() {
 }
 
 #[tokio::test]
-async fn a_cluster_says_what_the_org_has_in_it_and_nothing_of_others() {
+async fn cluster_counts_only_the_orgs_own_objects() {
     let front = Front::with_web().await;
     let cluster = front.get("/v1/clusters/test").send().await.json();
     assert_eq!((&cluster["projects"], &cluster["services"]), (&json!(1), &json!(1)));

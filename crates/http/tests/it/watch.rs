@@ -1,5 +1,5 @@
-//! Watching the org: the same events as the pages, however often the reader is cut off; and an end
-//! to how many may watch.
+//! Event streams of the org: the same events as the pages, also after interruptions; and their
+//! limits.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -22,7 +22,7 @@ async fn declare(front: &Front, service: &str, image: &str) -> Value {
     reply.json()
 }
 
-/// The whole log as pages tell it.
+/// The whole event log, as pages.
 async fn polled(front: &Front) -> Vec<Value> {
     let page = front.get("/v1/events?limit=1000").send().await.json();
     page["items"].as_array().unwrap().clone()
@@ -33,7 +33,7 @@ fn data(frames: Vec<Frame>) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_watch_of_the_org_tells_what_is_new_in_all_of_it() {
+async fn org_watch_streams_new_events_of_all_services() {
     let front = Front::with_web().await;
     front.seal().await;
     let mut reader = Reader::open(front.get(WATCH).token(VIEWER)).await;
@@ -46,7 +46,7 @@ async fn a_watch_of_the_org_tells_what_is_new_in_all_of_it() {
 }
 
 #[tokio::test]
-async fn a_watch_leaves_out_what_its_filters_do() {
+async fn watch_filters_select_events() {
     let front = Front::with_web().await;
     let other = declare(&front, "other", "nginx:1").await;
     front.declare("nginx:2").await;
@@ -58,7 +58,7 @@ async fn a_watch_leaves_out_what_its_filters_do() {
     for bad in ["subject=web", "type=", "after=-1", "after=5", "generation=1"] {
         front.get(&format!("{WATCH}?{bad}")).send().await.must_be(400, "TU1103");
     }
-    // Of another org there is nothing, not even that it is there.
+    // Another org gets no events, and no error that would reveal the service.
     let path = format!("{WATCH}?after=0&{subject}");
     let mut theirs = Reader::open(front.get(&path).token(STRANGER)).await;
     let nothing = tokio::join!(theirs.next(), async {
@@ -69,7 +69,7 @@ async fn a_watch_leaves_out_what_its_filters_do() {
 }
 
 #[tokio::test]
-async fn readers_that_are_cut_off_all_the_time_lose_and_double_nothing() {
+async fn interrupted_readers_lose_and_duplicate_nothing() {
     const SERVICES: usize = 40;
     let front = Front::new().await;
     let writes = async {
@@ -83,10 +83,10 @@ async fn readers_that_are_cut_off_all_the_time_lose_and_double_nothing() {
         let mut seen: Vec<Frame> = Vec::new();
         let mut cut = 1;
         while seen.len() < SERVICES + 1 {
-            // A new connection each time, which knows nothing but the last id, as a browser does.
+            // A new connection each time, with only the last id, like a browser.
             let last = seen.last().map_or("0", |frame| frame.id.as_str()).to_owned();
-            let ask = front.get(WATCH).header("last-event-id", &last);
-            let mut reader = Reader::open(ask).await;
+            let request = front.get(WATCH).header("last-event-id", &last);
+            let mut reader = Reader::open(request).await;
             for _ in 0..cut.min(SERVICES + 1 - seen.len()) {
                 seen.extend(reader.next().await);
             }
@@ -101,40 +101,42 @@ async fn readers_that_are_cut_off_all_the_time_lose_and_double_nothing() {
 }
 
 #[tokio::test]
-async fn an_org_has_only_so_many_streams_and_gets_them_back() {
+async fn streams_are_limited_and_freed_when_closed() {
     let mut front = Front::with_web().await;
-    front.rebuild(|door| door.streams = Streams::new(2, 3));
+    front.rebuild(|state| state.streams = Streams::new(2, 3));
     let service = format!("{WEB}/watch");
     let first = Reader::open(front.get(WATCH)).await;
     let second = Reader::open(front.get(&service)).await;
     for path in [WATCH, &service] {
         let reply = front.get(path).send().await;
         let problem = reply.must_be(429, "TU1501");
-        assert!(problem["detail"].as_str().unwrap().contains("your org has 2 streams"));
+        assert!(
+            problem["detail"].as_str().unwrap().contains("the org's stream limit is reached (2)")
+        );
         assert_eq!(reply.header("retry-after"), Some("1"));
     }
-    // The others are not kept out by it, until the server is full.
+    // Other orgs are not affected until the server's limit is reached.
     let _third = Reader::open(front.get(WATCH).token(STRANGER)).await;
     let problem = front.get(WATCH).token(STRANGER).send().await.must_be(429, "TU1501");
-    assert!(!problem["detail"].as_str().unwrap().contains("your org"), "{problem}");
+    assert!(!problem["detail"].as_str().unwrap().contains("the org's"), "{problem}");
     drop(second);
     let again = Reader::open(front.get(WATCH)).await;
     front.get(WATCH).send().await.must_be(429, "TU1501");
     drop((first, again));
     assert_eq!(front.get(WATCH).open().await.0, StatusCode::OK);
-    // Pages are no streams.
+    // Pages do not count as streams.
     assert_eq!(front.get("/v1/events").send().await.status, StatusCode::OK);
 }
 
 #[tokio::test]
-async fn a_slow_reader_gets_no_more_of_its_batch_once_its_token_is_gone() {
+async fn revoked_token_stops_a_buffered_batch() {
     let front = Front::with_web().await;
     for number in 2..=9 {
         front.declare(&format!("nginx:{number}")).await;
     }
     front.seal().await;
-    let ask = front.get(&format!("{WATCH}?after=0")).token(DEVELOPER);
-    let mut reader = Reader::open(ask).await;
+    let request = front.get(&format!("{WATCH}?after=0")).token(DEVELOPER);
+    let mut reader = Reader::open(request).await;
     reader.next().await.unwrap();
     front.revoke(DEVELOPER).await;
     front.clock.advance(Duration::from_secs(1));
@@ -142,12 +144,12 @@ async fn a_slow_reader_gets_no_more_of_its_batch_once_its_token_is_gone() {
     while reader.next().await.is_some() {
         more += 1;
     }
-    // What the connection had taken before is out; nothing is taken out of the batch any more.
-    assert!(more <= 1, "{more} events were told to nobody's token");
+    // One event may already be in the connection's buffer; the rest of the batch is not sent.
+    assert!(more <= 1, "{more} events were sent after the revocation");
 }
 
 #[tokio::test]
-async fn a_server_that_stops_ends_even_a_stream_with_much_to_tell() {
+async fn shutdown_ends_a_stream_with_buffered_events() {
     let front = Front::with_web().await;
     for number in 2..=30 {
         front.declare(&format!("nginx:{number}")).await;
@@ -160,10 +162,10 @@ async fn a_server_that_stops_ends_even_a_stream_with_much_to_tell() {
     while let Some(frame) = reader.next().await {
         rest.push(frame);
     }
-    assert!(rest.len() < 27, "it ended before it had told all");
-    // Another server goes on where this one ended.
+    assert!(rest.len() < 27, "the stream ended before all events were sent");
+    // Another server continues where this one ended.
     let mut front = front;
-    front.rebuild(|door| door.stop = tokio_util::sync::CancellationToken::new());
+    front.rebuild(|state| state.stop = tokio_util::sync::CancellationToken::new());
     let from = rest.last().unwrap_or(&last).id.clone();
     let resumed = Reader::open(front.get(WATCH).header("last-event-id", &from)).await;
     let next: i64 = from.parse::<i64>().unwrap() + 1;
@@ -171,7 +173,7 @@ async fn a_server_that_stops_ends_even_a_stream_with_much_to_tell() {
 }
 
 #[tokio::test]
-async fn sealing_that_waits_for_somebody_stops_nothing_else() {
+async fn delayed_sealing_blocks_nothing_else() {
     let front = Front::with_web().await;
     front.seal().await;
     let mut reader = Reader::open(front.get(WATCH)).await;
@@ -187,10 +189,9 @@ async fn sealing_that_waits_for_somebody_stops_nothing_else() {
     assert_eq!(reader.next().await.unwrap().id, "3");
 }
 
-/// S17: what happens in one org goes to the watchers of that org alone, asked again for each event that
-/// is sent, whatever a watcher asked for when it began.
+/// S17: events of an org are sent only to watchers of that org, whatever filter they use.
 #[tokio::test]
-async fn s17_facts_of_services_and_projects_reach_their_own_org_only() {
+async fn s17_events_reach_only_their_own_org() {
     let front = Front::with_web().await;
     front.seal().await;
     let service = front.get(WEB).send().await.json();
@@ -202,23 +203,23 @@ async fn s17_facts_of_services_and_projects_reach_their_own_org_only() {
     let mut of_service = open(of(&service), STRANGER).await;
     let mut of_project = open(of(&project), STRANGER).await;
 
-    // A fact of the project, facts of the service, and one that a worker records.
+    // An event of the project, and events of the service.
     let shared = front.put("/v1/projects/shop/variables/A").json(&json!({"value": "1"}));
     assert_eq!(shared.send().await.status, StatusCode::ACCEPTED);
     front.declare("nginx:2").await;
     front.seal().await;
-    let told = ours.take(3).await;
+    let events = ours.take(3).await;
     let subjects: BTreeSet<&str> =
-        told.iter().map(|frame| frame.data["subject"].as_str().unwrap()).collect();
+        events.iter().map(|frame| frame.data["subject"].as_str().unwrap()).collect();
     let expected = [&service, &project].map(|one| one["id"].as_str().unwrap());
     assert_eq!(subjects, BTreeSet::from(expected));
 
-    // The stranger's first event is its own.
+    // The first event of the other org is its own.
     assert_eq!(front.put("/v1/projects/own").token(STRANGER).send().await.status, 202);
     front.seal().await;
     let own = all.next().await.unwrap();
     assert!(!expected.contains(&own.data["subject"].as_str().unwrap()), "{own:?}");
-    assert_eq!(own.id, "1", "nothing came before it");
+    assert_eq!(own.id, "1", "no event came before it");
     front.state.stop.cancel();
     assert_eq!((of_service.next().await, of_project.next().await), (None, None));
 }

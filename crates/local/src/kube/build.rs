@@ -1,8 +1,8 @@
 //! Builds the local Kubernetes: minutes the first time, never again for the same sources.
 //!
-//! The result is kept under a digest of the sources, so an upgrade builds anew and a downgrade finds
-//! what it had. All processes on the machine share one lock: two builds at a time would take twice as
-//! long and help no one.
+//! The result is cached under a digest of the sources, so an upgrade builds again and a downgrade
+//! finds the earlier result. All processes on the machine share one lock: two builds at a time
+//! would take twice as long.
 
 use std::fs;
 use std::io;
@@ -20,10 +20,10 @@ use crate::progress::Progress;
 
 const MEASURE_EVERY: Duration = Duration::from_secs(3);
 
-/// The build runs for minutes next to a trueup that is already of use, and gives way to it.
+/// The build runs for minutes beside a trueup that is already in use, so it has low priority.
 const NICENESS: i32 = 10;
 
-/// The programs of the local Kubernetes. They have to stay in one folder: one looks for the others.
+/// The programs of the local Kubernetes. They must stay in one folder, where one finds the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Binaries {
     /// The control plane and its supervisor.
@@ -33,15 +33,15 @@ pub struct Binaries {
 /// A program: its name here, and the package that it is built from.
 type Program = (&'static str, &'static str);
 
-/// What every cluster needs. The supervisor comes last: where it is, the others are too.
+/// Programs of every cluster. The supervisor comes last: if it exists, the others do too.
 const ALWAYS: [Program; 2] =
     [("trueup-kwok", "sigs.k8s.io/kwok/cmd/kwok"), ("trueup-kube", "./cmd/trueup-kube")];
 
-/// What a real node needs besides.
+/// Additional programs of a real node.
 const FOR_A_NODE: [Program; 2] =
     [("trueup-sample", "./cmd/trueup-sample"), ("trueup-kubelet", "k8s.io/kubernetes/cmd/kubelet")];
 
-/// What this machine can make use of.
+/// The programs that this machine can use.
 fn programs() -> impl Iterator<Item = Program> {
     let for_a_node: &[Program] = if node::missing().is_none() { &FOR_A_NODE } else { &[] };
     for_a_node.iter().chain(&ALWAYS).copied()
@@ -59,7 +59,7 @@ fn home(cache: &Path) -> PathBuf {
     cache.join("kube").join(sources::key())
 }
 
-/// Builds the programs, or waits for another process that does; returns at once when they are there.
+/// Builds the programs, or waits for another process that does; returns at once if they exist.
 pub async fn build(cache: &Path, progress: &Progress) -> Result<Binaries, Error> {
     if let Some(binaries) = find_built(cache) {
         return Ok(binaries);
@@ -72,7 +72,7 @@ pub async fn build(cache: &Path, progress: &Progress) -> Result<Binaries, Error>
 async fn build_under_lock(cache: &Path, progress: &Progress) -> Result<Binaries, Error> {
     files::make_dir(&cache.join("kube"), 0o755)?;
     let _lock = Lock::take(&cache.join("kube").join("lock"), || {
-        progress.begin(PART, "waiting for another trueup that is building it");
+        progress.begin(PART, "waiting for another trueup process that is building it");
     })
     .await?;
     if let Some(binaries) = find_built(cache) {
@@ -89,24 +89,24 @@ async fn build_under_lock(cache: &Path, progress: &Progress) -> Result<Binaries,
 
     let cache_of_go = check_go(&source).await?;
     let meter = Meter::new(cache_of_go, progress).await;
-    // One by one: what is there stays, also when the machine learned only later to have a real node.
+    // One by one: existing programs are kept, also if the machine supports a real node only later.
     for (name, package) in programs().filter(|(name, _)| !done.join(name).is_file()) {
         go_build(&source, &attempt.join(name), package, &meter).await?;
         fs::rename(attempt.join(name), done.join(name)).at("create", &done.join(name))?;
     }
     find_built(cache)
-        .ok_or_else(|| Error::Build { program: "trueup-kube", said: "no result".to_owned() })
+        .ok_or_else(|| Error::Build { program: "trueup-kube", output: "no result".to_owned() })
 }
 
-/// Makes sure that there is a Go that can build the module, and returns the folder of its cache.
+/// Checks that a suitable Go is installed, and returns its cache folder.
 async fn check_go(source: &Path) -> Result<PathBuf, Error> {
     let output = go(source).args(["env", "GOCACHE"]).output().await.map_err(explain)?;
     if output.status.success() {
         return Ok(PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()));
     }
-    // Inside a module that needs more, every command of an older Go fails and says so.
-    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    Err(Error::GoTooOld { needed: sources::GO, said })
+    // Inside a module that requires a newer Go, every command of an older one fails.
+    let output = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Err(Error::GoTooOld { needed: sources::GO, output })
 }
 
 fn explain(error: io::Error) -> Error {
@@ -116,8 +116,8 @@ fn explain(error: io::Error) -> Error {
     }
 }
 
-/// Go, with the settings of the user that matter for a proxy or a cache and none that would change
-/// the result.
+/// The `go` command with the user's proxy and cache settings, and none that would change the
+/// result.
 fn go(source: &Path) -> Command {
     let mut command = Command::new("go");
     command
@@ -150,12 +150,12 @@ async fn go_build(
         .spawn()
         .map_err(Error::Go)?;
     yield_to_others(&child);
-    let said = match child.stderr.take() {
+    let output = match child.stderr.take() {
         Some(stderr) => follow(stderr, meter).await,
         None => String::new(),
     };
     let status = child.wait().await.map_err(Error::Go)?;
-    if status.success() { Ok(()) } else { Err(Error::Build { program: package, said }) }
+    if status.success() { Ok(()) } else { Err(Error::Build { program: package, output }) }
 }
 
 fn yield_to_others(child: &tokio::process::Child) {
@@ -163,12 +163,12 @@ fn yield_to_others(child: &tokio::process::Child) {
     if let Some(pid) = pid
         && let Err(error) = rustix::process::setpriority_process(Some(pid), NICENESS)
     {
-        tracing::debug!(%error, "the build runs at normal priority");
+        tracing::debug!(%error, "cannot lower the priority of the build");
     }
 }
 
-/// Reads what Go says: downloads first, then the name of each package as it is compiled. Returns the
-/// last lines, which hold the reason when it fails.
+/// Reads the output of Go: downloads first, then the name of each compiled package. Returns the
+/// last lines, which have the cause if it fails.
 async fn follow(stderr: impl AsyncRead + Unpin, meter: &Meter<'_>) -> String {
     const KEPT: usize = 12;
     let mut lines = BufReader::new(stderr).lines();
@@ -190,8 +190,8 @@ async fn follow(stderr: impl AsyncRead + Unpin, meter: &Meter<'_>) -> String {
     last.join("\n")
 }
 
-/// Tells how far the build is. Its size is what Go's cache has grown by: the programs themselves
-/// appear only at the very end.
+/// Reports the progress of the build. Its size is the growth of Go's cache: the programs themselves
+/// are written only at the end.
 struct Meter<'a> {
     cache: PathBuf,
     before: u64,
@@ -219,7 +219,7 @@ impl<'a> Meter<'a> {
 }
 
 async fn size_of(folder: PathBuf) -> u64 {
-    // A size that cannot be had is not worth failing a build for.
+    // An unknown size must not fail the build.
     tokio::task::spawn_blocking(move || size_below(&folder)).await.unwrap_or(0)
 }
 

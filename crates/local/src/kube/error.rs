@@ -1,4 +1,4 @@
-//! What can go wrong with the local Kubernetes, and what to do about it.
+//! Errors of the local Kubernetes.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,51 +7,51 @@ use std::time::Duration;
 use crate::files::FileError;
 use crate::supervise;
 
-/// The local Kubernetes cannot be had.
+/// The local Kubernetes could not be built, started or stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file is in the way.
-    #[error("a file of the local Kubernetes cannot be used")]
+    /// A file operation failed.
+    #[error("cannot use a file of the local Kubernetes")]
     File(#[from] FileError),
-    /// A process is in the way.
-    #[error("the supervisor process cannot be handled")]
+    /// The supervisor process could not be started or stopped.
+    #[error("cannot start or stop the supervisor process")]
     Process(#[from] supervise::Error),
-    /// There is no Go.
+    /// Go is not installed.
     #[error(
         "the local Kubernetes is built with Go {needed} or newer, and there is no `go` on PATH; \
-         install it from https://go.dev/dl/, or name a cluster with --cluster KUBECONFIG"
+         install it from https://go.dev/dl/, or use another cluster with --cluster KUBECONFIG"
     )]
     GoMissing {
         /// The oldest version that works.
         needed: &'static str,
     },
-    /// The Go there is cannot build it.
+    /// The installed Go is too old.
     #[error(
-        "the local Kubernetes needs Go {needed} or newer ({said}); \
-         install it from https://go.dev/dl/, or name a cluster with --cluster KUBECONFIG"
+        "the local Kubernetes needs Go {needed} or newer ({output}); \
+         install it from https://go.dev/dl/, or use another cluster with --cluster KUBECONFIG"
     )]
     GoTooOld {
         /// The oldest version that works.
         needed: &'static str,
-        /// What Go said.
-        said: String,
+        /// What Go printed.
+        output: String,
     },
     /// Go does not run.
-    #[error("`go` cannot be run; try `go version`")]
+    #[error("cannot run `go`; try `go version`")]
     Go(#[source] io::Error),
     /// The build failed.
     #[error(
-        "building {program} failed; check the network and the disk and start again, \
-         it goes on where it stopped:\n{said}"
+        "building {program} failed; check the network and the disk and start again; \
+         the build resumes where it stopped:\n{output}"
     )]
     Build {
         /// The program.
         program: &'static str,
-        /// Go's last words.
-        said: String,
+        /// The last lines that Go printed.
+        output: String,
     },
     /// The supervisor ended while it was starting.
-    #[error("the local Kubernetes ended while starting; the log {log} ends with:\n{tail}")]
+    #[error("the local Kubernetes exited during startup; the log {log} ends with:\n{tail}")]
     Ended {
         /// The log.
         log: PathBuf,
@@ -59,7 +59,7 @@ pub enum Error {
         tail: String,
     },
     /// The supervisor runs and the cluster does not serve.
-    #[error("the local Kubernetes was not ready within {limit:?}; {log} says what it is doing")]
+    #[error("the local Kubernetes was not ready within {limit:?}; see {log}")]
     Silent {
         /// How long we waited.
         limit: Duration,
@@ -67,9 +67,9 @@ pub enum Error {
         log: PathBuf,
     },
     /// Containers of a real node are left.
-    #[error("the real node could not be cleaned up; stop its containers by hand: {said}")]
+    #[error("cannot clean up the real node; stop its containers by hand: {why}")]
     Clean {
-        /// What the supervisor said.
-        said: String,
+        /// What the supervisor printed.
+        why: String,
     },
 }

@@ -1,5 +1,5 @@
-//! What a machine needs to have a real node: pods that are processes, with logs, limits and crashes of
-//! their own. A cluster without one simulates all of its pods, and says so.
+//! What a machine needs for a real node: pods that are processes, with real logs, limits and
+//! crashes. A cluster without one simulates all of its pods, and marks them as simulated.
 
 use std::env;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::layout::is_root;
 
-/// The programs that make containers, with the Debian package of each.
+/// The programs that run containers, with the Debian package of each.
 const PROGRAMS: [(&str, &str); 5] = [
     ("containerd", "containerd"),
     ("ctr", "containerd"),
@@ -16,30 +16,30 @@ const PROGRAMS: [(&str, &str); 5] = [
     ("mount", "mount"),
 ];
 
-/// Where distributions put network plugins.
+/// Where distributions install network plugins.
 const PLUGINS: [&str; 3] = ["/usr/lib/cni", "/opt/cni/bin", "/usr/libexec/cni"];
 
 /// Why there is no real node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoNode {
-    /// Nobody asked for one.
+    /// None was requested.
     Unasked,
-    /// The machine lacks something; this is what to do.
+    /// The machine lacks something; the text says what to do.
     Missing(String),
-    /// It was tried and did not work.
+    /// Starting it failed.
     Failed(String),
 }
 
 impl fmt::Display for NoNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unasked => f.write_str("nobody asked for it"),
+            Self::Unasked => f.write_str("not requested"),
             Self::Missing(what) | Self::Failed(what) => f.write_str(what),
         }
     }
 }
 
-/// What this machine lacks for a real node, with what to do about it; nothing when it can have one.
+/// What to do so that this machine can have a real node; `None` if it can already.
 pub fn missing() -> Option<String> {
     if !is_root() {
         return Some("containers need root; run Trueup as root to get a real node".to_owned());

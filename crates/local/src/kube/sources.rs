@@ -1,7 +1,7 @@
-//! The Go sources, carried inside the program.
+//! The Go sources, embedded in the program.
 //!
-//! A trueup that was installed as one file has to be able to build its cluster too, so it cannot
-//! count on a clone of the repository being around.
+//! A trueup that was installed as a single file must also be able to build its cluster, without a
+//! clone of the repository.
 
 use std::fs;
 use std::path::Path;
@@ -58,12 +58,12 @@ const FILES: &[(&str, &str)] = embed![
     "internal/supervisor/wait.go",
 ];
 
-/// A name for exactly these sources: builds of it are the same for ever.
+/// A digest of these sources; names the cached build.
 pub(super) fn key() -> String {
     let mut digest = Sha256::new();
     for (path, content) in FILES {
         for part in [path, content] {
-            // Lengths keep the border between two parts from moving unseen.
+            // Lengths keep the boundaries between parts unambiguous.
             digest.update(part.len().to_string());
             digest.update(":");
             digest.update(part);
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn every_file_of_the_go_module_travels() {
+    fn every_file_of_the_go_module_is_embedded() {
         let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../local/kube");
         let mut found = BTreeSet::new();
         list(&root, &root, &mut found);
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn the_versions_are_those_of_the_module() {
+    fn versions_match_the_go_module() {
         let module = FILES.iter().find(|(path, _)| *path == "go.mod").unwrap().1;
         assert!(module.contains(&format!("k8s.io/kubernetes {VERSION}\n")));
         assert!(module.contains(&format!("\ngo {GO}.0\n")));

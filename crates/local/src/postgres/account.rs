@@ -1,8 +1,8 @@
-//! The user that Postgres runs as.
+//! The account that Postgres runs as.
 //!
-//! Postgres refuses to run as root. Instead of asking people to change users, root hands it over to an
-//! existing account without rights, and makes sure in advance that this account can reach its files:
-//! Postgres' own message about that names neither the folder nor the remedy.
+//! Postgres refuses to run as root. If we are root, it runs as an existing unprivileged account,
+//! and we check in advance that this account can reach its files: the error message of Postgres
+//! names neither the folder nor the fix.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::{MetadataExt, chown};
@@ -17,7 +17,7 @@ use crate::layout;
 /// Accounts that may run Postgres when we are root, best first.
 const CANDIDATES: [&str; 2] = ["postgres", "nobody"];
 
-/// Who runs Postgres: ourselves, or someone else when we are root.
+/// The account that runs Postgres: our own, or another one if we are root.
 #[derive(Clone, Debug)]
 pub(super) struct Account {
     other: Option<Other>,
@@ -41,7 +41,7 @@ impl Account {
         other.map(|other| Self { other: Some(other) }).ok_or(Error::NoAccount)
     }
 
-    /// The mode of folders on the way to the data: closed, unless someone else has to pass.
+    /// The mode of parent folders of the data: private, unless another account must traverse them.
     pub(super) fn dir_mode(&self) -> u32 {
         match self.other {
             Some(_) => 0o711,
@@ -56,7 +56,7 @@ impl Account {
         }
     }
 
-    /// Gives a file or folder to this account.
+    /// Changes the owner of a file or folder to this account.
     pub(super) fn give(&self, path: &Path) -> Result<(), FileError> {
         match &self.other {
             Some(other) => {
@@ -66,7 +66,7 @@ impl Account {
         }
     }
 
-    /// Checks that every folder from the root down to this one lets the account pass.
+    /// Checks that the account may traverse every folder from the root down to this one.
     pub(super) fn check_reachable(&self, folder: &Path) -> Result<(), Error> {
         let Some(other) = &self.other else {
             return Ok(());
@@ -74,7 +74,7 @@ impl Account {
         let mut folders: Vec<&Path> = folder.ancestors().collect();
         folders.reverse();
         for folder in folders {
-            let metadata = folder.metadata().at("look at", folder)?;
+            let metadata = folder.metadata().at("inspect", folder)?;
             if !other.may_enter(&metadata) {
                 return Err(Error::Unreachable { user: other.name, folder: folder.to_owned() });
             }

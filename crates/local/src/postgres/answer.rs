@@ -1,4 +1,4 @@
-//! Whether a server is there and takes connections, without a database driver.
+//! Checks whether a server accepts connections, without a database driver.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,11 +8,11 @@ use tokio::net::TcpStream;
 
 use crate::files::{self, FileError};
 
-/// What a server says about itself in its lock file.
+/// The content of a server's lock file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Postmaster {
     pub(super) pid: u32,
-    /// Not there yet in the first moments of a start.
+    /// Missing in the first moments of a start.
     pub(super) port: Option<u16>,
 }
 
@@ -20,7 +20,7 @@ pub(super) fn lock_file(data: &Path) -> PathBuf {
     data.join("postmaster.pid")
 }
 
-/// Reads the lock file of a data directory; it may be a left-over, so the caller has to check it.
+/// Reads the lock file of a data directory; it may be stale, so the caller must check the pid.
 pub(super) fn postmaster(data: &Path) -> Result<Option<Postmaster>, FileError> {
     Ok(files::read_if_there(&lock_file(data))?.and_then(|text| parse(&text)))
 }
@@ -33,16 +33,16 @@ fn parse(text: &str) -> Option<Postmaster> {
     Some(Postmaster { pid, port })
 }
 
-/// Whether the server on this port gets as far as asking for a password. While it starts up or
-/// recovers it answers with an error instead.
+/// Whether the server on this port requests a password. During startup or recovery it returns an
+/// error instead.
 pub(super) async fn accepts(port: u16) -> bool {
-    let ask = async {
+    let first_byte = async {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).await.ok()?;
         stream.write_all(&startup_message()).await.ok()?;
         stream.read_u8().await.ok()
     };
     // `R` is an authentication request.
-    matches!(tokio::time::timeout(Duration::from_secs(2), ask).await, Ok(Some(b'R')))
+    matches!(tokio::time::timeout(Duration::from_secs(2), first_byte).await, Ok(Some(b'R')))
 }
 
 /// Protocol 3.0, user and database `postgres`: length, version, then pairs of zero-ended strings.
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lock_file_is_read_at_every_stage_of_its_life() {
+    fn lock_file_is_parsed_at_every_stage_of_a_start() {
         assert_eq!(parse(""), None);
         assert_eq!(parse("4711\n/data\n"), Some(Postmaster { pid: 4711, port: None }));
         let whole = "4711\n/data\n1700000000\n5433\n/data/socket\n127.0.0.1\n  1 2\nready   \n";

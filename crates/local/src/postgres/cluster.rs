@@ -11,7 +11,7 @@ use super::{Error, PART};
 use crate::files::{self, At};
 use crate::progress::Progress;
 
-/// The kernel's limit for the path of a socket, less the name that Postgres puts into the folder.
+/// The kernel's limit for a socket path, minus the file name that Postgres adds.
 const LONGEST_SOCKET_FOLDER: usize = 107 - ".s.PGSQL.65535".len() - 1;
 
 #[derive(Debug)]
@@ -56,8 +56,8 @@ impl Cluster {
         Ok(std::fs::read_to_string(&path).at("read", &path)?.trim().to_owned())
     }
 
-    /// Makes the data directory, once. It is made under another name first, so a killed attempt is
-    /// never mistaken for a finished one.
+    /// Creates the data directory, once. It is created under another name first, so an interrupted
+    /// attempt is never mistaken for a complete one.
     pub(super) async fn initialise(
         &self,
         programs: &Path,
@@ -71,7 +71,7 @@ impl Cluster {
         files::remove_dir_if_there(&attempt)?;
         files::make_dir(&attempt, 0o700)?;
         self.account.give(&attempt)?;
-        // The account reads the file once, here; root can read it anyway.
+        // The account must read the file for initdb; root can read it anyway.
         files::write_private(&self.password_file(), random_password()?.as_bytes())?;
         self.account.give(&self.password_file())?;
 
@@ -93,14 +93,14 @@ impl Cluster {
         let program = programs.join("initdb");
         let output = command.output().await.at("run", &program)?;
         if !output.status.success() {
-            let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-            return Err(Error::Initdb { said });
+            let output = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            return Err(Error::Initdb { output });
         }
         Ok(std::fs::rename(&attempt, self.data()).at("create", &self.data())?)
     }
 
-    /// The command line of the server. Settings are given here and not in `postgresql.conf`, so that a
-    /// new version of trueup changes them without editing a file that may be the user's.
+    /// The command line of the server. Settings are here and not in `postgresql.conf`, so that a
+    /// new version of trueup can change them without editing a file that the user may own.
     pub(super) fn command(&self, programs: &Path) -> Result<Command, Error> {
         files::make_dir(&self.socket_dir(), 0o700)?;
         self.account.give(&self.socket_dir())?;
@@ -135,14 +135,14 @@ impl Cluster {
         Ok(command)
     }
 
-    /// Nothing of our environment reaches Postgres: `PG*` variables and locales would change what it
-    /// does, and its processes show theirs to everyone who runs as the same account.
+    /// Clears the environment: `PG*` variables and locales would change the behaviour of Postgres,
+    /// and every process of the same account can read the environment.
     fn prepare(&self, command: &mut Command) {
         command.env_clear().env("LC_ALL", "C").env("TZ", "UTC").current_dir(&self.dir);
         self.account.run(command);
     }
 
-    /// The remembered port, or another one when it is taken.
+    /// The port of the last start, or another one if it is in use.
     fn choose_port(&self) -> Result<u16, Error> {
         let path = self.dir.join("port");
         let remembered = files::read_if_there(&path)?.and_then(|text| text.trim().parse().ok());

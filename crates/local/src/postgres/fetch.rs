@@ -1,4 +1,4 @@
-//! The programs of Postgres: fetched once, unpacked once, shared by every data directory.
+//! The Postgres binaries: fetched and unpacked once, shared by every data directory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::progress::Progress;
 
 const VERSION: &str = "18.6.0";
 
-/// The `bin` folder. It appears in one step, so what is there is complete.
+/// The `bin` folder. It is renamed into place, so an existing one is complete.
 pub(super) async fn programs(cache: &Path, progress: &Progress) -> Result<PathBuf, Error> {
     let root = cache.join("postgres");
     let tree = root.join(VERSION);
@@ -22,15 +22,15 @@ pub(super) async fn programs(cache: &Path, progress: &Progress) -> Result<PathBu
     }
     files::make_dir(&root, 0o755)?;
     let _lock = Lock::take(&root.join("lock"), || {
-        progress.begin(PART, "waiting for another trueup that is fetching it");
+        progress.begin(PART, "waiting for another trueup process that is fetching it");
     })
     .await?;
     if bin.is_dir() {
         return Ok(bin);
     }
 
-    // The crate keeps a lock file of its own next to the tree, which a killed run would leave behind:
-    // each attempt gets a fresh folder, and the last one's remains go first.
+    // The crate keeps its own lock file next to the tree, which a killed run would leave behind:
+    // each attempt gets an empty folder.
     let attempt = root.join("unpacking");
     files::remove_dir_if_there(&attempt)?;
     files::make_dir(&attempt, 0o755)?;
@@ -51,7 +51,7 @@ pub(super) async fn programs(cache: &Path, progress: &Progress) -> Result<PathBu
     Ok(bin)
 }
 
-/// Unpacking is seconds of pure computation inside an `async fn`, so it gets a thread of its own.
+/// Unpacking is seconds of CPU work inside an `async fn`, so it runs on a blocking thread.
 async fn unpack(
     archive: Vec<u8>,
     target: PathBuf,
@@ -64,12 +64,12 @@ async fn unpack(
     .map_err(Error::Interrupted)
 }
 
-/// The tree is made in a private temporary folder; the user that runs Postgres must get in too.
+/// Makes the tree, which is unpacked with private modes, accessible to the account of Postgres.
 fn open_to_all(folder: &Path) -> Result<(), FileError> {
     files::set_mode(folder, 0o755)?;
     for entry in fs::read_dir(folder).at("list", folder)? {
         let entry = entry.at("list", folder)?;
-        if entry.file_type().at("look at", &entry.path())?.is_dir() {
+        if entry.file_type().at("inspect", &entry.path())?.is_dir() {
             open_to_all(&entry.path())?;
         }
     }

@@ -1,5 +1,5 @@
-//! The local Kubernetes on good and bad days. One test, because a cluster is heavy and the story is
-//! one of the same folder over time.
+//! Lifecycle of the local Kubernetes: start, adoption, stop and crash. Few tests, because a cluster
+//! is heavy and they follow one folder over time.
 
 use std::fs;
 use std::path::Path;
@@ -20,7 +20,7 @@ async fn start_with(binaries: &Binaries, dir: &Path, real_node: bool) -> LocalKu
     LocalKube::adopt_or_start(binaries, &options, &Progress::new()).await.unwrap()
 }
 
-/// Asks `/readyz` with nothing but the kubeconfig: its CA, its certificate, its address.
+/// Probes `/readyz` with the kubeconfig's CA, certificate and address.
 fn answers(binaries: &Binaries, dir: &Path) -> bool {
     Command::new(&binaries.kube).arg("probe").arg("--dir").arg(dir).status().unwrap().success()
 }
@@ -43,7 +43,7 @@ async fn until(what: &str, condition: impl Fn() -> bool) {
 }
 
 #[tokio::test]
-async fn a_cluster_is_started_adopted_stopped_and_found_again() {
+async fn cluster_is_started_adopted_stopped_and_restarted() {
     let cache = layout::cache_dir();
     let binaries = kube::build(&cache, &Progress::new()).await.unwrap();
     assert_eq!(kube::find_built(&cache).as_ref(), Some(&binaries));
@@ -61,7 +61,7 @@ async fn a_cluster_is_started_adopted_stopped_and_found_again() {
 
     let second = start(&binaries, &dir).await;
     assert_eq!(first.pid(), second.pid());
-    // trueup was killed between starting the supervisor and noting it.
+    // trueup was killed between starting the supervisor and writing the pid file.
     fs::remove_file(dir.join("pid.json")).unwrap();
     let third = start(&binaries, &dir).await;
     assert_eq!(first.pid(), third.pid());
@@ -73,7 +73,7 @@ async fn a_cluster_is_started_adopted_stopped_and_found_again() {
     third.stop().await.unwrap();
 
     let again = start(&binaries, &dir).await;
-    assert_eq!(again.server(), server, "the address in handed-out kubeconfigs stays good");
+    assert_eq!(again.server(), server, "the address in existing kubeconfigs stays valid");
     assert!(answers(&binaries, &dir));
     again.kill().await.unwrap();
     until("components die with a killed supervisor", || processes(&dir) == 0).await;
@@ -92,7 +92,7 @@ fn has_bridge(dir: &Path) -> bool {
 }
 
 #[tokio::test]
-async fn a_real_node_comes_and_goes_with_its_cluster() {
+async fn real_node_starts_and_stops_with_its_cluster() {
     let cache = layout::cache_dir();
     let binaries = kube::build(&cache, &Progress::new()).await.unwrap();
     let folder = place::folder();
@@ -104,7 +104,7 @@ async fn a_real_node_comes_and_goes_with_its_cluster() {
         return first.stop().await.unwrap();
     }
     assert_eq!(first.real_node(), Ok(()));
-    assert_eq!(processes(&dir), 8, "as without it, and containerd and the kubelet");
+    assert_eq!(processes(&dir), 8, "the usual six, containerd and the kubelet");
     assert!(has_bridge(&dir));
     first.stop().await.unwrap();
     assert_eq!((processes(&dir), has_bridge(&dir)), (0, false), "stop leaves nothing behind");
@@ -113,7 +113,7 @@ async fn a_real_node_comes_and_goes_with_its_cluster() {
     assert_eq!(again.real_node(), Ok(()));
     again.kill().await.unwrap();
     until("components die with a killed supervisor", || processes(&dir) == 0).await;
-    assert!(has_bridge(&dir), "a kill cleans nothing up");
+    assert!(has_bridge(&dir), "a killed supervisor cleans nothing up");
     kube::stop_left(&cache, &dir).await.unwrap();
-    assert!(!has_bridge(&dir), "what a killed one left is cleaned up later");
+    assert!(!has_bridge(&dir), "leftovers are cleaned up later");
 }

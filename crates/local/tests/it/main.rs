@@ -1,6 +1,6 @@
-//! The room against the real parts: a real Postgres, a real Kubernetes, real processes.
+//! Tests against a real Postgres, a real Kubernetes and real processes.
 
-// Clippy takes helpers for test code only below `cfg(test)`.
+// Clippy treats helpers as test code only below `cfg(test)`.
 #[cfg(test)]
 mod kube;
 #[cfg(test)]

@@ -6,8 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 use tempfile::TempDir;
 use trueup_local::layout;
 
-/// A folder that goes away with the test. It lies next to the cache and not in the temporary folder,
-/// because the user that Postgres runs as has to be able to get there.
+/// A folder that is removed with the test. It is next to the cache and not in the temporary folder,
+/// because the user that Postgres runs as must be able to reach it.
 pub(crate) fn folder() -> TempDir {
     let base = layout::cache_dir().join("test");
     fs::create_dir_all(&base).unwrap();

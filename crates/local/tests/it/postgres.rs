@@ -1,4 +1,4 @@
-//! The embedded Postgres on good and bad days.
+//! Lifecycle of the embedded Postgres: start, adoption, stop and crash.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -16,8 +16,8 @@ async fn start(dir: &Path) -> Postgres {
     Postgres::adopt_or_start(&options, &Progress::new()).await.unwrap()
 }
 
-/// The first byte of the answer to a startup message; `R` asks for the password. The archive holds no
-/// client program that could be asked instead.
+/// The first byte of the response to a startup message; `R` requests the password. The archive has
+/// no client program that could be used instead.
 fn first_answer(port: u16) -> u8 {
     use std::io::{Read, Write};
     let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
@@ -28,7 +28,7 @@ fn first_answer(port: u16) -> u8 {
 }
 
 #[tokio::test]
-async fn it_starts_is_adopted_and_stops_once() {
+async fn server_is_started_adopted_and_stopped_once() {
     let folder = place::folder();
     let first = start(folder.path()).await;
     assert_eq!(first_answer(first.port()), b'R');
@@ -39,7 +39,7 @@ async fn it_starts_is_adopted_and_stops_once() {
     assert_eq!(first.pid(), second.pid());
     assert_eq!(first.admin_url(), second.admin_url());
 
-    // trueup was killed between starting the server and noting it.
+    // trueup was killed between starting the server and writing the pid file.
     fs::remove_file(folder.path().join("pg/pid.json")).unwrap();
     let third = start(folder.path()).await;
     assert_eq!(first.pid(), third.pid());
@@ -53,7 +53,7 @@ async fn it_starts_is_adopted_and_stops_once() {
 }
 
 #[tokio::test]
-async fn it_survives_kill_9_and_a_lock_file_that_names_a_stranger() {
+async fn server_restarts_after_kill_9_and_with_a_reused_pid_in_its_lock_file() {
     let folder = place::folder();
     let first = start(folder.path()).await;
     let (pid, url) = (first.pid(), first.admin_url());
@@ -61,24 +61,24 @@ async fn it_survives_kill_9_and_a_lock_file_that_names_a_stranger() {
     let lock = folder.path().join("pg/data/postmaster.pid");
     assert!(lock.exists(), "kill -9 leaves the lock file behind");
 
-    // The pid has been given to a process of the same account, which Postgres alone cannot tell apart.
-    let mut stranger = stranger(folder.path());
+    // The pid was reused by a process of the same account, which Postgres alone cannot distinguish.
+    let mut other = other(folder.path());
     let text = fs::read_to_string(&lock).unwrap();
     let (_, rest) = text.split_once('\n').unwrap();
-    fs::write(&lock, format!("{}\n{rest}", stranger.id())).unwrap();
+    fs::write(&lock, format!("{}\n{rest}", other.id())).unwrap();
 
     let second = start(folder.path()).await;
     assert_ne!(second.pid(), pid);
     assert_eq!(second.admin_url(), url, "port and password are kept");
     assert_eq!(first_answer(second.port()), b'R');
-    assert!(stranger.try_wait().unwrap().is_none(), "the stranger is left alone");
+    assert!(other.try_wait().unwrap().is_none(), "the other process is left alone");
     second.stop().await.unwrap();
-    stranger.kill().unwrap();
-    stranger.wait().unwrap();
+    other.kill().unwrap();
+    other.wait().unwrap();
 }
 
 /// A process that runs as the account of the data directory.
-fn stranger(folder: &Path) -> std::process::Child {
+fn other(folder: &Path) -> std::process::Child {
     use std::os::unix::fs::MetadataExt;
     use std::os::unix::process::CommandExt;
     let owner = fs::metadata(folder.join("pg/data")).unwrap();
@@ -91,7 +91,7 @@ fn stranger(folder: &Path) -> std::process::Child {
 }
 
 #[tokio::test]
-async fn a_taken_port_is_replaced() {
+async fn port_in_use_is_replaced() {
     let folder = place::folder();
     let first = start(folder.path()).await;
     let port = first.port();
@@ -104,10 +104,10 @@ async fn a_taken_port_is_replaced() {
 }
 
 #[tokio::test]
-async fn a_closed_folder_on_the_way_is_named() {
+async fn inaccessible_parent_folder_is_named() {
     if layout::default_data_dir() != Path::new("/var/lib/trueup/default") {
-        // A plain user runs Postgres as itself and needs no one's permission.
-        left_out("only root runs Postgres as another user, whom a folder can be closed to");
+        // An unprivileged user runs Postgres as itself.
+        left_out("only root runs Postgres as another user, who may lack access to a folder");
         return;
     }
     let folder = place::folder();

@@ -1,4 +1,4 @@
-//! A process is known by more than its pid.
+//! A process is identified by more than its pid.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -15,7 +15,7 @@ fn sleeper() -> Command {
 }
 
 #[tokio::test]
-async fn a_process_is_spawned_adopted_and_stopped_once() {
+async fn process_is_spawned_adopted_and_stopped_once() {
     let folder = place::folder();
     let pid_file = folder.path().join("pid.json");
     let spawned = supervise::spawn(sleeper(), &pid_file).unwrap();
@@ -34,7 +34,7 @@ async fn a_process_is_spawned_adopted_and_stopped_once() {
 }
 
 #[tokio::test]
-async fn a_recycled_pid_is_never_signalled() {
+async fn reused_pid_is_never_signalled() {
     let folder = place::folder();
     let pid_file = folder.path().join("pid.json");
     let bystander = supervise::spawn(sleeper(), &pid_file).unwrap();
@@ -45,7 +45,7 @@ async fn a_recycled_pid_is_never_signalled() {
         let recycled: Process = serde_json::from_value(stale.clone()).unwrap();
         assert!(!recycled.is_alive());
         recycled.stop(&[]).await.unwrap();
-        assert!(bystander.is_alive(), "{field} differs, so it is someone else");
+        assert!(bystander.is_alive(), "{field} differs, so it is another process");
 
         let other_file = folder.path().join("other.json");
         std::fs::write(&other_file, stale.to_string()).unwrap();
@@ -59,7 +59,7 @@ async fn a_recycled_pid_is_never_signalled() {
 }
 
 #[tokio::test]
-async fn a_missing_program_is_an_error_that_names_it() {
+async fn missing_program_is_named_in_the_error() {
     let folder = place::folder();
     let missing = Command::new("/nowhere/at-all");
     let error = supervise::spawn(missing, &folder.path().join("pid.json")).unwrap_err();

@@ -1,64 +1,82 @@
-//! The causes outside of Trueup that it can name, each with a sentence that helps.
+//! Known causes outside Trueup why pods do not run, each with advice.
 
 use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, IntoStaticStr};
+use utoipa::ToSchema;
 
-/// Why pods do not run, or are not made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+/// Why pods do not run or are not created.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    ToSchema,
+    Display,
+    EnumString,
+    IntoStaticStr,
+)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = ConditionCause)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Cause {
-    /// The image cannot be had, and nobody says why.
+    /// The image cannot be pulled, for an unknown reason.
     ImagePull,
-    /// The image's name is none.
+    /// The image's name is invalid.
     ImageName,
     /// The registry has no such image.
     ImageMissing,
-    /// The registry gives the image to others only.
+    /// The registry requires credentials for the image.
     ImageForbidden,
-    /// The container starts and stops again and again.
+    /// The container starts and exits repeatedly.
     CrashLoop,
-    /// The container took more memory than it has.
+    /// The container exceeded its memory limit.
     OutOfMemory,
-    /// The container was stopped because it did not say that it lives.
+    /// The container was stopped because its liveness probe failed.
     Liveness,
-    /// The container runs and has not said that it has started.
+    /// The container runs and has not passed its startup probe yet.
     Startup,
-    /// The container runs and does not say that it is ready.
+    /// The container runs and does not pass its readiness probe.
     Readiness,
-    /// No node takes the pod.
+    /// No node accepts the pod.
     Unschedulable,
-    /// No node has the cores.
+    /// No node has enough CPU.
     NoCpu,
-    /// No node has the memory.
+    /// No node has enough memory.
     NoMemory,
-    /// No node has the GPUs.
+    /// No node has enough GPUs.
     NoGpu,
-    /// The nodes carry as many pods as they may.
+    /// All nodes are at their pod limit.
     NoPlace,
-    /// The nodes that are left keep such pods away.
+    /// The remaining nodes have taints that the pod does not tolerate.
     Tainted,
-    /// No node is of the kind that is asked for.
+    /// No node matches the pod's node selector.
     NoSuchNode,
-    /// The pod may not be, or must be, near others.
+    /// No node satisfies the pod's affinity or anti-affinity rules.
     Affinity,
-    /// The namespace may not use more.
+    /// The namespace has reached its quota.
     QuotaExceeded,
-    /// The cluster does not let such pods in.
+    /// An admission policy of the cluster rejects the pods.
     NotAdmitted,
-    /// Its disk is not there yet.
+    /// Its disk is not provisioned yet.
     VolumePending,
-    /// Something that it mounts cannot be had.
+    /// One of its volumes cannot be mounted.
     MountFailed,
     /// The container could not be configured or created.
     ContainerConfig,
-    /// The pod was taken off its node on purpose.
+    /// The pod was evicted from its node.
     Evicted,
-    /// The node it runs on does not answer.
+    /// Its node does not respond.
     NodeLost,
-    /// It took longer than it may.
+    /// The rollout exceeded its progress deadline.
     SlowStart,
-    /// The program of a run ended with an error.
+    /// The program of a run exited with an error.
     Exited,
-    /// A run took longer than it may.
+    /// A run exceeded its time limit.
     TimeLimit,
 }
 
@@ -94,13 +112,13 @@ impl Cause {
         Self::TimeLimit,
     ];
 
-    /// Whether this passes by itself as a rule: worth saying, but nothing is broken.
+    /// Whether this usually resolves by itself.
     #[must_use]
     pub const fn is_passing(self) -> bool {
         match self {
-            // A run is tried again; when it is not, the run itself says that it failed. A pod that
-            // was taken off its node is made again elsewhere. Every start passes its checks late;
-            // when that lasts too long the workload says so.
+            // A failed run is retried; once it is not, the run itself is reported as failed. An
+            // evicted pod is replaced elsewhere. Every container fails its probes while it starts;
+            // if that lasts too long, the workload reports it.
             Self::VolumePending
             | Self::Exited
             | Self::Evicted
@@ -131,7 +149,7 @@ impl Cause {
         }
     }
 
-    /// One sentence that says what to do.
+    /// What to do, in one sentence.
     #[must_use]
     pub const fn advice(self) -> &'static str {
         match self {
@@ -141,7 +159,7 @@ impl Cause {
             Self::ImageName => "write the image as REGISTRY/NAME:TAG, in lower case",
             Self::ImageMissing => "check the image's name and tag: its registry has no such image",
             Self::ImageForbidden => {
-                "the registry wants credentials: make the image public, or ask the operator to add them"
+                "make the image public, or ask the operator to add credentials for its registry"
             }
             Self::CrashLoop => {
                 "read the container's log: it starts and exits; fix the program or its variables"
@@ -151,19 +169,25 @@ impl Cause {
                 "read the container's log: it runs and stops answering its liveness check"
             }
             Self::Startup => {
-                "wait for it to start; if this lasts, read its log and check its startup probe"
+                "wait for the container to start; if this lasts, check its log and startup probe"
             }
             Self::Readiness => {
-                "wait for it to be ready; if this lasts, check that it listens on its port and path"
+                "wait for the container to be ready; if this lasts, check its port and path"
             }
             Self::Unschedulable => "choose a smaller size, or ask the operator to add nodes",
             Self::NoCpu => "choose a plan with fewer cores, or ask the operator to add nodes",
             Self::NoMemory => "choose a plan with less memory, or ask the operator to add nodes",
-            Self::NoGpu => "ask for fewer GPUs, wait until some are free, or ask for more of them",
-            Self::NoPlace => "ask the operator to add nodes: those there are carry all they may",
-            Self::Tainted => "ask the operator: the nodes with room are kept for others or ill",
-            Self::NoSuchNode => "ask the operator for nodes of the kind that the template wants",
-            Self::Affinity => "ask for fewer pods, or ask the operator to add nodes",
+            Self::NoGpu => {
+                "request fewer GPUs, wait until some are free, or ask the operator to add some"
+            }
+            Self::NoPlace => {
+                "ask the operator to add nodes: the existing nodes are at their pod limit"
+            }
+            Self::Tainted => {
+                "ask the operator: the nodes with free capacity are reserved or unhealthy"
+            }
+            Self::NoSuchNode => "ask the operator to add nodes of the required class",
+            Self::Affinity => "request fewer pods, or ask the operator to add nodes",
             Self::QuotaExceeded => {
                 "delete or shrink something in this project, or ask the operator for a larger quota"
             }
@@ -171,22 +195,22 @@ impl Cause {
                 "ask the operator: a policy of the cluster refuses the pods of this service"
             }
             Self::VolumePending => {
-                "its disk is being made; if this lasts, ask the operator about the storage class"
+                "wait until the disk is provisioned; if this lasts, ask the operator"
             }
             Self::MountFailed => {
-                "wait for its disk to leave the node it was on; if this lasts, ask the operator"
+                "wait until its previous node releases the disk; if this lasts, ask the operator"
             }
-            Self::ContainerConfig => "check variables and secrets that the container refers to",
+            Self::ContainerConfig => "check the variables and secrets that the container refers to",
             Self::Evicted => {
-                "nothing: another pod takes its place; if this idempotency_keys, ask the operator"
+                "no action needed: the pod is replaced; if this repeats, ask the operator"
             }
-            Self::NodeLost => "nothing: its pods move in some minutes; the operator sees the node",
+            Self::NodeLost => "no action needed: its pods are replaced within minutes",
             Self::SlowStart => {
                 "read the container's log, and roll back if the last change broke it"
             }
             Self::Exited => "read the run's log, then fix the program, its arguments or variables",
             Self::TimeLimit => {
-                "give it a longer time limit, or find out in its log what it waits for"
+                "raise the time limit, or find out from the log what the run waits for"
             }
         }
     }

@@ -1,11 +1,11 @@
 //! Image references, read strictly: `registry/repository:tag@digest`.
 //!
-//! What Kubernetes would refuse much later is refused at the door, and a policy can only be trusted
-//! when it and the node that pulls read a name in the same way.
+//! What Kubernetes would reject much later is rejected on admission, and a policy is only safe if
+//! it parses a name like the node that pulls the image.
 
 use trueup_model::template::ImagePolicy;
 
-/// An image reference in its parts.
+/// A parsed image reference.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image<'a> {
     /// The registry's host and port, if the reference names one.
@@ -18,10 +18,10 @@ pub struct Image<'a> {
     pub digest: Option<&'a str>,
 }
 
-/// The longest name, registry and path together, that registries take.
+/// The longest name, registry and path together, that registries accept.
 const LONGEST: usize = 255;
 
-/// Reads a reference.
+/// Parses a reference.
 ///
 /// # Errors
 /// What is wrong, and what would be right.
@@ -56,10 +56,10 @@ pub fn parse(text: &str) -> Result<Image<'_>, String> {
     Ok(Image { registry, path, tag, digest })
 }
 
-/// Whether a policy lets this image run.
+/// Whether a policy allows this image.
 ///
 /// # Errors
-/// What the policy wants.
+/// What the policy requires.
 pub fn allowed(policy: &ImagePolicy, image: &Image<'_>) -> Result<(), String> {
     let name = match image.registry {
         Some(registry) => format!("{registry}/{}", image.path),
@@ -93,7 +93,7 @@ pub fn is_pattern(text: &str) -> bool {
     registry_alone || repository
 }
 
-/// The first part of a name is a host if it could be no part of a path, or is a well-known one.
+/// The first part of a name is a host if it cannot be part of a path, or is `localhost`.
 fn is_host(first: &str) -> bool {
     first == "localhost" || first.contains(['.', ':']) || first.chars().any(char::is_uppercase)
 }
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_reference_is_refused() {
+    fn invalid_references_are_refused() {
         let long = "a/".repeat(130);
         for bad in [
             "",
@@ -226,15 +226,15 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_may_be_demanded() {
+    fn a_policy_may_require_a_digest() {
         let policy = policy(&[], true);
-        let told = allowed(&policy, &parse("web:1").unwrap()).unwrap_err();
-        assert!(told.contains("digest"), "{told}");
+        let error = allowed(&policy, &parse("web:1").unwrap()).unwrap_err();
+        assert!(error.contains("digest"), "{error}");
         assert_eq!(allowed(&policy, &parse(&format!("web@{DIGEST}")).unwrap()), Ok(()));
     }
 
     #[test]
-    fn a_policys_entries_are_names_or_prefixes() {
+    fn policy_entries_are_names_or_prefixes() {
         for good in ["postgres", "registry.example/", "registry.example/team/", "team/"] {
             assert!(is_pattern(good), "{good}");
         }

@@ -1,4 +1,4 @@
-//! Actions on a service that exists: each becomes the next promise, or says why it cannot.
+//! Operations on an existing service: each becomes the next release or is refused.
 
 use trueup_model::name::Name;
 use trueup_model::plan::Plan;
@@ -11,42 +11,42 @@ use crate::admit::{
     must_live,
 };
 
-/// What somebody wants done with a service.
+/// An operation on a service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServiceOperation {
     /// Stop its pods and keep everything else.
     Pause,
-    /// Let its pods run again.
+    /// Start its pods again.
     Resume,
     /// Replace every pod.
     Restart,
-    /// Have so many pods.
+    /// Set a fixed number of pods.
     Scale {
         /// How many.
         replicas: u32,
     },
-    /// Have as many pods as the load asks for, within bounds.
+    /// Let the number of pods follow the load, within bounds.
     Autoscale {
         /// The fewest.
         min: u32,
         /// The most.
         max: u32,
-        /// How much of its CPU a pod shall use on average; without it, as before.
+        /// Target average CPU use of a pod, in percent; unchanged if absent.
         cpu_percent: Option<u32>,
     },
-    /// Have pods of another size.
+    /// Change the plan, and with it the size of its pods.
     Resize {
-        /// Which size.
+        /// The new plan.
         plan: Name,
     },
-    /// Rolls back to an earlier generation.
+    /// Roll back to an earlier generation.
     Rollback {
-        /// Which generation; without one, the last that promised something else.
+        /// Which generation; without one, the last with a different spec.
         to: Option<i64>,
     },
-    /// Be gone.
+    /// Delete it.
     Delete,
-    /// End a deletion that cannot be proved.
+    /// Force-complete a deletion whose absence cannot be verified.
     ForceDelete {
         /// Why, for the receipt.
         reason: String,
@@ -54,7 +54,7 @@ pub enum ServiceOperation {
 }
 
 impl ServiceOperation {
-    /// The word for it in releases and events.
+    /// The name of the operation in releases and events.
     #[must_use]
     pub const fn as_str(&self) -> &'static str {
         match self {
@@ -71,41 +71,41 @@ impl ServiceOperation {
     }
 }
 
-/// What an action is decided from.
+/// What an operation is decided from.
 #[derive(Debug, Clone, Copy)]
 pub struct OperationContext<'a> {
-    /// The service as it is promised now.
+    /// The service as last accepted.
     pub current: &'a Service,
-    /// The template version that the next promise is resolved from, if there is one.
+    /// The template version that the next release is resolved from, if it exists.
     pub template: Option<&'a Template>,
-    /// The plan that the next promise has, if there is one.
+    /// The plan of the next release, if it exists.
     pub plan: Option<&'a Plan>,
-    /// The release that a rollback goes to, if there is one.
+    /// The release that a rollback restores, if it exists.
     pub release: Option<&'a Release>,
 }
 
-/// What an action has to be asked as, where it changes parameters or plan.
+/// The declaration that an operation stands for, where it changes parameters or plan.
 ///
 /// # Errors
-/// The template leaves no such choice.
+/// The template does not support the operation.
 pub fn ask(
     action: &ServiceOperation,
     template: &Template,
     current: &Service,
 ) -> Result<AdmissionRequest, Refused> {
-    let mut ask = AdmissionRequest::again(current);
+    let mut request = AdmissionRequest::again(current);
     match action {
         ServiceOperation::Scale { replicas } => {
             let (name, _) = parameter(template, "/replicas").ok_or_else(|| {
-                let message = format!("`{}` always has the same number of pods", current.template);
+                let message = format!("template `{}` has a fixed number of pods", current.template);
                 Refused::at("replicas", message)
             })?;
-            ask.parameters.insert(name.clone(), (*replicas).into());
-            // A fixed number is the end of following the load.
+            request.parameters.insert(name.clone(), (*replicas).into());
+            // A fixed number switches autoscaling off.
             if let (Some((name, _)), Some(_)) =
                 (parameter(template, "/autoscale/max"), &current.spec.autoscale)
             {
-                ask.parameters.insert(name.clone(), 0.into());
+                request.parameters.insert(name.clone(), 0.into());
             }
         }
         ServiceOperation::Autoscale { min, max, cpu_percent } => {
@@ -117,13 +117,14 @@ pub fn ask(
             for (place, value) in wanted {
                 let Some(value) = value else { continue };
                 let (name, _) = parameter(template, place).ok_or_else(|| {
-                    let message = format!("`{}` cannot follow its load", current.template);
+                    let message =
+                        format!("template `{}` does not support autoscaling", current.template);
                     Refused::at("max", message)
                 })?;
-                ask.parameters.insert(name.clone(), value.into());
+                request.parameters.insert(name.clone(), value.into());
             }
         }
-        ServiceOperation::Resize { plan } => ask.plan = Some(plan.clone()),
+        ServiceOperation::Resize { plan } => request.plan = Some(plan.clone()),
         ServiceOperation::Pause
         | ServiceOperation::Resume
         | ServiceOperation::Restart
@@ -131,7 +132,7 @@ pub fn ask(
         | ServiceOperation::Delete
         | ServiceOperation::ForceDelete { .. } => {}
     }
-    Ok(ask)
+    Ok(request)
 }
 
 /// The parameter that sets this place of the spec.
@@ -139,12 +140,12 @@ fn parameter<'a>(template: &'a Template, place: &str) -> Option<(&'a String, &'a
     template.parameters.iter().find(|(_, parameter)| parameter.sets == place)
 }
 
-/// Decides about an action.
+/// Decides about an operation.
 ///
 /// # Errors
-/// [`Refused`] says why not.
-pub fn act(action: &ServiceOperation, knowing: OperationContext<'_>) -> Result<Admitted, Refused> {
-    let OperationContext { current, template, plan, release } = knowing;
+/// [`Refused`] says why.
+pub fn act(action: &ServiceOperation, context: OperationContext<'_>) -> Result<Admitted, Refused> {
+    let OperationContext { current, template, plan, release } = context;
     let mut next = ReleaseSpec::of(current);
     match action {
         ServiceOperation::Delete => {
@@ -153,7 +154,7 @@ pub fn act(action: &ServiceOperation, knowing: OperationContext<'_>) -> Result<A
         }
         ServiceOperation::ForceDelete { reason } => {
             check_force("service", reason, current.desired)?;
-            // Nothing else is promised; that it ends is a generation of its own.
+            // The content stays the same, but the force is a generation of its own.
             return Ok(Admitted::Changed(Box::new(next)));
         }
         ServiceOperation::Pause => next.desired = DesiredState::Paused,
@@ -167,11 +168,12 @@ pub fn act(action: &ServiceOperation, knowing: OperationContext<'_>) -> Result<A
         | ServiceOperation::Resize { .. } => {
             must_live(Some(current))?;
             let template = template.ok_or_else(|| {
-                Refused::at("template", format!("`{}` is not published any more", current.template))
+                Refused::at("template", format!("`{}` is no longer published", current.template))
             })?;
-            let ask = ask(action, template, current)?;
-            let known = AdmissionContext { template: Some(template), plan, current: Some(current) };
-            return admit(&ask, known).map_err(|refused| about_the_action(refused, action));
+            let request = ask(action, template, current)?;
+            let context =
+                AdmissionContext { template: Some(template), plan, current: Some(current) };
+            return admit(&request, context).map_err(|refused| at_operation(refused, action));
         }
         ServiceOperation::Rollback { to } => next = rolled_back(*to, release, template, current)?,
     }
@@ -179,16 +181,16 @@ pub fn act(action: &ServiceOperation, knowing: OperationContext<'_>) -> Result<A
     Ok(Admitted::unless_same(next, Some(current)))
 }
 
-/// More than so many services are only counted.
+/// How many services an error names; the rest is counted.
 const NAMED: usize = 5;
 
-/// Whether the deletion of a project may be ended without proof, where these services are still in it.
+/// Whether the deletion of a project with these remaining services may be force-completed.
 ///
-/// Each of them is ended by itself first, by proof or by force: then there is a receipt for each that names
-/// what was left of it, and nothing is given up that nobody looked at.
+/// Each service has to be deleted or forced first: then a receipt for each names what was left
+/// behind.
 ///
 /// # Errors
-/// [`Refused`] says why not.
+/// [`Refused`] says why.
 pub fn force_project(
     reason: &str,
     desired: DesiredState,
@@ -202,44 +204,45 @@ pub fn force_project(
     let more = services.len().saturating_sub(NAMED);
     let more = if more == 0 { String::new() } else { format!(" and {more} more") };
     let message = format!(
-        "still has services that are not gone: {names}{more}; wait for them, and end those that are \
-         stuck by force, one by one, before the project"
+        "still has services: {names}{more}; wait until they are deleted, and force-delete those \
+         that are stuck before the project"
     );
     Err(Refused::at("project", message))
 }
 
-/// Only a deletion can be ended, and only with a reason that somebody can read later.
+/// Only a deletion can be forced, and only with a reason for the receipt.
 fn check_force(what: &str, reason: &str, desired: DesiredState) -> Result<(), Refused> {
     if desired != DesiredState::Deleted {
         return Err(Refused::at(what, "is not being deleted; delete it first"));
     }
     let length = reason.trim().chars().count();
     if !(3..=500).contains(&length) || reason.chars().any(char::is_control) {
-        let message = "must say why in 3 to 500 characters on one line";
+        let message = "must be 3 to 500 characters on one line";
         return Err(Refused::at("reason", message));
     }
     Ok(())
 }
 
-/// What is kept beside the spec, and changed by these actions: no release holds it.
-const BESIDE: [&str; 2] = ["configure", "endpoint"];
+/// Operations whose changes are not part of a release's spec.
+const OUTSIDE_OF_SPEC: [&str; 2] = ["configure", "endpoint"];
 
-/// Whether a rollback that names no generation undoes the last change: it goes to the last spec that
-/// differs, and must not reach behind a change that no spec holds.
+/// Whether a rollback without a generation would undo the last change.
+///
+/// It restores the last spec that differs, so it must not skip a change that is not in the spec.
 ///
 /// # Errors
-/// The last change was of variables, secrets or endpoints.
+/// The last change was to variables, secrets or endpoints.
 pub fn undoes(last: Option<&str>) -> Result<(), Refused> {
-    if last.is_none_or(|action| !BESIDE.contains(&action)) {
+    if last.is_none_or(|action| !OUTSIDE_OF_SPEC.contains(&action)) {
         return Ok(());
     }
-    let message = "is needed: the last change was of variables, secrets or endpoints, which a rollback \
-                   leaves alone. Set them back, or name the generation whose spec is meant; `trueup get \
-                   releases` lists them";
+    let message = "is required: the last change was to variables, secrets or endpoints, which a \
+                   rollback does not restore. Set them back, or name a generation to restore its \
+                   spec; `trueup get releases` lists them";
     Err(Refused::at("to", message))
 }
 
-/// The former promise as it was resolved then; whether it rests and was restarted stays as it is.
+/// The earlier release as it was resolved then; paused state and restart counter stay.
 fn rolled_back(
     to: Option<i64>,
     release: Option<&Release>,
@@ -248,17 +251,17 @@ fn rolled_back(
 ) -> Result<ReleaseSpec, Refused> {
     let release = release.ok_or_else(|| {
         let message = match to {
-            Some(generation) => format!("there is no generation {generation} to go back to"),
-            None => "there is no former generation that promised something else".to_owned(),
+            Some(generation) => format!("generation {generation} does not exist"),
+            None => "no earlier generation has a different spec".to_owned(),
         };
         Refused::at("to", format!("{message}; `trueup get releases` lists them"))
     })?;
-    let ask = AdmissionRequest {
+    let request = AdmissionRequest {
         template: release.template.clone(),
         plan: release.spec.plan.clone(),
         parameters: release.parameters.clone(),
     };
-    let errors = template.map(|template| forbidden_changes(&ask, template, current));
+    let errors = template.map(|template| forbidden_changes(&request, template, current));
     match errors {
         Some(errors) if !errors.is_empty() => return Err(Refused::Invalid(errors)),
         Some(_) | None => {}
@@ -266,15 +269,15 @@ fn rolled_back(
     let mut spec = release.spec.clone();
     spec.restart = current.spec.restart;
     Ok(ReleaseSpec {
-        template: ask.template,
-        parameters: ask.parameters,
+        template: request.template,
+        parameters: request.parameters,
         spec,
         desired: current.desired,
     })
 }
 
-/// A field_error of the parameter behind an action is told under the action's own word.
-fn about_the_action(refused: Refused, action: &ServiceOperation) -> Refused {
+/// Reports an error of the replicas parameter at the field of the scale request.
+fn at_operation(refused: Refused, action: &ServiceOperation) -> Refused {
     match (refused, action) {
         (Refused::Invalid(mut errors), ServiceOperation::Scale { .. }) => {
             for field_error in &mut errors {

@@ -1,8 +1,8 @@
-//! When a cron runs: five fields, read as strictly as Kubernetes reads them.
+//! Cron schedules: five fields, parsed as strictly as Kubernetes does.
 //!
-//! A schedule that the cluster would refuse is refused at the door, with the field that is wrong.
+//! A schedule that the cluster would reject is rejected on admission, naming the wrong field.
 
-/// A field: what it is called, its bounds, and the names its numbers have.
+/// A field: its name, its bounds, and the names of its values.
 struct Field {
     name: &'static str,
     low: u32,
@@ -36,7 +36,7 @@ const WORDS: [&str; 5] = ["@hourly", "@daily", "@weekly", "@monthly", "@yearly"]
 /// Whether a text is a schedule.
 ///
 /// # Errors
-/// Which field is wrong and what it takes.
+/// Which field is wrong and what it allows.
 pub fn check(text: &str) -> Result<(), String> {
     if WORDS.contains(&text) {
         return Ok(());
@@ -52,8 +52,8 @@ pub fn check(text: &str) -> Result<(), String> {
     for (field, part) in FIELDS.iter().zip(parts) {
         if !part.split(',').all(|one| is_entry(field, one)) {
             return Err(format!(
-                "has `{part}` as its {}; it takes `*`, numbers from {} to {}, ranges such as `{}-{}`, \
-                 steps such as `*/2`, and lists of these",
+                "has `{part}` as its {}; allowed are `*`, numbers from {} to {}, ranges such as \
+                 `{}-{}`, steps such as `*/2`, and lists of these",
                 field.name, field.low, field.high, field.low, field.high
             ));
         }
@@ -89,7 +89,7 @@ fn value(field: &Field, text: &str) -> Option<u32> {
     (field.low..=field.high).contains(&number).then_some(number)
 }
 
-/// Digits alone: no sign, no space.
+/// Parses one or two digits: no sign, no space.
 fn number(text: &str) -> Option<u32> {
     (text.bytes().all(|b| b.is_ascii_digit()) && text.len() <= 2).then(|| text.parse().ok())?
 }
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn schedules_as_people_write_them() {
+    fn common_schedules_are_accepted() {
         for good in [
             "* * * * *",
             "*/15 * * * *",
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_cluster_would_refuse_is_refused_here() {
+    fn schedules_that_kubernetes_rejects_are_refused() {
         for bad in [
             "",
             "*",
@@ -146,7 +146,7 @@ mod tests {
         ] {
             assert!(check(bad).is_err(), "{bad:?}");
         }
-        let told = check("0 25 * * *").unwrap_err();
-        assert!(told.contains("`25` as its hour") && told.contains("0 to 23"), "{told}");
+        let error = check("0 25 * * *").unwrap_err();
+        assert!(error.contains("`25` as its hour") && error.contains("0 to 23"), "{error}");
     }
 }

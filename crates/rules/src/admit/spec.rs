@@ -1,7 +1,7 @@
-//! What every spec must be, whoever wrote it: the last word before a spec is promised.
+//! The platform's rules for every spec: the last check before it is accepted.
 //!
-//! A template's own constraints are its publisher's business; these are the platform's. What passes
-//! here is taken by the cluster, and nothing in a spec can ask for more than a spec can say.
+//! A template's own constraints are set by its publisher. A spec that passes here is one that the
+//! cluster accepts.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ pub struct Fault {
     pub message: String,
 }
 
-/// What one text of a command or a variable may have.
+/// The longest word of a command, and the longest value of a variable.
 const LONGEST_TEXT: usize = 32 * 1024;
 
 /// How many words a command and its arguments may have, each.
@@ -64,7 +64,7 @@ impl Faults {
     }
 }
 
-/// A schedule belongs to a cron, and what ends neither listens nor has more than one pod.
+/// Only a cron has a schedule, and a workload that ends has no ports and one pod.
 fn check_runs(spec: &Spec, faults: &mut Faults) {
     let ends = match spec.workload {
         Workload::CronJob | Workload::Job => true,
@@ -72,17 +72,17 @@ fn check_runs(spec: &Spec, faults: &mut Faults) {
     };
     match (&spec.schedule, spec.workload) {
         (Some(text), Workload::CronJob) => faults.note("/schedule", schedule::check(text).err()),
-        (None, Workload::CronJob) => faults.add("/schedule", "is needed: when shall it run?"),
+        (None, Workload::CronJob) => faults.add("/schedule", "is required for a cron_job"),
         (Some(_), Workload::Deployment | Workload::StatefulSet | Workload::Job) => {
             faults.add("/schedule", "is only for a cron_job; leave it out");
         }
         (None, Workload::Deployment | Workload::StatefulSet | Workload::Job) => {}
     }
     if ends && !spec.ports.is_empty() {
-        faults.add("/ports", "must be empty: a run ends and serves nobody");
+        faults.add("/ports", "must be empty: a cron_job or a job serves no requests");
     }
     if ends && spec.replicas != 1 {
-        faults.add("/replicas", "must be 1: runs come one at a time");
+        faults.add("/replicas", "must be 1: runs do not overlap");
     }
     if !ends && (spec.retries > 0 || spec.time_limit_s.is_some()) {
         faults.add("/retries", "retries and time_limit_s are only for a cron_job or a job");
@@ -92,7 +92,7 @@ fn check_runs(spec: &Spec, faults: &mut Faults) {
     }
 }
 
-/// Only pods that are alike and have no disk of their own can come and go with the load.
+/// Only a Deployment can be autoscaled: its pods are alike and have no disk of their own.
 fn check_autoscale(spec: &Spec, faults: &mut Faults) {
     let Some(Autoscale { min, max, cpu_percent }) = spec.autoscale else {
         return;
@@ -130,7 +130,7 @@ fn check_ports(ports: &[Port], faults: &mut Faults) {
             faults.add(format!("/ports/{index}/name"), message);
         }
         if !names.insert(&port.name) {
-            faults.add(format!("/ports/{index}/name"), "is taken by a port before it");
+            faults.add(format!("/ports/{index}/name"), "is already used by another port");
         }
         let transport = matches!(port.protocol, trueup_model::spec::Protocol::Tcp);
         if port.port == 0 || !numbers.insert((port.port, transport)) {
@@ -148,7 +148,7 @@ fn is_port_name(name: &str) -> bool {
         && !name.contains("--")
 }
 
-/// A name as POSIX has them.
+/// Whether a name is a POSIX variable name.
 pub(crate) fn is_variable(name: &str) -> bool {
     name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
         && name.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
@@ -156,7 +156,7 @@ pub(crate) fn is_variable(name: &str) -> bool {
 
 fn check_variables(spec: &Spec, faults: &mut Faults) {
     let no_name =
-        |name: &str| format!("`{name}` is not a variable's name: use letters, digits and '_'");
+        |name: &str| format!("`{name}` is not a valid variable name: use letters, digits and '_'");
     for (name, value) in &spec.variables {
         let place = format!("/variables/{}", name.replace('~', "~0").replace('/', "~1"));
         if !is_variable(name) {
@@ -206,7 +206,7 @@ fn check_probe(spec: &Spec, faults: &mut Faults) {
         return;
     };
     if spec.ports.is_empty() {
-        faults.add("/probe", "has no port to ask; leave it out");
+        faults.add("/probe", "needs a port; add one or leave the probe out");
     }
     if let Probe::Http { path } = probe
         && (!path.starts_with('/') || path.len() > 1024 || path.contains(char::is_control))
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn each_fault_is_found_in_its_place() {
+    fn each_fault_is_found_at_its_pointer() {
         let port = |name: &str, port: u16| json!({"name": name, "port": port});
         let table = [
             (json!({"image": "no image"}), "/image"),

@@ -1,7 +1,7 @@
 //! Resolving a template: each parameter is checked and then placed into the spec by its pointer.
 //!
-//! Values are placed as values. Nothing is ever spliced into text, so no input can change the
-//! shape of what is rendered.
+//! Values are placed as JSON values. Nothing is spliced into text, so no input can change the shape
+//! of what is rendered.
 
 mod publish;
 mod schema;
@@ -19,10 +19,10 @@ use crate::admit::{FieldError, image, spec};
 pub use publish::{check, follows};
 pub use schema::schema;
 
-/// The spec that these parameters give, or every reason why they give none.
+/// Resolves parameters to a spec, or returns every error.
 ///
 /// # Errors
-/// Each field_error names the parameter and what would be right.
+/// Each error names the parameter and what is allowed.
 pub fn resolve(template: &Template, given: &Map<String, Value>) -> Result<Spec, Vec<FieldError>> {
     let mut errors = unknown_parameters(template, given);
     let mut base = template.spec.clone();
@@ -30,7 +30,7 @@ pub fn resolve(template: &Template, given: &Map<String, Value>) -> Result<Spec, 
     for (name, parameter) in &template.parameters {
         let field = format!("parameters.{name}");
         let Some(value) = given.get(name).or(parameter.default.as_ref()) else {
-            let message = format!("is needed: {}", parameter.description);
+            let message = format!("is required: {}", parameter.description);
             errors.push(FieldError { field, message });
             continue;
         };
@@ -41,7 +41,7 @@ pub fn resolve(template: &Template, given: &Map<String, Value>) -> Result<Spec, 
             placed.insert(&parameter.sets, name);
         } else {
             let message =
-                format!("the template is broken: `{}` is not in its spec", parameter.sets);
+                format!("the template is invalid: `{}` is not in its spec", parameter.sets);
             errors.push(FieldError { field, message });
         }
     }
@@ -52,7 +52,7 @@ pub fn resolve(template: &Template, given: &Map<String, Value>) -> Result<Spec, 
             return Err(errors);
         }
     };
-    // A template that offers it says 0 where nobody chose it.
+    // A template with optional autoscaling sets `max` to 0 by default.
     spec.autoscale = spec.autoscale.take().filter(|autoscale| autoscale.max > 0);
     errors.extend(
         faults(template, &spec)
@@ -63,7 +63,7 @@ pub fn resolve(template: &Template, given: &Map<String, Value>) -> Result<Spec, 
                         field: format!("parameters.{name}"),
                         message: fault.message,
                     }),
-                    // What a missing or refused parameter would have set is not the template's mistake.
+                    // A fault where a missing or refused parameter would be is not the template's.
                     None if !errors.is_empty() => None,
                     None => Some(broken(&format!("`{}` {}", fault.place, fault.message))),
                 }
@@ -73,12 +73,12 @@ pub fn resolve(template: &Template, given: &Map<String, Value>) -> Result<Spec, 
     if errors.is_empty() { Ok(spec) } else { Err(errors) }
 }
 
-/// Why a version takes no new services, if it does not. Services that exist go on.
+/// Why a version takes no new services, if it is deprecated. Existing services continue.
 #[must_use]
 pub fn refuses_new(template: &Template) -> Option<FieldError> {
     let deprecated = template.deprecated.as_ref()?;
     let message = format!(
-        "`{}` takes no new services since {}; {}",
+        "`{}` is deprecated since {} and takes no new services; {}",
         template.reference(),
         deprecated.at,
         deprecated.instead
@@ -86,7 +86,7 @@ pub fn refuses_new(template: &Template) -> Option<FieldError> {
     Some(FieldError { field: "template".to_owned(), message })
 }
 
-/// What the platform and the template's own policy say against a spec.
+/// Violations of the platform's rules and of the template's image policy.
 fn faults(template: &Template, spec: &Spec) -> Vec<Fault> {
     let mut faults = spec::check(spec);
     if let (Some(policy), Ok(image)) = (&template.images, image::parse(&spec.image))
@@ -97,7 +97,7 @@ fn faults(template: &Template, spec: &Spec) -> Vec<Fault> {
     faults
 }
 
-/// The parameter that set the place of a fault, or something around it.
+/// The parameter that set the place of a fault or one of its parents.
 fn parameter_of<'a>(placed: &BTreeMap<&str, &'a str>, place: &str) -> Option<&'a str> {
     let within = |outer: &str, inner: &str| {
         inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -106,7 +106,7 @@ fn parameter_of<'a>(placed: &BTreeMap<&str, &'a str>, place: &str) -> Option<&'a
 }
 
 fn broken(why: &str) -> FieldError {
-    FieldError { field: "template".to_owned(), message: format!("the template is broken: {why}") }
+    FieldError { field: "template".to_owned(), message: format!("the template is invalid: {why}") }
 }
 
 fn unknown_parameters(template: &Template, given: &Map<String, Value>) -> Vec<FieldError> {
@@ -117,7 +117,7 @@ fn unknown_parameters(template: &Template, given: &Map<String, Value>) -> Vec<Fi
         .map(|name| FieldError {
             field: format!("parameters.{name}"),
             message: format!(
-                "is not a parameter of {}@{}; it takes: {}",
+                "is not a parameter of {}@{}; valid parameters: {}",
                 template.name,
                 template.version,
                 known.join(", ")
@@ -126,8 +126,9 @@ fn unknown_parameters(template: &Template, given: &Map<String, Value>) -> Vec<Fi
         .collect()
 }
 
-/// A map is laid over the template's own entries; everything else replaces the slot. Variables and
-/// words of a command are texts, so a number or a truth is spelled out there.
+/// Places a value: a map is merged into the template's entries, anything else replaces the slot.
+///
+/// Variables and words of a command are strings, so numbers and booleans are converted there.
 fn place(slot: &mut Value, value: &Value, sets: &str) {
     let is_text = ["/variables/", "/args/", "/command/"].iter().any(|one| sets.starts_with(one));
     match (slot, value) {

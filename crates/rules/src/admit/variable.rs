@@ -1,8 +1,8 @@
-//! Variables and secrets that are set beside a manifest: what may be set, and who wins.
+//! Variables and secrets that are set outside of a manifest: limits, collisions and precedence.
 //!
-//! A container reads each name once. From weakest to strongest: what the project shares, what the
-//! manifest and its template say, what is set for the service. Secrets that a template generates
-//! stand outside of that order: a name that collides with one is refused when it is set.
+//! A container reads each name once. From lowest to highest precedence: values of the project, of
+//! the manifest and its template, of the service. Generated secrets are outside of that order: a
+//! name that collides with one is refused when it is set.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,21 +14,22 @@ use crate::admit::FieldError;
 
 /// The longest value.
 pub const MOST_VALUE: usize = 32_768;
-/// How much the variables of one project or one service may have together, and its secrets.
+/// The most bytes of all variables of one project or service; the same limit holds for its secrets.
 ///
-/// A service reads both and its spec's, which has twice as much: all of it is as much as a ConfigMap or a Secret takes.
+/// A service reads its own, its project's and its spec's, which may have twice as much: in sum,
+/// what a ConfigMap or a Secret can hold.
 pub const MOST_TOGETHER: usize = 256 << 10;
-/// How much the variables of a spec may have together.
+/// The most bytes of all variables of a spec.
 pub const MOST_IN_SPEC: usize = 2 * MOST_TOGETHER;
 /// How many names one project or one service may set.
 pub const MOST_ENTRIES: usize = 200;
-/// How many services one change may reach: each one gets a new generation in the same transaction.
+/// How many services one change may affect: each gets a new generation in the same transaction.
 pub const MOST_SERVICES: usize = 500;
 
-/// Whether a value may be set. What is wrong is said without repeating the value.
+/// Whether a value may be set. The error does not repeat the value.
 ///
 /// # Errors
-/// The field_error names the field `value`.
+/// The error names the field `value`.
 pub fn check_value(value: &str) -> Result<(), FieldError> {
     if value.len() > MOST_VALUE || value.contains('\0') {
         let message = "must be at most 32 KiB and without NUL".to_owned();
@@ -37,15 +38,14 @@ pub fn check_value(value: &str) -> Result<(), FieldError> {
     Ok(())
 }
 
-/// Names that this spec generates itself and that somebody sets as well, as a parameter or beside
-/// the manifest. Generated secrets win over nothing silently.
+/// Names of generated secrets that are also set, as a parameter or outside of the manifest.
 #[must_use]
 pub fn collisions<'a>(spec: &Spec, set: impl IntoIterator<Item = &'a str>) -> Vec<FieldError> {
     let generated: BTreeSet<&str> = spec.generated_secrets.iter().map(String::as_str).collect();
     let in_spec = spec.variables.keys().map(|name| (name.as_str(), "parameters.variables"));
-    let beside = set.into_iter().map(|name| (name, "name"));
+    let outside = set.into_iter().map(|name| (name, "name"));
     in_spec
-        .chain(beside)
+        .chain(outside)
         .filter(|(name, _)| generated.contains(name))
         .map(|(name, field)| FieldError {
             field: field.to_owned(),
@@ -56,28 +56,28 @@ pub fn collisions<'a>(spec: &Spec, set: impl IntoIterator<Item = &'a str>) -> Ve
         .collect()
 }
 
-/// What is set for a project or for a service.
+/// The variables and secrets of a project or of a service.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Entries {
     /// Plain variables.
     pub variables: BTreeMap<VariableName, String>,
-    /// Secrets, sealed.
+    /// Secrets, encrypted.
     pub secrets: BTreeMap<VariableName, EncryptedSecret>,
 }
 
-/// What a service's containers read: plain variables, and sealed secrets.
+/// What a service's containers read: plain variables and encrypted secrets.
 pub type Read = (BTreeMap<String, String>, BTreeMap<String, EncryptedSecret>);
 
-/// Lays what is set over a spec. Each name comes from one place only.
+/// Merges the entries with those of a spec. Each name comes from one source only.
 #[must_use]
 pub fn merge(spec: &Spec, project: &Entries, service: &Entries) -> Read {
     let (mut variables, mut secrets) = (BTreeMap::new(), BTreeMap::new());
-    lay(&mut variables, &mut secrets, project);
+    overlay(&mut variables, &mut secrets, project);
     for (name, value) in &spec.variables {
         secrets.remove(name);
         variables.insert(name.clone(), value.clone());
     }
-    lay(&mut variables, &mut secrets, service);
+    overlay(&mut variables, &mut secrets, service);
     for name in &spec.generated_secrets {
         variables.remove(name);
         secrets.remove(name);
@@ -85,7 +85,7 @@ pub fn merge(spec: &Spec, project: &Entries, service: &Entries) -> Read {
     (variables, secrets)
 }
 
-fn lay(
+fn overlay(
     variables: &mut BTreeMap<String, String>,
     secrets: &mut BTreeMap<String, EncryptedSecret>,
     entries: &Entries,
@@ -100,17 +100,17 @@ fn lay(
     }
 }
 
-/// Whether a project or a service may set these from now on. What is too much already may get less.
+/// Checks the total size after a change. A total above the limit may still shrink.
 ///
 /// # Errors
-/// The field_error names the field `value`.
+/// The error names the field `value`.
 pub fn check_together(before: &Entries, after: &Entries) -> Result<(), FieldError> {
     let grown = after.sizes().into_iter().zip(before.sizes());
     for (size, was) in grown {
         if size > MOST_TOGETHER && size > was {
             let message =
-                "would make more than 256 KiB together with what is set here; keep large \
-                           values in a volume or outside"
+                "would raise the total set here above 256 KiB; keep large values in a volume or \
+                 outside"
                     .to_owned();
             return Err(FieldError { field: "value".to_owned(), message });
         }
@@ -119,9 +119,9 @@ pub fn check_together(before: &Entries, after: &Entries) -> Result<(), FieldErro
 }
 
 impl Entries {
-    /// How many bytes the variables and the secrets have, each together.
+    /// Total bytes of the variables and of the secrets.
     fn sizes(&self) -> [usize; 2] {
-        // A sealed value is as long as the value and its tag.
+        // A ciphertext is as long as the value and its 16-byte tag.
         let secrets =
             self.secrets.values().map(|secret| secret.sealed.bytes.len().saturating_sub(16));
         [self.variables.values().map(String::len).sum(), secrets.sum()]

@@ -1,9 +1,9 @@
-//! Closed paths: places where nothing may stand but what we said.
+//! Closed paths: fields that only Trueup may write.
 //!
-//! Server-side apply leaves alone what another manager owns, so a container, a variable or a rule
-//! that somebody adds would stay for ever beside ours. Here such additions are found and the patch
-//! that takes them out is made. Everything else of an object is open: fields that the server fills
-//! in, labels of others, what an autoscaler says. See `docs/adr/0019-closed-paths.md`.
+//! Server-side apply keeps fields of other managers, so a container, a variable or a rule that
+//! another writer adds would stay. This module finds such additions and builds the patch that
+//! removes them. All other fields are open: server defaults, labels of others, the replicas of an
+//! autoscaler. See `docs/adr/0019-closed-paths.md`.
 
 mod table;
 
@@ -14,54 +14,54 @@ use crate::compare::diff::is_empty;
 use crate::compare::path::{Path, PathSegment};
 use crate::compare::{injector, owner};
 
-/// What is closed about a place.
+/// What is closed at a path.
 #[derive(Debug, Clone, Copy)]
 enum Rule {
-    /// Only some of its fields are closed, each in its way.
+    /// Only these fields are closed, each by its own rule.
     Fields(Fields),
-    /// A list whose entries are known by these fields. Foreign entries are not allowed; in ours,
-    /// these fields are closed.
+    /// A list with these merge keys. Foreign entries are not allowed; in ours, these fields are
+    /// closed.
     Entries(&'static [&'static str], Fields),
-    /// Nothing but what we said, all the way down.
+    /// Nothing but the desired value, recursively.
     Exact,
-    /// If we say nothing here, nothing may be here. What we say may be added to.
+    /// Must be absent unless we set it. If we set it, others may add to it.
     Unsaid,
-    /// If we say nothing here, it is this.
+    /// Must have this value unless we set it.
     Else(&'static str),
-    /// A map in which the names that begin like this are ours.
+    /// A map in which names with these prefixes are ours.
     Prefixes(&'static [&'static str]),
 }
 
 type Fields = &'static [(&'static str, Rule)];
 
-/// Something foreign in a closed place.
+/// A foreign value at a closed path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Foreign {
-    /// Where.
+    /// The path of the field.
     pub(crate) field: String,
-    /// Who put it there, if the server knows.
+    /// The field manager, if the server recorded one.
     pub(crate) by: Option<String>,
 }
 
-/// What was found in an object, and how to take it out.
+/// The foreign values of an object, and how to remove them.
 #[derive(Debug)]
 pub(crate) struct Found<'a> {
     live: &'a Value,
-    /// What stands around an entry is before what stands in it.
-    all: Vec<(Foreign, Vec<PathSegment<'a>>, Mend)>,
+    /// Parents come before what is inside of them.
+    all: Vec<(Foreign, Vec<PathSegment<'a>>, Fix)>,
 }
 
-/// What to do at a place.
+/// What to do at a path.
 #[derive(Debug, Clone)]
-enum Mend {
-    /// Set it, or take it away.
+enum Fix {
+    /// Set it, or remove it.
     Set(Option<Value>),
-    /// Drop the entry there from its list, and add those of ours that the list lacks: some lists may
-    /// never be empty, and a name in them may not be there twice.
+    /// Drop this entry from its list, and add our entries that the list lacks: some lists may not
+    /// be empty, and names in them must be unique.
     Drop(Vec<Value>),
 }
 
-/// Everything foreign in the closed places of an object.
+/// Finds all foreign values at the closed paths of an object.
 pub(crate) fn foreign<'a>(kind: Kind, wanted: &'a Value, live: &'a Value) -> Found<'a> {
     let mut found = Found { live, all: Vec::new() };
     let mut path = Path::default();
@@ -72,36 +72,36 @@ pub(crate) fn foreign<'a>(kind: Kind, wanted: &'a Value, live: &'a Value) -> Fou
 }
 
 impl<'a> Found<'a> {
-    /// The first of it, for people.
+    /// The first one, for the report.
     pub(crate) fn first(&self) -> Option<&Foreign> {
         self.all.first().map(|(foreign, ..)| foreign)
     }
 
-    /// Only what another manager is known to have written. While an older generation of ours stands
-    /// there, what is not wanted any more may be our own, and the next apply takes it away.
+    /// Only values that another manager is known to have written. On an object of an older
+    /// generation, an unwanted value may be our own; the next apply removes it.
     pub(crate) fn by_others(mut self) -> Self {
         self.all.retain(|(foreign, ..)| foreign.by.is_some());
         self
     }
 
-    /// A merge patch that takes all of it out, for exactly the version that was judged.
+    /// A merge patch that removes all of them, guarded by the uid and version that was compared.
     pub(crate) fn patch(&self) -> Value {
-        let mut mended = self.live.clone();
-        // Backwards: what is in an entry before the entries around it, the last entry first, so that
-        // places in lists mean the same all the time.
-        for (_, steps, mend) in self.all.iter().rev() {
-            apply(&mut mended, steps, mend);
+        let mut fixed = self.live.clone();
+        // Backwards: children before parents and the last entry first, so that list indexes stay
+        // valid.
+        for (_, steps, fix) in self.all.iter().rev() {
+            apply(&mut fixed, steps, fix);
         }
-        let mut patch = merge_patch(self.live, &mended);
+        let mut patch = merge_patch(self.live, &fixed);
         for guard in ["uid", "resourceVersion"] {
             patch["metadata"][guard] = self.live["metadata"][guard].clone();
         }
         patch
     }
 
-    fn add(&mut self, path: &Path<'a>, mend: Mend) {
+    fn add(&mut self, path: &Path<'a>, fix: Fix) {
         let foreign = Foreign { field: path.to_string(), by: owner::of(self.live, path) };
-        self.all.push((foreign, path.0.clone(), mend));
+        self.all.push((foreign, path.0.clone(), fix));
     }
 }
 
@@ -137,32 +137,32 @@ fn walk<'a>(
         }
         Rule::Exact => walk_exact(wanted, live, path, found),
         Rule::Unsaid => {
-            // False is how many a field says nothing.
+            // For many fields, false means unset.
             if wanted.is_null() && !is_empty(live) && *live != Value::Bool(false) {
-                found.add(path, Mend::Set(None));
+                found.add(path, Fix::Set(None));
             }
         }
         Rule::Else(default) => {
             if wanted.is_null() && live != default {
-                found.add(path, Mend::Set(Some(default.into())));
+                found.add(path, Fix::Set(Some(default.into())));
             }
         }
         Rule::Prefixes(prefixes) => {
             for name in live.as_object().into_iter().flat_map(Map::keys) {
                 let ours = prefixes.iter().any(|prefix| name.starts_with(prefix));
                 if ours && !table::STAMPS.contains(&name.as_str()) && wanted.get(name).is_none() {
-                    path.inside(PathSegment::Field(name), |path| found.add(path, Mend::Set(None)));
+                    path.inside(PathSegment::Field(name), |path| found.add(path, Fix::Set(None)));
                 }
             }
         }
     }
 }
 
-/// Everything below must be ours. A list is compared entry by entry, and put right as a whole.
+/// Everything below must be ours. A list is compared entry by entry and replaced as a whole.
 fn walk_exact<'a>(wanted: &'a Value, live: &'a Value, path: &mut Path<'a>, found: &mut Found<'a>) {
     match (wanted, live) {
         (_, live) if is_empty(live) => {}
-        (Value::Null, _) => found.add(path, Mend::Set(None)),
+        (Value::Null, _) => found.add(path, Fix::Set(None)),
         (Value::Object(wanted), Value::Object(live)) => {
             for (name, below) in live {
                 let wanted = wanted.get(name).unwrap_or(NOTHING);
@@ -175,10 +175,10 @@ fn walk_exact<'a>(wanted: &'a Value, live: &'a Value, path: &mut Path<'a>, found
             let alike = ours.len() == theirs.len()
                 && ours.iter().zip(theirs).all(|(ours, theirs)| has_no_more(ours, theirs));
             if !alike {
-                found.add(path, Mend::Set(Some(wanted.clone())));
+                found.add(path, Fix::Set(Some(wanted.clone())));
             }
         }
-        // That a value differs is found by comparing.
+        // Differing values are found by `diff`.
         (Value::Bool(_) | Value::Number(_) | Value::String(_), _)
         | (Value::Object(_) | Value::Array(_), _) => {}
     }
@@ -199,7 +199,7 @@ fn has_no_more(ours: &Value, theirs: &Value) -> bool {
     }
 }
 
-/// A list by name, as it shall be and as it is.
+/// A list with merge keys, desired and live.
 struct Entries<'a> {
     known_by: &'static [&'static str],
     inside: Fields,
@@ -220,7 +220,7 @@ fn walk_entries<'a>(list: &Entries<'a>, path: &mut Path<'a>, found: &mut Found<'
         if ours(entry).is_none() && !injector::allows(found.live, path, entry) {
             let missing = list.wanted.iter().filter(lacks).cloned().collect();
             path.inside(PathSegment::Entry(place, entry), |path| {
-                found.add(path, Mend::Drop(missing))
+                found.add(path, Fix::Drop(missing))
             });
         }
     }
@@ -237,7 +237,7 @@ fn entries(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// What an entry is known by; a protocol that is not named is TCP.
+/// The value of a merge key; the protocol defaults to TCP.
 fn known(entry: &Value, name: &str) -> Value {
     match entry.get(name) {
         None if name == "protocol" => "TCP".into(),
@@ -245,20 +245,20 @@ fn known(entry: &Value, name: &str) -> Value {
     }
 }
 
-fn apply(object: &mut Value, steps: &[PathSegment<'_>], mend: &Mend) {
-    let Some((last, way)) = steps.split_last() else { return };
-    let parent = way.iter().try_fold(&mut *object, |value, step| match step {
+fn apply(object: &mut Value, steps: &[PathSegment<'_>], fix: &Fix) {
+    let Some((last, parents)) = steps.split_last() else { return };
+    let parent = parents.iter().try_fold(&mut *object, |value, step| match step {
         PathSegment::Field(name) => value.get_mut(*name),
         PathSegment::Entry(place, _) => value.get_mut(*place),
     });
-    match (parent, last, mend) {
-        (Some(Value::Object(map)), PathSegment::Field(name), Mend::Set(Some(value))) => {
+    match (parent, last, fix) {
+        (Some(Value::Object(map)), PathSegment::Field(name), Fix::Set(Some(value))) => {
             map.insert((*name).to_owned(), value.clone());
         }
-        (Some(Value::Object(map)), PathSegment::Field(name), Mend::Set(None)) => {
+        (Some(Value::Object(map)), PathSegment::Field(name), Fix::Set(None)) => {
             map.remove(*name);
         }
-        (Some(Value::Array(list)), PathSegment::Entry(place, _), Mend::Drop(missing))
+        (Some(Value::Array(list)), PathSegment::Entry(place, _), Fix::Drop(missing))
             if *place < list.len() =>
         {
             list.remove(*place);
@@ -266,7 +266,7 @@ fn apply(object: &mut Value, steps: &[PathSegment<'_>], mend: &Mend) {
                 missing.iter().filter(|one| !list.contains(one)).cloned().collect();
             list.extend(lacking);
             if list.is_empty() {
-                apply(object, way, &Mend::Set(None));
+                apply(object, parents, &Fix::Set(None));
             }
         }
         _ => {}

@@ -1,30 +1,30 @@
-//! Whether a live object carries everything that was applied.
+//! Whether a live object has everything that was applied.
 //!
-//! The server and other writers may add fields; only what we said is compared. A field that we
-//! stopped saying is noticed through the digest annotation instead, and what others add where only
-//! we may write through [`closed`](crate::compare::closed).
+//! The server and other writers may add fields; only fields that we set are compared. A field that
+//! we no longer set is found by the digest annotation instead, and foreign values at closed paths
+//! by [`closed`](crate::compare::closed).
 
 use serde_json::Value;
 
 use crate::compare::owner;
 use crate::compare::path::{Path, PathSegment};
 
-/// The first thing that is not as it was applied.
+/// The first field that differs from what was applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
     /// The path of the field.
     pub field: String,
-    /// Who wrote it, if the server knows.
+    /// The field manager, if the server recorded one.
     pub by: Option<String>,
 }
 
-/// The path of the first field in `wanted` that `live` lacks or has otherwise.
+/// The path of the first field in `wanted` that is missing or different in `live`.
 #[must_use]
 pub fn first_difference(wanted: &Value, live: &Value) -> Option<String> {
     difference(wanted, live).map(|found| found.field)
 }
 
-/// The same with the one who wrote it.
+/// The same with the manager that wrote it.
 pub(crate) fn difference(wanted: &Value, live: &Value) -> Option<Difference> {
     let found = differs(wanted, live, &mut Path::default())?;
     Some(Difference { field: found.to_string(), by: owner::of(live, &found) })
@@ -38,7 +38,7 @@ fn differs<'a>(wanted: &'a Value, live: &'a Value, path: &mut Path<'a>) -> Optio
                 path.inside(PathSegment::Field(name), |path| differs(value, found, path))
             });
         }
-        // Finalizers are a set that many write: others' beside ours are no difference.
+        // Finalizers are a set with many writers: foreign ones are no difference.
         (Value::Array(wanted), Value::Array(live)) if path.is(&["metadata", "finalizers"]) => {
             wanted.iter().all(|finalizer| live.contains(finalizer))
         }
@@ -50,8 +50,8 @@ fn differs<'a>(wanted: &'a Value, live: &'a Value, path: &mut Path<'a>) -> Optio
     (!same).then(|| path.clone())
 }
 
-/// Lists whose entries have names are matched by name, because others may have put theirs between
-/// ours; other lists must agree entry by entry.
+/// Entries with names are matched by name, because others may add entries in between; other lists
+/// must match entry by entry.
 fn list_differs<'a>(
     wanted: &'a [Value],
     live: &'a [Value],
@@ -72,7 +72,7 @@ fn list_differs<'a>(
     })
 }
 
-/// Whether there is nothing in a value, however it is spelled.
+/// Whether a value is null, empty, or has only such fields.
 pub(crate) fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -88,7 +88,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_the_server_adds_is_no_difference() {
+    fn fields_added_by_the_server_are_no_difference() {
         let wanted = json!({"spec": {"replicas": 2, "ports": [{"name": "http", "port": 80}]}});
         let live = json!({
             "metadata": {"uid": "1"},
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_is_named_by_its_path() {
+    fn a_difference_is_named_by_its_path() {
         let cases = [
             (json!({"spec": {"replicas": 2}}), json!({"spec": {"replicas": 3}}), "spec.replicas"),
             (json!({"spec": {"replicas": 2}}), json!({}), "spec"),
@@ -120,10 +120,10 @@ mod tests {
     #[test]
     fn a_foreign_finalizer_beside_ours_is_no_difference() {
         let wanted = json!({"metadata": {"finalizers": ["ours"]}});
-        let held = |by: &[&str]| json!({"metadata": {"finalizers": by}});
-        assert_eq!(first_difference(&wanted, &held(&["theirs", "ours"])), None);
+        let with = |by: &[&str]| json!({"metadata": {"finalizers": by}});
+        assert_eq!(first_difference(&wanted, &with(&["theirs", "ours"])), None);
         assert_eq!(
-            first_difference(&wanted, &held(&["theirs"])).as_deref(),
+            first_difference(&wanted, &with(&["theirs"])).as_deref(),
             Some("metadata.finalizers")
         );
     }

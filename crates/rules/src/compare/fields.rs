@@ -1,4 +1,4 @@
-//! Two values told apart field by field, for people: entries of a list that have names go by them.
+//! Field-by-field differences for users: named list entries are matched and shown by name.
 
 use std::collections::BTreeSet;
 
@@ -7,16 +7,16 @@ use serde_json::{Map, Value};
 /// One field that differs.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Apart {
-    /// The way to it: names of fields and of entries.
+    /// The path: names of fields and of entries.
     pub(crate) steps: Vec<String>,
-    /// What one side has.
+    /// The old value.
     pub(crate) before: Option<Value>,
-    /// What the other side has.
+    /// The new value.
     pub(crate) after: Option<Value>,
 }
 
 impl Apart {
-    /// The way to it as people read it: `spec.template.spec.containers.main.image`.
+    /// The path as shown to users: `spec.template.spec.containers.main.image`.
     pub(crate) fn path(&self) -> String {
         self.steps.join(".")
     }
@@ -29,7 +29,7 @@ pub(crate) fn compare(old: &Value, new: &Value) -> Vec<Apart> {
     found
 }
 
-/// What stands at the end of such a way.
+/// The value at such a path.
 pub(crate) fn at<'a>(value: &'a Value, steps: &[String]) -> Option<&'a Value> {
     steps.iter().try_fold(value, |value, step| match value {
         Value::Object(fields) => fields.get(step),
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_way_leads_to_what_differs() {
+    fn a_path_leads_to_the_difference() {
         let old = json!({"c": [{"name": "a", "x.y/z": 1}, {"name": "b"}], "args": ["1", "2"]});
         let new = json!({"c": [{"name": "b"}, {"name": "a", "x.y/z": 2}], "args": ["1"]});
         let found = compare(&old, &new);

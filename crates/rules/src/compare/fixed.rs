@@ -1,14 +1,14 @@
-//! What the server never lets anybody change once an object is there.
+//! Immutable fields of existing objects.
 //!
-//! A difference there cannot be applied away: trying again would only be refused again. What holds
-//! nothing of its own is replaced; anything with pods or data waits for a person.
+//! A difference there cannot be applied: every retry would be rejected. Objects without pods or
+//! data of their own are replaced; for the others a user has to decide.
 
 use serde_json::Value;
 use trueup_model::key::Kind;
 
 use crate::compare::diff::{Difference, difference};
 
-/// The first difference in a field that cannot be changed.
+/// The first difference in an immutable field.
 pub(crate) fn difference_in_fixed(kind: Kind, wanted: &Value, live: &Value) -> Option<Difference> {
     let found = fields(kind).iter().find_map(|(field, pointer)| {
         let ours = wanted.pointer(pointer)?;
@@ -19,8 +19,8 @@ pub(crate) fn difference_in_fixed(kind: Kind, wanted: &Value, live: &Value) -> O
     found.or_else(|| shrunk(kind, wanted, live))
 }
 
-/// Whether an object of this kind was closed for good by somebody. It can only be replaced.
-pub(crate) fn is_sealed(kind: Kind, live: &Value) -> bool {
+/// Whether a ConfigMap or Secret was made immutable. It can only be replaced.
+pub(crate) fn is_immutable(kind: Kind, live: &Value) -> bool {
     matches!(kind, Kind::ConfigMap | Kind::Secret) && live["immutable"] == true
 }
 
@@ -58,7 +58,7 @@ const fn fields(kind: Kind) -> &'static [(&'static str, &'static str)] {
     }
 }
 
-/// A disk only ever grows.
+/// A disk can only grow.
 fn shrunk(kind: Kind, wanted: &Value, live: &Value) -> Option<Difference> {
     const SIZE: &str = "/spec/resources/requests/storage";
     if kind != Kind::PersistentVolumeClaim {
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_somebody_made_larger_cannot_shrink() {
+    fn a_disk_that_was_enlarged_cannot_shrink() {
         let differs = |wanted: &str, live: &str| {
             difference_in_fixed(Kind::PersistentVolumeClaim, &claim(wanted), &claim(live))
                 .map(|it| it.field)
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_changed_is_named() {
+    fn a_difference_in_an_immutable_field_is_named() {
         let with = |name: &str| json!({"spec": {"selector": {"matchLabels": {"a": name}}}});
         let found = difference_in_fixed(Kind::Deployment, &with("x"), &with("y")).unwrap();
         assert_eq!(found.field, "spec.selector.matchLabels.a");

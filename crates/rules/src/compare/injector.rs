@@ -1,25 +1,24 @@
-//! Who may add entries of their own to our workloads: the injectors that operators install.
+//! Sidecar injectors: the only writers that may add entries to our workloads.
 //!
-//! A name alone proves nothing, so an entry is left alone only if the workload also carries an
-//! annotation of the injector's own. Most injectors change pods and not workloads, and are never
-//! seen here at all.
+//! A name alone proves nothing, so an entry is kept only if the workload also has an annotation of
+//! the injector. Most injectors change pods instead of workloads and do not appear here.
 
 use serde_json::{Map, Value};
 
 use crate::compare::path::{Path, PathSegment};
 
-/// One injector that is known by default.
+/// A known injector.
 #[derive(Debug)]
 pub struct Injector {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
-    /// Annotations of the workload or of its pods that begin like this say that it was here.
+    /// Prefixes of the annotations that it adds to the workload or its pods.
     pub annotations: &'static [&'static str],
-    /// Containers, volumes and variables whose names begin like this are its own.
+    /// Prefixes of the names of its containers, volumes and variables.
     pub entries: &'static [&'static str],
 }
 
-/// The injectors that are let in.
+/// The allowed injectors.
 pub const INJECTORS: &[Injector] = &[
     Injector {
         name: "Istio",
@@ -46,7 +45,7 @@ pub const INJECTORS: &[Injector] = &[
 /// The lists that an injector may add to. Owners of an object are never among them.
 const LISTS: [&str; 4] = ["initContainers", "containers", "volumes", "env"];
 
-/// Whether this foreign entry of the list at this place is one of an injector's.
+/// Whether this foreign list entry belongs to an allowed injector.
 pub(crate) fn allows(live: &Value, list: &Path<'_>, entry: &Value) -> bool {
     let Some(PathSegment::Field(field)) = list.0.last() else { return false };
     let Some(name) = entry["name"].as_str().filter(|_| LISTS.contains(field)) else {
@@ -55,10 +54,10 @@ pub(crate) fn allows(live: &Value, list: &Path<'_>, entry: &Value) -> bool {
     INJECTORS
         .iter()
         .filter(|injector| injector.entries.iter().any(|prefix| name.starts_with(prefix)))
-        .any(|injector| was_here(live, injector))
+        .any(|injector| has_annotation(live, injector))
 }
 
-fn was_here(live: &Value, injector: &Injector) -> bool {
+fn has_annotation(live: &Value, injector: &Injector) -> bool {
     ["", "/spec/template", "/spec/jobTemplate/spec/template"].iter().any(|place| {
         live.pointer(&format!("{place}/metadata/annotations"))
             .and_then(Value::as_object)

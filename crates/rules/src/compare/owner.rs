@@ -1,14 +1,13 @@
-//! Who wrote a field, as the server's own record says.
+//! Who wrote a field, according to `metadata.managedFields`.
 //!
-//! The record is `metadata.managedFields`. Of it, an observed object carries only what others wrote
-//! (see `cluster`): whoever is found here is not Trueup.
+//! An observed object has only the entries of other managers (see `cluster`), so a manager that is
+//! found here is not Trueup.
 
 use serde_json::Value;
 
 use crate::compare::path::{Path, PathSegment};
 
-/// The manager that wrote what stands at this place, or something above or below it; the last one
-/// where several did.
+/// The manager that wrote this path, or something above or below it; of several, the last one.
 pub(crate) fn of(live: &Value, path: &Path<'_>) -> Option<String> {
     live["metadata"]["managedFields"]
         .as_array()?
@@ -18,7 +17,7 @@ pub(crate) fn of(live: &Value, path: &Path<'_>) -> Option<String> {
         .and_then(|entry| entry["manager"].as_str().map(str::to_owned))
 }
 
-/// Whether this tree of fields holds the place. A leaf owns all that is below it.
+/// Whether this tree of fields contains the path. A leaf owns everything below it.
 fn owns(fields: &Value, steps: &[PathSegment<'_>]) -> bool {
     let (Some(fields), Some((step, below))) = (fields.as_object(), steps.split_first()) else {
         return fields.is_object();
@@ -36,8 +35,7 @@ fn owns(fields: &Value, steps: &[PathSegment<'_>]) -> bool {
     }
 }
 
-/// Whether a key of the record means this entry: `k:` with the fields it is known by, or `v:` with
-/// the entry itself.
+/// Whether a key of the tree means this entry: `k:` with its merge keys, or `v:` with its value.
 fn is_entry(key: &str, entry: &Value) -> bool {
     if let Some(known_by) = key.strip_prefix("k:") {
         let known_by: Value = serde_json::from_str(known_by).unwrap_or_default();

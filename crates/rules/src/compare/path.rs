@@ -1,37 +1,36 @@
-//! Where inside an object something is: the steps from its root, as people read them and as the
-//! server's record of field managers spells them.
+//! Paths inside of an object, for display and for lookups in `managedFields`.
 
 use std::fmt;
 
 use serde_json::Value;
 
-/// One step down.
+/// One segment of a path.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum PathSegment<'a> {
-    /// Into a field.
+    /// A field.
     Field(&'a str),
-    /// Into an entry of a list: its place there, and the entry itself, which has what it is known by.
+    /// A list entry: its index, and the entry itself with its merge keys.
     Entry(usize, &'a Value),
 }
 
-/// The way to one place.
+/// A path from the root of an object.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Path<'a>(pub(crate) Vec<PathSegment<'a>>);
 
 impl<'a> Path<'a> {
-    /// Goes down while `below` runs; answers what it answers.
+    /// Runs `below` with one more segment, and returns its result.
     pub(crate) fn inside<T>(
         &mut self,
         step: PathSegment<'a>,
         below: impl FnOnce(&mut Self) -> T,
     ) -> T {
         self.0.push(step);
-        let answer = below(self);
+        let result = below(self);
         self.0.pop();
-        answer
+        result
     }
 
-    /// Whether this is a field below the root, by the names of the fields on the way.
+    /// Whether the path consists of exactly these fields.
     pub(crate) fn is(&self, names: &[&str]) -> bool {
         self.0.len() == names.len()
             && self.0.iter().zip(names).all(|(step, name)| match step {
@@ -42,7 +41,7 @@ impl<'a> Path<'a> {
 }
 
 impl fmt::Display for Path<'_> {
-    /// StateChanges with points between them; an entry that has a name goes by it.
+    /// Segments with dots in between; a named entry is shown by its name.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, step) in self.0.iter().enumerate() {
             if number > 0 {

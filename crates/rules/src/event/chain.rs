@@ -1,8 +1,8 @@
-//! The chain over an org's events: each event's hash covers the event and the hash before it.
+//! The hash chain over an org's events: each hash covers the event and the hash before it.
 //!
-//! Whoever changes, removes, adds or moves an event changes every hash after it. Whoever noted one
-//! hash can later prove that everything up to it is as it was. What is hashed is what a reader is
-//! shown, in a form without ambiguity, so anybody can compute it again from the API alone.
+//! Changing, removing, adding or moving an event changes every hash after it, so a client that
+//! noted one hash can verify everything up to it. The hash covers what the API shows, in an
+//! unambiguous encoding, so that clients can compute it themselves.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,7 +13,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use trueup_model::OrgId;
 
-/// Names what is hashed and how. Another way to hash would have another name.
+/// Version of the encoding; part of what is hashed.
 const FORMAT: &str = "trueup event 1";
 
 /// The hash of an event and, through the one before it, of everything before it.
@@ -21,16 +21,16 @@ const FORMAT: &str = "trueup event 1";
 pub struct Hash([u8; 32]);
 
 impl Hash {
-    /// What stands before the first event.
+    /// The hash before the first event.
     pub const START: Self = Self([0; 32]);
 
-    /// The hash in these bytes, if there are as many as a hash has.
+    /// The hash of these bytes, if there are 32.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         bytes.try_into().ok().map(Self)
     }
 
-    /// As it is stored.
+    /// The bytes, as stored.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8] {
         &self.0
@@ -49,7 +49,7 @@ impl fmt::Debug for Hash {
     }
 }
 
-/// Why a text is no hash.
+/// The text is not a hash.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ParseHashError;
 
@@ -70,7 +70,7 @@ impl FromStr for Hash {
     }
 }
 
-/// An event as a reader is shown it.
+/// An event as shown to readers.
 #[derive(Debug, Clone, Copy)]
 pub struct Content<'a> {
     /// `evt_…`
@@ -81,9 +81,9 @@ pub struct Content<'a> {
     pub kind: &'a str,
     /// `svc_…` or `prj_…`
     pub subject: &'a str,
-    /// The generation it speaks of.
+    /// The generation it is about.
     pub generation: i64,
-    /// When it happened. Hashed to the microsecond, which is what the database keeps.
+    /// When it happened. Hashed with microsecond precision, as stored.
     pub time: Timestamp,
     /// The trace it belongs to.
     pub trace: Option<&'a str>,
@@ -93,10 +93,10 @@ pub struct Content<'a> {
     pub data: &'a Value,
 }
 
-/// The hash of the event at this place.
+/// The hash of the event at this position.
 ///
-/// SHA-256 over netstrings (`5:hello,`), so that no field can pass for a part of another; what is
-/// absent is `-,`, which no netstring begins with.
+/// SHA-256 over netstrings (`5:hello,`), so that fields cannot be confused; an absent field is
+/// `-,`, which no netstring begins with.
 #[must_use]
 pub fn link(previous: &Hash, org: OrgId, position: i64, event: &Content<'_>) -> Hash {
     let mut text = String::new();
@@ -129,7 +129,7 @@ pub fn link(previous: &Hash, org: OrgId, position: i64, event: &Content<'_>) -> 
     Hash(Sha256::digest(text.as_bytes()).into())
 }
 
-/// JSON with its keys in byte order and without spaces: the same value is always the same text.
+/// Canonical JSON: keys in byte order and no spaces.
 fn canonical(value: &Value, out: &mut String) {
     match value {
         Value::Array(items) => {
@@ -162,16 +162,16 @@ fn canonical(value: &Value, out: &mut String) {
     }
 }
 
-/// Where a chain stopped being what it was, and how that shows.
+/// Where verification of a chain failed, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Break {
-    /// The first position that cannot be believed.
+    /// The first position that does not verify.
     pub position: i64,
     /// What is wrong there.
     pub why: String,
 }
 
-/// Follows a chain from its start, event by event.
+/// Verifies a chain from its start, event by event.
 #[derive(Debug, Clone)]
 pub struct Walk {
     org: OrgId,
@@ -186,36 +186,36 @@ impl Walk {
         Self { org, head: Hash::START, position: 0 }
     }
 
-    /// How far it came.
+    /// The last verified position.
     #[must_use]
     pub const fn position(&self) -> i64 {
         self.position
     }
 
-    /// The hash there.
+    /// The hash at that position.
     #[must_use]
     pub const fn head(&self) -> Hash {
         self.head
     }
 
-    /// Takes the next event, as it was shown.
+    /// Verifies the next event, as shown.
     ///
     /// # Errors
-    /// It is not the next one, or not what was sealed there.
+    /// It is not the next one, or its hash does not match.
     pub fn step(&mut self, position: i64, shown: &str, event: &Content<'_>) -> Result<(), Break> {
         let next = self.position.saturating_add(1);
         if position != next {
             let why = if position > next {
-                format!("it is missing: the next one there is has position {position}")
+                format!("the event is missing: the next event has position {position}")
             } else {
-                format!("position {position} comes again where it should stand")
+                format!("the event is missing: position {position} appears again instead")
             };
             return Err(Break { position: next, why });
         }
         let expected = link(&self.head, self.org, next, event);
         if shown != expected.to_string() {
-            let why = "its hash is not the one of what stands there: this event, or one before it, \
-                       was changed, moved or removed";
+            let why = "the hash does not match: this event or an earlier one was changed, moved or \
+                       removed";
             return Err(Break { position: next, why: why.to_owned() });
         }
         (self.head, self.position) = (expected, next);

@@ -1,4 +1,4 @@
-//! What a report adds to the event log: each thing that happened once, with what caused it.
+//! The events that a report adds to the log: each fact once, with its cause.
 
 use trueup_model::event::{Fact, Source};
 use trueup_model::key::ResourceKey;
@@ -7,10 +7,10 @@ use trueup_model::receipt::{Force, ProofLevel, Receipt};
 use trueup_model::report::{ObjectChange, Outcome, Report};
 use trueup_model::status::{Inputs, Phase, Status};
 
-/// A fact that a report tells.
+/// An event to be recorded for a report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventDraft {
-    /// Who or what it comes from.
+    /// What reports it.
     pub source: Source,
     /// The fact.
     pub fact: Fact,
@@ -21,17 +21,17 @@ pub struct EventDraft {
 /// What caused a fact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// Somebody asked for the generation that the report speaks of.
+    /// The request for the generation that the report is about.
     Asked,
-    /// The fact at this place in the same list.
+    /// The draft at this index of the same list.
     Draft(usize),
     /// Something outside of Trueup.
     Outside,
 }
 
-/// The facts of a report, in the order in which they happened.
+/// The events of a report, in the order in which they happened.
 ///
-/// `last` is what the status before was projected from, `status` what is projected now.
+/// `last` are the inputs of the `previous` status; `status` is the new projection.
 #[must_use]
 pub fn facts(
     report: &Report,
@@ -39,42 +39,42 @@ pub fn facts(
     last: Option<&Inputs>,
     status: &Status,
 ) -> Vec<EventDraft> {
-    let mut story = Story::default();
-    let repairs = story.tell_foreign_acts(&report.changes);
-    // A pass that only puts right what others did is caused by them, and not by who asked long ago.
+    let mut drafts = Drafts::default();
+    let repairs = drafts.add_external_changes(&report.changes);
+    // A pass that only repairs external changes is caused by them, not by the last request.
     let only_repairs = !repairs.is_empty() && repairs.len() == report.changes.len();
     let why = match repairs.first() {
         Some((cause, _)) if only_repairs => Cause::Draft(*cause),
         Some(_) | None => Cause::Asked,
     };
     if is_begun(report, last) {
-        story.tell(Source::Reconciler, Fact::ReconcileStarted {}, why);
+        drafts.add(Source::Reconciler, Fact::ReconcileStarted {}, why);
     }
     for (cause, fact) in repairs {
         if let Some(fact) = fact {
-            story.tell(Source::Reconciler, fact, Cause::Draft(cause));
+            drafts.add(Source::Reconciler, fact, Cause::Draft(cause));
         }
     }
-    for fact in report.changes.iter().filter_map(own_act) {
-        story.tell(Source::Reconciler, fact, Cause::Asked);
+    for fact in report.changes.iter().filter_map(requested_change) {
+        drafts.add(Source::Reconciler, fact, Cause::Asked);
     }
     if let Some(fact) = ending(report, previous, last, status) {
-        story.tell(Source::Reconciler, fact, why);
+        drafts.add(Source::Reconciler, fact, why);
     }
     if (status.phase, status.health) != (previous.phase, previous.health) {
         let message = status.conditions.first().map(|condition| condition.message.clone());
         let (phase, health) = (status.phase, status.health);
         let changed = Fact::ServicePhaseChanged { phase, health, message };
-        story.tell(Source::K8sWatch, changed, why);
+        drafts.add(Source::K8sWatch, changed, why);
     }
     if let (Phase::Deleted, Some(receipt)) = (status.phase, &report.receipt) {
-        story.tell(Source::Reconciler, last_word(report.unit, receipt), why);
+        drafts.add(Source::Reconciler, deletion_event(report.unit, receipt), why);
     }
-    story.told
+    drafts.0
 }
 
-/// What a receipt proves, or who ended it without proof.
-fn last_word(unit: Unit, receipt: &Receipt) -> Fact {
+/// The event for a receipt: verified absence, or a forced deletion.
+fn deletion_event(unit: Unit, receipt: &Receipt) -> Fact {
     let force = match (&receipt.force, receipt.level) {
         (Some(force), ProofLevel::Forced) => force,
         (
@@ -93,27 +93,25 @@ fn last_word(unit: Unit, receipt: &Receipt) -> Fact {
 }
 
 #[derive(Default)]
-struct Story {
-    told: Vec<EventDraft>,
-}
+struct Drafts(Vec<EventDraft>);
 
-impl Story {
-    fn tell(&mut self, source: Source, fact: Fact, cause: Cause) -> usize {
-        self.told.push(EventDraft { source, fact, cause });
-        self.told.len().saturating_sub(1)
+impl Drafts {
+    fn add(&mut self, source: Source, fact: Fact, cause: Cause) -> usize {
+        self.0.push(EventDraft { source, fact, cause });
+        self.0.len().saturating_sub(1)
     }
 
-    /// What others did to owned objects; answers, for each, its place and how it was put right.
-    fn tell_foreign_acts(&mut self, changes: &[ObjectChange]) -> Vec<(usize, Option<Fact>)> {
+    /// Records external changes to owned objects; returns the index and the repair of each.
+    fn add_external_changes(&mut self, changes: &[ObjectChange]) -> Vec<(usize, Option<Fact>)> {
         let mut repairs = Vec::new();
         for change in changes {
             match change {
                 ObjectChange::DeletedExternally { key } => {
                     let gone = Fact::ResourceDeletedExternally { key: key.clone() };
-                    repairs.push((self.tell(Source::K8sWatch, gone, Cause::Outside), None));
+                    repairs.push((self.add(Source::K8sWatch, gone, Cause::Outside), None));
                 }
                 ObjectChange::ModifiedExternally { key, field, by } => {
-                    repairs.push(self.tell_drift(key, field, by.clone()));
+                    repairs.push(self.add_drift(key, field, by.clone()));
                 }
                 ObjectChange::Created { .. }
                 | ObjectChange::Updated { .. }
@@ -123,7 +121,7 @@ impl Story {
         repairs
     }
 
-    fn tell_drift(
+    fn add_drift(
         &mut self,
         key: &ResourceKey,
         field: &str,
@@ -132,14 +130,14 @@ impl Story {
         let (key, field) = (key.clone(), field.to_owned());
         let edit = Fact::ResourceModifiedExternally { key: key.clone(), field: field.clone(), by };
         let drift = Fact::DriftDetected { key: key.clone(), field: field.clone() };
-        let edited = self.tell(Source::K8sWatch, edit, Cause::Outside);
-        let detected = self.tell(Source::Reconciler, drift, Cause::Draft(edited));
+        let edited = self.add(Source::K8sWatch, edit, Cause::Outside);
+        let detected = self.add(Source::Reconciler, drift, Cause::Draft(edited));
         (detected, Some(Fact::DriftReverted { key, field }))
     }
 }
 
-/// What the loop did because somebody asked for it.
-fn own_act(change: &ObjectChange) -> Option<Fact> {
+/// The event for a write that belongs to the requested generation.
+fn requested_change(change: &ObjectChange) -> Option<Fact> {
     match change {
         ObjectChange::Created { key } => Some(Fact::ResourceCreated { key: key.clone() }),
         ObjectChange::Updated { key } => Some(Fact::ResourceUpdated { key: key.clone() }),
@@ -148,10 +146,10 @@ fn own_act(change: &ObjectChange) -> Option<Fact> {
     }
 }
 
-/// Whether work began with this report: something was done or is to be done, and what was reported
-/// before had come to its end, could not be begun, or was about another generation.
+/// Whether reconciliation started with this report: there is work, and the previous report was
+/// finished, could not start, or was about another generation.
 fn is_begun(report: &Report, last: Option<&Inputs>) -> bool {
-    let works = match report.outcome {
+    let has_work = match report.outcome {
         Outcome::Converged
         | Outcome::Deferred { .. }
         | Outcome::Locked { .. }
@@ -163,7 +161,7 @@ fn is_begun(report: &Report, last: Option<&Inputs>) -> bool {
         | Outcome::Refused { .. }
         | Outcome::Failed { .. } => true,
     };
-    works
+    has_work
         && last.is_none_or(|last| {
             last.observation.generation != report.generation
                 || matches!(
@@ -177,7 +175,7 @@ fn is_begun(report: &Report, last: Option<&Inputs>) -> bool {
         })
 }
 
-/// How the work ended, if that is news.
+/// The event for the outcome of the pass, if the outcome is new.
 fn ending(
     report: &Report,
     previous: &Status,
@@ -187,7 +185,7 @@ fn ending(
     let outcome_changed = last.is_none_or(|last| last.outcome != report.outcome);
     match &report.outcome {
         Outcome::Converged => {
-            // What is gone carries no generation; its end is told by the proof of absence.
+            // A deletion applies no generation; its end is the AbsenceVerified event.
             let carried = status.applied_generation == Some(report.generation);
             let newly = status.applied_generation != previous.applied_generation;
             (carried && (newly || outcome_changed || !report.changes.is_empty()))

@@ -1,4 +1,4 @@
-//! Planning what shall be there.
+//! Plans the objects of an active or paused unit.
 
 use serde_json::Value;
 use trueup_model::key::{Kind, ResourceKey};
@@ -31,8 +31,8 @@ pub(super) fn service(
     proofs: &ProofKey,
 ) -> ActionPlan {
     if !body.sealed.is_empty() {
-        // Nobody may write a Secret without what belongs into it.
-        return ActionPlan::wait("its secrets to be opened");
+        // Without decrypted values, a Secret would be written incomplete.
+        return ActionPlan::wait("its secrets to be decrypted");
     }
     if observed.namespace_ending {
         return anchors::release_all(order, body, observed, proofs)
@@ -51,9 +51,9 @@ pub(super) fn service(
         return plan;
     }
     let Some(owner) =
-        observed.objects.get(&anchor.key).and_then(|seen| render::current_anchor(seen))
+        observed.objects.get(&anchor.key).and_then(|live| render::current_anchor(live))
     else {
-        return ActionPlan::wait("the anchor to be seen");
+        return ActionPlan::wait("the anchor to be observed");
     };
     let prerequisites = render::service_prerequisites(order, body, &owner, proofs);
     if let Some(plan) = write_stage(order, observed, proofs, &prerequisites) {
@@ -63,7 +63,7 @@ pub(super) fn service(
     if let Some(plan) = remove_former(order, observed, proofs) {
         return plan;
     }
-    let workload = keep_replicas(order, body, observed, fixed(observed, workload));
+    let workload = keep_replicas(order, body, observed, keep_job_fields(observed, workload));
     if let Some(plan) = write_stage(order, observed, proofs, &[workload]) {
         return plan;
     }
@@ -74,32 +74,33 @@ pub(super) fn service(
     release_old_anchors(order, body, observed, proofs, ordinal)
 }
 
-/// Takes away what a former generation had and this one has not: the Job of another ask, an endpoint
-/// that was closed, an autoscaler that was switched off, or what a template was before its next
-/// version. Data and variables stay.
+/// Deletes objects of earlier generations that this one does not want.
+///
+/// Such are the Job of an earlier spec, a closed endpoint, a disabled autoscaler, or objects of an
+/// earlier template version. Data and variables stay.
 fn remove_former(order: &Order, observed: &Observed, proofs: &ProofKey) -> Option<ActionPlan> {
     let wanted = render::keys(order);
     let former: Vec<(&ResourceKey, &Value)> = observed
         .objects
         .iter()
         .map(|(key, object)| (key, &**object))
-        .filter(|(key, _)| may_go(key.kind))
+        .filter(|(key, _)| is_prunable(key.kind))
         .filter(|(key, _)| !wanted.contains(*key) && is_permitted(order, key))
         .filter(|(key, object)| ownership(order, key, object, proofs) == Ownership::Ours)
         .collect();
     let (key, _) = former.first()?;
-    let going: Vec<Action> =
+    let deletes: Vec<Action> =
         former.iter().filter(|(_, it)| !terminating(it)).map(|(key, it)| delete(key, it)).collect();
-    Some(if going.is_empty() {
+    Some(if deletes.is_empty() {
         ActionPlan::wait(format!("{key} to be gone"))
     } else {
-        ActionPlan::act(going)
+        ActionPlan::act(deletes)
     })
 }
 
-/// Whether objects of a kind go when they are not wanted any more. What holds data or variables
-/// stays, and anchors go in their own way.
-const fn may_go(kind: Kind) -> bool {
+/// Whether unwanted objects of a kind are deleted. Data and variables stay, and anchors are
+/// released separately.
+const fn is_prunable(kind: Kind) -> bool {
     match kind {
         Kind::Deployment
         | Kind::StatefulSet
@@ -127,11 +128,11 @@ const fn may_go(kind: Kind) -> bool {
     }
 }
 
-/// Where an autoscaler says how many pods there are, we say what stands, and only while it stands:
-/// the write names the incarnation and version it was made from. So the number is never dropped,
-/// which would leave one pod, and never put back to what it was before the autoscaler changed it.
+/// Keeps the replicas that an autoscaler set.
 ///
-/// An autoscaler leaves a workload without pods alone, so the first number is ours to say.
+/// The write repeats the live number and is guarded by the uid and version it was read from. So the
+/// field is never dropped, which would leave one pod, and never reset to an older number. An
+/// autoscaler ignores a workload with zero replicas, so the first number is set here.
 fn keep_replicas(
     order: &Order,
     body: &ServiceBody,
@@ -142,8 +143,8 @@ fn keep_replicas(
         return workload;
     };
     let live = observed.objects.get(&workload.key);
-    let standing = live.and_then(|live| live["spec"]["replicas"].as_u64()).filter(|n| *n > 0);
-    workload.object["spec"]["replicas"] = standing.unwrap_or_else(|| u64::from(start)).into();
+    let current = live.and_then(|live| live["spec"]["replicas"].as_u64()).filter(|n| *n > 0);
+    workload.object["spec"]["replicas"] = current.unwrap_or_else(|| u64::from(start)).into();
     if let Some(live) = live {
         for guard in ["uid", "resourceVersion"] {
             workload.object["metadata"][guard] = live["metadata"][guard].clone();
@@ -152,14 +153,14 @@ fn keep_replicas(
     workload
 }
 
-/// Nothing is pruned without a record of the generation that stopped wanting it.
+/// An object is deleted only with a record of the generation that no longer wants it.
 fn is_permitted(order: &Order, key: &ResourceKey) -> bool {
     order.permit.unwanted.get(key).is_some_and(|since| *since <= order.generation)
 }
 
-/// What stands of a Job cannot be changed and cannot drift, so it is taken as it is. A release of
-/// Trueup that writes pods in another way leaves runs alone that were begun by an earlier one.
-fn fixed(observed: &Observed, mut workload: Rendered) -> Rendered {
+/// Keeps the immutable fields of a live Job. So a new version of Trueup that renders pods
+/// differently leaves runs of an earlier version alone.
+fn keep_job_fields(observed: &Observed, mut workload: Rendered) -> Rendered {
     if let (Kind::Job, Some(live)) = (workload.key.kind, observed.objects.get(&workload.key)) {
         for name in ["template", "completions"] {
             if let Some(kept) = live["spec"].get(name) {
@@ -170,7 +171,7 @@ fn fixed(observed: &Observed, mut workload: Rendered) -> Rendered {
     workload
 }
 
-/// The plan for the first stage that is not as it should be, or nothing if all of it is.
+/// The plan for a stage that is not converged; `None` if it is.
 fn write_stage(
     order: &Order,
     observed: &Observed,

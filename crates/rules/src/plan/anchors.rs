@@ -1,20 +1,19 @@
-//! Anchors: which one the children hang from, when one may go, and what one knows that the database
-//! does not.
+//! Anchors: which one owns the children, when one is released, and how one reveals an outdated
+//! database.
 
 use serde_json::Value;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::{Body, Order, ServiceBody};
 
-use super::{Action, ActionPlan, Observed, Ownership, incarnation, ownership, terminating};
+use super::{Action, ActionPlan, Observed, Ownership, ownership, terminating, uid_and_version};
 use crate::render;
 use crate::render::names;
 use crate::render::proof::ProofKey;
 
-/// Says so if an anchor proves that this service was told a newer generation than the order has.
+/// The error if an anchor proves that a newer generation than the order's was applied.
 ///
-/// Nobody but Trueup can write such an anchor, so it is the database that went back in time: a
-/// restored backup, or a standby that had not heard the end. What the lost generations said is not
-/// known, so nothing is written, and above all nothing is deleted.
+/// Only Trueup can write such an anchor, so the database went back in time: a restored backup, or a
+/// standby that lagged behind. The lost generations are unknown, so nothing is written or deleted.
 pub(super) fn ahead(order: &Order, observed: &Observed, proofs: &ProofKey) -> Option<String> {
     let Body::Service(body) = &order.body else {
         return None;
@@ -32,15 +31,15 @@ pub(super) fn ahead(order: &Order, observed: &Observed, proofs: &ProofKey) -> Op
         .max()?;
     (generation > order.generation).then(|| {
         format!(
-            "{key} proves that generation {generation} was applied, and the database knows only {}: it \
-             is older than the cluster; if it was restored, change the service until its generation is \
-             past {generation}, and what you ask for then is applied",
+            "{key} proves that generation {generation} was applied, but the database has only \
+             generation {}: the database is older than the cluster; if it was restored, change the \
+             service until its generation is past {generation}, and that spec is applied",
             order.generation
         )
     })
 }
 
-/// Which anchor the children shall hang from: the newest that nobody is deleting.
+/// The anchor that owns the children: the newest that is not being deleted.
 pub(super) fn living_ordinal(
     order: &Order,
     body: &ServiceBody,
@@ -51,15 +50,16 @@ pub(super) fn living_ordinal(
         .find(|ordinal| {
             let name = names::anchor(&body.object_name, *ordinal);
             let key = ResourceKey::new(Kind::ConfigMap, &order.namespace, &name);
-            let usable = observed.objects.get(&key).is_none_or(|seen| !terminating(seen));
+            let usable = observed.objects.get(&key).is_none_or(|live| !terminating(live));
             usable && order.recorded.contains_key(&key)
         })
         .ok_or_else(|| ActionPlan::wait("an order that names the next anchor"))
 }
 
-/// Lets go of every anchor of a namespace that is being deleted, whatever hangs from it: all of that
-/// goes with the namespace. Nothing new can be made there, so no next anchor ever comes, and our
-/// finalizer would be what keeps the namespace, and with it the project, from ending.
+/// Releases every anchor in a namespace that is being deleted, even with dependents.
+///
+/// The dependents are deleted with the namespace. No new anchor can be created there, and our
+/// finalizer would block the deletion of the namespace and of the project.
 pub(super) fn release_all(
     order: &Order,
     body: &ServiceBody,
@@ -72,15 +72,15 @@ pub(super) fn release_all(
     (!releases.is_empty()).then(|| ActionPlan::act(releases))
 }
 
-/// Lets go of anchors that are being deleted and from which nothing hangs any more: while its project
-/// is not ready a service gets no next anchor.
+/// Releases anchors that are being deleted and have no dependents left: while its project is not
+/// ready, a service gets no new anchor.
 pub(super) fn release_bare_anchors(
     order: &Order,
     body: &ServiceBody,
     observed: &Observed,
     proofs: &ProofKey,
 ) -> Option<ActionPlan> {
-    let hangs = |uid: &Value| {
+    let has_dependents = |uid: &Value| {
         observed.objects.values().any(|object| {
             object["metadata"]["ownerReferences"]
                 .as_array()
@@ -88,13 +88,13 @@ pub(super) fn release_bare_anchors(
         })
     };
     let releases: Vec<Action> = anchors(order, body, observed, proofs)
-        .filter(|(_, anchor)| !hangs(&anchor["metadata"]["uid"]))
+        .filter(|(_, anchor)| !has_dependents(&anchor["metadata"]["uid"]))
         .filter_map(|(key, anchor)| release(key, anchor))
         .collect();
     (!releases.is_empty()).then(|| ActionPlan::act(releases))
 }
 
-/// Anchors that were deleted from outside may go once their children hang from the next one.
+/// Releases anchors that were deleted externally, once the next one owns their children.
 pub(super) fn release_old_anchors(
     order: &Order,
     body: &ServiceBody,
@@ -111,7 +111,7 @@ pub(super) fn release_old_anchors(
     if releases.is_empty() { ActionPlan::converged() } else { ActionPlan::act(releases) }
 }
 
-/// The service's anchors that were seen and are ours.
+/// The service's observed anchors that are ours.
 fn anchors<'a>(
     order: &'a Order,
     body: &'a ServiceBody,
@@ -123,10 +123,10 @@ fn anchors<'a>(
         .keys()
         .filter(|key| names::anchor_ordinal(&body.object_name, &key.name).is_some())
         .filter_map(|key| Some((key, &**observed.objects.get(key)?)))
-        .filter(|(key, seen)| ownership(order, key, seen, proofs) == Ownership::Ours)
+        .filter(|(key, live)| ownership(order, key, live, proofs) == Ownership::Ours)
 }
 
-/// Takes our finalizer off an anchor that is being deleted and still carries it.
+/// Removes our finalizer from an anchor that is being deleted.
 pub(super) fn release(key: &ResourceKey, anchor: &Value) -> Option<Action> {
     let finalizers: Vec<String> = anchor["metadata"]["finalizers"]
         .as_array()?
@@ -137,7 +137,7 @@ pub(super) fn release(key: &ResourceKey, anchor: &Value) -> Option<Action> {
     if !(ours && terminating(anchor)) {
         return None;
     }
-    let (uid, version) = incarnation(anchor);
+    let (uid, version) = uid_and_version(anchor);
     let finalizers = finalizers.into_iter().filter(|f| f != names::ANCHOR_FINALIZER).collect();
     Some(Action::ReleaseAnchor { key: key.clone(), uid, version, finalizers })
 }

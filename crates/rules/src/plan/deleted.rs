@@ -1,4 +1,4 @@
-//! Planning absence: workloads and their parts first, the anchor last, then proof.
+//! Plans a deletion: workloads and their parts first, the anchor last, then verified absence.
 
 use std::sync::Arc;
 
@@ -24,15 +24,15 @@ pub(super) fn plan(order: &Order, observed: &Observed, proofs: &ProofKey) -> Act
         .filter(|(key, object)| ownership(order, key, object, proofs) == Ownership::Ours)
         .partition(|(key, _)| is_anchor(order, key));
 
-    let going: Vec<Action> = children
+    let deletes: Vec<Action> = children
         .iter()
         .filter(|(_, object)| !terminating(object))
         .map(|(key, object)| delete(key, object))
         .collect();
-    if !going.is_empty() {
-        return ActionPlan::act(going);
+    if !deletes.is_empty() {
+        return ActionPlan::act(deletes);
     }
-    if let Some(plan) = held(&children, observed) {
+    if let Some(plan) = remaining(&children, observed) {
         return plan;
     }
     if !observed.pods.is_empty() {
@@ -51,14 +51,16 @@ pub(super) fn plan(order: &Order, observed: &Observed, proofs: &ProofKey) -> Act
     if !last.is_empty() {
         return ActionPlan::act(last);
     }
-    held(&anchors, observed).unwrap_or_else(|| ActionPlan::act(vec![Action::VerifyAbsence]))
+    remaining(&anchors, observed).unwrap_or_else(|| ActionPlan::act(vec![Action::VerifyAbsence]))
 }
 
-/// More than so many services are only counted.
+/// How many services a message names; the rest is counted.
 const NAMED: usize = 5;
 
-/// A project goes after its services. It is its namespace, and what guards it goes with that. Whether
-/// anything else is in there only a live look can tell: whoever acts on this looks first.
+/// Deletes a project's namespace, after its services. Its policies are deleted with it.
+///
+/// Whether the namespace contains anything else, only a live survey tells: the executor runs one
+/// before it acts on this plan.
 fn project(order: &Order, observed: &Observed, proofs: &ProofKey) -> ActionPlan {
     let tenants = &order.permit.tenants;
     if !tenants.is_empty() {
@@ -72,17 +74,18 @@ fn project(order: &Order, observed: &Observed, proofs: &ProofKey) -> ActionPlan 
     match observed.objects.get(&key).filter(ours) {
         None => ActionPlan::act(vec![Action::VerifyAbsence]),
         Some(live) if terminating(live) => {
-            ActionPlan::ends(deletion_blockers::going(&key, live, observed.as_of))
+            ActionPlan::ends(deletion_blockers::outcome(&key, live, observed.as_of))
         }
         Some(live) => ActionPlan::act(vec![delete(&key, live)]),
     }
 }
 
-/// What still holds the first of these that is held by somebody, or the first at all.
-fn held(left: &[(&ResourceKey, &Arc<Value>)], observed: &Observed) -> Option<ActionPlan> {
+/// The outcome for objects that are still terminating: the first one that is blocked, else the
+/// first.
+fn remaining(left: &[(&ResourceKey, &Arc<Value>)], observed: &Observed) -> Option<ActionPlan> {
     let ends: Vec<Outcome> = left
         .iter()
-        .map(|(key, object)| deletion_blockers::going(key, object, observed.as_of))
+        .map(|(key, object)| deletion_blockers::outcome(key, object, observed.as_of))
         .collect();
     let blocked = ends.iter().find(|outcome| matches!(outcome, Outcome::Blocked { .. }));
     blocked.or_else(|| ends.first()).cloned().map(ActionPlan::ends)

@@ -1,7 +1,7 @@
-//! Why something that shall be gone is still there, and what would let it go.
+//! Why an object that is being deleted still exists, and what would unblock the deletion.
 //!
-//! What passes by itself is waited for, with its reason. What lasts needs a person: then the unit is
-//! blocked and says who holds what. It is tried again all the same.
+//! A deletion in progress is waited for, with its reason. After five minutes the unit is blocked
+//! and names the blocker. Retries go on all the same.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -10,47 +10,51 @@ use trueup_model::report::Outcome;
 
 use crate::render::names;
 
-/// How long something may take to go before a person should look.
+/// How long a deletion may take before the unit is blocked.
 const PATIENCE: SignedDuration = SignedDuration::from_mins(5);
 
-/// What an object that is being deleted waits for, or that a person has to act.
-pub(super) fn going(key: &ResourceKey, object: &Value, as_of: Timestamp) -> Outcome {
-    let Some(DeletionBlocker { by, advice }) = hold(key, object) else {
+/// What the deletion of an object waits for, or why it is blocked.
+pub(super) fn outcome(key: &ResourceKey, object: &Value, as_of: Timestamp) -> Outcome {
+    let Some(DeletionBlocker { by, advice }) = blocker(key, object) else {
         return Outcome::Waiting { on: format!("{key} to be gone") };
     };
-    if lasts(object, as_of) {
-        Outcome::Blocked { why: format!("{key} does not go: {by}; {advice}") }
+    if is_overdue(object, as_of) {
+        Outcome::Blocked { why: format!("{key} is stuck terminating: {by}; {advice}") }
     } else {
         Outcome::Waiting { on: format!("{key} to be gone: {by}") }
     }
 }
 
-/// What stands where something shall be made anew, and when it will be gone.
+/// What the creation of an object waits for while its predecessor is terminating.
 pub(super) fn ending(key: &ResourceKey, object: Option<&Value>) -> String {
-    let by = object.and_then(|object| hold(key, object)).map(|hold| hold.by);
+    let by = object.and_then(|object| blocker(key, object)).map(|blocker| blocker.by);
     match by {
         Some(by) => format!("{key} to finish terminating: {by}"),
         None => format!("{key} to finish terminating"),
     }
 }
 
-/// The same for a service's pods.
+/// The same for the pods of a service.
 pub(super) fn pods<'a>(
     pods: impl ExactSizeIterator<Item = &'a Value>,
     as_of: Timestamp,
 ) -> Outcome {
     let number = pods.len();
-    let late = pods.filter(|pod| lasts(pod, as_of)).find_map(|pod| {
+    let late = pods.filter(|pod| is_overdue(pod, as_of)).find_map(|pod| {
         let name = pod["metadata"]["name"].as_str().unwrap_or_default();
         let node = pod["spec"]["nodeName"].as_str();
-        let held = foreign_finalizers(pod);
-        match (held.as_slice(), node) {
+        let foreign = foreign_finalizers(pod);
+        match (foreign.as_slice(), node) {
             ([], None) => None,
             ([], Some(node)) => Some(format!(
-                "pod {name} does not go: node {node} does not confirm that it stopped; bring the node \
-                 back, or make sure that it is off and delete the pod by force"
+                "pod {name} is stuck terminating: node {node} does not confirm that the pod \
+                 stopped; bring the node back, or make sure that it is off and force-delete the \
+                 pod"
             )),
-            (held, _) => Some(format!("pod {name} does not go: {}; {FINALIZER_ADVICE}", owners(held))),
+            (foreign, _) => Some(format!(
+                "pod {name} is stuck terminating: {}; {FINALIZER_ADVICE}",
+                blocked_by(foreign)
+            )),
         }
     });
     if let Some(why) = late {
@@ -64,30 +68,30 @@ pub(super) fn pods<'a>(
     }
 }
 
-/// What a volume waits for that is left behind a claim that is gone.
+/// What the deletion of a volume waits for, after its claim is gone.
 #[must_use]
 pub fn volume(volume: &Value) -> Outcome {
     let name = volume["metadata"]["name"].as_str().unwrap_or_default();
     let policy = volume["spec"]["persistentVolumeReclaimPolicy"].as_str().unwrap_or("Retain");
     let phase = volume["status"]["phase"].as_str().unwrap_or_default();
-    let held = foreign_finalizers(volume);
+    let foreign = foreign_finalizers(volume);
     if policy == "Retain" {
         let why = format!(
-            "PersistentVolume/{name} stays: its reclaim policy is Retain; save or wipe its data and \
-             delete the volume, then this goes on by itself"
+            "PersistentVolume/{name} is kept: its reclaim policy is Retain; save or wipe its data \
+             and delete the volume; the deletion then continues"
         );
         return Outcome::Blocked { why };
     }
     if phase == "Failed" {
-        let said =
+        let message =
             volume["status"]["message"].as_str().unwrap_or("its provisioner gives no reason");
         let why = format!(
-            "PersistentVolume/{name} could not be reclaimed: {said}; mend its storage or delete the \
-             volume, then this goes on by itself"
+            "PersistentVolume/{name} could not be reclaimed: {message}; fix its storage or delete the \
+             volume; the deletion then continues"
         );
         return Outcome::Blocked { why };
     }
-    let by = if held.is_empty() { String::new() } else { format!(": {}", owners(&held)) };
+    let by = if foreign.is_empty() { String::new() } else { format!(": {}", blocked_by(&foreign)) };
     Outcome::Waiting { on: format!("PersistentVolume/{name} to be gone{by}") }
 }
 
@@ -97,29 +101,32 @@ struct DeletionBlocker {
 }
 
 const FINALIZER_ADVICE: &str =
-    "let its controller finish, or ask its owner to take the finalizer off";
+    "let its controller finish, or ask its owner to remove the finalizer";
 
-fn hold(key: &ResourceKey, object: &Value) -> Option<DeletionBlocker> {
+fn blocker(key: &ResourceKey, object: &Value) -> Option<DeletionBlocker> {
     if key.kind == Kind::Namespace {
         return namespace(object);
     }
-    let held = foreign_finalizers(object);
-    if !held.is_empty() {
-        return Some(DeletionBlocker { by: owners(&held), advice: FINALIZER_ADVICE.to_owned() });
+    let foreign = foreign_finalizers(object);
+    if !foreign.is_empty() {
+        return Some(DeletionBlocker {
+            by: blocked_by(&foreign),
+            advice: FINALIZER_ADVICE.to_owned(),
+        });
     }
     let own = finalizers(object).find_map(|finalizer| match finalizer {
         "kubernetes.io/pvc-protection" => {
             Some(("a pod still uses it", "find that pod and stop it"))
         }
         "foregroundDeletion" => {
-            Some(("what it owns goes first", "look for objects that it owns and that are held"))
+            Some(("its dependents are deleted first", "look for dependents that are stuck"))
         }
         _ => None,
     });
     own.map(|(by, advice)| DeletionBlocker { by: by.to_owned(), advice: advice.to_owned() })
 }
 
-/// What the namespace controller says about a namespace that does not end.
+/// What the namespace controller reports for a namespace that stays terminating.
 fn namespace(object: &Value) -> Option<DeletionBlocker> {
     const FAILURES: [&str; 5] = [
         "NamespaceDeletionDiscoveryFailure",
@@ -134,15 +141,15 @@ fn namespace(object: &Value) -> Option<DeletionBlocker> {
             .iter()
             .find(|condition| condition["type"] == name && condition["status"] == "True")
     })?;
-    let said = failed["message"].as_str().unwrap_or_default();
+    let message = failed["message"].as_str().unwrap_or_default();
     let advice = match failed["type"].as_str() {
         Some(
             "NamespaceDeletionDiscoveryFailure" | "NamespaceDeletionGroupVersionParsingFailure",
-        ) => "an APIService does not answer (`kubectl get apiservices`): mend it or remove it",
+        ) => "an APIService does not answer (`kubectl get apiservices`): fix it or remove it",
         Some("NamespaceFinalizersRemaining" | "NamespaceContentRemaining") => FINALIZER_ADVICE,
         Some(_) | None => "ask the operator of the cluster to look at the namespace",
     };
-    let by = format!("its namespace controller says: {said}");
+    let by = format!("the namespace controller says: {message}");
     Some(DeletionBlocker { by, advice: advice.to_owned() })
 }
 
@@ -150,7 +157,7 @@ fn finalizers(object: &Value) -> impl Iterator<Item = &str> {
     object["metadata"]["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// Finalizers that are neither ours nor Kubernetes' own.
+/// Finalizers that are neither ours nor of Kubernetes itself.
 fn foreign_finalizers(object: &Value) -> Vec<&str> {
     const KUBERNETES: [&str; 6] = [
         "kubernetes.io/pvc-protection",
@@ -163,15 +170,15 @@ fn foreign_finalizers(object: &Value) -> Vec<&str> {
     finalizers(object).filter(|finalizer| !KUBERNETES.contains(finalizer)).collect()
 }
 
-fn owners(held: &[&str]) -> String {
-    match held {
-        [one] => format!("the finalizer `{one}` of somebody else holds it"),
-        many => format!("the finalizers `{}` of somebody else hold it", many.join("`, `")),
+fn blocked_by(foreign: &[&str]) -> String {
+    match foreign {
+        [one] => format!("deletion blocked by foreign finalizer `{one}`"),
+        many => format!("deletion blocked by foreign finalizers `{}`", many.join("`, `")),
     }
 }
 
-/// Whether it goes for longer than it should. A pod's time counts from the end of its grace.
-fn lasts(object: &Value, as_of: Timestamp) -> bool {
+/// Whether the deletion takes too long. For a pod, time counts from the end of its grace period.
+fn is_overdue(object: &Value, as_of: Timestamp) -> bool {
     object["metadata"]["deletionTimestamp"]
         .as_str()
         .and_then(|text| text.parse::<Timestamp>().ok())

@@ -1,4 +1,4 @@
-//! What a candidate object is, and how many of them may go before somebody is asked.
+//! Findings: who owns a labelled object, and how many may be removed without confirmation.
 
 use serde_json::Value;
 use trueup_model::finding::OrphanCandidate;
@@ -8,12 +8,12 @@ use trueup_model::order::Unit;
 use crate::render::names;
 use crate::render::proof::ProofKey;
 
-/// So many removals in an hour need no second word.
+/// The most removals in an hour without confirmation.
 const MOST: u64 = 10;
-/// Nor does one of so many objects that the cluster has of ours.
+/// The same limit as a share of our objects in the cluster: one in so many.
 const ONE_IN: u64 = 20;
 
-/// What an object with our label says of itself, and whether it can prove it.
+/// The unit that a labelled object claims to belong to, and whether its proof is valid.
 #[must_use]
 pub fn candidate(kind: Kind, object: &Value, proofs: &ProofKey) -> (OrphanCandidate, Option<Unit>) {
     let metadata = &object["metadata"];
@@ -39,30 +39,30 @@ fn unit(metadata: &Value) -> Option<Unit> {
     }
 }
 
-/// Whether one more of a cluster's findings may be removed after so many in the last hour, where it has
-/// so many objects of ours; the number to confirm where somebody has to say that they mean it.
+/// Whether one more finding of a cluster may be removed, after `lately` removals in the last hour
+/// and with `objects` objects of ours.
 ///
 /// # Errors
-/// The number that was not confirmed.
+/// The limit is reached: the number of removals that has to be confirmed.
 pub fn may_remove(lately: u64, objects: u64, confirmed: Option<u64>) -> Result<(), u64> {
     let number = lately.saturating_add(1);
     let budget = MOST.min(objects / ONE_IN).max(1);
     if number <= budget || confirmed == Some(number) { Ok(()) } else { Err(number) }
 }
 
-/// Why a finding is not for Trueup to remove.
+/// Why Trueup does not remove a finding, if so.
 #[must_use]
 pub const fn kept(kind: Kind, proved: bool) -> Option<&'static str> {
     if !proved {
         return Some(
-            "it cannot prove that Trueup made it, so Trueup does not touch it; look whose it is, and \
-             delete it with kubectl or take our label off",
+            "the object has no valid ownership proof, so Trueup does not remove it; find its \
+             owner, then delete it with kubectl or remove the label",
         );
     }
     if matches!(kind, Kind::Namespace) {
         return Some(
-            "a namespace takes everything in it along, whoever made it; look into it, and delete it \
-             with kubectl",
+            "deleting a namespace deletes everything in it, foreign objects too; check its \
+             contents, then delete it with kubectl",
         );
     }
     None
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_budget_of_count_and_share_asks_for_the_number() {
+    fn removals_beyond_the_limit_need_the_exact_number() {
         for (lately, objects, confirmed, expected) in [
             (0, 0, None, Ok(())),
             (1, 0, None, Err(2)),
@@ -85,13 +85,13 @@ mod tests {
             (10, 10_000, Some(11), Ok(())),
             (u64::MAX, 1, None, Err(u64::MAX)),
         ] {
-            let told = may_remove(lately, objects, confirmed);
-            assert_eq!(told, expected, "{lately} of {objects}, {confirmed:?}");
+            let result = may_remove(lately, objects, confirmed);
+            assert_eq!(result, expected, "{lately} of {objects}, {confirmed:?}");
         }
     }
 
     #[test]
-    fn what_proves_nothing_and_what_takes_others_along_is_kept() {
+    fn unproved_objects_and_namespaces_are_kept() {
         assert!(kept(Kind::ConfigMap, false).is_some());
         assert!(kept(Kind::Namespace, true).is_some());
         assert_eq!(kept(Kind::PersistentVolumeClaim, true), None);

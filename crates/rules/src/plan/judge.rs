@@ -1,4 +1,4 @@
-//! One object: as it stands against as it shall be.
+//! Compares one live object with its desired state and decides the next action.
 
 use serde_json::Value;
 use trueup_model::key::Kind;
@@ -8,21 +8,21 @@ use trueup_model::report::ObjectChange;
 use super::{Action, Observed, Ownership, delete, ownership, terminating};
 use crate::compare::closed::{self, Foreign};
 use crate::compare::diff::{Difference, difference};
-use crate::compare::fixed::{difference_in_fixed, is_sealed};
+use crate::compare::fixed::{difference_in_fixed, is_immutable};
 use crate::compare::owner;
 use crate::compare::path::{Path, PathSegment};
 use crate::render::proof::ProofKey;
 use crate::render::{Rendered, names};
 
-/// What is to be done about one object.
+/// The decision about one object.
 pub(super) enum ObjectPlan {
-    /// It is as it shall be.
+    /// Nothing: it matches its desired state.
     Fine,
-    /// This.
+    /// Run this action.
     Act(Box<Action>),
-    /// It must be gone first.
+    /// Wait until it is deleted.
     Wait,
-    /// Nothing can be done about it before somebody acts.
+    /// A user or operator has to act first.
     Blocked(String),
 }
 
@@ -47,19 +47,19 @@ pub(super) fn judge(
     };
     if ownership(order, key, live, proofs) == Ownership::Foreign {
         return ObjectPlan::Blocked(format!(
-            "{key} exists and is not ours; remove or rename it, then reconcile again"
+            "{key} exists and is not owned by Trueup; remove or rename it, then reconcile again"
         ));
     }
     if terminating(live) {
         return ObjectPlan::Wait;
     }
-    if is_sealed(key.kind, live) {
-        // Nobody can open it again, and it holds nothing that is not known: a new one takes its place.
+    if is_immutable(key.kind, live) {
+        // It cannot become mutable again, and its content is known: replace it.
         return ObjectPlan::Act(Box::new(delete(key, live)));
     }
     if let Some(Difference { field, .. }) = difference_in_fixed(key.kind, &wanted.object, live) {
         return ObjectPlan::Blocked(format!(
-            "{key} has another {field} than promised, and the cluster lets nobody change that; {}",
+            "{key} has a different {field} than desired, and that field is immutable; {}",
             way_out(key.kind)
         ));
     }
@@ -83,23 +83,23 @@ pub(super) fn judge(
     }
 }
 
-/// What somebody can do about a difference that cannot be applied away.
+/// What to do about a difference in an immutable field.
 const fn way_out(kind: Kind) -> &'static str {
     if matches!(kind, Kind::PersistentVolumeClaim) {
-        "ask for what it has: its data is not thrown away for this"
+        "request the value it has: Trueup does not delete data for this"
     } else {
-        "ask for what it has, or take the object away so that it is made anew"
+        "request the value it has, or delete the object so that it is created again"
     }
 }
 
-/// What an object says about when we wrote it.
+/// What the stamp of an object says about our last write.
 #[derive(PartialEq, Eq)]
 enum Stamp {
-    /// What is wanted now was written.
+    /// We wrote the desired state.
     Current,
-    /// Something else was written by us: it has changed since, or others edited nothing we know of.
+    /// We wrote something else: the desired state has changed since.
     Older,
-    /// Somebody else edited the stamp or the generation beside it.
+    /// Another writer edited the stamp or the generation label.
     Edited(Difference),
 }
 
@@ -111,7 +111,7 @@ fn stamp(order: &Order, proofs: &ProofKey, wanted: &Rendered, live: &Value) -> S
     };
     let stamp = metadata["annotations"][names::DIGEST_ANNOTATION].as_str().unwrap_or_default();
     match proofs.stamped(order.unit, &wanted.key, stamp) {
-        // Written by a Trueup that did not sign yet, and as it was written.
+        // Written by an older Trueup without signed stamps, and unchanged since.
         None if stamp == wanted.digest && difference(&wanted.object, live).is_none() => {
             Stamp::Older
         }

@@ -1,4 +1,4 @@
-//! Whether what stands at a key is ours. A name or a label alone proves nothing.
+//! Whether an object belongs to Trueup. A name or a label alone proves nothing.
 
 use serde_json::Value;
 use trueup_model::key::ResourceKey;
@@ -7,20 +7,20 @@ use trueup_model::order::Order;
 use crate::render::names;
 use crate::render::proof::ProofKey;
 
-/// Whose an object is.
+/// Who owns an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ownership {
-    /// It carries our proof, or it is the very incarnation that we recorded.
+    /// It has our proof, or the uid that we recorded.
     Ours,
-    /// Somebody else's: never written, never deleted.
+    /// Owned by others: never written, never deleted.
     Foreign,
 }
 
-/// Judges what stands at one of the order's keys.
+/// Who owns the object at one of the order's keys.
 ///
-/// The proof binds cluster, unit and key, so an object that carries it was made by us or restored
-/// from something made by us, whatever its uid. Without a valid proof, only the recorded uid counts:
-/// that is our object after somebody stripped it.
+/// The proof binds cluster, unit and key, so an object with a valid one was created by us, or
+/// restored from such an object, whatever its uid. Without a valid proof only the recorded uid
+/// counts: that is our object with its annotations removed.
 #[must_use]
 pub fn ownership(order: &Order, key: &ResourceKey, object: &Value, proofs: &ProofKey) -> Ownership {
     let metadata = &object["metadata"];

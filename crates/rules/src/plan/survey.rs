@@ -1,7 +1,7 @@
-//! Whether a namespace may be deleted: nothing in it may be somebody else's.
+//! Whether a namespace may be deleted: it must not contain foreign objects.
 //!
-//! Deleting a namespace deletes all that is in it, whoever made it, and there is no way back. So
-//! everything in it is listed first, of every kind that the cluster serves, and this judges the list.
+//! Deleting a namespace deletes everything in it, and that cannot be undone. So its objects of
+//! every kind that the cluster serves are listed first, and this module decides about the list.
 
 use std::collections::BTreeSet;
 
@@ -10,45 +10,45 @@ use trueup_model::order::Order;
 use trueup_model::report::Outcome;
 use trueup_model::survey::{Contents, Item, Remains, Unread};
 
-/// More than so many are only counted.
+/// How many objects a message names; the rest is counted.
 const NAMED: usize = 5;
 
-/// A receipt names so many of what a forced end leaves behind, and counts the rest.
+/// How many remaining objects the receipt of a forced deletion names; the rest is counted.
 const KEPT: usize = 50;
 
-/// What keeps the namespace of this project, or nothing if it may go.
+/// What prevents the deletion of this project's namespace; `None` if it may be deleted.
 ///
-/// What was not seen could be somebody's, so a kind that could not be listed keeps it as well.
+/// A kind that could not be listed may have foreign objects, so it prevents the deletion as well.
 #[must_use]
 pub fn kept_by(order: &Order, contents: &Contents) -> Option<Outcome> {
     if !contents.unread.is_empty() {
-        return Some(Outcome::Blocked { why: unseen(order, &contents.unread) });
+        return Some(Outcome::Blocked { why: unlisted(order, &contents.unread) });
     }
     let others: Vec<&Item> =
         contents.items.iter().filter(|item| !is_expected(order, item)).collect();
     let there: BTreeSet<&str> = contents.items.iter().map(|item| item.uid.as_str()).collect();
-    // What belongs to something else in here goes with it, and is not named beside it.
+    // An object whose owner is in the namespace is deleted with it and not named.
     let roots = others.iter().filter(|item| !item.owners.iter().any(|uid| there.contains(&**uid)));
-    let (going, staying): (Vec<&Item>, Vec<&Item>) =
+    let (terminating, staying): (Vec<&Item>, Vec<&Item>) =
         roots.copied().partition(|item| item.going || !item.owners.is_empty());
     if !staying.is_empty() {
         let names = named(staying.iter().map(|item| name(item)));
         return Some(Outcome::Blocked {
             why: format!(
-                "Namespace/{} holds what is not the project's own: {names}; remove it or move it \
-                 elsewhere, then this goes on by itself",
+                "Namespace/{} contains foreign objects: {names}; remove or move them; the \
+                 deletion then continues",
                 order.namespace
             ),
         });
     }
-    if !going.is_empty() {
-        let names = named(going.iter().map(|item| held(item)));
+    if !terminating.is_empty() {
+        let names = named(terminating.iter().map(|item| with_finalizers(item)));
         return Some(Outcome::Waiting { on: format!("{names} to be gone from its namespace") });
     }
     None
 }
 
-/// What a forced end leaves in the namespace beside what the project made and Kubernetes makes by itself.
+/// What a forced deletion leaves behind in the namespace, without expected objects.
 #[must_use]
 pub fn remains(order: &Order, contents: Contents) -> Remains {
     let Contents { mut items, mut unread, .. } = contents;
@@ -61,8 +61,8 @@ pub fn remains(order: &Order, contents: Contents) -> Remains {
     Remains { objects: items, more, unread }
 }
 
-/// Made by the project, by its uid, or by Kubernetes itself: in every namespace, or as a shadow of
-/// something that is named anyway.
+/// Whether the project created it, by uid, or Kubernetes itself: in every namespace, or derived
+/// from another object.
 fn is_expected(order: &Order, item: &Item) -> bool {
     let by_kubernetes = matches!(
         (item.kind.as_str(), item.name.as_str()),
@@ -77,12 +77,12 @@ fn is_expected(order: &Order, item: &Item) -> bool {
     by_kubernetes || by_us
 }
 
-fn unseen(order: &Order, unread: &[Unread]) -> String {
-    let told = named(unread.iter().map(|it| format!("{} ({})", it.what, it.why)));
+fn unlisted(order: &Order, unread: &[Unread]) -> String {
+    let kinds = named(unread.iter().map(|it| format!("{} ({})", it.what, it.why)));
     format!(
-        "Namespace/{} is not deleted because not everything in it can be seen: {told}; mend or remove \
-         what does not answer (`kubectl get apiservices`), or give Trueup the right to list it, then \
-         this goes on by itself",
+        "Namespace/{} is not deleted because some kinds could not be listed: {kinds}; fix or \
+         remove APIs that do not answer (`kubectl get apiservices`), or let Trueup list these \
+         kinds; the deletion then continues",
         order.namespace
     )
 }
@@ -91,10 +91,10 @@ fn name(item: &Item) -> String {
     format!("{}/{}", item.kind, item.name)
 }
 
-fn held(item: &Item) -> String {
+fn with_finalizers(item: &Item) -> String {
     match item.finalizers.as_slice() {
         [] => name(item),
-        held => format!("{} (held by `{}`)", name(item), held.join("`, `")),
+        finalizers => format!("{} (held by `{}`)", name(item), finalizers.join("`, `")),
     }
 }
 

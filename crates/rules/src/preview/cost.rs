@@ -1,16 +1,14 @@
-//! What a service costs by its plan. The ledger of later days charges what was observed; this says
-//! what a promise would cost if it is kept.
+//! What a service costs by its plan and desired state. Charging observed usage is not done here.
 
 use trueup_model::money::Money;
 use trueup_model::plan::Plan;
 use trueup_model::service::DesiredState;
 use trueup_model::spec::Spec;
 
-/// Hours in a month, as prices are usually told: 365 × 24 ÷ 12.
+/// Hours in a month, as prices are usually quoted: 365 × 24 ÷ 12.
 pub const HOURS_PER_MONTH: i64 = 730;
 
-/// What an hour of this costs: pods that run and disk that is kept. Where the number of pods follows
-/// the load, this is the most it can cost. Without a plan there is no price.
+/// The hourly price of running pods and of disks. With autoscaling, this is the maximum.
 #[must_use]
 pub fn hourly(spec: &Spec, desired: DesiredState, plan: &Plan) -> Money {
     let running = match desired {
@@ -27,7 +25,7 @@ pub fn hourly(spec: &Spec, desired: DesiredState, plan: &Plan) -> Money {
     plan.hourly.times(running).plus(plan.disk_gib_hourly_micros.saturating_mul(disk_gib))
 }
 
-/// What a month of it costs.
+/// The monthly price.
 #[must_use]
 pub const fn monthly(hourly: Money) -> Money {
     hourly.times(HOURS_PER_MONTH)
@@ -39,7 +37,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_paused_service_pays_for_its_disk_alone() {
+    fn a_paused_service_pays_only_for_its_disk() {
         let plan: Plan = serde_json::from_value(json!({
             "name": "small", "summary": "", "resources": {"cpu_millis": 250, "memory_mib": 256},
             "hourly": {"micros": 6000, "currency": "EUR"}, "disk_gib_hourly_micros": 100,

@@ -1,11 +1,11 @@
-//! Exact previews: a pass that is only tried. The same plan as in a real pass says what to do, and what
-//! the cluster answers to each dry run takes the place of what it would have stored.
+//! Exact previews: a pass made of server-side dry runs.
 //!
-//! A dry run leaves nothing behind, so the next one knows nothing of it. What builds on what came before
-//! is therefore planned on the answers, and what the server cannot try a second time is believed.
+//! The plan is the same as in a real pass, and the server's answer to each dry run stands for the
+//! object it would have stored. A dry run stores nothing, so later writes are planned on these
+//! answers, and a write that cannot be tried on the server is assumed to succeed.
 
 mod footing;
-mod tell;
+mod result;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,90 +22,90 @@ use crate::render::proof::ProofKey;
 
 pub use footing::{hash, holds};
 
-/// More steps than any plan takes. One that takes more does not come to rest.
+/// More rounds than any pass needs. A pass that needs more does not converge.
 const STEPS: usize = 24;
 
-/// The uid of what was not even tried.
+/// The uid of an object whose write is only assumed.
 const NO_UID: &str = "00000000-0000-0000-0000-000000000000";
 
-/// A pass that is only tried.
+/// A pass of which every write is a dry run.
 #[derive(Debug)]
 pub struct DryRunPass {
     order: Order,
-    /// As it really is.
+    /// The objects as they are.
     live: BTreeMap<ResourceKey, Arc<Value>>,
-    /// As it would be by now.
+    /// The objects as they would be after the writes so far.
     observed: Observed,
     tried: BTreeMap<ResourceKey, Tried>,
     steps: usize,
 }
 
-/// What was tried with one object.
+/// The dry runs of one object.
 #[derive(Debug, Default)]
 struct Tried {
     refused: Option<String>,
     applied: bool,
-    /// Whether it would be gone at some time.
+    /// Whether it would be deleted at some point.
     gone: bool,
 }
 
-/// A write to be tried.
+/// A write to dry-run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Draft {
     /// Where.
     pub key: ResourceKey,
-    /// What.
+    /// The write.
     pub write: Write,
 }
 
-/// How it is written.
+/// The kind of write, with its content.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Write {
-    /// This whole object, where none may stand yet.
+    /// Create this object; none may exist.
     Make(Value),
-    /// This whole object.
+    /// Apply this object.
     Apply(Value),
-    /// This merge patch.
+    /// Apply this merge patch.
     Patch(Value),
 }
 
-/// What came of trying a write.
+/// The result of a dry run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Tries {
-    /// It would be stored like this.
+    /// The object that would be stored.
     Stored(Value),
-    /// It would be refused with these words.
+    /// The server's reason for refusing it.
     Refused(String),
-    /// Somebody was there first: this stands there now.
+    /// The precondition failed: this is the live object now.
     There(Option<Value>),
-    /// The cluster takes no objects of this kind, and a service can do without it.
+    /// The cluster does not serve or allow this optional kind.
     Missing(Absent),
 }
 
 /// What comes next.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Next {
-    /// These are to be tried, in any order.
+    /// Dry-run these writes, in any order.
     Try(Vec<Draft>),
-    /// That was all.
+    /// The preview is complete.
     Over(ExactPreview),
 }
 
 impl DryRunPass {
-    /// Begins with what stands there.
+    /// Starts from the observed objects.
     #[must_use]
     pub fn new(order: Order, observed: Observed) -> Self {
         let live = observed.objects.clone();
         Self { order, live, observed, tried: BTreeMap::new(), steps: 0 }
     }
 
-    /// What is to be tried now, or what it all comes to.
+    /// The next writes to dry-run, or the finished preview.
     pub fn next(&mut self, proofs: &ProofKey) -> Next {
         while self.steps < STEPS {
             self.steps += 1;
             let ActionPlan { actions, outcome } = plan(&self.order, &self.observed, proofs);
             if actions.is_empty() {
-                return Next::Over(self.told(stops(&outcome), proofs));
+                return Next::Over(self.preview(stops(&outcome), proofs));
             }
             let drafts: Vec<Draft> =
                 actions.into_iter().filter_map(|action| self.draft(action)).collect();
@@ -113,26 +113,26 @@ impl DryRunPass {
                 return Next::Try(drafts);
             }
         }
-        let restless = "somebody else keeps changing its objects".to_owned();
-        Next::Over(self.told(Some(restless), proofs))
+        let unstable = "another writer keeps changing its objects".to_owned();
+        Next::Over(self.preview(Some(unstable), proofs))
     }
 
-    /// Takes in what came of one try.
+    /// Records the result of one dry run.
     pub fn take(&mut self, draft: Draft, tries: Tries) {
         let Draft { key, write } = draft;
         match tries {
-            Tries::Stored(object) => self.stands(key, object),
-            Tries::Refused(words) => {
-                self.tried.entry(key.clone()).or_default().refused = Some(words);
-                self.believe(key, write);
+            Tries::Stored(object) => self.set(key, object),
+            Tries::Refused(reason) => {
+                self.tried.entry(key.clone()).or_default().refused = Some(reason);
+                self.assume(key, write);
             }
             Tries::There(found) => {
                 self.tried.remove(&key);
                 let found = found.map(Arc::new);
-                for world in [&mut self.live, &mut self.observed.objects] {
+                for objects in [&mut self.live, &mut self.observed.objects] {
                     match &found {
-                        Some(object) => world.insert(key.clone(), Arc::clone(object)),
-                        None => world.remove(&key),
+                        Some(object) => objects.insert(key.clone(), Arc::clone(object)),
+                        None => objects.remove(&key),
                     };
                 }
             }
@@ -140,7 +140,7 @@ impl DryRunPass {
         }
     }
 
-    /// What to ask the cluster about an action; nothing where it can only be believed.
+    /// The dry run for an action; `None` where its success is assumed.
     fn draft(&mut self, action: Action) -> Option<Draft> {
         match action {
             Action::Apply { key, object, change } => {
@@ -151,11 +151,12 @@ impl DryRunPass {
                     } else {
                         String::new()
                     };
-                    tried.refused = Some(format!("the cluster changes it on its way in{place}"));
+                    tried.refused =
+                        Some(format!("the cluster changes the object on admission{place}"));
                 }
-                // What is still there cannot be made a second time.
+                // An object that still exists cannot be created by a dry run.
                 if tried.applied || tried.gone {
-                    self.believe(key, Write::Apply(object));
+                    self.assume(key, Write::Apply(object));
                     return None;
                 }
                 tried.applied = true;
@@ -167,9 +168,9 @@ impl DryRunPass {
                 Some(Draft { key, write })
             }
             Action::Prune { key, patch, .. } => {
-                // Only what stands there can be patched, and not what an apply would make of it.
+                // Only the live object can be patched, not the result of an earlier dry run.
                 if self.tried.contains_key(&key) {
-                    self.believe(key, Write::Patch(patch));
+                    self.assume(key, Write::Patch(patch));
                     return None;
                 }
                 self.tried.entry(key.clone()).or_default();
@@ -181,38 +182,38 @@ impl DryRunPass {
                 self.tried.entry(key).or_default().gone = true;
                 None
             }
-            // Only what shall be gone is proved to be.
+            // Absence is verified only after a real deletion.
             Action::VerifyAbsence => None,
         }
     }
 
-    /// Goes on as if this had been written.
-    fn believe(&mut self, key: ResourceKey, write: Write) {
-        let seen = self.observed.objects.get(&key).map(|seen| (**seen).clone());
+    /// Continues as if this had been written.
+    fn assume(&mut self, key: ResourceKey, write: Write) {
+        let current = self.observed.objects.get(&key).map(|object| (**object).clone());
         let mut object = match write {
             Write::Make(object) | Write::Apply(object) => object,
             Write::Patch(patch) => {
-                let mut object = seen.clone().unwrap_or_default();
+                let mut object = current.clone().unwrap_or_default();
                 merge_patch(&mut object, &patch);
                 object
             }
         };
-        let uid = seen.map(|seen| seen["metadata"]["uid"].clone());
+        let uid = current.map(|object| object["metadata"]["uid"].clone());
         let uid = uid.filter(Value::is_string).unwrap_or_else(|| NO_UID.into());
         object["metadata"]["uid"] = uid;
-        self.stands(key, object);
+        self.set(key, object);
     }
 
-    fn stands(&mut self, key: ResourceKey, object: Value) {
+    fn set(&mut self, key: ResourceKey, object: Value) {
         self.observed.objects.insert(key, Arc::new(object));
     }
 }
 
-/// Why a pass that ends like this has not done all that was asked.
+/// Why a pass with this outcome is not converged, if so.
 fn stops(outcome: &Outcome) -> Option<String> {
     match outcome {
         Outcome::Converged => None,
-        Outcome::Waiting { on } => Some(format!("it would wait for {on}")),
+        Outcome::Waiting { on } => Some(format!("the pass would wait for {on}")),
         Outcome::Blocked { why }
         | Outcome::Outdated { why }
         | Outcome::Deferred { why }
@@ -243,7 +244,7 @@ fn merge_patch(target: &mut Value, patch: &Value) {
     }
 }
 
-/// Whether an object holds what nobody may read.
+/// Whether the fields of a kind must not be shown.
 const fn is_secret(kind: Kind) -> bool {
     matches!(kind, Kind::Secret)
 }

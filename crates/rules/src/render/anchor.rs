@@ -1,7 +1,7 @@
-//! The anchor: the ConfigMap that a service's other objects hang from.
+//! The anchor: the ConfigMap that owns a service's other objects.
 //!
-//! It says which generation the cluster was last told, in a form nobody else can write, and its
-//! finalizer keeps an outside delete from taking the children along before they have a new owner.
+//! Its proof binds the last applied generation, which only Trueup can write. Its finalizer prevents
+//! that an external delete cascades to the children before they have a new owner.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ pub fn next_ordinal(order: &Order, body: &ServiceBody) -> u32 {
         .unwrap_or(1)
 }
 
-/// The owner that children shall name, from an anchor that was seen.
+/// The owner reference for children, from an observed anchor.
 #[must_use]
 pub fn current(anchor: &Value) -> Option<OwnerReference> {
     let metadata = &anchor["metadata"];

@@ -37,7 +37,7 @@ pub(super) fn secrets(
 ) -> Option<Rendered> {
     let name = names::secret(&body.object_name);
     let key = ResourceKey::new(Kind::Secret, &order.namespace, &name);
-    // One that was written and has nothing to hold any more is emptied, not left behind.
+    // A Secret that was written before and has no values any more is emptied.
     let was_there = order.recorded.get(&key).is_some_and(Option::is_some);
     if !body.has_secrets() && !was_there {
         return None;
@@ -56,9 +56,9 @@ pub(super) fn secrets(
     Some(finish_secret(order, key, &secret, proofs))
 }
 
-/// A digest of everything the containers read, so that pods roll when it changes.
+/// A digest of all variables and secrets, so that pods roll when one changes.
 ///
-/// It is an annotation that many can read, and secrets go into it, so it needs the key.
+/// The digest is keyed: it covers secrets and is a readable annotation.
 pub(super) fn fingerprint(order: &Order, body: &ServiceBody, proofs: &ProofKey) -> String {
     let secrets: BTreeMap<&String, &str> =
         body.secrets.iter().map(|(name, value)| (name, value.reveal())).collect();

@@ -1,5 +1,4 @@
-//! Endpoints: a port of the nodes that leads to one port of the service, and the opening in the
-//! project's walls that lets it through.
+//! Endpoints: a NodePort Service for one port, and the NetworkPolicy that allows its traffic.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,11 +17,11 @@ use super::{Rendered, child_metadata, finish};
 use crate::render::names;
 use crate::render::proof::ProofKey;
 
-/// The kinds that an endpoint has an object of.
+/// The kinds of an endpoint's objects.
 const KINDS: [Kind; 2] = [Kind::NetworkPolicy, Kind::Service];
 
 pub(super) fn keys(order: &Order, body: &ServiceBody) -> BTreeSet<ResourceKey> {
-    led(body)
+    routed(body)
         .flat_map(|(open, _)| {
             let name = names::endpoint(&body.object_name, open.id);
             KINDS.map(|kind| ResourceKey::new(kind, &order.namespace, &name))
@@ -36,28 +35,27 @@ pub(super) fn objects(
     owner: &OwnerReference,
     proofs: &ProofKey,
 ) -> Vec<Rendered> {
-    led(body)
+    routed(body)
         .flat_map(|(open, number)| {
             let name = names::endpoint(&body.object_name, open.id);
             let at = |kind| ResourceKey::new(kind, &order.namespace, &name);
-            let (wall, way) = (at(Kind::NetworkPolicy), at(Kind::Service));
-            let opening = NetworkPolicy {
-                metadata: child_metadata(order, &wall, owner, proofs),
-                spec: Some(opening(body, open, number)),
+            let (policy_key, service_key) = (at(Kind::NetworkPolicy), at(Kind::Service));
+            let policy = NetworkPolicy {
+                metadata: child_metadata(order, &policy_key, owner, proofs),
+                spec: Some(ingress_policy(body, open, number)),
             };
             let service = Service {
-                metadata: child_metadata(order, &way, owner, proofs),
+                metadata: child_metadata(order, &service_key, owner, proofs),
                 spec: Some(node_port(body, open, number)),
                 ..Service::default()
             };
-            [finish(wall, &opening), finish(way, &service)]
+            [finish(policy_key, &policy), finish(service_key, &service)]
         })
         .collect()
 }
 
-/// The endpoints that lead somewhere, with the number of the service's port. One whose port the
-/// spec no longer has leads nowhere.
-fn led(body: &ServiceBody) -> impl Iterator<Item = (&OpenPort, u16)> {
+/// The endpoints whose port exists in the spec, with the number of that port.
+fn routed(body: &ServiceBody) -> impl Iterator<Item = (&OpenPort, u16)> {
     body.endpoints.iter().filter_map(|open| {
         let port = body.spec.ports.iter().find(|port| port.name == open.port)?;
         Some((open, port.port))
@@ -84,8 +82,8 @@ fn node_port(body: &ServiceBody, open: &OpenPort, number: u16) -> ServiceSpec {
     }
 }
 
-/// From anywhere, to this port of these pods and no other.
-fn opening(body: &ServiceBody, open: &OpenPort, number: u16) -> NetworkPolicySpec {
+/// Allows ingress from anywhere to this port of these pods.
+fn ingress_policy(body: &ServiceBody, open: &OpenPort, number: u16) -> NetworkPolicySpec {
     NetworkPolicySpec {
         pod_selector: Some(LabelSelector {
             match_labels: Some(pods(body)),

@@ -1,4 +1,4 @@
-//! Who reads a service's metrics, where its template declares a port for them.
+//! The ServiceMonitor of a service with a metrics port, and the NetworkPolicy that allows scraping.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use super::{Rendered, child_metadata, finish, opening};
 use crate::render::names;
 use crate::render::proof::ProofKey;
 
-/// The port that metrics are read from, by its name.
+/// The name of the metrics port.
 const METRICS: &str = "metrics";
 
 fn port(body: &ServiceBody) -> Option<&Port> {
@@ -29,7 +29,7 @@ pub(super) fn keys(order: &Order, body: &ServiceBody) -> BTreeSet<ResourceKey> {
         .unwrap_or_default()
 }
 
-pub(super) fn wall(
+pub(super) fn policy(
     order: &Order,
     body: &ServiceBody,
     owner: &OwnerReference,

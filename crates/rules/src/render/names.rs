@@ -4,9 +4,9 @@ use serde_json::Value;
 use trueup_model::id::{DomainId, EndpointId, ProjectId, ServiceId};
 use trueup_model::name::Name;
 
-/// Who applies, as Kubernetes records it per field.
+/// The field manager that Trueup applies with.
 pub const FIELD_MANAGER: &str = "trueup";
-/// Marks an object as ours, together with its proof.
+/// Marks an object as managed by Trueup, together with its proof.
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 /// The value of [`MANAGED_BY`].
 pub const MANAGER: &str = "trueup";
@@ -20,24 +20,25 @@ pub const SERVICE_LABEL: &str = "trueup.dev/service-id";
 pub const TEMPLATE_LABEL: &str = "trueup.dev/template-version";
 /// The generation that last changed this object.
 pub const GENERATION_LABEL: &str = "trueup.dev/generation";
-/// The only label on pods and in selectors: it never changes, so pods are never rolled for it.
+/// The only label on pods and in selectors: it never changes, so it never rolls pods.
 pub const POD_LABEL: &str = "trueup.dev/name";
-/// The value of [`NODE_CLASS`] on nodes where nothing really runs.
+/// The value of [`NODE_CLASS`] on simulated nodes, where nothing really runs.
 pub const SIMULATED: &str = "simulated";
-/// How a cluster with NVIDIA's device plugin spells a GPU.
+/// The resource name of a GPU with NVIDIA's device plugin.
 pub const GPU_RESOURCE: &str = "nvidia.com/gpu";
 /// The ownership proof.
 pub const PROOF_ANNOTATION: &str = "trueup.dev/proof";
-/// A stamp: the digest of what we applied and its generation, so that a field we stop applying is
-/// noticed. Signed, so that nobody can pass an edit off as a write of ours.
+/// The stamp: digest and generation of what we applied, so that a dropped field is noticed.
+///
+/// It is signed, so that an edit by another writer cannot pass for ours.
 pub const DIGEST_ANNOTATION: &str = "trueup.dev/digest";
 /// On pod templates: a digest of variables and secrets, so that pods roll when those change.
 pub const CONFIG_ANNOTATION: &str = "trueup.dev/config";
 /// On pod templates: raised to replace every pod without changing anything else.
 pub const RESTART_ANNOTATION: &str = "trueup.dev/restart";
-/// On nodes, as a label and perhaps as a taint: which class they are of. Plans sell classes.
+/// On nodes, as a label and optionally as a taint: the node class, which a plan selects.
 pub const NODE_CLASS: &str = "trueup.dev/node-class";
-/// Keeps an anchor until its children have another owner or are gone.
+/// Keeps an anchor until its children have another owner or are deleted.
 pub const ANCHOR_FINALIZER: &str = "trueup.dev/anchor";
 /// The account every pod of a project runs as.
 pub const SERVICE_ACCOUNT: &str = "trueup-workload";
@@ -46,20 +47,20 @@ pub const SERVICE_ACCOUNT: &str = "trueup-workload";
 pub const SYSTEM_NAMESPACE: &str = "trueup-system";
 /// The account that lists and watches.
 pub const WATCHER: &str = "trueup-watcher";
-/// The account that reads one by one and writes.
+/// The account that reads single objects and writes.
 pub const WRITER: &str = "trueup-writer";
-/// The role over secrets; it counts only where a project's RoleBinding gives it to the writer.
+/// The role for secrets, bound to the writer in each project's namespace.
 pub const SECRETS_ROLE: &str = "trueup-secrets";
 
 const TAIL: usize = 8;
 
-/// Whether nothing really runs on this node, as the node's own label says.
+/// Whether this is a simulated node, by its label.
 #[must_use]
 pub fn is_simulated(node: &Value) -> bool {
     node["metadata"]["labels"][NODE_CLASS] == SIMULATED
 }
 
-/// The name a service's objects have: readable, and never the same for two services.
+/// The name of a service's objects: readable, and unique per service.
 #[must_use]
 pub fn object_name(name: &Name, id: ServiceId) -> String {
     format!("{name}-{}", id.tail(TAIL))
@@ -122,28 +123,28 @@ pub fn domain_secret(object_name: &str, id: DomainId) -> String {
     format!("{}-tls", domain(object_name, id))
 }
 
-/// The opening in the walls that hosts come through.
+/// The NetworkPolicy that allows traffic from the ingress or gateway.
 #[must_use]
 pub fn web_opening(object_name: &str) -> String {
     format!("{object_name}-web")
 }
 
-/// The monitor of a service, and the opening that it looks through.
+/// The ServiceMonitor of a service, and the NetworkPolicy that allows scraping.
 #[must_use]
 pub fn monitor(object_name: &str) -> String {
     format!("{object_name}-metrics")
 }
 
-/// The claim of a StatefulSet's n-th pod: the name its controller looks for.
+/// The claim of a StatefulSet's n-th pod: the name its controller expects.
 #[must_use]
 pub fn claim(object_name: &str, ordinal: u32) -> String {
     format!("{VOLUME}-{object_name}-{ordinal}")
 }
 
-/// The Job that carries one ask of a service.
+/// The Job of one spec of a service, by the digest of that spec.
 #[must_use]
-pub fn job(object_name: &str, ask: &str) -> String {
-    format!("{object_name}-{ask}")
+pub fn job(object_name: &str, digest: &str) -> String {
+    format!("{object_name}-{digest}")
 }
 
 /// The name of the volume in a pod.
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn an_anchor_knows_its_ordinal() {
+    fn an_anchor_name_contains_its_ordinal() {
         assert_eq!(anchor_ordinal("web-1", "web-1-anchor-7"), Some(7));
         assert_eq!(anchor_ordinal("web-1", "web-1-config"), None);
         assert_eq!(anchor_ordinal("web-1", "web-12-anchor-7"), None);

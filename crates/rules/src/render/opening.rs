@@ -1,4 +1,4 @@
-//! An opening in the project's walls: to one port of one service's pods, and to no other.
+//! NetworkPolicy that allows ingress to one port of a service's pods.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use trueup_model::spec::Port;
 
 use super::workload::pod_labels;
 
-/// From one namespace, or from everywhere.
+/// The policy, for traffic from one namespace or from everywhere.
 pub(super) fn spec(body: &ServiceBody, port: &Port, from: Option<&str>) -> NetworkPolicySpec {
     let from = from.map(|namespace| {
         let label = "kubernetes.io/metadata.name".to_owned();
@@ -33,7 +33,7 @@ pub(super) fn spec(body: &ServiceBody, port: &Port, from: Option<&str>) -> Netwo
         ingress: Some(vec![NetworkPolicyIngressRule {
             from,
             ports: Some(vec![NetworkPolicyPort {
-                protocol: Some(port.protocol.as_str().to_owned()),
+                protocol: Some(port.protocol.into_str().to_owned()),
                 port: Some(IntOrString::Int(i32::from(port.port))),
                 ..NetworkPolicyPort::default()
             }]),

@@ -1,4 +1,4 @@
-//! A project's namespace and what guards it, before the first pod can run there.
+//! A project's namespace with its quota, limits, network policies and accounts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -101,7 +101,7 @@ fn policy(order: &Order, proofs: &ProofKey, name: &str, spec: NetworkPolicySpec)
     finish(key, &NetworkPolicy { metadata, spec: Some(spec) })
 }
 
-/// Nothing in, nothing out.
+/// Denies all ingress and egress.
 fn deny() -> NetworkPolicySpec {
     NetworkPolicySpec {
         policy_types: Some(vec!["Ingress".to_owned(), "Egress".to_owned()]),
@@ -109,7 +109,7 @@ fn deny() -> NetworkPolicySpec {
     }
 }
 
-/// What is let through again: the project's own pods, and names.
+/// Allows traffic between the project's own pods, and DNS.
 fn openings(order: &Order) -> NetworkPolicySpec {
     let within = NetworkPolicyPeer {
         namespace_selector: Some(by_label("kubernetes.io/metadata.name", &order.namespace)),
@@ -150,7 +150,7 @@ fn by_label(key: &str, value: &str) -> LabelSelector {
     }
 }
 
-/// Lets the writer at the secrets of this namespace. It has no right to any other.
+/// Lets the writer account access the secrets of this namespace.
 fn secrets(order: &Order, proofs: &ProofKey) -> Rendered {
     let (key, metadata) = at(order, proofs, Kind::RoleBinding, names::SECRETS_ROLE);
     let binding = RoleBinding {

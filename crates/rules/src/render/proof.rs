@@ -1,8 +1,8 @@
-//! The ownership proof: an HMAC over where an object stands, which nobody without the key can make.
+//! The ownership proof: an HMAC over the identity of an object, which needs the key to create.
 //!
-//! A label can be copied onto any object; the proof cannot, because it binds cluster, unit, kind,
+//! A label can be copied to any object; the proof cannot, because it binds cluster, unit, kind,
 //! namespace and name. The anchor's proof also binds the generation, so an anchor that is newer
-//! than the database shows that the database went back in time.
+//! than the database shows that the database was rolled back.
 
 use std::fmt;
 
@@ -19,9 +19,9 @@ const KEY_ID: &str = "k1";
 /// The key of one cluster, derived from the master key. It never leaves the process.
 #[derive(Clone)]
 pub struct ProofKey {
-    /// For proofs. It has taken in the key and the cluster, which every proof begins with.
+    /// For proofs: keyed, and with the cluster as the common prefix already added.
     proofs: Hmac<Sha256>,
-    /// For digests that secrets go into.
+    /// For digests of secrets.
     digests: Hmac<Sha256>,
     cluster: ClusterId,
 }
@@ -56,19 +56,19 @@ impl ProofKey {
         Self { proofs, digests: keyed("digest"), cluster }
     }
 
-    /// A short digest of something secret, the same for the same thing. It stands where others can
-    /// read it, and without the key nobody can try guesses against it.
+    /// A short keyed digest of a secret. It is readable by others, who cannot test guesses against
+    /// it without the key.
     #[must_use]
     pub fn digest(&self, unit: Unit, secret: &[u8]) -> String {
         let mut mac = self.digests.clone();
-        // Two services with the same secret do not show it.
+        // Two services with the same secret have different digests.
         mac.update(unit.to_string().as_bytes());
         mac.update(b"\0");
         mac.update(secret);
         data_encoding::HEXLOWER.encode(&mac.finalize().into_bytes()[..12])
     }
 
-    /// The proof that this unit owns what stands at this key.
+    /// The proof that this unit owns the object at this key.
     #[must_use]
     pub fn object(&self, unit: Unit, key: &ResourceKey) -> String {
         self.sign(&[&unit.to_string(), key.kind.as_str(), &key.namespace, &key.name])
@@ -82,14 +82,14 @@ impl ProofKey {
         format!("{}.{generation}", self.sign(&parts))
     }
 
-    /// The generation that an anchor's proof binds, if the proof holds.
+    /// The generation that an anchor's proof binds, if the proof is valid.
     #[must_use]
     pub fn anchor_generation(&self, unit: Unit, key: &ResourceKey, proof: &str) -> Option<i64> {
         let generation: i64 = proof.split('.').nth(2)?.parse().ok()?;
         self.holds(unit, key, proof).then_some(generation)
     }
 
-    /// Whether this annotation proves that the unit owns what stands at this key.
+    /// Whether this annotation proves that the unit owns the object at this key.
     #[must_use]
     pub fn holds(&self, unit: Unit, key: &ResourceKey, annotation: &str) -> bool {
         // "k1.<mac>" for objects, "k1.<mac>.<generation>" for anchors.
@@ -103,8 +103,8 @@ impl ProofKey {
         same(expected.as_bytes(), annotation.as_bytes())
     }
 
-    /// What we write beside an object's content: the content's digest and the generation it is
-    /// written for, in a form nobody else can make.
+    /// The signed stamp of an object: the digest of its content and the generation it is written
+    /// for.
     #[must_use]
     pub fn stamp(&self, unit: Unit, key: &ResourceKey, digest: &str, generation: i64) -> String {
         let generation = generation.to_string();
@@ -120,8 +120,7 @@ impl ProofKey {
         format!("{digest}.{generation}.{mac}")
     }
 
-    /// The digest and the generation of a stamp that we made; nothing if anybody else had a hand in
-    /// it.
+    /// The digest and generation of a stamp; `None` if its signature is not valid.
     #[must_use]
     pub fn stamped<'a>(
         &self,
@@ -138,7 +137,7 @@ impl ProofKey {
     fn sign(&self, parts: &[&str]) -> String {
         let mut mac = self.proofs.clone();
         for part in parts {
-            // A length before each part: no two lists of parts sign alike.
+            // The length before each part makes the encoding unambiguous.
             mac.update(&u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
             mac.update(part.as_bytes());
         }
@@ -147,7 +146,7 @@ impl ProofKey {
     }
 }
 
-/// Compares without telling by its time where two texts differ.
+/// Compares in constant time.
 fn same(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |seen, (x, y)| seen | (x ^ y)) == 0
 }
@@ -167,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proof_holds_only_where_it_was_made() {
+    fn a_proof_is_valid_only_for_its_object() {
         let key = ProofKey::new(&[7; 32], cluster(1));
         let here = ResourceKey::new(Kind::ConfigMap, "shop", "web-config");
         let proof = key.object(unit(1), &here);
@@ -186,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stamp_holds_only_as_it_was_made() {
+    fn a_changed_stamp_is_not_valid() {
         let key = ProofKey::new(&[7; 32], cluster(1));
         let here = ResourceKey::new(Kind::ConfigMap, "shop", "web-config");
         let stamp = key.stamp(unit(1), &here, "abc", 4);

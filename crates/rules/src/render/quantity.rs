@@ -1,6 +1,6 @@
-//! Kubernetes quantities in the one spelling that the API server would give them back in.
+//! Kubernetes quantities in the canonical form that the API server returns.
 //!
-//! The server rewrites "1000m" to "1"; a spelling of our own would look like drift for ever.
+//! The server rewrites "1000m" to "1"; any other form would look like drift.
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
@@ -9,7 +9,7 @@ pub(super) fn cpu(millis: u32) -> Quantity {
     if millis.is_multiple_of(1000) { count(millis / 1000) } else { Quantity(format!("{millis}m")) }
 }
 
-/// A number of things.
+/// A plain number.
 pub(super) fn count(number: u32) -> Quantity {
     Quantity(scaled(u64::from(number), 1000, &["", "k", "M", "G"]))
 }
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantities_are_spelled_as_the_server_spells_them() {
+    fn quantities_are_in_canonical_form() {
         assert_eq!(cpu(250).0, "250m");
         assert_eq!(cpu(2000).0, "2");
         assert_eq!(memory(512).0, "512Mi");

@@ -1,7 +1,7 @@
-//! Host names that lead to a service: an Ingress or, behind a gateway, an HTTPRoute for each, its
-//! certificate, and one opening in the project's walls for all of them.
+//! Host names of a service: an Ingress or, with a gateway, an HTTPRoute for each, its certificate,
+//! and one NetworkPolicy for all of them.
 //!
-//! Kinds that do not come with every cluster are typed here by the few fields we say.
+//! Kinds that are not built into Kubernetes are typed here with the few fields we set.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,29 +25,29 @@ use crate::render::proof::ProofKey;
 pub(super) fn keys(order: &Order, body: &ServiceBody) -> BTreeSet<ResourceKey> {
     let at = |kind, name: &str| ResourceKey::new(kind, &order.namespace, name);
     let mut keys = BTreeSet::new();
-    if led(body).next().is_some() {
+    if routed(body).next().is_some() {
         keys.insert(at(Kind::NetworkPolicy, &names::web_opening(&body.object_name)));
     }
-    for (route, _) in led(body) {
+    for (route, _) in routed(body) {
         let name = names::domain(&body.object_name, route.id);
-        keys.insert(at(way(body), &name));
+        keys.insert(at(route_kind(body), &name));
         if issuer(body, route).is_some() {
             keys.insert(at(Kind::Certificate, &name));
-            // Nobody but us takes it away again: it holds a private key.
+            // cert-manager does not delete it, so we do: it holds a private key.
             keys.insert(secret_key(order, body, route));
         }
     }
     keys
 }
 
-/// The opening in the walls, before the first connection.
-pub(super) fn wall(
+/// The NetworkPolicy that allows traffic from the ingress or gateway.
+pub(super) fn policy(
     order: &Order,
     body: &ServiceBody,
     owner: &OwnerReference,
     proofs: &ProofKey,
 ) -> Option<Rendered> {
-    let (_, port) = led(body).next()?;
+    let (_, port) = routed(body).next()?;
     let name = names::web_opening(&body.object_name);
     let key = ResourceKey::new(Kind::NetworkPolicy, &order.namespace, &name);
     let policy = NetworkPolicy {
@@ -69,34 +69,34 @@ pub(super) fn objects(
         let metadata = child_metadata(order, &key, owner, proofs);
         (key, metadata)
     };
-    led(body)
+    routed(body)
         .flat_map(|(route, port)| {
             let certificate = issuer(body, route).map(|issuer| {
                 let (key, metadata) = at(Kind::Certificate, route);
-                let kept = kept(order, &secret_key(order, body, route), proofs);
-                finish(key, &certificate(route, issuer, kept, metadata))
+                let secret = secret(order, &secret_key(order, body, route), proofs);
+                finish(key, &certificate(route, issuer, secret, metadata))
             });
-            let (key, metadata) = at(way(body), route);
-            let way = match &body.routing.gateway {
+            let (key, metadata) = at(route_kind(body), route);
+            let route = match &body.routing.gateway {
                 Some(gateway) => finish(key, &http_route(body, route, port, gateway, metadata)),
                 None => finish(key, &ingress(body, route, port, metadata)),
             };
-            certificate.into_iter().chain([way])
+            certificate.into_iter().chain([route])
         })
         .collect()
 }
 
-/// The hosts that lead somewhere, with the service's port for them.
-fn led(body: &ServiceBody) -> impl Iterator<Item = (&Route, &Port)> {
+/// The routes with the service's HTTP port; none without such a port.
+fn routed(body: &ServiceBody) -> impl Iterator<Item = (&Route, &Port)> {
     let port = http_port(&body.spec);
     body.routes.iter().filter_map(move |route| Some((route, port?)))
 }
 
-const fn way(body: &ServiceBody) -> Kind {
+const fn route_kind(body: &ServiceBody) -> Kind {
     if body.routing.gateway.is_some() { Kind::HttpRoute } else { Kind::Ingress }
 }
 
-/// Who signs the certificate of a host, if it has one. Behind a gateway that is the gateway's matter.
+/// The issuer of a host's certificate, if it has one. A gateway has its own certificates.
 fn issuer<'a>(body: &'a ServiceBody, route: &Route) -> Option<&'a str> {
     match (route.tls, &body.routing.gateway) {
         (Tls::Auto, None) => body.routing.issuer.as_deref(),
@@ -142,7 +142,7 @@ fn ingress(body: &ServiceBody, route: &Route, port: &Port, metadata: ObjectMeta)
     }
 }
 
-/// An object of a kind that comes with something else.
+/// An object of a kind that is not built into Kubernetes.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Foreign<S> {
@@ -217,25 +217,25 @@ fn http_route(
     Foreign::new(Kind::HttpRoute, metadata, spec)
 }
 
-/// Where the certificate of a host and its private key are kept.
+/// The key of the Secret with a host's certificate and private key.
 fn secret_key(order: &Order, body: &ServiceBody, route: &Route) -> ResourceKey {
     let name = names::domain_secret(&body.object_name, route.id);
     ResourceKey::new(Kind::Secret, &order.namespace, &name)
 }
 
-/// The Secret that cert-manager makes carries our labels and our proof, so that it goes with the service
-/// and is looked for when absence is proved.
-fn kept(order: &Order, key: &ResourceKey, proofs: &ProofKey) -> Kept {
+/// Gives the Secret that cert-manager creates our labels and proof, so that it is deleted with the
+/// service and checked when absence is verified.
+fn secret(order: &Order, key: &ResourceKey, proofs: &ProofKey) -> CertificateSecret {
     let ObjectMeta { labels, annotations, .. } =
         metadata(order, key, proofs.object(order.unit, key));
     let template = SecretTemplate {
         labels: labels.unwrap_or_default(),
         annotations: annotations.unwrap_or_default(),
     };
-    Kept { name: key.name.clone(), template }
+    CertificateSecret { name: key.name.clone(), template }
 }
 
-struct Kept {
+struct CertificateSecret {
     name: String,
     template: SecretTemplate,
 }
@@ -265,12 +265,12 @@ struct Issuer {
 fn certificate(
     route: &Route,
     issuer: &str,
-    kept: Kept,
+    secret: CertificateSecret,
     metadata: ObjectMeta,
 ) -> Foreign<CertificateSpec> {
     let spec = CertificateSpec {
-        secret_name: kept.name,
-        secret_template: kept.template,
+        secret_name: secret.name,
+        secret_template: secret.template,
         dns_names: vec![route.host.to_string()],
         issuer_ref: Issuer {
             group: Kind::Certificate.group(),

@@ -1,8 +1,8 @@
-//! Workloads that end: the CronJob, which runs by the clock, and the Job, which runs once.
+//! Workloads that end: the CronJob, which runs on a schedule, and the Job, which runs once.
 //!
-//! A Job's pods cannot be changed once it is there, so another run is another Job. Its name is made
-//! of what it runs: the same ask never runs twice, and pausing or a new release of Trueup does not
-//! start a finished run again.
+//! The pod template of a Job is immutable, so another run is another Job. Its name contains a
+//! digest of the spec: the same spec never runs twice, and neither a pause nor a new version of
+//! Trueup restarts a finished run.
 
 use k8s_openapi::api::batch::v1::{CronJob, CronJobSpec, Job, JobSpec, JobTemplateSpec};
 use k8s_openapi::api::core::v1::{
@@ -18,14 +18,14 @@ use super::{Rendered, child_metadata, digest, finish, workload};
 use crate::render::names;
 use crate::render::proof::ProofKey;
 
-/// How many finished runs stay to be looked at: one of each kind.
+/// How many finished runs are kept, per result.
 const HISTORY: i32 = 1;
 
-/// How late a run may start before it counts as missed. Without a bound, a long pause would be
-/// followed by an error instead of the next run.
+/// How late a run may start before it counts as missed. Without a limit, Kubernetes stops
+/// scheduling after too many missed runs.
 const MAY_START_LATE_S: i64 = 300;
 
-/// Letters of a digest in a Job's name: enough that two asks of one service never meet.
+/// Length of the digest in a Job's name: enough to avoid collisions within a service.
 const DIGEST: usize = 10;
 
 pub(super) fn cron(
@@ -44,7 +44,7 @@ pub(super) fn cron(
             starting_deadline_seconds: Some(MAY_START_LATE_S),
             successful_jobs_history_limit: Some(HISTORY),
             failed_jobs_history_limit: Some(HISTORY),
-            suspend: Some(rests(order)),
+            suspend: Some(is_suspended(order)),
             job_template: JobTemplateSpec {
                 metadata: Some(ObjectMeta {
                     labels: Some(workload::pod_labels(body)),
@@ -67,30 +67,30 @@ pub(super) fn job(
     let key = ResourceKey::new(Kind::Job, &order.namespace, &job_name(body));
     let job = Job {
         metadata: child_metadata(order, &key, owner, proofs),
-        spec: Some(JobSpec { suspend: Some(rests(order)), ..run(body) }),
+        spec: Some(JobSpec { suspend: Some(is_suspended(order)), ..run(body) }),
         ..Job::default()
     };
     finish(key, &job)
 }
 
-/// The name of the Job that carries what is asked now.
+/// The name of the Job for the current spec.
 pub(super) fn job_name(body: &ServiceBody) -> String {
-    names::job(&body.object_name, &ask(&body.spec)[..DIGEST])
+    names::job(&body.object_name, &run_digest(&body.spec)[..DIGEST])
 }
 
-/// A digest of what a run does. How many runs there are, when and where, and what the size is called,
-/// is no part of it.
-fn ask(spec: &Spec) -> String {
-    let mut ask = serde_json::to_value(spec).expect("a spec should become JSON");
-    if let Some(ask) = ask.as_object_mut() {
+/// A digest of what a run does. Replicas, schedule, nodes and the name of the plan are not part of
+/// it.
+fn run_digest(spec: &Spec) -> String {
+    let mut content = serde_json::to_value(spec).expect("a spec should serialize");
+    if let Some(content) = content.as_object_mut() {
         for name in ["replicas", "schedule", "plan", "nodes"] {
-            ask.remove(name);
+            content.remove(name);
         }
     }
-    digest(&ask)
+    digest(&content)
 }
 
-fn rests(order: &Order) -> bool {
+fn is_suspended(order: &Order) -> bool {
     match order.desired {
         DesiredState::Active => false,
         DesiredState::Paused | DesiredState::Deleted => true,
@@ -106,9 +106,9 @@ fn run(body: &ServiceBody) -> JobSpec {
     }
 }
 
-/// The pod of a run: as any other, but started once and with its disk named in it.
+/// The pod of a run: never restarted, and with its claim as a volume.
 ///
-/// Variables are read when a run starts, so it says nothing of what they are now.
+/// Variables are read when a run starts, so it has no config digest.
 fn pod(body: &ServiceBody) -> PodTemplateSpec {
     let pod = workload::pod_with(body, workload::restart(body));
     PodTemplateSpec {
@@ -149,14 +149,14 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_known_by_what_it_does() {
-        let base = ask(&spec(&json!({})));
+    fn a_run_is_identified_by_what_it_does() {
+        let base = run_digest(&spec(&json!({})));
         for same in [
             json!({"plan": "large", "nodes": "fast"}),
             json!({"replicas": 2}),
             json!({"variables": {}}),
         ] {
-            assert_eq!(ask(&spec(&same)), base, "{same}");
+            assert_eq!(run_digest(&spec(&same)), base, "{same}");
         }
         for other in [
             json!({"image": "train:2"}),
@@ -165,13 +165,13 @@ mod tests {
             json!({"variables": {"SEED": "1"}}),
             json!({"resources": {"cpu_millis": 100, "memory_mib": 64, "gpus": 1}}),
         ] {
-            assert_ne!(ask(&spec(&other)), base, "{other}");
+            assert_ne!(run_digest(&spec(&other)), base, "{other}");
         }
     }
 
-    /// A finished run would start again if a release of Trueup gave it another name.
+    /// A finished run would start again if a new version of Trueup gave it another name.
     #[test]
     fn the_name_of_a_run_never_changes() {
-        assert_eq!(ask(&spec(&json!({})))[..DIGEST], *"d3a72e37dc");
+        assert_eq!(run_digest(&spec(&json!({})))[..DIGEST], *"d3a72e37dc");
     }
 }

@@ -1,5 +1,4 @@
-//! How many pods there are: the budget that keeps a drain from taking all of them at once, and the
-//! autoscaler where their number follows the load.
+//! The PodDisruptionBudget, which limits how many pods a drain evicts at once, and the autoscaler.
 
 use std::collections::BTreeSet;
 
@@ -26,8 +25,8 @@ pub(super) fn keys(order: &Order, body: &ServiceBody) -> BTreeSet<ResourceKey> {
     budget.into_iter().chain(autoscaler).collect()
 }
 
-/// Who says how many pods there are, if it is not us. One that rests has none, and that is ours to
-/// say: an autoscaler leaves what has no pods alone.
+/// The autoscaling settings in effect. A paused service has none: Trueup sets zero replicas, which
+/// an autoscaler ignores.
 pub(super) const fn autoscale<'a>(order: &Order, body: &'a ServiceBody) -> Option<&'a Autoscale> {
     match order.desired {
         DesiredState::Active => body.spec.autoscale.as_ref(),
@@ -35,7 +34,7 @@ pub(super) const fn autoscale<'a>(order: &Order, body: &'a ServiceBody) -> Optio
     }
 }
 
-/// A single pod cannot stay while its node is emptied; of several, one at a time may go.
+/// Whether there is a budget. With a single pod it would block every drain.
 const fn has_budget(body: &ServiceBody) -> bool {
     match body.spec.workload {
         Workload::Deployment | Workload::StatefulSet => body.spec.most_replicas() >= 2,

@@ -1,4 +1,4 @@
-//! Generated secrets: derived from the master key, so no database and no backup ever holds them.
+//! Generated secrets: derived from the master key, so they are in no database and no backup.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use trueup_model::order::SecretValue;
 
 use crate::render::proof::derive;
 
-/// The values of a service's generated secrets: the same each time, unlike any other service's.
+/// The values of a service's generated secrets: stable, and different for each service.
 #[must_use]
 pub fn generated(
     master: &[u8; 32],
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_is_stable_and_its_own() {
+    fn a_generated_secret_is_stable_and_unique_to_its_service() {
         let (a, b) = (uuid::Uuid::from_u128(1), uuid::Uuid::from_u128(2));
         let names = ["PASSWORD".to_owned(), "KEY".to_owned()];
         let of = |id, master: [u8; 32]| generated(&master, ServiceId::from_uuid(id), &names);

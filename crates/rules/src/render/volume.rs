@@ -1,7 +1,7 @@
 //! Claims for workloads that keep state.
 //!
-//! Trueup writes each pod's claim itself, under the name the StatefulSet's controller looks for, so
-//! that the claim carries our proof. Claims have no owner: data never goes with an anchor.
+//! Trueup writes each pod's claim itself, under the name that the StatefulSet controller expects,
+//! so that the claim has our proof. Claims have no owner: data is never deleted with an anchor.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,7 +37,7 @@ pub(super) fn claims(order: &Order, body: &ServiceBody, proofs: &ProofKey) -> Ve
         .collect()
 }
 
-/// A claim for each pod with a name of its own; the runs of a cron or a job share one.
+/// The number of claims: one for each pod of a StatefulSet; runs of a cron or a job share one.
 fn count(body: &ServiceBody) -> u32 {
     match (&body.spec.volume, body.spec.workload) {
         (None, _) | (Some(_), Workload::Deployment) => 0,
@@ -46,7 +46,7 @@ fn count(body: &ServiceBody) -> u32 {
     }
 }
 
-/// What each pod's claim asks for; also the claim template of the StatefulSet.
+/// The spec of each pod's claim; also the claim template of the StatefulSet.
 pub(super) fn spec(volume: &Volume) -> PersistentVolumeClaimSpec {
     PersistentVolumeClaimSpec {
         access_modes: Some(vec!["ReadWriteOnce".to_owned()]),

@@ -1,4 +1,4 @@
-//! Workloads that serve, and their address: Deployment or StatefulSet, and the Service in front.
+//! Serving workloads: Deployment or StatefulSet, and the Service in front.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ const fn kind(body: &ServiceBody) -> Kind {
     }
 }
 
-/// Where the workload stands.
+/// The key of the workload.
 pub(super) fn key(order: &Order, body: &ServiceBody) -> ResourceKey {
     let name = match body.spec.workload {
         Workload::Deployment | Workload::StatefulSet | Workload::CronJob => {
@@ -53,7 +53,7 @@ pub(super) fn object(
     let key = key(order, body);
     let metadata = child_metadata(order, &key, owner, proofs);
     let replicas = match order.desired {
-        // Somebody else says how many; the plan keeps what stands.
+        // The autoscaler sets the number; the plan keeps the live value.
         DesiredState::Active if body.spec.autoscale.is_some() => None,
         DesiredState::Active => Some(i32::try_from(body.spec.replicas).unwrap_or(i32::MAX)),
         DesiredState::Paused | DesiredState::Deleted => Some(0),
@@ -94,7 +94,7 @@ pub(super) fn object(
     }
 }
 
-/// Whether there is anything to call: what listens nowhere has no address.
+/// Whether the workload has a Service: only with ports.
 pub(super) const fn has_address(body: &ServiceBody) -> bool {
     !body.spec.ports.is_empty()
 }
@@ -137,7 +137,7 @@ pub(super) fn pod_labels(body: &ServiceBody) -> BTreeMap<String, String> {
     BTreeMap::from([(names::POD_LABEL.to_owned(), body.object_name.clone())])
 }
 
-/// Replaces every pod when it is raised, without changing anything else.
+/// The restart annotation: raising the counter replaces every pod.
 pub(super) fn restart(body: &ServiceBody) -> BTreeMap<String, String> {
     let number = Some(body.spec.restart).filter(|number| *number > 0);
     number.map(|n| (names::RESTART_ANNOTATION.to_owned(), n.to_string())).into_iter().collect()
@@ -150,7 +150,7 @@ fn pod(order: &Order, body: &ServiceBody, proofs: &ProofKey) -> PodTemplateSpec 
     pod_with(body, annotations)
 }
 
-/// A pod of this service that says this of itself.
+/// The pod template of this service, with these annotations.
 pub(super) fn pod_with(
     body: &ServiceBody,
     annotations: BTreeMap<String, String>,
@@ -188,7 +188,7 @@ pub(super) fn pod_with(
     }
 }
 
-/// Nodes of a class may turn other pods away by a taint of the same name.
+/// Tolerates the taint with which nodes of a class keep other pods away.
 fn toleration(class: &Name) -> Toleration {
     Toleration {
         key: Some(names::NODE_CLASS.to_owned()),

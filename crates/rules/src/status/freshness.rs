@@ -1,10 +1,10 @@
-//! Which watches a status leans on. Freshness belongs to the watch of a kind: pods that nobody hears
-//! of are not made fresh by anything else that is.
+//! Which watches a status depends on. Freshness is per kind: events of one watch say nothing about
+//! the others.
 
 use trueup_model::key::Kind;
 use trueup_model::spec::{Spec, Workload};
 
-/// The kinds that say how well a service does.
+/// The kinds that a service's health depends on.
 #[must_use]
 pub fn evidence(spec: &Spec) -> Vec<Kind> {
     let workload = match spec.workload {
@@ -17,8 +17,7 @@ pub fn evidence(spec: &Spec) -> Vec<Kind> {
     [workload, Kind::Pod].into_iter().chain(disk).collect()
 }
 
-/// The kinds that say whether reality carries a service's promise whole. Secrets are read and never
-/// watched, so there is no watch of them to be silent.
+/// The kinds that show whether a release is fully applied. Secrets are not watched.
 #[must_use]
 pub fn objects(spec: &Spec) -> Vec<Kind> {
     let mut kinds = evidence(spec);
@@ -29,7 +28,7 @@ pub fn objects(spec: &Spec) -> Vec<Kind> {
     kinds
 }
 
-/// The kinds that a project is made of.
+/// The kinds of a project's objects.
 pub const PROJECT: [Kind; 5] = [
     Kind::Namespace,
     Kind::ResourceQuota,

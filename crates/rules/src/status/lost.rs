@@ -1,16 +1,16 @@
-//! Pods that leave the API without anybody having seen their processes end.
+//! Pods that disappear from the API before their processes were seen to end.
 //!
-//! A kubelet reports every container as terminated before it lets its pod go. A pod that goes while
-//! a container was last seen running was deleted by force, or its node was lost: the API's absence
-//! then says nothing about the processes.
+//! A kubelet reports every container as terminated before its pod is removed. A pod that is removed
+//! while a container was last seen running was force-deleted, or its node was lost: its absence
+//! from the API says nothing about the processes.
 
 use serde_json::Value;
 use trueup_model::receipt::LostPod;
 
 use crate::render::names;
 
-/// The pod, if it went in this state and its processes may still run. Its node is what is known of it
-/// now; one that is not known may be a real one.
+/// The pod, if it was removed in this state and its processes may still run. An unknown node counts
+/// as a real one.
 #[must_use]
 pub fn lost(pod: &Value, node: Option<&Value>) -> Option<LostPod> {
     let on = pod["spec"]["nodeName"].as_str().filter(|name| !name.is_empty())?;
@@ -22,7 +22,7 @@ pub fn lost(pod: &Value, node: Option<&Value>) -> Option<LostPod> {
     Some(LostPod { name: text("name"), uid: text("uid"), node: on.to_owned() })
 }
 
-/// Every container was reported as not running. A node that reported nothing proves nothing.
+/// Whether every container was reported as not running. No report proves nothing.
 fn has_ended(pod: &Value) -> bool {
     if matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed")) {
         return true;
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn only_processes_that_were_not_seen_to_end_are_lost() {
+    fn pods_with_running_containers_are_lost() {
         let (running, done, waiting) =
             (json!({"running": {}}), json!({"terminated": {}}), json!({"waiting": {}}));
         let table = [
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn only_its_label_makes_a_node_a_simulated_one() {
+    fn a_node_is_simulated_only_by_its_label() {
         let node = |class: Value| json!({ "metadata": { "labels": { names::NODE_CLASS: class } } });
         let pod = pod(Some("simulated-0"), "Running", &[json!({"running": {}})]);
         assert!(lost(&pod, Some(&node(json!(names::SIMULATED)))).is_none());

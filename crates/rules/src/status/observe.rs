@@ -1,4 +1,4 @@
-//! From Kubernetes' own words to evidence: the only place that reads a workload's status.
+//! Turns Kubernetes objects into evidence: the only place that reads a workload's status.
 
 mod pod;
 mod runs;
@@ -24,7 +24,7 @@ use pod::pod_seen;
 
 pub use warned::{Answers, Unexplained, explain, unexplained};
 
-/// What was seen of this order's unit.
+/// The observation of this order's unit.
 #[must_use]
 pub fn observe(
     order: &Order,
@@ -42,8 +42,8 @@ pub fn observe(
     let workload = match &order.body {
         Body::Project => None,
         Body::Service(body) => {
-            let promised = Promised { workload: body.spec.workload, pods: promised(order, body) };
-            Some((workload_key(order, body), promised))
+            let desired = Desired { workload: body.spec.workload, pods: desired_pods(order, body) };
+            Some((workload_key(order, body), desired))
         }
     };
     let mut pods: Vec<PodSeen> = observed
@@ -60,9 +60,9 @@ pub fn observe(
         generation: order.generation,
         applied,
         objects: ours().map(|(key, object)| sighting(key, object)).collect(),
-        workload: workload.and_then(|(key, promised)| {
-            let (_, object) = ours().find(|(seen, _)| **seen == key)?;
-            Some(workload_seen(promised, object))
+        workload: workload.and_then(|(key, desired)| {
+            let (_, object) = ours().find(|(other, _)| **other == key)?;
+            Some(workload_seen(desired, object))
         }),
         pods,
         missing: missing(order, observed),
@@ -70,7 +70,7 @@ pub fn observe(
     }
 }
 
-/// Of what the cluster does not take, that which this unit should have.
+/// The missing kinds that this unit needs.
 fn missing(order: &Order, observed: &Observed) -> Vec<Missing> {
     if observed.missing.is_empty() || order.desired == DesiredState::Deleted {
         return Vec::new();
@@ -96,28 +96,28 @@ fn sighting(key: &ResourceKey, object: &Arc<Value>) -> Sighting {
     }
 }
 
-/// What a service promises of its workload.
+/// What a service wants of its workload.
 #[derive(Clone, Copy)]
-struct Promised {
+struct Desired {
     workload: Workload,
     /// The fewest pods there may be.
     pods: u32,
 }
 
-/// The fewest pods that are promised now, whatever its workload was told by somebody else.
-fn promised(order: &Order, body: &ServiceBody) -> u32 {
+/// The fewest pods that are desired now, whatever others wrote to the workload.
+fn desired_pods(order: &Order, body: &ServiceBody) -> u32 {
     match (order.desired, starting_replicas(order, body)) {
         (DesiredState::Paused | DesiredState::Deleted, _) => 0,
         (DesiredState::Active, None) => body.spec.replicas,
-        // An autoscaler says how many, and leaves one that has none alone.
+        // An autoscaler sets the number, and ignores a workload with zero replicas.
         (DesiredState::Active, Some(start)) => start.min(1),
     }
 }
 
-fn workload_seen(promised: Promised, object: &Value) -> WorkloadSeen {
-    match promised.workload {
-        // A cron and a job do not say which spec they have seen, and need not: a change of a cron is
-        // for the next run, and another ask is another job.
+fn workload_seen(desired: Desired, object: &Value) -> WorkloadSeen {
+    match desired.workload {
+        // A cron and a job report no observed generation, and need not: a change of a cron affects
+        // the next run, and another spec is another job.
         Workload::CronJob => {
             let runs = Some(runs::of_cron(object));
             WorkloadSeen { current: true, runs, ..WorkloadSeen::default() }
@@ -126,15 +126,15 @@ fn workload_seen(promised: Promised, object: &Value) -> WorkloadSeen {
             let (runs, stuck) = runs::of_job(object);
             WorkloadSeen { current: true, runs: Some(runs), stuck, ..WorkloadSeen::default() }
         }
-        Workload::Deployment | Workload::StatefulSet => serving(object, promised.pods),
+        Workload::Deployment | Workload::StatefulSet => serving(object, desired.pods),
     }
 }
 
-fn serving(object: &Value, promised: u32) -> WorkloadSeen {
+fn serving(object: &Value, desired_pods: u32) -> WorkloadSeen {
     let count = |value: &Value| value.as_u64().and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
     let status = &object["status"];
     WorkloadSeen {
-        wanted: count(&object["spec"]["replicas"]).max(promised),
+        wanted: count(&object["spec"]["replicas"]).max(desired_pods),
         existing: count(&status["replicas"]),
         updated: count(&status["updatedReplicas"]),
         ready: count(&status["readyReplicas"]),
@@ -144,8 +144,8 @@ fn serving(object: &Value, promised: u32) -> WorkloadSeen {
     }
 }
 
-/// Why a workload cannot make its pods, or takes too long for it. Only a Deployment says so itself: of a
-/// set and of a job Kubernetes tells it as an event (see `warned`).
+/// Why a workload cannot create its pods, or takes too long. Only a Deployment has a condition for
+/// that; for a StatefulSet and a Job there are only events (see `warned`).
 fn stuck(object: &Value) -> Option<PodProblem> {
     let status = &object["status"];
     if let Some(refused) = condition(status, "ReplicaFailure").filter(|one| one["status"] == "True")
@@ -157,11 +157,11 @@ fn stuck(object: &Value) -> Option<PodProblem> {
         .then(|| pod::problem(Cause::SlowStart, text(&late["message"])))
 }
 
-/// That pods are refused, by a quota or by somebody else.
+/// The problem that pods are rejected, by a quota or by admission.
 fn not_made(message: &str) -> PodProblem {
     let over = message.contains("exceeded quota");
     let cause = if over { Cause::QuotaExceeded } else { Cause::NotAdmitted };
-    pod::problem(cause, format!("pods cannot be made: {message}"))
+    pod::problem(cause, format!("pods cannot be created: {message}"))
 }
 
 fn condition<'a>(status: &'a Value, name: &str) -> Option<&'a Value> {

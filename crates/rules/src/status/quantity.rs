@@ -1,6 +1,6 @@
-//! Reads Kubernetes quantities, exactly and without floating point.
+//! Parses Kubernetes quantities, exactly and without floating point.
 
-/// A quantity in whole units of `1/per`, rounded up; nothing where the text is no quantity.
+/// A quantity in whole units of `1/per`, rounded up; `None` if the text is not a quantity.
 ///
 /// `per` is 1000 for thousandths of a core and 1 for bytes.
 #[must_use]
@@ -18,7 +18,7 @@ pub(crate) fn amount(text: &str, per: u64) -> Option<u64> {
     u64::try_from(dividend.div_ceil(over.checked_mul(decimals)?)).ok()
 }
 
-/// What a suffix multiplies by, and what it divides by.
+/// The multiplier and divisor of a suffix.
 fn unit(suffix: &str) -> Option<(u128, u128)> {
     let binary = |power: u32| 1024_u128.checked_pow(power).map(|times| (times, 1));
     let decimal = |power: u32| 1000_u128.checked_pow(power).map(|times| (times, 1));
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_spelling_of_the_server_is_read() {
+    fn every_notation_of_the_server_is_parsed() {
         for (text, per, wanted) in [
             ("100m", 1000, Some(100)),
             ("1", 1000, Some(1000)),

@@ -1,8 +1,9 @@
-//! From Kubernetes' words to raw transitions: what is known of an object, and what changed since.
+//! Transitions of pods, disks and nodes: the level of an object, and the changes between two
+//! levels.
 //!
-//! Both halves are level-triggered. An object says how things stand; a step is the difference
-//! between two such levels, whatever happened to the events in between. Seeing the same again gives
-//! no step, so a new list, a new watch and a new observer double nothing.
+//! Both are level-triggered. A change is the difference between two levels, whatever happened to
+//! the watch events in between. The same level twice gives no change, so a new list, watch or
+//! observer duplicates nothing.
 
 mod level;
 
@@ -13,7 +14,7 @@ use trueup_model::transition::{
 
 pub use level::sight;
 
-/// What happened between two levels of one incarnation; all that led to it where it is new.
+/// The changes between two levels of one object; for a new object, all changes since its creation.
 #[must_use]
 pub fn steps(before: Option<&Level>, now: &Level) -> Vec<StateChange> {
     match (before, now) {
@@ -31,7 +32,7 @@ fn appeared(at: Option<Timestamp>, mut rest: Vec<StateChange>) -> Vec<StateChang
     rest
 }
 
-/// Collects steps.
+/// Collects changes.
 #[derive(Default)]
 struct StateChanges(Vec<StateChange>);
 
@@ -80,13 +81,13 @@ fn pod(before: &PodLevel, now: &PodLevel) -> Vec<StateChange> {
     steps.0
 }
 
-/// An end comes before the start that follows it, as it happened.
+/// Adds starts and ends of a container, in the order in which they happened.
 fn containers(steps: &mut StateChanges, name: &str, before: &ContainerLevel, now: &ContainerLevel) {
     let (container, restarts) = (name.to_owned(), now.restarts);
     let ended = now.ended.as_ref().filter(|end| before.ended.as_ref() != Some(end));
     let started = now.running_since.filter(|since| before.running_since != Some(*since));
     if let Some(end) = ended {
-        // A run that was never seen to begin: its start is known all the same.
+        // The start was not observed, but the end has its time.
         if let Some(began) = end.began_at.filter(|began| before.running_since != Some(*began)) {
             let restarts = restarts.saturating_sub(u32::from(started.is_some()));
             let what = What::ContainerStarted { container: container.clone(), restarts };
@@ -100,7 +101,7 @@ fn containers(steps: &mut StateChanges, name: &str, before: &ContainerLevel, now
     }
 }
 
-/// A phase has no stamp of its own: it follows from what its containers did.
+/// The time of a phase, which has no timestamp of its own, from its containers.
 fn phase_at(pod: &PodLevel) -> Option<Timestamp> {
     let ends = || pod.containers.values().filter_map(|one| one.ended.as_ref());
     match pod.phase {

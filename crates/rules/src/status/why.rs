@@ -1,4 +1,4 @@
-//! Why a service is as it is, told from what is stored and from nothing else.
+//! Explains the state of a service, from stored data alone.
 
 use trueup_model::freeze::{Freeze, FreezeScope};
 use trueup_model::observation::Observation;
@@ -9,7 +9,7 @@ use trueup_model::why::{EventSeen, Facts, Link, LinkStep, Why};
 
 use crate::status::aged;
 
-/// The chain from who asked to what is waited for.
+/// The chain of causes, from the request to what is waited for.
 #[must_use]
 pub fn explain(facts: &Facts) -> Why {
     let (shown, _) = aged(facts.status.clone(), &facts.silent);
@@ -29,33 +29,26 @@ fn answer(facts: &Facts, phase: Phase, health: Health, first: Option<&Condition>
     let seen = facts.inputs.as_ref().map(|inputs| &inputs.observation);
     match (phase, health, first) {
         (Phase::Deleted, _, _) => {
-            "it is gone: every key that was ever recorded for it was read and found absent"
-                .to_owned()
+            "the service is deleted: every recorded key was read and found absent".to_owned()
         }
         (_, _, Some(condition)) => {
-            format!(
-                "it is {} and {} because: {}",
-                phase.as_str(),
-                health.as_str(),
-                condition.message
-            )
+            let message = &condition.message;
+            format!("the service is {} and {}: {message}", phase.into_str(), health.into_str())
         }
         (_, Health::Healthy, None) => {
             let pods = seen.map(pods).unwrap_or_default();
-            format!(
-                "it is believed healthy because the cluster carries generation {generation}{pods}"
-            )
+            format!("the service is healthy: generation {generation} is applied{pods}")
         }
         (Phase::Accepted, _, None) => {
-            format!("generation {generation} is recorded and nothing was seen of it yet")
+            format!("generation {generation} is recorded; nothing was observed yet")
         }
-        (_, _, None) => format!("it is {} and {}", phase.as_str(), health.as_str()),
+        (_, _, None) => format!("the service is {} and {}", phase.into_str(), health.into_str()),
     }
 }
 
 fn pods(seen: &Observation) -> String {
     match &seen.workload {
-        Some(workload) if workload.runs.is_some() => " and its runs end well".to_owned(),
+        Some(workload) if workload.runs.is_some() => " and its runs succeed".to_owned(),
         Some(workload) => format!(" and {} of {} pods are ready", workload.ready, workload.wanted),
         None => String::new(),
     }
@@ -64,15 +57,15 @@ fn pods(seen: &Observation) -> String {
 fn asked(facts: &Facts) -> Link {
     let asked = &facts.asked;
     let what = match facts.desired {
-        DesiredState::Active => "shall run",
-        DesiredState::Paused => "shall rest",
-        DesiredState::Deleted => "shall be gone",
+        DesiredState::Active => "running",
+        DesiredState::Paused => "paused",
+        DesiredState::Deleted => "deleted",
     };
     let event = facts.events.first().map(|event| event.id.to_string());
     Link {
         step: LinkStep::Asked,
         text: format!(
-            "{} asked for generation {} (`{}`): it {what}",
+            "{} requested generation {} (`{}`): desired state {what}",
             asked.principal, facts.generation, asked.action
         ),
         at: Some(asked.at),
@@ -80,7 +73,7 @@ fn asked(facts: &Facts) -> Link {
     }
 }
 
-/// What the loop was told, and what it made of it.
+/// The wake that is queued, or the order that the executor has.
 fn ordered(facts: &Facts) -> Link {
     let begun: Option<&EventSeen> =
         facts.events.iter().rev().find(|event| event.kind.starts_with("Reconcile"));
@@ -89,25 +82,25 @@ fn ordered(facts: &Facts) -> Link {
         (Some(wake), _) => {
             let tried = match wake.attempts {
                 0 => String::new(),
-                attempts => format!(", tried {attempts} times"),
+                attempts => format!(", {attempts} attempts"),
             };
-            let error = wake.error.as_ref().map(|error| format!(", last time: {error}"));
+            let error = wake.error.as_ref().map(|error| format!(", last error: {error}"));
             let text = format!("a wake is {}{tried}{}", wake.state, error.unwrap_or_default());
             (text, Some(wake.due_at))
         }
         (None, Some(begun)) => {
-            (format!("the executor holds its order; last {}", begun.kind), Some(begun.at))
+            (format!("the executor has the order; last event {}", begun.kind), Some(begun.at))
         }
-        (None, None) => ("the executor holds its order".to_owned(), None),
+        (None, None) => ("the executor has the order".to_owned(), None),
     };
     Link { step: LinkStep::Ordered, text, at, proof }
 }
 
-/// Nothing is done, and who wants it so.
+/// The freeze, with who set it and why.
 fn frozen(freeze: &Freeze) -> Link {
     Link {
         step: LinkStep::Frozen,
-        text: format!("{freeze}; Trueup looks at it and does nothing"),
+        text: format!("{freeze}; Trueup observes the service and writes nothing"),
         at: Some(freeze.since),
         proof: Vec::new(),
     }
@@ -125,15 +118,15 @@ fn applied(facts: &Facts) -> Option<Link> {
         .collect();
     let carried = match facts.status.applied_generation {
         Some(applied) if applied == facts.generation => {
-            format!("the cluster carries all of generation {applied}")
+            format!("generation {applied} is fully applied")
         }
         Some(applied) => {
-            format!("the cluster carries generation {applied}, not yet {}", facts.generation)
+            format!("generation {applied} is applied, {} not yet", facts.generation)
         }
-        None => "the cluster carries no whole generation yet".to_owned(),
+        None => "no generation is fully applied yet".to_owned(),
     };
     let text =
-        format!("{} of {} recorded objects were seen; {carried}", seen.len(), facts.objects.len());
+        format!("observed {} of {} recorded objects; {carried}", seen.len(), facts.objects.len());
     Some(Link { step: LinkStep::Applied, text, at: None, proof: seen })
 }
 
@@ -141,10 +134,10 @@ fn observed(facts: &Facts) -> Option<Link> {
     let evidence = facts.status.evidence.as_ref()?;
     let inputs = facts.inputs.as_ref()?;
     let outcome = match &inputs.outcome {
-        Outcome::Converged => "nothing was left to write".to_owned(),
+        Outcome::Converged => "nothing to write".to_owned(),
         Outcome::Waiting { on } => format!("waiting for {on}"),
         Outcome::Deferred { why } | Outcome::Locked { why } | Outcome::Frozen { why } => {
-            format!("put off: {why}")
+            format!("deferred: {why}")
         }
         Outcome::Blocked { why } | Outcome::Outdated { why } => format!("blocked: {why}"),
         Outcome::Failed { why } | Outcome::Refused { why } | Outcome::Broken { why } => {
@@ -153,7 +146,7 @@ fn observed(facts: &Facts) -> Option<Link> {
     };
     let pods = pods(&inputs.observation);
     let simulated = if evidence.simulated { " (simulated nodes)" } else { "" };
-    let text = format!("cluster {} was looked at{simulated}: {outcome}{pods}", facts.cluster);
+    let text = format!("observed cluster {}{simulated}: {outcome}{pods}", facts.cluster);
     let version = evidence.resource_version.as_deref().unwrap_or("?");
     let proof = evidence.uid.iter().map(|uid| format!("{uid}@{version}")).collect();
     Some(Link { step: LinkStep::Observed, text, at: Some(evidence.observed_at), proof })
@@ -172,52 +165,51 @@ fn waiting(facts: &Facts, condition: &Condition) -> Link {
     }
 }
 
-/// What would unblock it: the cause's own advice, or what its reason means. What is frozen is never on
-/// its way by anything that Trueup does.
+/// What would unblock the service: the advice for the cause, or for the reason. While frozen,
+/// Trueup makes no progress on its own.
 fn unblock(facts: &Facts, condition: &Condition) -> String {
     if let Some(seen) = &condition.cause {
         return seen.cause.advice().to_owned();
     }
     match (condition.reason, &facts.freeze) {
         (Reason::Frozen, Some(freeze)) => {
-            format!("{}: nothing is done until then", let_go(facts, freeze))
+            format!("{}; nothing is written until then", unfreeze(facts, freeze))
         }
         (Reason::Waiting | Reason::PodsNotReady, Some(freeze)) => {
-            format!(
-                "the cluster, if it does it by itself; Trueup helps only after {}",
-                let_go(facts, freeze)
-            )
+            format!("the cluster may recover by itself; for repairs, {}", unfreeze(facts, freeze))
         }
         (reason, _) => meaning(reason).to_owned(),
     }
 }
 
-/// Who lets it go, and how.
-fn let_go(facts: &Facts, freeze: &Freeze) -> String {
+/// Who has to lift the freeze, and how.
+fn unfreeze(facts: &Facts, freeze: &Freeze) -> String {
     match freeze.scope {
-        FreezeScope::Service => "somebody lets it go with `trueup unfreeze`".to_owned(),
+        FreezeScope::Service => "run `trueup unfreeze`".to_owned(),
         FreezeScope::Cluster => {
             let cluster = &facts.cluster;
-            format!("an operator lets its cluster go with `trueup unfreeze --cluster {cluster}`")
+            format!("an operator must run `trueup unfreeze --cluster {cluster}`")
         }
-        FreezeScope::Platform => {
-            "an operator lets the platform go with `trueup unfreeze --platform`".to_owned()
-        }
+        FreezeScope::Platform => "an operator must run `trueup unfreeze --platform`".to_owned(),
     }
 }
 
 const fn meaning(reason: Reason) -> &'static str {
     match reason {
-        Reason::Waiting | Reason::PodsNotReady => "time: it is on its way",
-        Reason::ClusterUnreachable | Reason::Stale => "the cluster answering again",
-        Reason::SecretsLocked => "the key that opens its secrets",
-        Reason::Blocked => "a person: do what the message says, and it goes on by itself",
-        Reason::Frozen => "time: the freeze is lifted, and it is looked at again",
-        Reason::Defect => "an operator: see the log, then let it be tried again",
-        Reason::Refused => "a person: the cluster refuses it as it is asked for",
-        Reason::DatabaseOlder => "an operator: the database is older than the cluster",
-        Reason::ClusterError => "the cluster taking the write; it is tried again by itself",
-        Reason::RunFailed => "a run that ends well",
-        Reason::PartMissing => "an operator: do what the message says, and it is used by itself",
+        Reason::Waiting | Reason::PodsNotReady => "wait: the change is in progress",
+        Reason::ClusterUnreachable | Reason::Stale => "wait until the cluster is reachable again",
+        Reason::SecretsLocked => {
+            "operator action required: restore the key that decrypts its secrets"
+        }
+        Reason::Blocked => "action required: follow the message; the service then continues",
+        Reason::Frozen => "wait: the freeze was lifted and the next pass is due",
+        Reason::Defect => "operator action required: check the log, then requeue the wake",
+        Reason::Refused => "action required: the cluster rejects the spec; change it",
+        Reason::DatabaseOlder => "operator action required: the database is older than the cluster",
+        Reason::ClusterError => "wait: the write is retried automatically",
+        Reason::RunFailed => "a run that succeeds",
+        Reason::PartMissing => {
+            "operator action required: follow the message; the feature is then used"
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The door's decisions, as a table: what is asked, what is promised already, what comes of it.
+//! Admission as tables: the request, the accepted service, and the result.
 
 use serde_json::{Value, json};
 use trueup_model::service::{DesiredState, Service};
@@ -7,7 +7,7 @@ use trueup_rules::admit::{AdmissionContext, AdmissionRequest, Admitted, Refused}
 
 use crate::given;
 
-fn ask(template: &Template, parameters: Value) -> AdmissionRequest {
+fn request(template: &Template, parameters: Value) -> AdmissionRequest {
     AdmissionRequest {
         template: given::reference(template),
         plan: None,
@@ -16,14 +16,14 @@ fn ask(template: &Template, parameters: Value) -> AdmissionRequest {
 }
 
 fn admit(
-    ask: &AdmissionRequest,
+    request: &AdmissionRequest,
     template: Option<&Template>,
     current: Option<&Service>,
 ) -> Result<Admitted, Refused> {
-    trueup_rules::admit::admit(ask, AdmissionContext { template, plan: None, current })
+    trueup_rules::admit::admit(request, AdmissionContext { template, plan: None, current })
 }
 
-/// Where and what, for each rule that was broken.
+/// Field and message of each error.
 fn errors(answer: Result<Admitted, Refused>) -> Vec<(String, String)> {
     match answer {
         Err(Refused::Invalid(errors)) => {
@@ -35,42 +35,54 @@ fn errors(answer: Result<Admitted, Refused>) -> Vec<(String, String)> {
 
 fn web(parameters: Value) -> Result<Admitted, Refused> {
     let template = given::template("web");
-    admit(&ask(&template, parameters), Some(&template), None)
+    admit(&request(&template, parameters), Some(&template), None)
 }
 
 #[test]
 fn a_template_that_does_not_exist_is_named() {
     let template = given::template("web");
-    let told = errors(admit(&ask(&template, json!({})), None, None));
-    assert_eq!(told.len(), 1);
-    assert_eq!(told[0].0, "template");
-    assert!(told[0].1.contains("there is no template `web@1`"), "{}", told[0].1);
+    let found = errors(admit(&request(&template, json!({})), None, None));
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].0, "template");
+    assert!(found[0].1.contains("there is no template `web@1`"), "{}", found[0].1);
 }
 
 #[test]
-fn each_bad_parameter_is_refused_with_its_place_and_what_would_be_right() {
+fn each_invalid_parameter_is_refused_with_field_and_rule() {
     let long = "x".repeat(256);
     let many: Value = (0..201).map(|n| (format!("V{n}"), json!("x"))).collect();
     let large: Value = (0..40).map(|n| (format!("V{n}"), json!("x".repeat(32_768)))).collect();
     let table = [
-        (json!({}), "image", "is needed: The container image"),
-        (json!({"image": 3}), "image", "must be a text"),
+        (json!({}), "image", "is required: The container image"),
+        (json!({"image": 3}), "image", "must be a string"),
         (json!({"image": ""}), "image", "must have 1 to 255 characters"),
         (json!({"image": long}), "image", "must have 1 to 255 characters"),
         (json!({"image": "a\nhostNetwork: true"}), "image", "must not contain control characters"),
         (json!({"image": " nginx"}), "image", "must not begin or end with a space"),
-        (json!({"image": "a", "replicas": "2"}), "replicas", "must be a whole number"),
-        (json!({"image": "a", "replicas": 1.5}), "replicas", "must be a whole number"),
-        (json!({"image": "a", "replicas": null}), "replicas", "must be a whole number"),
+        (json!({"image": "a", "replicas": "2"}), "replicas", "must be an integer"),
+        (json!({"image": "a", "replicas": 1.5}), "replicas", "must be an integer"),
+        (json!({"image": "a", "replicas": null}), "replicas", "must be an integer"),
         (json!({"image": "a", "replicas": 21}), "replicas", "must be from 0 to 20, is 21"),
         (json!({"image": "a", "replicas": -1}), "replicas", "must be from 0 to 20, is -1"),
         (json!({"image": "a", "port": 80}), "port", "must be from 1024 to 65535, is 80"),
         (json!({"image": "a", "colour": "red"}), "colour", "is not a parameter of web@1"),
-        (json!({"image": "a", "variables": []}), "variables", "must be names with text values"),
-        (json!({"image": "a", "variables": {"A B": "x"}}), "variables", "`A B` is not a variable"),
-        (json!({"image": "a", "variables": {"": "x"}}), "variables", "`` is not a variable"),
-        (json!({"image": "a", "variables": {"1A": "x"}}), "variables", "`1A` is not a variable"),
-        (json!({"image": "a", "variables": {"A": 1}}), "variables", "value of `A` must be a text"),
+        (json!({"image": "a", "variables": []}), "variables", "must be a map of names to strings"),
+        (
+            json!({"image": "a", "variables": {"A B": "x"}}),
+            "variables",
+            "`A B` is not a valid variable",
+        ),
+        (json!({"image": "a", "variables": {"": "x"}}), "variables", "`` is not a valid variable"),
+        (
+            json!({"image": "a", "variables": {"1A": "x"}}),
+            "variables",
+            "`1A` is not a valid variable",
+        ),
+        (
+            json!({"image": "a", "variables": {"A": 1}}),
+            "variables",
+            "value of `A` must be a string",
+        ),
         (json!({"image": "a", "variables": {"A": "\0"}}), "variables", "without NUL"),
         (json!({"image": "a", "variables": many}), "variables", "at most 200 entries"),
         (
@@ -80,25 +92,25 @@ fn each_bad_parameter_is_refused_with_its_place_and_what_would_be_right() {
         ),
     ];
     for (parameters, field, message) in table {
-        let told = errors(web(parameters));
-        assert_eq!(told.len(), 1, "{told:?}");
-        assert_eq!(told[0].0, format!("parameters.{field}"));
-        assert!(told[0].1.contains(message), "{}: wanted {message:?}", told[0].1);
+        let found = errors(web(parameters));
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].0, format!("parameters.{field}"));
+        assert!(found[0].1.contains(message), "{}: wanted {message:?}", found[0].1);
     }
 }
 
 #[test]
-fn a_choice_that_is_none_lists_the_choices() {
+fn an_invalid_choice_lists_the_valid_ones() {
     let template = given::template("minecraft");
-    let given = ask(&template, json!({"difficulty": "absurd"}));
-    let told = errors(admit(&given, Some(&template), None));
-    assert_eq!(told[0].1, "must be one of: peaceful, easy, normal, hard");
+    let given = request(&template, json!({"difficulty": "absurd"}));
+    let found = errors(admit(&given, Some(&template), None));
+    assert_eq!(found[0].1, "must be one of: peaceful, easy, normal, hard");
 }
 
 #[test]
-fn all_breaches_are_told_at_once() {
-    let told = errors(web(json!({"replicas": 99, "port": "x", "colour": 1})));
-    let fields: Vec<&str> = told.iter().map(|(field, _)| field.as_str()).collect();
+fn all_errors_are_reported_at_once() {
+    let found = errors(web(json!({"replicas": 99, "port": "x", "colour": 1})));
+    let fields: Vec<&str> = found.iter().map(|(field, _)| field.as_str()).collect();
     assert_eq!(
         fields,
         ["parameters.colour", "parameters.image", "parameters.port", "parameters.replicas"]
@@ -107,69 +119,69 @@ fn all_breaches_are_told_at_once() {
 
 fn minecraft() -> (Template, Service) {
     let template = given::template("minecraft");
-    let promised = given::promised(&template, json!({"world_gib": 20}));
-    (template, promised)
+    let accepted = given::accepted(&template, json!({"world_gib": 20}));
+    (template, accepted)
 }
 
 #[test]
-fn what_may_not_change_is_told_together_with_what_is_wrong() {
-    let (template, promised) = minecraft();
-    let given = ask(&template, json!({"world_gib": 30, "difficulty": 1}));
-    let told = errors(admit(&given, Some(&template), Some(&promised)));
+fn immutable_and_invalid_parameters_are_reported_together() {
+    let (template, accepted) = minecraft();
+    let given = request(&template, json!({"world_gib": 30, "difficulty": 1}));
+    let found = errors(admit(&given, Some(&template), Some(&accepted)));
     let expected = [
         ("parameters.world_gib", "cannot change once the service exists; declare a new service"),
-        ("parameters.difficulty", "must be a text"),
+        ("parameters.difficulty", "must be a string"),
     ];
-    assert_eq!(told, expected.map(|(field, told)| (field.to_owned(), told.to_owned())));
+    assert_eq!(found, expected.map(|(field, found)| (field.to_owned(), found.to_owned())));
 }
 
 #[test]
-fn leaving_out_what_may_not_change_means_its_default() {
-    let (template, promised) = minecraft();
-    let told = errors(admit(&ask(&template, json!({})), Some(&template), Some(&promised)));
-    assert_eq!(told[0].0, "parameters.world_gib", "20 was promised, 10 is the default");
+fn omitting_an_immutable_parameter_means_its_default() {
+    let (template, accepted) = minecraft();
+    let found = errors(admit(&request(&template, json!({})), Some(&template), Some(&accepted)));
+    assert_eq!(found[0].0, "parameters.world_gib", "20 was accepted, 10 is the default");
 
-    let usual = given::promised(&template, json!({}));
-    let said = ask(&template, json!({"world_gib": 10}));
-    let answer = admit(&said, Some(&template), Some(&usual)).unwrap();
-    let Admitted::Changed(promise) = answer else {
-        panic!("the parameters should be kept as they were said");
+    let usual = given::accepted(&template, json!({}));
+    let given_default = request(&template, json!({"world_gib": 10}));
+    let answer = admit(&given_default, Some(&template), Some(&usual)).unwrap();
+    let Admitted::Changed(release) = answer else {
+        panic!("the parameters should be kept as given");
     };
-    assert_eq!(promise.spec, usual.spec);
+    assert_eq!(release.spec, usual.spec);
 }
 
 #[test]
 fn another_template_needs_another_service() {
-    let (_, promised) = minecraft();
+    let (_, accepted) = minecraft();
     let web = given::template("web");
-    let told = errors(admit(&ask(&web, json!({"image": "a"})), Some(&web), Some(&promised)));
-    assert_eq!(told.len(), 1);
-    assert_eq!(told[0].0, "template");
-    assert!(told[0].1.contains("cannot change from `minecraft@1`"), "{}", told[0].1);
+    let found = errors(admit(&request(&web, json!({"image": "a"})), Some(&web), Some(&accepted)));
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].0, "template");
+    assert!(found[0].1.contains("cannot change from `minecraft@1`"), "{}", found[0].1);
 }
 
 #[test]
-fn the_same_ask_changes_nothing_and_another_one_does() {
-    let (template, promised) = minecraft();
-    let same = ask(&template, json!({"world_gib": 20}));
-    assert_eq!(admit(&same, Some(&template), Some(&promised)), Ok(Admitted::Unchanged));
+fn the_same_request_changes_nothing_and_another_one_does() {
+    let (template, accepted) = minecraft();
+    let same = request(&template, json!({"world_gib": 20}));
+    assert_eq!(admit(&same, Some(&template), Some(&accepted)), Ok(Admitted::Unchanged));
 
-    let harder = ask(&template, json!({"world_gib": 20, "difficulty": "hard"}));
-    let Ok(Admitted::Changed(promise)) = admit(&harder, Some(&template), Some(&promised)) else {
+    let harder = request(&template, json!({"world_gib": 20, "difficulty": "hard"}));
+    let Ok(Admitted::Changed(release)) = admit(&harder, Some(&template), Some(&accepted)) else {
         panic!("a change was expected");
     };
-    assert_eq!(promise.spec.variables["DIFFICULTY"], "hard");
-    assert_eq!(promise.spec.variables["EULA"], "true", "the template's own variables stay");
+    assert_eq!(release.spec.variables["DIFFICULTY"], "hard");
+    assert_eq!(release.spec.variables["EULA"], "true", "the template's own variables stay");
 }
 
 #[test]
-fn what_is_being_deleted_takes_no_changes_good_or_bad() {
-    let (template, mut promised) = minecraft();
-    promised.desired = DesiredState::Deleted;
+fn a_service_being_deleted_refuses_all_changes() {
+    let (template, mut accepted) = minecraft();
+    accepted.desired = DesiredState::Deleted;
     for parameters in [json!({"world_gib": 20}), json!({"nonsense": 1})] {
-        let answer = admit(&ask(&template, parameters), Some(&template), Some(&promised));
+        let answer = admit(&request(&template, parameters), Some(&template), Some(&accepted));
         assert_eq!(answer, Err(Refused::BeingDeleted));
     }
-    let answer = admit(&ask(&template, json!({})), None, Some(&promised));
+    let answer = admit(&request(&template, json!({})), None, Some(&accepted));
     assert_eq!(answer, Err(Refused::BeingDeleted));
 }

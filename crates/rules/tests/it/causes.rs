@@ -1,4 +1,4 @@
-//! Every cause outside of Trueup, as Kubernetes words it, and what people are told about it.
+//! Every external cause, from the messages of Kubernetes to the status shown to users.
 
 use serde_json::{Value, json};
 use trueup_model::key::Kind;
@@ -84,7 +84,10 @@ fn table() -> Vec<(&'static str, Value)> {
             ),
         ),
         ("image unauthorized", waiting("ErrImagePull", "unexpected status: 401 Unauthorized")),
-        ("registry away", waiting("ErrImagePull", "dial tcp: lookup registry: no such host")),
+        (
+            "registry unreachable",
+            waiting("ErrImagePull", "dial tcp: lookup registry: no such host"),
+        ),
         ("config", waiting("CreateContainerConfigError", "secret \"a\" does not exist")),
         ("creating", waiting("ContainerCreating", "")),
         ("crash loop", crashed(1, "Error")),
@@ -141,7 +144,7 @@ fn table() -> Vec<(&'static str, Value)> {
 #[test]
 fn each_word_of_the_cluster_has_its_cause_and_its_advice() {
     let ready = ready_node("True");
-    let mut told = String::new();
+    let mut text = String::new();
     for (name, status) in table() {
         let (cause, detail) = match cause(&pod(&status), Some(&ready)) {
             Some((cause, detail)) => {
@@ -149,13 +152,13 @@ fn each_word_of_the_cluster_has_its_cause_and_its_advice() {
             }
             None => ("-".to_owned(), String::new()),
         };
-        told.push_str(&format!("{name}: {cause}\n    {detail}\n"));
+        text.push_str(&format!("{name}: {cause}\n    {detail}\n"));
     }
-    insta::assert_snapshot!(told);
+    insta::assert_snapshot!(text);
 }
 
 #[test]
-fn a_pod_on_a_node_that_does_not_answer_says_nothing_that_counts() {
+fn a_pod_on_an_unready_node_is_node_lost() {
     let well = pod(&table().pop().unwrap().1);
     assert_eq!(cause(&well, Some(&ready_node("True"))), None);
     for ready in ["False", "Unknown"] {
@@ -167,14 +170,14 @@ fn a_pod_on_a_node_that_does_not_answer_says_nothing_that_counts() {
         );
     }
     assert_eq!(cause(&well, None).unwrap(), (Cause::NodeLost, "its node n1 is gone".to_owned()));
-    // Where nodes may not be looked at, a node that is not known proves nothing.
+    // If nodes may not be read, an unknown node proves nothing.
     let mut world = running();
     world.server.pods = vec![well];
     assert_eq!(world.observation(true).pods.remove(0).problem, None);
 }
 
 #[test]
-fn a_node_says_by_its_label_whether_anything_really_runs_there() {
+fn pods_on_a_node_labelled_simulated_are_simulated() {
     let well = pod(&table().pop().unwrap().1);
     let on = |labels: Value| {
         let mut world = running();
@@ -190,13 +193,13 @@ fn a_node_says_by_its_label_whether_anything_really_runs_there() {
     let seed = format!("{}/../../local/kube/internal/seed/seed.go", env!("CARGO_MANIFEST_DIR"));
     let seed = std::fs::read_to_string(seed).unwrap();
     for word in [trueup_rules::render::names::NODE_CLASS, trueup_rules::render::names::SIMULATED] {
-        assert!(seed.contains(&format!("\"{word}\"")), "local/kube labels its nodes so");
+        assert!(seed.contains(&format!("\"{word}\"")), "local/kube should label its nodes with it");
     }
 }
 
-/// F35: the cluster took the Deployment and does not make its pods.
+/// F35: the cluster accepts the Deployment but rejects its pods.
 #[test]
-fn f35_a_workload_that_gets_no_pods_says_why() {
+fn f35_a_workload_without_pods_has_a_cause() {
     let stuck = |condition: Value| {
         let mut world = running();
         let key = world.server.objects.keys().find(|key| key.kind == Kind::Deployment).cloned();
@@ -210,49 +213,53 @@ fn f35_a_workload_that_gets_no_pods_says_why() {
     let policy = "pods \"web-1\" is forbidden: violates PodSecurity \"restricted:latest\"";
     assert_eq!(
         stuck(failure(quota)),
-        Some((Cause::QuotaExceeded, format!("pods cannot be made: {quota}")))
+        Some((Cause::QuotaExceeded, format!("pods cannot be created: {quota}")))
     );
     assert_eq!(
         stuck(failure(policy)),
-        Some((Cause::NotAdmitted, format!("pods cannot be made: {policy}")))
+        Some((Cause::NotAdmitted, format!("pods cannot be created: {policy}")))
     );
     let late = json!({ "type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded", "message": "ReplicaSet \"w\" has timed out progressing." });
     assert_eq!(stuck(late).unwrap().0, Cause::SlowStart);
     assert_eq!(stuck(json!({ "type": "Progressing", "status": "True" })), None);
 }
 
-/// F35: a set and a job say nothing of themselves; only events tell.
+/// F35: a StatefulSet and a Job have no condition for this; only events explain it.
 #[test]
-fn f35_what_only_events_tell_is_asked_of_single_objects_and_believed_for_a_while() {
+fn f35_recent_events_of_one_object_explain_missing_pods() {
     let quota = "create Pod web-0 in StatefulSet web failed error: pods \"web-0\" is forbidden: exceeded quota: tight";
     let event = |reason: &str, message: &str, second: i64| json!({ "type": "Warning", "reason": reason, "message": message, "lastTimestamp": at(second).to_string() });
     let mut lacking = inputs(Creating).observation;
     lacking.workload = Some(WorkloadSeen { existing: 0, updated: 0, ..pods(0, 2) });
-    let asked = unexplained(&lacking);
-    assert_eq!(asked.len(), 1, "{asked:?}");
-    assert_eq!((asked[0].kind, asked[0].uid.as_str()), (Kind::Deployment, "uid-5"));
-    let told = |events: &[Value]| {
+    let objects = unexplained(&lacking);
+    assert_eq!(objects.len(), 1, "{objects:?}");
+    assert_eq!((objects[0].kind, objects[0].uid.as_str()), (Kind::Deployment, "uid-5"));
+    let cause_from = |events: &[Value]| {
         let mut seen = lacking.clone();
         seen.as_of = at(3600);
-        explain(&mut seen, &asked[0], &Answers { events: events.to_vec(), run: None });
+        explain(&mut seen, &objects[0], &Answers { events: events.to_vec(), run: None });
         seen.workload.unwrap().stuck.map(|problem| problem.cause)
     };
-    assert_eq!(told(&[]), None);
-    assert_eq!(told(&[event("FailedCreate", quota, 3000)]), Some(Cause::QuotaExceeded));
-    assert_eq!(told(&[event("FailedCreate", quota, 2000)]), None, "long ago");
-    assert_eq!(told(&[event("Unhealthy", "a probe failed", 3000)]), None, "the pod says it itself");
+    assert_eq!(cause_from(&[]), None);
+    assert_eq!(cause_from(&[event("FailedCreate", quota, 3000)]), Some(Cause::QuotaExceeded));
+    assert_eq!(cause_from(&[event("FailedCreate", quota, 2000)]), None, "long ago");
+    assert_eq!(
+        cause_from(&[event("Unhealthy", "a probe failed", 3000)]),
+        None,
+        "the pod has the cause itself"
+    );
     let both = [event("FailedCreate", quota, 3000), event("FailedCreate", "a webhook", 3100)];
-    assert_eq!(told(&both), Some(Cause::NotAdmitted), "the newest counts");
+    assert_eq!(cause_from(&both), Some(Cause::NotAdmitted), "the newest counts");
 
-    // A pod that is not ready is asked, and whoever says why already is not.
+    // Events are read for an unready pod, but not if the cause is known.
     let mut mounting = lacking.clone();
     mounting.workload = Some(pods(0, 2));
     mounting.pods = vec![PodSeen { problem: None, ..troubled(Cause::Exited, "") }];
     mounting.as_of = at(60);
-    let asked = unexplained(&mounting);
-    assert_eq!((asked.len(), asked[0].kind), (1, Kind::Pod));
+    let objects = unexplained(&mounting);
+    assert_eq!((objects.len(), objects[0].kind), (1, Kind::Pod));
     let events = vec![event("FailedAttachVolume", "Multi-Attach error", 50)];
-    explain(&mut mounting, &asked[0], &Answers { events, run: None });
+    explain(&mut mounting, &objects[0], &Answers { events, run: None });
     let problem = mounting.pods[0].problem.clone().unwrap();
     assert_eq!(
         (problem.cause, problem.detail.as_str()),
@@ -261,25 +268,25 @@ fn f35_what_only_events_tell_is_asked_of_single_objects_and_believed_for_a_while
     assert_eq!(unexplained(&mounting), []);
     assert_eq!(unexplained(&inputs(Creating).observation), [], "all is well");
     lacking.applied = false;
-    assert_eq!(unexplained(&lacking), [], "there is something to do first");
+    assert_eq!(unexplained(&lacking), [], "the generation is not applied yet");
 }
 
-/// What is shown of a cron's last run, when its Job answers like this.
-fn run_told(last: Run, job: &Value, events: Vec<Value>) -> (Run, Option<(Cause, String)>) {
+/// The last run of a cron and its problem, with this Job and these events.
+fn explained_run(last: Run, job: &Value, events: Vec<Value>) -> (Run, Option<(Cause, String)>) {
     let mut cron = inputs(Creating).observation;
     cron.as_of = at(60);
-    let runs = Some(Runs { idempotency_keys: true, last, job: Some("web-5".to_owned()) });
+    let runs = Some(Runs { repeats: true, last, job: Some("web-5".to_owned()) });
     cron.workload = Some(WorkloadSeen { current: true, runs, ..WorkloadSeen::default() });
-    let asked = unexplained(&cron);
-    assert_eq!((asked.len(), asked[0].run.as_deref()), (1, Some("web-5")));
-    explain(&mut cron, &asked[0], &Answers { events, run: Some(job.clone()) });
+    let objects = unexplained(&cron);
+    assert_eq!((objects.len(), objects[0].run.as_deref()), (1, Some("web-5")));
+    explain(&mut cron, &objects[0], &Answers { events, run: Some(job.clone()) });
     let workload = cron.workload.expect("it should still be there");
     let stuck = workload.stuck.map(|problem| (problem.cause, problem.detail));
     (workload.runs.expect("runs").last, stuck)
 }
 
 #[test]
-fn the_job_of_a_crons_last_run_says_why_it_has_no_pods_or_failed() {
+fn the_job_of_a_crons_last_run_explains_its_failure() {
     let job = |owner: &str, conditions: Value| {
         json!({
             "metadata": { "name": "web-5", "ownerReferences": [{ "uid": owner, "controller": true }] },
@@ -289,32 +296,32 @@ fn the_job_of_a_crons_last_run_says_why_it_has_no_pods_or_failed() {
     let ended = |reason: &str, message: &str| json!([{ "type": "Failed", "status": "True", "reason": reason, "message": message }]);
     let failed = || Run::Failed { why: "the run of noon did not succeed".to_owned() };
     let late = ended("DeadlineExceeded", "Job was active longer than specified deadline");
-    let (_, stuck) = run_told(failed(), &job("uid-5", late.clone()), Vec::new());
+    let (_, stuck) = explained_run(failed(), &job("uid-5", late.clone()), Vec::new());
     assert_eq!(stuck.map(|(cause, _)| cause), Some(Cause::TimeLimit));
 
     let often = ended("BackoffLimitExceeded", "Job has reached the specified backoff limit");
-    let (last, stuck) = run_told(failed(), &job("uid-5", often), Vec::new());
+    let (last, stuck) = explained_run(failed(), &job("uid-5", often), Vec::new());
     let why = "the run of noon did not succeed: Job has reached the specified backoff limit";
     assert_eq!((last, stuck), (Run::Failed { why: why.to_owned() }, None));
 
     let quota = json!({ "reason": "FailedCreate", "message": "exceeded quota: tight", "lastTimestamp": at(50).to_string() });
-    let (_, stuck) = run_told(Run::Active, &job("uid-5", json!([])), vec![quota.clone()]);
+    let (_, stuck) = explained_run(Run::Active, &job("uid-5", json!([])), vec![quota.clone()]);
     assert_eq!(stuck.map(|(cause, _)| cause), Some(Cause::QuotaExceeded));
 
-    // Nothing is believed of a Job that somebody else made, nor of one that is ahead of its cron.
+    // A foreign Job, or one that is ahead of its cron, is ignored.
     for (owner, last, conditions) in
         [("else", failed(), late.clone()), ("uid-5", Run::Active, late)]
     {
-        let told = run_told(last.clone(), &job(owner, conditions), vec![quota.clone()]);
-        assert_eq!(told, (last, None));
+        let explained = explained_run(last.clone(), &job(owner, conditions), vec![quota.clone()]);
+        assert_eq!(explained, (last, None));
     }
 }
 
 #[test]
-fn a_run_whose_pods_say_why_is_not_asked_about() {
+fn a_failed_run_with_a_pod_problem_needs_no_events() {
     let mut cron = inputs(Creating).observation;
     let last = Run::Failed { why: "no luck".to_owned() };
-    let runs = Some(Runs { idempotency_keys: true, last, job: Some("web-5".to_owned()) });
+    let runs = Some(Runs { repeats: true, last, job: Some("web-5".to_owned()) });
     cron.workload = Some(WorkloadSeen { current: true, runs, ..WorkloadSeen::default() });
     cron.pods =
         vec![PodSeen { ended: Some(Ended::Badly), ..troubled(Cause::Exited, "exit code 1") }];
@@ -322,9 +329,9 @@ fn a_run_whose_pods_say_why_is_not_asked_about() {
 }
 
 #[test]
-fn f35_a_run_without_a_pod_is_asked_about_and_one_with_a_pod_is_not() {
+fn f35_events_are_read_only_for_a_run_without_pods() {
     let mut active = inputs(Creating).observation;
-    let runs = Some(Runs { idempotency_keys: false, last: Run::Active, job: None });
+    let runs = Some(Runs { repeats: false, last: Run::Active, job: None });
     active.workload = Some(WorkloadSeen { current: true, runs, ..WorkloadSeen::default() });
     assert_eq!(unexplained(&active).len(), 1);
     active.pods = vec![PodSeen { ready: true, problem: None, ..troubled(Cause::Exited, "") }];
@@ -332,39 +339,39 @@ fn f35_a_run_without_a_pod_is_asked_about_and_one_with_a_pod_is_not() {
 }
 
 #[test]
-fn the_worst_trouble_is_told_with_who_shows_it() {
+fn the_worst_problem_is_reported_with_its_object() {
     let mut given = inputs(Creating);
     seen(&mut given, pods(0, 3));
     given.observation.pods = vec![
-        troubled(Cause::Readiness, "it does not pass its readiness check"),
-        troubled(Cause::OutOfMemory, "it was stopped"),
+        troubled(Cause::Readiness, "fails its readiness probe"),
+        troubled(Cause::OutOfMemory, "out of memory"),
     ];
-    let told = project(&given, at(9));
-    let condition = &told.conditions[0];
+    let status = project(&given, at(9));
+    let condition = &status.conditions[0];
     assert_eq!(
         condition.message,
-        format!("pod web-0 (and 1 more): it was stopped; {}", Cause::OutOfMemory.advice())
+        format!("pod web-0 (and 1 more): out of memory; {}", Cause::OutOfMemory.advice())
     );
     let culprit = condition.cause.clone().unwrap();
     assert_eq!((culprit.cause, culprit.object.as_str()), (Cause::OutOfMemory, "Pod/web-0"));
-    // A start that takes too long is explained by its pod; pods that are not made, by the workload.
+    // A slow start is explained by its pod; pods that are not created, by the workload.
     let mut workload = pods(0, 3);
     let stuck = |cause, detail: &str| {
         Some(trueup_model::observation::PodProblem { cause, detail: detail.to_owned() })
     };
     workload.stuck = stuck(Cause::SlowStart, "it timed out");
     seen(&mut given, workload.clone());
-    let told = project(&given, at(9)).conditions.remove(0);
-    assert!(told.message.starts_with("it timed out; pod web-0 (and 1 more): it was stopped; "));
+    let condition = project(&given, at(9)).conditions.remove(0);
+    assert!(condition.message.starts_with("it timed out; pod web-0 (and 1 more): out of memory; "));
     workload.stuck = stuck(Cause::QuotaExceeded, "no more pods");
     seen(&mut given, workload);
-    let told = project(&given, at(9)).conditions.remove(0);
-    assert_eq!(told.message, format!("no more pods; {}", Cause::QuotaExceeded.advice()));
-    assert!(told.cause.unwrap().object.starts_with("Deployment/"));
+    let condition = project(&given, at(9)).conditions.remove(0);
+    assert_eq!(condition.message, format!("no more pods; {}", Cause::QuotaExceeded.advice()));
+    assert!(condition.cause.unwrap().object.starts_with("Deployment/"));
 }
 
 #[test]
-fn every_cause_has_an_advice_of_its_own_and_reads_back() {
+fn every_cause_has_a_unique_advice_and_round_trips() {
     let mut advice: Vec<&str> = Cause::ALL.iter().map(|cause| cause.advice()).collect();
     advice.sort_unstable();
     advice.dedup();

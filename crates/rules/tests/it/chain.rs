@@ -1,4 +1,4 @@
-//! The chain over events: computed as described, and broken by any change.
+//! The hash chain over events: as documented, and sensitive to any change.
 
 use serde_json::{Value, json};
 use trueup_model::OrgId;
@@ -22,9 +22,9 @@ fn content(data: &Value) -> Content<'_> {
     }
 }
 
-/// Computed once by another program (Python's hashlib), from the description in the guide.
+/// Computed with Python's hashlib, from the description in the guide.
 #[test]
-fn the_hash_is_the_one_that_the_guide_describes() {
+fn the_hash_matches_the_guide() {
     let data = json!({"type": "ServiceQueued", "deletes": false, "principal": "grüße\n\""});
     let hash = link(&Hash::START, org(), 1, &content(&data));
     assert_eq!(
@@ -35,7 +35,7 @@ fn the_hash_is_the_one_that_the_guide_describes() {
 }
 
 #[test]
-fn everything_that_is_shown_is_hashed() {
+fn the_hash_covers_every_shown_field() {
     let (data, other) = (json!({"a": 1}), json!({"a": 2}));
     let base = content(&data);
     let link_of = |event: &Content<'_>| link(&Hash::START, org(), 1, event);
@@ -66,7 +66,7 @@ fn everything_that_is_shown_is_hashed() {
 }
 
 #[test]
-fn fields_cannot_pass_for_parts_of_others() {
+fn shifted_field_boundaries_change_the_hash() {
     let data = json!({});
     let one = Content { id: "a", source: "b,1:c", ..content(&data) };
     let other = Content { id: "a,5:b", source: "c", ..content(&data) };
@@ -97,30 +97,30 @@ fn a_walk_names_the_first_position_that_is_wrong() {
         head = link(&head, org(), position, &content(body));
         hashes.push(head.to_string());
     }
-    let walk = |story: &[(i64, usize, usize)]| {
+    let walk = |events: &[(i64, usize, usize)]| {
         let mut walk = Walk::new(org());
-        for (position, hash, body) in story {
+        for (position, hash, body) in events {
             walk.step(*position, &hashes[*hash], &content(&bodies[*body]))?;
         }
         Ok::<_, Break>(walk)
     };
     let whole = walk(&[(1, 0, 0), (2, 1, 1), (3, 2, 2), (4, 3, 3)]).unwrap();
     assert_eq!((whole.position(), whole.head()), (4, head));
-    for (story, position, word) in [
+    for (events, position, word) in [
         (vec![(1, 0, 0), (2, 1, 2)], 2, "changed"),
         (vec![(1, 0, 0), (3, 2, 2)], 2, "missing"),
         (vec![(1, 0, 0), (2, 2, 2), (3, 1, 1)], 2, "moved"),
         (vec![(2, 1, 1)], 1, "missing"),
         (vec![(1, 0, 0), (1, 0, 0)], 2, "again"),
     ] {
-        let found = walk(&story).unwrap_err();
-        assert_eq!(found.position, position, "{story:?}");
+        let found = walk(&events).unwrap_err();
+        assert_eq!(found.position, position, "{events:?}");
         assert!(found.why.contains(word), "{}", found.why);
     }
 }
 
 #[test]
-fn a_text_that_is_no_hash_is_refused() {
+fn an_invalid_hash_is_refused() {
     for text in ["", "abc", &"0".repeat(63), &"G".repeat(64), &"A".repeat(64)] {
         assert_eq!(text.parse::<Hash>(), Err(ParseHashError), "{text}");
     }

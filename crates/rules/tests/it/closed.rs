@@ -1,4 +1,4 @@
-//! Where others may add what they like, and where nothing of theirs stays.
+//! Open paths keep additions of other writers; closed paths do not.
 
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -11,7 +11,7 @@ use trueup_rules::render::names;
 use crate::world::World;
 use crate::{given, seed};
 
-/// A service that runs, with everything written.
+/// A running service, fully applied.
 fn running(template: &str) -> World {
     let mut parameters = json!({"image": "image:0"});
     if template == "cron" {
@@ -34,7 +34,7 @@ fn key_of(world: &World, kind: Kind) -> ResourceKey {
     found.expect("an object of this kind").clone()
 }
 
-/// Puts a value at a pointer, making what is missing on the way; `-` adds to a list.
+/// Sets a value at a pointer, creating missing parents; `-` appends to a list.
 fn put(object: &mut Value, pointer: &str, value: Value) {
     let mut place = object;
     for step in pointer.split('/').skip(1) {
@@ -59,7 +59,7 @@ fn put(object: &mut Value, pointer: &str, value: Value) {
 const CONTAINER: &str = "/spec/template/spec/containers/0";
 const CRON_POD: &str = "/spec/jobTemplate/spec/template/spec";
 
-/// Additions to closed places: the template, the kind, where, and what.
+/// Additions to closed paths: template, kind, pointer and value.
 fn inside() -> Vec<(&'static str, Kind, String, Value)> {
     let deployment = |place: &str, value| ("web", Kind::Deployment, place.to_owned(), value);
     let container = |place: &str, value| deployment(&format!("{CONTAINER}{place}"), value);
@@ -122,7 +122,7 @@ fn inside() -> Vec<(&'static str, Kind, String, Value)> {
         project(
             Kind::RoleBinding,
             "/subjects/-",
-            json!({"kind": "User", "name": "somebody", "apiGroup": "rbac.authorization.k8s.io"}),
+            json!({"kind": "User", "name": "other", "apiGroup": "rbac.authorization.k8s.io"}),
         ),
         project(Kind::ResourceQuota, "/spec/hard/count~1pods", json!("1")),
         project(Kind::ResourceQuota, "/spec/scopes", json!(["BestEffort"])),
@@ -135,7 +135,7 @@ fn inside() -> Vec<(&'static str, Kind, String, Value)> {
     ]
 }
 
-/// Additions to open places.
+/// Additions to open paths.
 fn outside() -> Vec<(&'static str, Kind, String, Value)> {
     let deployment = |place: &str, value| ("web", Kind::Deployment, place.to_owned(), value);
     let container = |place: &str, value| deployment(&format!("{CONTAINER}{place}"), value);
@@ -185,7 +185,7 @@ proptest! {
     #![proptest_config(seed::cases(96))]
 
     #[test]
-    fn f45_what_others_add_in_open_places_never_causes_a_write(
+    fn f45_additions_to_open_paths_never_cause_a_write(
         first in select(outside()),
         more in prop::collection::vec(any::<Index>(), 0..6),
     ) {
@@ -203,7 +203,7 @@ proptest! {
     }
 
     #[test]
-    fn f45_what_others_add_in_closed_places_is_taken_out_once_and_then_is_quiet(
+    fn f45_additions_to_closed_paths_are_removed_by_one_write(
         first in select(inside()),
         more in prop::collection::vec(any::<Index>(), 0..4),
     ) {
@@ -225,7 +225,7 @@ proptest! {
 }
 
 #[test]
-fn every_closed_place_is_put_right_and_named() {
+fn every_addition_to_a_closed_path_is_removed_and_named() {
     for (template, kind, place, value) in inside() {
         let mut world = running(template);
         let key = key_of(&world, kind);
@@ -248,7 +248,7 @@ fn every_closed_place_is_put_right_and_named() {
     }
 }
 
-/// A server keeps no empty map where none was said.
+/// Without empty maps, which a server does not keep.
 fn without_empty(mut value: Value) -> Value {
     if let Some(fields) = value.as_object_mut() {
         *fields = std::mem::take(fields)
@@ -261,7 +261,7 @@ fn without_empty(mut value: Value) -> Value {
 }
 
 #[test]
-fn while_an_older_generation_stands_only_known_others_are_pruned_before_the_change() {
+fn on_an_older_generation_only_values_of_known_managers_are_pruned() {
     let mut world = running("web");
     let key = key_of(&world, Kind::Deployment);
     world.server.edit(&key, |live| {
@@ -272,7 +272,7 @@ fn while_an_older_generation_stands_only_known_others_are_pruned_before_the_chan
     });
     world.change(given::parameters(json!({"image": "image:1"}))).expect("an allowed change");
     let pass = world.reconcile();
-    let told: Vec<_> = pass
+    let changes: Vec<_> = pass
         .rounds
         .iter()
         .flatten()
@@ -286,7 +286,7 @@ fn while_an_older_generation_stands_only_known_others_are_pruned_before_the_chan
     let field = "spec.template.spec.containers.main.env.THEIRS".to_owned();
     let by = Some("kubectl-edit".to_owned());
     assert_eq!(
-        told,
+        changes,
         [
             ObjectChange::ModifiedExternally { key: key.clone(), field, by },
             ObjectChange::Updated { key: key.clone() },
@@ -295,7 +295,7 @@ fn while_an_older_generation_stands_only_known_others_are_pruned_before_the_chan
 }
 
 #[test]
-fn a_write_of_a_trueup_that_did_not_sign_yet_is_signed_and_not_called_an_edit() {
+fn an_unsigned_stamp_of_an_older_version_is_signed_as_an_update() {
     let mut world = running("web");
     let key = key_of(&world, Kind::Service);
     world.server.edit(&key, |live| {

@@ -1,4 +1,4 @@
-//! What blocks a deletion is named, and a person is asked only when it lasts.
+//! Deletion blockers are named, and block the unit only after five minutes.
 
 use serde_json::{Value, json};
 use trueup_model::key::Kind;
@@ -9,8 +9,8 @@ use trueup_rules::plan::{Observed, plan, volume_left};
 use crate::given;
 use crate::world::World;
 
-/// A service that is being deleted, with this done to one of its objects, so many minutes ago.
-fn held(minutes: i64, kind: Kind, change: impl Fn(&mut Value)) -> Outcome {
+/// The outcome of a deletion after this change to one object, so many minutes ago.
+fn outcome_after(minutes: i64, kind: Kind, change: impl Fn(&mut Value)) -> Outcome {
     let mut world = World::service(given::template("minecraft"), json!({}));
     world.reconcile();
     world.server.catch_up();
@@ -21,7 +21,7 @@ fn held(minutes: i64, kind: Kind, change: impl Fn(&mut Value)) -> Outcome {
         change(object);
         object["metadata"]["deletionTimestamp"] = given::at(0).to_string().into();
     });
-    let mut observed = world.look();
+    let mut observed = world.observe();
     observed.as_of = given::at(minutes * 60);
     observed.objects.retain(|other, _| *other == key);
     observed.pods.clear();
@@ -33,17 +33,18 @@ fn finalizers(names: &'static [&'static str]) -> impl Fn(&mut Value) {
 }
 
 #[test]
-fn a_foreign_finalizer_is_waited_for_and_then_needs_a_person() {
-    let Outcome::Waiting { on } = held(4, Kind::StatefulSet, finalizers(&["example.com/hold"]))
+fn a_foreign_finalizer_blocks_a_deletion_after_five_minutes() {
+    let Outcome::Waiting { on } =
+        outcome_after(4, Kind::StatefulSet, finalizers(&["example.com/hold"]))
     else {
-        unreachable!("four minutes are waited for")
+        unreachable!("four minutes should be waited for")
     };
     assert!(
-        on.ends_with("to be gone: the finalizer `example.com/hold` of somebody else holds it"),
+        on.ends_with("to be gone: deletion blocked by foreign finalizer `example.com/hold`"),
         "{on}"
     );
     let many = finalizers(&["example.com/a", "example.com/b"]);
-    let Outcome::Blocked { why } = held(6, Kind::StatefulSet, many) else {
+    let Outcome::Blocked { why } = outcome_after(6, Kind::StatefulSet, many) else {
         unreachable!("six minutes are too long")
     };
     assert!(
@@ -53,20 +54,24 @@ fn a_foreign_finalizer_is_waited_for_and_then_needs_a_person() {
 }
 
 #[test]
-fn what_kubernetes_itself_holds_is_said_in_its_words() {
-    let claim = held(1, Kind::PersistentVolumeClaim, finalizers(&["kubernetes.io/pvc-protection"]));
-    let Outcome::Waiting { on } = claim else { unreachable!("a pod goes by itself") };
+fn finalizers_of_kubernetes_have_their_own_message() {
+    let claim = outcome_after(
+        1,
+        Kind::PersistentVolumeClaim,
+        finalizers(&["kubernetes.io/pvc-protection"]),
+    );
+    let Outcome::Waiting { on } = claim else { unreachable!("the claim should be waited for") };
     assert!(on.ends_with("a pod still uses it"), "{on}");
-    let set = held(9, Kind::StatefulSet, finalizers(&["foregroundDeletion"]));
+    let set = outcome_after(9, Kind::StatefulSet, finalizers(&["foregroundDeletion"]));
     let Outcome::Blocked { why } = set else { unreachable!("nine minutes are too long") };
-    assert!(why.contains("what it owns goes first"), "{why}");
+    assert!(why.contains("its dependents are deleted first"), "{why}");
 }
 
 #[test]
-fn a_pod_on_a_lost_node_needs_a_person() {
+fn a_terminating_pod_on_a_lost_node_blocks_after_five_minutes() {
     let mut world = World::service(given::template("web"), json!({"image": "a:1"}));
     world.desire(DesiredState::Deleted);
-    let mut observed = world.look();
+    let mut observed = world.observe();
     let pod = json!({
         "metadata": {"name": "web-1", "deletionTimestamp": given::at(0).to_string()},
         "spec": {"nodeName": "node-1"},
@@ -77,12 +82,14 @@ fn a_pod_on_a_lost_node_needs_a_person() {
     observed.as_of = given::at(60);
     assert_eq!(ends(&observed), Outcome::Waiting { on: "1 pod to be gone".to_owned() });
     observed.as_of = given::at(6 * 60);
-    let Outcome::Blocked { why } = ends(&observed) else { unreachable!("it is overdue") };
+    let Outcome::Blocked { why } = ends(&observed) else {
+        unreachable!("six minutes are too long")
+    };
     assert!(why.contains("pod web-1") && why.contains("node node-1"), "{why}");
 }
 
 #[test]
-fn a_volume_says_why_it_stays() {
+fn a_remaining_volume_names_its_blocker() {
     let of = |policy: &str, phase: &str| {
         volume_left(&json!({
             "metadata": {"name": "pv-1"}, "spec": {"persistentVolumeReclaimPolicy": policy},

@@ -1,4 +1,4 @@
-//! Hosts in a cluster: an Ingress or a route for each, what proves them, and the opening for them all.
+//! Hosts in a cluster: an Ingress or HTTPRoute for each, certificates, and one NetworkPolicy.
 
 use serde_json::{Value, json};
 use trueup_model::cluster::{GatewayRef, Routing};
@@ -26,8 +26,8 @@ fn route(host: &str, tls: Tls) -> Route {
 
 /// A web service with two hosts and a port for metrics.
 pub(crate) fn order(routing: Routing) -> Order {
-    let promised = given::promised(&given::template("web"), json!({"image": "nginx:1"}));
-    with_routes(given::order(&promised), routing)
+    let accepted = given::accepted(&given::template("web"), json!({"image": "nginx:1"}));
+    with_routes(given::order(&accepted), routing)
 }
 
 fn with_routes(mut order: Order, routing: Routing) -> Order {
@@ -64,7 +64,7 @@ fn made(order: &Order, kind: Kind) -> Vec<Value> {
 }
 
 #[test]
-fn without_a_word_of_the_operator_a_host_is_an_ingress() {
+fn without_routing_settings_a_host_is_an_ingress() {
     let order = order(Routing::default());
     let backend = json!({"service": {"name": "web-00000004", "port": {"name": "http"}}});
     let rule = |host: &str| {
@@ -77,7 +77,7 @@ fn without_a_word_of_the_operator_a_host_is_an_ingress() {
 }
 
 #[test]
-fn with_an_issuer_a_host_that_wishes_it_has_a_certificate() {
+fn with_an_issuer_a_host_gets_a_certificate_unless_off() {
     let order = order(with_issuer());
     let certificates = made(&order, Kind::Certificate);
     assert_eq!(certificates.len(), 1);
@@ -93,7 +93,7 @@ fn with_an_issuer_a_host_that_wishes_it_has_a_certificate() {
 }
 
 #[test]
-fn behind_a_gateway_a_host_is_a_route_and_certificates_are_the_gateways_matter() {
+fn with_a_gateway_a_host_is_a_route_without_certificate() {
     let order = order(with_gateway());
     let routes = made(&order, Kind::HttpRoute);
     assert_eq!(routes.len(), 2);
@@ -105,7 +105,7 @@ fn behind_a_gateway_a_host_is_a_route_and_certificates_are_the_gateways_matter()
 }
 
 #[test]
-fn the_walls_open_for_one_port_from_one_place() {
+fn the_network_policy_allows_one_port_from_one_namespace() {
     let order = order(with_issuer());
     let opening = objects(&order)
         .into_iter()
@@ -118,23 +118,23 @@ fn the_walls_open_for_one_port_from_one_place() {
 }
 
 #[test]
-fn metrics_are_read_from_the_port_that_is_called_so() {
+fn a_port_named_metrics_gets_a_monitor() {
     let monitors = made(&order(Routing::default()), Kind::ServiceMonitor);
     assert_eq!(monitors[0]["endpoints"], json!([{"port": "metrics"}]));
-    let plain = given::order(&given::promised(&given::template("web"), json!({"image": "a:1"})));
+    let plain = given::order(&given::accepted(&given::template("web"), json!({"image": "a:1"})));
     assert_eq!(made(&plain, Kind::ServiceMonitor), NONE);
 }
 
 #[test]
-fn what_does_not_listen_for_http_has_no_host() {
-    let mut order = given::order(&given::promised(&given::template("redis"), json!({})));
+fn a_service_without_an_http_port_gets_no_ingress() {
+    let mut order = given::order(&given::accepted(&given::template("redis"), json!({})));
     if let Body::Service(body) = &mut order.body {
         body.routes = vec![route("www.example.org", Tls::Auto)];
     }
     assert_eq!(made(&order, Kind::Ingress), NONE);
 }
 
-/// A service with hosts, all of it made.
+/// A service with hosts, fully applied.
 fn running(routing: Routing) -> World {
     let mut world = World::service(given::template("web"), json!({"image": "nginx:1"}));
     world.order = with_routes(world.order.clone(), routing);
@@ -149,7 +149,7 @@ fn kinds(world: &World) -> Vec<Kind> {
 }
 
 #[test]
-fn hosts_that_are_not_wanted_any_more_go_with_all_they_had() {
+fn removed_hosts_are_deleted_with_their_objects() {
     let mut world = running(with_issuer());
     let gone = [Kind::Ingress, Kind::Certificate, Kind::ServiceMonitor];
     assert!(gone.iter().all(|kind| kinds(&world).contains(kind)));
@@ -165,9 +165,9 @@ fn hosts_that_are_not_wanted_any_more_go_with_all_they_had() {
     assert!(!left.contains(&Kind::NetworkPolicy), "{left:?}");
 }
 
-/// cert-manager makes it as the certificate says, and never takes it away.
+/// cert-manager creates it as the certificate says, and never deletes it.
 #[test]
-fn the_secret_of_a_certificate_goes_with_the_service() {
+fn the_secret_of_a_certificate_is_deleted_with_the_service() {
     let mut world = running(with_issuer());
     let spec = made(&world.order, Kind::Certificate).remove(0);
     let template = &spec["secretTemplate"];
@@ -180,14 +180,14 @@ fn the_secret_of_a_certificate_goes_with_the_service() {
     });
     world.server.apply(&key, &secret);
     assert_eq!(world.reconcile().outcome, Outcome::Converged);
-    assert!(world.server.objects.contains_key(&key), "what is in use stays");
+    assert!(world.server.objects.contains_key(&key), "a used Secret should stay");
     world.desire(DesiredState::Deleted);
     world.reconcile();
     assert!(!world.server.objects.contains_key(&key));
 }
 
 #[test]
-fn a_gateway_that_comes_later_takes_the_hosts_over() {
+fn a_new_gateway_replaces_ingresses_with_routes() {
     let mut world = running(with_issuer());
     if let Body::Service(body) = &mut world.order.body {
         body.routing = with_gateway();
@@ -199,17 +199,20 @@ fn a_gateway_that_comes_later_takes_the_hosts_over() {
 }
 
 #[test]
-fn a_kind_that_the_cluster_does_not_know_holds_nothing_up() {
+fn an_unserved_optional_kind_blocks_nothing() {
     let mut world = World::service(given::template("web"), json!({"image": "nginx:1"}));
     world.order = with_routes(world.order.clone(), with_gateway());
     world.missing.insert(Kind::HttpRoute, Absent::Unserved);
     world.missing.insert(Kind::Certificate, Absent::Unserved);
     assert_eq!(world.reconcile().outcome, Outcome::Converged);
     assert!(!kinds(&world).contains(&Kind::HttpRoute));
-    let told: Vec<&str> =
+    let messages: Vec<&str> =
         world.status.conditions.iter().map(|condition| condition.message.as_str()).collect();
-    assert!(told.iter().any(|message| message.contains("the Gateway API")), "{told:?}");
-    assert!(!told.iter().any(|message| message.contains("cert-manager")), "not wanted, not missed");
+    assert!(messages.iter().any(|message| message.contains("the Gateway API")), "{messages:?}");
+    assert!(
+        !messages.iter().any(|message| message.contains("cert-manager")),
+        "not wanted, so not missing"
+    );
     world.missing.clear();
     assert_eq!(world.reconcile().outcome, Outcome::Converged);
     assert!(kinds(&world).contains(&Kind::HttpRoute));

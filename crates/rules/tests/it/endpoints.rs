@@ -1,4 +1,4 @@
-//! Endpoints in a cluster: opened for one port, and taken away when they are not wanted any more.
+//! Endpoints in a cluster: opened for one port, and removed when no longer wanted.
 
 use std::sync::Arc;
 
@@ -27,15 +27,15 @@ fn open_port() -> OpenPort {
 
 fn order(endpoints: &[OpenPort]) -> Order {
     let mut order =
-        given::order(&given::promised(&given::template("web"), json!({"image": "nginx:1"})));
+        given::order(&given::accepted(&given::template("web"), json!({"image": "nginx:1"})));
     if let Body::Service(body) = &mut order.body {
         body.endpoints = endpoints.to_vec();
     }
     given::recorded(order)
 }
 
-/// A cluster that carries all of an order.
-fn carries(order: &Order) -> Observed {
+/// A cluster with an order fully applied.
+fn applied(order: &Order) -> Observed {
     let mut observed = Observed { project_ready: true, ..Observed::default() };
     for rendered in objects(order) {
         let mut object = rendered.stamped(order, &given::proofs());
@@ -67,23 +67,23 @@ fn an_endpoint_opens_one_port_of_one_service() {
         made[1].object["spec"],
         json!({"type": "NodePort", "selector": pods, "ports": [port]})
     );
-    let settled = plan(&order, &carries(&order), &given::proofs());
+    let settled = plan(&order, &applied(&order), &given::proofs());
     assert_eq!((settled.actions.len(), settled.outcome), (0, Outcome::Converged));
 }
 
 #[test]
-fn an_endpoint_that_is_not_wanted_any_more_is_taken_away_and_nothing_else() {
+fn only_the_objects_of_a_closed_endpoint_are_removed() {
     let before = order(&[open_port()]);
-    let mut observed = carries(&before);
+    let mut observed = applied(&before);
     let mut after = order(&[]);
     after.recorded = before.recorded;
     let after = given::recorded(after);
-    // Somebody else's object under a name that could be an endpoint's.
+    // A foreign object under a name that could be an endpoint's.
     let foreign = names::endpoint("web-00000004", EndpointId::from_uuid(Uuid::from_u128(78)));
-    let mut strange = before_service(&observed);
-    strange["metadata"] = json!({"name": foreign, "uid": "uid-2", "resourceVersion": "1"});
+    let mut other_object = before_service(&observed);
+    other_object["metadata"] = json!({"name": foreign, "uid": "uid-2", "resourceVersion": "1"});
     let key = trueup_model::key::ResourceKey::new(Kind::Service, &after.namespace, &foreign);
-    observed.objects.insert(key, Arc::new(strange));
+    observed.objects.insert(key, Arc::new(other_object));
 
     let removing = plan(&after, &observed, &given::proofs());
     let gone: Vec<String> = removing
@@ -96,7 +96,7 @@ fn an_endpoint_that_is_not_wanted_any_more_is_taken_away_and_nothing_else() {
         .collect();
     assert_eq!(gone, ["NetworkPolicy uid-1", "Service uid-1"]);
 
-    // Until both are seen to be gone, the order is not carried: its port must not be given away.
+    // Until both are gone, the order is not applied: its port must not be reused.
     for object in observed.objects.values_mut() {
         if object["metadata"]["name"].as_str().is_some_and(|name| name.contains("-ep")) {
             Arc::make_mut(object)["metadata"]["deletionTimestamp"] = json!("2030-01-01T00:00:00Z");
@@ -115,7 +115,7 @@ fn before_service(observed: &Observed) -> Value {
 }
 
 #[test]
-fn a_port_that_the_spec_lost_leads_nowhere() {
+fn an_endpoint_without_its_port_renders_nothing() {
     let mut lost = open_port();
     lost.port = "gone".to_owned();
     assert!(objects(&order(&[lost])).iter().all(|one| !one.key.name.contains("-ep")));

@@ -1,4 +1,4 @@
-//! Who wins where a name is set more than once, and what may not be set at all (S43).
+//! Precedence of variables and secrets, and what may not be set at all (S43).
 
 use std::collections::BTreeMap;
 
@@ -17,13 +17,13 @@ use trueup_rules::render::names;
 use crate::given;
 use crate::manifests::objects;
 
-fn sealed(name: &str, length: usize) -> EncryptedSecret {
+fn encrypted(name: &str, length: usize) -> EncryptedSecret {
     let scope = Scope { org: given::org(), project: given::project(), service: None };
-    let seal = |length| Ciphertext { nonce: [0; 12], bytes: vec![0; length] };
+    let ciphertext = |length| Ciphertext { nonce: [0; 12], bytes: vec![0; length] };
     EncryptedSecret {
         place: Place { scope, name: name.parse().unwrap(), version: 1 },
-        sealed: seal(length + 16),
-        org_key: Some(WrappedKey { key: 1, sealed: seal(48) }),
+        sealed: ciphertext(length + 16),
+        org_key: Some(WrappedKey { key: 1, sealed: ciphertext(48) }),
     }
 }
 
@@ -31,7 +31,7 @@ fn entries(variables: &[(&str, &str)], secrets: &[&str]) -> Entries {
     let name = |text: &str| text.parse().unwrap();
     Entries {
         variables: variables.iter().map(|(n, value)| (name(n), (*value).to_owned())).collect(),
-        secrets: secrets.iter().map(|n| (name(n), sealed(n, 3))).collect(),
+        secrets: secrets.iter().map(|n| (name(n), encrypted(n, 3))).collect(),
     }
 }
 
@@ -42,11 +42,11 @@ fn spec(variables: &serde_json::Value) -> Spec {
 }
 
 fn order(name: &str) -> Order {
-    given::order(&given::promised(&given::template(name), json!({"image": "a"})))
+    given::order(&given::accepted(&given::template(name), json!({"image": "a"})))
 }
 
 #[test]
-fn the_service_wins_over_the_manifest_and_that_over_the_project() {
+fn the_service_overrides_the_manifest_and_that_the_project() {
     let spec = spec(&json!({"B": "manifest", "C": "manifest", "E": "manifest", "F": "manifest"}));
     let project = entries(&[("A", "project"), ("B", "project"), ("D", "project")], &["E", "G"]);
     let service = entries(&[("C", "service"), ("G", "service")], &["D", "F"]);
@@ -66,13 +66,13 @@ fn the_service_wins_over_the_manifest_and_that_over_the_project() {
 }
 
 #[test]
-fn what_one_place_sets_has_an_end_and_may_always_get_less() {
+fn the_total_size_is_limited_but_may_shrink() {
     let plain = |bytes: usize| {
         let value = [("A".parse().unwrap(), "x".repeat(bytes))];
         Entries { variables: value.into(), ..Entries::default() }
     };
     let secret = |bytes: usize| {
-        let value = [("A".parse().unwrap(), sealed("A", bytes))];
+        let value = [("A".parse().unwrap(), encrypted("A", bytes))];
         Entries { secrets: value.into(), ..Entries::default() }
     };
     let kinds: [&dyn Fn(usize) -> Entries; 2] = [&plain, &secret];
@@ -85,7 +85,7 @@ fn what_one_place_sets_has_an_end_and_may_always_get_less() {
 }
 
 #[test]
-fn a_generated_secret_is_never_replaced_in_silence() {
+fn setting_a_generated_secret_is_an_error() {
     let template = given::template("minecraft");
     let mut spec = given::spec(&template, &given::parameters(json!({})));
     assert_eq!(collisions(&spec, ["OTHER", "EULA"]), []);
@@ -94,14 +94,14 @@ fn a_generated_secret_is_never_replaced_in_silence() {
     assert_eq!(errors[0].field, "name");
     spec.variables.insert("RCON_PASSWORD".to_owned(), "mine".to_owned());
     assert_eq!(collisions(&spec, [])[0].field, "parameters.variables");
-    // Whatever came past the door: the generated one is what is read.
+    // Even if admission missed it: the generated one is read.
     let own = entries(&[], &["RCON_PASSWORD"]);
     let (variables, secrets) = merge(&spec, &Entries::default(), &own);
     assert!(!variables.contains_key("RCON_PASSWORD") && !secrets.contains_key("RCON_PASSWORD"));
 }
 
 #[test]
-fn a_value_that_no_container_takes_is_refused_without_repeating_it() {
+fn an_invalid_value_is_refused_without_repeating_it() {
     assert!(check_value("").is_ok() && check_value(&"x".repeat(MOST_VALUE)).is_ok());
     for bad in ["canary\0".to_owned(), format!("canary{}", "x".repeat(MOST_VALUE))] {
         let field_error = check_value(&bad).unwrap_err();
@@ -111,17 +111,17 @@ fn a_value_that_no_container_takes_is_refused_without_repeating_it() {
 }
 
 #[test]
-fn nothing_is_done_with_an_order_whose_secrets_are_still_sealed() {
+fn an_order_with_encrypted_secrets_has_no_actions() {
     let mut order = order("web");
     if let Body::Service(body) = &mut order.body {
-        body.sealed.insert("KEY".to_owned(), sealed("KEY", 3));
+        body.sealed.insert("KEY".to_owned(), encrypted("KEY", 3));
     }
     let observed = Observed { project_ready: true, ..Observed::default() };
     let plan = plan(&order, &observed, &given::proofs());
     assert!(plan.actions.is_empty(), "{plan:?}");
 }
 
-/// With these secrets, opened.
+/// An order with these decrypted secrets.
 fn with_secrets(secrets: &[(&str, &str)]) -> Order {
     let mut order = order("web");
     if let Body::Service(body) = &mut order.body {
@@ -134,7 +134,7 @@ fn with_secrets(secrets: &[(&str, &str)]) -> Order {
     order
 }
 
-/// The annotations that secrets go into: the Secret's digest and the pods' fingerprint.
+/// The digests of secrets: of the Secret and of the pods' config.
 fn digests(order: &Order) -> Vec<String> {
     let mut found = Vec::new();
     for rendered in objects(order) {
@@ -150,21 +150,21 @@ fn digests(order: &Order) -> Vec<String> {
 }
 
 #[test]
-fn a_digest_of_a_secret_cannot_be_guessed_at_without_the_key() {
+fn the_digest_of_a_secret_is_keyed() {
     let order = with_secrets(&[("PIN", "0000")]);
     assert_eq!(digests(&order), digests(&order));
     assert_ne!(digests(&order), digests(&with_secrets(&[("PIN", "0001")])));
-    // Another master key, the same everything: were it a plain hash, these would be the same.
+    // Only the master key differs: a plain hash would be the same.
     let other = trueup_rules::render::proof::ProofKey::new(&[8; 32], given::cluster());
     let ours = given::proofs();
     assert_ne!(ours.digest(order.unit, b"0000"), other.digest(order.unit, b"0000"));
-    // The same secret of another service does not look the same.
+    // The same secret of another unit has another digest.
     let project = given::project_order();
     assert_ne!(ours.digest(order.unit, b"0000"), ours.digest(project.unit, b"0000"));
 }
 
 #[test]
-fn a_secret_that_lost_its_last_name_is_emptied_and_no_longer_read() {
+fn a_secret_without_values_is_emptied_and_not_mounted() {
     let mut order = with_secrets(&[]);
     assert!(objects(&order).iter().all(|rendered| rendered.key.kind != Kind::Secret));
     let key = objects(&with_secrets(&[("PIN", "0000")]))
@@ -179,9 +179,9 @@ fn a_secret_that_lost_its_last_name_is_emptied_and_no_longer_read() {
     assert!(all.iter().all(|text| !text.contains("secretRef")), "{all:?}");
 }
 
-/// S43: whatever people write, pods read the one Secret and the one ConfigMap that we name.
+/// S43: pods read only the Secret and the ConfigMap that we name, whatever users write.
 #[test]
-fn no_text_of_a_person_chooses_what_a_pod_reads() {
+fn user_text_never_selects_the_secrets_of_a_pod() {
     let hostile = "kube-system/admin-token valueFrom: {secretKeyRef: {name: other}}";
     let mut order = with_secrets(&[("SECRET_NAME", hostile)]);
     let Body::Service(body) = &mut order.body else { unreachable!("a service") };

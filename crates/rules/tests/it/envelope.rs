@@ -1,4 +1,4 @@
-//! Ciphertext values open with the right key at the right place and nowhere else (S42).
+//! Ciphertexts decrypt only with the right key and at the right place (S42).
 
 use trueup_model::id::{OrgId, ProjectId, ServiceId};
 use trueup_model::order::SecretValue;
@@ -27,14 +27,14 @@ fn keys() -> Keyring {
 }
 
 fn org_key(keys: &Keyring, org: OrgId, fresh: u8) -> WrappedKey {
-    keys.clone().sealer().new_org_key(org, &[fresh; 32], Entropy([1; 12])).unwrap()
+    keys.clone().encryptor().new_org_key(org, &[fresh; 32], Entropy([1; 12])).unwrap()
 }
 
-fn sealed() -> EncryptedSecret {
+fn encrypted() -> EncryptedSecret {
     let org_key = org_key(&keys(), given::org(), 9);
     let value = SecretValue::new(VALUE.to_owned());
-    let sealer = keys().sealer();
-    let sealed = sealer.seal(&org_key, &place(), &value, Entropy([2; 12])).unwrap();
+    let encryptor = keys().encryptor();
+    let sealed = encryptor.seal(&org_key, &place(), &value, Entropy([2; 12])).unwrap();
     EncryptedSecret { place: place(), sealed, org_key: Some(org_key) }
 }
 
@@ -43,10 +43,10 @@ fn wrapped(secret: &EncryptedSecret) -> WrappedKey {
 }
 
 #[test]
-fn what_was_sealed_opens_and_shows_nothing_before() {
-    let secret = sealed();
-    assert_eq!(keys().opener().open(&secret).unwrap().reveal(), VALUE);
-    let shown = format!("{secret:?} {:?} {:?}", keys(), keys().opener());
+fn an_encrypted_secret_decrypts_and_reveals_nothing() {
+    let secret = encrypted();
+    assert_eq!(keys().decryptor().open(&secret).unwrap().reveal(), VALUE);
+    let shown = format!("{secret:?} {:?} {:?}", keys(), keys().decryptor());
     assert!(
         !shown.contains(VALUE) && !shown.contains("[7, 7") && !shown.contains("9, 9"),
         "{shown}"
@@ -57,7 +57,7 @@ fn what_was_sealed_opens_and_shows_nothing_before() {
 }
 
 #[test]
-fn a_seal_moved_to_another_place_does_not_open() {
+fn a_ciphertext_moved_to_another_place_is_not_decrypted() {
     let other = Uuid::from_u128(99);
     let elsewhere: [(&str, Change); 6] = [
         ("org", |place, id| place.scope.org = OrgId::from_uuid(id)),
@@ -68,98 +68,107 @@ fn a_seal_moved_to_another_place_does_not_open() {
         ("newer version", |place, _| place.version = 4),
     ];
     for (what, change) in elsewhere {
-        let mut secret = sealed();
+        let mut secret = encrypted();
         change(&mut secret.place, other);
-        let opened = keys().opener().open(&secret);
+        let opened = keys().decryptor().open(&secret);
         assert_eq!(opened, Err(EnvelopeError::DoesNotOpen), "another {what}");
     }
 }
 
 #[test]
-fn the_key_of_another_org_opens_nothing() {
+fn the_key_of_another_org_decrypts_nothing() {
     let theirs = OrgId::from_uuid(Uuid::from_u128(99));
-    let mut secret = sealed();
-    // Their row of the same install beside our ciphertext.
+    let mut secret = encrypted();
+    // Their key of the same installation with our ciphertext.
     secret.org_key = Some(org_key(&keys(), theirs, 5));
-    assert_eq!(keys().opener().open(&secret), Err(EnvelopeError::DoesNotOpen));
-    // Their ciphertext and their key, put into our row whole.
+    assert_eq!(keys().decryptor().open(&secret), Err(EnvelopeError::DoesNotOpen));
+    // Their ciphertext and their key, copied into our row.
     let mut place = place();
     place.scope.org = theirs;
     let value = SecretValue::new(VALUE.to_owned());
     let org_key = org_key(&keys(), theirs, 5);
-    let sealed = keys().sealer().seal(&org_key, &place, &value, Entropy([2; 12])).unwrap();
+    let sealed = keys().encryptor().seal(&org_key, &place, &value, Entropy([2; 12])).unwrap();
     let swapped = EncryptedSecret { place: self::place(), sealed, org_key: Some(org_key) };
-    assert_eq!(keys().opener().open(&swapped), Err(EnvelopeError::DoesNotOpen));
+    assert_eq!(keys().decryptor().open(&swapped), Err(EnvelopeError::DoesNotOpen));
 }
 
 #[test]
-fn one_changed_bit_is_noticed_wherever_it_is() {
-    let secret = sealed();
+fn one_flipped_bit_prevents_decryption() {
+    let secret = encrypted();
     for bit in 0..secret.sealed.bytes.len() * 8 {
         let mut changed = secret.clone();
         changed.sealed.bytes[bit / 8] ^= 1 << (bit % 8);
-        assert_eq!(keys().opener().open(&changed), Err(EnvelopeError::DoesNotOpen), "bit {bit}");
+        assert_eq!(keys().decryptor().open(&changed), Err(EnvelopeError::DoesNotOpen), "bit {bit}");
     }
     for length in 0..secret.sealed.bytes.len() {
         let mut cut = secret.clone();
         cut.sealed.bytes.truncate(length);
-        assert_eq!(keys().opener().open(&cut), Err(EnvelopeError::DoesNotOpen), "cut at {length}");
+        assert_eq!(
+            keys().decryptor().open(&cut),
+            Err(EnvelopeError::DoesNotOpen),
+            "cut at {length}"
+        );
     }
     let mut nonce = secret.clone();
     nonce.sealed.nonce[0] ^= 1;
-    assert_eq!(keys().opener().open(&nonce), Err(EnvelopeError::DoesNotOpen));
+    assert_eq!(keys().decryptor().open(&nonce), Err(EnvelopeError::DoesNotOpen));
     let mut key = secret;
     key.org_key.as_mut().unwrap().sealed.bytes[0] ^= 1;
-    assert_eq!(keys().opener().open(&key), Err(EnvelopeError::DoesNotOpen));
+    assert_eq!(keys().decryptor().open(&key), Err(EnvelopeError::DoesNotOpen));
     key.org_key = None;
-    assert_eq!(keys().opener().open(&key), Err(EnvelopeError::NoOrgKey));
+    assert_eq!(keys().decryptor().open(&key), Err(EnvelopeError::NoOrgKey));
 }
 
 #[test]
-fn a_wrong_or_missing_key_of_the_install_fails_closed() {
+fn a_wrong_or_missing_installation_key_fails_closed() {
     let wrong = Keyring::new(&[8; 32]);
-    assert_eq!(wrong.clone().opener().open(&sealed()), Err(EnvelopeError::DoesNotOpen));
+    assert_eq!(wrong.clone().decryptor().open(&encrypted()), Err(EnvelopeError::DoesNotOpen));
     let value = SecretValue::new(VALUE.to_owned());
-    let sealing = wrong.sealer().seal(&wrapped(&sealed()), &place(), &value, Entropy([3; 12]));
-    assert_eq!(sealing, Err(EnvelopeError::DoesNotOpen), "nor is anything sealed under it");
+    let sealing =
+        wrong.encryptor().seal(&wrapped(&encrypted()), &place(), &value, Entropy([3; 12]));
+    assert_eq!(sealing, Err(EnvelopeError::DoesNotOpen), "nor does it encrypt");
 
     let rotated = keys().with(2, &[4; 32]);
-    let mut secret = sealed();
+    let mut secret = encrypted();
     secret.org_key =
         Some(rotated.rewrap(given::org(), &wrapped(&secret), Entropy([5; 12])).unwrap());
-    assert_eq!(keys().opener().open(&secret), Err(EnvelopeError::MissingKey { key: 2 }));
+    assert_eq!(keys().decryptor().open(&secret), Err(EnvelopeError::MissingKey { key: 2 }));
     let other = keys().with(2, &[6; 32]);
-    assert_eq!(other.opener().open(&secret), Err(EnvelopeError::DoesNotOpen));
-    // Saying that another key sealed it does not make it so.
+    assert_eq!(other.decryptor().open(&secret), Err(EnvelopeError::DoesNotOpen));
+    // A wrong key number does not decrypt.
     secret.org_key.as_mut().unwrap().key = 1;
-    assert_eq!(rotated.opener().open(&secret), Err(EnvelopeError::DoesNotOpen));
+    assert_eq!(rotated.decryptor().open(&secret), Err(EnvelopeError::DoesNotOpen));
 }
 
 #[test]
-fn in_the_middle_of_a_rotation_both_halves_open() {
+fn during_a_rotation_old_and_new_keys_decrypt() {
     let rotated = keys().with(2, &[4; 32]);
     assert_eq!(rotated.newest(), 2);
-    let before = sealed();
+    let before = encrypted();
     let mut after = before.clone();
     after.org_key =
         Some(rotated.rewrap(given::org(), &wrapped(&before), Entropy([5; 12])).unwrap());
     assert_eq!((wrapped(&before).key, wrapped(&after).key), (1, 2));
-    let opener = rotated.clone().opener();
+    let decryptor = rotated.clone().decryptor();
     for secret in [&before, &after] {
-        assert_eq!(opener.open(secret).unwrap().reveal(), VALUE);
+        assert_eq!(decryptor.open(secret).unwrap().reveal(), VALUE);
     }
-    // Rotating what is rotated already changes nothing that matters.
+    // Rotating again changes nothing.
     let again = Some(rotated.rewrap(given::org(), &wrapped(&after), Entropy([6; 12])).unwrap());
-    assert_eq!(opener.open(&EncryptedSecret { org_key: again, ..after }).unwrap().reveal(), VALUE);
+    assert_eq!(
+        decryptor.open(&EncryptedSecret { org_key: again, ..after }).unwrap().reveal(),
+        VALUE
+    );
 }
 
 #[test]
-fn the_same_value_twice_does_not_look_the_same() {
-    let first = sealed();
+fn the_same_value_has_different_ciphertexts_per_version() {
+    let first = encrypted();
     let value = SecretValue::new(VALUE.to_owned());
     let mut next = place();
     next.version = 4;
     // Even with the same nonce: each version has a key of its own.
-    let second = keys().sealer().seal(&wrapped(&first), &next, &value, Entropy([2; 12])).unwrap();
+    let second =
+        keys().encryptor().seal(&wrapped(&first), &next, &value, Entropy([2; 12])).unwrap();
     assert_ne!(first.sealed.bytes, second.bytes);
 }

@@ -1,4 +1,4 @@
-//! What the event log is told: each thing once, in order, with its cause; and how each fact reads.
+//! Events of reports: each fact once, in order, with its cause; and the stored form of each fact.
 
 use serde_json::Value;
 use trueup_model::event::Fact;
@@ -15,7 +15,7 @@ use trueup_rules::event::draft::{Cause, facts};
 use trueup_rules::status::project;
 
 use crate::given::{at, org, service};
-use crate::projection::{away, inputs, waiting};
+use crate::projection::{inputs, unreachable, waiting};
 
 fn key() -> ResourceKey {
     ResourceKey::new(Kind::Deployment, "shop", "web")
@@ -33,20 +33,20 @@ fn failed() -> Outcome {
     Outcome::Failed { why: "quota".to_owned() }
 }
 
-/// One report in a life: what it saw of which generation, how it ended, what it changed.
-struct StateChange {
+/// One report: its generation, whether it was applied, its outcome and its changes.
+struct ReportStep {
     generation: i64,
     applied: bool,
     outcome: Outcome,
     changes: Vec<ObjectChange>,
 }
 
-fn step(outcome: Outcome, applied: bool, changes: &[ObjectChange]) -> StateChange {
-    StateChange { generation: 1, applied, outcome, changes: changes.to_vec() }
+fn step(outcome: Outcome, applied: bool, changes: &[ObjectChange]) -> ReportStep {
+    ReportStep { generation: 1, applied, outcome, changes: changes.to_vec() }
 }
 
-/// The facts of each step, one line for each step: the name, and what caused it.
-fn story(steps: &[StateChange]) -> Vec<String> {
+/// The events of each report, one line per report: names and causes.
+fn event_lines(steps: &[ReportStep]) -> Vec<String> {
     let mut status = Status::accepted(at(0));
     let mut last: Option<Inputs> = None;
     let mut lines = Vec::new();
@@ -59,13 +59,13 @@ fn story(steps: &[StateChange]) -> Vec<String> {
         now.outcome = step.outcome.clone();
         let projected = project(&now, at(1));
         let report = report(step);
-        lines.push(tell(&report, &status, last.as_ref(), &projected));
+        lines.push(event_line(&report, &status, last.as_ref(), &projected));
         (status, last) = (projected, Some(now));
     }
     lines
 }
 
-fn report(step: &StateChange) -> Report {
+fn report(step: &ReportStep) -> Report {
     Report {
         unit: Unit::Service(service()),
         org: org(),
@@ -78,20 +78,25 @@ fn report(step: &StateChange) -> Report {
     }
 }
 
-fn tell(report: &Report, previous: &Status, last: Option<&Inputs>, status: &Status) -> String {
-    let told = facts(report, previous, last, status);
+fn event_line(
+    report: &Report,
+    previous: &Status,
+    last: Option<&Inputs>,
+    status: &Status,
+) -> String {
+    let drafts = facts(report, previous, last, status);
     let word = |cause: Cause| match cause {
         Cause::Asked => "asked".to_owned(),
-        Cause::Draft(index) => told[index].fact.name().to_owned(),
+        Cause::Draft(index) => drafts[index].fact.name().to_owned(),
         Cause::Outside => "outside".to_owned(),
     };
-    let lines = told.iter().map(|told| format!("{}<{}", told.fact.name(), word(told.cause)));
+    let lines = drafts.iter().map(|draft| format!("{}<{}", draft.fact.name(), word(draft.cause)));
     lines.collect::<Vec<_>>().join(" ")
 }
 
 #[test]
-fn a_first_life_is_told_from_its_beginning_to_its_end() {
-    let lines = story(&[
+fn a_first_reconciliation_emits_start_changes_and_success() {
+    let lines = event_lines(&[
         step(waiting(), false, &[created()]),
         step(waiting(), false, &[created()]),
         step(Outcome::Converged, true, &[]),
@@ -109,8 +114,8 @@ fn a_first_life_is_told_from_its_beginning_to_its_end() {
 }
 
 #[test]
-fn success_is_told_even_if_an_earlier_report_already_saw_it_applied() {
-    let lines = story(&[
+fn success_is_emitted_after_an_earlier_applied_report() {
+    let lines = event_lines(&[
         step(waiting(), true, &[created()]),
         step(Outcome::Converged, true, &[]),
         step(Outcome::Converged, true, &[]),
@@ -121,8 +126,8 @@ fn success_is_told_even_if_an_earlier_report_already_saw_it_applied() {
 }
 
 #[test]
-fn one_report_may_tell_all_of_it() {
-    let lines = story(&[step(Outcome::Converged, true, &[created()])]);
+fn one_report_may_emit_all_events() {
+    let lines = event_lines(&[step(Outcome::Converged, true, &[created()])]);
     assert_eq!(
         lines,
         [
@@ -132,9 +137,9 @@ fn one_report_may_tell_all_of_it() {
 }
 
 #[test]
-fn what_others_did_causes_its_repair() {
+fn external_changes_cause_their_repair() {
     let deleted = ObjectChange::DeletedExternally { key: key() };
-    let lines = story(&[
+    let lines = event_lines(&[
         step(Outcome::Converged, true, &[]),
         step(Outcome::Converged, true, &[edited()]),
         step(Outcome::Converged, true, &[deleted]),
@@ -148,7 +153,7 @@ fn what_others_did_causes_its_repair() {
              ReconcileSucceeded<DriftDetected",
             "ResourceDeletedExternally<outside ReconcileStarted<ResourceDeletedExternally \
              ReconcileSucceeded<ResourceDeletedExternally",
-            // Somebody asked as well: the work as a whole is theirs.
+            // With a requested change as well, the request is the cause.
             "ResourceModifiedExternally<outside DriftDetected<ResourceModifiedExternally \
              ReconcileStarted<asked DriftReverted<DriftDetected ResourceCreated<asked \
              ReconcileSucceeded<asked",
@@ -157,13 +162,13 @@ fn what_others_did_causes_its_repair() {
 }
 
 #[test]
-fn an_outage_is_told_once_and_begins_nothing() {
-    let lines = story(&[
-        step(away(), false, &[]),
-        step(away(), false, &[]),
+fn an_outage_emits_one_deferral_and_no_start() {
+    let lines = event_lines(&[
+        step(unreachable(), false, &[]),
+        step(unreachable(), false, &[]),
         step(waiting(), false, &[created()]),
         step(Outcome::Converged, true, &[]),
-        step(away(), true, &[]),
+        step(unreachable(), true, &[]),
         step(Outcome::Converged, true, &[]),
     ]);
     let names: Vec<String> = lines
@@ -185,8 +190,8 @@ fn an_outage_is_told_once_and_begins_nothing() {
 }
 
 #[test]
-fn a_failure_is_tried_again_within_one_piece_of_work() {
-    let lines = story(&[
+fn a_retry_after_a_failure_starts_no_new_reconciliation() {
+    let lines = event_lines(&[
         step(failed(), false, &[created()]),
         step(failed(), false, &[]),
         step(waiting(), false, &[]),
@@ -197,14 +202,14 @@ fn a_failure_is_tried_again_within_one_piece_of_work() {
 }
 
 #[test]
-fn another_generation_begins_anew() {
-    let second = StateChange { generation: 2, ..step(waiting(), false, &[created()]) };
-    let lines = story(&[step(waiting(), true, &[created()]), second]);
+fn a_new_generation_starts_a_new_reconciliation() {
+    let second = ReportStep { generation: 2, ..step(waiting(), false, &[created()]) };
+    let lines = event_lines(&[step(waiting(), true, &[created()]), second]);
     assert!(lines[1].starts_with("ReconcileStarted<asked"), "{lines:?}");
 }
 
 #[test]
-fn an_end_is_told_by_its_proof() {
+fn a_deletion_emits_verified_absence() {
     let mut now = inputs(Phase::Running);
     now.desired = DesiredState::Deleted;
     now.absent = true;
@@ -214,12 +219,13 @@ fn an_end_is_told_by_its_proof() {
     let receipt = Receipt::of_absence(vec![absence], "one", vec![reading]);
     let gone = step(Outcome::Converged, false, &[]);
     let report = Report { receipt: Some(receipt), ..report(&gone) };
-    let line = tell(&report, &now.previous, Some(&inputs(Phase::Running)), &project(&now, at(1)));
+    let line =
+        event_line(&report, &now.previous, Some(&inputs(Phase::Running)), &project(&now, at(1)));
     assert_eq!(line, "ServicePhaseChanged<asked AbsenceVerified<asked");
 }
 
 #[test]
-fn a_forced_end_is_never_told_as_a_proof() {
+fn a_forced_deletion_emits_no_verified_absence() {
     let mut now = inputs(Phase::Deleting);
     now.desired = DesiredState::Deleted;
     now.absent = true;
@@ -233,13 +239,13 @@ fn a_forced_end_is_never_told_as_a_proof() {
         ..Receipt::of_absence(Vec::new(), "one", Vec::new())
     };
     let report = Report { receipt: Some(receipt), ..report(&step(Outcome::Converged, false, &[])) };
-    let told = |report: &Report| {
-        tell(report, &now.previous, Some(&inputs(Phase::Deleting)), &project(&now, at(1)))
+    let line = |report: &Report| {
+        event_line(report, &now.previous, Some(&inputs(Phase::Deleting)), &project(&now, at(1)))
     };
-    assert_eq!(told(&report), "ServicePhaseChanged<asked ServiceDeleteForced<asked");
+    assert_eq!(line(&report), "ServicePhaseChanged<asked ServiceDeleteForced<asked");
     let project = trueup_model::id::ProjectId::from_uuid(uuid::Uuid::from_u128(7));
     let report = Report { unit: Unit::Project(project), ..report };
-    assert_eq!(told(&report), "ServicePhaseChanged<asked ProjectDeleteForced<asked");
+    assert_eq!(line(&report), "ServicePhaseChanged<asked ProjectDeleteForced<asked");
 }
 
 /// The fact after this one: a fact that is added to the model must be added here.
@@ -308,7 +314,7 @@ fn after(fact: &Fact) -> Option<Fact> {
         | Fact::VariableSet { .. }
         | Fact::VariableDeleted { .. }
         | Fact::SecretSet { .. }
-        | Fact::SecretDeleted { .. } => return after_selling(fact),
+        | Fact::SecretDeleted { .. } => return after_settings(fact),
         Fact::WakeRequeued { .. }
         | Fact::ReconcileRequested { .. }
         | Fact::ReconcileChecked { .. }
@@ -323,9 +329,9 @@ fn after(fact: &Fact) -> Option<Fact> {
     })
 }
 
-/// The facts about what operators and users hold and let go.
+/// The facts about wakes, reconciles and freezes.
 fn after_controls(fact: &Fact) -> Option<Fact> {
-    let (principal, reason) = ("owner".to_owned(), "we look into it".to_owned());
+    let (principal, reason) = ("owner".to_owned(), "an audit".to_owned());
     let cluster = Some("local".to_owned());
     Some(match fact {
         Fact::WakeRequeued { .. } => Fact::ReconcileRequested { principal },
@@ -362,8 +368,8 @@ fn after_finding(fact: &Fact) -> Option<Fact> {
     })
 }
 
-/// The facts about what is set beside manifests.
-fn after_selling(fact: &Fact) -> Option<Fact> {
+/// The facts about routing, templates, endpoints, domains and variables.
+fn after_settings(fact: &Fact) -> Option<Fact> {
     let (name, principal) = ("KEY".to_owned(), "owner".to_owned());
     let (endpoint, port) = ("play".to_owned(), "game".to_owned());
     let template = "web@1".parse().expect("a template");
@@ -402,13 +408,13 @@ fn after_selling(fact: &Fact) -> Option<Fact> {
 }
 
 #[test]
-fn every_fact_reads_as_it_always_did() {
+fn every_fact_keeps_its_stored_form() {
     let all: Vec<Fact> = std::iter::successors(Some(Fact::ProjectQueued {}), after).collect();
     let mut text = String::new();
     for fact in &all {
         let stored = serde_json::to_value(fact).unwrap();
         assert_eq!(stored["type"], fact.name());
-        assert!(!has_fraction(&stored), "fractions do not read back the same everywhere");
+        assert!(!has_fraction(&stored), "fractions do not round-trip everywhere");
         assert_eq!(serde_json::from_value::<Fact>(stored.clone()).unwrap(), *fact);
         text += &format!("{}\n", serde_json::to_string(&stored).unwrap());
     }

@@ -1,4 +1,4 @@
-//! Exact previews, step by step: what is tried, what is believed, and what a plan stands on.
+//! Exact previews: dry runs, assumed writes and preconditions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,18 +17,18 @@ use crate::given;
 type World = BTreeMap<ResourceKey, Arc<Value>>;
 
 fn web(parameters: Value) -> Service {
-    given::promised(&given::template("web"), parameters)
+    given::accepted(&given::template("web"), parameters)
 }
 
 fn observed(objects: &World) -> Observed {
     Observed { objects: objects.clone(), project_ready: true, ..Observed::default() }
 }
 
-/// Rehearses on a server that takes everything as it comes; answers also with what would stand there.
+/// Dry-runs on a server that accepts every write; also returns the objects it would store.
 fn dry_run(order: Order, world: &World, refuses: Option<Kind>) -> (ExactPreview, World) {
-    let (mut rehearsal, mut made) = (DryRunPass::new(order, observed(world)), world.clone());
+    let (mut pass, mut made) = (DryRunPass::new(order, observed(world)), world.clone());
     for _round in 0..24 {
-        let drafts = match rehearsal.next(&given::proofs()) {
+        let drafts = match pass.next(&given::proofs()) {
             Next::Over(plan) => return (plan, made),
             Next::Try(drafts) => drafts,
         };
@@ -42,19 +42,19 @@ fn dry_run(order: Order, world: &World, refuses: Option<Kind>) -> (ExactPreview,
                 Tries::Stored(stored.clone())
             };
             made.insert(draft.key.clone(), Arc::new(stored));
-            rehearsal.take(draft, tries);
+            pass.take(draft, tries);
         }
     }
-    unreachable!("a rehearsal should come to its end")
+    unreachable!("a dry run should end")
 }
 
-fn told(plan: &ExactPreview) -> Vec<String> {
+fn summary(plan: &ExactPreview) -> Vec<String> {
     let objects = plan.objects.iter();
     objects.map(|object| format!("{:?} {}", object.verb, object.key.kind)).collect()
 }
 
 #[test]
-fn a_new_service_is_tried_stage_by_stage_and_stands_on_nothing() {
+fn a_new_service_is_dry_run_by_stages_without_preconditions() {
     let (plan, made) = dry_run(given::order(&web(json!({"image": "shop:1"}))), &World::new(), None);
     let objects = [
         "Create ConfigMap",
@@ -63,17 +63,17 @@ fn a_new_service_is_tried_stage_by_stage_and_stands_on_nothing() {
         "Create Deployment",
         "Create Service",
     ];
-    assert_eq!(told(&plan), objects);
+    assert_eq!(summary(&plan), objects);
     assert_eq!(plan.stops, None);
     assert!(plan.footing.iter().all(|at| at.uid.is_none() && at.fields.is_empty()));
-    // Tried again on what was made, nothing is left to do.
+    // A dry run on the result has nothing left to do.
     let (again, _) = dry_run(given::order(&web(json!({"image": "shop:1"}))), &made, None);
     assert!(again.objects.iter().all(|object| object.verb == ExactVerb::Keep), "{again:#?}");
     assert!(again.footing.is_empty());
 }
 
 #[test]
-fn what_is_refused_is_told_and_the_rest_is_tried_all_the_same() {
+fn a_refused_object_is_reported_and_the_rest_still_dry_run() {
     let order = given::order(&web(json!({"image": "shop:1"})));
     for kind in [Kind::ConfigMap, Kind::Secret, Kind::Service, Kind::Deployment] {
         let (plan, _) = dry_run(order.clone(), &World::new(), Some(kind));
@@ -84,7 +84,7 @@ fn what_is_refused_is_told_and_the_rest_is_tried_all_the_same() {
     }
 }
 
-/// A service that runs, its next generation, and what is planned for that.
+/// A running service, its next generation, and the exact preview of it.
 fn changed() -> (Order, World, ExactPreview) {
     let service = web(json!({"image": "shop:1"}));
     let (_, world) = dry_run(given::order(&service), &World::new(), None);
@@ -95,7 +95,7 @@ fn changed() -> (Order, World, ExactPreview) {
 }
 
 #[test]
-fn a_change_stands_on_the_values_that_it_changes() {
+fn an_update_depends_on_the_values_that_it_changes() {
     let (order, world, plan) = changed();
     let image: Vec<String> =
         "spec.template.spec.containers.main.image".split('.').map(str::to_owned).collect();
@@ -117,27 +117,27 @@ fn a_change_stands_on_the_values_that_it_changes() {
     assert_eq!(edited(|it| it["status"] = json!({"replicas": 9})), Ok(()));
     assert_eq!(edited(|it| it["metadata"]["resourceVersion"] = json!("99")), Ok(()));
     assert_eq!(edited(|it| it["spec"]["replicas"] = json!(9)), Ok(()), "it is not touched");
-    assert_eq!(edited(|it| it["metadata"]["uid"] = json!("other")), says("was made anew"));
+    assert_eq!(edited(|it| it["metadata"]["uid"] = json!("other")), says("was recreated"));
     assert_eq!(
         edited(|it| it["spec"]["template"]["spec"]["containers"][0]["image"] = json!("evil:1")),
-        says("has another spec.template.spec.containers.main.image now")
+        says("changed: spec.template.spec.containers.main.image has another value")
     );
     let mut without = world.clone();
     without.remove(key);
-    assert_eq!(holds(&without), says("is not there any more"));
+    assert_eq!(holds(&without), says("no longer exists"));
 }
 
 #[test]
-fn what_would_be_made_may_not_be_there() {
+fn an_object_to_create_must_not_exist() {
     let (plan, made) = dry_run(given::order(&web(json!({"image": "shop:1"}))), &World::new(), None);
     let unit = given::order(&web(json!({"image": "shop:1"}))).unit;
     assert_eq!(holds(&plan.footing, unit, &World::new(), &given::proofs()), Ok(()));
     let why = holds(&plan.footing, unit, &made, &given::proofs()).expect_err("it is there");
-    assert!(why.ends_with("is there now"), "{why}");
+    assert!(why.ends_with("exists now"), "{why}");
 }
 
 #[test]
-fn a_hash_tells_apart_all_that_a_plan_stands_on() {
+fn the_hash_covers_every_precondition() {
     let (_, _, plan) = changed();
     let one = hash("digest", 2, &plan.footing);
     assert_eq!(one, hash("digest", 2, &plan.footing));
@@ -161,7 +161,7 @@ fn a_hash_tells_apart_all_that_a_plan_stands_on() {
 }
 
 #[test]
-fn a_digest_is_of_what_would_be_made_and_of_nothing_else() {
+fn a_digest_covers_the_rendered_objects_only() {
     let plain = |service: &Service| Order::of_service(service.clone(), "shop-1".to_owned());
     let one = digest(&plain(&web(json!({"image": "shop:1"}))));
     let later = Service { generation: 7, ..web(json!({"image": "shop:1"})) };

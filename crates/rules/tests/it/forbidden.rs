@@ -1,7 +1,6 @@
-//! S24: no template and no parameter can make a pod that asks for more than it may have.
+//! S24: no template and no parameter can give a pod more privileges than allowed.
 //!
-//! The deny list is written out here on its own: it is a second opinion on what `render` does, not
-//! a repetition of it.
+//! The deny list is independent of `render`: it is a second check, not a copy.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -16,7 +15,7 @@ use crate::{given, seed};
 pub(crate) const SHIPPED: [&str; 8] =
     ["web", "worker", "cron", "postgres", "redis", "minecraft", "job", "gpu-job"];
 
-/// Never a key anywhere in a pod, whatever its value.
+/// Keys that must not appear anywhere in a pod.
 const NEVER: [&str; 32] = [
     "hostNetwork",
     "hostPID",
@@ -65,7 +64,7 @@ fn keys<'a>(value: &'a Value, found: &mut Vec<(&'a String, &'a Value)>) {
     }
 }
 
-/// Everything that is wrong with the pod of an object, by the list.
+/// All violations in the pod of an object.
 fn forbidden(rendered: &Rendered) -> Vec<String> {
     let Some(template) = pod_template(rendered) else { return Vec::new() };
     let pod = &template["spec"];
@@ -90,7 +89,7 @@ fn forbidden(rendered: &Rendered) -> Vec<String> {
         let ours = volume["persistentVolumeClaim"]["claimName"]
             .as_str()
             .is_some_and(|claim| claim.starts_with("data-"));
-        must(ours && volume.as_object().is_some_and(|it| it.len() == 2), "has a strange volume");
+        must(ours && volume.as_object().is_some_and(|it| it.len() == 2), "has a foreign volume");
     }
     let containers = pod["containers"].as_array().expect("containers");
     must(containers.len() == 1, "has more than one container");
@@ -99,7 +98,7 @@ fn forbidden(rendered: &Rendered) -> Vec<String> {
         let capabilities = &context["capabilities"];
         must(context["allowPrivilegeEscalation"] == false, "may escalate");
         must(*capabilities == json!({"drop": ["ALL"]}), "has capabilities");
-        must(context.as_object().is_some_and(|it| it.len() == 2), "has a strange context");
+        must(context.as_object().is_some_and(|it| it.len() == 2), "has an unexpected context");
         must(container["resources"]["limits"].is_object(), "has no limits");
         must(
             container["resources"]["limits"] == container["resources"]["requests"],
@@ -110,7 +109,7 @@ fn forbidden(rendered: &Rendered) -> Vec<String> {
     wrong
 }
 
-/// Values for a parameter: good ones, bad ones, and ones that want to be something else.
+/// Values for a parameter: mostly valid ones, some hostile.
 fn value(parameter: &Parameter) -> BoxedStrategy<Value> {
     let hostile = prop::sample::select(vec![
         json!({"securityContext": {"privileged": true}}),
@@ -146,7 +145,7 @@ fn value(parameter: &Parameter) -> BoxedStrategy<Value> {
     prop_oneof![9 => good, 1 => hostile].boxed()
 }
 
-fn asked() -> impl Strategy<Value = (Template, Map<String, Value>)> {
+fn request() -> impl Strategy<Value = (Template, Map<String, Value>)> {
     prop::sample::select(SHIPPED.to_vec()).prop_flat_map(|name| {
         let template = given::template(name);
         let values: Vec<BoxedStrategy<Option<(String, Value)>>> = template
@@ -169,23 +168,23 @@ proptest! {
     #![proptest_config(seed::cases(256))]
 
     #[test]
-    fn no_parameter_makes_a_pod_that_asks_for_more((template, asked) in asked()) {
-        if let Ok(spec) = template::resolve(&template, &asked) {
-            let mut promised = given::promised(&given::template("redis"), json!({}));
-            promised.template = template.reference();
-            promised.spec = spec;
-            for rendered in objects(&given::order(&promised)) {
+    fn no_parameter_gives_a_pod_more_privileges((template, request) in request()) {
+        if let Ok(spec) = template::resolve(&template, &request) {
+            let mut accepted = given::accepted(&given::template("redis"), json!({}));
+            accepted.template = template.reference();
+            accepted.spec = spec;
+            for rendered in objects(&given::order(&accepted)) {
                 prop_assert_eq!(forbidden(&rendered), Vec::<String>::new(), "{}", rendered.key);
             }
         }
     }
 }
 
-/// The list finds what it is for: each entry is planted once and found.
+/// Each entry of the list is planted once and found.
 #[test]
-fn what_is_forbidden_is_found_wherever_it_hides() {
-    let promised = given::promised(&given::template("web"), json!({"image": "a"}));
-    let order = given::order(&promised);
+fn every_forbidden_field_is_found() {
+    let accepted = given::accepted(&given::template("web"), json!({"image": "a"}));
+    let order = given::order(&accepted);
     assert!(matches!(order.body, Body::Service(_)));
     let deployment = objects(&order).pop().expect("a workload");
     assert_eq!(forbidden(&deployment), Vec::<String>::new());

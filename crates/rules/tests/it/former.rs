@@ -1,4 +1,4 @@
-//! What a former generation had and this one has not goes; what it left as data stays.
+//! Objects of earlier generations that are no longer wanted are deleted; data stays.
 
 use serde_json::json;
 use trueup_model::key::Kind;
@@ -9,7 +9,7 @@ use trueup_rules::plan::Action;
 use crate::given;
 use crate::world::World;
 
-/// A service that ran, and whose next generation listens nowhere any more.
+/// A running service whose next generation has no ports.
 fn without_ports() -> World {
     let mut world = World::service(given::template("redis"), json!({}));
     world.reconcile();
@@ -25,7 +25,7 @@ fn without_ports() -> World {
 }
 
 #[test]
-fn an_address_that_is_not_wanted_any_more_is_removed() {
+fn an_unwanted_service_object_is_removed() {
     let mut world = without_ports();
     let pass = world.reconcile();
     assert_eq!(pass.outcome, Outcome::Converged);
@@ -44,11 +44,11 @@ fn an_address_that_is_not_wanted_any_more_is_removed() {
     assert_eq!(gone, [Kind::Service]);
     let kinds: Vec<Kind> = world.server.objects.keys().map(|key| key.kind).collect();
     assert!(kinds.contains(&Kind::PersistentVolumeClaim) && !kinds.contains(&Kind::Service));
-    assert_eq!(world.plan().actions, [], "and then it is quiet");
+    assert_eq!(world.plan().actions, [], "and then there are no actions");
 }
 
 #[test]
-fn nothing_is_pruned_without_a_record_of_when_it_was_no_longer_wanted() {
+fn an_unwanted_object_is_deleted_only_with_a_record() {
     let mut world = without_ports();
     world.order.permit.unwanted.clear();
     let pass = world.reconcile();
@@ -58,13 +58,13 @@ fn nothing_is_pruned_without_a_record_of_when_it_was_no_longer_wanted() {
     let service = world.server.objects.keys().find(|key| key.kind == Kind::Service).cloned();
     let service = service.expect("a Service");
     world.order.permit.unwanted.insert(service.clone(), 3);
-    assert_eq!(world.plan().actions, [], "a later generation's word is no authority for this one");
+    assert_eq!(world.plan().actions, [], "a later generation's record does not count for this one");
     world.order.permit.unwanted.insert(service, 2);
     assert!(matches!(world.plan().actions.as_slice(), [Action::Delete { .. }]));
 }
 
 #[test]
-fn what_somebody_else_put_in_its_place_is_left_alone() {
+fn a_foreign_replacement_is_kept() {
     let mut world = without_ports();
     let key = world.server.objects.keys().find(|key| key.kind == Kind::Service).cloned();
     let key = key.expect("a Service");

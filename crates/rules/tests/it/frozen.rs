@@ -1,4 +1,4 @@
-//! What people see of what is frozen: the truth, and who holds it up.
+//! The status of a frozen service.
 
 use trueup_model::report::Outcome;
 use trueup_model::service::DesiredState::Paused as Resting;
@@ -10,26 +10,26 @@ use trueup_rules::status::project;
 use crate::given::at;
 use crate::projection::{Twist, check, inputs, nothing_seen, pods, ran, seen};
 
-/// It ran as promised in this very generation, and a freeze holds what there is to do.
-fn held(inputs: &mut Inputs) {
+/// It ran in this generation, and a freeze prevents writes.
+fn frozen(inputs: &mut Inputs) {
     ran(inputs);
     inputs.observation.applied = false;
     inputs.outcome = Outcome::Frozen { why: "the service is frozen".to_owned() };
 }
 
 #[test]
-fn a_freeze_repairs_nothing_and_hides_nothing() {
+fn a_freeze_repairs_nothing_and_shows_the_real_status() {
     let gone: Twist = |i| {
-        held(i);
+        frozen(i);
         nothing_seen(i);
     };
     check(&[
-        ("something else differs", Running, held, Running, Healthy),
+        ("something else differs", Running, frozen, Running, Healthy),
         (
             "one of two pods",
             Running,
             |i| {
-                held(i);
+                frozen(i);
                 seen(i, pods(1, 2));
             },
             Running,
@@ -39,7 +39,7 @@ fn a_freeze_repairs_nothing_and_hides_nothing() {
             "no pod",
             Running,
             |i| {
-                held(i);
+                frozen(i);
                 seen(i, pods(0, 2));
             },
             Blocked,
@@ -48,10 +48,10 @@ fn a_freeze_repairs_nothing_and_hides_nothing() {
         ("the workload is gone", Running, gone, Blocked, Error),
         ("it stays so", Blocked, gone, Blocked, Error),
         (
-            "a pause is not missed",
+            "paused pods are not missing",
             Paused,
             |i| {
-                held(i);
+                frozen(i);
                 i.desired = Resting;
                 seen(i, pods(0, 0));
             },
@@ -62,7 +62,7 @@ fn a_freeze_repairs_nothing_and_hides_nothing() {
             "a change waits, and the old pods serve",
             Running,
             |i| {
-                held(i);
+                frozen(i);
                 i.generation = 2;
                 i.observation.generation = 2;
             },
@@ -70,10 +70,10 @@ fn a_freeze_repairs_nothing_and_hides_nothing() {
             Progressing,
         ),
         (
-            "nothing was made yet",
+            "nothing was created yet",
             Accepted,
             |i| {
-                held(i);
+                frozen(i);
                 nothing_seen(i);
                 i.previous.applied_generation = None;
             },
@@ -83,14 +83,11 @@ fn a_freeze_repairs_nothing_and_hides_nothing() {
     ]);
     let mut given = inputs(Running);
     gone(&mut given);
-    let told: Vec<_> = project(&given, at(9)).conditions;
-    let told: Vec<&str> = told.iter().map(|condition| condition.message.as_str()).collect();
+    let conditions = project(&given, at(9)).conditions;
+    let messages: Vec<&str> =
+        conditions.iter().map(|condition| condition.message.as_str()).collect();
     assert_eq!(
-        told,
-        [
-            "the service is frozen",
-            "what makes its pods is gone, and its pods with it; \
-             Trueup does nothing about it while it is frozen"
-        ]
+        messages,
+        ["the service is frozen", "the workload and its pods are gone; not repaired while frozen"]
     );
 }

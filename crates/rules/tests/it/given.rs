@@ -1,4 +1,4 @@
-//! The people and things that every story here is about, with ids that never change.
+//! Fixtures with fixed ids.
 
 use std::collections::BTreeMap;
 
@@ -39,12 +39,12 @@ pub(crate) fn proofs() -> ProofKey {
     ProofKey::new(&MASTER, cluster())
 }
 
-/// A moment, as seconds after the story began.
+/// A time, in seconds after the start of a test.
 pub(crate) fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_893_456_000 + second).expect("a moment in the year 2030")
 }
 
-/// A template as it is shipped, without its plan: these stories are about its own resources.
+/// A shipped template without its plan: these tests use its own resources.
 pub(crate) fn template(name: &str) -> Template {
     let path = format!("{}/../../templates/{name}.yaml", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&path).expect("a shipped template");
@@ -69,8 +69,8 @@ pub(crate) fn spec(template: &Template, given: &Map<String, Value>) -> Spec {
     template::resolve(template, given).expect("parameters that the template takes")
 }
 
-/// What is promised of a service after its first generation.
-pub(crate) fn promised(template: &Template, given: Value) -> Service {
+/// A service as accepted in its first generation.
+pub(crate) fn accepted(template: &Template, given: Value) -> Service {
     let given = parameters(given);
     let name = template.name.clone();
     Service {
@@ -90,25 +90,25 @@ pub(crate) fn promised(template: &Template, given: Value) -> Service {
     }
 }
 
-/// The order that the driver makes of a promise, with every key recorded first.
-pub(crate) fn order(promised: &Service) -> Order {
+/// The order of an accepted service, with every key recorded.
+pub(crate) fn order(accepted: &Service) -> Order {
     let body = ServiceBody {
-        object_name: promised.object_name.clone(),
-        template: promised.template.clone(),
-        spec: promised.spec.clone(),
+        object_name: accepted.object_name.clone(),
+        template: accepted.template.clone(),
+        spec: accepted.spec.clone(),
         endpoints: Vec::new(),
         routes: Vec::new(),
         routing: Routing::default(),
         sealed: BTreeMap::new(),
-        secrets: secret::generated(&MASTER, promised.id, &promised.spec.generated_secrets),
+        secrets: secret::generated(&MASTER, accepted.id, &accepted.spec.generated_secrets),
     };
     let order = Order {
-        unit: Unit::Service(promised.id),
-        org: promised.org,
-        project: promised.project,
+        unit: Unit::Service(accepted.id),
+        org: accepted.org,
+        project: accepted.project,
         namespace: namespace(),
-        generation: promised.generation,
-        desired: promised.desired,
+        generation: accepted.generation,
+        desired: accepted.desired,
         body: Body::Service(Box::new(body)),
         freeze: None,
         recorded: BTreeMap::new(),
@@ -133,7 +133,7 @@ pub(crate) fn project_order() -> Order {
     })
 }
 
-/// The same order after the driver recorded every key it may touch from here.
+/// The same order with every key recorded that it may write.
 pub(crate) fn recorded(mut order: Order) -> Order {
     for key in render::keys(&order) {
         order.recorded.entry(key).or_insert(None);
@@ -148,7 +148,7 @@ fn namespace() -> String {
     names::namespace(&"shop".parse().expect("a name"), project())
 }
 
-/// Somebody froze the service.
+/// A freeze of the service.
 pub(crate) fn freeze() -> Freeze {
     Freeze {
         scope: FreezeScope::Service,

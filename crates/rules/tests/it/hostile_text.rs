@@ -1,4 +1,4 @@
-//! User text is only ever a leaf: whatever it says, the tree around it is the same (S23).
+//! User text is only ever a leaf: it never changes the tree around it (S23).
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -36,14 +36,14 @@ fn hostile() -> impl Strategy<Value = String> {
     text.prop_map(|text| format!("{text}{MARK}"))
 }
 
-/// A service that says this text wherever a person or a template may say one.
-fn saying(template: &str, text: &str) -> Order {
-    let mut asked = json!({"image": "plain"});
+/// A service with this text in every field that takes user text.
+fn with_text(template: &str, text: &str) -> Order {
+    let mut request = json!({"image": "plain"});
     if template == "cron" {
-        asked["schedule"] = json!("@daily");
+        request["schedule"] = json!("@daily");
     }
-    let promised = given::promised(&given::template(template), asked);
-    let mut order = given::order(&promised);
+    let accepted = given::accepted(&given::template(template), request);
+    let mut order = given::order(&accepted);
     if let Body::Service(body) = &mut order.body {
         let spec = &mut body.spec;
         spec.image = text.to_owned();
@@ -84,7 +84,7 @@ fn is_label(text: &str) -> bool {
         && edge(text.chars().last())
 }
 
-/// Keys, types and lengths, without what the leaves say.
+/// Keys, types and lengths, without the values of leaves.
 fn shape(value: &Value) -> Value {
     match value {
         Value::Null => Value::Null,
@@ -119,15 +119,15 @@ proptest! {
     #![proptest_config(seed::cases(64))]
 
     #[test]
-    fn no_text_changes_the_shape_of_what_is_written(
+    fn user_text_never_changes_the_shape_of_objects(
         text in hostile(),
         template in prop::sample::select(SHIPPED.to_vec()),
     ) {
-        let plain = objects(&saying(template, "plain"));
-        let hostile = objects(&saying(template, &text));
+        let plain = objects(&with_text(template, "plain"));
+        let hostile = objects(&with_text(template, &text));
         prop_assert_eq!(plain.len(), hostile.len());
         for (plain, hostile) in plain.iter().zip(&hostile) {
-            // What a Job is called is made of what it runs, and says nothing of it.
+            // The name of a Job is a digest of its spec.
             if plain.key.kind != Kind::Job {
                 prop_assert_eq!(&plain.key, &hostile.key);
             }
@@ -136,9 +136,9 @@ proptest! {
     }
 
     #[test]
-    fn a_text_is_found_whole_and_only_where_it_belongs(text in hostile()) {
+    fn a_hostile_text_appears_unchanged_and_only_in_its_fields(text in hostile()) {
         let mut found = Vec::new();
-        for rendered in objects(&saying("minecraft", &text)) {
+        for rendered in objects(&with_text("minecraft", &text)) {
             marked(&rendered.object, rendered.key.kind.as_str(), &mut found);
         }
         found.sort();
@@ -160,11 +160,11 @@ proptest! {
 
     /// S20, S22: whatever is said, names, labels and annotations stay ours and stay in bounds.
     #[test]
-    fn no_text_reaches_a_name_a_label_or_a_selector(
+    fn user_text_never_reaches_names_labels_or_selectors(
         text in hostile(),
         template in prop::sample::select(SHIPPED.to_vec()),
     ) {
-        for rendered in objects(&saying(template, &text)) {
+        for rendered in objects(&with_text(template, &text)) {
             let (object, key) = (&rendered.object, &rendered.key);
             prop_assert!(is_dns(&key.name) && is_dns(&key.namespace), "{}", key);
             let mut metadata = vec![&object["metadata"]];
@@ -188,10 +188,10 @@ proptest! {
     }
 
     #[test]
-    fn the_door_takes_a_text_as_it_is_or_not_at_all(text in hostile()) {
+    fn admission_keeps_a_text_unchanged_or_refuses_it(text in hostile()) {
         let template = given::template("web");
-        let asked = given::parameters(json!({"image": text, "variables": {"GREETING": text}}));
-        match trueup_rules::admit::template::resolve(&template, &asked) {
+        let request = given::parameters(json!({"image": text, "variables": {"GREETING": text}}));
+        match trueup_rules::admit::template::resolve(&template, &request) {
             Ok(spec) => {
                 prop_assert_eq!(&spec.image, &text);
                 prop_assert_eq!(&spec.variables["GREETING"], &text);

@@ -1,7 +1,8 @@
-//! `docs/state-machines.md`: every phase and the edges between them, walked through the code itself.
+//! `docs/state-machines.md`: every phase and the edges between them, found by walking the
+//! projection.
 //!
-//! The walk begins with a service that was just accepted and gives the projection everything that can
-//! be seen, in every order. An edge that the page lacks or that no walk takes is a difference.
+//! The walk starts with an accepted service and gives the projection every possible observation. An
+//! edge that is missing on the page, or that no walk takes, is a difference.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -16,11 +17,11 @@ use trueup_rules::status::{project, reconciliation};
 use crate::given::at;
 use crate::projection::{inputs, pods, troubled};
 
-/// What of a status decides about the next one, and what is promised meanwhile.
+/// The part of a status that decides about the next one, and the desired state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     phase: &'static str,
-    /// The newest generation that was carried whole: none, an older one, this one.
+    /// The newest generation that was fully applied: none, an older one, this one.
     applied: Option<bool>,
     desired: &'static str,
 }
@@ -44,18 +45,16 @@ fn outcomes() -> Vec<Outcome> {
 }
 
 fn workloads() -> Vec<Option<WorkloadSeen>> {
-    let run = |idempotency_keys, last| {
-        let runs = Some(Runs { idempotency_keys, last, job: None });
+    let run = |repeats, last| {
+        let runs = Some(Runs { repeats, last, job: None });
         Some(WorkloadSeen { current: true, runs, ..WorkloadSeen::default() })
     };
     let mut all =
         vec![None, Some(pods(2, 2)), Some(pods(1, 2)), Some(pods(0, 2)), Some(pods(0, 0))];
     all.push(Some(WorkloadSeen { current: false, ..pods(2, 2) }));
-    for idempotency_keys in [true, false] {
-        all.extend(
-            [Run::Waiting, Run::Active, Run::Succeeded].map(|last| run(idempotency_keys, last)),
-        );
-        all.push(run(idempotency_keys, Run::Failed { why: "why".to_owned() }));
+    for repeats in [true, false] {
+        all.extend([Run::Waiting, Run::Active, Run::Succeeded].map(|last| run(repeats, last)));
+        all.push(run(repeats, Run::Failed { why: "why".to_owned() }));
     }
     all
 }
@@ -72,8 +71,8 @@ fn pod_lists() -> Vec<Vec<PodSeen>> {
     ]
 }
 
-/// Everything that can be seen of a service, for one promise.
-fn sights(desired: DesiredState) -> Vec<Inputs> {
+/// Every possible observation of a service, for one desired state.
+fn observations(desired: DesiredState) -> Vec<Inputs> {
     let mut all = Vec::new();
     for outcome in outcomes() {
         for workload in workloads() {
@@ -123,20 +122,20 @@ struct Walked {
 }
 
 fn walk() -> Walked {
-    let start = Place { phase: Phase::Accepted.as_str(), applied: None, desired: "active" };
+    let start = Place { phase: Phase::Accepted.into_str(), applied: None, desired: "active" };
     let mut walked = Walked::default();
     let mut seen = BTreeSet::from([start]);
     let mut next = vec![(start, Phase::Accepted)];
     let all: BTreeMap<&str, Vec<Inputs>> =
-        ["active", "paused", "deleted"].map(|word| (word, sights(desired(word)))).into();
+        ["active", "paused", "deleted"].map(|word| (word, observations(desired(word)))).into();
     while let Some((place, phase)) = next.pop() {
-        // The same promise goes on, or a newer one is made. Nothing is promised after a deletion.
-        let asks: &[(&str, bool)] = match place.desired {
+        // The same generation continues, or a newer one is accepted. None follows a deletion.
+        let requests: &[(&str, bool)] = match place.desired {
             "deleted" => &[("deleted", false)],
             "paused" => &[("paused", false), ("paused", true), ("active", true), ("deleted", true)],
             _ => &[("active", false), ("active", true), ("paused", true), ("deleted", true)],
         };
-        for (wanted, is_newer) in asks {
+        for (wanted, is_newer) in requests {
             for given in &all[wanted] {
                 let applied = place
                     .applied
@@ -144,9 +143,9 @@ fn walk() -> Walked {
                 let previous =
                     Status { phase, applied_generation: applied, ..Status::accepted(at(0)) };
                 let status = project(&Inputs { previous, ..given.clone() }, at(9));
-                let to = status.phase.as_str();
+                let to = status.phase.into_str();
                 walked.edges.insert((place.phase, to));
-                walked.health.entry(to).or_default().insert(status.health.as_str());
+                walked.health.entry(to).or_default().insert(status.health.into_str());
                 for stale in [false, true] {
                     let word =
                         serde_json::to_value(reconciliation(&status, GENERATION, stale)).unwrap();
@@ -155,7 +154,7 @@ fn walk() -> Walked {
                 }
                 let applied = status.applied_generation.map(|applied| applied == GENERATION);
                 let reached = Place { phase: to, applied, desired: wanted };
-                // Verified to be gone is the last word: the store takes no report after it.
+                // Deleted is final: the store accepts no report after it.
                 if status.phase != Phase::Deleted && seen.insert(reached) {
                     next.push((reached, status.phase));
                 }
@@ -168,7 +167,7 @@ fn walk() -> Walked {
 fn page() -> String {
     let walked = walk();
     let mut page = "# State machines\n\n\
-        Generated by walking `rules::status::project` from an accepted service through everything that can be seen; do not\n\
+        Generated by walking `rules::status::project` from an accepted service through every possible observation; do not\n\
         edit. After a change: `TRUEUP_UPDATE=1 cargo test -p trueup-rules --test it machines`.\n\n\
         ## Phases of a service\n\n```mermaid\nstateDiagram-v2\n    [*] --> accepted\n"
         .to_owned();
@@ -185,38 +184,35 @@ fn page() -> String {
         page.push_str(&format!("| {phase} | {} | {} |\n", healths.join(", "), settled.join(", ")));
     }
     page.push_str(
-        "\nHealth is *unknown* in every phase but deleted when the watches that it leans on are silent; that is decided\n\
-         when somebody reads, and the last known value stands beside it.\n",
+        "\nHealth is *unknown* in every phase but deleted when the watches that it depends on are silent; that is decided\n\
+         on read, and the last known health is shown beside it.\n",
     );
     page
 }
 
 #[test]
-fn the_page_is_what_a_walk_through_the_code_finds() {
+fn the_page_matches_the_projection() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/state-machines.md");
     let page = page();
     if std::env::var_os("TRUEUP_UPDATE").is_some() {
         fs::write(&file, &page).unwrap();
     }
     let stored = fs::read_to_string(&file).unwrap_or_default();
-    assert_eq!(
-        stored, page,
-        "run this test with TRUEUP_UPDATE=1 to write docs/state-machines.md anew"
-    );
+    assert_eq!(stored, page, "run this test with TRUEUP_UPDATE=1 to update docs/state-machines.md");
 }
 
-/// What must hold of the machine whatever it looks like.
+/// Invariants of the state machine.
 #[test]
-fn a_phase_never_lies() {
+fn only_some_phases_can_be_healthy_and_deleted_is_final() {
     let walked = walk();
     let healthy: Vec<&str> = walked
         .health
         .iter()
-        .filter(|(_, healths)| healths.contains(Health::Healthy.as_str()))
+        .filter(|(_, healths)| healths.contains(Health::Healthy.into_str()))
         .map(|(phase, _)| *phase)
         .collect();
     assert_eq!(healthy, ["completed", "paused", "running"], "only these can be healthy");
-    assert!(walked.edges.iter().all(|(from, _)| *from != Phase::Deleted.as_str()));
+    assert!(walked.edges.iter().all(|(from, _)| *from != Phase::Deleted.into_str()));
     assert!(walked.edges.contains(&("deleting", "deleted")));
     assert_eq!(walked.health.len(), 9, "every phase is reached: {:?}", walked.health.keys());
 }

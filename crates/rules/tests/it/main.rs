@@ -1,7 +1,7 @@
-//! The pure rooms seen from outside: stories that read as prose, properties, and tables.
+//! Integration tests of the pure rules: scenarios, properties and tables.
 //!
-//! `world` stands in for an API server, so that a plan can be carried out and made again until
-//! nothing is left to do. What a real server does beyond that is the executor's contract suite.
+//! `world` simulates an API server, so that plans run until they converge. The behaviour of a real
+//! server is tested by the executor's contract suite.
 
 mod admission;
 #[cfg(test)]
@@ -43,7 +43,7 @@ mod seed;
 mod server;
 #[cfg(test)]
 mod survey;
-mod tell;
+mod transcript;
 #[cfg(test)]
 mod transitions;
 #[cfg(test)]

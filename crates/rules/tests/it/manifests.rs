@@ -1,4 +1,4 @@
-//! What is written, looked at as a stranger would: nothing privileged, nothing owned across borders.
+//! Checks of the rendered objects: no privileges, owners only in the same namespace.
 
 use serde_json::{Value, json};
 use trueup_model::key::Kind;
@@ -8,7 +8,7 @@ use trueup_rules::render::{self, Rendered, names};
 
 use crate::given;
 
-/// Every object of a service, as it would be written.
+/// Every rendered object of an order.
 pub(crate) fn objects(order: &Order) -> Vec<Rendered> {
     let proofs: ProofKey = given::proofs();
     let Body::Service(body) = &order.body else {
@@ -26,7 +26,7 @@ pub(crate) fn objects(order: &Order) -> Vec<Rendered> {
 
 fn orders() -> Vec<Order> {
     let of =
-        |name: &str, parameters| given::order(&given::promised(&given::template(name), parameters));
+        |name: &str, parameters| given::order(&given::accepted(&given::template(name), parameters));
     let mut orders = vec![
         of("web", json!({"image": "nginx:1", "variables": {"A": "b"}})),
         of("cron", json!({"image": "report:1", "schedule": "@daily"})),
@@ -46,7 +46,7 @@ fn orders() -> Vec<Order> {
 }
 
 #[test]
-fn a_class_of_nodes_is_chosen_and_its_taint_is_borne() {
+fn a_node_class_is_selected_and_its_taint_tolerated() {
     for order in orders() {
         let Body::Service(body) = &order.body else { continue };
         let mut sold = order.clone();
@@ -58,13 +58,14 @@ fn a_class_of_nodes_is_chosen_and_its_taint_is_borne() {
             objects(&sold).iter().filter_map(pod_template).map(|pod| pod["spec"].clone()).collect();
         assert_eq!(pods.len(), 1, "{sold:?}");
         assert_eq!(pods[0]["nodeSelector"], json!({"trueup.dev/node-class": "fast"}));
-        let borne = json!([{"key": "trueup.dev/node-class", "operator": "Equal", "value": "fast"}]);
-        assert_eq!(pods[0]["tolerations"], borne);
+        let tolerations =
+            json!([{"key": "trueup.dev/node-class", "operator": "Equal", "value": "fast"}]);
+        assert_eq!(pods[0]["tolerations"], tolerations);
     }
 }
 
 #[test]
-fn the_keys_are_known_before_anything_is_rendered() {
+fn keys_match_the_rendered_objects() {
     for order in orders() {
         let mut rendered: Vec<_> = objects(&order).into_iter().map(|one| one.key).collect();
         rendered.sort();
@@ -72,7 +73,7 @@ fn the_keys_are_known_before_anything_is_rendered() {
         if let Body::Service(body) = &order.body {
             let next = names::anchor(&body.object_name, 2);
             keys.retain(|key| key.name != next);
-            // What others make for us is recorded, and not rendered.
+            // A Secret that cert-manager creates is recorded, but not rendered.
             keys.retain(|key| key.kind != Kind::Secret || !key.name.ends_with("-tls"));
         }
         assert_eq!(rendered, keys.into_iter().collect::<Vec<_>>());
@@ -80,7 +81,7 @@ fn the_keys_are_known_before_anything_is_rendered() {
 }
 
 #[test]
-fn every_object_carries_labels_and_a_proof_of_its_own() {
+fn every_object_has_labels_and_a_valid_proof() {
     let proofs = given::proofs();
     for order in orders() {
         for Rendered { key, object, .. } in objects(&order) {
@@ -96,7 +97,7 @@ fn every_object_carries_labels_and_a_proof_of_its_own() {
     }
 }
 
-/// F48: the collector of Kubernetes deletes what names an owner it cannot see.
+/// F48: the garbage collector deletes objects whose owner it cannot see.
 #[test]
 fn owners_are_anchors_of_the_same_namespace_and_volumes_have_none() {
     for order in orders() {
@@ -115,7 +116,7 @@ fn owners_are_anchors_of_the_same_namespace_and_volumes_have_none() {
     }
 }
 
-/// Everything a pod of ours ever says; S24 lists what must not be among it.
+/// All fields of our pods; S24 lists forbidden ones.
 const POD_FIELDS: [&str; 7] = [
     "automountServiceAccountToken",
     "containers",
@@ -126,7 +127,7 @@ const POD_FIELDS: [&str; 7] = [
     "volumes",
 ];
 
-/// The pod that an object would make, if it makes any.
+/// The pod template of an object, if it has one.
 pub(crate) fn pod_template(rendered: &Rendered) -> Option<&Value> {
     let spec = &rendered.object["spec"];
     match rendered.key.kind {
@@ -137,14 +138,14 @@ pub(crate) fn pod_template(rendered: &Rendered) -> Option<&Value> {
 }
 
 #[test]
-fn pods_ask_for_nothing_privileged() {
+fn pods_request_no_privileges() {
     for order in orders() {
         for rendered in objects(&order) {
             let Some(template) = pod_template(&rendered) else { continue };
             let Rendered { key, object, .. } = &rendered;
             let pod = &template["spec"];
             for field in pod.as_object().unwrap().keys() {
-                assert!(POD_FIELDS.contains(&field.as_str()), "{key} says {field}");
+                assert!(POD_FIELDS.contains(&field.as_str()), "{key} has {field}");
             }
             assert_eq!(pod["automountServiceAccountToken"], false);
             assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
@@ -165,13 +166,13 @@ fn pods_ask_for_nothing_privileged() {
 }
 
 #[test]
-fn a_secret_is_only_ever_in_the_secret() {
+fn secret_values_appear_only_in_the_secret_object() {
     for order in orders() {
         let Body::Service(body) = &order.body else { continue };
         for Rendered { key, object, .. } in objects(&order) {
             let text = object.to_string();
             for value in body.secrets.values() {
-                assert!(!text.contains(value.reveal()), "{key} says a secret in clear");
+                assert!(!text.contains(value.reveal()), "{key} has a secret in plain text");
             }
             let has_data = key.kind == Kind::Secret && object["data"] != Value::Null;
             assert_eq!(key.kind == Kind::Secret, has_data, "{key}");

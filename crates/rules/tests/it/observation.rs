@@ -1,4 +1,4 @@
-//! What Kubernetes says, read as evidence.
+//! Kubernetes objects as evidence.
 
 use serde_json::{Value, json};
 use trueup_model::key::Kind;
@@ -30,7 +30,7 @@ fn pod(pod: Value) -> PodSeen {
 }
 
 #[test]
-fn everything_of_ours_is_seen_with_its_incarnation() {
+fn owned_objects_are_observed_with_their_uid() {
     let mut world = running();
     let seen = world.observation(true);
     let kinds: Vec<Kind> = seen.objects.iter().map(|sighting| sighting.key.kind).collect();
@@ -43,7 +43,7 @@ fn everything_of_ours_is_seen_with_its_incarnation() {
 }
 
 #[test]
-fn what_is_not_ours_is_not_evidence() {
+fn foreign_objects_are_not_evidence() {
     let mut world = running();
     let key = world.server.objects.keys().find(|key| key.kind == Kind::Deployment).cloned();
     let key = key.unwrap();
@@ -55,7 +55,7 @@ fn what_is_not_ours_is_not_evidence() {
 }
 
 #[test]
-fn a_workload_counts_only_what_its_controller_has_seen() {
+fn a_workload_is_current_only_if_its_generation_was_observed() {
     let counts = json!({"replicas": 3, "updatedReplicas": 2, "readyReplicas": 1});
     let seen = |generation: Value| {
         let mut status = counts.clone();
@@ -80,11 +80,11 @@ fn a_workload_counts_only_what_its_controller_has_seen() {
         current: false,
         ..WorkloadSeen::default()
     };
-    assert_eq!(with_status(json!({})), silent, "no word at all");
+    assert_eq!(with_status(json!({})), silent, "an empty status");
 }
 
 #[test]
-fn a_pod_that_waits_for_its_disk_is_not_one_without_room() {
+fn a_pod_with_an_unbound_claim_is_volume_pending() {
     let seen = pod(json!({
         "metadata": {"name": "p", "uid": "u"},
         "status": {"conditions": [

@@ -1,4 +1,4 @@
-//! What each action promises next, as tables.
+//! The next release of each operation, as tables.
 
 use serde_json::{Value, json};
 use trueup_model::plan::Plan;
@@ -22,7 +22,7 @@ fn plan(name: &str, cpu_millis: u32) -> Plan {
 
 fn web() -> (Template, Service) {
     let template = given::template("web");
-    let service = given::promised(&template, json!({"image": "shop:1", "replicas": 2}));
+    let service = given::accepted(&template, json!({"image": "shop:1", "replicas": 2}));
     (template, service)
 }
 
@@ -35,7 +35,7 @@ fn release_of(service: &Service, generation: i64) -> Release {
         parameters: service.parameters.clone(),
         spec: service.spec.clone(),
         desired: service.desired,
-        principal: "somebody".to_owned(),
+        principal: "owner".to_owned(),
         accepted_at: given::at(0),
     }
 }
@@ -48,9 +48,9 @@ fn decide(
     act(action, OperationContext { current, template: Some(template), plan: None, release: None })
 }
 
-fn promised(answer: Result<Admitted, Refused>) -> ReleaseSpec {
+fn accepted(answer: Result<Admitted, Refused>) -> ReleaseSpec {
     match answer {
-        Ok(Admitted::Changed(promise)) => *promise,
+        Ok(Admitted::Changed(release)) => *release,
         other => unreachable!("a change was expected, not {other:?}"),
     }
 }
@@ -63,37 +63,37 @@ fn field(answer: &Result<Admitted, Refused>) -> &str {
 }
 
 #[test]
-fn pausing_and_resuming_change_nothing_but_whether_it_runs() {
+fn pausing_and_resuming_change_only_the_desired_state() {
     let (template, mut service) = web();
     assert_eq!(decide(&ServiceOperation::Resume, &template, &service), Ok(Admitted::Unchanged));
-    let rests = promised(decide(&ServiceOperation::Pause, &template, &service));
+    let rests = accepted(decide(&ServiceOperation::Pause, &template, &service));
     assert_eq!(rests.desired, DesiredState::Paused);
     assert_eq!((&rests.spec, &rests.parameters), (&service.spec, &service.parameters));
 
     service.desired = DesiredState::Paused;
     assert_eq!(decide(&ServiceOperation::Pause, &template, &service), Ok(Admitted::Unchanged));
-    let runs = promised(decide(&ServiceOperation::Resume, &template, &service));
+    let runs = accepted(decide(&ServiceOperation::Resume, &template, &service));
     assert_eq!((runs.desired, runs.spec), (DesiredState::Active, service.spec));
 }
 
 #[test]
-fn each_restart_is_another_one_and_a_paused_service_has_nothing_to_restart() {
+fn each_restart_raises_the_counter_unless_paused() {
     let (template, mut service) = web();
-    let once = promised(decide(&ServiceOperation::Restart, &template, &service));
+    let once = accepted(decide(&ServiceOperation::Restart, &template, &service));
     assert_eq!(once.spec.restart, 1);
     service.spec = once.spec;
-    assert_eq!(promised(decide(&ServiceOperation::Restart, &template, &service)).spec.restart, 2);
+    assert_eq!(accepted(decide(&ServiceOperation::Restart, &template, &service)).spec.restart, 2);
     service.desired = DesiredState::Paused;
     assert_eq!(field(&decide(&ServiceOperation::Restart, &template, &service)), "service");
 }
 
 #[test]
-fn scaling_sets_the_parameter_behind_it_and_obeys_its_bounds() {
+fn scaling_sets_its_parameter_within_bounds() {
     let (template, mut service) = web();
     service.spec.restart = 3;
-    let scaled = promised(decide(&ServiceOperation::Scale { replicas: 5 }, &template, &service));
+    let scaled = accepted(decide(&ServiceOperation::Scale { replicas: 5 }, &template, &service));
     assert_eq!((scaled.spec.replicas, &scaled.parameters["replicas"]), (5, &json!(5)));
-    assert_eq!(scaled.spec.restart, 3, "a restart that was done stays done");
+    assert_eq!(scaled.spec.restart, 3, "the restart counter should be kept");
     assert_eq!(
         decide(&ServiceOperation::Scale { replicas: 2 }, &template, &service),
         Ok(Admitted::Unchanged)
@@ -104,7 +104,7 @@ fn scaling_sets_the_parameter_behind_it_and_obeys_its_bounds() {
     );
 
     let minecraft = given::template("minecraft");
-    let alone = given::promised(&minecraft, json!({}));
+    let alone = given::accepted(&minecraft, json!({}));
     assert_eq!(
         field(&decide(&ServiceOperation::Scale { replicas: 2 }, &minecraft, &alone)),
         "replicas"
@@ -114,10 +114,10 @@ fn scaling_sets_the_parameter_behind_it_and_obeys_its_bounds() {
 }
 
 #[test]
-fn following_the_load_begins_within_bounds_and_ends_with_a_fixed_number() {
+fn autoscaling_respects_bounds_and_ends_with_a_fixed_scale() {
     let (template, mut service) = web();
     let follow = ServiceOperation::Autoscale { min: 2, max: 6, cpu_percent: None };
-    let elastic = promised(decide(&follow, &template, &service));
+    let elastic = accepted(decide(&follow, &template, &service));
     assert_eq!(elastic.spec.autoscale, Some(Autoscale { min: 2, max: 6, cpu_percent: 70 }));
     assert_eq!(Amounts::of(&elastic.spec).cpu_millis, 6 * 250, "quota counts the most");
     for (min, max) in [(3, 2), (1, 21)] {
@@ -127,101 +127,101 @@ fn following_the_load_begins_within_bounds_and_ends_with_a_fixed_number() {
 
     (service.spec, service.parameters) = (elastic.spec, elastic.parameters);
     assert_eq!(decide(&follow, &template, &service), Ok(Admitted::Unchanged));
-    let fixed = promised(decide(&ServiceOperation::Scale { replicas: 4 }, &template, &service));
+    let fixed = accepted(decide(&ServiceOperation::Scale { replicas: 4 }, &template, &service));
     assert_eq!((fixed.spec.replicas, fixed.spec.autoscale), (4, None));
 }
 
 #[test]
-fn resizing_takes_the_resources_of_the_plan() {
+fn resizing_uses_the_resources_of_the_plan() {
     let (template, current) = web();
     let large = plan("large", 4000);
     let action = ServiceOperation::Resize { plan: large.name.clone() };
-    let knowing = OperationContext {
+    let context = OperationContext {
         current: &current,
         template: Some(&template),
         plan: Some(&large),
         release: None,
     };
-    let resized = promised(act(&action, knowing));
+    let resized = accepted(act(&action, context));
     assert_eq!(resized.spec.resources, large.resources);
     assert_eq!(resized.spec.plan.as_ref(), Some(&large.name));
     assert_eq!(resized.parameters, current.parameters);
 
-    let unknown = act(&action, OperationContext { plan: None, ..knowing });
+    let unknown = act(&action, OperationContext { plan: None, ..context });
     assert_eq!(field(&unknown), "plan");
     let retired = Plan { retired: true, ..plan("large", 4000) };
-    assert_eq!(field(&act(&action, OperationContext { plan: Some(&retired), ..knowing })), "plan");
+    assert_eq!(field(&act(&action, OperationContext { plan: Some(&retired), ..context })), "plan");
     let mut has_it = current.clone();
     has_it.spec.plan = Some(retired.name.clone());
     let keeps =
-        act(&action, OperationContext { plan: Some(&retired), current: &has_it, ..knowing });
-    assert!(keeps.is_ok(), "who has a retired plan keeps it: {keeps:?}");
+        act(&action, OperationContext { plan: Some(&retired), current: &has_it, ..context });
+    assert!(keeps.is_ok(), "a service keeps its retired plan: {keeps:?}");
 }
 
 #[test]
-fn only_a_plan_says_on_which_nodes_pods_run() {
+fn only_a_plan_selects_nodes() {
     let (mut template, mut current) = web();
     let fast = Plan { nodes: Some("fast".parse().unwrap()), ..plan("fast", 1000) };
     let resize = |plan: &Plan, template: &Template, current: &Service| {
         let action = ServiceOperation::Resize { plan: plan.name.clone() };
-        let knowing =
+        let context =
             OperationContext { current, template: Some(template), plan: Some(plan), release: None };
-        promised(act(&action, knowing)).spec
+        accepted(act(&action, context)).spec
     };
     current.spec = resize(&fast, &template, &current);
     assert_eq!(current.spec.nodes, fast.nodes);
-    // Whatever the template says, and whatever was before, counts for nothing.
+    // Neither the template nor the previous plan counts.
     template.spec["nodes"] = json!("fast");
     assert_eq!(resize(&plan("any", 1000), &template, &current).nodes, None);
 }
 
 #[test]
-fn rolling_back_promises_the_former_spec_without_resolving_it_again() {
+fn a_rollback_restores_the_spec_without_resolving_it_again() {
     let (template, mut current) = web();
     let former = release_of(&current, 1);
     current.generation = 4;
     current.spec.image = "shop:2".to_owned();
     current.spec.restart = 2;
     current.parameters = given::parameters(json!({"image": "shop:2", "replicas": 2}));
-    // The template changed meanwhile: a former release does not care.
+    // A later change of the template does not affect an earlier release.
     let mut changed = template;
     changed.spec["resources"]["cpu_millis"] = json!(9999);
-    let knowing = OperationContext {
+    let context = OperationContext {
         current: &current,
         template: Some(&changed),
         plan: None,
         release: Some(&former),
     };
     let action = ServiceOperation::Rollback { to: Some(1) };
-    let back = promised(act(&action, knowing));
+    let back = accepted(act(&action, context));
     assert_eq!(back.spec.image, "shop:1");
     assert_eq!(back.spec.resources, former.spec.resources);
-    assert_eq!(back.spec.restart, 2, "pods are not restarted for having been restarted before");
+    assert_eq!(back.spec.restart, 2, "the restart counter should be kept");
     assert_eq!(back.parameters, former.parameters);
 
-    let nowhere = act(&action, OperationContext { release: None, ..knowing });
+    let nowhere = act(&action, OperationContext { release: None, ..context });
     assert_eq!(field(&nowhere), "to");
 }
 
 #[test]
-fn a_rollback_never_changes_what_may_not_change() {
+fn a_rollback_of_an_immutable_parameter_is_refused() {
     let template = given::template("minecraft");
-    let former = release_of(&given::promised(&template, json!({"world_gib": 5})), 1);
-    let current = given::promised(&template, json!({"world_gib": 20}));
-    let knowing = OperationContext {
+    let former = release_of(&given::accepted(&template, json!({"world_gib": 5})), 1);
+    let current = given::accepted(&template, json!({"world_gib": 20}));
+    let context = OperationContext {
         current: &current,
         template: Some(&template),
         plan: None,
         release: Some(&former),
     };
-    let refused = act(&ServiceOperation::Rollback { to: None }, knowing);
+    let refused = act(&ServiceOperation::Rollback { to: None }, context);
     assert_eq!(field(&refused), "parameters.world_gib");
 }
 
 #[test]
-fn what_is_being_deleted_takes_no_action_but_the_same_again() {
+fn a_service_being_deleted_refuses_operations_except_delete() {
     let (template, mut service) = web();
-    let gone = promised(decide(&ServiceOperation::Delete, &template, &service));
+    let gone = accepted(decide(&ServiceOperation::Delete, &template, &service));
     assert_eq!(gone.desired, DesiredState::Deleted);
     service.desired = DesiredState::Deleted;
     assert_eq!(decide(&ServiceOperation::Delete, &template, &service), Ok(Admitted::Unchanged));
@@ -237,27 +237,28 @@ fn what_is_being_deleted_takes_no_action_but_the_same_again() {
         assert_eq!(answer, Err(Refused::BeingDeleted), "{action:?}");
     }
     let former = release_of(&service, 1);
-    let knowing = OperationContext {
+    let context = OperationContext {
         current: &service,
         template: Some(&template),
         plan: None,
         release: Some(&former),
     };
-    let answer = act(&ServiceOperation::Rollback { to: None }, knowing);
+    let answer = act(&ServiceOperation::Rollback { to: None }, context);
     assert_eq!(answer, Err(Refused::BeingDeleted));
 }
 
 #[test]
-fn a_declaration_keeps_a_paused_service_paused_and_a_restart_done() {
+fn a_declaration_keeps_pause_and_restart_counter() {
     use trueup_rules::admit::{AdmissionContext, AdmissionRequest, admit};
     let (template, mut service) = web();
     service.desired = DesiredState::Paused;
     service.spec.restart = 7;
-    let mut ask = AdmissionRequest::again(&service);
-    let known = AdmissionContext { template: Some(&template), plan: None, current: Some(&service) };
-    assert_eq!(admit(&ask, known), Ok(Admitted::Unchanged));
-    ask.parameters.insert("image".to_owned(), Value::String("shop:2".to_owned()));
-    let next = promised(admit(&ask, known));
+    let mut request = AdmissionRequest::again(&service);
+    let context =
+        AdmissionContext { template: Some(&template), plan: None, current: Some(&service) };
+    assert_eq!(admit(&request, context), Ok(Admitted::Unchanged));
+    request.parameters.insert("image".to_owned(), Value::String("shop:2".to_owned()));
+    let next = accepted(admit(&request, context));
     assert_eq!((next.desired, next.spec.restart), (DesiredState::Paused, 7));
 }
 
@@ -266,40 +267,40 @@ fn another_version_of_the_same_template_is_an_upgrade() {
     use trueup_rules::admit::{AdmissionContext, AdmissionRequest, admit};
     let (template, service) = web();
     let newer = Template { version: 2, ..template };
-    let ask = AdmissionRequest {
+    let request = AdmissionRequest {
         template: given::reference(&newer),
         ..AdmissionRequest::again(&service)
     };
-    let known = AdmissionContext { template: Some(&newer), plan: None, current: Some(&service) };
-    assert_eq!(promised(admit(&ask, known)).template.to_string(), "web@2");
+    let context = AdmissionContext { template: Some(&newer), plan: None, current: Some(&service) };
+    assert_eq!(accepted(admit(&request, context)).template.to_string(), "web@2");
 }
 
 #[test]
-fn a_project_ends_by_force_after_its_services_and_only_for_a_reason() {
+fn a_project_is_forced_only_without_services_and_with_a_reason() {
     use trueup_rules::admit::operation::force_project;
     let (gone, lives) = (DesiredState::Deleted, DesiredState::Active);
     let services = |number: usize| (1..=number).map(|n| format!("s{n}")).collect::<Vec<_>>();
     let table = [
-        ("nobody runs it", gone, 0, None),
-        ("nobody runs it", lives, 0, Some(("project", "is not being deleted; delete it first"))),
-        ("no", gone, 0, Some(("reason", "must say why in 3 to 500 characters on one line"))),
+        ("abandoned", gone, 0, None),
+        ("abandoned", lives, 0, Some(("project", "is not being deleted; delete it first"))),
+        ("no", gone, 0, Some(("reason", "must be 3 to 500 characters on one line"))),
         ("two\nlines", gone, 0, Some(("reason", "on one line"))),
-        ("nobody runs it", gone, 2, Some(("project", "not gone: s1, s2; wait for them"))),
-        ("nobody runs it", gone, 7, Some(("project", "s4, s5 and 2 more;"))),
+        ("abandoned", gone, 2, Some(("project", "services: s1, s2; wait until"))),
+        ("abandoned", gone, 7, Some(("project", "s4, s5 and 2 more;"))),
     ];
     for (reason, desired, left, expected) in table {
         let answer = force_project(reason, desired, &services(left));
-        let told = answer.err().map(|refused| match refused {
+        let refusal = answer.err().map(|refused| match refused {
             Refused::Invalid(errors) => (errors[0].field.clone(), errors[0].message.clone()),
-            Refused::BeingDeleted => panic!("it shall be gone, and that is no reason"),
+            Refused::BeingDeleted => panic!("the project is being deleted, and that is no reason"),
         });
-        match (told, expected) {
+        match (refusal, expected) {
             (None, None) => {}
             (Some((field, message)), Some((at, words))) => {
                 assert_eq!(field, at, "{message}");
                 assert!(message.contains(words), "{message}");
             }
-            (told, expected) => panic!("{told:?} instead of {expected:?}"),
+            (refusal, expected) => panic!("{refusal:?} instead of {expected:?}"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a change would do, told object by object and field by field.
+//! Previews: what a change does, by object and field.
 
 use serde_json::{Value, json};
 use trueup_model::order::Order;
@@ -12,10 +12,10 @@ fn order(service: &Service) -> Order {
 }
 
 fn web(parameters: Value) -> Service {
-    given::promised(&given::template("web"), parameters)
+    given::accepted(&given::template("web"), parameters)
 }
 
-fn told(changes: &[ObjectDiff]) -> Vec<String> {
+fn summary(changes: &[ObjectDiff]) -> Vec<String> {
     changes
         .iter()
         .flat_map(|change| {
@@ -32,7 +32,7 @@ fn told(changes: &[ObjectDiff]) -> Vec<String> {
 }
 
 #[test]
-fn a_new_service_makes_its_objects() {
+fn a_new_service_creates_its_objects() {
     let made = changes(None, &order(&web(json!({"image": "shop:1"}))));
     assert!(made.iter().all(|change| change.verb == Verb::Create && change.fields.is_empty()));
     let kinds: Vec<&str> = made.iter().map(|change| change.key.kind.as_str()).collect();
@@ -44,7 +44,7 @@ fn a_change_names_the_fields_that_differ_and_nothing_else() {
     let before = web(json!({"image": "shop:1", "variables": {"A": "1", "B": "2"}}));
     let after = web(json!({"image": "shop:2", "replicas": 3, "variables": {"A": "1", "C": "3"}}));
     assert_eq!(
-        told(&changes(Some(&order(&before)), &order(&after))),
+        summary(&changes(Some(&order(&before)), &order(&after))),
         [
             "Update ConfigMap",
             "  data.B \"2\" -",
@@ -59,11 +59,11 @@ fn a_change_names_the_fields_that_differ_and_nothing_else() {
 }
 
 #[test]
-fn an_autoscaler_takes_the_number_of_pods_over() {
+fn enabling_autoscaling_hands_over_the_replicas() {
     let before = web(json!({"image": "shop:1", "replicas": 2}));
     let after = web(json!({"image": "shop:1", "replicas": 2, "max_replicas": 5}));
     assert_eq!(
-        told(&changes(Some(&order(&before)), &order(&after))),
+        summary(&changes(Some(&order(&before)), &order(&after))),
         ["Update Deployment", "  spec.replicas 2 -", "Create HorizontalPodAutoscaler"]
     );
     assert!(!replaces_pods(Some(&order(&before)), &order(&after)));
@@ -75,14 +75,14 @@ fn more_pods_replace_none_and_a_restart_replaces_all() {
     let more = web(json!({"image": "shop:1", "replicas": 4}));
     assert!(!replaces_pods(Some(&order(&before)), &order(&more)));
     let other = web(json!({"image": "shop:1", "variables": {"A": "1"}}));
-    assert!(replaces_pods(Some(&order(&before)), &order(&other)), "they read it when they start");
+    assert!(replaces_pods(Some(&order(&before)), &order(&other)), "pods read variables at start");
 }
 
 #[test]
-fn a_schedule_says_it_of_the_pods_its_jobs_make() {
+fn a_new_image_of_a_cron_replaces_its_pods() {
     let cron = |image: &str, schedule: &str| {
         let parameters = json!({"image": image, "schedule": schedule});
-        order(&given::promised(&given::template("cron"), parameters))
+        order(&given::accepted(&given::template("cron"), parameters))
     };
     let before = cron("tidy:1", "0 3 * * *");
     assert!(replaces_pods(Some(&before), &cron("tidy:2", "0 3 * * *")));
@@ -94,7 +94,7 @@ fn a_pause_stops_pods_and_a_deletion_removes_everything() {
     let runs = web(json!({"image": "shop:1", "replicas": 2}));
     let rests = Service { desired: DesiredState::Paused, ..runs.clone() };
     assert_eq!(
-        told(&changes(Some(&order(&runs)), &order(&rests))),
+        summary(&changes(Some(&order(&runs)), &order(&rests))),
         ["Update Deployment", "  spec.replicas 2 0"]
     );
     let gone = Service { desired: DesiredState::Deleted, ..runs.clone() };
@@ -104,7 +104,7 @@ fn a_pause_stops_pods_and_a_deletion_removes_everything() {
 }
 
 #[test]
-fn nothing_differs_where_nothing_changed_but_the_generation() {
+fn a_new_generation_alone_is_no_difference() {
     let before = web(json!({"image": "shop:1"}));
     let after = Service { generation: 9, ..before.clone() };
     assert_eq!(changes(Some(&order(&before)), &order(&after)), []);

@@ -1,4 +1,4 @@
-//! What people see, for each thing that can be proved.
+//! The projected status for each kind of evidence.
 
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::observation::{Cause, Observation, PodProblem, PodSeen, Sighting, WorkloadSeen};
@@ -40,7 +40,7 @@ pub(crate) fn inputs(previous: Phase) -> Inputs {
     }
 }
 
-/// So many pods of those that are wanted are ready, all of the newest revision.
+/// A workload with so many ready pods, all of the newest revision.
 pub(crate) fn pods(ready: u32, wanted: u32) -> WorkloadSeen {
     WorkloadSeen {
         wanted,
@@ -67,7 +67,7 @@ pub(crate) fn waiting() -> Outcome {
     Outcome::Waiting { on: "something".to_owned() }
 }
 
-pub(crate) fn away() -> Outcome {
+pub(crate) fn unreachable() -> Outcome {
     Outcome::Deferred { why: "the cluster does not answer".to_owned() }
 }
 
@@ -75,7 +75,7 @@ pub(crate) fn stuck() -> Outcome {
     Outcome::Blocked { why: "something is in the way".to_owned() }
 }
 
-/// Says what differs from a service whose two pods are ready.
+/// Changes the inputs of a service whose two pods are ready.
 pub(crate) type Twist = fn(&mut Inputs);
 
 pub(crate) fn check(table: &[(&str, Phase, Twist, Phase, Health)]) {
@@ -99,7 +99,7 @@ pub(crate) fn nothing_seen(inputs: &mut Inputs) {
     inputs.observation.workload = None;
 }
 
-/// A generation is promised that reality does not carry yet.
+/// A newer generation that is not applied yet.
 pub(crate) fn newer(inputs: &mut Inputs) {
     inputs.generation = 2;
     inputs.observation.generation = 2;
@@ -109,7 +109,7 @@ pub(crate) fn newer(inputs: &mut Inputs) {
 }
 
 #[test]
-fn a_service_comes_to_life_by_evidence_alone() {
+fn a_new_service_is_running_only_with_evidence() {
     check(&[
         ("nothing was done", Accepted, nothing_seen, Accepted, Unknown),
         ("written in part", Accepted, |i| i.observation.applied = false, Creating, Progressing),
@@ -138,7 +138,7 @@ fn a_service_comes_to_life_by_evidence_alone() {
 }
 
 #[test]
-fn a_change_is_under_way_until_the_new_pods_serve() {
+fn a_change_is_in_progress_until_the_new_pods_are_ready() {
     check(&[
         ("not written yet", Running, newer, Updating, Progressing),
         ("an older pass reports", Running, |i| i.generation = 2, Updating, Progressing),
@@ -174,13 +174,13 @@ fn a_change_is_under_way_until_the_new_pods_serve() {
     ]);
 }
 
-/// It ran as promised in this very generation.
+/// It ran in this generation.
 pub(crate) fn ran(inputs: &mut Inputs) {
     inputs.previous.applied_generation = Some(1);
 }
 
 #[test]
-fn health_says_how_well_it_runs() {
+fn health_follows_the_ready_pods() {
     check(&[
         (
             "one of two pods",
@@ -249,7 +249,7 @@ fn health_says_how_well_it_runs() {
 }
 
 #[test]
-fn a_first_start_is_an_error_only_when_something_is_broken() {
+fn a_first_start_is_an_error_only_for_lasting_problems() {
     check(&[
         (
             "first pods fail",
@@ -282,7 +282,7 @@ fn an_unreachable_cluster_is_unknown_and_never_an_error() {
             Accepted,
             |i| {
                 nothing_seen(i);
-                i.outcome = away();
+                i.outcome = unreachable();
             },
             Accepted,
             Unknown,
@@ -292,7 +292,7 @@ fn an_unreachable_cluster_is_unknown_and_never_an_error() {
             Running,
             |i| {
                 ran(i);
-                i.outcome = away();
+                i.outcome = unreachable();
             },
             Running,
             Unknown,
@@ -303,7 +303,7 @@ fn an_unreachable_cluster_is_unknown_and_never_an_error() {
             |i| {
                 seen(i, pods(0, 2));
                 i.observation.pods.push(troubled(Cause::ImagePull, ""));
-                i.outcome = away();
+                i.outcome = unreachable();
             },
             Creating,
             Unknown,
@@ -313,22 +313,22 @@ fn an_unreachable_cluster_is_unknown_and_never_an_error() {
             Deleting,
             |i| {
                 i.desired = Gone;
-                i.outcome = away();
+                i.outcome = unreachable();
             },
             Deleting,
             Unknown,
         ),
     ]);
     let mut given = inputs(Running);
-    given.outcome = away();
+    given.outcome = unreachable();
     let evidence = project(&given, at(9)).evidence.unwrap();
-    assert_eq!(evidence.observed_at, at(5), "the last evidence stands, with its own time");
+    assert_eq!(evidence.observed_at, at(5), "the last evidence should be kept with its time");
     assert_eq!(evidence.uid.as_deref(), Some("uid-5"));
     assert_eq!(evidence.resource_version.as_deref(), Some("9"));
 }
 
 #[test]
-fn blocked_is_said_and_what_serves_is_not_denied() {
+fn a_blocked_service_with_ready_pods_is_degraded() {
     check(&[
         (
             "from the start",
@@ -382,7 +382,7 @@ fn resting(inputs: &mut Inputs) {
 }
 
 #[test]
-fn paused_means_that_nothing_runs() {
+fn paused_requires_that_nothing_runs() {
     check(&[
         (
             "not written yet",
@@ -423,7 +423,7 @@ fn paused_means_that_nothing_runs() {
 }
 
 #[test]
-fn deleted_is_said_only_with_proof_of_absence() {
+fn deleted_requires_verified_absence() {
     check(&[
         (
             "on its way",
@@ -460,7 +460,7 @@ fn deleted_is_said_only_with_proof_of_absence() {
 }
 
 #[test]
-fn a_project_is_there_when_its_namespace_is() {
+fn a_project_is_running_when_its_namespace_exists() {
     fn project_seen(inputs: &mut Inputs) {
         inputs.observation.workload = None;
         inputs.observation.objects[0].key = ResourceKey::new(Kind::Namespace, "", "shop");

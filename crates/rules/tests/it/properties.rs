@@ -1,4 +1,5 @@
-//! Whatever happens to a service: planning ends, stays inside its keys, and then is quiet.
+//! Properties: after any history, planning converges, stays inside its keys, and then has no
+//! actions.
 
 use std::collections::BTreeMap;
 
@@ -18,39 +19,39 @@ use trueup_rules::render::names;
 use crate::world::World;
 use crate::{given, seed};
 
-/// One thing that may happen.
+/// One event in the history of a service.
 #[derive(Debug, Clone)]
-enum Deed {
-    /// A person asks for something else.
+enum Event {
+    /// A user changes the image.
     Change(u8),
-    /// A person pauses it, or lets it go on.
+    /// A user pauses or resumes it.
     Desire(DesiredState),
-    /// The executor dies after so many writes of one round.
+    /// The executor crashes after so many writes of one round.
     Crash(Index),
-    /// The executor does all there is to do.
+    /// The executor reconciles.
     Reconcile,
-    /// Somebody deletes an object.
+    /// Another writer deletes an object.
     Delete(Index),
-    /// Somebody changes or removes a field that we own.
+    /// Another writer changes or removes a field that we own.
     Edit(Index, Index, bool),
-    /// The controllers come to rest.
+    /// The controllers catch up.
     CatchUp,
-    /// The driver makes the order anew.
+    /// The driver issues the order again.
     Reissue,
 }
 
-fn deed() -> impl Strategy<Value = Deed> {
+fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
-        any::<u8>().prop_map(Deed::Change),
+        any::<u8>().prop_map(Event::Change),
         prop::sample::select(vec![DesiredState::Active, DesiredState::Paused])
-            .prop_map(Deed::Desire),
-        any::<Index>().prop_map(Deed::Crash),
-        Just(Deed::Reconcile),
-        any::<Index>().prop_map(Deed::Delete),
+            .prop_map(Event::Desire),
+        any::<Index>().prop_map(Event::Crash),
+        Just(Event::Reconcile),
+        any::<Index>().prop_map(Event::Delete),
         any::<(Index, Index, bool)>()
-            .prop_map(|(object, leaf, gone)| Deed::Edit(object, leaf, gone)),
-        Just(Deed::CatchUp),
-        Just(Deed::Reissue),
+            .prop_map(|(object, leaf, gone)| Event::Edit(object, leaf, gone)),
+        Just(Event::CatchUp),
+        Just(Event::Reissue),
     ]
 }
 
@@ -58,7 +59,7 @@ fn template() -> impl Strategy<Value = &'static str> {
     prop::sample::select(vec!["web", "worker", "minecraft", "cron", "gpu-job"])
 }
 
-fn asked(template: &str) -> Value {
+fn request(template: &str) -> Value {
     let mut parameters = json!({"image": "image:0"});
     if template == "cron" {
         parameters["schedule"] = json!("@hourly");
@@ -67,49 +68,50 @@ fn asked(template: &str) -> Value {
 }
 
 fn service(template: &str) -> World {
-    World::service(given::template(template), asked(template))
+    World::service(given::template(template), request(template))
 }
 
-fn perform(world: &mut World, deed: &Deed) {
-    match deed {
-        Deed::Change(image) => {
+fn perform(world: &mut World, event: &Event) {
+    match event {
+        Event::Change(image) => {
             let image = json!({"image": format!("image:{image}")});
             world.change(given::parameters(image)).expect("a change that is allowed");
         }
-        Deed::Desire(desired) => world.desire(*desired),
-        Deed::Crash(after) => {
+        Event::Desire(desired) => world.desire(*desired),
+        Event::Crash(after) => {
             let actions = world.plan().actions;
             if !actions.is_empty() {
                 for action in &actions[..after.index(actions.len())] {
                     world.act(action);
                 }
             }
-            // The next executor looks at once. What is stripped before anybody looked is lost to us.
-            world.look();
+            // The next executor observes at once: an object whose proof is removed before its uid
+            // is recorded is lost.
+            world.observe();
         }
-        Deed::Reconcile => {
+        Event::Reconcile => {
             world.reconcile();
         }
-        Deed::Delete(which) => {
-            // A claim waits for its pod, and so for a person: that is a story of its own.
+        Event::Delete(which) => {
+            // A deleted claim waits for its pod, which is a scenario of its own.
             let key = pick(world, which).filter(|key| key.kind != Kind::PersistentVolumeClaim);
             if let Some(key) = key {
                 world.server.delete(&key);
             }
         }
-        Deed::Edit(which, leaf, gone) => {
+        Event::Edit(which, leaf, gone) => {
             if let Some(key) = pick(world, which) {
-                // Whether this leaf is ours or the server's own does not matter here.
+                // The leaf may be ours or the server's.
                 let all = leaves(key.kind, &world.server.objects[&key]);
                 let path = &all[leaf.index(all.len())];
-                // A finalizer of somebody else holds for as long as they like.
+                // A foreign finalizer would block for ever.
                 if *gone || !path.starts_with("/metadata/finalizers") {
                     world.server.edit(&key, |live| edit(live, path, *gone));
                 }
             }
         }
-        Deed::CatchUp => world.server.catch_up(),
-        Deed::Reissue => world.reissue(),
+        Event::CatchUp => world.server.catch_up(),
+        Event::Reissue => world.reissue(),
     }
 }
 
@@ -118,8 +120,8 @@ fn pick(world: &World, which: &Index) -> Option<ResourceKey> {
     (!keys.is_empty()).then(|| keys[which.index(keys.len())].clone())
 }
 
-/// The pointers of all leaves that somebody could change: not what makes an object this one, and
-/// not what the server lets nobody change.
+/// The pointers of all leaves that another writer can change: neither identity nor immutable
+/// fields.
 pub(crate) fn leaves(kind: Kind, object: &Value) -> Vec<String> {
     fn walk(value: &Value, path: &str, found: &mut Vec<String>) {
         let step = |name: &str| format!("{path}/{}", name.replace('~', "~0").replace('/', "~1"));
@@ -164,7 +166,7 @@ pub(crate) fn leaves(kind: Kind, object: &Value) -> Vec<String> {
     found
 }
 
-/// Gives a leaf another value of its type, or takes it away.
+/// Gives a leaf another value of its type, or removes it.
 fn edit(object: &mut Value, path: &str, gone: bool) {
     let (parent, last) = path.rsplit_once('/').expect("a pointer");
     let last = last.replace("~1", "/").replace("~0", "~");
@@ -193,25 +195,25 @@ fn name() -> impl Strategy<Value = Name> {
     prop_oneof![tricky, free].prop_filter_map("a valid name", |text| text.parse().ok())
 }
 
-/// Every key that a service of this name and id may ever touch.
+/// Every key that a service of this name and id may write.
 fn keys(template: &str, name: &Name, id: u128) -> Vec<ResourceKey> {
-    let mut promised = given::promised(&given::template(template), asked(template));
-    promised.object_name =
+    let mut accepted = given::accepted(&given::template(template), request(template));
+    accepted.object_name =
         names::object_name(name, ServiceId::from_uuid(uuid::Uuid::from_u128(id)));
-    render::keys(&given::order(&promised)).into_iter().collect()
+    render::keys(&given::order(&accepted)).into_iter().collect()
 }
 
 proptest! {
     #![proptest_config(seed::cases(64))]
 
     #[test]
-    fn planning_ends_and_then_is_quiet(
+    fn planning_converges_and_then_has_no_actions(
         template in template(),
-        deeds in prop::collection::vec(deed(), 0..14),
+        events in prop::collection::vec(event(), 0..14),
     ) {
         let mut world = service(template);
-        for deed in &deeds {
-            perform(&mut world, deed);
+        for event in &events {
+            perform(&mut world, event);
         }
         world.reissue();
         // `reconcile` itself fails after eight rounds, and on a key outside of the order.
@@ -223,13 +225,13 @@ proptest! {
     }
 
     #[test]
-    fn deleting_ends_in_proved_absence_whatever_happened_before(
+    fn a_deletion_ends_in_verified_absence_after_any_history(
         template in template(),
-        deeds in prop::collection::vec(deed(), 0..14),
+        events in prop::collection::vec(event(), 0..14),
     ) {
         let mut world = service(template);
-        for deed in &deeds {
-            perform(&mut world, deed);
+        for event in &events {
+            perform(&mut world, event);
         }
         world.desire(DesiredState::Deleted);
         world.reconcile();

@@ -1,4 +1,4 @@
-//! What may be published as a template, as a table; and what its schema says of it.
+//! Which templates may be published, as a table; and their schema.
 
 use serde_json::{Value, json};
 use trueup_model::template::Template;
@@ -7,7 +7,7 @@ use trueup_rules::admit::template::{check, follows, refuses_new, resolve, schema
 use crate::forbidden::SHIPPED;
 use crate::given;
 
-/// A small template of everything, changed at one pointer.
+/// A small template with every kind of parameter, changed at one pointer.
 fn template(pointer: &str, value: Value) -> Template {
     let mut whole = json!({
         "name": "bot", "version": 1, "summary": "A chat bot.",
@@ -37,7 +37,7 @@ fn good() -> Template {
 }
 
 #[test]
-fn everything_that_is_shipped_may_be_published() {
+fn every_shipped_template_may_be_published() {
     for name in SHIPPED {
         assert_eq!(check(&given::template(name)), [], "{name}");
     }
@@ -45,7 +45,7 @@ fn everything_that_is_shipped_may_be_published() {
 }
 
 #[test]
-fn each_mistake_is_told_where_it_is() {
+fn each_template_error_names_its_field() {
     let parameter = |sets: &str| json!({"type": "string", "description": "x", "sets": sets});
     let number = |sets: &str, high: i64| json!({"type": "integer", "description": "x", "minimum": 1, "maximum": high, "sets": sets});
     let table = [
@@ -59,21 +59,26 @@ fn each_mistake_is_told_where_it_is() {
             "leave",
         ),
         ("/images", json!({"allow": ["*"]}), "images.allow", "neither a repository"),
-        ("/parameters/x", parameter("/workload"), "parameters.x", "not the user's to set"),
-        ("/parameters/x", parameter("/resources/cpu_millis"), "parameters.x", "not the user's"),
-        ("/parameters/x", parameter("/resources/gpus"), "parameters.x", "not the user's"),
-        ("/parameters/x", parameter("/generated_secrets/0"), "parameters.x", "not the user's"),
-        ("/parameters/x", parameter("/plan"), "parameters.x", "not the user's"),
-        ("/parameters/x", parameter("/restart"), "parameters.x", "not the user's"),
-        ("/parameters/x", parameter("/volume/path"), "parameters.x", "not the user's"),
-        ("/parameters/x", parameter("/ports/0/name"), "parameters.x", "not the user's"),
-        ("/parameters/x", parameter(""), "parameters.x", "not the user's"),
-        ("/parameters/x", parameter("/"), "parameters.x", "not the user's"),
-        ("/parameters/x", parameter("/variables/a~1b"), "parameters.x", "not the user's"),
+        ("/parameters/x", parameter("/workload"), "parameters.x", "may not set"),
+        ("/parameters/x", parameter("/resources/cpu_millis"), "parameters.x", "may not set"),
+        ("/parameters/x", parameter("/resources/gpus"), "parameters.x", "may not set"),
+        ("/parameters/x", parameter("/generated_secrets/0"), "parameters.x", "may not set"),
+        ("/parameters/x", parameter("/plan"), "parameters.x", "may not set"),
+        ("/parameters/x", parameter("/restart"), "parameters.x", "may not set"),
+        ("/parameters/x", parameter("/volume/path"), "parameters.x", "may not set"),
+        ("/parameters/x", parameter("/ports/0/name"), "parameters.x", "may not set"),
+        ("/parameters/x", parameter(""), "parameters.x", "may not set"),
+        ("/parameters/x", parameter("/"), "parameters.x", "may not set"),
+        ("/parameters/x", parameter("/variables/a~1b"), "parameters.x", "may not set"),
         ("/parameters/x", parameter("/variables/NEW"), "parameters.x", "not in the spec"),
         ("/parameters/x", parameter("/ports/0/port"), "parameters.x", "takes integer"),
-        ("/parameters/x", parameter("/image"), "parameters.x", "sets `/image`, as `image` does"),
-        ("/parameters/X", parameter("/variables/LOUD"), "parameters.X", "must be called by"),
+        (
+            "/parameters/x",
+            parameter("/image"),
+            "parameters.x",
+            "sets `/image`, which `image` also sets",
+        ),
+        ("/parameters/X", parameter("/variables/LOUD"), "parameters.X", "must have a name of"),
         (
             "/parameters/rooms/default",
             json!(10),
@@ -91,99 +96,101 @@ fn each_mistake_is_told_where_it_is() {
         ("/spec/privileged", json!(true), "spec", "unknown field `privileged`"),
         ("/spec/replicas", json!(null), "spec", "null"),
         ("/spec/schedule", json!("@daily"), "spec", "only for a cron_job"),
-        ("/spec/variables/B B", json!(""), "spec", "not a variable's name"),
+        ("/spec/variables/B B", json!(""), "spec", "not a valid variable name"),
         ("/spec/resources/memory_mib", json!(0), "spec", "at least 1"),
         ("/spec/volume", json!({"size_gib": 1, "path": "/data"}), "spec", "use a stateful_set"),
     ];
     for (pointer, value, field, message) in table {
-        let told = check(&template(pointer, value.clone()));
-        let found = told
-            .iter()
-            .any(|field_error| field_error.field == field && field_error.message.contains(message));
-        assert!(found, "{pointer} = {value}: {told:#?}");
+        let errors = check(&template(pointer, value.clone()));
+        let found =
+            errors.iter().any(|error| error.field == field && error.message.contains(message));
+        assert!(found, "{pointer} = {value}: {errors:#?}");
     }
 }
 
 #[test]
-fn the_ends_of_a_range_must_be_good_too() {
+fn the_bounds_of_a_range_must_be_valid() {
     let mut web = given::template("web");
     web.parameters.get_mut("port").expect("a port").maximum = Some(70_000);
-    let told = check(&web);
-    assert!(told.iter().any(|field_error| field_error.message.contains("70000")), "{told:?}");
+    let errors = check(&web);
+    assert!(errors.iter().any(|error| error.message.contains("70000")), "{errors:?}");
 
     let mut redis = given::template("redis");
     redis.parameters.get_mut("disk_gib").expect("a size").minimum = Some(0);
-    let told = check(&redis);
-    assert_eq!(told[0].field, "parameters.disk_gib", "{told:?}");
+    let errors = check(&redis);
+    assert_eq!(errors[0].field, "parameters.disk_gib", "{errors:?}");
 }
 
 #[test]
-fn truths_numbers_and_lists_are_placed_as_what_their_place_takes() {
-    let asked = json!({"image": "bot:1", "loud": true, "rooms": 7, "words": ["a b", "{{ c }}"]});
-    let spec = resolve(&good(), &given::parameters(asked)).unwrap();
+fn values_are_converted_to_the_type_of_their_slot() {
+    let request = json!({"image": "bot:1", "loud": true, "rooms": 7, "words": ["a b", "{{ c }}"]});
+    let spec = resolve(&good(), &given::parameters(request)).unwrap();
     assert_eq!(spec.variables["LOUD"], "true");
     assert_eq!(spec.variables["ROOMS"], "7");
     assert_eq!(spec.args, ["a b", "{{ c }}"]);
-    for (asked, message) in [
+    for (request, message) in [
         (json!({"loud": "yes"}), "must be true or false"),
-        (json!({"words": "hi"}), "must be a list of texts"),
-        (json!({"words": ["hi", 1]}), "number 2 must be a text"),
+        (json!({"words": "hi"}), "must be a list of strings"),
+        (json!({"words": ["hi", 1]}), "item 2 must be a string"),
         (json!({"words": ["\u{0}"]}), "no NUL"),
-        (json!({"words": vec!["x"; 101]}), "at most 100 texts"),
+        (json!({"words": vec!["x"; 101]}), "at most 100 items"),
     ] {
-        let mut asked = given::parameters(asked);
-        asked.insert("image".to_owned(), json!("bot:1"));
-        let told = resolve(&good(), &asked).unwrap_err();
-        assert!(told[0].message.contains(message), "{told:?}");
+        let mut request = given::parameters(request);
+        request.insert("image".to_owned(), json!("bot:1"));
+        let errors = resolve(&good(), &request).unwrap_err();
+        assert!(errors[0].message.contains(message), "{errors:?}");
     }
 }
 
 #[test]
-fn what_the_platform_refuses_is_told_at_the_parameter_that_said_it() {
+fn platform_errors_name_the_parameter_that_caused_them() {
     let cron = given::template("cron");
-    let asked = json!({"image": "Not An Image", "schedule": "61 * * * *", "retries": 11});
-    let told = resolve(&cron, &given::parameters(asked)).unwrap_err();
-    let mut fields: Vec<&str> = told.iter().map(|field_error| field_error.field.as_str()).collect();
+    let request = json!({"image": "Not An Image", "schedule": "61 * * * *", "retries": 11});
+    let errors = resolve(&cron, &given::parameters(request)).unwrap_err();
+    let mut fields: Vec<&str> = errors.iter().map(|error| error.field.as_str()).collect();
     fields.sort_unstable();
     assert_eq!(fields, ["parameters.image", "parameters.retries", "parameters.schedule"]);
     let secret = json!({"image": "a", "schedule": "@daily", "variables": {"APP_KEY": "mine"}});
-    let told = resolve(&cron, &given::parameters(secret)).unwrap_err();
-    assert_eq!(told[0].field, "parameters.variables");
-    assert!(told[0].message.contains("a secret that Trueup generates"), "{told:?}");
+    let errors = resolve(&cron, &given::parameters(secret)).unwrap_err();
+    assert_eq!(errors[0].field, "parameters.variables");
+    assert!(errors[0].message.contains("a secret that Trueup generates"), "{errors:?}");
 }
 
 #[test]
-fn a_policy_on_images_holds_for_whoever_names_one() {
+fn an_image_policy_applies_to_parameters() {
     let strict = template("/images", json!({"allow": ["registry.example/bots/"]}));
     assert_eq!(check(&strict), []);
-    let asked = |image: &str| resolve(&strict, &given::parameters(json!({"image": image})));
-    assert!(asked("registry.example/bots/one:1").is_ok());
-    let told = asked("evil.example/bots/one:1").unwrap_err();
-    assert_eq!(told[0].field, "parameters.image");
-    assert!(told[0].message.contains("registry.example/bots/"), "{told:?}");
+    let resolved = |image: &str| resolve(&strict, &given::parameters(json!({"image": image})));
+    assert!(resolved("registry.example/bots/one:1").is_ok());
+    let errors = resolved("evil.example/bots/one:1").unwrap_err();
+    assert_eq!(errors[0].field, "parameters.image");
+    assert!(errors[0].message.contains("registry.example/bots/"), "{errors:?}");
 
     let pinned = template("/images", json!({"require_digest": true}));
     assert_eq!(check(&pinned), []);
-    let told = resolve(&pinned, &given::parameters(json!({"image": "bot:1"}))).unwrap_err();
-    assert!(told[0].message.contains("by its digest"), "{told:?}");
+    let errors = resolve(&pinned, &given::parameters(json!({"image": "bot:1"}))).unwrap_err();
+    assert!(errors[0].message.contains("by its digest"), "{errors:?}");
 }
 
 #[test]
-fn what_is_deprecated_says_what_to_use_instead() {
+fn a_deprecated_template_names_its_replacement() {
     assert_eq!(refuses_new(&good()), None);
     let old =
         template("/deprecated", json!({"at": "2030-01-01T00:00:00Z", "instead": "use `bot@2`"}));
-    let told = refuses_new(&old).expect("a refusal");
-    assert_eq!(told.field, "template");
-    assert!(told.message.contains("`bot@1`") && told.message.ends_with("use `bot@2`"), "{told:?}");
+    let errors = refuses_new(&old).expect("a refusal");
+    assert_eq!(errors.field, "template");
+    assert!(
+        errors.message.contains("`bot@1`") && errors.message.ends_with("use `bot@2`"),
+        "{errors:?}"
+    );
     assert!(
         resolve(&old, &given::parameters(json!({"image": "a"}))).is_ok(),
-        "what exists goes on"
+        "existing services should still resolve"
     );
 }
 
 #[test]
-fn a_schema_says_what_is_taken() {
+fn a_schema_describes_the_parameters() {
     let schema = schema(&good());
     assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
     assert_eq!(schema["properties"]["template"]["const"], "bot@1");
@@ -201,20 +208,20 @@ fn a_schema_says_what_is_taken() {
 }
 
 #[test]
-fn the_next_version_keeps_what_a_running_service_cannot_change() {
+fn the_next_template_version_keeps_immutable_fields() {
     let old = given::template("redis");
     let next = |change: fn(&mut Value)| {
         let mut next = old.clone();
         next.version = 2;
         change(&mut next.spec);
-        follows(&old, &next).into_iter().map(|field_error| field_error.message).collect::<Vec<_>>()
+        follows(&old, &next).into_iter().map(|error| error.message).collect::<Vec<_>>()
     };
     assert_eq!(next(|spec| spec["image"] = json!("redis:9")), Vec::<String>::new());
     assert_eq!(next(|spec| spec["volume"]["size_gib"] = json!(9)), Vec::<String>::new());
-    let told = next(|spec| spec["workload"] = json!("deployment"));
-    assert!(told[0].contains("must stay \"stateful_set\""), "{told:?}");
-    let told = next(|spec| spec["volume"]["path"] = json!("/other"));
-    assert!(told[0].contains("must stay \"/data\""), "{told:?}");
-    let told = next(|spec| spec["volume"] = json!(null));
-    assert!(told[0].contains("must stay"), "{told:?}");
+    let errors = next(|spec| spec["workload"] = json!("deployment"));
+    assert!(errors[0].contains("must stay \"stateful_set\""), "{errors:?}");
+    let errors = next(|spec| spec["volume"]["path"] = json!("/other"));
+    assert!(errors[0].contains("must stay \"/data\""), "{errors:?}");
+    let errors = next(|spec| spec["volume"] = json!(null));
+    assert!(errors[0].contains("must stay"), "{errors:?}");
 }

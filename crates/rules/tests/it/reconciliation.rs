@@ -1,4 +1,4 @@
-//! Whether what is shown is the end of the story, and what age does to it.
+//! Reconciliation states, and the effect of stale evidence.
 
 use trueup_model::key::Kind;
 use trueup_model::report::Outcome;
@@ -19,7 +19,7 @@ fn with_condition(reason: Reason) -> Status {
 }
 
 #[test]
-fn each_phase_says_whether_the_story_is_over() {
+fn each_phase_has_its_reconciliation_state() {
     use Reconciliation::{Diverged, Pending, Settled};
     let table = [
         (Phase::Accepted, Pending),
@@ -37,17 +37,17 @@ fn each_phase_says_whether_the_story_is_over() {
 }
 
 #[test]
-fn a_newer_promise_or_old_evidence_is_never_final() {
+fn a_newer_generation_or_stale_evidence_is_pending() {
     for phase in [Phase::Running, Phase::Paused] {
         assert_eq!(reconciliation(&status(phase), 2, false), Reconciliation::Pending);
         assert_eq!(reconciliation(&status(phase), 1, true), Reconciliation::Pending);
     }
     let gone = status(Phase::Deleted);
-    assert_eq!(reconciliation(&gone, 1, true), Reconciliation::Settled, "absence is for good");
+    assert_eq!(reconciliation(&gone, 1, true), Reconciliation::Settled, "absence is final");
 }
 
 #[test]
-fn a_difference_is_divergence_only_when_it_was_seen() {
+fn a_difference_is_divergence_only_if_observed() {
     let table = [
         (Reason::PodsNotReady, Reconciliation::Diverged),
         (Reason::Waiting, Reconciliation::Diverged),
@@ -60,21 +60,21 @@ fn a_difference_is_divergence_only_when_it_was_seen() {
 }
 
 #[test]
-fn fresh_evidence_is_shown_as_it_is() {
+fn fresh_evidence_is_shown_unchanged() {
     let fresh = status(Phase::Running);
     assert_eq!(aged(fresh.clone(), &[]), (fresh, None));
 }
 
 #[test]
-fn old_evidence_is_unknown_with_the_last_value_beside_it() {
+fn stale_evidence_is_unknown_with_the_last_known_health() {
     let mut failing = inputs(Phase::Creating);
     failing.observation.workload = Some(pods(1, 2));
     for (old, last) in
         [(status(Phase::Running), Health::Healthy), (project(&failing, at(9)), Health::Progressing)]
     {
-        let (shown, beside) = aged(old.clone(), &[Kind::Pod]);
+        let (shown, last_known) = aged(old.clone(), &[Kind::Pod]);
         assert_eq!(shown.health, Health::Unknown);
-        assert_eq!(beside, Some(last));
+        assert_eq!(last_known, Some(last));
         assert_eq!(
             (shown.phase, shown.since, shown.evidence),
             (old.phase, old.since, old.evidence)
@@ -84,19 +84,19 @@ fn old_evidence_is_unknown_with_the_last_value_beside_it() {
 }
 
 #[test]
-fn age_invents_nothing() {
-    let mut unheard = inputs(Phase::Running);
-    unheard.outcome = Outcome::Deferred { why: "away".to_owned() };
-    let (shown, beside) = aged(project(&unheard, at(9)), &[Kind::Pod]);
-    assert_eq!((shown.health, beside), (Health::Unknown, None), "Unknown is no last known value");
+fn stale_evidence_without_a_last_health_stays_unknown() {
+    let mut deferred = inputs(Phase::Running);
+    deferred.outcome = Outcome::Deferred { why: "away".to_owned() };
+    let (shown, last_known) = aged(project(&deferred, at(9)), &[Kind::Pod]);
+    assert_eq!(
+        (shown.health, last_known),
+        (Health::Unknown, None),
+        "Unknown is no last known value"
+    );
 
     let never_seen = Status::accepted(at(0));
     assert_eq!(aged(never_seen.clone(), &[Kind::Pod]), (never_seen, None));
 
     let gone = status(Phase::Deleted);
-    assert_eq!(
-        aged(gone.clone(), &[Kind::Pod]),
-        (gone, None),
-        "absence was proved once and for all"
-    );
+    assert_eq!(aged(gone.clone(), &[Kind::Pod]), (gone, None), "verified absence is final");
 }

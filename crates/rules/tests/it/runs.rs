@@ -1,4 +1,4 @@
-//! What people see of a cron and of a job, and what Kubernetes' words for their runs mean.
+//! The status of crons and jobs, from the status of their Kubernetes objects.
 
 use serde_json::{Value, json};
 use trueup_model::observation::{Cause, Ended, PodProblem, PodSeen, Run, Runs, WorkloadSeen};
@@ -12,10 +12,10 @@ use crate::given::{self, at};
 use crate::projection::{inputs, newer, troubled};
 use crate::world::World;
 
-fn run(idempotency_keys: bool, last: Run) -> WorkloadSeen {
+fn run(repeats: bool, last: Run) -> WorkloadSeen {
     WorkloadSeen {
         current: true,
-        runs: Some(Runs { idempotency_keys, last, job: None }),
+        runs: Some(Runs { repeats, last, job: None }),
         ..WorkloadSeen::default()
     }
 }
@@ -36,10 +36,10 @@ fn ended(how: Ended) -> PodSeen {
 type Row = (&'static str, bool, Run, Vec<PodSeen>, Phase, Health);
 
 fn check(previous: Phase, desired: DesiredState, rows: Vec<Row>) {
-    for (what, idempotency_keys, last, pods, phase, health) in rows {
+    for (what, repeats, last, pods, phase, health) in rows {
         let mut given: Inputs = inputs(previous);
         given.desired = desired;
-        given.observation.workload = Some(run(idempotency_keys, last));
+        given.observation.workload = Some(run(repeats, last));
         given.observation.pods = pods;
         let status = project(&given, at(9));
         assert_eq!((status.phase, status.health), (phase, health), "{what}");
@@ -47,7 +47,7 @@ fn check(previous: Phase, desired: DesiredState, rows: Vec<Row>) {
 }
 
 #[test]
-fn a_cron_is_judged_by_its_last_run() {
+fn a_crons_health_follows_its_last_run() {
     let stuck = || vec![troubled(Cause::ImagePull, "not found")];
     check(
         Creating,
@@ -71,7 +71,7 @@ fn a_cron_is_judged_by_its_last_run() {
 }
 
 #[test]
-fn a_job_runs_and_then_is_completed_well_or_not() {
+fn a_job_is_running_then_completed_with_its_result() {
     let stuck = || vec![troubled(Cause::Unschedulable, "no GPUs")];
     check(
         Creating,
@@ -88,7 +88,7 @@ fn a_job_runs_and_then_is_completed_well_or_not() {
 }
 
 #[test]
-fn a_pause_waits_for_a_run_and_not_for_what_has_ended() {
+fn a_pause_waits_only_for_active_runs() {
     let running = || vec![PodSeen { ready: true, problem: None, ..troubled(Cause::Exited, "") }];
     check(
         Running,
@@ -106,7 +106,7 @@ fn a_pause_waits_for_a_run_and_not_for_what_has_ended() {
 }
 
 #[test]
-fn a_failure_names_its_cause_and_is_no_settled_end() {
+fn a_failed_run_names_its_cause_and_diverges() {
     let mut given = inputs(Running);
     given.observation.workload = Some(run(false, failed()));
     given.observation.pods = vec![ended(Ended::Badly)];
@@ -125,7 +125,7 @@ fn a_failure_names_its_cause_and_is_no_settled_end() {
 }
 
 #[test]
-fn a_new_ask_of_a_completed_job_is_an_update() {
+fn a_new_spec_of_a_completed_job_is_an_update() {
     let mut given = inputs(Completed);
     newer(&mut given);
     given.observation.workload = Some(run(false, Run::Succeeded));
@@ -133,20 +133,20 @@ fn a_new_ask_of_a_completed_job_is_an_update() {
     assert_eq!((status.phase, status.health), (Updating, Progressing), "an old run proves nothing");
 }
 
-/// What is seen of the last run of a service whose workload has this status.
-fn seen(template: &str, asked: Value, status: Value) -> Run {
-    workload(template, asked, status).runs.expect("runs").last
+/// The last run of a service whose workload has this status.
+fn seen(template: &str, request: Value, status: Value) -> Run {
+    workload(template, request, status).runs.expect("runs").last
 }
 
-fn workload(template: &str, asked: Value, status: Value) -> WorkloadSeen {
-    let mut world = World::service(given::template(template), asked);
+fn workload(template: &str, request: Value, status: Value) -> WorkloadSeen {
+    let mut world = World::service(given::template(template), request);
     world.reconcile();
     let key = world.server.objects.keys().find(|key| key.kind.is_workload()).cloned();
     world.server.edit(&key.expect("a workload"), |live| live["status"] = status);
     world.observation(true).workload.expect("a workload")
 }
 
-/// The names are those that Kubernetes gives; `simulated_cron` asks a real one.
+/// The names are those of Kubernetes; `simulated_cron` tests a real one.
 #[test]
 fn a_cron_names_the_job_of_its_last_run() {
     let due = "2030-01-01T00:01:00Z";
@@ -156,14 +156,14 @@ fn a_cron_names_the_job_of_its_last_run() {
         (json!({"lastScheduleTime": due}), Some("cron-00000004-31557601")),
     ];
     for (status, expected) in table {
-        let asked = json!({"image": "report:1", "schedule": "@hourly"});
-        let runs = workload("cron", asked, status.clone()).runs.expect("runs");
+        let request = json!({"image": "report:1", "schedule": "@hourly"});
+        let runs = workload("cron", request, status.clone()).runs.expect("runs");
         assert_eq!(runs.job.as_deref(), expected, "{status}");
     }
 }
 
 #[test]
-fn a_run_that_was_stopped_for_its_time_says_so() {
+fn a_run_stopped_by_its_deadline_has_the_time_limit_cause() {
     let late = json!({"conditions": [{"type": "Failed", "status": "True", "reason": "DeadlineExceeded",
         "message": "Job was active longer than specified deadline"}]});
     let mut given = inputs(Running);
@@ -182,7 +182,7 @@ fn a_run_that_was_stopped_for_its_time_says_so() {
 }
 
 #[test]
-fn a_crons_times_say_how_its_last_run_ended() {
+fn a_crons_timestamps_give_the_result_of_its_last_run() {
     let early = "2030-01-01T00:00:00Z";
     let late = "2030-01-01T01:00:00Z";
     let failed = Run::Failed { why: format!("the run of {late} did not succeed") };
@@ -196,13 +196,13 @@ fn a_crons_times_say_how_its_last_run_ended() {
         (json!({"lastSuccessfulTime": late}), Run::Succeeded),
     ];
     for (status, expected) in table {
-        let asked = json!({"image": "report:1", "schedule": "@hourly"});
-        assert_eq!(seen("cron", asked, status.clone()), expected, "{status}");
+        let request = json!({"image": "report:1", "schedule": "@hourly"});
+        assert_eq!(seen("cron", request, status.clone()), expected, "{status}");
     }
 }
 
 #[test]
-fn a_jobs_conditions_say_how_its_run_stands() {
+fn a_jobs_conditions_give_the_state_of_its_run() {
     let condition = |kind: &str, status: &str| json!({"conditions": [{"type": kind, "status": status, "message": "said"}]});
     let table = [
         (json!({}), Run::Active),
@@ -214,13 +214,13 @@ fn a_jobs_conditions_say_how_its_run_stands() {
         (condition("Suspended", "False"), Run::Active),
     ];
     for (status, expected) in table {
-        let asked = json!({"image": "train:1"});
-        assert_eq!(seen("gpu-job", asked, status.clone()), expected, "{status}");
+        let request = json!({"image": "train:1"});
+        assert_eq!(seen("gpu-job", request, status.clone()), expected, "{status}");
     }
 }
 
 #[test]
-fn a_pod_that_ended_says_how() {
+fn an_ended_pod_has_its_exit_code_as_detail() {
     let mut world = World::service(given::template("gpu-job"), json!({"image": "train:1"}));
     world.reconcile();
     let pod = |status: Value| json!({"metadata": {"name": "p", "uid": "u"}, "status": status});
@@ -235,7 +235,7 @@ fn a_pod_that_ended_says_how() {
     let ended: Vec<Option<Ended>> = pods.iter().map(|pod| pod.ended).collect();
     assert_eq!(ended, [Some(Ended::Badly), Some(Ended::Badly), Some(Ended::Well), None]);
     let said = |pod: &PodSeen| pod.problem.as_ref().map(|problem| problem.detail.clone());
-    assert_eq!(said(&pods[0]).as_deref(), Some("its program ended with exit code 3"));
+    assert_eq!(said(&pods[0]).as_deref(), Some("the program exited with code 3"));
     assert_eq!(said(&pods[1]).as_deref(), Some("low on memory"));
     assert_eq!((said(&pods[2]), said(&pods[3])), (None, None));
 }

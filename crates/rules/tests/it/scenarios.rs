@@ -1,7 +1,7 @@
-//! Stories: `scenarios/NAME.txt` says what happens, `scenarios/NAME.out` what Trueup does about it.
+//! Scenarios: `scenarios/NAME.txt` says what happens, `scenarios/NAME.out` how Trueup reacts.
 //!
-//! Both are plain text that anybody may read. `TRUEUP_BLESS=1 cargo test -p trueup-rules` writes the
-//! `.out` files anew; the diff is then for a person to judge.
+//! Both are plain text. `TRUEUP_BLESS=1 cargo test -p trueup-rules` writes
+//! the `.out` files again; review the diff.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,32 +12,32 @@ fn folder() -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), "tests", "it", "scenarios"].iter().collect()
 }
 
-fn tells_its_story(name: &str) {
+fn matches_its_output(name: &str) {
     let script = fs::read_to_string(folder().join(format!("{name}.txt"))).expect("a script");
-    let story = play(&script);
-    assert_eq!(story, play(&script), "the same script told twice");
+    let output = play(&script);
+    assert_eq!(output, play(&script), "the same script should give the same output");
     let golden = folder().join(format!("{name}.out"));
     if std::env::var_os("TRUEUP_BLESS").is_some() {
-        fs::write(&golden, &story).expect("a story that can be written");
+        fs::write(&golden, &output).expect("the output should be written");
     }
     let expected = fs::read_to_string(&golden).unwrap_or_default();
     assert!(
-        story == expected,
-        "{name} tells another story; look at the difference, then bless it:\n{story}"
+        output == expected,
+        "the output of {name} changed; review it, then bless it:\n{output}"
     );
 }
 
-macro_rules! stories {
+macro_rules! scenarios {
     ($($name:ident)*) => {
         $(
             #[test]
             fn $name() {
-                tells_its_story(stringify!($name));
+                matches_its_output(stringify!($name));
             }
         )*
 
         #[test]
-        fn every_script_is_played() {
+        fn every_script_is_run() {
             let mut scripts: Vec<String> = fs::read_dir(folder())
                 .unwrap()
                 .filter_map(|entry| entry.unwrap().file_name().into_string().ok())
@@ -49,41 +49,41 @@ macro_rules! stories {
     };
 }
 
-stories! {
-    a_blocked_change_does_not_stop_what_runs
+scenarios! {
+    a_blocked_change_keeps_running_pods
     a_change_of_a_variable
     a_change_of_image
-    a_claim_is_deleted_by_somebody
-    a_container_is_slipped_in
-    a_cron_is_made_and_paused
-    a_delete_leaves_what_is_not_ours
+    a_claim_is_deleted_externally
+    a_cron_is_created_and_paused
+    a_delete_keeps_foreign_objects
+    a_foreign_container_is_removed
+    a_foreign_object_blocks_the_service
     a_frozen_service_loses_its_pods
     a_job_fails
-    a_job_is_made_and_asked_for_again
-    a_job_of_an_older_release_is_left_alone
+    a_job_is_created_and_run_again
+    a_job_of_an_older_version_is_kept
+    a_minecraft_server_is_created
     a_minecraft_server_is_deleted
-    a_minecraft_server_is_made
-    a_port_is_bent
-    a_project_is_made
-    a_project_waits_for_its_namespace_to_end
+    a_port_is_changed_externally
+    a_project_is_created
+    a_project_waits_for_its_terminating_namespace
+    a_recreated_object_without_proof_is_foreign
     a_service_is_deleted
     a_service_is_paused
-    a_service_object_is_deleted_by_somebody
-    a_stripped_copy_is_not_ours
+    a_service_object_is_deleted_externally
     a_stripped_object_is_repaired
-    a_variable_is_taken_away
-    a_web_service_is_made
-    a_worker_has_no_address
-    additions_of_others_are_left_alone
+    a_variable_is_removed
+    a_web_service_is_created
+    a_worker_has_no_service_object
+    additions_to_open_paths_are_kept
     an_anchor_is_deleted_before_the_next_is_recorded
-    an_anchor_is_deleted_by_somebody
-    an_autoscaler_says_how_many
-    an_edit_that_hides_itself
-    an_object_of_somebody_else_is_in_the_way
+    an_anchor_is_deleted_externally
+    an_autoscaler_sets_the_replicas
+    an_edit_with_a_forged_stamp_is_reverted
+    immutable_fields_block_or_replace
     nothing_changed
-    replicas_are_changed_by_somebody
-    the_namespace_is_deleted_by_somebody
+    replicas_are_changed_externally
+    the_namespace_is_deleted_externally
     the_namespace_is_deleted_while_parts_remain
     the_project_is_not_ready
-    what_cannot_be_changed
 }

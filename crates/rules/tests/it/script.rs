@@ -1,4 +1,4 @@
-//! A story as a few plain lines: each is echoed, carried out and answered.
+//! Runs a scenario script: each line is echoed and executed, and its result is printed.
 
 use serde_json::{Map, Value, json};
 use trueup_model::key::{Kind, ResourceKey};
@@ -8,32 +8,32 @@ use trueup_rules::admit::{Admitted, Refused};
 use trueup_rules::render;
 use trueup_rules::render::names;
 
-use crate::tell::{self, line};
+use crate::given;
+use crate::transcript::{self, line, name};
 use crate::world::World;
-use crate::{given, tell::name};
 
-/// Plays a script and answers the story it tells.
+/// Runs a script and returns its output.
 pub(crate) fn play(script: &str) -> String {
-    let mut story = String::new();
+    let mut output = String::new();
     let mut world = None;
-    for said in script.lines().map(str::trim) {
-        if said.is_empty() || said.starts_with('#') {
-            line(&mut story, said);
+    for command in script.lines().map(str::trim) {
+        if command.is_empty() || command.starts_with('#') {
+            line(&mut output, command);
             continue;
         }
-        line(&mut story, &format!("> {said}"));
-        let words: Vec<&str> = said.split_whitespace().collect();
+        line(&mut output, &format!("> {command}"));
+        let words: Vec<&str> = command.split_whitespace().collect();
         match (&mut world, words.as_slice()) {
             (world, ["declare", "project"]) => *world = Some(World::project()),
             (world, ["declare", template, given @ ..]) => {
                 let template = given::template(template);
                 *world = Some(World::service(template, Value::Object(parameters(given))));
             }
-            (Some(world), words) => story.push_str(&perform(world, words)),
-            (None, words) => unreachable!("a story begins with `declare`, not {words:?}"),
+            (Some(world), words) => output.push_str(&perform(world, words)),
+            (None, words) => unreachable!("a script begins with `declare`, not {words:?}"),
         }
     }
-    story
+    output
 }
 
 fn perform(world: &mut World, words: &[&str]) -> String {
@@ -46,13 +46,13 @@ fn perform(world: &mut World, words: &[&str]) -> String {
         ["unfreeze"] => world.order.freeze = None,
         ["reconcile"] => {
             let pass = world.reconcile();
-            return tell::pass(&pass) + &tell::status(&world.status);
+            return transcript::pass(&pass) + &transcript::status(&world.status);
         }
         ["it", "runs"] => {
             world.reconcile();
             world.server.catch_up();
             world.reconcile();
-            return tell::status(&world.status);
+            return transcript::status(&world.status);
         }
         ["show", object, path] => {
             let key = key(world, object);
@@ -70,15 +70,15 @@ fn perform(world: &mut World, words: &[&str]) -> String {
             world.project_ready = false;
             world.server.delete_namespace();
         }
-        ["somebody", deed @ ..] => somebody(world, deed),
-        other => unreachable!("no story knows the words {other:?}"),
+        ["another", "writer", edit @ ..] => another_writer(world, edit),
+        other => unreachable!("unknown command {other:?}"),
     }
     String::new()
 }
 
-/// What others do to the cluster, behind our back.
-fn somebody(world: &mut World, deed: &[&str]) {
-    match deed {
+/// External changes to the cluster.
+fn another_writer(world: &mut World, edit: &[&str]) {
+    match edit {
         ["sets", object, path, value] => {
             let key = key(world, object);
             let value = serde_json::from_str(value).unwrap_or_else(|_| json!(value));
@@ -88,11 +88,11 @@ fn somebody(world: &mut World, deed: &[&str]) {
             let key = key(world, object);
             world.server.delete(&key);
         }
-        ["makes", object, "of", "their", "own"] => {
+        ["creates", object] => {
             let key = key(world, object);
             world.server.edit(&key, |_| {});
         }
-        ["strips", object, "of", "its", "labels", "and", "proof"] => {
+        ["removes", "labels", "and", "proof", "of", object] => {
             let key = key(world, object);
             world.server.edit(&key, |live| {
                 live["metadata"]["labels"] = json!({});
@@ -113,7 +113,7 @@ fn somebody(world: &mut World, deed: &[&str]) {
                 live["spec"]["template"]["metadata"]["annotations"][annotation] = json!("enabled");
             });
         }
-        ["bends", "the", "port", "of", object] => {
+        ["changes", "the", "port", "of", object] => {
             let key = key(world, object);
             world.server.edit(&key, |live| live["spec"]["ports"][0]["port"] = json!(9999));
         }
@@ -124,22 +124,20 @@ fn somebody(world: &mut World, deed: &[&str]) {
                 *stamp = json!("0".repeat(24));
             });
         }
-        other => unreachable!("nobody does {other:?}"),
+        other => unreachable!("unknown external change {other:?}"),
     }
 }
 
 fn change(world: &mut World, given: Map<String, Value>) -> String {
     match world.change(given) {
-        Ok(Admitted::Unchanged) => "  this is what is promised already\n".to_owned(),
+        Ok(Admitted::Unchanged) => "  unchanged\n".to_owned(),
         Ok(Admitted::Changed(_)) => {
             format!("  accepted as generation {}\n", world.order.generation)
         }
-        Err(Refused::BeingDeleted) => "  refused: it is being deleted\n".to_owned(),
+        Err(Refused::BeingDeleted) => "  refused: the service is being deleted\n".to_owned(),
         Err(Refused::Invalid(errors)) => errors
             .iter()
-            .map(|field_error| {
-                format!("  refused: {} {}\n", field_error.field, field_error.message)
-            })
+            .map(|error| format!("  refused: {} {}\n", error.field, error.message))
             .collect(),
     }
 }
@@ -155,9 +153,9 @@ fn parameters(words: &[&str]) -> Map<String, Value> {
     given::parameters(given)
 }
 
-/// The place a dotted path leads to; steps into a list go by the entries' names.
+/// The value at a dotted path; list entries are addressed by name.
 fn slot<'a>(value: &'a mut Value, path: &str) -> &'a mut Value {
-    // A paragraph sign stands for a point inside of a name.
+    // `§` stands for a dot inside of a name.
     path.split('.').fold(value, |value, step| match value {
         Value::Array(list) => {
             list.iter_mut().find(|entry| entry["name"] == step).expect("an entry with this name")
@@ -166,7 +164,7 @@ fn slot<'a>(value: &'a mut Value, path: &str) -> &'a mut Value {
     })
 }
 
-/// The key that a story's word for an object stands for.
+/// The key for a script's name of an object.
 fn key(world: &World, word: &str) -> ResourceKey {
     let at = |kind, name: &str| ResourceKey::new(kind, &world.order.namespace, name);
     let base = match &world.order.body {
@@ -186,13 +184,13 @@ fn key(world: &World, word: &str) -> ResourceKey {
             "statefulset" => at(Kind::StatefulSet, base),
             "cronjob" => at(Kind::CronJob, base),
             "job" => match &world.order.body {
-                Body::Project => unreachable!("a project runs nothing"),
+                Body::Project => unreachable!("a project has no workload"),
                 Body::Service(body) => render::workload_key(&world.order, body),
             },
             "service" => at(Kind::Service, base),
             "namespace" => at(Kind::Namespace, base),
             "quota" => at(Kind::ResourceQuota, "trueup"),
-            other => unreachable!("no object is called {other}"),
+            other => unreachable!("unknown object {other}"),
         },
     }
 }

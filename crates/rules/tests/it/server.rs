@@ -1,5 +1,4 @@
-//! As much of an API server as plans lean on: one uid per incarnation, a version per write,
-//! finalizers that hold what is being deleted, and the collector that takes what lost its owner.
+//! A minimal API server for plans: uids, resource versions, finalizers and garbage collection.
 
 use std::collections::BTreeMap;
 
@@ -12,24 +11,24 @@ const CLAIM_PROTECTION: &str = "kubernetes.io/pvc-protection";
 pub(crate) struct Server {
     pub(crate) objects: BTreeMap<ResourceKey, Value>,
     pub(crate) pods: Vec<Value>,
-    /// Whether the namespace is being taken down.
+    /// Whether the namespace is terminating.
     pub(crate) namespace_ending: bool,
-    /// Nodes by name; none where nobody may look at them.
+    /// Nodes by name; empty if nodes may not be read.
     pub(crate) nodes: BTreeMap<String, Value>,
-    /// What our field manager applied last, so that what it no longer says is taken away.
+    /// What our field manager applied last, so that fields it drops are removed.
     applied: BTreeMap<ResourceKey, Value>,
     version: u64,
-    incarnations: u64,
+    created: u64,
 }
 
 impl Server {
-    /// Server-side apply, by the one manager that is ours.
+    /// Server-side apply by our field manager.
     pub(crate) fn apply(&mut self, key: &ResourceKey, object: &Value) {
         let before = self.objects.get(key).cloned();
         let object = &self.unguarded(key, object);
         let mut after = before.clone().unwrap_or_else(|| json!({}));
         if let Some(applied) = self.applied.get(key) {
-            drop_unsaid(&mut after, applied, object, "");
+            drop_unapplied(&mut after, applied, object, "");
         }
         overlay(&mut after, object, "");
         if let (Kind::Job, Some(before)) = (key.kind, &before) {
@@ -39,51 +38,51 @@ impl Server {
         self.store(key, before.as_ref(), after);
     }
 
-    /// A uid or a version in what is applied is a guard, and no field.
+    /// Checks and removes the uid and version of an applied object: they are preconditions.
     fn unguarded(&self, key: &ResourceKey, object: &Value) -> Value {
         let mut object = object.clone();
         for guard in ["uid", "resourceVersion"] {
             let expected = object["metadata"].as_object_mut().and_then(|it| it.remove(guard));
             if let Some(expected) = expected {
-                assert_eq!(self.objects[key]["metadata"][guard], expected, "{key} moved on");
+                assert_eq!(self.objects[key]["metadata"][guard], expected, "{key} has changed");
             }
         }
         object
     }
 
-    /// Somebody else writes, or makes, an object.
+    /// Another writer changes or creates an object.
     pub(crate) fn edit(&mut self, key: &ResourceKey, change: impl FnOnce(&mut Value)) {
         let before = self.objects.get(key).cloned();
         let mut after = before
             .clone()
             .unwrap_or_else(|| json!({"kind": key.kind.as_str(), "metadata": {"name": key.name}}));
         change(&mut after);
-        // What others wrote over is theirs from then on.
+        // Fields that another writer changed are no longer ours.
         if let Some(applied) = self.applied.get_mut(key) {
-            *applied = still_said(applied, &after, "").unwrap_or_default();
+            *applied = unchanged_fields(applied, &after, "").unwrap_or_default();
         }
         self.store(key, before.as_ref(), after);
         self.finish(key);
     }
 
-    /// A merge patch that names the incarnation and the version it was judged by.
+    /// A merge patch with uid and version as preconditions.
     pub(crate) fn guarded_patch(&mut self, key: &ResourceKey, patch: &Value) {
         let metadata = &self.objects[key]["metadata"];
         for guard in ["uid", "resourceVersion"] {
-            assert_eq!(metadata[guard], patch["metadata"][guard], "{key} is not what was judged");
+            assert_eq!(metadata[guard], patch["metadata"][guard], "{key} has changed");
         }
         self.edit(key, |object| merge_patch(object, patch));
     }
 
-    /// A delete that names the incarnation and the version it was judged by.
+    /// A delete with uid and version as preconditions.
     pub(crate) fn guarded_delete(&mut self, key: &ResourceKey, uid: &str, version: &str) {
         let metadata = &self.objects[key]["metadata"];
-        assert_eq!(metadata["uid"], uid, "{key} is another incarnation");
-        assert_eq!(metadata["resourceVersion"], version, "{key} has moved on");
+        assert_eq!(metadata["uid"], uid, "{key} has another uid");
+        assert_eq!(metadata["resourceVersion"], version, "{key} has changed");
         self.delete(key);
     }
 
-    /// Any delete: what has finalizers stays until they are gone.
+    /// Deletes an object; with finalizers, it stays until they are removed.
     pub(crate) fn delete(&mut self, key: &ResourceKey) {
         if !self.objects.contains_key(key) {
             return;
@@ -93,25 +92,25 @@ impl Server {
         });
     }
 
-    /// A patch of the finalizers, guarded like a delete.
+    /// A patch of the finalizers, with the version as precondition.
     pub(crate) fn release(&mut self, key: &ResourceKey, version: &str, finalizers: &[String]) {
         let metadata = &self.objects[key]["metadata"];
-        assert_eq!(metadata["resourceVersion"], version, "{key} has moved on");
+        assert_eq!(metadata["resourceVersion"], version, "{key} has changed");
         self.edit(key, |object| {
             object["metadata"]["finalizers"] = json!(finalizers);
         });
     }
 
-    /// The controllers come to rest: pods are as the workload says and ready, claims of none go.
+    /// The controllers catch up: pods match the workload and are ready, unused claims are deleted.
     pub(crate) fn catch_up(&mut self) {
         let workload = self
             .objects
             .iter()
-            .find(|(key, object)| key.kind.is_workload() && !is_going(object))
+            .find(|(key, object)| key.kind.is_workload() && !is_terminating(object))
             .map(|(key, object)| (key.clone(), object.clone()));
         let Some((key, object)) = workload else {
             self.pods.clear();
-            self.let_claims_go();
+            self.delete_unused_claims();
             return;
         };
         if matches!(key.kind, Kind::CronJob | Kind::Job) {
@@ -130,7 +129,7 @@ impl Server {
         });
     }
 
-    /// A Job does its work, and a CronJob has done a run; one that is held back has no pods.
+    /// Completes a Job, or a run of a CronJob; a suspended one has no pods.
     fn run(&mut self, key: &ResourceKey, held: bool) {
         let finished = |object: &Value| object["status"]["conditions"][0]["type"] == "Complete";
         let done = finished(&self.objects[key]);
@@ -150,7 +149,7 @@ impl Server {
         self.edit(key, |object| object["status"] = status);
     }
 
-    /// The namespace is deleted: everything in it goes, but for what a finalizer holds.
+    /// Deletes the namespace: everything in it is deleted, except for objects with finalizers.
     pub(crate) fn delete_namespace(&mut self) {
         self.namespace_ending = true;
         let keys: Vec<_> = self.objects.keys().cloned().collect();
@@ -159,11 +158,13 @@ impl Server {
         }
     }
 
-    fn let_claims_go(&mut self) {
+    fn delete_unused_claims(&mut self) {
         let claims: Vec<_> = self
             .objects
             .iter()
-            .filter(|(key, object)| key.kind == Kind::PersistentVolumeClaim && is_going(object))
+            .filter(|(key, object)| {
+                key.kind == Kind::PersistentVolumeClaim && is_terminating(object)
+            })
             .map(|(key, _)| key.clone())
             .collect();
         for key in claims {
@@ -180,8 +181,8 @@ impl Server {
         let spec_changed = before.is_none_or(|before| before["spec"] != after["spec"]);
         let number = before.map_or(0, generation) + i64::from(spec_changed);
         if before.is_none() {
-            self.incarnations += 1;
-            after["metadata"]["uid"] = json!(format!("uid-{}", self.incarnations));
+            self.created += 1;
+            after["metadata"]["uid"] = json!(format!("uid-{}", self.created));
             complete(key.kind, &mut after);
         }
         after["metadata"]["generation"] = json!(number);
@@ -189,12 +190,12 @@ impl Server {
         self.objects.insert(key.clone(), after);
     }
 
-    /// Takes away what is being deleted and held by nothing, and then what it owned.
+    /// Removes a deleted object without finalizers, and then its orphaned dependents.
     fn finish(&mut self, key: &ResourceKey) {
         let held = |object: &Value| {
             object["metadata"]["finalizers"].as_array().is_some_and(|list| !list.is_empty())
         };
-        if !self.objects.get(key).is_some_and(|object| is_going(object) && !held(object)) {
+        if !self.objects.get(key).is_some_and(|object| is_terminating(object) && !held(object)) {
             return;
         }
         self.applied.remove(key);
@@ -217,15 +218,15 @@ impl Server {
     }
 }
 
-fn is_going(object: &Value) -> bool {
+fn is_terminating(object: &Value) -> bool {
     object["metadata"]["deletionTimestamp"].is_string()
 }
 
-/// What the server adds to a new object by itself.
+/// The defaults that the server adds to a new object.
 fn complete(kind: Kind, object: &mut Value) {
     match kind {
         Kind::Deployment => object["spec"]["progressDeadlineSeconds"] = json!(600),
-        // The server makes the selector of a Job's pods and labels them for it.
+        // The server labels the pods of a Job for its selector.
         Kind::Job => {
             object["spec"]["template"]["metadata"]["labels"]["job-name"] =
                 object["metadata"]["name"].clone();
@@ -260,9 +261,8 @@ fn ended_pod(name: &str) -> Value {
     })
 }
 
-/// What the entries of a list are known by; foreign entries stay beside ours. Other lists are one
-/// thing and replaced as a whole.
-fn known_by(field: &str) -> &'static [&'static str] {
+/// The merge keys of a list, which may have foreign entries. Other lists are replaced as a whole.
+fn merge_keys(field: &str) -> &'static [&'static str] {
     match field {
         "containers" | "initContainers" | "env" | "volumes" => &["name"],
         "ports" => &["port", "containerPort", "protocol"],
@@ -278,26 +278,29 @@ fn same(field: &str, one: &Value, other: &Value) -> bool {
         None if name == "protocol" => tcp.clone(),
         found => found.cloned().unwrap_or_default(),
     };
-    known_by(field).iter().all(|name| read(one, name) == read(other, name))
+    merge_keys(field).iter().all(|name| read(one, name) == read(other, name))
 }
 
-fn overlay(current: &mut Value, said: &Value, field: &str) {
-    match (current, said) {
-        (Value::Object(current), Value::Object(said)) => {
-            for (name, value) in said {
+fn overlay(current: &mut Value, applied_value: &Value, field: &str) {
+    match (current, applied_value) {
+        (Value::Object(current), Value::Object(applied_value)) => {
+            for (name, value) in applied_value {
                 let slot = current.entry(name).or_insert(Value::Null);
                 match (slot, value) {
-                    (Value::Array(held), Value::Array(said)) if name == "finalizers" => {
-                        let missing: Vec<_> =
-                            said.iter().filter(|one| !held.contains(one)).cloned().collect();
+                    (Value::Array(held), Value::Array(applied_value)) if name == "finalizers" => {
+                        let missing: Vec<_> = applied_value
+                            .iter()
+                            .filter(|one| !held.contains(one))
+                            .cloned()
+                            .collect();
                         held.extend(missing);
                     }
                     (slot, value) => overlay(slot, value, name),
                 }
             }
         }
-        (Value::Array(current), Value::Array(said)) if !known_by(field).is_empty() => {
-            for entry in said {
+        (Value::Array(current), Value::Array(applied_value)) if !merge_keys(field).is_empty() => {
+            for entry in applied_value {
                 let found = current.iter_mut().find(|other| same(field, other, entry));
                 match found {
                     Some(found) => overlay(found, entry, ""),
@@ -305,7 +308,7 @@ fn overlay(current: &mut Value, said: &Value, field: &str) {
                 }
             }
         }
-        (current, said) => *current = said.clone(),
+        (current, applied_value) => *current = applied_value.clone(),
     }
 }
 
@@ -323,35 +326,35 @@ fn merge_patch(target: &mut Value, patch: &Value) {
     }
 }
 
-/// What of it still stands as it was said.
-fn still_said(said: &Value, live: &Value, field: &str) -> Option<Value> {
-    match (said, live) {
-        (Value::Object(said), Value::Object(live)) => {
-            let kept = said.iter().filter_map(|(name, value)| {
-                Some((name.clone(), still_said(value, live.get(name)?, name)?))
+/// The applied fields that are still unchanged.
+fn unchanged_fields(applied_value: &Value, live: &Value, field: &str) -> Option<Value> {
+    match (applied_value, live) {
+        (Value::Object(applied_value), Value::Object(live)) => {
+            let kept = applied_value.iter().filter_map(|(name, value)| {
+                Some((name.clone(), unchanged_fields(value, live.get(name)?, name)?))
             });
             Some(Value::Object(kept.collect()))
         }
-        (Value::Array(said), Value::Array(live)) if !known_by(field).is_empty() => {
-            let kept = said.iter().filter_map(|entry| {
-                still_said(entry, live.iter().find(|other| same(field, other, entry))?, "")
+        (Value::Array(applied_value), Value::Array(live)) if !merge_keys(field).is_empty() => {
+            let kept = applied_value.iter().filter_map(|entry| {
+                unchanged_fields(entry, live.iter().find(|other| same(field, other, entry))?, "")
             });
             Some(Value::Array(kept.collect()))
         }
-        (Value::Array(said), Value::Array(live)) if field == "finalizers" => {
-            Some(Value::Array(said.iter().filter(|one| live.contains(one)).cloned().collect()))
-        }
-        (said, live) => (said == live).then(|| said.clone()),
+        (Value::Array(applied_value), Value::Array(live)) if field == "finalizers" => Some(
+            Value::Array(applied_value.iter().filter(|one| live.contains(one)).cloned().collect()),
+        ),
+        (applied_value, live) => (applied_value == live).then(|| applied_value.clone()),
     }
 }
 
-/// Takes away what was said before and is not said now.
-fn drop_unsaid(current: &mut Value, before: &Value, now: &Value, field: &str) {
+/// Removes fields that were applied before and are not applied now.
+fn drop_unapplied(current: &mut Value, before: &Value, now: &Value, field: &str) {
     match (current, before) {
         (Value::Object(current), Value::Object(before)) => {
             for (name, value) in before {
                 match (now.get(name), current.get_mut(name)) {
-                    (Some(now), Some(current)) => drop_unsaid(current, value, now, name),
+                    (Some(now), Some(current)) => drop_unapplied(current, value, now, name),
                     (None, Some(_)) => {
                         current.remove(name);
                     }
@@ -359,19 +362,19 @@ fn drop_unsaid(current: &mut Value, before: &Value, now: &Value, field: &str) {
                 }
             }
         }
-        (Value::Array(current), Value::Array(before)) if !known_by(field).is_empty() => {
-            let now_said = now.as_array().map_or(&[][..], Vec::as_slice);
+        (Value::Array(current), Value::Array(before)) if !merge_keys(field).is_empty() => {
+            let now_applied = now.as_array().map_or(&[][..], Vec::as_slice);
             for entry in current.iter_mut() {
                 let find = |list: &[Value]| list.iter().find(|it| same(field, it, entry)).cloned();
-                if let (Some(before), Some(now)) = (find(before), find(now_said)) {
-                    drop_unsaid(entry, &before, &now, "");
+                if let (Some(before), Some(now)) = (find(before), find(now_applied)) {
+                    drop_unapplied(entry, &before, &now, "");
                 }
             }
-            let unsaid = |entry: &Value| {
+            let dropped = |entry: &Value| {
                 let named = |list: &[Value]| list.iter().any(|other| same(field, other, entry));
                 named(before) && !now.as_array().is_some_and(|now| named(now))
             };
-            current.retain(|entry| !unsaid(entry));
+            current.retain(|entry| !dropped(entry));
         }
         _ => {}
     }

@@ -1,4 +1,4 @@
-//! What keeps a namespace: somebody else's objects, what is still going, and what cannot be seen.
+//! What blocks the deletion of a namespace: foreign, terminating and unlisted objects.
 
 use trueup_model::key::Kind;
 use trueup_model::order::Order;
@@ -8,8 +8,8 @@ use trueup_rules::plan::survey::{kept_by, remains};
 
 use crate::given;
 
-/// A project whose objects were all seen, each with a uid of its own.
-fn seen() -> Order {
+/// A project with a recorded uid for each object.
+fn project() -> Order {
     let mut order = given::project_order();
     for (n, uid) in order.recorded.values_mut().enumerate() {
         *uid = Some(format!("ours-{n}"));
@@ -22,7 +22,7 @@ fn item(kind: &str, name: &str, uid: &str) -> Item {
 }
 
 /// The project's own objects and what Kubernetes puts into every namespace.
-fn usual(order: &Order) -> Vec<Item> {
+fn expected_items(order: &Order) -> Vec<Item> {
     let own = order.recorded.iter().filter(|(key, _)| key.kind != Kind::Namespace);
     let own = own
         .map(|(key, uid)| item(key.kind.as_str(), &key.name, uid.as_deref().unwrap_or_default()));
@@ -36,7 +36,7 @@ fn usual(order: &Order) -> Vec<Item> {
 }
 
 fn with(order: &Order, more: Vec<Item>) -> Option<Outcome> {
-    let items = usual(order).into_iter().chain(more).collect();
+    let items = expected_items(order).into_iter().chain(more).collect();
     kept_by(order, &Contents { items, ..Contents::default() })
 }
 
@@ -48,14 +48,14 @@ fn blocked(outcome: Option<Outcome>) -> String {
 }
 
 #[test]
-fn nothing_but_its_own_lets_a_namespace_go() {
-    let order = seen();
+fn a_namespace_with_only_expected_objects_may_be_deleted() {
+    let order = project();
     assert_eq!(with(&order, Vec::new()), None);
 }
 
 #[test]
-fn somebody_elses_object_keeps_it_by_name() {
-    let order = seen();
+fn foreign_objects_block_the_deletion_and_are_named() {
+    let order = project();
     let why = blocked(with(&order, vec![item("Widget", "precious", "f-1")]));
     assert!(why.contains("Widget/precious;"), "{why}");
     let many = (0..8).map(|n| item("Widget", &format!("w{n}"), &format!("f-{n}"))).collect();
@@ -64,20 +64,20 @@ fn somebody_elses_object_keeps_it_by_name() {
 }
 
 #[test]
-fn a_name_is_no_proof_of_whose_it_is() {
-    let order = seen();
+fn an_object_with_our_name_but_another_uid_is_foreign() {
+    let order = project();
     let (key, _) = order.recorded.iter().find(|(key, _)| key.kind != Kind::Namespace).unwrap();
     let why = blocked(with(&order, vec![item(key.kind.as_str(), &key.name, "another")]));
     assert!(why.contains(&key.name), "{why}");
     let mut unseen = order.clone();
     unseen.recorded.values_mut().for_each(|uid| *uid = None);
-    let kept = kept_by(&unseen, &Contents { items: usual(&order), ..Contents::default() });
-    assert!(matches!(kept, Some(Outcome::Blocked { .. })), "never seen is not known to be ours");
+    let kept = kept_by(&unseen, &Contents { items: expected_items(&order), ..Contents::default() });
+    assert!(matches!(kept, Some(Outcome::Blocked { .. })), "without a recorded uid it is not ours");
 }
 
 #[test]
-fn what_belongs_to_something_is_named_by_it_and_what_is_left_of_something_is_waited_for() {
-    let order = seen();
+fn owned_objects_are_not_named_and_orphans_are_waited_for() {
+    let order = project();
     let owned = |name: &str, by: &str| Item {
         owners: vec![by.to_owned()],
         ..item("Pod", name, &format!("uid of {name}"))
@@ -86,14 +86,14 @@ fn what_belongs_to_something_is_named_by_it_and_what_is_left_of_something_is_wai
     let why = blocked(with(&order, vec![theirs, owned("worker", "f-1")]));
     assert!(why.contains("Widget/precious;") && !why.contains("worker"), "{why}");
     let Some(Outcome::Waiting { on }) = with(&order, vec![owned("orphan", "gone")]) else {
-        panic!("its owner is gone, so Kubernetes collects it")
+        panic!("an orphan should be waited for")
     };
     assert!(on.contains("Pod/orphan"), "{on}");
 }
 
 #[test]
-fn what_goes_already_is_waited_for_and_its_finalizer_named() {
-    let order = seen();
+fn a_terminating_object_is_waited_for_with_its_finalizer() {
+    let order = project();
     let held = Item {
         going: true,
         finalizers: vec!["example.com/hold".to_owned()],
@@ -104,21 +104,21 @@ fn what_goes_already_is_waited_for_and_its_finalizer_named() {
 }
 
 #[test]
-fn f43_what_cannot_be_seen_keeps_it() {
-    let order = seen();
+fn f43_an_unlisted_kind_blocks_the_deletion() {
+    let order = project();
     let unread = vec![Unread {
         what: "metrics.example.com/v1beta1".to_owned(),
         why: "it does not answer".to_owned(),
     }];
-    let contents = Contents { items: usual(&order), unread, ..Contents::default() };
+    let contents = Contents { items: expected_items(&order), unread, ..Contents::default() };
     let why = blocked(kept_by(&order, &contents));
     assert!(why.contains("metrics.example.com/v1beta1 (it does not answer)"), "{why}");
 }
 
 #[test]
-fn a_forced_end_names_what_others_have_in_there_and_counts_the_rest() {
-    let order = seen();
-    let mut items = usual(&order);
+fn a_forced_deletion_names_foreign_objects_and_counts_the_rest() {
+    let order = project();
+    let mut items = expected_items(&order);
     items.extend((0..60).map(|n| item("Widget", &format!("w-{n:02}"), &format!("f-{n}"))));
     items.push(item("ConfigMap", "precious", "f-60"));
     let unread =
@@ -126,8 +126,8 @@ fn a_forced_end_names_what_others_have_in_there_and_counts_the_rest() {
     let left = remains(&order, Contents { items, unread: unread.clone(), ..Contents::default() });
     assert_eq!((left.objects.len(), left.more, left.count()), (50, 11, 61));
     let names: Vec<&str> = left.objects.iter().take(2).map(|item| &*item.name).collect();
-    assert_eq!(names, ["precious", "w-00"], "by kind and name, without what is usual");
+    assert_eq!(names, ["precious", "w-00"], "sorted by kind and name, without expected objects");
     assert_eq!(left.unread, unread);
-    let nothing = Contents { items: usual(&order), ..Contents::default() };
+    let nothing = Contents { items: expected_items(&order), ..Contents::default() };
     assert_eq!(remains(&order, nothing), Remains::default());
 }

@@ -1,4 +1,4 @@
-//! Raw transitions: a life seen object by object, and the same life seen only now and then.
+//! Transitions: with every level observed, and with missed ones.
 
 use serde_json::{Value, json};
 use trueup_model::key::Kind;
@@ -21,7 +21,7 @@ fn pod(status: &Value) -> Value {
     })
 }
 
-/// A pod's life as its watch tells it.
+/// The versions of a pod, as its watch delivers them.
 fn life() -> Vec<Value> {
     let condition = |name: &str, holds: &str, at: &str| json!({ "type": name, "status": holds, "lastTransitionTime": at });
     let scheduled = condition("PodScheduled", "True", "2026-01-01T00:00:01Z");
@@ -52,7 +52,7 @@ fn life() -> Vec<Value> {
     life
 }
 
-fn told(steps: &[StateChange]) -> Vec<String> {
+fn lines(steps: &[StateChange]) -> Vec<String> {
     steps
         .iter()
         .map(|StateChange { what, at }| {
@@ -69,15 +69,15 @@ fn a_life_is_told_step_by_step_with_the_clusters_own_times() {
     for object in life() {
         let now = level(Kind::Pod, &object);
         all.extend(steps(before.as_ref(), &now));
-        assert!(steps(Some(&now), &now).is_empty(), "the same again says nothing");
+        assert!(steps(Some(&now), &now).is_empty(), "the same level should give no change");
         before = Some(now);
     }
-    insta::assert_snapshot!(told(&all).join("\n"));
+    insta::assert_snapshot!(lines(&all).join("\n"));
 }
 
-/// What is seen late says what happened as far as the cluster remembers it, and nothing twice.
+/// Missed versions lose only what the cluster does not keep, and nothing is duplicated.
 #[test]
-fn a_life_that_was_looked_at_only_now_and_then_misses_moments_and_doubles_none() {
+fn missed_levels_lose_changes_but_duplicate_none() {
     let life = life();
     for skipped in 0..(1_u32 << life.len()) {
         let mut before: Option<Level> = None;
@@ -89,7 +89,7 @@ fn a_life_that_was_looked_at_only_now_and_then_misses_moments_and_doubles_none()
                 before = Some(now);
             }
         }
-        // Readiness comes and goes; everything else happens once per stamp.
+        // Readiness changes back and forth; everything else happens once per timestamp.
         let comes_and_goes = |what: &What| matches!(what, What::Ready | What::Unready { .. });
         let mut once: Vec<String> = all
             .iter()
@@ -99,7 +99,7 @@ fn a_life_that_was_looked_at_only_now_and_then_misses_moments_and_doubles_none()
         let count = once.len();
         once.sort_unstable();
         once.dedup();
-        assert_eq!(once.len(), count, "{:#?}", told(&all));
+        assert_eq!(once.len(), count, "{:#?}", lines(&all));
         if let (Some(Level::Pod(last)), Some(Level::Pod(seen))) =
             (before, life.last().map(|object| level(Kind::Pod, object)))
             && last == seen
@@ -147,7 +147,7 @@ fn disks_and_nodes_have_lives_too() {
         let mut before: Option<Level> = None;
         for object in objects {
             let now = level(kind, &object);
-            for line in told(&steps(before.as_ref(), &now)) {
+            for line in lines(&steps(before.as_ref(), &now)) {
                 all.push_str(&format!("{kind} {line}\n"));
             }
             before = Some(now);
@@ -157,7 +157,7 @@ fn disks_and_nodes_have_lives_too() {
 }
 
 #[test]
-fn whose_an_object_is_can_be_read_from_it() {
+fn ownership_is_read_from_the_object() {
     let belongs = |kind, object: Value| sight(kind, &object).map(|sight| sight.belongs);
     let claim = Belongs::Claim { namespace: "shop".to_owned(), name: "data-0".to_owned() };
     let at = json!({ "namespace": "shop", "name": "data-0" });

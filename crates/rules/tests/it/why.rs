@@ -1,4 +1,4 @@
-//! Why a service is as it is, told for each way that it can be.
+//! `why` explains every state of a service.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use trueup_rules::status::why::explain;
 use uuid::Uuid;
 
 use crate::given::at;
-use crate::projection::{away, inputs, newer, pods, ran, seen, stuck, troubled};
+use crate::projection::{inputs, newer, pods, ran, seen, stuck, troubled, unreachable};
 
 fn facts(inputs: Inputs) -> Facts {
     let status = project(&inputs, at(9));
@@ -45,7 +45,7 @@ fn facts(inputs: Inputs) -> Facts {
     }
 }
 
-fn told(facts: &Facts) -> String {
+fn explained(facts: &Facts) -> String {
     let why = explain(facts);
     let mut text = format!("{}\n", why.answer);
     for link in why.links {
@@ -62,7 +62,7 @@ fn freeze(scope: FreezeScope) -> Freeze {
     Freeze { scope, by: "an operator".to_owned(), why: "an audit".to_owned(), since: at(1) }
 }
 
-/// A frozen service that has none of its pods, in every way that can be.
+/// A frozen service without pods, for each scope of the freeze.
 fn of_frozen() -> Vec<(&'static str, Facts)> {
     let without_pods = |outcome: Outcome| {
         let mut lost = inputs(Phase::Running);
@@ -72,7 +72,7 @@ fn of_frozen() -> Vec<(&'static str, Facts)> {
         lost.outcome = outcome;
         lost
     };
-    let held = |scope| {
+    let frozen = |scope| {
         let freeze = freeze(scope);
         let why = format!("{freeze}; Deployment/shop/web waits");
         Facts { freeze: Some(freeze), ..facts(without_pods(Outcome::Frozen { why })) }
@@ -82,20 +82,20 @@ fn of_frozen() -> Vec<(&'static str, Facts)> {
         ..facts(without_pods(Outcome::Converged))
     };
     vec![
-        ("8 frozen", held(FreezeScope::Service)),
-        ("8 frozen with its cluster", held(FreezeScope::Cluster)),
+        ("8 frozen", frozen(FreezeScope::Service)),
+        ("8 frozen with its cluster", frozen(FreezeScope::Cluster)),
         ("8 frozen, nothing to write", nothing_to_write),
-        ("8 just let go", Facts { freeze: None, ..held(FreezeScope::Service) }),
+        ("8 just unfrozen", Facts { freeze: None, ..frozen(FreezeScope::Service) }),
     ]
 }
 
 #[test]
-fn what_is_frozen_is_never_said_to_be_on_its_way() {
+fn a_frozen_service_is_never_explained_as_in_progress() {
     for (name, facts) in of_frozen().into_iter().filter(|(_, facts)| facts.freeze.is_some()) {
-        let told = told(&facts);
-        assert!(!told.contains("on its way"), "{name}: {told}");
-        assert!(told.contains("by an operator: an audit"), "{name}: {told}");
-        assert!(told.contains("`trueup unfreeze"), "{name}: {told}");
+        let text = explained(&facts);
+        assert!(!text.contains("in progress"), "{name}: {text}");
+        assert!(text.contains("by an operator: an audit"), "{name}: {text}");
+        assert!(text.contains("`trueup unfreeze"), "{name}: {text}");
     }
 }
 
@@ -111,9 +111,9 @@ fn each_state_has_its_chain() {
     newer(&mut blocked);
     blocked.outcome = stuck();
     cases.insert("3 blocked", facts(blocked));
-    let mut unreachable = inputs(Phase::Running);
-    unreachable.outcome = away();
-    cases.insert("4 away", facts(unreachable));
+    let mut lost = inputs(Phase::Running);
+    lost.outcome = unreachable();
+    cases.insert("4 unreachable", facts(lost));
     cases.insert("5 silent", Facts { silent: vec![Kind::Pod], ..facts(inputs(Phase::Running)) });
     let wake = WakeSeen {
         state: "queued".to_owned(),
@@ -137,18 +137,18 @@ fn each_state_has_its_chain() {
     cases.insert("7 gone", facts(gone));
     cases.extend(of_frozen());
     let text: String =
-        cases.iter().map(|(name, facts)| format!("{name}: {}", told(facts))).collect();
+        cases.iter().map(|(name, facts)| format!("{name}: {}", explained(facts))).collect();
     insta::assert_snapshot!(text);
 }
 
 #[test]
-fn who_is_not_healthy_always_has_something_that_would_unblock_it() {
+fn an_unhealthy_service_always_has_an_unblock_advice() {
     for cause in Cause::ALL {
         let mut given = inputs(Phase::Creating);
         seen(&mut given, pods(0, 2));
-        given.observation.pods.push(troubled(cause, "so it says"));
+        given.observation.pods.push(troubled(cause, "the detail"));
         let why = explain(&facts(given));
         assert_eq!(why.unblock.as_deref(), Some(cause.advice()));
-        assert!(why.answer.contains("so it says"), "{}", why.answer);
+        assert!(why.answer.contains("the detail"), "{}", why.answer);
     }
 }

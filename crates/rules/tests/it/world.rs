@@ -1,4 +1,4 @@
-//! One service or project and the cluster it lives in: plans are made, carried out and made again.
+//! One service or project with its cluster: plans and runs passes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use trueup_rules::{render, status};
 use crate::given;
 use crate::server::Server;
 
-/// No story needs more rounds than this; one that does is a loop.
+/// No scenario needs more rounds than this; one that does is a loop.
 pub(crate) const ROUNDS: usize = 8;
 
 #[derive(Debug, Clone)]
@@ -30,7 +30,7 @@ pub(crate) struct World {
     pub(crate) project_ready: bool,
     pub(crate) missing: BTreeMap<Kind, Absent>,
     pub(crate) status: Status,
-    promised: Option<(Template, Service)>,
+    accepted: Option<(Template, Service)>,
     proofs: ProofKey,
     seconds: i64,
 }
@@ -44,51 +44,51 @@ pub(crate) struct Pass {
 }
 
 impl World {
-    /// A project of its own, nothing of it made yet.
+    /// A project of which nothing is created yet.
     pub(crate) fn project() -> Self {
         Self::of(given::project_order(), None)
     }
 
     /// A service that was just accepted, in a project that is ready for it.
     pub(crate) fn service(template: Template, parameters: Value) -> Self {
-        let promised = given::promised(&template, parameters);
-        Self::of(given::order(&promised), Some((template, promised)))
+        let accepted = given::accepted(&template, parameters);
+        Self::of(given::order(&accepted), Some((template, accepted)))
     }
 
-    fn of(order: Order, promised: Option<(Template, Service)>) -> Self {
+    fn of(order: Order, accepted: Option<(Template, Service)>) -> Self {
         Self {
             server: Server::default(),
             order,
             project_ready: true,
             missing: BTreeMap::new(),
             status: Status::accepted(given::at(0)),
-            promised,
+            accepted,
             proofs: given::proofs(),
             seconds: 0,
         }
     }
 
-    /// Asks the door for other parameters; what it admits becomes the next generation.
+    /// Requests other parameters; if admitted, they become the next generation.
     pub(crate) fn change(&mut self, given: Map<String, Value>) -> Result<Admitted, Refused> {
-        let (template, service) = self.promised.as_mut().expect("a service");
+        let (template, service) = self.accepted.as_mut().expect("a service");
         let mut parameters = service.parameters.clone();
         parameters.extend(given);
-        let ask = AdmissionRequest { parameters, ..AdmissionRequest::again(service) };
-        let known =
+        let request = AdmissionRequest { parameters, ..AdmissionRequest::again(service) };
+        let context =
             AdmissionContext { template: Some(template), plan: None, current: Some(service) };
-        let admitted = admit(&ask, known)?;
-        if let Admitted::Changed(promise) = &admitted {
-            service.spec = promise.spec.clone();
-            service.parameters = ask.parameters;
+        let admitted = admit(&request, context)?;
+        if let Admitted::Changed(release) = &admitted {
+            service.spec = release.spec.clone();
+            service.parameters = request.parameters;
             service.generation += 1;
             self.reissue();
         }
         Ok(admitted)
     }
 
-    /// A new promise about whether it shall be there.
+    /// A new generation with this desired state.
     pub(crate) fn desire(&mut self, desired: DesiredState) {
-        if let Some((_, service)) = &mut self.promised {
+        if let Some((_, service)) = &mut self.accepted {
             service.desired = desired;
             service.generation += 1;
         } else {
@@ -97,11 +97,11 @@ impl World {
         self.reissue();
     }
 
-    /// The driver makes the order anew; everything ever recorded stays recorded.
+    /// The driver issues the order again; all recorded keys stay recorded.
     pub(crate) fn reissue(&mut self) {
         let recorded = self.order.recorded.clone();
         let freeze = self.order.freeze.clone();
-        if let Some((_, service)) = &self.promised {
+        if let Some((_, service)) = &self.accepted {
             self.order = given::order(service);
         }
         self.order.recorded.extend(recorded);
@@ -109,8 +109,8 @@ impl World {
         self.order = given::recorded(self.order.clone());
     }
 
-    /// What a plan is made from; uids of what is ours are remembered, as an executor does.
-    pub(crate) fn look(&mut self) -> Observed {
+    /// The input of a plan; uids of owned objects are recorded, as an executor does.
+    pub(crate) fn observe(&mut self) -> Observed {
         let objects: BTreeMap<_, _> = self
             .server
             .objects
@@ -138,9 +138,9 @@ impl World {
         }
     }
 
-    /// What is left to do.
+    /// The next plan.
     pub(crate) fn plan(&mut self) -> ActionPlan {
-        let observed = self.look();
+        let observed = self.observe();
         plan(&self.order, &observed, &self.proofs)
     }
 
@@ -166,11 +166,11 @@ impl World {
                 break Outcome::Converged;
             }
         };
-        self.settle(&outcome, absent);
+        self.project_status(&outcome, absent);
         Pass { rounds, outcome, absent }
     }
 
-    /// Carries out one action, and refuses what no executor would send.
+    /// Executes one action, and fails for one that no executor would send.
     pub(crate) fn act(&mut self, action: &Action) {
         match action {
             Action::Apply { key, object, .. } => {
@@ -184,7 +184,7 @@ impl World {
             Action::Delete { key, uid, version } => {
                 self.allow(key);
                 self.server.guarded_delete(key, uid, version);
-                // What we take away ourselves and may need again was not taken by somebody else.
+                // Our own delete is not an external deletion.
                 if self.order.desired != DesiredState::Deleted {
                     self.order.recorded.insert(key.clone(), None);
                 }
@@ -194,36 +194,36 @@ impl World {
                 self.server.release(key, version, finalizers);
             }
             Action::VerifyAbsence => {
-                let left = self.look().objects;
+                let left = self.observe().objects;
                 for (key, object) in &left {
                     let whose = ownership(&self.order, key, object, &self.proofs);
-                    assert_eq!(whose, Ownership::Foreign, "{key} is ours and still there");
+                    assert_eq!(whose, Ownership::Foreign, "{key} is ours and still exists");
                 }
             }
         }
     }
 
     fn allow(&self, key: &trueup_model::key::ResourceKey) {
-        let known = render::keys(&self.order);
+        let allowed = render::keys(&self.order);
         assert!(
-            known.contains(key) || self.order.recorded.contains_key(key),
+            allowed.contains(key) || self.order.recorded.contains_key(key),
             "{key} is not part of the order"
         );
         if let Some(object) = self.server.objects.get(key) {
             let whose = ownership(&self.order, key, object, &self.proofs);
-            assert_eq!(whose, Ownership::Ours, "{key} is not ours to write");
+            assert_eq!(whose, Ownership::Ours, "{key} is foreign");
         }
     }
 
-    /// What is seen now.
+    /// The observation now.
     pub(crate) fn observation(&mut self, applied: bool) -> Observation {
-        let observed = self.look();
+        let observed = self.observe();
         let as_of = given::at(self.seconds);
         observe(&self.order, &observed, applied, &self.proofs, as_of)
     }
 
-    /// Projects what people see from what the pass found.
-    fn settle(&mut self, outcome: &Outcome, absent: bool) {
+    /// Projects the status from the result of a pass.
+    fn project_status(&mut self, outcome: &Outcome, absent: bool) {
         self.seconds += 1;
         let desired = self.order.desired;
         let applied = *outcome == Outcome::Converged && desired != DesiredState::Deleted;

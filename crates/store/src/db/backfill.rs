@@ -1,8 +1,8 @@
-//! What a start puts right in the event log before anybody seals.
+//! Repairs the event log at startup, before the sealer runs.
 //!
-//! Hashes for events that were sealed before there was a chain: computed here and not in SQL, so that
-//! there is one way to hash. What they prove begins with this moment: whoever changed an event before
-//! it left no trace. And queued events of a restored database, which would wait for ever.
+//! Computes hashes for events that were sealed before the hash chain existed; in Rust, so that
+//! there is one hash implementation. These hashes prove nothing about changes made before they were
+//! computed. Also restamps queued events of a restored database, which would never be sealed.
 
 use sqlx::{AssertSqlSafe, FromRow, PgPool};
 use trueup_model::id::OrgId;
@@ -23,7 +23,7 @@ struct Row {
     shown: Shown,
 }
 
-/// Gives each seal its hash, then requires one of every seal. Does nothing the second time.
+/// Fills in missing hashes, then makes the column `not null`. Does nothing if that is done.
 pub(crate) async fn hash_seals(owner: &PgPool) -> Result<(), Error> {
     let (done,): (bool,) = sqlx::query_as(
         "select attnotnull from pg_attribute
@@ -48,8 +48,10 @@ pub(crate) async fn hash_seals(owner: &PgPool) -> Result<(), Error> {
     Ok(())
 }
 
-/// Lets queued events go on that came from another Postgres: they carry the ids of its transactions,
-/// and this one may take long to count that far. No transaction of this one has such an id yet.
+/// Restamps queued events that were restored from another Postgres server.
+///
+/// They carry transaction ids of that server, which this server may not reach for a long time, so
+/// the sealer would wait for them. No transaction of this server has such an id yet.
 pub(crate) async fn restamp_queue(owner: &PgPool) -> Result<(), Error> {
     sqlx::query(
         "update event_queue set xid = pg_current_xact_id()
@@ -60,12 +62,15 @@ pub(crate) async fn restamp_queue(owner: &PgPool) -> Result<(), Error> {
     Ok(())
 }
 
-#[expect(clippy::disallowed_methods, reason = "the owner has no pool of its own kind")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the owner role has no wrapper type like App or Worker"
+)]
 async fn begin(owner: &PgPool) -> Result<Tx, Error> {
     Ok(owner.begin().await?)
 }
 
-/// Hashes the next events of an org; answers whether there were any.
+/// Hashes the next batch of an org's events; returns whether there were any.
 async fn hash_batch(tx: &mut Tx, org: Uuid) -> Result<bool, Error> {
     let last: Option<(i64, Vec<u8>)> = sqlx::query_as(
         "select position, hash from event_seals

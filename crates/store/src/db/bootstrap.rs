@@ -1,4 +1,4 @@
-//! Making a database ready: roles, the database itself, the schema. Safe to run at every start.
+//! Prepares a server: roles, database and schema. Idempotent; runs at every start.
 
 use std::str::FromStr;
 
@@ -10,7 +10,7 @@ use sqlx::{Connection, PgConnection, PgPool, SqlSafeStr};
 use crate::Error;
 use crate::db::backfill;
 
-/// Numbered, forward only. Listed by hand: the macro would pull in the compile-time query checker.
+/// Forward-only migrations. Listed by hand: sqlx's macro would pull in its compile-time checks.
 const MIGRATIONS: &[(i64, &str, &str)] = &[
     (1, "skeleton", include_str!("../../migrations/0001_skeleton.sql")),
     (2, "door", include_str!("../../migrations/0002_door.sql")),
@@ -33,7 +33,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (20, "plain_names", include_str!("../../migrations/0020_plain_names.sql")),
 ];
 
-/// Names the schema: changes whenever a migration is added or changed.
+/// A digest of all migrations: changes whenever one is added or edited.
 #[must_use]
 pub fn schema_digest() -> String {
     let text: Vec<&str> = MIGRATIONS.iter().map(|(_, _, text)| *text).collect();
@@ -45,9 +45,9 @@ pub fn schema_digest() -> String {
 pub struct RolePasswords {
     /// For `trueup_owner`, which migrates.
     pub owner: String,
-    /// For `trueup_app`, which answers requests.
+    /// For `trueup_app`, which serves requests.
     pub app: String,
-    /// For `trueup_worker`, which runs the loops.
+    /// For `trueup_worker`, which runs the control loops.
     pub worker: String,
 }
 
@@ -57,19 +57,20 @@ impl std::fmt::Debug for RolePasswords {
     }
 }
 
-/// Where each role connects.
+/// The connection URL of each role.
 #[derive(Debug, Clone)]
 pub struct Urls {
     /// For seeding and migrating.
     pub owner: String,
-    /// For answering requests.
+    /// For serving requests.
     pub app: String,
-    /// For the loops.
+    /// For the control loops.
     pub worker: String,
 }
 
-/// Whether a server may be used with these passwords: its roles were made with them, or are not there yet.
-/// Roles with other passwords belong to another master key, and so does everything they guard.
+/// Whether the server's roles have these passwords or do not exist yet.
+///
+/// Roles with other passwords belong to another master key, and so does their data.
 ///
 /// # Errors
 /// The server cannot be reached.
@@ -80,7 +81,7 @@ pub async fn is_ours(
 ) -> Result<bool, Error> {
     let admin = PgConnectOptions::from_str(admin_url)?;
     let mut connection = PgConnection::connect_with(&admin).await?;
-    let (role, there): (bool, bool) = sqlx::query_as(
+    let (role, database_exists): (bool, bool) = sqlx::query_as(
         "select exists (select from pg_roles where rolname = 'trueup_owner'),
                 exists (select from pg_database where datname = $1)",
     )
@@ -92,14 +93,16 @@ pub async fn is_ours(
         return Ok(true);
     }
     let owner = admin.username("trueup_owner").password(&passwords.owner);
-    let owner = if there { owner.database(database) } else { owner };
+    let owner = if database_exists { owner.database(database) } else { owner };
     match PgConnection::connect_with(&owner).await {
         Ok(connection) => {
             connection.close().await?;
             Ok(true)
         }
-        // Class 28: it does not take this password.
-        Err(sqlx::Error::Database(said)) if said.code().is_some_and(|c| c.starts_with("28")) => {
+        // Class 28: authentication failed.
+        Err(sqlx::Error::Database(db_error))
+            if db_error.code().is_some_and(|c| c.starts_with("28")) =>
+        {
             Ok(false)
         }
         Err(error) => Err(error.into()),
@@ -119,7 +122,7 @@ pub async fn bootstrap(
 ) -> Result<Urls, Error> {
     let admin = PgConnectOptions::from_str(admin_url)?;
     let mut connection = PgConnection::connect_with(&admin).await?;
-    // Two processes that start at once take turns.
+    // Serializes processes that start at the same time.
     sqlx::query("select pg_advisory_lock(7308604)").execute(&mut connection).await?;
     create_roles(&mut connection, passwords).await?;
     create_database(&mut connection, database).await?;
@@ -137,11 +140,10 @@ pub async fn bootstrap(
     Urls::new(admin_url, database, passwords)
 }
 
-/// Makes searching by a part of a name fast, where the server has what it takes.
+/// Creates the trigram index for searches by a part of a name, if the extensions are available.
 ///
-/// A server without these extensions finds the same, only slower, so that is not in the way
-/// ([`crate::Setup::has_name_index`] tells). They come with Postgres' own packages, and the owner of
-/// a database may add them.
+/// Without them searches return the same rows, only slower ([`crate::Setup::has_name_index`]). The
+/// extensions ship with Postgres, and a database owner may install them.
 async fn index_names(pool: &PgPool) -> Result<(), Error> {
     const INDEX: &str = "set client_min_messages = warning;
         create extension if not exists pg_trgm;
@@ -150,22 +152,22 @@ async fn index_names(pool: &PgPool) -> Result<(), Error> {
             using gin (org_id, name gin_trgm_ops) with (fastupdate = off) where deleted_at is null;
         reset client_min_messages";
     let made = sqlx::raw_sql(INDEX).execute(pool).await;
-    let lacking = |error: &sqlx::Error| {
-        let code = error.as_database_error().and_then(|said| said.code());
-        // Not installed, or not allowed.
+    let unavailable = |error: &sqlx::Error| {
+        let code = error.as_database_error().and_then(|db_error| db_error.code());
+        // The extension is not installed, or the role may not create it.
         code.is_some_and(|code| matches!(&*code, "0A000" | "58P01" | "42501"))
     };
     match made {
-        Err(error) if !lacking(&error) => Err(error.into()),
+        Err(error) if !unavailable(&error) => Err(error.into()),
         Err(_) | Ok(_) => Ok(()),
     }
 }
 
 impl Urls {
-    /// Where each role connects to a database that is ready.
+    /// The URLs of a database that was bootstrapped before.
     ///
     /// # Errors
-    /// The admin's URL cannot be read.
+    /// The admin URL cannot be parsed.
     pub fn new(admin_url: &str, database: &str, passwords: &RolePasswords) -> Result<Self, Error> {
         let admin = PgConnectOptions::from_str(admin_url)?;
         let url = |role: &str, password: &str| {
@@ -197,7 +199,7 @@ async fn create_roles(
         ("trueup_worker", &passwords.worker),
     ];
     for (role, password) in roles {
-        // Identifiers and passwords cannot be parameters of utility statements: format() quotes them.
+        // Utility statements take no parameters: format() quotes identifiers and passwords.
         let (statement,): (String,) = sqlx::query_as(
             "select case when exists (select from pg_roles where rolname = $1)
                  then format('alter role %I login password %L', $1, $2)
@@ -221,15 +223,17 @@ async fn create_database(connection: &mut PgConnection, database: &str) -> Resul
     .fetch_optional(&mut *connection)
     .await?;
     if let Some((statement,)) = statement {
-        own_for_owner(connection).await?;
+        grant_owner(connection).await?;
         sqlx::raw_sql(sqlx::AssertSqlSafe(statement)).execute(connection).await?;
     }
     Ok(())
 }
 
-/// A superuser may make a database for anybody; whoever may only make roles may do so for those that it
-/// may become, and it may say that of the roles that it made.
-async fn own_for_owner(connection: &mut PgConnection) -> Result<(), Error> {
+/// Grants `trueup_owner` to an admin that is not a superuser.
+///
+/// Only a superuser may create a database for any owner; another role must be able to become that
+/// owner, and may grant itself membership in the roles that it created.
+async fn grant_owner(connection: &mut PgConnection) -> Result<(), Error> {
     let (is_superuser,): (bool,) =
         sqlx::query_as("select rolsuper from pg_roles where rolname = current_user")
             .fetch_one(&mut *connection)

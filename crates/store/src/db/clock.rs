@@ -1,4 +1,4 @@
-//! Time as the database tells it: all replicas agree on it, whatever their own clocks say.
+//! The database's time, which all replicas share whatever their own clocks show.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use trueup_model::clock::{Clock, Sleep};
 
 use crate::{App, Error};
 
-/// A clock anchored to database time; between anchors it goes on by the monotonic clock.
+/// A clock anchored to database time; between anchors it advances by the monotonic clock.
 #[derive(Debug)]
 pub struct DbClock {
     start: Instant,
@@ -18,32 +18,32 @@ pub struct DbClock {
 }
 
 impl DbClock {
-    /// A clock that tells this machine's time until it is anchored.
+    /// A clock that shows this machine's time until it is anchored.
     #[expect(clippy::disallowed_methods, reason = "this is the clock")]
     #[must_use]
     pub fn unanchored() -> Self {
         Self::starting_at(Timestamp::now())
     }
 
-    /// A clock that tells some other time until it is anchored, as that of a machine that is wrong.
+    /// A clock that shows the given time until it is anchored, like a machine with a wrong clock.
     #[expect(clippy::disallowed_methods, reason = "this is the clock")]
     #[must_use]
     pub fn starting_at(now: Timestamp) -> Self {
         Self { start: Instant::now(), anchor: AtomicI64::new(now.as_microsecond()) }
     }
 
-    /// Asks the database for its time. Call again after a failover.
+    /// Reads the database's time. Call again after a failover.
     ///
     /// # Errors
-    /// The database does not answer; the clock goes on as it was.
+    /// The database cannot be reached; the clock keeps its last anchor.
     pub async fn anchor(&self, app: &App) -> Result<(), Error> {
         let before = self.monotonic();
-        let (told,): (jiff_sqlx::Timestamp,) =
+        let (db_now,): (jiff_sqlx::Timestamp,) =
             sqlx::query_as("select clock_timestamp()").fetch_one(app.pool()).await?;
-        let asked = (before + self.monotonic()) / 2;
-        let told: Timestamp = told.to_jiff();
-        let asked = i64::try_from(asked.as_micros()).unwrap_or(0);
-        self.anchor.store(told.as_microsecond().saturating_sub(asked), Ordering::Relaxed);
+        let midpoint = (before + self.monotonic()) / 2;
+        let db_now: Timestamp = db_now.to_jiff();
+        let midpoint = i64::try_from(midpoint.as_micros()).unwrap_or(0);
+        self.anchor.store(db_now.as_microsecond().saturating_sub(midpoint), Ordering::Relaxed);
         Ok(())
     }
 }
@@ -54,7 +54,7 @@ impl Clock for DbClock {
             .unwrap_or(Timestamp::UNIX_EPOCH);
         let passed = SignedDuration::try_from(self.monotonic()).unwrap_or(SignedDuration::ZERO);
         let now = anchor.checked_add(passed).unwrap_or(anchor);
-        // Postgres keeps microseconds: what is shown at once must equal what is read back later.
+        // Postgres stores microseconds: a time shown now must equal the time read back later.
         Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now)
     }
 
@@ -67,7 +67,7 @@ impl Clock for DbClock {
     }
 }
 
-/// For binding a time to a statement.
+/// Converts a time for binding to a statement.
 pub(crate) fn sql(at: Timestamp) -> jiff_sqlx::Timestamp {
     at.to_sqlx()
 }

@@ -1,16 +1,16 @@
-//! New ids and new secrets: time and real randomness, in the one place that may be random.
+//! New ids, keys and tokens: the only place in the crate that uses randomness.
 
 use jiff::Timestamp;
 use trueup_model::id::{Id, Noun, TokenId};
 use trueup_model::token::TokenText;
 use trueup_rules::envelope::Entropy;
 
-/// A new id for something made now.
+/// A new id for an object created now.
 pub(crate) fn new_id<N: Noun>(now: Timestamp) -> Id<N> {
     Id::from_parts(now, random())
 }
 
-/// Fresh bytes for one seal.
+/// Random bytes for one encryption.
 pub(crate) fn entropy() -> Entropy {
     Entropy(random())
 }
@@ -26,7 +26,7 @@ fn random<const N: usize>() -> [u8; N] {
     bytes
 }
 
-/// A new token with its id. Its secret has 256 bits: nobody guesses it, and a fast hash is enough.
+/// A new token with its id. Its secret has 256 random bits, so a fast hash is enough.
 #[must_use]
 pub fn new_token(now: Timestamp) -> (TokenId, TokenText) {
     let mut secret = [0; 32];

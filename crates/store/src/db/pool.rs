@@ -1,4 +1,4 @@
-//! The two ways into the database: as the app for one org, or as a worker.
+//! Connection pools for the two database roles: [`App`] for one org at a time, and [`Worker`].
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -15,35 +15,35 @@ use crate::Error;
 use crate::db::begin::begin;
 use crate::door::dry_run::{self, Seen};
 
-/// How long a request waits for a connection before it is answered that the database is away.
+/// How long a request waits for a connection before the database counts as unavailable.
 const ACQUIRE: Duration = Duration::from_secs(3);
-/// A connection that lay idle for longer is asked whether it still lives. Under load none does.
+/// A connection that was idle for longer is pinged before use. Under load none is.
 const IDLE: Duration = Duration::from_secs(1);
-/// How long it has to say so. The rest of the wait is left for another one.
+/// Timeout of that ping. The rest of [`ACQUIRE`] is left for another connection.
 const ALIVE: Duration = Duration::from_secs(1);
-/// How long a connection that is given back may take to be done with what it was asked last.
+/// How long a released connection may take to finish its last statement.
 const RELEASE: Duration = Duration::from_secs(5);
 
-/// Answers requests. Each transaction names the one org whose rows it can see.
+/// Serves API requests. Each transaction sees the rows of one org.
 #[derive(Debug, Clone)]
 pub struct App {
     pool: PgPool,
-    /// Where to leave what a write would do, if it is only rehearsed.
-    rehearsal: Option<Seen>,
+    /// Receives the result of a write if this is a dry run.
+    dry_run: Option<Seen>,
 }
 
-/// Serves the loops.
+/// Serves the control loops.
 #[derive(Debug, Clone)]
 pub struct Worker {
     pool: PgPool,
-    /// Whose turn it is in each cluster.
+    /// Fair-queueing state by cluster.
     turns: Arc<Mutex<BTreeMap<ClusterId, Turns>>>,
 }
 
-/// A transaction of this room; it never leaves it.
+/// A transaction; it never leaves this crate.
 pub(crate) type Tx = Transaction<'static, Postgres>;
 
-/// From here on the transaction sees the rows of this org, and of no other.
+/// Restricts the rest of the transaction to the rows of this org (row-level security).
 pub(crate) async fn enter(tx: &mut Tx, org: OrgId) -> Result<(), Error> {
     sqlx::query("select set_config('trueup.org', $1, true)")
         .bind(org.uuid().to_string())
@@ -56,36 +56,37 @@ impl App {
     /// A pool for the app role. Connects when first used.
     ///
     /// # Errors
-    /// The URL cannot be read.
+    /// The URL cannot be parsed.
     pub fn connect(url: &str) -> Result<Self, Error> {
         Self::connect_within(url, ACQUIRE)
     }
 
-    /// The same, waiting so long for a connection before the database counts as away.
+    /// Like [`Self::connect`], with this timeout for acquiring a connection.
     ///
     /// # Errors
-    /// The URL cannot be read.
+    /// The URL cannot be parsed.
     pub fn connect_within(url: &str, wait: Duration) -> Result<Self, Error> {
-        Ok(Self { pool: pool(url, "trueup-app", 16, wait)?, rehearsal: None })
+        Ok(Self { pool: pool(url, "trueup-app", 16, wait)?, dry_run: None })
     }
 
     pub(crate) async fn begin(&self, org: OrgId) -> Result<Tx, Error> {
         let mut tx = begin(&self.pool).await?;
         enter(&mut tx, org).await?;
-        if self.rehearsal.is_some() {
+        if self.dry_run.is_some() {
             dry_run::begin(&mut tx).await?;
         }
         Ok(tx)
     }
 
-    /// Ends a write: makes it durable, or undoes it where it is only rehearsed. From here on it is
-    /// promised, whether or not its context ever hears so.
+    /// Commits a write, or rolls it back in a dry run.
+    ///
+    /// A committed change stands even if the caller never receives the answer.
     pub(crate) async fn end(&self, tx: Tx) -> Result<(), Error> {
-        match &self.rehearsal {
+        match &self.dry_run {
             None => {
                 crash::point("door.recorded").await;
                 tx.commit().await.map_err(|error| match Error::from(error) {
-                    // The connection is gone, and with it the only answer there would have been.
+                    // The connection was lost before the answer to COMMIT arrived.
                     Error::Unavailable(source) => Error::CommitUnknown(source),
                     error => error,
                 })?;
@@ -96,20 +97,20 @@ impl App {
         }
     }
 
-    /// The same app, ending its writes as a rehearsal.
+    /// The same app, rolling its writes back and recording their result.
     pub(crate) fn in_dry_run(&self, seen: Seen) -> Self {
-        Self { pool: self.pool.clone(), rehearsal: Some(seen) }
+        Self { pool: self.pool.clone(), dry_run: Some(seen) }
     }
 
-    /// For the few questions that come before any org is known.
+    /// For the few queries that run before the org is known.
     pub(crate) const fn pool(&self) -> &PgPool {
         &self.pool
     }
 
-    /// Whether the database answers.
+    /// Checks that the database answers.
     ///
     /// # Errors
-    /// It does not.
+    /// The database cannot be reached.
     pub async fn ping(&self) -> Result<(), Error> {
         sqlx::query("select 1").execute(&self.pool).await?;
         Ok(())
@@ -120,15 +121,15 @@ impl Worker {
     /// A pool for the worker role. Connects when first used.
     ///
     /// # Errors
-    /// The URL cannot be read.
+    /// The URL cannot be parsed.
     pub fn connect(url: &str) -> Result<Self, Error> {
         Self::connect_within(url, ACQUIRE)
     }
 
-    /// The same, waiting so long for a connection before the database counts as away.
+    /// Like [`Self::connect`], with this timeout for acquiring a connection.
     ///
     /// # Errors
-    /// The URL cannot be read.
+    /// The URL cannot be parsed.
     pub fn connect_within(url: &str, wait: Duration) -> Result<Self, Error> {
         Ok(Self { pool: pool(url, "trueup-worker", 12, wait)?, turns: Arc::default() })
     }
@@ -154,8 +155,8 @@ impl Worker {
 fn pool(url: &str, name: &str, size: u32, wait: Duration) -> Result<PgPool, Error> {
     let options = PgConnectOptions::from_str(url)?
         .application_name(name)
-        // Whoever is stopped in the middle of a transaction keeps its rows, the lease's among them, and
-        // stalls the sealer. Nobody here pauses between two statements.
+        // A process paused inside a transaction would keep its row locks, also on the lease, and
+        // stall the sealer. No transaction here idles between two statements.
         .options([("idle_in_transaction_session_timeout", "5s"), ("statement_timeout", "30s")]);
     let pool = PgPoolOptions::new()
         .max_connections(size)
@@ -165,15 +166,15 @@ fn pool(url: &str, name: &str, size: u32, wait: Duration) -> Result<PgPool, Erro
             let idle = meta.idle_for;
             Box::pin(async move { Ok(idle < IDLE || answers(connection, ALIVE).await) })
         })
-        // Whoever asked may have gone away without an answer. Its connection keeps a place in the pool
-        // until it answers, and one whose other side vanished would do so for a quarter of an hour.
+        // A cancelled caller releases a connection whose statement is still in flight. Without this
+        // timeout a connection whose server vanished would occupy the pool for a quarter of an
+        // hour.
         .after_release(|connection, _| Box::pin(async { Ok(answers(connection, RELEASE).await) }))
         .connect_lazy_with(options);
     Ok(pool)
 }
 
-/// Whether the other side of a connection is still there: it may have been restarted, or have vanished
-/// without a word.
+/// Whether the server answers a ping on this connection within the limit.
 async fn answers(connection: &mut PgConnection, limit: Duration) -> bool {
     matches!(timeout(limit, connection.ping()).await, Ok(Ok(())))
 }

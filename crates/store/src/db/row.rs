@@ -1,4 +1,4 @@
-//! Small conversions between rows and nouns, shared by every file that reads them.
+//! Conversions between rows and model types, shared by every file that reads rows.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ pub(crate) const fn unit_uuid(unit: Unit) -> Uuid {
     }
 }
 
-/// A text column that holds an enum or another value with a serde text form.
+/// Decodes a text column that holds an enum or another value with a serde text form.
 pub(crate) fn read<T: DeserializeOwned>(what: &'static str, text: String) -> Result<T, Error> {
     serde_json::from_value(Value::String(text)).map_err(|source| Error::corrupt(what, source))
 }
@@ -42,14 +42,13 @@ pub(crate) fn read_json<T: DeserializeOwned>(
     serde_json::from_value(json.0).map_err(|source| Error::corrupt(what, source))
 }
 
-/// When each kind was last heard. A kind that a newer version follows is not known here and says
-/// nothing.
+/// When the last watch event of each kind arrived. Kinds of a newer version are skipped.
 pub(crate) fn freshness(watches: Json<Value>) -> Result<Freshness, Error> {
-    let heard: BTreeMap<String, Timestamp> = read_json("watches", watches)?;
+    let watched: BTreeMap<String, Timestamp> = read_json("watches", watches)?;
     let known = |(kind, at): (String, Timestamp)| Some((kind.parse().ok()?, at));
-    Ok(Freshness { heard: heard.into_iter().filter_map(known).collect() })
+    Ok(Freshness { heard: watched.into_iter().filter_map(known).collect() })
 }
 
 pub(crate) fn json<T: Serialize>(value: &T) -> Json<Value> {
-    Json(serde_json::to_value(value).expect("a noun should become JSON"))
+    Json(serde_json::to_value(value).expect("a model type should serialize to JSON"))
 }

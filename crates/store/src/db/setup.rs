@@ -1,4 +1,4 @@
-//! First things: the orgs, tokens, clusters and templates that a fresh install starts with.
+//! Seeds an install: its first orgs, tokens, clusters, plans and templates.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -21,20 +21,20 @@ use crate::db::clock::sql;
 use crate::db::new_id::new_id;
 use crate::db::row::{json, read_json};
 
-/// What is stored of a token: enough to know it again, not enough to use it.
+/// The hash of a token that is stored instead of the token.
 #[must_use]
 pub fn token_hash(token: &str) -> Vec<u8> {
     Sha256::digest(token.as_bytes()).to_vec()
 }
 
-/// Seeds an install, as the owner of the schema. Every function may run at every start.
+/// Seeds an install as the schema owner. Every function is idempotent.
 #[derive(Debug)]
 pub struct Setup {
     pool: PgPool,
 }
 
 impl Setup {
-    /// Connects as the owner.
+    /// Connects as the schema owner.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -47,7 +47,7 @@ impl Setup {
         &self.pool
     }
 
-    /// The org with this name, made if there is none.
+    /// The org with this name, created if it does not exist.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -64,7 +64,7 @@ impl Setup {
         Ok(OrgId::from_uuid(id))
     }
 
-    /// Whether services are searched by name with an index; see `bootstrap`.
+    /// Whether the index for searches by service name exists; see `bootstrap`.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -76,7 +76,7 @@ impl Setup {
         Ok(there)
     }
 
-    /// The cluster with this name, made if there is none.
+    /// The cluster with this name, created if it does not exist.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -93,10 +93,10 @@ impl Setup {
         Ok(ClusterId::from_uuid(id))
     }
 
-    /// Makes this token valid for a role; `org` is none for operators.
+    /// Makes this token valid for a role; `org` is `None` for operators.
     ///
-    /// Another token of that name is over: a new file with a new token is how a lost one is
-    /// replaced. One that was revoked stays so.
+    /// Another token of that name is revoked: a lost token is replaced by a new token file. A
+    /// revoked token stays revoked.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -126,7 +126,7 @@ impl Setup {
         .bind(id_in(token).unwrap_or_else(|| new_id(now)).uuid())
         .bind(org)
         .bind(name)
-        .bind(role.as_str())
+        .bind(role.into_str())
         .bind(hash)
         .bind(sql(now))
         .execute(&self.pool)
@@ -134,7 +134,7 @@ impl Setup {
         Ok(())
     }
 
-    /// Sells a plan, unless there is one of this name: what operators changed stays changed.
+    /// Creates a plan unless one of this name exists: changes by operators are kept.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -150,8 +150,10 @@ impl Setup {
         Ok(())
     }
 
-    /// Makes sure that a shipped template is published. A published version never changes: where a
-    /// former release of Trueup shipped another body, this one becomes the next version.
+    /// Publishes a shipped template.
+    ///
+    /// A published version never changes: if an earlier Trueup shipped another body, this one
+    /// becomes the next version.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -193,21 +195,21 @@ impl Setup {
     }
 }
 
-/// What became of a shipped template.
+/// The result of [`Setup::ensure_template`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum Shipped {
-    /// It was not there and is now.
+    /// The template is new and was published.
     New,
-    /// It is there as it is shipped.
+    /// This body was published before.
     Known,
-    /// It was there with another body; this one is its next version.
+    /// The template existed with another body; this one was published as its next version.
     Next {
-        /// Which.
+        /// The new version.
         version: u32,
     },
-    /// It was there with another body that this one cannot follow; nothing was published.
+    /// The body is not a valid successor of the last version; nothing was published.
     CannotFollow {
-        /// The last version there is.
+        /// The last published version.
         version: u32,
         /// Why not.
         errors: Vec<FieldError>,

@@ -1,9 +1,9 @@
-//! What setting a variable and setting a secret have in common: whose it is, whom it reaches, and
-//! the new generation of each of those.
+//! Shared by variables and secrets: finding the scope, and a new generation for each service that
+//! reads a changed entry.
 //!
-//! One transaction: the scope's row is locked first and the services after it in the order of their
-//! ids. A service that is declared meanwhile waits for the project's lock (its foreign key asks for
-//! it) and is then ordered with what was set here.
+//! One transaction: the scope's row is locked first, then the services in id order. A service that
+//! is declared meanwhile waits for the project's lock (its foreign key takes it) and then gets an
+//! order with the new entries.
 
 use jiff::Timestamp;
 use trueup_model::event::{Fact, NewEvent, Source};
@@ -18,8 +18,8 @@ use trueup_rules::admit::variable::{
 use trueup_rules::admit::{FieldError, Refused};
 
 use super::entry::EntryKind;
-use super::project::must_live;
-use super::service::write_down;
+use super::project::check_not_deleting;
+use super::service::record_generation;
 use super::{Refusal, RequestContext};
 use crate::db::new_id::new_id;
 use crate::db::pool::Tx;
@@ -29,20 +29,20 @@ use crate::variable::{AllEntries, entries, find_scope};
 use crate::work::wake;
 use crate::{Error, event};
 
-/// Which variable or secret somebody speaks of.
+/// Names a variable or secret.
 #[derive(Debug, Clone, Copy)]
 pub struct EntryRequest<'a> {
     /// The project, by name or id.
     pub project: &'a str,
-    /// The service, by name or id; none for what all services of the project share.
+    /// The service, by name or id; `None` for an entry shared by the project's services.
     pub service: Option<&'a str>,
     /// Its name.
     pub name: &'a VariableName,
-    /// The version the caller has seen, if it insists on it; 0 for one that is not set.
+    /// Precondition: the version the caller read, 0 if it was not set.
     pub if_version: Option<i64>,
 }
 
-/// A scope whose entries nobody else changes until the transaction ends.
+/// A scope that is locked until the transaction ends.
 pub(super) struct Locked {
     pub(super) scope: Scope,
     /// The generation of the project or service.
@@ -61,11 +61,11 @@ pub(super) async fn lock(tx: &mut Tx, wanted: &EntryRequest<'_>) -> Result<Locke
                     .bind(scope.project.uuid())
                     .fetch_one(&mut **tx)
                     .await?;
-            must_live(read("desired state", desired)?)?;
+            check_not_deleting(read("desired state", desired)?)?;
             generation
         }
         Some(id) => {
-            // The entry's foreign key will ask for this lock; asking first keeps the order.
+            // The entry's foreign key takes this lock later; taking it first keeps the lock order.
             sqlx::query("select 1 from projects where id = $1 for key share")
                 .bind(scope.project.uuid())
                 .execute(&mut **tx)
@@ -84,8 +84,8 @@ pub(super) async fn lock(tx: &mut Tx, wanted: &EntryRequest<'_>) -> Result<Locke
     Ok(Locked { scope, generation })
 }
 
-/// Refuses one more name where there are as many as there may be.
-pub(super) fn check_room(
+/// Refuses a new name if the scope has the maximum number of entries.
+pub(super) fn check_limit(
     entries: &AllEntries,
     of: &Locked,
     name: &VariableName,
@@ -95,20 +95,21 @@ pub(super) fn check_room(
     };
     let known = own.variables.contains_key(name) || own.secrets.contains_key(name);
     if !known && own.variables.len() + own.secrets.len() >= MOST_ENTRIES {
-        let message = format!("there are {MOST_ENTRIES} names already; take one away first");
+        let message = format!("the limit of {MOST_ENTRIES} names is reached; delete one first");
         return Err(invalid("name", message));
     }
     Ok(())
 }
 
-/// Everything that is set in the project, for checking before and after a change.
-pub(super) async fn set_now(tx: &mut Tx, of: &Locked) -> Result<AllEntries, Error> {
+/// All entries of the project as the transaction sees them now.
+pub(super) async fn current_entries(tx: &mut Tx, of: &Locked) -> Result<AllEntries, Error> {
     entries(tx, &[of.scope.project.uuid()]).await
 }
 
-/// Gives each living service that now reads something else a new generation, and records what was
-/// done about the scope. Answers how many services it reached.
-pub(super) async fn reach(
+/// Records a change of entries: its event, and a new generation and wake for each affected service.
+///
+/// Returns the number of affected services.
+pub(super) async fn record_change(
     tx: &mut Tx,
     of: &Locked,
     before: &AllEntries,
@@ -116,13 +117,13 @@ pub(super) async fn reach(
     context: &RequestContext<'_>,
     now: Timestamp,
 ) -> Result<usize, Refusal> {
-    let after = set_now(tx, of).await?;
+    let after = current_entries(tx, of).await?;
     let own = |all: &AllEntries| entries_of(all, of, of.scope.service);
     check_together(&own(before), &own(&after))
         .map_err(|field_error| Refusal::Refused(Refused::Invalid(vec![field_error])))?;
-    let reached = reached(tx, of, before, &after).await?;
+    let affected = affected_services(tx, of, before, &after).await?;
     let (mut generation, mut changed) = (of.generation, Vec::new());
-    for current in &reached {
+    for current in &affected {
         let next = Service {
             generation: current.generation.saturating_add(1),
             accepted_at: now,
@@ -131,10 +132,10 @@ pub(super) async fn reach(
         if of.scope.service == Some(next.id) {
             generation = next.generation;
         }
-        write_down(tx, &next, "configure", context, now).await?;
+        record_generation(tx, &next, "configure", context, now).await?;
         changed.push(next);
     }
-    let set = NewEvent {
+    let event = NewEvent {
         id: new_id(now),
         org: of.scope.org,
         source: Source::User,
@@ -145,18 +146,18 @@ pub(super) async fn reach(
         trace: context.trace.clone(),
         cause: None,
     };
-    event::record(tx, &[set]).await?;
-    // What is promised takes no more of the quota than before; wakes come last, as everywhere.
+    event::record(tx, &[event]).await?;
+    // The quota does not change. Wakes are locked last, as everywhere.
     for service in &changed {
         let (unit, cluster) = (Unit::Service(service.id), service.cluster);
         let wanted = wake::Request::by(context, unit, service.org, cluster, Lane::UserChange);
         wake::request(tx, &wanted, now).await?;
     }
-    Ok(reached.len())
+    Ok(affected.len())
 }
 
-/// The living services that read something else than before, in the order of their ids, locked.
-async fn reached(
+/// The services, not being deleted, whose merged entries changed; locked, in id order.
+async fn affected_services(
     tx: &mut Tx,
     of: &Locked,
     before: &AllEntries,
@@ -171,7 +172,7 @@ async fn reached(
     .bind(of.scope.service.map(ServiceId::uuid))
     .fetch_all(&mut **tx)
     .await?;
-    let mut reached = Vec::new();
+    let mut affected = Vec::new();
     for row in &rows {
         let service = service(row)?;
         let shared = |all: &AllEntries| entries_of(all, of, None);
@@ -180,23 +181,24 @@ async fn reached(
         if reads == merge(&service.spec, &shared(before), &own(before)) {
             continue;
         }
-        reached.push(service);
+        affected.push(service);
     }
-    if reached.len() > MOST_SERVICES {
+    if affected.len() > MOST_SERVICES {
         let message = format!(
-            "{} services would change at once and {MOST_SERVICES} may; set it for each service instead",
-            reached.len()
+            "this would change {} services at once and the limit is {MOST_SERVICES}; set it for each \
+             service instead",
+            affected.len()
         );
         return Err(invalid("name", message));
     }
-    Ok(reached)
+    Ok(affected)
 }
 
 fn entries_of(all: &AllEntries, of: &Locked, service: Option<ServiceId>) -> Entries {
     all.get(&(of.scope.project, service)).cloned().unwrap_or_default()
 }
 
-/// Refuses a name that a template generates for a service which would read it.
+/// Refuses a name that a template generates as a secret for a service in the scope.
 pub(super) async fn check_collisions(
     tx: &mut Tx,
     of: &Locked,
@@ -227,26 +229,26 @@ pub(super) async fn check_collisions(
     Ok(())
 }
 
-/// Refuses a promise whose template generates a secret under a name that is set beside it.
-pub(super) async fn check_promise(tx: &mut Tx, promised: &Service) -> Result<(), Refusal> {
-    if promised.spec.generated_secrets.is_empty() {
+/// Refuses a service whose template generates a secret under a name that is already set.
+pub(super) async fn check_generated_secrets(tx: &mut Tx, service: &Service) -> Result<(), Refusal> {
+    if service.spec.generated_secrets.is_empty() {
         return Ok(());
     }
-    let all = entries(tx, &[promised.project.uuid()]).await?;
-    let read = [None, Some(promised.id)].map(|service| all.get(&(promised.project, service)));
+    let all = entries(tx, &[service.project.uuid()]).await?;
+    let read = [None, Some(service.id)].map(|owner| all.get(&(service.project, owner)));
     let names = read.iter().flatten().flat_map(|entries| {
         entries.variables.keys().chain(entries.secrets.keys()).map(VariableName::as_str)
     });
-    let errors = collisions(&promised.spec, names);
+    let errors = collisions(&service.spec, names);
     if errors.is_empty() { Ok(()) } else { Err(Refusal::Refused(Refused::Invalid(errors))) }
 }
 
-/// One field_error as a refusal.
+/// A refusal with one field error.
 pub(super) fn invalid(field: &str, message: String) -> Refusal {
     Refusal::Refused(Refused::Invalid(vec![FieldError { field: field.to_owned(), message }]))
 }
 
-/// Refuses a name that the same scope has as the other kind.
+/// Refuses a variable whose name is a secret in the same scope, and vice versa.
 pub(super) fn check_kind(
     entries: &AllEntries,
     of: &Locked,
@@ -261,7 +263,7 @@ pub(super) fn check_kind(
         EntryKind::Secret => (own.variables.contains_key(name), "variable"),
     };
     if taken {
-        return Err(invalid("name", format!("is a {is} here already; delete that first")));
+        return Err(invalid("name", format!("is already a {is} here; delete the {is} first")));
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Adding, proving and removing domains. Each is an accepted change of the service.
+//! Adds, verifies and removes domains. Each is an accepted change of the service.
 
 use jiff::Timestamp;
 use trueup_model::domain::{Domain, Host, Tls};
@@ -11,8 +11,8 @@ use trueup_rules::admit::Refused;
 use trueup_rules::admit::domain::{MOST_DOMAINS, http_port, next_dns_check};
 
 use super::config::invalid;
-use super::race::again;
-use super::service::{check_generation, write_down};
+use super::race::retry_on_conflict;
+use super::service::{check_generation, record_generation};
 use super::{Accepted, Refusal, RequestContext};
 use crate::db::clock::sql;
 use crate::db::new_id::new_id;
@@ -22,7 +22,7 @@ use crate::service::service;
 use crate::work::wake;
 use crate::{App, Error, event};
 
-/// Which domain somebody speaks of.
+/// Names a domain of a service.
 #[derive(Debug, Clone, Copy)]
 pub struct DomainRequest<'a> {
     /// The project, by name or id.
@@ -31,13 +31,14 @@ pub struct DomainRequest<'a> {
     pub service: &'a str,
     /// Its host.
     pub host: &'a Host,
-    /// The generation of the service that the caller saw.
+    /// Precondition: the service's generation that the caller read.
     pub if_generation: Option<i64>,
 }
 
 impl App {
-    /// Asks for a host to lead to a service. It does so once it is proved to be the org's. Asking for
-    /// what is promised already changes nothing.
+    /// Adds a domain to a service. Its host is routed once the org's ownership is verified.
+    ///
+    /// Idempotent.
     ///
     /// # Errors
     /// [`Refusal`] says why not.
@@ -49,7 +50,7 @@ impl App {
         context: &RequestContext<'_>,
         now: Timestamp,
     ) -> Result<Accepted<Domain>, Refusal> {
-        again(|| self.try_add_domain(org, wanted, tls, context, now)).await
+        retry_on_conflict(|| self.try_add_domain(org, wanted, tls, context, now)).await
     }
 
     async fn try_add_domain(
@@ -63,21 +64,22 @@ impl App {
         let mut tx = self.begin(org).await?;
         let current = lock(&mut tx, wanted).await?;
         if http_port(&current.spec).is_none() {
-            let message =
-                "the service speaks no HTTP: it has no port called `http`; open an endpoint";
+            let message = "the service has no port named `http`; open an endpoint instead";
             return Err(invalid("service", message.to_owned()));
         }
         let id = match find(&mut tx, wanted.host).await? {
             Some(row) if row.service != current.id => {
-                let message =
-                    format!("leads to `{}` already; remove it there first", row.service_name);
+                let message = format!(
+                    "already routed to service `{}`; remove it there first",
+                    row.service_name
+                );
                 return Err(invalid("host", message));
             }
             Some(row) if row.tls == tls => return Ok(Accepted { row, changed: false }),
             Some(row) => {
                 sqlx::query("update domains set tls = $2 where id = $1")
                     .bind(row.id.uuid())
-                    .bind(tls.as_str())
+                    .bind(tls.into_str())
                     .execute(&mut *tx)
                     .await?;
                 row.id
@@ -92,7 +94,9 @@ impl App {
         Ok(Accepted { row, changed: true })
     }
 
-    /// Says that a host is proved to be the org's, or that it is not any more. One org has it at a time.
+    /// Sets or withdraws the verification of a host, as an operator.
+    ///
+    /// Only one org can have a verified host.
     ///
     /// # Errors
     /// [`Refusal`] says why not.
@@ -104,7 +108,7 @@ impl App {
         context: &RequestContext<'_>,
         now: Timestamp,
     ) -> Result<Accepted<Domain>, Refusal> {
-        again(|| self.try_verify_domain(org, wanted, verified, context, now)).await
+        retry_on_conflict(|| self.try_verify_domain(org, wanted, verified, context, now)).await
     }
 
     async fn try_verify_domain(
@@ -130,7 +134,7 @@ impl App {
         Ok(Accepted { row, changed: true })
     }
 
-    /// Asks for a host to lead to a service no more.
+    /// Removes a domain from a service.
     ///
     /// # Errors
     /// [`Refusal`] says why not.
@@ -141,7 +145,7 @@ impl App {
         context: &RequestContext<'_>,
         now: Timestamp,
     ) -> Result<(), Refusal> {
-        again(|| self.try_remove_domain(org, wanted, context, now)).await
+        retry_on_conflict(|| self.try_remove_domain(org, wanted, context, now)).await
     }
 
     async fn try_remove_domain(
@@ -167,8 +171,9 @@ impl App {
     }
 }
 
-/// Notes that a host is proved, or that its proof was taken back: then its text proves nothing any more, or
-/// the next look would undo what the operator did.
+/// Marks a domain as verified, or its verification as withdrawn.
+///
+/// A withdrawn domain is not checked again: the next DNS check would undo the operator's decision.
 pub(super) async fn mark(
     tx: &mut Tx,
     domain: DomainId,
@@ -190,7 +195,7 @@ pub(super) async fn mark(
     Ok(())
 }
 
-/// Two orgs cannot both have a host. Only who may prove it ever hears of this.
+/// Only one org can have a verified host. Only callers that may verify hosts see this refusal.
 fn taken(error: sqlx::Error) -> Refusal {
     let rule = error.as_database_error().and_then(sqlx::error::DatabaseError::constraint);
     if rule == Some("domains_host_key") {
@@ -226,7 +231,7 @@ async fn find(tx: &mut Tx, host: &Host) -> Result<Option<Domain>, Error> {
     row.as_ref().map(domain).transpose()
 }
 
-/// The same, if it leads to this service.
+/// The domain with this host, if it belongs to this service.
 pub(super) async fn own(tx: &mut Tx, service: &Service, host: &Host) -> Result<Domain, Refusal> {
     let found = find(tx, host).await?.filter(|row| row.service == service.id);
     found.ok_or(Refusal::NotFound("domain"))
@@ -236,7 +241,7 @@ pub(super) async fn read(tx: &mut Tx, id: DomainId) -> Result<Domain, Error> {
     find_by_id(tx, id).await?.ok_or_else(|| sqlx::Error::RowNotFound.into())
 }
 
-/// The org's domain with this id, unless it is removed.
+/// The org's domain with this id, unless it was removed.
 pub(super) async fn find_by_id(tx: &mut Tx, id: DomainId) -> Result<Option<Domain>, Error> {
     let statement = format!("{SELECT} where d.id = $1 and d.deleted_at is null");
     let row = sqlx::query(sqlx::AssertSqlSafe(statement))
@@ -260,7 +265,8 @@ async fn insert(
             .fetch_one(&mut **tx)
             .await?;
     if count >= MOST_DOMAINS {
-        let message = format!("the service has {MOST_DOMAINS} domains already; remove one first");
+        let message =
+            format!("the service has the maximum of {MOST_DOMAINS} domains; remove one first");
         return Err(invalid("host", message));
     }
     let id: DomainId = new_id(now);
@@ -272,7 +278,7 @@ async fn insert(
     .bind(service.org.uuid())
     .bind(service.id.uuid())
     .bind(host.as_str())
-    .bind(tls.as_str())
+    .bind(tls.into_str())
     .bind(&context.principal.name)
     .bind(sql(now))
     .bind(next_dns_check(now, 0, now).map(sql))
@@ -281,7 +287,7 @@ async fn insert(
     Ok(id)
 }
 
-/// Writes down what changed: the next generation, its event and its wake.
+/// Records a domain change: the next generation of the service, the event and the wake.
 pub(super) async fn accept(
     tx: &mut Tx,
     current: Service,
@@ -291,8 +297,8 @@ pub(super) async fn accept(
 ) -> Result<(), Refusal> {
     let generation = current.generation.saturating_add(1);
     let next = Service { generation, accepted_at: now, ..current };
-    write_down(tx, &next, "domain", context, now).await?;
-    let told = NewEvent {
+    record_generation(tx, &next, "domain", context, now).await?;
+    let event = NewEvent {
         id: new_id(now),
         org: next.org,
         source: context.source,
@@ -303,7 +309,7 @@ pub(super) async fn accept(
         trace: context.trace.clone(),
         cause: None,
     };
-    event::record(tx, &[told]).await?;
+    event::record(tx, &[event]).await?;
     let unit = Unit::Service(next.id);
     let wanted = wake::Request::by(context, unit, next.org, next.cluster, Lane::UserChange);
     Ok(wake::request(tx, &wanted, now).await?)

@@ -1,5 +1,6 @@
-//! Asking for DNS to be looked into for the proof of a host, and what follows when it is there: the same
-//! accepted change of the service as when an operator says so.
+//! Requests DNS checks, and verifies a domain when its DNS record was found.
+//!
+//! Verification by DNS is the same accepted change of the service as verification by an operator.
 
 use jiff::Timestamp;
 use trueup_model::domain::Domain;
@@ -12,7 +13,7 @@ use trueup_rules::admit::domain::requested_dns_check;
 use uuid::Uuid;
 
 use super::domain::{DomainRequest, accept, find_by_id, lock, mark, own, read};
-use super::race::again;
+use super::race::retry_on_conflict;
 use super::{Accepted, Refusal, RequestContext};
 use crate::db::clock::sql;
 use crate::db::new_id::new_id;
@@ -20,12 +21,13 @@ use crate::db::pool::Tx;
 use crate::service::service;
 use crate::{App, event};
 
-/// Who says that a host is proved when nobody did.
+/// The principal's name in events when DNS verified a host.
 const DNS: &str = "dns";
 
 impl App {
-    /// Asks for DNS to be looked into now, or as soon as it may be again. Asking for what is about to
-    /// happen, or for what is proved already, changes nothing.
+    /// Schedules a DNS check now, or as soon as the rate limit allows.
+    ///
+    /// Changes nothing if a check is already due or the domain is verified.
     ///
     /// # Errors
     /// [`Refusal`] says why not.
@@ -45,10 +47,10 @@ impl App {
         if row.search.withdrawn_at.is_some() {
             return Err(Refusal::Withdrawn);
         }
-        if !hasten(&mut tx, row.id, now).await? {
+        if !schedule_check(&mut tx, row.id, now).await? {
             return Ok(Accepted { row, changed: false });
         }
-        let asked = NewEvent {
+        let event = NewEvent {
             id: new_id(now),
             org,
             source: context.source,
@@ -62,24 +64,25 @@ impl App {
             trace: context.trace.clone(),
             cause: None,
         };
-        event::record(&mut tx, &[asked]).await?;
+        event::record(&mut tx, &[event]).await?;
         let row = read(&mut tx, row.id).await?;
         self.end(tx).await?;
         Ok(Accepted { row, changed: true })
     }
 
-    /// Notes that DNS proved a host to be the org's; answers whether that is new. What was removed, proved
-    /// or taken back meanwhile stays so.
+    /// Marks a domain as verified by DNS; returns whether that changed anything.
+    ///
+    /// A domain that was removed, verified or withdrawn meanwhile stays as it is.
     ///
     /// # Errors
-    /// [`Refusal::NameTaken`] where another org has the host; the database cannot be reached.
+    /// [`Refusal::NameTaken`] if another org has the verified host; the database cannot be reached.
     pub async fn prove_domain(
         &self,
         org: OrgId,
         domain: DomainId,
         now: Timestamp,
     ) -> Result<bool, Refusal> {
-        again(|| self.try_prove_domain(org, domain, now)).await
+        retry_on_conflict(|| self.try_prove_domain(org, domain, now)).await
     }
 
     async fn try_prove_domain(
@@ -95,7 +98,7 @@ impl App {
             .fetch_one(&mut *tx)
             .await?;
         let current = service(&locked)?;
-        // Only under the lock of its service is it what it was.
+        // Read again: only under the service's lock it cannot change.
         let row = find_by_id(&mut tx, domain).await?;
         let open = |row: &Domain| row.verified_at.is_none() && row.search.withdrawn_at.is_none();
         let Some(row) = row.filter(open) else { return Ok(false) };
@@ -105,14 +108,14 @@ impl App {
         mark(&mut tx, domain, true, DNS, now).await?;
         let (host, principal) = (row.host.to_string(), DNS.to_owned());
         let fact = Fact::DomainVerified { host, verified: true, principal };
-        accept(&mut tx, current, fact, &RequestContext::system(&dns(org)), now).await?;
+        accept(&mut tx, current, fact, &RequestContext::system(&dns_principal(org)), now).await?;
         self.end(tx).await?;
         Ok(true)
     }
 }
 
-/// Nobody has its token, and it may nothing: it only gives events a name.
-fn dns(org: OrgId) -> Principal {
+/// System principal for attribution; no token and no permissions.
+fn dns_principal(org: OrgId) -> Principal {
     Principal {
         token: TokenId::from_uuid(Uuid::nil()),
         name: DNS.to_owned(),
@@ -123,15 +126,15 @@ fn dns(org: OrgId) -> Principal {
     }
 }
 
-/// Begins a new round of checks; answers whether one was not about to begin anyway.
-async fn hasten(tx: &mut Tx, domain: DomainId, now: Timestamp) -> Result<bool, Refusal> {
+/// Starts a new round of checks; returns false if one was about to start anyway.
+async fn schedule_check(tx: &mut Tx, domain: DomainId, now: Timestamp) -> Result<bool, Refusal> {
     let (check_started_at,): (Option<jiff_sqlx::Timestamp>,) =
         sqlx::query_as("select check_started_at from domains where id = $1 for update")
             .bind(domain.uuid())
             .fetch_one(&mut **tx)
             .await?;
     let at = requested_dns_check(check_started_at.map(jiff_sqlx::Timestamp::to_jiff), now);
-    let hastened = sqlx::query(
+    let scheduled = sqlx::query(
         "update domains set check_requested_at = $3, checks = 0, next_check_at = least(next_check_at, $2)
          where id = $1 and not (checks = 0 and next_check_at is not null and next_check_at <= $2)",
     )
@@ -140,5 +143,5 @@ async fn hasten(tx: &mut Tx, domain: DomainId, now: Timestamp) -> Result<bool, R
     .bind(sql(now))
     .execute(&mut **tx)
     .await?;
-    Ok(hastened.rows_affected() == 1)
+    Ok(scheduled.rows_affected() == 1)
 }

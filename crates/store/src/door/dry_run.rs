@@ -1,9 +1,8 @@
-//! Rehearsals: a write that is decided like any other and then undone, so that it can be looked at.
+//! Dry runs: a write that is decided like any other and then rolled back.
 //!
-//! The write knows nothing of it. It is the same function, called on an [`App`] whose transactions
-//! end otherwise ([`App::end`]): what they would leave behind is looked at, and everything since
-//! their beginning is rolled back. A new generation is always told by an event, so the events of the
-//! transaction say which services and projects to look at.
+//! The write itself is the same function, called on an [`App`] whose transactions end differently
+//! ([`App::end`]): the result is read, then everything is rolled back to a savepoint. Every new
+//! generation has an event, so the transaction's events name the affected services and projects.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,12 +17,12 @@ use crate::db::row::{unit, unit_uuid};
 use crate::work::order;
 use crate::{App, Error, plan, quota};
 
-/// What a write would do.
+/// The result of a dry run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct DryRunResult {
-    /// The services and projects that would have a new generation, in name order.
+    /// The services and projects that would get a new generation, in name order.
     pub units: Vec<DryRunUnit>,
-    /// The org's quota, with the write counted; none where it has no such units.
+    /// The org's quota including the write; `None` if no unit would change.
     pub quota: Option<Quota>,
 }
 
@@ -32,18 +31,18 @@ pub struct DryRunResult {
 pub struct DryRunUnit {
     /// `shop`, or `shop/web`.
     pub name: String,
-    /// What is ordered now; none for a new one.
+    /// The current order; `None` for a new unit.
     pub before: Option<Order>,
-    /// What would be ordered.
+    /// The order after the write.
     pub after: Order,
     /// The plan before and after.
     pub plans: [Option<Plan>; 2],
 }
 
-/// Where an [`App`] that rehearses leaves what it saw.
+/// Where an [`App`] in a dry run stores the result.
 pub(crate) type Seen = Arc<Mutex<DryRunResult>>;
 
-/// One write that is only rehearsed.
+/// One write that is rolled back at its end.
 #[derive(Debug, Clone)]
 pub struct DryRunTx {
     app: App,
@@ -51,13 +50,13 @@ pub struct DryRunTx {
 }
 
 impl DryRunTx {
-    /// The same door, of which nothing stays.
+    /// The app whose writes are rolled back.
     #[must_use]
     pub const fn app(&self) -> &App {
         &self.app
     }
 
-    /// What the write would have done.
+    /// The result of the write.
     #[must_use]
     pub fn seen(&self) -> DryRunResult {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -65,7 +64,7 @@ impl DryRunTx {
 }
 
 impl App {
-    /// Begins to rehearse: writes on [`DryRunTx::app`] are decided as they would be now and undone.
+    /// Starts a dry run: writes on [`DryRunTx::app`] are decided as usual and rolled back.
     #[must_use]
     pub fn dry_run(&self) -> DryRunTx {
         let seen = Seen::default();
@@ -73,25 +72,25 @@ impl App {
     }
 }
 
-/// From here on the transaction can be undone without being ended.
+/// Sets the savepoint that [`end`] rolls back to.
 pub(crate) async fn begin(tx: &mut Tx) -> Result<(), Error> {
     sqlx::query("savepoint rehearsal").execute(&mut **tx).await?;
     Ok(())
 }
 
-/// Looks at what the transaction would leave behind, and undoes it.
+/// Reads what the transaction would commit, and rolls it back.
 pub(crate) async fn end(mut tx: Tx, seen: &Seen) -> Result<(), Error> {
     let generations = new_generations(&mut tx).await?;
-    let after = picture(&mut tx, &generations).await?;
+    let after = snapshot(&mut tx, &generations).await?;
     let quota = if after.is_empty() { None } else { Some(quota::load(&mut tx).await?) };
     sqlx::query("rollback to savepoint rehearsal").execute(&mut *tx).await?;
-    let mut before = picture(&mut tx, &generations).await?;
+    let mut before = snapshot(&mut tx, &generations).await?;
     tx.rollback().await?;
     let mut units = Vec::new();
     for (unit, (name, order, plan)) in after {
         let (former, former_plan) =
             before.remove(&unit).map(|(_, order, plan)| (order, plan)).unzip();
-        // Its lock went with what was undone: somebody may have been quicker than this look.
+        // The rollback released the lock: another transaction may have changed the unit since.
         let expected = order.generation.saturating_sub(1);
         if former.as_ref().map_or(0, |former| former.generation) != expected {
             return Err(Error::Overtaken);
@@ -104,7 +103,7 @@ pub(crate) async fn end(mut tx: Tx, seen: &Seen) -> Result<(), Error> {
     Ok(())
 }
 
-/// What this transaction gave a new generation.
+/// The units to which this transaction gave a new generation.
 async fn new_generations(tx: &mut Tx) -> Result<Vec<Unit>, Error> {
     let rows: Vec<(String, Uuid)> = sqlx::query_as(
         "select distinct e.unit_kind, e.unit_id from event_queue q join events e on e.id = q.event_id
@@ -116,10 +115,10 @@ async fn new_generations(tx: &mut Tx) -> Result<Vec<Unit>, Error> {
     Ok(rows.into_iter().map(|(kind, id)| unit(&kind, id)).collect())
 }
 
-type Picture = BTreeMap<Unit, (String, Order, Option<Plan>)>;
+type Snapshot = BTreeMap<Unit, (String, Order, Option<Plan>)>;
 
-/// How these are called, ordered and priced as the transaction sees them.
-async fn picture(tx: &mut Tx, units: &[Unit]) -> Result<Picture, Error> {
+/// Name, order and plan of these units as the transaction sees them.
+async fn snapshot(tx: &mut Tx, units: &[Unit]) -> Result<Snapshot, Error> {
     let ids: Vec<Uuid> = units.iter().map(|unit| unit_uuid(*unit)).collect();
     let names: Vec<(Uuid, String)> = sqlx::query_as(
         "select id, name from projects where id = any($1)
@@ -131,14 +130,14 @@ async fn picture(tx: &mut Tx, units: &[Unit]) -> Result<Picture, Error> {
     .fetch_all(&mut **tx)
     .await?;
     let names: BTreeMap<Uuid, String> = names.into_iter().collect();
-    let mut picture = Picture::new();
+    let mut snapshot = Snapshot::new();
     for (unit, order) in order::load(tx, &ids).await? {
         let name = names.get(&unit_uuid(unit)).cloned().unwrap_or_default();
         let plan = match &order.body {
             Body::Service(body) => plan::find(tx, body.spec.plan.as_ref()).await?,
             Body::Project => None,
         };
-        picture.insert(unit, (name, order, plan));
+        snapshot.insert(unit, (name, order, plan));
     }
-    Ok(picture)
+    Ok(snapshot)
 }

@@ -1,4 +1,4 @@
-//! Opening and closing endpoints: a port is taken in the transaction that promises it.
+//! Opens and closes endpoints. The port is allocated in the transaction that accepts the endpoint.
 
 use jiff::Timestamp;
 use trueup_model::endpoint::Endpoint;
@@ -14,7 +14,7 @@ use trueup_rules::render::MOST_ENDPOINTS;
 use uuid::Uuid;
 
 use super::config::invalid;
-use super::service::{check_generation, write_down};
+use super::service::{check_generation, record_generation};
 use super::{Accepted, Refusal, RequestContext};
 use crate::db::clock::sql;
 use crate::db::new_id::new_id;
@@ -24,7 +24,7 @@ use crate::service::service;
 use crate::work::wake;
 use crate::{App, Error, event};
 
-/// Which endpoint somebody speaks of.
+/// Names an endpoint of a service.
 #[derive(Debug, Clone, Copy)]
 pub struct EndpointRequest<'a> {
     /// The project, by name or id.
@@ -33,21 +33,21 @@ pub struct EndpointRequest<'a> {
     pub service: &'a str,
     /// Its name.
     pub name: &'a Name,
-    /// The generation of the service that the caller has seen, if it insists on it.
+    /// Precondition: the service's generation that the caller read.
     pub if_generation: Option<i64>,
 }
 
-/// Where an endpoint shall lead.
+/// The port that an endpoint exposes.
 #[derive(Debug, Clone, Copy)]
 pub struct EndpointTarget<'a> {
     /// A port of the service's spec, by name.
     pub port: &'a str,
-    /// Its transport, if the caller insists on one.
+    /// Its protocol; must match that of the port if given.
     pub protocol: Option<Protocol>,
 }
 
 impl App {
-    /// Opens an endpoint, or leads it elsewhere. Asking for what is promised already changes nothing.
+    /// Opens an endpoint, or changes the port it exposes. Idempotent.
     ///
     /// # Errors
     /// [`Refusal`] says why not.
@@ -69,7 +69,7 @@ impl App {
             }
             Some(row) => redirect(&mut tx, row.id, target.port, protocol).await?,
             None => {
-                check_room(&mut tx, &current).await?;
+                check_limit(&mut tx, &current).await?;
                 let id: EndpointId = new_id(now);
                 let port = take_port(&mut tx, &current, id).await?;
                 insert(
@@ -86,19 +86,19 @@ impl App {
         };
         let row = read(&mut tx, id).await?;
         let next = next(current, now);
-        write_down(&mut tx, &next, "endpoint", context, now).await?;
+        record_generation(&mut tx, &next, "endpoint", context, now).await?;
         let fact = Fact::EndpointOpened {
             name: row.name.to_string(),
             port: row.port.clone(),
             node_port: row.node_port,
             principal: context.principal.name.clone(),
         };
-        tell(&mut tx, &next, fact, context, now).await?;
+        record_and_wake(&mut tx, &next, fact, context, now).await?;
         self.end(tx).await?;
         Ok(Accepted { row, changed: true })
     }
 
-    /// Asks for an endpoint to be gone. Its port is free again when the cluster is seen without it.
+    /// Closes an endpoint. Its port is released once the cluster is observed without it.
     ///
     /// # Errors
     /// [`Refusal`] says why not.
@@ -120,19 +120,19 @@ impl App {
             .bind(next.generation)
             .execute(&mut *tx)
             .await?;
-        write_down(&mut tx, &next, "endpoint", context, now).await?;
+        record_generation(&mut tx, &next, "endpoint", context, now).await?;
         let fact = Fact::EndpointClosed {
             name: row.name.to_string(),
             node_port: row.node_port,
             principal: context.principal.name.clone(),
         };
-        tell(&mut tx, &next, fact, context, now).await?;
+        record_and_wake(&mut tx, &next, fact, context, now).await?;
         self.end(tx).await?;
         Ok(())
     }
 }
 
-/// Locks the project, so that its endpoints can be counted, and then the service.
+/// Locks the project, so that its endpoints can be counted, then the service.
 async fn lock(tx: &mut Tx, wanted: &EndpointRequest<'_>) -> Result<Service, Refusal> {
     let found = crate::service::find(tx, wanted.project, wanted.service).await?;
     let found = found.ok_or(Refusal::NotFound("service"))?.service;
@@ -160,13 +160,14 @@ fn protocol(service: &Service, target: &EndpointTarget<'_>) -> Result<Protocol, 
     let ports = &service.spec.ports;
     let Some(found) = ports.iter().find(|port| port.name == target.port) else {
         let names: Vec<&str> = ports.iter().map(|port| port.name.as_str()).collect();
-        let message = format!("must be a port of the service: {}", names.join(", "));
+        let message = format!("must be one of the service's ports: {}", names.join(", "));
         return Err(invalid("port", message));
     };
     match target.protocol {
-        Some(wanted) if wanted != found.protocol => {
-            Err(invalid("protocol", "must be the protocol of that port, or left out".to_owned()))
-        }
+        Some(wanted) if wanted != found.protocol => Err(invalid(
+            "protocol",
+            "must match the protocol of the port; correct it or leave it out".to_owned(),
+        )),
         Some(_) | None => Ok(found.protocol),
     }
 }
@@ -189,8 +190,10 @@ async fn read(tx: &mut Tx, id: EndpointId) -> Result<Endpoint, Error> {
     endpoint(&row)
 }
 
-/// Ports that are being closed count too: the cluster may still have them.
-async fn check_room(tx: &mut Tx, service: &Service) -> Result<(), Refusal> {
+/// Refuses a new endpoint at the project's limit.
+///
+/// Endpoints that are being closed count: the cluster may still have them.
+async fn check_limit(tx: &mut Tx, service: &Service) -> Result<(), Refusal> {
     let (count,): (i64,) = sqlx::query_as(
         "select count(*) from endpoints e join services s on s.id = e.service_id
          where s.project_id = $1 and e.released_at is null",
@@ -200,20 +203,20 @@ async fn check_room(tx: &mut Tx, service: &Service) -> Result<(), Refusal> {
     .await?;
     if count >= i64::from(MOST_ENDPOINTS) {
         let message =
-            format!("the project has {MOST_ENDPOINTS} endpoints already; close one first");
+            format!("the project has the maximum of {MOST_ENDPOINTS} endpoints; close one first");
         return Err(invalid("name", message));
     }
     Ok(())
 }
 
-/// The lowest port that is free, taken in one statement. Two callers never get the same one.
+/// Allocates the lowest free port in one statement. Two callers never get the same port.
 async fn take_port(tx: &mut Tx, service: &Service, id: EndpointId) -> Result<i32, Refusal> {
     let (port,): (Option<i32>,) = sqlx::query_as("select take_port($1, $2)")
         .bind(service.cluster.uuid())
         .bind(id.uuid())
         .fetch_one(&mut **tx)
         .await?;
-    let none = "no port of the cluster is free; ask the operator for a larger pool";
+    let none = "the cluster has no free port; ask the operator for a larger port pool";
     port.ok_or_else(|| invalid("name", none.to_owned()))
 }
 
@@ -236,7 +239,7 @@ async fn insert(
     .bind(service.cluster.uuid())
     .bind(name.as_str())
     .bind(port)
-    .bind(protocol.as_str())
+    .bind(protocol.into_str())
     .bind(node_port)
     .bind(&context.principal.name)
     .bind(sql(now))
@@ -255,20 +258,21 @@ async fn redirect(
         sqlx::query_as("update endpoints set port = $2, protocol = $3 where id = $1 returning id")
             .bind(id.uuid())
             .bind(port)
-            .bind(protocol.as_str())
+            .bind(protocol.into_str())
             .fetch_one(&mut **tx)
             .await?;
     Ok(EndpointId::from_uuid(id))
 }
 
-async fn tell(
+/// Records the event of an endpoint change and wakes the service.
+async fn record_and_wake(
     tx: &mut Tx,
     service: &Service,
     fact: Fact,
     context: &RequestContext<'_>,
     now: Timestamp,
 ) -> Result<(), Error> {
-    let told = NewEvent {
+    let event = NewEvent {
         id: new_id(now),
         org: service.org,
         source: Source::User,
@@ -279,8 +283,8 @@ async fn tell(
         trace: context.trace.clone(),
         cause: None,
     };
-    event::record(tx, &[told]).await?;
-    // What is promised takes no more of the quota than before; the wake comes last, as everywhere.
+    event::record(tx, &[event]).await?;
+    // The quota does not change. The wake is locked last, as everywhere.
     let (unit, cluster) = (Unit::Service(service.id), service.cluster);
     let wanted = wake::Request::by(context, unit, service.org, cluster, Lane::UserChange);
     wake::request(tx, &wanted, now).await

@@ -1,20 +1,21 @@
-//! Variables and secrets are twins: what is asked before either is set, and taking either away.
+//! Shared by variables and secrets: checks before an entry is set, and deletion.
 
 use jiff::Timestamp;
 use trueup_model::event::Fact;
 use trueup_model::id::{OrgId, ServiceId};
 
 use super::config::{
-    EntryRequest, Locked, check_collisions, check_kind, check_room, lock, reach, set_now,
+    EntryRequest, Locked, check_collisions, check_kind, check_limit, current_entries, lock,
+    record_change,
 };
-use super::race::again;
+use super::race::retry_on_conflict;
 use super::{Refusal, RequestContext};
 use crate::App;
 use crate::db::clock::sql;
 use crate::db::pool::Tx;
 use crate::variable::AllEntries;
 
-/// What is being set or taken away.
+/// Whether an entry is a variable or a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryKind {
     /// A variable.
@@ -31,7 +32,7 @@ impl EntryKind {
         }
     }
 
-    /// Takes a value away and leaves its version behind: the next one is a later one.
+    /// Clears the value and keeps the row, so that versions keep increasing.
     const fn deletion(self) -> &'static str {
         match self {
             Self::Variable => {
@@ -74,7 +75,7 @@ impl EntryKind {
 }
 
 impl App {
-    /// Takes a variable or a secret away; a secret's sealed value is gone with this transaction.
+    /// Deletes a variable or a secret; a secret's ciphertext is erased in the same transaction.
     ///
     /// # Errors
     /// [`Refusal`] says why not.
@@ -86,7 +87,7 @@ impl App {
         context: &RequestContext<'_>,
         now: Timestamp,
     ) -> Result<(), Refusal> {
-        again(|| self.try_delete_entry(org, kind, wanted, context, now)).await
+        retry_on_conflict(|| self.try_delete_entry(org, kind, wanted, context, now)).await
     }
 
     async fn try_delete_entry(
@@ -100,7 +101,7 @@ impl App {
         let mut tx = self.begin(org).await?;
         let locked = lock(&mut tx, wanted).await?;
         check_version(&mut tx, &locked, wanted, kind).await?;
-        let before = set_now(&mut tx, &locked).await?;
+        let before = current_entries(&mut tx, &locked).await?;
         let gone: Option<(i64,)> = sqlx::query_as(kind.deletion())
             .bind(locked.scope.project.uuid())
             .bind(locked.scope.service.map(ServiceId::uuid))
@@ -112,14 +113,15 @@ impl App {
         let (version,) = gone.ok_or(Refusal::NotFound(kind.word()))?;
         let principal = context.principal.name.clone();
         let fact = kind.deleted(wanted.name.to_string(), version, principal);
-        reach(&mut tx, &locked, &before, fact, context, now).await?;
+        record_change(&mut tx, &locked, &before, fact, context, now).await?;
         self.end(tx).await?;
         Ok(())
     }
 }
 
-/// Everything that is asked before an entry is set: its version, its kind, room and collisions.
-/// Answers with what is set now.
+/// Checks version, kind, limit and collisions before an entry is set.
+///
+/// Returns the current entries of the project.
 pub(super) async fn check(
     tx: &mut Tx,
     of: &Locked,
@@ -127,14 +129,14 @@ pub(super) async fn check(
     kind: EntryKind,
 ) -> Result<AllEntries, Refusal> {
     check_version(tx, of, wanted, kind).await?;
-    let before = set_now(tx, of).await?;
+    let before = current_entries(tx, of).await?;
     check_kind(&before, of, wanted.name, kind)?;
-    check_room(&before, of, wanted.name)?;
+    check_limit(&before, of, wanted.name)?;
     check_collisions(tx, of, wanted.name).await?;
     Ok(before)
 }
 
-/// Refuses what somebody else changed since the caller read it.
+/// Checks the caller's version precondition.
 async fn check_version(
     tx: &mut Tx,
     of: &Locked,

@@ -1,8 +1,7 @@
-//! Repeats: a request with an `Idempotency-Key` that was recorded before is known again.
+//! Idempotency keys: a retry with the same `Idempotency-Key` is applied once.
 //!
-//! The record is written in the transaction of what it speaks of: there is never an effect without
-//! its record, nor a record without its effect. Refusals are not recorded, so a mended request may
-//! use the same key.
+//! The key is recorded in the same transaction as the effect: there is never one without the other.
+//! Refusals are not recorded, so a corrected request may use the same key.
 
 use jiff::{SignedDuration, Timestamp};
 use sha2::{Digest, Sha256};
@@ -12,39 +11,39 @@ use crate::db::pool::Tx;
 use crate::door::{Refusal, RequestContext};
 use crate::{Error, Worker};
 
-/// How long a key is remembered.
+/// How long a key is kept.
 const KEPT: SignedDuration = SignedDuration::from_hours(7 * 24);
 
-/// What makes a request the same request: its route, its key and its body.
+/// Identifies a request: its route, its key and its body.
 #[derive(Debug, Clone)]
 pub struct IdempotencyKey {
     /// Method and path.
     pub route: String,
-    /// What the caller sent as `Idempotency-Key`.
+    /// The `Idempotency-Key` header.
     pub key: String,
     /// A digest of the body.
     pub body_hash: [u8; 32],
 }
 
 impl IdempotencyKey {
-    /// The marks of a request.
+    /// The key of a request with this body.
     #[must_use]
     pub fn new(route: String, key: String, body: &[u8]) -> Self {
         Self { route, key, body_hash: Sha256::digest(body).into() }
     }
 }
 
-/// What a former request with this key was about, if there was one.
+/// The subject recorded by an earlier request with this key, if there is one.
 pub(crate) async fn find(
     tx: &mut Tx,
     context: &RequestContext<'_>,
     now: Timestamp,
 ) -> Result<Option<String>, Refusal> {
-    let Some(repeat) = &context.repeat else { return Ok(None) };
-    // Of two at once, the second waits here and then finds what the first did.
+    let Some(key) = &context.repeat else { return Ok(None) };
+    // Serializes concurrent requests with the same key: the second finds what the first recorded.
     sqlx::query("select pg_advisory_xact_lock(hashtextextended($1 || ' ' || $2, 0))")
-        .bind(&repeat.route)
-        .bind(&repeat.key)
+        .bind(&key.route)
+        .bind(&key.key)
         .execute(&mut **tx)
         .await?;
     let found: Option<(Vec<u8>, String)> = sqlx::query_as(
@@ -52,26 +51,26 @@ pub(crate) async fn find(
          where org_id = trueup_org() and principal = $1 and route = $2 and key = $3 and created_at > $4",
     )
     .bind(context.principal.token.uuid())
-    .bind(&repeat.route)
-    .bind(&repeat.key)
+    .bind(&key.route)
+    .bind(&key.key)
     .bind(sql(oldest(now)))
     .fetch_optional(&mut **tx)
     .await?;
     match found {
-        Some((hash, subject)) if hash == repeat.body_hash => Ok(Some(subject)),
+        Some((hash, subject)) if hash == key.body_hash => Ok(Some(subject)),
         Some(_) => Err(Refusal::KeyReused),
         None => Ok(None),
     }
 }
 
-/// Remembers what this request was about.
+/// Records the subject of this request under its key.
 pub(crate) async fn record(
     tx: &mut Tx,
     context: &RequestContext<'_>,
     subject: &str,
     now: Timestamp,
 ) -> Result<(), Error> {
-    let Some(repeat) = &context.repeat else { return Ok(()) };
+    let Some(key) = &context.repeat else { return Ok(()) };
     sqlx::query(
         "insert into idempotency_keys (org_id, principal, route, key, body_hash, subject, created_at)
          values (trueup_org(), $1, $2, $3, $4, $5, $6)
@@ -79,9 +78,9 @@ pub(crate) async fn record(
              do update set body_hash = $4, subject = $5, created_at = $6",
     )
     .bind(context.principal.token.uuid())
-    .bind(&repeat.route)
-    .bind(&repeat.key)
-    .bind(repeat.body_hash.as_slice())
+    .bind(&key.route)
+    .bind(&key.key)
+    .bind(key.body_hash.as_slice())
     .bind(subject)
     .bind(sql(now))
     .execute(&mut **tx)
@@ -90,7 +89,7 @@ pub(crate) async fn record(
 }
 
 impl Worker {
-    /// Forgets keys that are older than they are kept; answers how many.
+    /// Deletes expired keys; returns how many.
     ///
     /// # Errors
     /// The database cannot be reached.

@@ -1,4 +1,4 @@
-//! Accepting projects, and their end.
+//! Accepts projects and their deletion.
 
 mod force;
 
@@ -14,8 +14,8 @@ use trueup_rules::admit::Refused;
 use trueup_rules::render::names;
 use uuid::Uuid;
 
-use super::race::again;
-use super::service::{hold_and_wake, write_down};
+use super::race::retry_on_conflict;
+use super::service::{record_generation, reserve_and_wake};
 use super::{Accepted, Refusal, RequestContext};
 use crate::db::clock::sql;
 use crate::db::new_id::new_id;
@@ -29,7 +29,7 @@ use crate::{App, Error, event, status};
 pub use force::ProjectForce;
 
 impl App {
-    /// Declares a project. Declaring it again changes nothing.
+    /// Declares a project. Idempotent.
     ///
     /// # Errors
     /// [`Refusal`] says why not.
@@ -46,7 +46,7 @@ impl App {
         Ok(accepted)
     }
 
-    /// Promises the end of a project and of every service in it. Asking again changes nothing.
+    /// Accepts the deletion of a project and of every service in it. Idempotent.
     ///
     /// # Errors
     /// [`Refusal`] says why not.
@@ -57,7 +57,7 @@ impl App {
         context: &RequestContext<'_>,
         now: Timestamp,
     ) -> Result<Accepted<ProjectRow>, Refusal> {
-        again(|| self.try_delete_project(org, wanted, context, now)).await
+        retry_on_conflict(|| self.try_delete_project(org, wanted, context, now)).await
     }
 
     async fn try_delete_project(
@@ -73,7 +73,7 @@ impl App {
             self.end(tx).await?;
             return Ok(Accepted { row, changed: false });
         }
-        let ended = end_services(&mut tx, row.project.id, context, now).await?;
+        let deleted = delete_services(&mut tx, row.project.id, context, now).await?;
         sqlx::query(
             "update projects set desired = 'deleted', deleting_at = $2, generation = generation + 1
              where id = $1",
@@ -85,11 +85,11 @@ impl App {
         let id = row.project.id.to_string();
         let row = find(&mut tx, &id).await?.ok_or(Refusal::NotFound("project"))?;
         let principal = context.principal.name.clone();
-        let fact = Fact::ProjectDeleteQueued { principal, services: ended.len() };
+        let fact = Fact::ProjectDeleteQueued { principal, services: deleted.len() };
         record(&mut tx, &row.project, fact, context, now).await?;
-        // Last, because everybody in the org wants the quota's row.
-        for service in &ended {
-            hold_and_wake(&mut tx, service, context, now).await?;
+        // Last, because every change in the org locks the quota's row.
+        for service in &deleted {
+            reserve_and_wake(&mut tx, service, context, now).await?;
         }
         request(&mut tx, &row.project, Lane::Delete, context, now).await?;
         self.end(tx).await?;
@@ -97,7 +97,7 @@ impl App {
     }
 }
 
-/// Makes the project of this name, with its event and its wake, if there is none.
+/// Creates the project of this name, with its event and wake, if it does not exist.
 pub(super) async fn declare(
     tx: &mut Tx,
     org: OrgId,
@@ -105,7 +105,7 @@ pub(super) async fn declare(
     context: &RequestContext<'_>,
     now: Timestamp,
 ) -> Result<Accepted<ProjectRow>, Refusal> {
-    let Accepted { row, changed } = make(tx, org, name, now).await?;
+    let Accepted { row, changed } = create(tx, org, name, now).await?;
     if changed {
         let unit = Unit::Project(row.project.id);
         status::accept(tx, unit, org, now).await?;
@@ -115,18 +115,18 @@ pub(super) async fn declare(
     Ok(Accepted { row, changed })
 }
 
-/// The project of this name, made if there is none.
-async fn make(
+/// The project of this name, created if it does not exist.
+async fn create(
     tx: &mut Tx,
     org: OrgId,
     name: &Name,
     now: Timestamp,
 ) -> Result<Accepted<ProjectRow>, Refusal> {
     if let Some(row) = find(tx, name.as_str()).await? {
-        must_live(row.desired)?;
+        check_not_deleting(row.desired)?;
         return Ok(Accepted { row, changed: false });
     }
-    // One cluster for now: placement is a decision of a later day.
+    // There is only one cluster so far, so there is no placement decision.
     let cluster: Option<(Uuid,)> =
         sqlx::query_as("select id from clusters order by created_at limit 1")
             .fetch_optional(&mut **tx)
@@ -147,19 +147,19 @@ async fn make(
     .execute(&mut **tx)
     .await?;
     let row = find(tx, name.as_str()).await?.ok_or(Refusal::NotFound("project"))?;
-    must_live(row.desired)?;
+    check_not_deleting(row.desired)?;
     Ok(Accepted { row, changed: inserted.rows_affected() == 1 })
 }
 
-/// Nothing new is promised about what shall be gone.
-pub(super) fn must_live(desired: DesiredState) -> Result<(), Refusal> {
+/// Refuses changes to a project that is being deleted.
+pub(super) fn check_not_deleting(desired: DesiredState) -> Result<(), Refusal> {
     match desired {
         DesiredState::Active | DesiredState::Paused => Ok(()),
         DesiredState::Deleted => Err(Refusal::Refused(Refused::BeingDeleted)),
     }
 }
 
-/// Nobody declares a service in it until this transaction is over.
+/// Locks the project, so that no service is declared in it; returns its desired state.
 async fn lock(tx: &mut Tx, project: ProjectId) -> Result<DesiredState, Error> {
     let (desired,): (String,) =
         sqlx::query_as("select desired from projects where id = $1 for update")
@@ -169,8 +169,8 @@ async fn lock(tx: &mut Tx, project: ProjectId) -> Result<DesiredState, Error> {
     read("desired state", desired)
 }
 
-/// The end of every service that was to stay, as if somebody had asked for each.
-async fn end_services(
+/// Accepts the deletion of every service that is not being deleted yet.
+async fn delete_services(
     tx: &mut Tx,
     project: ProjectId,
     context: &RequestContext<'_>,
@@ -182,7 +182,7 @@ async fn end_services(
     .bind(project.uuid())
     .fetch_all(&mut **tx)
     .await?;
-    let mut ended = Vec::new();
+    let mut deleted = Vec::new();
     for row in &rows {
         let current = service(row)?;
         let next = Service {
@@ -191,10 +191,10 @@ async fn end_services(
             accepted_at: now,
             ..current
         };
-        write_down(tx, &next, "delete", context, now).await?;
-        ended.push(next);
+        record_generation(tx, &next, "delete", context, now).await?;
+        deleted.push(next);
     }
-    Ok(ended)
+    Ok(deleted)
 }
 
 async fn record(

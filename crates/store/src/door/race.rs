@@ -1,25 +1,28 @@
-//! Two who want the same rows at the same moment.
+//! Retries transactions that lost a race for the same rows.
 //!
-//! The database ends one of them, and nothing of it is recorded. Trying the whole transaction again finds what
-//! the other one did, so the caller need not hear of it. Bounded: a place that is always taken is told.
+//! Postgres aborts one of them, and nothing of it is committed. A retry of the whole transaction
+//! sees what the other one did. The number of retries is bounded; after that the caller gets the
+//! error.
 
 use super::Refusal;
 
-/// More than any honest crowd needs.
-const TRIES: u32 = 10;
+/// More than normal contention needs.
+const RETRIES: u32 = 10;
 
-/// Tries as long as it is only overtaken.
-pub(super) async fn again<T, Attempt>(mut attempt: impl FnMut() -> Attempt) -> Result<T, Refusal>
+/// Retries as long as the attempt fails because of a concurrent transaction.
+pub(super) async fn retry_on_conflict<T, Attempt>(
+    mut attempt: impl FnMut() -> Attempt,
+) -> Result<T, Refusal>
 where
     Attempt: Future<Output = Result<T, Refusal>>,
 {
-    let mut left = TRIES;
+    let mut left = RETRIES;
     loop {
         match attempt().await {
             Err(Refusal::Store(error)) if error.is_race() && left > 0 => {
                 left = left.saturating_sub(1);
             }
-            answer => return answer,
+            result => return result,
         }
     }
 }

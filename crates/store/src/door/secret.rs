@@ -1,4 +1,4 @@
-//! Setting secrets. A value is sealed before any statement sees it.
+//! Sets secrets. A value is encrypted before it reaches any statement.
 
 use jiff::Timestamp;
 use trueup_model::event::Fact;
@@ -9,9 +9,9 @@ use trueup_rules::admit::Refused;
 use trueup_rules::admit::variable::check_value;
 use trueup_rules::envelope::Encryptor;
 
-use super::config::{EntryRequest, Locked, lock, reach};
+use super::config::{EntryRequest, Locked, lock, record_change};
 use super::entry::{EntryKind, check};
-use super::race::again;
+use super::race::retry_on_conflict;
 use super::{Accepted, Refusal, RequestContext};
 use crate::App;
 use crate::db::clock::sql;
@@ -19,19 +19,19 @@ use crate::db::new_id::{entropy, fresh_key};
 use crate::db::pool::Tx;
 use crate::secret::{secret, wrapped};
 
-/// A secret somebody brings.
+/// A secret to set.
 #[derive(Debug, Clone, Copy)]
 pub struct SecretRequest<'a> {
-    /// Which.
+    /// Its scope and name.
     pub entry: EntryRequest<'a>,
     /// Its value.
     pub value: &'a SecretValue,
-    /// What seals it.
-    pub sealer: &'a Encryptor,
+    /// Encrypts the value.
+    pub encryptor: &'a Encryptor,
 }
 
 impl App {
-    /// Sets a secret. What it was before cannot be read, so this is always a new version.
+    /// Sets a secret. Always a new version: the old value cannot be read to compare.
     ///
     /// # Errors
     /// [`Refusal`] says why not.
@@ -44,7 +44,7 @@ impl App {
     ) -> Result<Accepted<Secret>, Refusal> {
         check_value(wanted.value.reveal())
             .map_err(|field_error| Refusal::Refused(Refused::Invalid(vec![field_error])))?;
-        again(|| self.try_set_secret(org, wanted, context, now)).await
+        retry_on_conflict(|| self.try_set_secret(org, wanted, context, now)).await
     }
 
     async fn try_set_secret(
@@ -64,13 +64,13 @@ impl App {
             version: set.version,
             principal: context.principal.name.clone(),
         };
-        reach(&mut tx, &locked, &before, fact, context, now).await?;
+        record_change(&mut tx, &locked, &before, fact, context, now).await?;
         self.end(tx).await?;
         Ok(Accepted { row: set, changed: true })
     }
 }
 
-/// Seals the value for its next version and writes it. The scope's lock keeps versions apart.
+/// Encrypts the value for its next version and writes it. The scope's lock serializes versions.
 async fn store(
     tx: &mut Tx,
     locked: &Locked,
@@ -79,7 +79,7 @@ async fn store(
     now: Timestamp,
 ) -> Result<Secret, Refusal> {
     let (scope, name) = (locked.scope, wanted.entry.name);
-    let org_key = org_key(tx, scope.org, wanted.sealer, now).await?;
+    let org_key = org_key(tx, scope.org, wanted.encryptor, now).await?;
     let (last,): (i64,) = sqlx::query_as(
         "select coalesce(max(version), 0) from secrets
          where project_id = $1 and service_id is not distinct from $2 and name = $3",
@@ -90,10 +90,10 @@ async fn store(
     .fetch_one(&mut **tx)
     .await?;
     let place = Place { scope, name: name.clone(), version: last.saturating_add(1) };
-    let sealed = wanted
-        .sealer
+    let encrypted = wanted
+        .encryptor
         .seal(&org_key, &place, wanted.value, entropy())
-        .map_err(Refusal::Unsealable)?;
+        .map_err(Refusal::CannotEncrypt)?;
     let row = sqlx::query(
         "insert into secrets
              (org_id, project_id, service_id, name, nonce, sealed, version, set_by, set_at)
@@ -106,8 +106,8 @@ async fn store(
     .bind(scope.project.uuid())
     .bind(scope.service.map(ServiceId::uuid))
     .bind(name.as_str())
-    .bind(sealed.nonce.as_slice())
-    .bind(&sealed.bytes)
+    .bind(encrypted.nonce.as_slice())
+    .bind(&encrypted.bytes)
     .bind(place.version)
     .bind(&context.principal.name)
     .bind(sql(now))
@@ -116,11 +116,11 @@ async fn store(
     Ok(secret(&row)?)
 }
 
-/// The org's data key, made with its first secret. Two callers who make it at once agree on one.
+/// The org's data key, created with its first secret. Concurrent callers agree on one key.
 async fn org_key(
     tx: &mut Tx,
     org: OrgId,
-    sealer: &Encryptor,
+    encryptor: &Encryptor,
     now: Timestamp,
 ) -> Result<WrappedKey, Refusal> {
     const FIND: &str = "select key, nonce as key_nonce, sealed as key_sealed from org_keys
@@ -128,7 +128,8 @@ async fn org_key(
     if let Some(row) = sqlx::query(FIND).bind(org.uuid()).fetch_optional(&mut **tx).await? {
         return Ok(wrapped(&row)?);
     }
-    let new = sealer.new_org_key(org, &fresh_key(), entropy()).map_err(Refusal::Unsealable)?;
+    let new =
+        encryptor.new_org_key(org, &fresh_key(), entropy()).map_err(Refusal::CannotEncrypt)?;
     sqlx::query(
         "insert into org_keys (org_id, key, nonce, sealed, created_at) values ($1, $2, $3, $4, $5)
          on conflict (org_id) do nothing",

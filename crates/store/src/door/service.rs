@@ -1,4 +1,4 @@
-//! Accepting services: declare, act upon, delete.
+//! Accepts changes of services: declarations, operations and deletion.
 //!
 //! Locks are taken in one order everywhere: service, then quota, then wake.
 
@@ -18,9 +18,9 @@ use trueup_rules::admit::{
 };
 use trueup_rules::render::names;
 
-use super::config::check_promise;
-use super::project::must_live;
-use super::race::again;
+use super::config::check_generated_secrets;
+use super::project::check_not_deleting;
+use super::race::retry_on_conflict;
 use super::{Accepted, Refusal, RequestContext};
 use crate::db::clock::sql;
 use crate::db::new_id::new_id;
@@ -31,49 +31,49 @@ use crate::service::{ServiceRow, find, service};
 use crate::work::wake;
 use crate::{App, Error, event, plan, preview_request, project, quota, release, status, template};
 
-/// What somebody asks of a service.
+/// A requested change of a service.
 #[derive(Debug, Clone)]
 pub struct ServiceRequest<'a> {
     /// The project, by name or id.
     pub project: &'a str,
-    /// What is asked.
+    /// The change.
     pub change: ServiceChange<'a>,
-    /// The generation the caller has seen, if it insists on it.
+    /// Precondition: the generation the caller read.
     pub if_generation: Option<i64>,
-    /// The project's name, if it is to be made where there is none.
+    /// The project's name, if it is to be created when it does not exist.
     pub with_project: Option<&'a Name>,
-    /// The exact preview that has to hold, if the caller insists on one.
+    /// Precondition: the exact preview that must still hold.
     pub preview: Option<PreviewRequestId>,
 }
 
 impl<'a> ServiceRequest<'a> {
-    /// Asks for the service of this name to be like this.
+    /// Declares the service of this name.
     #[must_use]
-    pub const fn declare(project: &'a str, name: &'a Name, ask: &'a AdmissionRequest) -> Self {
-        let change = ServiceChange::Declare(name, ask);
+    pub const fn declare(project: &'a str, name: &'a Name, request: &'a AdmissionRequest) -> Self {
+        let change = ServiceChange::Declare(name, request);
         Self { project, change, if_generation: None, with_project: None, preview: None }
     }
 
-    /// Asks for this to be done with a service.
+    /// Performs an operation on a service.
     #[must_use]
     pub const fn act(project: &'a str, service: &'a str, action: &'a ServiceOperation) -> Self {
         let change = ServiceChange::Act(service, action);
         Self { project, change, if_generation: None, with_project: None, preview: None }
     }
 
-    /// Only if it has this generation.
+    /// Adds a precondition on the generation.
     #[must_use]
     pub const fn if_generation(self, generation: Option<i64>) -> Self {
         Self { if_generation: generation, ..self }
     }
 }
 
-/// A change that can be asked for.
+/// A change of a service.
 #[derive(Debug, Clone)]
 pub enum ServiceChange<'a> {
-    /// That the service of this name be like this, made if there is none.
+    /// Declares the service of this name, and creates it if it does not exist.
     Declare(&'a Name, &'a AdmissionRequest),
-    /// That this be done with a service, by name or id.
+    /// Performs an operation on a service, by name or id.
     Act(&'a str, &'a ServiceOperation),
 }
 
@@ -88,14 +88,13 @@ impl ServiceChange<'_> {
 
 /// A decision that is not recorded yet.
 struct Decided {
-    /// The next generation, or what is promised already.
+    /// The next generation, or the current one if nothing changed.
     after: Service,
     changed: bool,
 }
 
 impl App {
-    /// Makes a change durable: declares, acts upon or deletes a service, or finds that nothing is to
-    /// be changed.
+    /// Accepts a declaration, an operation or the deletion of a service. Idempotent.
     ///
     /// # Errors
     /// [`Refusal`] says why not.
@@ -106,7 +105,7 @@ impl App {
         context: &RequestContext<'_>,
         now: Timestamp,
     ) -> Result<Accepted<ServiceRow>, Refusal> {
-        again(|| self.try_accept_service(org, wanted, context, now)).await
+        retry_on_conflict(|| self.try_accept_service(org, wanted, context, now)).await
     }
 
     async fn try_accept_service(
@@ -124,32 +123,35 @@ impl App {
         if let Some(project) = wanted.with_project {
             super::project::declare(&mut tx, org, project, context, now).await?;
         }
-        let held = match wanted.preview {
-            Some(preview) => Some(preview_request::hold(&mut tx, preview, wanted, now).await?),
+        let valid = match wanted.preview {
+            Some(preview) => {
+                Some(preview_request::find_valid(&mut tx, preview, wanted, now).await?)
+            }
             None => None,
         };
-        let decided = decide(&mut tx, wanted, held.as_ref().map(|held| held.service), now).await?;
+        let decided =
+            decide(&mut tx, wanted, valid.as_ref().map(|valid| valid.service), now).await?;
         let id = decided.after.id;
         if decided.changed {
             let act = Act { word: wanted.change.word(), preview: wanted.preview };
-            write_down(&mut tx, &decided.after, act, context, now).await?;
-            write_force(&mut tx, &decided.after, &wanted.change, context).await?;
+            record_generation(&mut tx, &decided.after, act, context, now).await?;
+            record_force(&mut tx, &decided.after, &wanted.change, context).await?;
         }
-        if let Some(held) = &held {
-            held.check(&mut tx, &decided.after).await?;
+        if let Some(valid) = &valid {
+            valid.check(&mut tx, &decided.after).await?;
         }
         idempotency::record(&mut tx, context, &id.to_string(), now).await?;
         let row = found(&mut tx, wanted.project, &id.to_string()).await?;
-        // Last, because everybody in the org wants the quota's row.
+        // Last, because every change in the org locks the quota's row.
         if decided.changed {
-            hold_and_wake(&mut tx, &decided.after, context, now).await?;
+            reserve_and_wake(&mut tx, &decided.after, context, now).await?;
         }
         self.end(tx).await?;
         Ok(Accepted { row, changed: decided.changed })
     }
 }
 
-/// Locks the service and asks the rules. A new one gets the id that was planned for it.
+/// Locks the service and asks the rules. A new service gets the id of its preview, if there is one.
 async fn decide(
     tx: &mut Tx,
     wanted: &ServiceRequest<'_>,
@@ -159,43 +161,43 @@ async fn decide(
     let project = project::find(tx, wanted.project).await?.ok_or(Refusal::NotFound("project"))?;
     let project = project.project;
     let (before, admitted) = match wanted.change {
-        ServiceChange::Declare(name, ask) => {
+        ServiceChange::Declare(name, request) => {
             let current = lock(tx, &project, name.as_str()).await?;
             check_generation(current.as_ref(), wanted.if_generation)?;
             if current.is_none() {
-                must_live(project::hold(tx, project.id).await?)?;
+                check_not_deleting(project::lock_shared(tx, project.id).await?)?;
             }
-            let template = template::find(tx, &ask.template).await?;
-            let plan = plan::find(tx, wanted_plan(ask, template.as_ref())).await?;
-            let known = AdmissionContext {
+            let template = template::find(tx, &request.template).await?;
+            let plan = plan::find(tx, wanted_plan(request, template.as_ref())).await?;
+            let context = AdmissionContext {
                 template: template.as_ref(),
                 plan: plan.as_ref(),
                 current: current.as_ref(),
             };
-            let admitted = admit(ask, known).map_err(Refusal::Refused)?;
+            let admitted = admit(request, context).map_err(Refusal::Refused)?;
             (current, admitted)
         }
         ServiceChange::Act(service, action) => {
             let current = lock_found(tx, wanted.project, service).await?;
             check_generation(Some(&current), wanted.if_generation)?;
             let admitted = decide_action(tx, action, &current).await?;
-            // What is gone is gone: there is nothing left to end.
+            // A completed deletion cannot be forced any more.
             let over = matches!(action, ServiceOperation::ForceDelete { .. })
                 && is_gone(tx, &current).await?;
             (Some(current), if over { Admitted::Unchanged } else { admitted })
         }
     };
     let (after, changed) = match (admitted, &before, &wanted.change) {
-        (Admitted::Changed(promise), Some(before), _) => (next(before, *promise, now), true),
-        (Admitted::Changed(promise), None, ServiceChange::Declare(name, _)) => {
-            (first(&project, name, planned.unwrap_or_else(|| new_id(now)), *promise, now), true)
+        (Admitted::Changed(release), Some(before), _) => (next(before, *release, now), true),
+        (Admitted::Changed(release), None, ServiceChange::Declare(name, _)) => {
+            (first(&project, name, planned.unwrap_or_else(|| new_id(now)), *release, now), true)
         }
         (Admitted::Unchanged, Some(before), _) => (before.clone(), false),
-        // Only a declaration can be about a service that is not there, and it changes that.
+        // Only a declaration can name a service that does not exist, and it creates it.
         (_, None, _) => return Err(Refusal::NotFound("service")),
     };
     if changed && after.desired != DesiredState::Deleted {
-        check_promise(tx, &after).await?;
+        check_generated_secrets(tx, &after).await?;
     }
     Ok(Decided { after, changed })
 }
@@ -232,13 +234,13 @@ async fn decide_action(
         (None, None) => current.spec.plan.clone(),
     };
     let plan = plan::find(tx, wanted.as_ref()).await?;
-    let knowing = OperationContext {
+    let context = OperationContext {
         current,
         template: template.as_ref(),
         plan: plan.as_ref(),
         release: release.as_ref(),
     };
-    act(action, knowing).map_err(Refusal::Refused)
+    act(action, context).map_err(Refusal::Refused)
 }
 
 async fn found(tx: &mut Tx, project: &str, wanted: &str) -> Result<ServiceRow, Refusal> {
@@ -256,7 +258,7 @@ async fn lock(tx: &mut Tx, project: &Project, name: &str) -> Result<Option<Servi
     row.as_ref().map(service).transpose()
 }
 
-/// Also finds one that is gone, by its id: asking for its deletion again changes nothing.
+/// Also finds a deleted service by its id, so that a repeated deletion changes nothing.
 async fn lock_found(tx: &mut Tx, project: &str, wanted: &str) -> Result<Service, Refusal> {
     let row = found(tx, project, wanted).await?;
     let locked = sqlx::query("select * from services where id = $1 for update")
@@ -282,7 +284,7 @@ fn first(
     project: &Project,
     name: &Name,
     id: ServiceId,
-    promise: ReleaseSpec,
+    release: ReleaseSpec,
     now: Timestamp,
 ) -> Service {
     Service {
@@ -292,10 +294,10 @@ fn first(
         name: name.clone(),
         cluster: project.cluster,
         object_name: names::object_name(name, id),
-        template: promise.template,
-        parameters: promise.parameters,
-        spec: promise.spec,
-        desired: promise.desired,
+        template: release.template,
+        parameters: release.parameters,
+        spec: release.spec,
+        desired: release.desired,
         generation: 1,
         accepted_at: now,
         created_at: now,
@@ -303,19 +305,19 @@ fn first(
 }
 
 /// The generation after the current one.
-fn next(current: &Service, promise: ReleaseSpec, now: Timestamp) -> Service {
+fn next(current: &Service, release: ReleaseSpec, now: Timestamp) -> Service {
     Service {
-        template: promise.template,
-        parameters: promise.parameters,
-        spec: promise.spec,
-        desired: promise.desired,
+        template: release.template,
+        parameters: release.parameters,
+        spec: release.spec,
+        desired: release.desired,
         generation: current.generation.saturating_add(1),
         accepted_at: now,
         ..current.clone()
     }
 }
 
-/// What was done, and the exact preview that it was accepted with.
+/// The name of a change, and the exact preview that it was accepted with.
 pub(crate) struct Act {
     word: &'static str,
     preview: Option<PreviewRequestId>,
@@ -327,8 +329,8 @@ impl From<&'static str> for Act {
     }
 }
 
-/// The generation itself: row, release, status, event.
-pub(crate) async fn write_down(
+/// Records a generation: row, release, status and event.
+pub(crate) async fn record_generation(
     tx: &mut Tx,
     service: &Service,
     act: impl Into<Act>,
@@ -360,8 +362,8 @@ pub(crate) async fn write_down(
     Ok(())
 }
 
-/// Who ends the deletion without proof, and why.
-async fn write_force(
+/// Records who forces a deletion, and why.
+async fn record_force(
     tx: &mut Tx,
     service: &Service,
     change: &ServiceChange<'_>,
@@ -388,13 +390,14 @@ async fn is_gone(tx: &mut Tx, service: &Service) -> Result<bool, Error> {
     Ok(gone)
 }
 
-pub(super) async fn hold_and_wake(
+/// Reserves the service's quota and wakes it.
+pub(super) async fn reserve_and_wake(
     tx: &mut Tx,
     service: &Service,
     context: &RequestContext<'_>,
     now: Timestamp,
 ) -> Result<(), Refusal> {
-    hold(tx, service).await?;
+    reserve_quota(tx, service).await?;
     let lane = match service.desired {
         DesiredState::Active | DesiredState::Paused => Lane::UserChange,
         DesiredState::Deleted => Lane::Delete,
@@ -405,9 +408,11 @@ pub(super) async fn hold_and_wake(
     Ok(())
 }
 
-/// Holds what this generation takes of the org's quota. A service that is being deleted counts no
-/// more, and keeps its capacity until it is verified to be gone.
-async fn hold(tx: &mut Tx, service: &Service) -> Result<(), Refusal> {
+/// Reserves what this generation needs of the org's quota.
+///
+/// A service being deleted no longer counts as a service, but keeps its capacity until its absence
+/// is verified.
+async fn reserve_quota(tx: &mut Tx, service: &Service) -> Result<(), Refusal> {
     let wanted = match service.desired {
         DesiredState::Active | DesiredState::Paused => Amounts::of(&service.spec),
         DesiredState::Deleted => quota::held(tx, service.id).await?.unwrap_or_default().capacity(),
@@ -439,7 +444,7 @@ async fn upsert(tx: &mut Tx, service: &Service) -> Result<(), Error> {
     .bind(i32::try_from(service.template.version).unwrap_or(i32::MAX))
     .bind(json(&service.parameters))
     .bind(json(&service.spec))
-    .bind(service.desired.as_str())
+    .bind(service.desired.into_str())
     .bind(service.generation)
     .bind(sql(service.accepted_at))
     .bind(sql(service.created_at))

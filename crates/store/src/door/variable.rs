@@ -1,4 +1,4 @@
-//! Setting variables.
+//! Sets variables.
 
 use jiff::Timestamp;
 use trueup_model::event::Fact;
@@ -7,16 +7,16 @@ use trueup_model::variable::Variable;
 use trueup_rules::admit::Refused;
 use trueup_rules::admit::variable::check_value;
 
-use super::config::{EntryRequest, lock, reach};
+use super::config::{EntryRequest, lock, record_change};
 use super::entry::{EntryKind, check};
-use super::race::again;
+use super::race::retry_on_conflict;
 use super::{Accepted, Refusal, RequestContext};
 use crate::App;
 use crate::db::clock::sql;
 use crate::variable::variable;
 
 impl App {
-    /// Sets a variable. Setting it to the value it has changes nothing.
+    /// Sets a variable. Idempotent.
     ///
     /// # Errors
     /// [`Refusal`] says why not.
@@ -30,7 +30,7 @@ impl App {
     ) -> Result<Accepted<Variable>, Refusal> {
         check_value(value)
             .map_err(|field_error| Refusal::Refused(Refused::Invalid(vec![field_error])))?;
-        again(|| self.try_set_variable(org, wanted, value, context, now)).await
+        retry_on_conflict(|| self.try_set_variable(org, wanted, value, context, now)).await
     }
 
     async fn try_set_variable(
@@ -72,7 +72,7 @@ impl App {
             version: set.version,
             principal: context.principal.name.clone(),
         };
-        reach(&mut tx, &locked, &before, fact, context, now).await?;
+        record_change(&mut tx, &locked, &before, fact, context, now).await?;
         self.end(tx).await?;
         Ok(Accepted { row: set, changed: true })
     }
@@ -84,7 +84,7 @@ impl App {
     ) -> Result<Accepted<Variable>, Refusal> {
         let all = self.list_variables(org, wanted.project, wanted.service).await?;
         let found = all.into_iter().flatten().find(|variable| variable.name == *wanted.name);
-        // Somebody took it away in between: the caller may ask again.
+        // It was deleted in the meantime: the caller may retry.
         let row = found.ok_or(Refusal::NotFound("variable"))?;
         Ok(Accepted { row, changed: false })
     }

@@ -1,4 +1,4 @@
-//! Filling plan requests: for the planner of the cluster whose lease is held.
+//! Fills preview requests, for the planner of the lease holder.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -13,7 +13,7 @@ use trueup_rules::preview;
 use trueup_rules::preview::exact;
 use uuid::Uuid;
 
-use super::planned;
+use super::previewed;
 use crate::db::clock::sql;
 use crate::db::pool::Tx;
 use crate::db::row::{json, read_json};
@@ -22,33 +22,33 @@ use crate::work::lease::{Lease, fence};
 use crate::work::order;
 use crate::{Error, Worker};
 
-/// How long a request is shown as expired before it is forgotten.
+/// How long a request is shown as expired before it is deleted.
 const SHOWN_FOR: SignedDuration = SignedDuration::from_hours(1);
-/// How many are forgotten at once.
+/// The most requests deleted at once.
 const BATCH: i64 = 500;
 
-/// A request that waits to be filled.
+/// A request to be filled.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PendingPreview {
-    /// Which.
+    /// Its id.
     pub id: PreviewRequestId,
-    /// What would be ordered, its secrets still sealed; or why that cannot be said any more.
+    /// The order to preview, its secrets still encrypted; or why there is none.
     pub order: Result<Box<Order>, String>,
 }
 
-/// What came of a request.
+/// The result of a preview.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PreviewResult {
-    /// This would happen.
+    /// The preview.
     Filled(ExactPreview),
-    /// Nobody will fill it, for this reason.
+    /// It failed for good, for this reason.
     Failed(String),
-    /// It cannot be filled now, for this reason.
+    /// It cannot be filled now, for this reason; it will be retried.
     Waits(String),
 }
 
 impl Worker {
-    /// Requests that wait to be filled, the oldest first.
+    /// Requests to be filled, the oldest first.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -71,22 +71,22 @@ impl Worker {
         .bind(limit)
         .fetch_all(&mut *tx)
         .await?;
-        let mut asked = Vec::new();
+        let mut pending = Vec::new();
         for row in &rows {
             let id = PreviewRequestId::from_uuid(row.try_get("id")?);
             let order = match order(&mut tx, row).await {
-                Err(error) if error.is_defect() => Err(error.told()),
+                Err(error) if error.is_defect() => Err(error.describe()),
                 order => order?,
             };
-            asked.push(PendingPreview { id, order });
+            pending.push(PendingPreview { id, order });
         }
-        Ok(asked)
+        Ok(pending)
     }
 
-    /// Writes down what came of a request that waits.
+    /// Records the result of a waiting request.
     ///
     /// # Errors
-    /// The database cannot be reached, or the lease is over.
+    /// The database cannot be reached, or the lease was lost.
     pub async fn end_plan(
         &self,
         lease: Lease,
@@ -97,15 +97,15 @@ impl Worker {
         let mut tx = self.begin().await?;
         fence(&mut tx, lease).await?;
         match end {
-            PreviewResult::Filled(plan) => fill(&mut tx, lease, id, plan, now).await?,
-            PreviewResult::Failed(why) => tell(&mut tx, lease, id, "failed", why).await?,
-            PreviewResult::Waits(why) => tell(&mut tx, lease, id, "waiting", why).await?,
+            PreviewResult::Filled(preview) => fill(&mut tx, lease, id, preview, now).await?,
+            PreviewResult::Failed(why) => set_state(&mut tx, lease, id, "failed", why).await?,
+            PreviewResult::Waits(why) => set_state(&mut tx, lease, id, "waiting", why).await?,
         }
         tx.commit().await?;
         Ok(())
     }
 
-    /// Plans that are filled and can still be gone by: what each stands on.
+    /// Filled previews that have not expired, each with the objects it depends on.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -130,10 +130,10 @@ impl Worker {
             .collect()
     }
 
-    /// Writes down which plans were seen to hold, and which do not any more and why.
+    /// Records which previews still hold, and which do not and why.
     ///
     /// # Errors
-    /// The database cannot be reached, or the lease is over.
+    /// The database cannot be reached, or the lease was lost.
     pub async fn note_plans(
         &self,
         lease: Lease,
@@ -167,7 +167,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Forgets requests that expired some time ago, a batch at a time; answers how many.
+    /// Deletes a batch of requests that expired some time ago; returns how many.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -184,17 +184,17 @@ impl Worker {
     }
 }
 
-/// What a request would order now, if that is still what it was asked for.
+/// The order of a request, or why it differs from what was requested.
 async fn order(tx: &mut Tx, row: &PgRow) -> Result<Result<Box<Order>, String>, Error> {
-    let (service, namespace) = (planned(row)?, row.try_get("namespace")?);
+    let (service, namespace) = (previewed(row)?, row.try_get("namespace")?);
     let frozen = freeze(row, FreezeScope::Service)?;
     let order = order::would_be(tx, service, namespace, frozen).await?;
-    let asked: String = row.try_get("order_digest")?;
-    Ok(if preview::digest(&order) == asked {
+    let requested: String = row.try_get("order_digest")?;
+    Ok(if preview::digest(&order) == requested {
         Ok(Box::new(order))
     } else {
-        Err("a variable, secret, endpoint or domain of the service changed since it was asked for; ask \
-             again"
+        Err("a variable, secret, endpoint or domain of the service changed since the preview was \
+             requested; request a new one"
             .to_owned())
     })
 }
@@ -203,7 +203,7 @@ async fn fill(
     tx: &mut Tx,
     lease: Lease,
     id: PreviewRequestId,
-    plan: &ExactPreview,
+    preview: &ExactPreview,
     now: Timestamp,
 ) -> Result<(), Error> {
     let waiting: Option<(String, i64)> = sqlx::query_as(
@@ -220,15 +220,15 @@ async fn fill(
          where id = $1",
     )
     .bind(id.uuid())
-    .bind(json(plan))
-    .bind(exact::hash(&digest, generation, &plan.footing))
+    .bind(json(preview))
+    .bind(exact::hash(&digest, generation, &preview.footing))
     .bind(sql(now))
     .execute(&mut **tx)
     .await?;
     Ok(())
 }
 
-async fn tell(
+async fn set_state(
     tx: &mut Tx,
     lease: Lease,
     id: PreviewRequestId,

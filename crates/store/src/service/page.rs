@@ -1,7 +1,7 @@
 //! Lists of services: filtered, in name order, a page at a time.
 //!
-//! A page begins after the last row of the one before (name and id), so that it costs the same
-//! wherever it is. The statement is put together from fixed pieces; what callers say is only bound.
+//! Keyset pagination by name and id, so that every page costs the same. The statement is built from
+//! fixed pieces; callers' values are only bound.
 
 use jiff::{SignedDuration, Timestamp};
 use sqlx::{Postgres, QueryBuilder};
@@ -17,8 +17,9 @@ use crate::db::clock::sql;
 use crate::db::pool::Tx;
 use crate::{App, Error};
 
-/// When the quietest of the watches was heard that a service's health leans on: the same kinds as
-/// `rules::freshness::evidence`.
+/// SQL: the oldest last watch event among the kinds that a service's health depends on.
+///
+/// The same kinds as `rules::status::freshness::evidence`.
 const HEARD: &str = "least(
     coalesce((c.watches ->> 'Pod')::timestamptz, '-infinity'),
     coalesce((c.watches ->> case s.spec ->> 'workload' when 'deployment' then 'Deployment'
@@ -26,36 +27,36 @@ const HEARD: &str = "least(
     case when s.spec ->> 'volume' is null then 'infinity'::timestamptz
          else coalesce((c.watches ->> 'PersistentVolumeClaim')::timestamptz, '-infinity') end)";
 
-/// Which services are wanted.
+/// Which services to list.
 #[derive(Debug, Clone, Default)]
 pub struct ServiceFilter {
     /// Only those of this project.
     pub project: Option<ProjectId>,
-    /// Only those made from this template, in any version.
+    /// Only those of this template, in any version.
     pub template: Option<Name>,
     /// Only those of this plan.
     pub plan: Option<Name>,
-    /// Only those that are promised to be so.
+    /// Only those with this desired state.
     pub desired: Option<DesiredState>,
     /// Only those in this phase.
     pub phase: Option<Phase>,
     /// Only those that are shown with this health.
     pub health: Option<Health>,
-    /// Only those whose name holds this text.
+    /// Only those whose name contains this text.
     pub search: Option<String>,
 }
 
 /// Where a page begins: after the service with this name and id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServicePosition {
-    /// The name of the last service that was seen.
+    /// The name of the last service of the previous page.
     pub name: String,
     /// Its id.
     pub id: ServiceId,
 }
 
 impl App {
-    /// A page of the living services of an org, in name order.
+    /// A page of the services of an org that are not deleted, in name order.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -105,27 +106,27 @@ fn restrict(query: &mut QueryBuilder<Postgres>, filter: &ServiceFilter, now: Tim
         query.push(" and s.plan_name = ").push_bind(plan.as_str().to_owned());
     }
     if let Some(desired) = filter.desired {
-        query.push(" and s.desired = ").push_bind(desired.as_str());
+        query.push(" and s.desired = ").push_bind(desired.into_str());
     }
     if let Some(phase) = filter.phase {
-        query.push(" and t.phase = ").push_bind(phase.as_str());
+        query.push(" and t.phase = ").push_bind(phase.into_str());
     }
     if let Some(health) = filter.health {
-        // What was seen by a watch that is silent now is shown as unknown, whatever it was.
+        // Health from a stale watch is shown as unknown, whatever was observed.
         let silence = SignedDuration::from_secs(STALE_AFTER_SECONDS);
         let fresh_since = now.checked_sub(silence).unwrap_or(Timestamp::MIN);
         let join = if health == Health::Unknown { " or (" } else { " and not (" };
-        query.push(" and (t.health = ").push_bind(health.as_str()).push(join);
+        query.push(" and (t.health = ").push_bind(health.into_str()).push(join);
         query.push(HEARD).push(" < ").push_bind(sql(fresh_since)).push("))");
     }
 }
 
-/// Letters that the index goes by: a shorter text has none.
+/// The index works on trigrams: it cannot find shorter text.
 const TRIGRAM: usize = 3;
-/// With more than so many, a page is full before long when all names are gone through in order.
+/// With more matches than this, scanning names in order fills a page soon enough.
 const FEW: i32 = 1000;
 
-/// The services whose name holds this text, by the index, if they are few.
+/// The services whose name contains this text, found by the index; `None` if there are too many.
 async fn found_by_name(tx: &mut Tx, search: &str) -> Result<Option<Vec<Uuid>>, Error> {
     if search.chars().count() < TRIGRAM {
         return Ok(None);

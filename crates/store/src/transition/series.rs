@@ -1,4 +1,4 @@
-//! The end of each series: what is known of an incarnation, and what a notice adds to it.
+//! The head of each series: the last known state of a uid, and what an update adds to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ use crate::db::clock::sql;
 use crate::db::pool::Tx;
 use crate::db::row::{json, read, read_json};
 
-/// What is known of one incarnation.
+/// The last known state of the object with one uid.
 #[derive(Debug, Clone)]
 pub(super) struct Head {
     pub(super) owner: Owner,
@@ -29,26 +29,26 @@ pub(super) struct Head {
     pub(super) seen_at: Timestamp,
 }
 
-/// Whose it is.
+/// The org and service that an object belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Owner {
     pub(super) org: OrgId,
     pub(super) service: Option<ServiceId>,
 }
 
-/// Whose things are, by namespace and name.
+/// Owners of objects, by namespace and name.
 #[derive(Debug, Default)]
 pub(super) struct Owners {
-    /// Of pods, by the name of their service.
+    /// Of pods, by the object name of their service.
     named: BTreeMap<(String, String), Owner>,
     /// Of claims, and of the volumes behind them.
     claims: BTreeMap<(String, String), Owner>,
 }
 
-/// A transition about to be appended.
+/// A transition to be appended.
 #[derive(Debug)]
 pub(super) struct New {
-    /// Its place in the batch.
+    /// Its index in the batch.
     pub(super) place: usize,
     pub(super) owner: Owner,
     pub(super) kind: Kind,
@@ -62,45 +62,45 @@ pub(super) struct New {
     pub(super) version: String,
 }
 
-/// A time in which nobody watched a kind.
+/// A time in which a kind was not watched.
 #[derive(Debug)]
 pub(super) struct Gap {
-    /// Its place in the batch.
+    /// Its index in the batch.
     pub(super) place: usize,
     pub(super) kind: Kind,
     pub(super) from: Option<Timestamp>,
     pub(super) until: Timestamp,
 }
 
-/// What a batch of notices comes to.
+/// The result of a batch of updates.
 #[derive(Debug)]
 pub(super) struct Batch {
     pub(super) heads: BTreeMap<String, Head>,
     owners: Owners,
-    /// Incarnations whose head must be written, or removed where there is none any more.
+    /// Uids whose head must be written, or deleted if it has none any more.
     pub(super) changed: BTreeSet<String>,
-    pub(super) news: Vec<New>,
+    pub(super) transitions: Vec<New>,
     pub(super) gaps: Vec<Gap>,
 }
 
 impl Batch {
     pub(super) const fn new(heads: BTreeMap<String, Head>, owners: Owners) -> Self {
-        Self { heads, owners, changed: BTreeSet::new(), news: Vec::new(), gaps: Vec::new() }
+        Self { heads, owners, changed: BTreeSet::new(), transitions: Vec::new(), gaps: Vec::new() }
     }
 
-    /// How many rows it comes to so far.
+    /// The number of rows so far.
     pub(super) fn len(&self) -> usize {
-        self.news.len().saturating_add(self.gaps.len())
+        self.transitions.len().saturating_add(self.gaps.len())
     }
 
-    pub(super) fn note(&mut self, noticed: &ObjectUpdate, before: &Freshness) {
-        match noticed {
-            ObjectUpdate::Present { sight, seen_at } => self.present(sight, *seen_at),
+    pub(super) fn add(&mut self, update: &ObjectUpdate, before: &Freshness) {
+        match update {
+            ObjectUpdate::Present { sight: snapshot, seen_at } => self.present(snapshot, *seen_at),
             ObjectUpdate::Gone { uid, resource_version, seen_at } => {
                 self.gone(uid, resource_version, *seen_at, None);
             }
             ObjectUpdate::Listed { kind, uids, resource_version, since, seen_at } => {
-                // The first list of this observer ends what the last one left open.
+                // The first list of this observer closes the gap since the last observer.
                 let from = since.or_else(|| before.heard.get(kind).copied());
                 let place = self.len();
                 self.gaps.push(Gap { place, kind: *kind, from, until: *seen_at });
@@ -118,45 +118,45 @@ impl Batch {
         }
     }
 
-    fn present(&mut self, sight: &ObjectSnapshot, seen_at: Timestamp) {
-        let known = self.heads.get(&sight.uid);
-        let owner = known.map(|head| head.owner).or_else(|| self.owner(sight));
-        // What belongs to others is theirs to bill.
+    fn present(&mut self, snapshot: &ObjectSnapshot, seen_at: Timestamp) {
+        let known = self.heads.get(&snapshot.uid);
+        let owner = known.map(|head| head.owner).or_else(|| self.owner(snapshot));
+        // Foreign objects are not recorded.
         let Some(owner) = owner else { return };
-        let steps = steps(known.map(|head| &head.level), &sight.level);
-        if known.is_some_and(|head| head.level == sight.level) {
+        let steps = steps(known.map(|head| &head.level), &snapshot.level);
+        if known.is_some_and(|head| head.level == snapshot.level) {
             return;
         }
         let first = self.len();
-        self.news.extend(steps.into_iter().zip(first..).map(|(step, place)| New {
+        self.transitions.extend(steps.into_iter().zip(first..).map(|(step, place)| New {
             place,
             owner,
-            kind: sight.kind,
-            uid: sight.uid.clone(),
-            namespace: sight.namespace.clone(),
-            name: sight.name.clone(),
+            kind: snapshot.kind,
+            uid: snapshot.uid.clone(),
+            namespace: snapshot.namespace.clone(),
+            name: snapshot.name.clone(),
             what: step.what,
             at: step.at,
             seen_at,
             after: None,
-            version: sight.resource_version.clone(),
+            version: snapshot.resource_version.clone(),
         }));
         let head = Head {
             owner,
-            kind: sight.kind,
-            namespace: sight.namespace.clone(),
-            name: sight.name.clone(),
-            level: sight.level.clone(),
+            kind: snapshot.kind,
+            namespace: snapshot.namespace.clone(),
+            name: snapshot.name.clone(),
+            level: snapshot.level.clone(),
             seen_at,
         };
-        self.heads.insert(sight.uid.clone(), head);
-        self.changed.insert(sight.uid.clone());
+        self.heads.insert(snapshot.uid.clone(), head);
+        self.changed.insert(snapshot.uid.clone());
     }
 
     fn gone(&mut self, uid: &str, version: &str, seen_at: Timestamp, after: Option<Timestamp>) {
         let Some(head) = self.heads.remove(uid) else { return };
         self.changed.insert(uid.to_owned());
-        self.news.push(New {
+        self.transitions.push(New {
             place: self.len(),
             owner: head.owner,
             kind: head.kind,
@@ -171,16 +171,18 @@ impl Batch {
         });
     }
 
-    /// Whose it is: a pod with our label but without a service in its namespace is the platform's loss.
-    fn owner(&self, sight: &ObjectSnapshot) -> Option<Owner> {
+    /// The owner of an object; `None` if it is foreign.
+    ///
+    /// A pod with our label but without a service in its namespace belongs to the platform.
+    fn owner(&self, snapshot: &ObjectSnapshot) -> Option<Owner> {
         let platform = Owner { org: PLATFORM, service: None };
         let found = |owners: &BTreeMap<(String, String), Owner>, namespace: &str, name: &str| {
             owners.get(&(namespace.to_owned(), name.to_owned())).copied()
         };
-        match &sight.belongs {
+        match &snapshot.belongs {
             Belongs::Platform => Some(platform),
             Belongs::Named(name) => {
-                Some(found(&self.owners.named, &sight.namespace, name).unwrap_or(platform))
+                Some(found(&self.owners.named, &snapshot.namespace, name).unwrap_or(platform))
             }
             Belongs::Claim { namespace, name } => found(&self.owners.claims, namespace, name),
             Belongs::Others => None,
@@ -188,17 +190,17 @@ impl Batch {
     }
 }
 
-/// What is known of everything in a batch, and of everything of a kind that was listed whole.
+/// The heads of all objects in a batch, and of all objects of the kinds that were listed.
 pub(super) async fn heads(
     tx: &mut Tx,
     cluster: ClusterId,
-    noticed: &[ObjectUpdate],
+    updates: &[ObjectUpdate],
 ) -> Result<BTreeMap<String, Head>, Error> {
     let mut uids: Vec<&str> = Vec::new();
     let mut kinds: Vec<&str> = Vec::new();
-    for one in noticed {
-        match one {
-            ObjectUpdate::Present { sight, .. } => uids.push(&sight.uid),
+    for update in updates {
+        match update {
+            ObjectUpdate::Present { sight: snapshot, .. } => uids.push(&snapshot.uid),
             ObjectUpdate::Gone { uid, .. } => uids.push(uid),
             ObjectUpdate::Listed { kind, .. } => kinds.push(kind.as_str()),
         }
@@ -230,18 +232,20 @@ pub(super) async fn heads(
         .collect()
 }
 
-/// The services of what was noticed: pods by the name and namespace of their service, claims and
-/// the volumes behind them by the key that was recorded before the claim was made.
+/// The services that updated objects belong to.
+///
+/// Pods by the object name and namespace of their service; claims and the volumes behind them by
+/// the key that was recorded before the claim was created.
 pub(super) async fn owners(
     tx: &mut Tx,
     cluster: ClusterId,
-    noticed: &[ObjectUpdate],
+    updates: &[ObjectUpdate],
 ) -> Result<Owners, Error> {
     let mut names: Vec<&str> = Vec::new();
     let mut claims: (Vec<&str>, Vec<&str>) = Default::default();
-    for one in noticed {
-        let ObjectUpdate::Present { sight, .. } = one else { continue };
-        match &sight.belongs {
+    for update in updates {
+        let ObjectUpdate::Present { sight: snapshot, .. } = update else { continue };
+        match &snapshot.belongs {
             Belongs::Named(name) => names.push(name),
             Belongs::Claim { namespace, name } => {
                 claims.0.push(namespace);
@@ -250,7 +254,7 @@ pub(super) async fn owners(
             Belongs::Platform | Belongs::Others => {}
         }
     }
-    // A label alone proves nothing: the pod must stand in the namespace of its service, too.
+    // A label alone is not enough: the pod must also be in the namespace of its service.
     let named: Vec<(String, String, Uuid, Uuid)> = sqlx::query_as(
         "select p.namespace, s.object_name, s.org_id, s.id
          from services s join projects p on p.id = s.project_id
@@ -282,7 +286,7 @@ pub(super) async fn owners(
     Ok(Owners { named: by_name(named), claims: by_name(claimed) })
 }
 
-/// Writes the heads that changed and removes those of what is gone.
+/// Writes changed heads and deletes those of objects that are gone.
 pub(super) async fn store(
     tx: &mut Tx,
     cluster: ClusterId,
@@ -322,7 +326,7 @@ pub(super) async fn store(
     Ok(())
 }
 
-/// What happened, as columns: its kind, its container, and the rest.
+/// A transition as columns: its kind, its container, and the other fields as JSON.
 pub(super) fn columns(what: &What) -> (String, Option<String>, Json<Value>) {
     let Json(mut detail) = json(what);
     let mut take = |name: &str| {
@@ -334,7 +338,7 @@ pub(super) fn columns(what: &What) -> (String, Option<String>, Json<Value>) {
     (kind, container, Json(detail))
 }
 
-/// The other way round.
+/// The inverse of [`columns`].
 pub(super) fn whole(
     what: &str,
     container: Option<String>,

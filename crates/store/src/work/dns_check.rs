@@ -1,7 +1,7 @@
-//! Looks into DNS for the proofs of hosts: which are due, and what they saw.
+//! DNS checks for domain verification: which are due, and their results.
 //!
-//! Taking a look writes down when the next one is due, so nothing is left behind by a process that ends
-//! in the middle of it, and no two processes take the same one.
+//! Claiming a check schedules the next one in the same transaction: a crash leaves no claim behind,
+//! and no two processes claim the same check.
 
 use jiff::Timestamp;
 use sqlx::Row;
@@ -14,23 +14,25 @@ use uuid::Uuid;
 use crate::db::clock::sql;
 use crate::{Error, Worker, event};
 
-/// What is told of a proof that could not be taken. It says nothing about why: that another org has the
-/// host is for operators alone.
-const UNTAKEN: &str = "it could not be decided; ask the operator";
+/// The detail shown to an org whose verified host belongs to another org.
+///
+/// It gives no reason: only operators may learn that another org has the host.
+const CONTESTED: &str = "ownership of the host could not be decided; ask the operator";
 
-/// A domain whose proof is to be looked for now.
+/// A domain whose DNS check is due.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DueDnsCheck {
-    /// Whose it is.
+    /// The org of the domain.
     pub org: OrgId,
-    /// Which, and the text that proves it.
+    /// The domain; its id is part of the expected TXT record.
     pub domain: DomainId,
     /// Its host.
     pub host: Host,
 }
 
 impl Worker {
-    /// Takes checks that are due: at most so many, at most so many of one org, and none of these orgs.
+    /// Claims due checks: at most `most`, at most `most_of_one` per org, none of the orgs
+    /// `without`.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -72,7 +74,7 @@ impl Worker {
                     .map(sql),
             );
             let (org, domain) = (OrgId::from_uuid(row.try_get("org_id")?), DomainId::from_uuid(id));
-            // What is no host any more, by newer rules, is not asked for; others do not wait for it.
+            // A host that newer rules do not accept is skipped and does not delay the others.
             let host = row.try_get::<String, _>("host")?.parse();
             due.extend(host.ok().map(|host| DueDnsCheck { org, domain, host }));
         }
@@ -89,7 +91,7 @@ impl Worker {
         Ok(due)
     }
 
-    /// When the next look is due; nothing where none is.
+    /// When the next check is due; `None` if none is scheduled.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -103,13 +105,13 @@ impl Worker {
         Ok(at.map(jiff_sqlx::Timestamp::to_jiff))
     }
 
-    /// Writes down what a look saw that did not prove anything.
+    /// Records the result of a check that did not verify the domain.
     ///
     /// # Errors
     /// The database cannot be reached.
     pub async fn record_dns_check(
         &self,
-        look: &DueDnsCheck,
+        check: &DueDnsCheck,
         result: DnsResult,
         why: &str,
         now: Timestamp,
@@ -118,53 +120,55 @@ impl Worker {
             "update domains set checked_at = $3, check_result = $4, check_detail = $5
              where id = $1 and org_id = $2 and verified_at is null and deleted_at is null",
         )
-        .bind(look.domain.uuid())
-        .bind(look.org.uuid())
+        .bind(check.domain.uuid())
+        .bind(check.org.uuid())
         .bind(sql(now))
-        .bind(result.as_str())
+        .bind(result.into_str())
         .bind(why)
         .execute(self.pool())
         .await?;
         Ok(())
     }
 
-    /// Writes down that DNS proves a host to be an org's while another org has it. Operators hear of it,
-    /// once; the org hears that it is in doubt. Answers whether they did.
+    /// Records that DNS verifies a host for this org while another org already has it.
+    ///
+    /// Emits an event for operators once; the org sees an indeterminate result. Returns whether the
+    /// event was emitted.
     ///
     /// # Errors
     /// The database cannot be reached.
-    pub async fn note_contested(&self, look: &DueDnsCheck, now: Timestamp) -> Result<bool, Error> {
+    pub async fn note_contested(&self, check: &DueDnsCheck, now: Timestamp) -> Result<bool, Error> {
         let mut tx = self.begin().await?;
         let before: Option<(Option<String>,)> = sqlx::query_as(
             "select check_detail from domains
              where id = $1 and org_id = $2 and verified_at is null and deleted_at is null for update",
         )
-        .bind(look.domain.uuid())
-        .bind(look.org.uuid())
+        .bind(check.domain.uuid())
+        .bind(check.org.uuid())
         .fetch_optional(&mut *tx)
         .await?;
         let Some((before,)) = before else { return Ok(false) };
         sqlx::query(
             "update domains set checked_at = $2, check_result = $3, check_detail = $4 where id = $1 and org_id = $5",
         )
-        .bind(look.domain.uuid())
+        .bind(check.domain.uuid())
         .bind(sql(now))
-        .bind(DnsResult::Indeterminate.as_str())
-        .bind(UNTAKEN)
-        .bind(look.org.uuid())
+        .bind(DnsResult::Indeterminate.into_str())
+        .bind(CONTESTED)
+        .bind(check.org.uuid())
         .execute(&mut *tx)
         .await?;
-        let is_new = before.as_deref() != Some(UNTAKEN);
+        let is_new = before.as_deref() != Some(CONTESTED);
         if is_new {
-            event::record(&mut tx, &[contested(look, now)]).await?;
+            event::record(&mut tx, &[contested(check, now)]).await?;
         }
         tx.commit().await?;
         Ok(is_new)
     }
 }
 
-/// A fact for operators: it names both the host and who proved it.
-fn contested(look: &DueDnsCheck, now: Timestamp) -> NewEvent {
-    let fact = Fact::DomainContested { host: look.host.to_string(), claimant: look.org };
+/// The operators' event: names the host and the org that DNS verified it for.
+fn contested(check: &DueDnsCheck, now: Timestamp) -> NewEvent {
+    let fact = Fact::DomainContested { host: check.host.to_string(), claimant: check.org };
     event::of_platform(fact, Source::System, now)
 }

@@ -1,4 +1,4 @@
-//! Which cluster it is: one that is taken for another would prove what is not true.
+//! Cluster identity: another cluster behind the same address must not be taken for the known one.
 
 use jiff::Timestamp;
 use trueup_model::event::{Fact, Source};
@@ -6,21 +6,22 @@ use trueup_model::id::ClusterId;
 
 use crate::{Error, Worker, event};
 
-/// Whether the cluster that answers is the one that is known.
+/// Whether a cluster has the recorded identity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Recognised {
-    /// It is, or is the first one that anybody asked.
+    /// It has, or no identity was recorded before.
     Ours,
-    /// It is another one.
+    /// It has another identity.
     Another {
-        /// The one that is known.
+        /// The recorded identity.
         known: String,
     },
 }
 
 impl Worker {
-    /// Compares what a cluster says of itself with what is known, which is what the first one said. If it
-    /// was replaced on purpose, the new one is known from now on.
+    /// Compares a cluster's identity with the recorded one, and records the first one.
+    ///
+    /// If `replaced`, the new identity is recorded with an event.
     ///
     /// # Errors
     /// The database cannot be reached.

@@ -1,4 +1,4 @@
-//! Leases: a cluster belongs to one holder at a time, and a stale one is refused by its epoch.
+//! Leases: each cluster has one lease holder at a time; the epoch fences off stale holders.
 
 use std::time::Duration;
 
@@ -9,39 +9,40 @@ use crate::db::clock::sql;
 use crate::db::pool::Tx;
 use crate::{Error, Worker};
 
-/// The right to work on a cluster.
+/// The exclusive right to work on a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lease {
     /// Which cluster.
     pub cluster: ClusterId,
-    /// Raised each time the holder changes or starts anew.
+    /// Incremented on every acquisition.
     pub epoch: i64,
 }
 
 impl Lease {
     /// How long a lease lasts without a heartbeat.
     pub const TTL: Duration = Duration::from_secs(10);
-    /// How long after asking for it a holder sends writes to the cluster: a second less, for two
-    /// processes never have quite the same time.
+    /// How long after requesting the lease a holder may send writes to the cluster.
+    ///
+    /// A second less than the TTL, to allow for clock differences between processes.
     pub const WRITE_FOR: Duration = Duration::from_secs(9);
-    /// How often the holder renews it.
+    /// How often the holder renews its lease.
     pub const RENEW_EVERY: Duration = Duration::from_secs(3);
 }
 
-/// What came of asking for a lease.
+/// The result of trying to acquire a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turn {
-    /// It is the context's.
+    /// The caller holds the lease now.
     Ours(Lease),
-    /// Another has it.
+    /// Another holder has the lease.
     Theirs {
-        /// When it ends if nothing more is heard.
+        /// When that lease expires unless it is renewed.
         until: Timestamp,
     },
 }
 
 impl Turn {
-    /// The lease, for those who got it.
+    /// The lease, if it was acquired.
     #[must_use]
     pub fn ours(self) -> Option<Lease> {
         match self {
@@ -57,8 +58,9 @@ fn expiry(now: Timestamp) -> Timestamp {
 }
 
 impl Worker {
-    /// Takes the lease if it is free, over, or already this holder's; always with a new epoch. A lease
-    /// that still ends at `dead` counts as over, whatever the time is.
+    /// Acquires the lease if it is free, expired or this holder's own; always with a new epoch.
+    ///
+    /// A lease whose expiry is exactly `dead` counts as expired, whatever the time is.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -70,15 +72,17 @@ impl Worker {
         now: Timestamp,
     ) -> Result<Turn, Error> {
         let mut tx = self.begin().await?;
-        let over = |until: &Timestamp| *until <= now || Some(*until) == dead;
-        // Mostly it is held: then nobody waits for a lock.
-        if let Some(until) = held_by_another(&mut tx, cluster, holder).await?.filter(|it| !over(it))
+        let expired = |until: &Timestamp| *until <= now || Some(*until) == dead;
+        // The common case, another holder has it, takes no lock.
+        if let Some(until) =
+            held_by_another(&mut tx, cluster, holder).await?.filter(|until| !expired(until))
         {
             return Ok(Turn::Theirs { until });
         }
         lock(&mut tx, cluster, holder).await?;
-        // Of many who found it free the first one is through by now, and only a new statement sees it.
-        if let Some(until) = held_by_another(&mut tx, cluster, holder).await?.filter(|it| !over(it))
+        // Another process may have acquired it while this one waited for the lock.
+        if let Some(until) =
+            held_by_another(&mut tx, cluster, holder).await?.filter(|until| !expired(until))
         {
             return Ok(Turn::Theirs { until });
         }
@@ -98,8 +102,8 @@ impl Worker {
         .bind(sql(expiry(now)))
         .execute(&mut *tx)
         .await?;
-        // What the last holder had claimed is nobody's now, and counts as asked for anew: should that
-        // holder still be there, it must not end a claim of the next one.
+        // Requeue the former holder's claims with a new sequence number, so that a stale holder
+        // cannot finish a claim of the new one.
         sqlx::query(
             "update wakes set state = 'queued', claimed_seq = null, requested_seq = requested_seq + 1
              where cluster_id = $1 and state = 'running'",
@@ -111,10 +115,10 @@ impl Worker {
         Ok(Turn::Ours(Lease { cluster, epoch }))
     }
 
-    /// Keeps a lease alive.
+    /// Renews a lease.
     ///
     /// # Errors
-    /// [`Error::Fenced`] when somebody else holds it now.
+    /// [`Error::Fenced`] if another holder has the lease.
     pub async fn renew_lease(&self, lease: Lease, now: Timestamp) -> Result<(), Error> {
         let renewed = sqlx::query(
             "update lease_heartbeats set expires_at = $3 where cluster_id = $1 and epoch = $2",
@@ -127,7 +131,7 @@ impl Worker {
         if renewed.rows_affected() == 1 { Ok(()) } else { Err(Error::Fenced) }
     }
 
-    /// Gives a lease back, so that the next holder need not wait.
+    /// Releases a lease, so that the next holder need not wait for its expiry.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -144,7 +148,7 @@ impl Worker {
     }
 }
 
-/// When the lease of somebody else ends.
+/// When another holder's lease expires; `None` if no other holder has one.
 async fn held_by_another(
     tx: &mut Tx,
     cluster: ClusterId,
@@ -161,7 +165,7 @@ async fn held_by_another(
     Ok(until.map(|(until,)| until.to_jiff()))
 }
 
-/// Makes everybody else who wants this lease wait until this transaction is over.
+/// Locks the lease row: other acquisitions wait until this transaction ends.
 async fn lock(tx: &mut Tx, cluster: ClusterId, holder: &str) -> Result<(), Error> {
     sqlx::query(
         "insert into leases (cluster_id, holder, epoch) values ($1, $2, 0)
@@ -178,7 +182,7 @@ async fn lock(tx: &mut Tx, cluster: ClusterId, holder: &str) -> Result<(), Error
     Ok(())
 }
 
-/// Refuses a transaction whose lease is over, and holds off a new holder until it has committed.
+/// Fails if the lease was lost, and blocks a new holder until this transaction ends.
 pub(crate) async fn fence(tx: &mut Tx, lease: Lease) -> Result<(), Error> {
     let held: Option<(i64,)> =
         sqlx::query_as("select epoch from leases where cluster_id = $1 and epoch = $2 for share")

@@ -1,6 +1,6 @@
-//! The bell between processes that share a database: rung with NOTIFY, heard with LISTEN.
+//! Notifications between processes that share a database, with NOTIFY and LISTEN.
 //!
-//! Nothing depends on it. What was rung while nobody listened is lost, and whoever hears nothing polls.
+//! Best effort: a notification sent while no process listens is lost, so every receiver also polls.
 
 use sqlx::postgres::{PgListener, PgPoolOptions};
 
@@ -9,37 +9,37 @@ use crate::{Error, Worker};
 
 const CHANNEL: &str = "trueup";
 
-/// Hears what others ring, from its making on.
+/// Receives notifications that are sent after it was created.
 #[derive(Debug)]
 pub struct Listener {
-    inside: PgListener,
+    inner: PgListener,
 }
 
 impl Listener {
-    /// The next notification and who rang it; nothing once the connection is lost.
+    /// The next notification and its sender; `None` once the connection is lost.
     ///
     /// # Errors
-    /// The database refuses to go on.
+    /// The database returned an error.
     pub async fn next(&mut self) -> Result<Option<(String, Notification)>, Error> {
-        while let Some(rung) = self.inside.try_recv().await? {
-            if let Some(heard) = parse(rung.payload()) {
-                return Ok(Some(heard));
+        while let Some(message) = self.inner.try_recv().await? {
+            if let Some(notification) = parse(message.payload()) {
+                return Ok(Some(notification));
             }
         }
         Ok(None)
     }
 }
 
-/// A word that is not known comes from a newer version, and there is a poll for it.
+/// Skips unknown kinds: they come from a newer version, and polling covers them.
 fn parse(payload: &str) -> Option<(String, Notification)> {
-    let (who, what) = payload.rsplit_once(' ')?;
+    let (sender, kind) = payload.rsplit_once(' ')?;
     let notification =
-        Notification::ALL.into_iter().find(|notification| notification.as_str() == what)?;
-    Some((who.to_owned(), notification))
+        Notification::ALL.into_iter().find(|notification| notification.as_str() == kind)?;
+    Some((sender.to_owned(), notification))
 }
 
 impl Worker {
-    /// Tells every process that listens what this one, of that name, has committed.
+    /// Notifies every listening process; `name` is the sender.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -52,17 +52,17 @@ impl Worker {
         Ok(())
     }
 
-    /// Begins to listen, on a connection of its own: nobody misses one that hangs.
+    /// Starts to listen on a connection outside the pool, so that a hanging one costs no pool slot.
     ///
     /// # Errors
     /// The database cannot be reached.
     pub async fn listen(&self) -> Result<Listener, Error> {
         let options = self.pool().connect_options().as_ref().clone();
         let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(options);
-        let mut inside = PgListener::connect_with(&pool).await?;
-        inside.ignore_pool_close_event(true);
-        inside.eager_reconnect(false);
-        inside.listen(CHANNEL).await?;
-        Ok(Listener { inside })
+        let mut inner = PgListener::connect_with(&pool).await?;
+        inner.ignore_pool_close_event(true);
+        inner.eager_reconnect(false);
+        inner.listen(CHANNEL).await?;
+        Ok(Listener { inner })
     }
 }

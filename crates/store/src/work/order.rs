@@ -1,15 +1,15 @@
 //! Orders: claimed wakes together with everything their executor needs.
 //!
-//! The keys an order may touch are recorded in the transaction that claims its wake, before anything
-//! is written to a cluster: whatever a crash leaves behind, its key is known.
+//! The keys an order may touch are recorded in the transaction that claims its wake, before
+//! anything is written to a cluster: the keys of all objects are known even after a crash.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use jiff::Timestamp;
 use serde_json::Value;
-use sqlx::Row;
 use sqlx::types::Json;
+use sqlx::{FromRow, Row};
 use trueup_model::crash;
 use trueup_model::freeze::{Freeze, FreezeScope};
 use trueup_model::id::{OrgId, ProjectId};
@@ -33,13 +33,13 @@ use crate::work::wake;
 use crate::{Error, Worker, service};
 
 impl Worker {
-    /// Claims wakes that are due, fairly by lane and org, and answers with their orders, keys recorded.
+    /// Claims due wakes, fairly by lane and org; records the keys of their orders and returns them.
     ///
-    /// An order's secrets are still sealed, and generated ones missing: both are for the driver. A unit
-    /// whose rows cannot be worked with holds nobody else up: the defect is counted against its wake.
+    /// An order's secrets are still encrypted and generated ones missing: the driver adds them. A
+    /// unit with corrupt rows does not block others: the defect is counted against its own wake.
     ///
     /// # Errors
-    /// The database cannot be reached, or the lease is over.
+    /// The database cannot be reached, or the lease was lost.
     pub async fn claim_orders(
         &self,
         lease: Lease,
@@ -52,7 +52,7 @@ impl Worker {
         }
     }
 
-    /// All of a batch in one transaction.
+    /// Claims a batch in one transaction.
     async fn claim_together(
         &self,
         lease: Lease,
@@ -67,7 +67,7 @@ impl Worker {
         let orders = match orders(&mut tx, lease, claimed, now).await {
             Ok(orders) => orders,
             Err(error) => {
-                // At once: what is claimed here is locked until then, and a claim skips what is locked.
+                // Now, not on drop: the next claim skips the rows that are still locked here.
                 tx.rollback().await?;
                 return Err(error);
             }
@@ -77,7 +77,7 @@ impl Worker {
         Ok(orders)
     }
 
-    /// Each unit in a transaction of its own, to find the one that cannot be worked with.
+    /// Loads each order in its own transaction, to isolate the unit with the defect.
     async fn claim_apart(
         &self,
         lease: Lease,
@@ -98,7 +98,7 @@ impl Worker {
                 }
                 Err(error) if error.is_defect() => {
                     tx.rollback().await?;
-                    self.poison_wake(&wake, &error.told(), now).await?;
+                    self.poison_wake(&wake, &error.describe(), now).await?;
                 }
                 Err(error) => return Err(error),
             }
@@ -122,7 +122,7 @@ impl Worker {
     }
 }
 
-/// The orders of claimed wakes, in their order. What there is not any more needs none: its wake ends.
+/// The orders of claimed wakes, in claim order. The wake of a unit without a row is dropped.
 async fn orders(
     tx: &mut Tx,
     lease: Lease,
@@ -133,12 +133,12 @@ async fn orders(
     let mut orders = load(tx, &ids).await?;
     record_keys(tx, lease, &mut orders, now).await?;
     record_wants(tx, lease, &mut orders).await?;
-    let (there, gone): (Vec<_>, Vec<_>) =
+    let (present, gone): (Vec<_>, Vec<_>) =
         claimed.into_iter().partition(|wake| orders.contains_key(&wake.unit));
     for wake in gone {
         wake::drop_claimed(tx, &wake).await?;
     }
-    Ok(there
+    Ok(present
         .into_iter()
         .filter_map(|wake| {
             let order = orders.remove(&wake.unit)?;
@@ -147,18 +147,18 @@ async fn orders(
         .collect())
 }
 
-/// What is ordered for these projects and services now, with every key ever recorded for them.
+/// The current orders of these projects and services, with every key ever recorded for them.
 pub(crate) async fn load(tx: &mut Tx, ids: &[Uuid]) -> Result<BTreeMap<Unit, Order>, Error> {
     let mut orders = bodies(tx, ids).await?;
-    // After the services: an order may carry newer entries than its generation, and then the
-    // next one is on its way. Older ones would be reported as if they were new.
-    lay_entries(tx, &mut orders).await?;
+    // After the services: an order may carry newer entries than its generation, and then the next
+    // generation follows. Older entries would be reported as if they were current.
+    merge_entries(tx, &mut orders).await?;
     load_recorded(tx, &mut orders).await?;
     load_tenants(tx, &mut orders).await?;
     Ok(orders)
 }
 
-/// The order that there would be for a service as it is not promised yet. Nothing is recorded for it.
+/// The order of a service that is not accepted yet. Records nothing.
 pub(crate) async fn would_be(
     tx: &mut Tx,
     service: Service,
@@ -168,9 +168,9 @@ pub(crate) async fn would_be(
     let order = Order { freeze, ..Order::of_service(service, namespace) };
     let unit = order.unit;
     let mut orders = BTreeMap::from([(unit, order)]);
-    lay_entries(tx, &mut orders).await?;
+    merge_entries(tx, &mut orders).await?;
     load_recorded(tx, &mut orders).await?;
-    let mut order = orders.remove(&unit).expect("what was put in should be there");
+    let mut order = orders.remove(&unit).expect("the order inserted above should be present");
     for key in keys(&order)? {
         order.recorded.entry(key).or_insert(None);
     }
@@ -183,7 +183,7 @@ pub(crate) async fn would_be(
     Ok(order)
 }
 
-/// Which services are still in a project that shall be gone: they go first.
+/// Adds the services left in a project that is being deleted: they are deleted first.
 async fn load_tenants(tx: &mut Tx, orders: &mut BTreeMap<Unit, Order>) -> Result<(), Error> {
     let ends = |order: &&Order| {
         matches!(order.body, Body::Project) && order.desired == DesiredState::Deleted
@@ -208,8 +208,16 @@ async fn load_tenants(tx: &mut Tx, orders: &mut BTreeMap<Unit, Order>) -> Result
     Ok(())
 }
 
-/// Id, org, namespace, generation and desired state; who ended it by force, and the look on record.
-type ProjectColumns = (Uuid, Uuid, String, i64, String, Option<Json<Value>>, Option<Json<Value>>);
+#[derive(FromRow)]
+struct ProjectColumns {
+    id: Uuid,
+    org_id: Uuid,
+    namespace: String,
+    generation: i64,
+    desired: String,
+    force: Option<Json<Value>>,
+    survey: Option<Json<Value>>,
+}
 
 async fn bodies(tx: &mut Tx, ids: &[Uuid]) -> Result<BTreeMap<Unit, Order>, Error> {
     let mut orders = BTreeMap::new();
@@ -220,21 +228,21 @@ async fn bodies(tx: &mut Tx, ids: &[Uuid]) -> Result<BTreeMap<Unit, Order>, Erro
     .bind(ids)
     .fetch_all(&mut **tx)
     .await?;
-    for (id, org, namespace, generation, desired, force, survey) in projects {
-        let project = ProjectId::from_uuid(id);
+    for row in projects {
+        let project = ProjectId::from_uuid(row.id);
         let order = Order {
             unit: Unit::Project(project),
-            org: OrgId::from_uuid(org),
+            org: OrgId::from_uuid(row.org_id),
             project,
-            namespace,
-            generation,
-            desired: read("desired state", desired)?,
+            namespace: row.namespace,
+            generation: row.generation,
+            desired: read("desired state", row.desired)?,
             body: Body::Project,
             freeze: None,
             recorded: BTreeMap::new(),
             permit: DeletionPermit {
-                force: force.map(|force| read_json("force", force)).transpose()?,
-                survey: survey.map(|survey| read_json("survey", survey)).transpose()?,
+                force: row.force.map(|force| read_json("force", force)).transpose()?,
+                survey: row.survey.map(|survey| read_json("survey", survey)).transpose()?,
                 ..DeletionPermit::default()
             },
         };
@@ -258,8 +266,8 @@ async fn bodies(tx: &mut Tx, ids: &[Uuid]) -> Result<BTreeMap<Unit, Order>, Erro
     Ok(orders)
 }
 
-/// Lays what is set beside the manifests over the orders: variables, secrets, endpoints, hosts.
-async fn lay_entries(tx: &mut Tx, orders: &mut BTreeMap<Unit, Order>) -> Result<(), Error> {
+/// Adds what is set outside of manifests to the orders: variables, secrets, endpoints and hosts.
+async fn merge_entries(tx: &mut Tx, orders: &mut BTreeMap<Unit, Order>) -> Result<(), Error> {
     let projects: BTreeSet<Uuid> = orders.values().map(|order| order.project.uuid()).collect();
     let all = entries(tx, &projects.into_iter().collect::<Vec<_>>()).await?;
     let none = Entries::default();
@@ -289,8 +297,17 @@ async fn lay_entries(tx: &mut Tx, orders: &mut BTreeMap<Unit, Order>) -> Result<
     Ok(())
 }
 
-/// Unit kind and id, the key, its uid, and since when it is not wanted.
-type Recorded = (String, Uuid, String, String, String, Option<String>, Option<i64>);
+/// A key that was recorded for a unit.
+#[derive(FromRow)]
+struct Recorded {
+    unit_kind: String,
+    unit_id: Uuid,
+    kind: String,
+    namespace: String,
+    name: String,
+    uid: Option<String>,
+    unwanted_since_generation: Option<i64>,
+}
 
 async fn load_recorded(tx: &mut Tx, orders: &mut BTreeMap<Unit, Order>) -> Result<(), Error> {
     let ids: Vec<Uuid> = orders.keys().map(|unit| unit_uuid(*unit)).collect();
@@ -301,19 +318,20 @@ async fn load_recorded(tx: &mut Tx, orders: &mut BTreeMap<Unit, Order>) -> Resul
     .bind(&ids)
     .fetch_all(&mut **tx)
     .await?;
-    for (unit_kind, unit_id, kind, namespace, name, uid, unwanted) in rows {
-        if let Some(order) = orders.get_mut(&unit(&unit_kind, unit_id)) {
-            let key = ResourceKey { kind: read("kind", kind)?, namespace, name };
-            if let Some(since) = unwanted {
+    for row in rows {
+        if let Some(order) = orders.get_mut(&unit(&row.unit_kind, row.unit_id)) {
+            let kind = read("kind", row.kind)?;
+            let key = ResourceKey { kind, namespace: row.namespace, name: row.name };
+            if let Some(since) = row.unwanted_since_generation {
                 order.permit.unwanted.insert(key.clone(), since);
             }
-            order.recorded.insert(key, uid);
+            order.recorded.insert(key, row.uid);
         }
     }
     Ok(())
 }
 
-/// Adds the keys of what each order asks for. A deletion asks for nothing new.
+/// Records the keys that each order may write. A deletion adds none.
 async fn record_keys(
     tx: &mut Tx,
     lease: Lease,
@@ -354,8 +372,10 @@ async fn record_keys(
     Ok(())
 }
 
-/// Records since which generation a living unit does not want a key any more, and forgets it where the
-/// key is wanted again. Without this record nothing of a living unit is pruned.
+/// Records since which generation a unit no longer wants a key, or clears that if it wants it
+/// again.
+///
+/// Without this record no object of a unit that is not being deleted is pruned.
 async fn record_wants(
     tx: &mut Tx,
     lease: Lease,
@@ -397,11 +417,12 @@ async fn record_wants(
     Ok(())
 }
 
-/// The keys of what an order asks for. A spec that makes rendering panic is a defect of one unit, and
-/// must not take the loop of all of them down.
+/// The keys of the objects that an order renders.
+///
+/// A panic in rendering is a defect of one unit and must not stop the driver for all others.
 fn keys(order: &Order) -> Result<Vec<ResourceKey>, Error> {
     #[derive(Debug, thiserror::Error)]
-    #[error("rendering it ended by a panic; the log says where")]
+    #[error("rendering panicked; see the log for the location")]
     struct Panicked;
     catch_unwind(AssertUnwindSafe(|| render::keys(order).into_iter().collect()))
         .map_err(|_| Error::corrupt("spec", Panicked))

@@ -1,4 +1,4 @@
-//! Deletions that take too long: what an alarm is raised for.
+//! Deletions that take too long, for the alarm.
 
 use jiff::Timestamp;
 use trueup_model::id::ClusterId;
@@ -10,7 +10,7 @@ use crate::db::row::unit;
 use crate::{Error, Worker};
 
 impl Worker {
-    /// The units of a cluster whose end was asked for before this time and is not verified yet.
+    /// The units of a cluster whose deletion was accepted before this time and is not verified yet.
     ///
     /// # Errors
     /// The database cannot be reached.

@@ -1,7 +1,6 @@
-//! Settling reports: the one writer of observed and projected rows and of events about them.
+//! Records reports: the only writer of observed and projected rows, and of events about them.
 //!
-//! One transaction per batch, fenced by the lease's epoch. A report that says nothing new writes
-//! nothing.
+//! One transaction per batch, fenced by the lease's epoch. A report without news writes nothing.
 
 use std::collections::BTreeMap;
 
@@ -30,24 +29,25 @@ use crate::work::wake;
 use crate::{Error, Worker, domain, endpoint, event, project, quota, status, variable};
 
 impl Worker {
-    /// Writes down what reports say, at most one per unit; answers how many said something new.
+    /// Records reports, at most one per unit; returns how many had news.
     ///
     /// # Errors
-    /// The database cannot be reached, or the lease is over.
+    /// The database cannot be reached, or the lease was lost.
     pub async fn settle(
         &self,
         lease: Lease,
         reports: &[Report],
         now: Timestamp,
     ) -> Result<usize, Error> {
-        self.settle_marked(lease, None, reports, now).await
+        self.record_batch(lease, None, reports, now).await
     }
 
-    /// The same for a batch with a number, counted up from one within an epoch: when the answer to it
-    /// was lost it may be told again, and nothing of it is written twice.
+    /// Records a numbered batch at most once. Numbers count up from one within an epoch.
+    ///
+    /// If the answer is lost, the batch can be sent again and nothing is written twice.
     ///
     /// # Errors
-    /// The database cannot be reached, or the lease is over.
+    /// The database cannot be reached, or the lease was lost.
     pub async fn settle_once(
         &self,
         lease: Lease,
@@ -55,10 +55,10 @@ impl Worker {
         reports: &[Report],
         now: Timestamp,
     ) -> Result<usize, Error> {
-        self.settle_marked(lease, Some(batch), reports, now).await
+        self.record_batch(lease, Some(batch), reports, now).await
     }
 
-    async fn settle_marked(
+    async fn record_batch(
         &self,
         lease: Lease,
         batch: Option<i64>,
@@ -71,20 +71,20 @@ impl Worker {
             reports.iter().map(|report| (report.unit, report)).collect();
         let units: Vec<(Unit, OrgId)> =
             by_unit.values().map(|report| (report.unit, report.org)).collect();
-        // The locks of the statuses come first: what is read after them is not overtaken.
+        // Lock the statuses first, so that what is read after that cannot change concurrently.
         let stored = status::load(&mut tx, &units).await?;
-        let promised = promised(&mut tx, &units).await?;
+        let desired_states = desired_states(&mut tx, &units).await?;
 
         let mut statuses = Vec::new();
-        let mut told = Vec::new();
-        let mut settled = Vec::new();
+        let mut drafts = Vec::new();
+        let mut recorded = Vec::new();
         for (unit, previous, last) in stored {
             let (Some(report), Some((desired, generation))) =
-                (by_unit.get(&unit).copied(), promised.get(&unit).copied())
+                (by_unit.get(&unit).copied(), desired_states.get(&unit).copied())
             else {
                 continue;
             };
-            if is_old_news(report, last.as_ref(), desired, generation) {
+            if is_unchanged(report, last.as_ref(), desired, generation) {
                 continue;
             }
             let inputs = Inputs {
@@ -92,38 +92,38 @@ impl Worker {
                 generation,
                 cluster: lease.cluster,
                 previous: previous.clone(),
-                observation: evidence(report, last.as_ref()),
+                observation: latest_observation(report, last.as_ref()),
                 outcome: report.outcome.clone(),
                 absent: desired == DesiredState::Deleted
                     && report.generation == generation
                     && report.receipt.is_some(),
             };
             let status = project(&inputs, now);
-            told.push((report, facts(report, &previous, last.as_ref(), &status)));
-            settled.push((report, desired, inputs.absent));
+            drafts.push((report, facts(report, &previous, last.as_ref(), &status)));
+            recorded.push((report, desired, inputs.absent));
             statuses.push(NewStatus { unit, status, inputs, as_of: now });
         }
-        if settled.is_empty() || !mark(&mut tx, lease, batch).await? {
+        if recorded.is_empty() || !mark_batch(&mut tx, lease, batch).await? {
             return Ok(0);
         }
         status::store(&mut tx, &statuses).await?;
-        forget_removed(&mut tx, lease, &settled).await?;
-        record_sightings(&mut tx, lease, &settled, now).await?;
-        ask_for_next_anchors(&mut tx, lease, &settled, now).await?;
-        record_absences(&mut tx, &settled, now).await?;
-        record_surveys(&mut tx, &settled, now).await?;
-        endpoint::release(&mut tx, &carried(&settled), now).await?;
-        let events = events(&mut tx, told, now).await?;
+        forget_removed(&mut tx, lease, &recorded).await?;
+        record_uids(&mut tx, lease, &recorded, now).await?;
+        wake_for_next_anchors(&mut tx, lease, &recorded, now).await?;
+        record_absences(&mut tx, &recorded, now).await?;
+        record_surveys(&mut tx, &recorded, now).await?;
+        endpoint::release(&mut tx, &converged(&recorded), now).await?;
+        let events = events(&mut tx, drafts, now).await?;
         event::record(&mut tx, &events).await?;
-        try_broken_again(&mut tx, lease, &settled, now).await?;
+        wake_broken(&mut tx, lease, &recorded, now).await?;
         crash::point("report.recording").await;
         tx.commit().await?;
-        Ok(settled.len())
+        Ok(recorded.len())
     }
 }
 
-/// Marks a batch as written down; answers whether it was not before.
-async fn mark(tx: &mut Tx, lease: Lease, batch: Option<i64>) -> Result<bool, Error> {
+/// Marks a batch as recorded; returns false if it was recorded before.
+async fn mark_batch(tx: &mut Tx, lease: Lease, batch: Option<i64>) -> Result<bool, Error> {
     let Some(batch) = batch else { return Ok(true) };
     let marked = sqlx::query(
         "insert into settle_marks as m (cluster_id, epoch, batch) values ($1, $2, $3)
@@ -138,8 +138,8 @@ async fn mark(tx: &mut Tx, lease: Lease, batch: Option<i64>) -> Result<bool, Err
     Ok(marked.rows_affected() == 1)
 }
 
-/// Whether a report idempotency_keys what is stored, for a promise that did not change either.
-fn is_old_news(
+/// Whether a report repeats what is stored, for a desired state that did not change either.
+fn is_unchanged(
     report: &Report,
     last: Option<&Inputs>,
     desired: DesiredState,
@@ -155,8 +155,8 @@ fn is_old_news(
         })
 }
 
-/// What a report saw, or what was seen last when it could see nothing.
-fn evidence(report: &Report, last: Option<&Inputs>) -> Observation {
+/// The report's observation, or the last one if the report has none.
+fn latest_observation(report: &Report, last: Option<&Inputs>) -> Observation {
     let seen = report.observation.clone().or_else(|| last.map(|last| last.observation.clone()));
     seen.unwrap_or(Observation {
         generation: 0,
@@ -169,11 +169,11 @@ fn evidence(report: &Report, last: Option<&Inputs>) -> Observation {
     })
 }
 
-/// What is promised about each unit now; it may be newer than what a report was made for.
+/// Desired state and generation of each unit; they may be newer than those of a report.
 ///
-/// Nothing is promised about what is verified to be gone: that was the last word on it,
-/// and a report that comes late or twice cannot take it back.
-async fn promised(
+/// Deleted units are left out: a verified absence is final, and a late or repeated report cannot
+/// revert it.
+async fn desired_states(
     tx: &mut Tx,
     units: &[(Unit, OrgId)],
 ) -> Result<BTreeMap<Unit, (DesiredState, i64)>, Error> {
@@ -195,13 +195,14 @@ async fn promised(
         .collect()
 }
 
-async fn record_sightings(
+/// Records the uids of observed objects.
+async fn record_uids(
     tx: &mut Tx,
     lease: Lease,
-    settled: &[(&Report, DesiredState, bool)],
+    recorded: &[(&Report, DesiredState, bool)],
     now: Timestamp,
 ) -> Result<(), Error> {
-    let seen: Vec<_> = settled
+    let seen: Vec<_> = recorded
         .iter()
         .filter_map(|(report, ..)| Some((report.org, report.observation.as_ref()?)))
         .flat_map(|(org, seen)| seen.objects.iter().map(move |object| (org, object)))
@@ -228,16 +229,18 @@ async fn record_sightings(
     Ok(())
 }
 
-/// Wakes services that took up the last anchor their order names: the next order names, and so
-/// records, the one after it. Without that, a second outside delete would find nothing to go on with.
-async fn ask_for_next_anchors(
+/// Wakes services that use the last anchor their order names, so that the next one is recorded.
+///
+/// Without that, a second external deletion of the anchor could not be repaired.
+async fn wake_for_next_anchors(
     tx: &mut Tx,
     lease: Lease,
-    settled: &[(&Report, DesiredState, bool)],
+    recorded: &[(&Report, DesiredState, bool)],
     now: Timestamp,
 ) -> Result<(), Error> {
     let mut wanted: BTreeMap<(String, String), (Unit, OrgId)> = BTreeMap::new();
-    for (report, ..) in settled.iter().filter(|(_, desired, _)| *desired != DesiredState::Deleted) {
+    for (report, ..) in recorded.iter().filter(|(_, desired, _)| *desired != DesiredState::Deleted)
+    {
         let seen = report.observation.iter().flat_map(|seen| &seen.objects);
         for key in seen.map(|seen| &seen.key).filter(|key| key.kind == Kind::ConfigMap) {
             if let Some(next) = names::next_anchor(&key.name) {
@@ -245,7 +248,7 @@ async fn ask_for_next_anchors(
             }
         }
     }
-    // Every order of a new service names two: most reports have nothing to ask for.
+    // Every order of a new service names two, so most reports need no wake.
     wanted.retain(|(_, name), _| !name.ends_with("-anchor-2"));
     if wanted.is_empty() {
         return Ok(());
@@ -269,24 +272,24 @@ async fn ask_for_next_anchors(
     Ok(())
 }
 
-/// Wakes what a defect ended, so that its tries are counted and an operator finds it.
-async fn try_broken_again(
+/// Wakes units whose pass ended with a defect, so that attempts are counted and operators see it.
+async fn wake_broken(
     tx: &mut Tx,
     lease: Lease,
-    settled: &[(&Report, DesiredState, bool)],
+    recorded: &[(&Report, DesiredState, bool)],
     now: Timestamp,
 ) -> Result<(), Error> {
     let broken = |report: &&Report| matches!(report.outcome, Outcome::Broken { .. });
-    for report in settled.iter().map(|(report, ..)| *report).filter(broken) {
+    for report in recorded.iter().map(|(report, ..)| *report).filter(broken) {
         let again = wake::Request::repair(report.unit, report.org, lease.cluster);
         wake::request(tx, &again, now).await?;
     }
     Ok(())
 }
 
-/// Which generation each service was seen to carry, with nothing left to write or to take away.
-fn carried(settled: &[(&Report, DesiredState, bool)]) -> Vec<(ServiceId, i64)> {
-    settled
+/// The generation that each converged service was observed with.
+fn converged(recorded: &[(&Report, DesiredState, bool)]) -> Vec<(ServiceId, i64)> {
+    recorded
         .iter()
         .filter(|(report, ..)| report.outcome == Outcome::Converged && report.observation.is_some())
         .filter_map(|(report, ..)| match report.unit {
@@ -296,23 +299,23 @@ fn carried(settled: &[(&Report, DesiredState, bool)]) -> Vec<(ServiceId, i64)> {
         .collect()
 }
 
-/// Facts as events, each with the id of what caused it and, where somebody asked, with their trace.
+/// Events from drafts, each with its cause and, if a request caused it, with the request's trace.
 async fn events(
     tx: &mut Tx,
-    told: Vec<(&Report, Vec<EventDraft>)>,
+    drafts: Vec<(&Report, Vec<EventDraft>)>,
     now: Timestamp,
 ) -> Result<Vec<NewEvent>, Error> {
-    let telling: Vec<_> = told.into_iter().filter(|(_, told)| !told.is_empty()).collect();
+    let drafts: Vec<_> = drafts.into_iter().filter(|(_, drafts)| !drafts.is_empty()).collect();
     let generations: Vec<(Unit, i64)> =
-        telling.iter().map(|(report, _)| (report.unit, report.generation)).collect();
-    let asks = event::asks(tx, &generations).await?;
+        drafts.iter().map(|(report, _)| (report.unit, report.generation)).collect();
+    let requests = event::requests(tx, &generations).await?;
     let mut events = Vec::new();
-    for (report, told) in telling {
+    for (report, drafts) in drafts {
         let Report { unit, org, generation, .. } = *report;
-        let ids: Vec<EventId> = told.iter().map(|_| new_id(now)).collect();
-        for (id, EventDraft { source, fact, cause }) in ids.iter().copied().zip(told) {
+        let ids: Vec<EventId> = drafts.iter().map(|_| new_id(now)).collect();
+        for (id, EventDraft { source, fact, cause }) in ids.iter().copied().zip(drafts) {
             let (cause, trace) = match cause {
-                Cause::Asked => asks.get(&(unit, generation)).cloned().unzip(),
+                Cause::Asked => requests.get(&(unit, generation)).cloned().unzip(),
                 Cause::Draft(index) => (ids.get(index).copied(), None),
                 Cause::Outside => (None, None),
             };
@@ -333,14 +336,16 @@ async fn events(
     Ok(events)
 }
 
-/// Forgets which incarnation stood where Trueup took something away for a service that goes on, so
-/// that its return is not called the doing of somebody else. A deletion keeps them for its receipt.
+/// Clears the uids of objects that Trueup itself removed from a service that is not being deleted.
+///
+/// Otherwise their later creation would be reported as an external change. A deletion keeps the
+/// uids for its receipt.
 async fn forget_removed(
     tx: &mut Tx,
     lease: Lease,
-    settled: &[(&Report, DesiredState, bool)],
+    recorded: &[(&Report, DesiredState, bool)],
 ) -> Result<(), Error> {
-    let removed: Vec<_> = settled
+    let removed: Vec<_> = recorded
         .iter()
         .filter(|(_, desired, _)| *desired != DesiredState::Deleted)
         .flat_map(|(report, ..)| report.changes.iter().map(|change| (report.org, change)))
@@ -371,18 +376,18 @@ async fn forget_removed(
     Ok(())
 }
 
-/// Stores receipts and frees the names of what is verified to be gone.
+/// Stores receipts and frees the names of units whose absence is verified.
 async fn record_absences(
     tx: &mut Tx,
-    settled: &[(&Report, DesiredState, bool)],
+    recorded: &[(&Report, DesiredState, bool)],
     now: Timestamp,
 ) -> Result<(), Error> {
-    for (report, _, absent) in settled {
+    for (report, _, absent) in recorded {
         let (true, Some(receipt)) = (absent, &report.receipt) else { continue };
         let service = match report.unit {
             Unit::Service(service) => service,
             Unit::Project(project) => {
-                project::end(tx, project, report.org, receipt).await?;
+                project::complete_deletion(tx, project, report.org, receipt).await?;
                 continue;
             }
             Unit::Org(_) => continue,
@@ -398,11 +403,11 @@ async fn record_absences(
         .execute(&mut **tx)
         .await?;
         variable::shred(tx, service).await?;
-        // A port that something left behind may still hold is given to nobody.
+        // A port that an unverified Service may still use is not released.
         if !receipt.unproven.iter().any(|left| left.key.kind == Kind::Service) {
             endpoint::release_all(tx, service, receipt.verified_at).await?;
         }
-        // A host leads nowhere until somebody proves it anew.
+        // Hosts are released; another service must verify them again.
         domain::release_all(tx, service, receipt.verified_at).await?;
         sqlx::query("update services set deleted_at = $2 where id = $1 and deleted_at is null")
             .bind(service.uuid())
@@ -410,20 +415,20 @@ async fn record_absences(
             .execute(&mut **tx)
             .await?;
         quota::release(tx, service).await?;
-        project::wake_ending(tx, service, now).await?;
+        project::wake_deleting(tx, service, now).await?;
     }
     Ok(())
 }
 
-/// Puts looks into the namespaces of projects on record, or takes them back.
+/// Records or clears the namespace surveys of projects.
 async fn record_surveys(
     tx: &mut Tx,
-    settled: &[(&Report, DesiredState, bool)],
+    recorded: &[(&Report, DesiredState, bool)],
     now: Timestamp,
 ) -> Result<(), Error> {
-    for (report, ..) in settled {
-        if let (Unit::Project(project), Some(look)) = (report.unit, &report.survey) {
-            project::record_survey(tx, project, look, now).await?;
+    for (report, ..) in recorded {
+        if let (Unit::Project(project), Some(survey)) = (report.unit, &report.survey) {
+            project::record_survey(tx, project, survey, now).await?;
         }
     }
     Ok(())

@@ -1,8 +1,8 @@
-//! Sealing: giving recorded events their place, once no slower transaction can come before them.
+//! Sealing: gives recorded events their position and hash.
 //!
-//! A sequence number alone is no order: a transaction that took an earlier number may commit later.
-//! Only events of transactions older than every running one are sealed, so a reader that has seen a
-//! position has seen everything before it. With its place an event gets its hash: see `rules::chain`.
+//! A sequence number alone is no order: a transaction with an earlier number may commit later. Only
+//! events of transactions older than every running one are sealed, so a reader that has seen a
+//! position has seen everything before it. For the hash see `rules::event::chain`.
 
 use std::collections::BTreeMap;
 
@@ -18,13 +18,13 @@ use crate::db::pool::Tx;
 use crate::event::{SHOWN, Shown};
 use crate::{Error, Worker};
 
-/// Held by whoever seals, for the time of one transaction.
+/// Advisory lock of the sealer, held for one transaction.
 pub(crate) const LOCK: i64 = 7_308_605;
 
-/// How many events one transaction seals at most.
+/// The most events that one transaction seals.
 pub const SEALED_AT_ONCE: usize = 1000;
 
-/// Events that have no place yet.
+/// Events that are not sealed yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unsealed {
     /// How many.
@@ -33,7 +33,7 @@ pub struct Unsealed {
     pub oldest: Option<Timestamp>,
 }
 
-/// An event whose turn it is.
+/// An event that can be sealed.
 #[derive(FromRow)]
 struct Ready {
     org_id: Uuid,
@@ -42,7 +42,7 @@ struct Ready {
     shown: Shown,
 }
 
-/// A place and what stands there, about to be stored.
+/// An event with its position and hash, about to be stored.
 struct Seal {
     ready: Ready,
     position: i64,
@@ -50,13 +50,13 @@ struct Seal {
 }
 
 impl Worker {
-    /// Seals what can be sealed, up to a batch; answers how many.
+    /// Seals up to [`SEALED_AT_ONCE`] events; returns how many.
     ///
     /// # Errors
     /// The database cannot be reached.
     pub async fn seal_events(&self, now: Timestamp) -> Result<usize, Error> {
         let mut tx = self.begin().await?;
-        // One sealer at a time, whichever process it is in.
+        // One sealer at a time across all processes.
         let (mine,): (bool,) = sqlx::query_as("select pg_try_advisory_xact_lock($1)")
             .bind(LOCK)
             .fetch_one(&mut *tx)
@@ -87,7 +87,7 @@ impl Worker {
         Ok(seals.len())
     }
 
-    /// What waits for the sealer.
+    /// The backlog of the sealer.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -103,7 +103,7 @@ impl Worker {
     }
 }
 
-/// Takes events out of the queue that nothing can come before any more, in their order.
+/// Takes events from the queue that no running transaction can precede, in order.
 async fn take(tx: &mut Tx) -> Result<Vec<Ready>, Error> {
     let statement = format!(
         "with ready as (
@@ -118,7 +118,7 @@ async fn take(tx: &mut Tx) -> Result<Vec<Ready>, Error> {
     Ok(sqlx::query_as(AssertSqlSafe(statement)).bind(limit).fetch_all(&mut **tx).await?)
 }
 
-/// Where the chain of each of these orgs ends.
+/// The last position and hash of each org's chain.
 async fn heads(tx: &mut Tx, ready: &[Ready]) -> Result<BTreeMap<Uuid, (i64, Hash)>, Error> {
     let mut orgs: Vec<Uuid> = ready.iter().map(|ready| ready.org_id).collect();
     orgs.sort_unstable();
@@ -134,7 +134,7 @@ async fn heads(tx: &mut Tx, ready: &[Ready]) -> Result<BTreeMap<Uuid, (i64, Hash
     rows.into_iter().map(|(org, position, hash)| Ok((org, (position, stored(&hash)?)))).collect()
 }
 
-/// A hash as it is read back.
+/// Decodes a stored hash.
 pub(crate) fn stored(hash: &[u8]) -> Result<Hash, Error> {
     Hash::from_bytes(hash)
         .ok_or_else(|| Error::corrupt("hash", trueup_rules::event::chain::ParseHashError))

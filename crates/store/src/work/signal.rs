@@ -1,28 +1,29 @@
-//! Nudges, so that nobody waits for a poll: inside one process, and with a bell between all that share
-//! a database. Polling stays the safety net.
+//! Signals between tasks of one process, so that they need not wait for the next poll.
+//!
+//! [`super::notify`] carries them to other processes. Polling is the fallback.
 
 use std::sync::Arc;
 
 use tokio::sync::{Notify, watch};
 
-/// What was committed that another process may wait for.
+/// A kind of commit that another process may wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Notification {
     /// A wake was recorded.
     Wake,
     /// Events were sealed and can be read.
     Seal,
-    /// A cluster or the platform was frozen or let go.
+    /// A cluster or the platform was frozen or unfrozen.
     Freeze,
-    /// Somebody asked for the proof of a domain to be looked for.
+    /// A DNS check of a domain was requested.
     DomainCheck,
 }
 
 impl Notification {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 4] = [Self::Wake, Self::Seal, Self::Freeze, Self::DomainCheck];
 
-    /// The word that travels.
+    /// The name in the NOTIFY payload.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Wake => "wake",
@@ -33,7 +34,7 @@ impl Notification {
     }
 }
 
-/// How often this process itself committed each of them.
+/// How many commits of each kind this process made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     wakes: u64,
@@ -53,7 +54,7 @@ impl Counts {
         *count = count.wrapping_add(1);
     }
 
-    /// What was committed since an earlier look.
+    /// The kinds that were committed since an earlier count.
     pub fn since(self, earlier: Self) -> impl Iterator<Item = Notification> {
         Notification::ALL.into_iter().filter(move |notification| match notification {
             Notification::Wake => self.wakes != earlier.wakes,
@@ -64,7 +65,7 @@ impl Counts {
     }
 }
 
-/// Who wants to know that something was committed.
+/// Wakes tasks of this process when something was committed.
 #[derive(Debug, Clone)]
 pub struct Signals {
     wakes: Arc<Notify>,
@@ -72,7 +73,7 @@ pub struct Signals {
     domain_checks: Arc<Notify>,
     seals: watch::Sender<u64>,
     freezes: watch::Sender<u64>,
-    /// What this process did itself: others are told of that, and of nothing they said themselves.
+    /// Commits of this process: only these are sent to other processes.
     own: watch::Sender<Counts>,
 }
 
@@ -92,36 +93,36 @@ impl Default for Signals {
 impl Signals {
     /// A wake was recorded.
     pub fn wake(&self) {
-        self.tell(Notification::Wake);
+        self.publish(Notification::Wake);
     }
 
-    /// An event was recorded and wants sealing.
+    /// An event was recorded and can be sealed.
     pub fn event(&self) {
         self.events.notify_one();
     }
 
     /// Events were sealed and can be read.
     pub fn sealed(&self) {
-        self.tell(Notification::Seal);
+        self.publish(Notification::Seal);
     }
 
-    /// A cluster or the platform was frozen or let go.
+    /// A cluster or the platform was frozen or unfrozen.
     pub fn freeze(&self) {
-        self.tell(Notification::Freeze);
+        self.publish(Notification::Freeze);
     }
 
-    /// Somebody asked for the proof of a domain to be looked for.
+    /// A DNS check of a domain was requested.
     pub fn domain_check(&self) {
-        self.tell(Notification::DomainCheck);
+        self.publish(Notification::DomainCheck);
     }
 
-    /// This process committed something: everybody shall hear of it.
-    fn tell(&self, notification: Notification) {
+    /// Signals a commit of this process, to this and to other processes.
+    fn publish(&self, notification: Notification) {
         self.own.send_modify(|own| own.add(notification));
         self.hear(notification);
     }
 
-    /// Somebody committed something: whoever waits for it in this process hears of it.
+    /// Signals a commit, by any process, to the tasks of this process.
     pub fn hear(&self, notification: Notification) {
         match notification {
             Notification::Wake => self.wakes.notify_one(),
@@ -133,13 +134,13 @@ impl Signals {
         }
     }
 
-    /// Changes whenever this process committed something that others may wait for.
+    /// Changes whenever this process committed something that other processes may wait for.
     #[must_use]
     pub fn own(&self) -> watch::Receiver<Counts> {
         self.own.subscribe()
     }
 
-    /// Changes whenever a cluster or the platform was frozen or let go.
+    /// Changes whenever a cluster or the platform was frozen or unfrozen.
     #[must_use]
     pub fn freezes(&self) -> watch::Receiver<u64> {
         self.freezes.subscribe()
@@ -150,7 +151,7 @@ impl Signals {
         self.wakes.notified().await;
     }
 
-    /// Completes once a look was asked for since the last call.
+    /// Completes once a DNS check was requested since the last call.
     pub async fn domain_check_requested(&self) {
         self.domain_checks.notified().await;
     }

@@ -1,5 +1,7 @@
-//! Wakes: which units want looking at. Coalesced by unit; one that arrives while its unit is being
-//! worked on survives, because finishing deletes only the request that was claimed.
+//! Wakes: a work queue of units to reconcile, coalesced by unit.
+//!
+//! A wake requested while its unit is in progress is not lost: finishing deletes only the request
+//! that was claimed.
 
 use std::collections::BTreeSet;
 use std::slice;
@@ -28,24 +30,24 @@ mod claim;
 pub use backlog::{LaneLoad, WakeFilter};
 pub(crate) use claim::claim;
 
-/// Between the tries of what met a defect: doubled each time, up to the second value.
+/// Backoff after a defect: doubled each time, from the first value up to the second.
 const POISON_LEAST: Duration = Duration::from_secs(1);
 const POISON_MOST: Duration = Duration::from_secs(30);
 
-/// A request that a unit be looked at.
+/// A request to reconcile a unit.
 pub(crate) struct Request {
     pub(crate) unit: Unit,
     pub(crate) org: OrgId,
     pub(crate) cluster: ClusterId,
     pub(crate) lane: Lane,
-    /// The trace of whoever asks.
+    /// The trace id of the request that caused it.
     pub(crate) trace: Option<String>,
-    /// Whether the cluster is to be read afresh.
+    /// Whether to read from the cluster instead of the cache.
     pub(crate) fresh: bool,
 }
 
 impl Request {
-    /// Because somebody asked for something.
+    /// Caused by a user's request.
     pub(crate) fn by(
         context: &RequestContext<'_>,
         unit: Unit,
@@ -56,16 +58,16 @@ impl Request {
         Self { unit, org, cluster, lane, trace: context.trace.clone(), fresh: false }
     }
 
-    /// Because something is not as it should be, and nobody asked.
+    /// Caused by a divergence, not by a request.
     pub(crate) const fn repair(unit: Unit, org: OrgId, cluster: ClusterId) -> Self {
         Self { unit, org, cluster, lane: Lane::Repair, trace: None, fresh: false }
     }
 }
 
-/// Asks for a unit to be looked at, in the transaction of the reason.
+/// Requests a wake, in the transaction that causes it.
 ///
-/// What somebody asks for begins anew: it waits for no retry, and lives again if it was dead. What is
-/// only looked at again takes nobody's place and gives no new tries.
+/// A user's request resets attempts and backoff and revives a dead wake. A repair does neither, and
+/// does not replace the lane of a user's request.
 pub(crate) async fn request(tx: &mut Tx, wanted: &Request, now: Timestamp) -> Result<(), Error> {
     sqlx::query(
         "insert into wakes as w (unit_kind, unit_id, org_id, cluster_id, lane, due_at, trace, fresh)
@@ -86,7 +88,7 @@ pub(crate) async fn request(tx: &mut Tx, wanted: &Request, now: Timestamp) -> Re
     .bind(unit_uuid(wanted.unit))
     .bind(wanted.org.uuid())
     .bind(wanted.cluster.uuid())
-    .bind(wanted.lane.as_str())
+    .bind(wanted.lane.into_str())
     .bind(sql(now))
     .bind(&wanted.trace)
     .bind(wanted.fresh)
@@ -97,7 +99,7 @@ pub(crate) async fn request(tx: &mut Tx, wanted: &Request, now: Timestamp) -> Re
 }
 
 impl Worker {
-    /// Wakes every living unit of a cluster: a new holder has to tell its executor everything.
+    /// Wakes every unit of a cluster: a new lease holder's executor needs all orders.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -120,19 +122,20 @@ impl Worker {
         Ok(woken.rows_affected())
     }
 
-    /// Puts back what is claimed in a cluster and not under way: the answer to a claim was lost, or a
-    /// wake could not be ended. Answers how many.
+    /// Requeues stale claims of a cluster, those not in flight; returns how many.
+    ///
+    /// A claim goes stale when its answer was lost, or when its wake could not be finished.
     ///
     /// # Errors
-    /// The database cannot be reached, or the lease is over.
+    /// The database cannot be reached, or the lease was lost.
     pub async fn requeue_lost(
         &self,
         lease: Lease,
-        under_way: &BTreeSet<Unit>,
+        in_flight: &BTreeSet<Unit>,
     ) -> Result<u64, Error> {
         let mut tx = self.begin().await?;
         fence(&mut tx, lease).await?;
-        // Asked for anew: an end that was begun and comes late must not end the next claim.
+        // With a new sequence number: a late finish of the stale claim must not end the next one.
         let lost = sqlx::query(
             "update wakes w set state = 'queued', claimed_seq = null, requested_seq = requested_seq + 1
              where cluster_id = $1 and state = 'running' and not exists (
@@ -140,17 +143,17 @@ impl Worker {
                  where u.kind = w.unit_kind and u.id = w.unit_id)",
         )
         .bind(lease.cluster.uuid())
-        .bind(under_way.iter().map(|unit| unit.kind()).collect::<Vec<_>>())
-        .bind(under_way.iter().map(|unit| unit_uuid(*unit)).collect::<Vec<_>>())
+        .bind(in_flight.iter().map(|unit| unit.kind()).collect::<Vec<_>>())
+        .bind(in_flight.iter().map(|unit| unit_uuid(*unit)).collect::<Vec<_>>())
         .execute(&mut *tx)
         .await?;
         tx.commit().await?;
         Ok(lost.rows_affected())
     }
 
-    /// Ends a wake; if it was asked for again in the meantime, it is due at once.
+    /// Finishes a wake; if it was requested again in the meantime, it is due at once.
     ///
-    /// A claim that was taken away by a new holder of the lease ends nothing.
+    /// A claim that a new lease holder has requeued finishes nothing.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -158,7 +161,7 @@ impl Worker {
         self.finish_wakes(slice::from_ref(wake), now).await.map(|_| ())
     }
 
-    /// The same for many at once; answers how many of them are due again.
+    /// Finishes many wakes at once; returns how many of them are due again.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -169,7 +172,7 @@ impl Worker {
         Ok(again)
     }
 
-    /// The same for one that asked to be looked at afresh: how that ended is told.
+    /// Finishes a wake that required fresh reads, and emits an event with the outcome.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -184,7 +187,7 @@ impl Worker {
         if wake.trace.is_some()
             && let Some(generation) = backlog::generation(&mut tx, wake.unit, wake.org).await?
         {
-            let told = NewEvent {
+            let event = NewEvent {
                 id: new_id(now),
                 org: wake.org,
                 source: Source::Reconciler,
@@ -195,13 +198,13 @@ impl Worker {
                 trace: wake.trace.clone(),
                 cause: None,
             };
-            event::record(&mut tx, &[told]).await?;
+            event::record(&mut tx, &[event]).await?;
         }
         tx.commit().await?;
         Ok(again)
     }
 
-    /// Puts a wake back for later, with the reason.
+    /// Requeues a wake for a later retry, with the reason.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -230,8 +233,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Puts a wake back that met a defect, or leaves it for an operator once it has had its tries;
-    /// answers whether it did.
+    /// Requeues a wake after a defect, or marks it dead after too many; returns whether it is dead.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -248,8 +250,10 @@ impl Worker {
     }
 }
 
-/// Ends claims; answers how many are due again. What was asked for again since it was claimed is looked for by a statement of its own,
-/// which sees what was committed while the first one waited.
+/// Finishes claims; returns how many are due again.
+///
+/// Wakes that were requested again since their claim are requeued by a second statement, which sees
+/// what was committed while the first one waited.
 async fn finish(tx: &mut Tx, wakes: &[Claimed], now: Timestamp) -> Result<u64, Error> {
     let kinds: Vec<&str> = wakes.iter().map(|wake| wake.unit.kind()).collect();
     let ids: Vec<Uuid> = wakes.iter().map(|wake| unit_uuid(wake.unit)).collect();
@@ -287,7 +291,7 @@ async fn finish(tx: &mut Tx, wakes: &[Claimed], now: Timestamp) -> Result<u64, E
     Ok(again.rows_affected())
 }
 
-/// Counts a defect against a claimed wake. A newer request keeps it alive: that may be the cure.
+/// Counts a defect against a claimed wake. A newer request keeps it alive: it may fix the defect.
 pub(crate) async fn poison(
     tx: &mut Tx,
     wake: &Claimed,
@@ -318,7 +322,7 @@ pub(crate) async fn poison(
     Ok(state.is_some_and(|(state,)| state == "dead"))
 }
 
-/// Ends a wake whose unit is not there any more.
+/// Deletes a claimed wake whose unit has no row.
 pub(crate) async fn drop_claimed(tx: &mut Tx, wake: &Claimed) -> Result<(), Error> {
     sqlx::query(
         "delete from wakes

@@ -1,4 +1,4 @@
-//! A server that is shared: whose it is, is asked before anything is changed.
+//! Bootstrap of a shared server: ownership is checked before anything is changed.
 
 use sqlx::{Connection, PgConnection};
 use tokio::task::JoinSet;
@@ -7,7 +7,7 @@ use trueup_testkit::own_postgres::OwnPostgres;
 use trueup_testkit::test_db::{passwords, server};
 
 #[tokio::test]
-async fn roles_with_other_passwords_belong_to_somebody_else() {
+async fn roles_with_other_passwords_are_not_ours() {
     let admin = server().await;
     assert!(is_ours(admin, "trueup_is_not_there", &passwords()).await.unwrap());
     let text = || "another".to_owned();
@@ -15,11 +15,11 @@ async fn roles_with_other_passwords_belong_to_somebody_else() {
     assert!(!is_ours(admin, "trueup_is_not_there", &other).await.unwrap());
 }
 
-/// A server that somebody else runs for us gives no superuser, but one who may make roles and databases.
+/// Managed Postgres offers no superuser, only a role that may create roles and databases.
 #[tokio::test]
-async fn whoever_may_make_roles_and_databases_need_not_be_a_superuser() {
+async fn bootstrap_works_without_a_superuser() {
     let server = OwnPostgres::start("without-superuser").await;
-    // In a task of its own: the server is stopped whatever comes of it.
+    // In its own task, so that the server is stopped even if it panics.
     let mut tasks = JoinSet::new();
     tasks.spawn(prepare_without_superuser(server.admin_url()));
     let outcome = tasks.join_next().await;

@@ -1,4 +1,4 @@
-//! The chain in the database: it holds, shows who touched what, and reaches back to older events.
+//! The hash chain in the database: it verifies, detects tampering, and covers older events.
 
 use sqlx::AssertSqlSafe;
 use trueup_model::event::{wire_source, wire_type};
@@ -37,13 +37,13 @@ pub(crate) fn verified(events: &[SealedEvent]) {
 }
 
 impl Stage {
-    /// Changes history as only the owner can.
+    /// Changes history, as only the owner can.
     async fn tamper(&self, statement: &str) {
         let done = sqlx::raw_sql(AssertSqlSafe(statement.to_owned())).execute(&self.owner).await;
         assert!(done.unwrap().rows_affected() > 0, "{statement}");
     }
 
-    /// What each start of the program does with its database.
+    /// Bootstraps the database again, as each start of the program does.
     async fn start_again(&self) {
         let password = "only-for-tests".to_owned();
         let passwords =
@@ -54,7 +54,7 @@ impl Stage {
 }
 
 #[tokio::test]
-async fn each_org_has_a_chain_of_its_own_over_many_batches() {
+async fn each_org_has_its_own_chain_over_many_batches() {
     let stage = Stage::new().await;
     let lease = stage.lease().await;
     let other = stage.db.setup.ensure_org("other", at(0)).await.unwrap();
@@ -76,7 +76,7 @@ async fn each_org_has_a_chain_of_its_own_over_many_batches() {
 }
 
 #[tokio::test]
-async fn whoever_changes_history_is_found_at_the_first_position() {
+async fn tampering_is_found_at_the_first_changed_position() {
     const EVENT: &str = "(select event_id from event_seals where position =";
     let changes = [
         (
@@ -114,7 +114,7 @@ async fn whoever_changes_history_is_found_at_the_first_position() {
 }
 
 #[tokio::test]
-async fn events_that_were_sealed_before_there_was_a_chain_get_their_place_in_it() {
+async fn events_sealed_before_the_chain_existed_are_hashed_at_start() {
     let stage = Stage::new().await;
     let other = stage.db.setup.ensure_org("other", at(0)).await.unwrap();
     stage.project(other).await;
@@ -123,7 +123,7 @@ async fn events_that_were_sealed_before_there_was_a_chain_get_their_place_in_it(
     }
     stage.seal().await;
     let before = stage.sealed(stage.db.org).await;
-    // As an older version left it.
+    // The state that an older version left.
     stage.tamper("alter table event_seals alter column hash drop not null; select 1").await;
     stage.tamper("update event_seals set hash = null").await;
     stage.start_again().await;
@@ -147,7 +147,7 @@ async fn events_that_were_sealed_before_there_was_a_chain_get_their_place_in_it(
 async fn events_restored_from_another_postgres_are_sealed_after_the_next_start() {
     let stage = Stage::new().await;
     stage.declare("web", "nginx:1").await;
-    // Its transactions had higher numbers than those here.
+    // The other server's transaction ids were higher.
     stage.tamper("update event_queue set xid = '999999999999'").await;
     assert_eq!(stage.db.worker.seal_events(at(2)).await.unwrap(), 0);
     stage.start_again().await;

@@ -1,4 +1,4 @@
-//! Looks into DNS: each is taken once, by whom there is place for, and touches its own org alone.
+//! DNS checks: each is claimed once, within the limits per org, and affects its own org only.
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use trueup_model::domain::DnsResult;
@@ -21,7 +21,7 @@ impl Stage {
 }
 
 #[tokio::test]
-async fn a_look_is_taken_once_and_the_next_one_is_due_then() {
+async fn a_due_check_is_claimed_once_and_schedules_the_next() {
     let stage = Stage::new().await;
     stage.declare("web", "nginx:1").await;
     assert_eq!(stage.db.worker.next_dns_check().await.unwrap(), None);
@@ -34,7 +34,7 @@ async fn a_look_is_taken_once_and_the_next_one_is_due_then() {
     assert_eq!(taken.len(), 1, "{taken:?}");
     assert_eq!((taken[0].org, taken[0].domain), (stage.db.org, added.id));
     assert_eq!(stage.db.worker.next_dns_check().await.unwrap(), Some(at(23)));
-    // What was seen is shown, and is not news for anybody else.
+    // The result is shown.
     stage
         .db
         .worker
@@ -51,7 +51,7 @@ async fn a_look_is_taken_once_and_the_next_one_is_due_then() {
 }
 
 #[tokio::test]
-async fn an_org_with_many_gets_its_share_and_no_more() {
+async fn claims_are_limited_per_org() {
     let stage = Stage::new().await;
     stage.declare("web", "nginx:1").await;
     let ours = stage.db.org;
@@ -61,16 +61,15 @@ async fn an_org_with_many_gets_its_share_and_no_more() {
     let theirs = stage.others().await;
     stage.add(theirs, "web", "theirs.example.org").await.unwrap();
     let taken = stage.due(8, 4, &[], 20).await;
-    let own = taken.iter().filter(|look| look.org == ours).count();
+    let own = taken.iter().filter(|check| check.org == ours).count();
     assert_eq!((own, taken.len()), (4, 5));
     assert_eq!(stage.due(3, 4, &[ours], 20).await, []);
     assert_eq!(stage.due(3, 4, &[], 20).await.len(), 3);
 }
 
-/// What is not due is not read: Postgres answers both questions of the loop, as they stand in the source,
-/// from the index.
+/// Postgres runs both queries of the loop, taken from the source, on the index.
 #[tokio::test]
-async fn among_many_domains_the_due_ones_are_found_by_the_index() {
+async fn due_checks_are_found_by_the_index() {
     let stage = Stage::new().await;
     let row = stage.declare("web", "nginx:1").await.row;
     let many = format!(

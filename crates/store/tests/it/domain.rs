@@ -1,4 +1,4 @@
-//! Host names: anybody may ask, one org has it, and nobody learns of others by asking.
+//! Domains: any org may add a host, one org can verify it, and no org learns of others.
 
 use trueup_model::OrgId;
 use trueup_model::domain::{Domain, DomainState, Host, Tls};
@@ -46,8 +46,8 @@ impl Stage {
     pub(crate) async fn others(&self) -> OrgId {
         let theirs = self.db.setup.ensure_org("other", at(0)).await.unwrap();
         self.project(theirs).await;
-        let (name, ask) = (name("web"), web("nginx:1"));
-        let wanted = ServiceRequest::declare(PROJECT, &name, &ask);
+        let (name, request) = (name("web"), web("nginx:1"));
+        let wanted = ServiceRequest::declare(PROJECT, &name, &request);
         self.db.app.accept_service(theirs, &wanted, &self.context(), at(1)).await.unwrap();
         theirs
     }
@@ -60,40 +60,40 @@ impl Stage {
 }
 
 #[tokio::test]
-async fn a_host_leads_somewhere_once_it_is_proved() {
+async fn a_host_is_routed_once_it_is_verified() {
     let stage = Stage::new().await;
     let (org, row) = (stage.db.org, stage.declare("web", "nginx:1").await.row);
     let added = stage.add(org, "web", HOST).await.unwrap();
     assert_eq!((added.changed, added.row.state), (true, DomainState::Unverified));
-    assert!(!stage.add(org, "web", HOST).await.unwrap().changed, "run twice");
+    assert!(!stage.add(org, "web", HOST).await.unwrap().changed, "idempotent");
     assert_eq!(stage.routes().await, NONE);
     let proved = stage.verify(org, true).await.unwrap();
     assert_eq!((proved.changed, proved.row.state), (true, DomainState::Opening));
-    assert!(!stage.verify(org, true).await.unwrap().changed, "run twice");
+    assert!(!stage.verify(org, true).await.unwrap().changed, "idempotent");
     assert_eq!(stage.routes().await, [HOST]);
     stage.remove(org).await.unwrap();
     assert!(matches!(stage.remove(org).await, Err(Refusal::NotFound("domain"))));
     assert_eq!(stage.routes().await, NONE);
-    let told = stage.events_of(row.service.id.uuid()).await;
+    let kinds = stage.events_of(row.service.id.uuid()).await;
     for kind in ["DomainAdded", "DomainVerified", "DomainRemoved"] {
-        assert_eq!(told.iter().filter(|one| *one == kind).count(), 1, "{kind}");
+        assert_eq!(kinds.iter().filter(|one| *one == kind).count(), 1, "{kind}");
     }
     assert_eq!(stage.find("web").await.unwrap().service.generation, 4);
 }
 
-/// S15, S26: asking is the same whoever has it, and only who proves it hears that it is taken.
+/// S15, S26: adding a host never reveals its owner; only verification reports that it is taken.
 #[tokio::test]
-async fn one_org_has_a_host_and_another_cannot_tell() {
+async fn a_verified_host_belongs_to_one_org_and_others_cannot_see_that() {
     let stage = Stage::new().await;
     let ours = stage.db.org;
     stage.declare("web", "nginx:1").await;
     let theirs = stage.others().await;
     stage.add(ours, "web", HOST).await.unwrap();
     stage.verify(ours, true).await.unwrap();
-    let asked = stage.add(theirs, "web", HOST).await.unwrap();
-    assert_eq!((asked.changed, asked.row.state), (true, DomainState::Unverified));
+    let added = stage.add(theirs, "web", HOST).await.unwrap();
+    assert_eq!((added.changed, added.row.state), (true, DomainState::Unverified));
     assert!(matches!(stage.verify(theirs, true).await, Err(Refusal::NameTaken(_))));
-    // The operator moves it: first from the one, then to the other.
+    // The operator moves the host from one org to the other.
     assert_eq!(stage.verify(ours, false).await.unwrap().row.state, DomainState::Unverified);
     assert_eq!(stage.verify(theirs, true).await.unwrap().row.state, DomainState::Opening);
     assert!(matches!(stage.verify(ours, true).await, Err(Refusal::NameTaken(_))));
@@ -101,7 +101,7 @@ async fn one_org_has_a_host_and_another_cannot_tell() {
 }
 
 #[tokio::test]
-async fn a_host_belongs_to_one_service_that_speaks_http() {
+async fn a_host_belongs_to_one_service_with_an_http_port() {
     let stage = Stage::new().await;
     stage.declare("web", "nginx:1").await;
     stage.declare("next", "nginx:1").await;
@@ -110,7 +110,7 @@ async fn a_host_belongs_to_one_service_that_speaks_http() {
         plan: None,
         parameters: serde_json::Map::new(),
     };
-    stage.ask("game", &game, None, 1).await.unwrap();
+    stage.try_declare("game", &game, None, 1).await.unwrap();
     stage.add(stage.db.org, "web", HOST).await.unwrap();
     for (service, field) in [("next", "host"), ("game", "service")] {
         match stage.add(stage.db.org, service, HOST).await {
@@ -134,9 +134,9 @@ async fn the_hosts_of_a_service_are_free_once_its_absence_is_verified() {
     assert!(stage.add(stage.db.org, "next", HOST).await.unwrap().changed);
 }
 
-/// Both look before either has written: one of the two begins anew and finds what the other did.
+/// Both read before either has written: one transaction is retried and finds the other's domain.
 #[tokio::test]
-async fn of_two_services_that_ask_for_a_host_at_once_one_gets_it_and_the_other_hears_why() {
+async fn concurrent_requests_for_a_host_give_it_to_one_service_and_refuse_the_other() {
     let stage = Stage::new().await;
     let org = stage.db.org;
     stage.declare("web", "nginx:1").await;

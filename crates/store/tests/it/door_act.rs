@@ -1,4 +1,4 @@
-//! Actions at the door: what each records, and that a rollback promises what was promised.
+//! Operations at the door: what each records, and that a rollback restores an earlier release.
 
 use serde_json::json;
 use trueup_model::order::{Body, Order};
@@ -36,13 +36,16 @@ async fn an_action_is_a_new_generation_with_release_event_and_wake() {
 }
 
 #[tokio::test]
-async fn releases_tell_the_story_and_a_rollback_adds_to_it() {
+async fn releases_are_listed_and_a_rollback_adds_one() {
     let stage = Stage::new().await;
     stage.declare("web", "shop:1").await;
     stage.declare("web", "shop:2").await;
     stage.act("web", &ServiceOperation::Restart).await.unwrap();
     let back = stage.act("web", &ServiceOperation::Rollback { to: None }).await.unwrap().row;
-    assert_eq!(back.service.spec.image, "shop:1", "a restart promised nothing else: skipped");
+    assert_eq!(
+        back.service.spec.image, "shop:1",
+        "a restart does not change the spec, so it is skipped"
+    );
     assert_eq!(back.service.generation, 4);
     assert_eq!(back.service.parameters["image"], json!("shop:1"));
 
@@ -91,41 +94,41 @@ async fn a_plan_decides_the_resources_and_a_resize_changes_them() {
 fn replicas(order: &Order) -> u32 {
     match &order.body {
         Body::Service(body) => body.spec.replicas,
-        Body::Project => panic!("it should be a service"),
+        Body::Project => panic!("expected a service"),
     }
 }
 
 #[tokio::test]
-async fn a_preview_decides_like_the_door_and_records_nothing() {
+async fn a_dry_run_decides_like_the_door_and_records_nothing() {
     let stage = Stage::new().await;
     stage.declare("web", "shop:1").await;
     let before = stage.rows().await;
     let used: i64 = stage.one("select services_used from quotas limit 1").await;
     let (org, context) = (stage.db.org, stage.context());
 
-    let (new, ask) = (name("api"), web("api:1"));
-    let made = ServiceRequest::declare(PROJECT, &new, &ask);
-    let rehearsal = stage.db.app.dry_run();
-    rehearsal.app().accept_service(org, &made, &context, at(3)).await.unwrap();
-    let seen = rehearsal.seen();
+    let (new, request) = (name("api"), web("api:1"));
+    let made = ServiceRequest::declare(PROJECT, &new, &request);
+    let dry_run = stage.db.app.dry_run();
+    dry_run.app().accept_service(org, &made, &context, at(3)).await.unwrap();
+    let seen = dry_run.seen();
     assert_eq!((&seen.units[0].before, seen.units[0].after.generation), (&None, 1));
     assert_eq!(seen.quota.unwrap().used.services, 2, "with this one counted");
 
     let scaled = ServiceOperation::Scale { replicas: 4 };
     let scaled = ServiceRequest::act(PROJECT, "web", &scaled);
-    let rehearsal = stage.db.app.dry_run();
-    rehearsal.app().accept_service(org, &scaled, &context, at(3)).await.unwrap();
-    let seen = rehearsal.seen();
+    let dry_run = stage.db.app.dry_run();
+    dry_run.app().accept_service(org, &scaled, &context, at(3)).await.unwrap();
+    let seen = dry_run.seen();
     assert_eq!(replicas(&seen.units[0].after), 4);
     assert_eq!(seen.units[0].before.as_ref().map(replicas), Some(1));
     assert_eq!(seen.units[0].name, "shop/web");
     assert_eq!(seen.quota.unwrap().used.cpu_millis, 1000);
 
     let wrong = ServiceRequest::act(PROJECT, "nobody", &ServiceOperation::Pause);
-    let rehearsal = stage.db.app.dry_run();
-    let wrong = rehearsal.app().accept_service(org, &wrong, &context, at(3)).await;
+    let dry_run = stage.db.app.dry_run();
+    let wrong = dry_run.app().accept_service(org, &wrong, &context, at(3)).await;
     assert!(matches!(wrong, Err(Refusal::NotFound("service"))), "{wrong:?}");
-    assert_eq!(rehearsal.seen(), DryRunResult::default());
+    assert_eq!(dry_run.seen(), DryRunResult::default());
 
     assert_eq!(stage.grown(&before).await, []);
     let still: i64 = stage.one("select services_used from quotas limit 1").await;

@@ -29,8 +29,8 @@ async fn a_change_raises_the_generation_and_keeps_the_release_before_it() {
 async fn changes_share_one_wake_that_counts_requests_and_stays_due() {
     let stage = Stage::new().await;
     for (image, seconds) in [("nginx:1", 1), ("nginx:2", 5), ("nginx:3", 9)] {
-        let ask = web(image);
-        stage.ask("web", &ask, None, seconds).await.unwrap();
+        let request = web(image);
+        stage.try_declare("web", &request, None, seconds).await.unwrap();
     }
     let wakes: Vec<String> = stage
         .all(
@@ -42,7 +42,7 @@ async fn changes_share_one_wake_that_counts_requests_and_stays_due() {
 }
 
 #[tokio::test]
-async fn a_change_is_not_projected_before_it_is_seen() {
+async fn a_change_is_not_projected_before_it_is_observed() {
     let stage = Stage::new().await;
     let first = stage.declare("web", "nginx:1").await.row;
     let second = stage.declare("web", "nginx:2").await.row;
@@ -50,15 +50,15 @@ async fn a_change_is_not_projected_before_it_is_seen() {
 }
 
 #[tokio::test]
-async fn an_ask_that_insists_on_another_generation_records_nothing() {
+async fn a_request_with_another_generation_records_nothing() {
     let stage = Stage::new().await;
-    let refused = stage.ask("web", &web("nginx:1"), Some(1), 1).await;
+    let refused = stage.try_declare("web", &web("nginx:1"), Some(1), 1).await;
     assert!(matches!(refused, Err(Refusal::Changed { current: 0 })));
-    // Zero insists that there is none yet.
-    stage.ask("web", &web("nginx:1"), Some(0), 1).await.unwrap();
+    // Zero means that the service must not exist yet.
+    stage.try_declare("web", &web("nginx:1"), Some(0), 1).await.unwrap();
     let before = stage.rows().await;
     for wrong in [0, 2, -1, i64::MAX] {
-        let refused = stage.ask("web", &web("nginx:2"), Some(wrong), 2).await;
+        let refused = stage.try_declare("web", &web("nginx:2"), Some(wrong), 2).await;
         assert!(matches!(refused, Err(Refusal::Changed { current: 1 })), "{wrong}");
         let delete = ServiceRequest::act(PROJECT, "web", &ServiceOperation::Delete)
             .if_generation(Some(wrong));
@@ -67,17 +67,19 @@ async fn an_ask_that_insists_on_another_generation_records_nothing() {
         assert!(matches!(refused, Err(Refusal::Changed { current: 1 })));
     }
     assert_eq!(stage.grown(&before).await, []);
-    let accepted = stage.ask("web", &web("nginx:2"), Some(1), 2).await.unwrap();
+    let accepted = stage.try_declare("web", &web("nginx:2"), Some(1), 2).await.unwrap();
     assert_eq!(accepted.row.service.generation, 2);
 }
 
 #[tokio::test]
-async fn of_two_who_insist_on_the_same_generation_one_wins() {
+async fn of_two_requests_with_the_same_generation_one_wins() {
     let stage = Stage::new().await;
     stage.declare("web", "nginx:1").await;
     let (left, right) = (web("nginx:2"), web("nginx:3"));
-    let (left, right) =
-        tokio::join!(stage.ask("web", &left, Some(1), 2), stage.ask("web", &right, Some(1), 2));
+    let (left, right) = tokio::join!(
+        stage.try_declare("web", &left, Some(1), 2),
+        stage.try_declare("web", &right, Some(1), 2)
+    );
     assert_eq!([left.is_ok(), right.is_ok()].into_iter().filter(|ok| *ok).count(), 1);
     let refused = left.err().or_else(|| right.err());
     assert!(matches!(refused, Some(Refusal::Changed { current: 2 })));
@@ -111,18 +113,18 @@ async fn a_service_is_found_by_name_and_by_id_and_by_nothing_else() {
 }
 
 #[tokio::test]
-async fn values_are_stored_as_they_are_given_whatever_they_look_like() {
+async fn values_are_stored_verbatim() {
     let stage = Stage::new().await;
-    let mut ask = web("nginx:1");
+    let mut request = web("nginx:1");
     let drop = "'; drop table services; --";
     let strange = json!({"A": "'\"\\%_$1 {{x}}", "B": "ünïcode 😀", "_C": "line\nline", "D": drop});
-    ask.parameters.insert("variables".to_owned(), strange);
-    let accepted = stage.ask("web", &ask, None, 1).await.unwrap();
-    assert_eq!(accepted.row.service.parameters, ask.parameters);
+    request.parameters.insert("variables".to_owned(), strange);
+    let accepted = stage.try_declare("web", &request, None, 1).await.unwrap();
+    assert_eq!(accepted.row.service.parameters, request.parameters);
     let row = stage.find("web").await.unwrap();
     assert_eq!(row.service.spec.variables["D"], drop);
     assert_eq!(row.service.spec.variables["A"], "'\"\\%_$1 {{x}}");
     assert_eq!(row.service.desired, DesiredState::Active);
     assert!(unit(&row).to_string().starts_with("svc_"));
-    assert!(!stage.ask("web", &ask, None, 2).await.unwrap().changed);
+    assert!(!stage.try_declare("web", &request, None, 2).await.unwrap().changed);
 }

@@ -1,4 +1,5 @@
-//! Setting variables and secrets: an accepted change of everybody who reads them, all or nothing.
+//! Setting variables and secrets: an accepted change of every service that reads them, all or
+//! nothing.
 
 use serde_json::{Map, json};
 use trueup_model::event::Fact;
@@ -12,8 +13,8 @@ use trueup_store::door::{Accepted, EntryKind, EntryRequest, Refusal, SecretReque
 
 use crate::stage::{PROJECT, Stage, at, gone, web};
 
-pub(crate) fn sealer() -> Encryptor {
-    Keyring::new(&[7; 32]).sealer()
+pub(crate) fn encryptor() -> Encryptor {
+    Keyring::new(&[7; 32]).encryptor()
 }
 
 impl Stage {
@@ -37,7 +38,7 @@ impl Stage {
         let name: VariableName = name.parse().unwrap();
         let entry = EntryRequest { project: PROJECT, service, name: &name, if_version: None };
         let value = SecretValue::new(value.to_owned());
-        let wanted = SecretRequest { entry, value: &value, sealer: &sealer() };
+        let wanted = SecretRequest { entry, value: &value, encryptor: &encryptor() };
         self.db.app.set_secret(self.db.org, &wanted, &self.context(), at(3)).await
     }
 
@@ -67,12 +68,12 @@ impl Stage {
             .await
     }
 
-    /// The generations of the living services, by name.
+    /// The generations of the services, by name.
     async fn generations(&self) -> Vec<String> {
         self.all("select name || ' ' || generation from services order by name").await
     }
 
-    /// What the driver is given for a service.
+    /// The order that the driver gets for a service.
     pub(crate) async fn order_of(&self, service: &str) -> Order {
         let row = self.find(service).await.unwrap();
         let lease = self.lease().await;
@@ -88,7 +89,7 @@ fn fields(refusal: Refusal) -> Vec<String> {
         Refusal::Refused(Refused::Invalid(errors)) => {
             errors.into_iter().map(|field_error| field_error.field).collect()
         }
-        other => panic!("a field_error was expected, not {other:?}"),
+        other => panic!("expected a field error, not {other:?}"),
     }
 }
 
@@ -123,7 +124,7 @@ async fn setting_for_a_service_is_one_accepted_change() {
     let (name, principal) = ("GREETING".to_owned(), "owner".to_owned());
     assert_eq!(fact, Fact::VariableSet { name, version: 1, principal });
 
-    // Run twice: the same again is no change.
+    // Idempotent: the same value again is no change.
     let before = stage.rows().await;
     let again = stage.set_variable(Some("web"), "GREETING", "hello").await.unwrap();
     assert!(!again.changed);
@@ -133,7 +134,7 @@ async fn setting_for_a_service_is_one_accepted_change() {
 }
 
 #[tokio::test]
-async fn setting_for_a_project_reaches_exactly_those_who_read_something_else() {
+async fn a_project_entry_changes_exactly_the_services_that_read_it() {
     let stage = Stage::new().await;
     for service in ["a", "b", "c", "d", "gone"] {
         stage.declare(service, "nginx:1").await;
@@ -145,7 +146,7 @@ async fn setting_for_a_project_reaches_exactly_those_who_read_something_else() {
         ]),
         ..web("nginx:1")
     };
-    stage.ask("b", &shadow, None, 2).await.unwrap();
+    stage.try_declare("b", &shadow, None, 2).await.unwrap();
     stage.set_variable(Some("c"), "COLOUR", "of the service").await.unwrap();
     stage.delete("gone").await.unwrap();
     assert_eq!(stage.generations().await, ["a 1", "b 2", "c 2", "d 1", "gone 2"]);
@@ -166,7 +167,7 @@ async fn setting_for_a_project_reaches_exactly_those_who_read_something_else() {
 }
 
 #[tokio::test]
-async fn versions_go_on_after_a_name_was_taken_away() {
+async fn versions_continue_after_a_deletion() {
     let stage = Stage::new().await;
     for (value, version) in [("one", 1), ("two", 2)] {
         assert_eq!(stage.set_variable(None, "A", value).await.unwrap().row.version, version);
@@ -187,10 +188,10 @@ async fn versions_go_on_after_a_name_was_taken_away() {
 }
 
 #[tokio::test]
-async fn what_may_not_be_set_records_nothing() {
+async fn a_refused_entry_records_nothing() {
     let stage = Stage::new().await;
     stage.declare("web", "nginx:1").await;
-    stage.ask("game", &minecraft(), None, 1).await.unwrap();
+    stage.try_declare("game", &minecraft(), None, 1).await.unwrap();
     stage.set_variable(None, "PLAIN", "a").await.unwrap();
     stage.set_secret(None, "HIDDEN", "a").await.unwrap();
     let before = stage.rows().await;
@@ -222,7 +223,7 @@ async fn what_may_not_be_set_records_nothing() {
 }
 
 #[tokio::test]
-async fn there_is_an_end_to_names_and_to_how_much_they_hold() {
+async fn entries_are_limited_in_number_and_size() {
     let stage = Stage::new().await;
     for number in 0..MOST_ENTRIES {
         stage.set_variable(None, &format!("V{number}"), "").await.unwrap();
@@ -249,9 +250,9 @@ async fn there_is_an_end_to_names_and_to_how_much_they_hold() {
     }
 }
 
-/// Failed before: whichever statement breaks, nothing of the change is there, and it can be asked anew.
+/// Regression test: whichever statement fails, nothing is recorded, and the request can be retried.
 #[tokio::test]
-async fn a_change_that_breaks_anywhere_leaves_nothing() {
+async fn a_failure_at_any_statement_leaves_nothing() {
     let stage = Stage::new().await;
     stage.declare("a", "nginx:1").await;
     stage.declare("b", "nginx:1").await;
@@ -264,7 +265,7 @@ async fn a_change_that_breaks_anywhere_leaves_nothing() {
     .await;
     let before = (stage.rows().await, stage.generations().await);
     for table in ["variables", "secrets", "releases", "events", "event_queue", "wakes"] {
-        // At the end of the transaction, where it can still fail as a whole.
+        // Deferred to the commit, where the transaction can still fail as a whole.
         run(
             &stage,
             &format!(
@@ -296,7 +297,7 @@ async fn run(stage: &Stage, statement: &str) {
 }
 
 #[tokio::test]
-async fn changes_of_a_project_and_of_its_services_at_once_all_happen() {
+async fn concurrent_changes_of_a_project_and_its_services_all_happen() {
     let stage = Stage::new().await;
     for service in ["a", "b", "c"] {
         stage.declare(service, "nginx:1").await;
@@ -331,7 +332,7 @@ async fn a_service_declared_while_a_project_changes_reads_the_change() {
         let set = stage.set_variable(None, &name, "x");
         let (_, set) = tokio::join!(declared, set);
         set.unwrap();
-        // Whoever came first: either the service was reached, or its first order reads it.
+        // Either the service got a new generation, or its first order has the variable.
         let order = stage.order_of(&service).await;
         let Body::Service(body) = &order.body else { panic!("a service") };
         assert_eq!(body.spec.variables[&name], "x");
@@ -341,7 +342,7 @@ async fn a_service_declared_while_a_project_changes_reads_the_change() {
 }
 
 #[tokio::test]
-async fn what_was_set_for_a_service_goes_when_it_is_verified_to_be_gone() {
+async fn entries_of_a_service_are_deleted_once_its_absence_is_verified() {
     let stage = Stage::new().await;
     stage.declare("web", "nginx:1").await;
     stage.set_variable(Some("web"), "A", "b").await.unwrap();
@@ -349,7 +350,7 @@ async fn what_was_set_for_a_service_goes_when_it_is_verified_to_be_gone() {
     stage.set_secret(None, "SHARED", "b").await.unwrap();
     let row = stage.delete("web").await.unwrap().row;
     let counts = "select (select count(*) from variables) + (select count(*) from secrets)";
-    assert_eq!(stage.one::<i64>(counts).await, 3, "asking for it takes nothing away yet");
+    assert_eq!(stage.one::<i64>(counts).await, 3, "accepting the deletion removes nothing yet");
     let lease = stage.lease().await;
     let report = gone(&row, row.service.generation);
     stage.db.worker.settle(lease, &[report], at(6)).await.unwrap();

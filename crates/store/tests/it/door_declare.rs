@@ -1,4 +1,4 @@
-//! Declaring: everything that makes a promise is durable together, and only once.
+//! Declaring: everything that belongs to a generation is committed together, and only once.
 
 use std::future::Future;
 use std::pin::pin;
@@ -43,7 +43,7 @@ async fn a_new_service_is_recorded_whole_in_one_transaction() {
 }
 
 #[tokio::test]
-async fn the_event_says_who_asked_and_the_wake_is_due_at_once() {
+async fn the_event_names_the_principal_and_the_wake_is_due_at_once() {
     let stage = Stage::new().await;
     let id = stage.declare("web", "nginx:1").await.row.service.id.uuid();
     let event: String = stage
@@ -79,7 +79,7 @@ async fn declaring_the_same_again_writes_nothing() {
 }
 
 #[tokio::test]
-async fn the_same_new_name_declared_at_once_is_one_service() {
+async fn concurrent_declarations_of_one_name_create_one_service() {
     let stage = Stage::new().await;
     let before = stage.rows().await;
     let answers = join_all((0..12).map(|_| stage.declare("web", "nginx:1"))).await;
@@ -91,7 +91,7 @@ async fn the_same_new_name_declared_at_once_is_one_service() {
 }
 
 #[tokio::test]
-async fn different_asks_at_once_each_get_a_generation_of_their_own() {
+async fn concurrent_changes_each_get_a_generation() {
     let stage = Stage::new().await;
     let images: Vec<String> = (0..8).map(|number| format!("nginx:{number}")).collect();
     let answers = join_all(images.iter().map(|image| stage.declare("web", image))).await;
@@ -104,7 +104,7 @@ async fn different_asks_at_once_each_get_a_generation_of_their_own() {
 }
 
 #[tokio::test]
-async fn a_project_declared_at_once_and_again_is_one_project() {
+async fn concurrent_and_repeated_declarations_create_one_project() {
     let stage = Stage::new().await;
     let before = stage.rows().await;
     let (context, blog) = (stage.context(), name("blog"));
@@ -118,7 +118,7 @@ async fn a_project_declared_at_once_and_again_is_one_project() {
     assert_eq!(stage.grown(&before).await, grew(&expected));
 }
 
-/// Polls a future so often, then drops it, as a connection that breaks drops a request.
+/// Polls a future this often, then drops it, as a broken connection drops a request.
 async fn cut_after<F: Future>(polls: usize, work: F) -> Option<F::Output> {
     let mut work = pin!(work);
     let mut left = polls;
@@ -134,7 +134,7 @@ async fn cut_after<F: Future>(polls: usize, work: F) -> Option<F::Output> {
 }
 
 #[tokio::test]
-async fn an_ask_that_is_cut_off_anywhere_is_recorded_whole_or_not_at_all() {
+async fn a_request_cancelled_at_any_await_is_recorded_whole_or_not_at_all() {
     let stage = Stage::new().await;
     let whole: &str = "select concat_ws(' ',
         (select count(*) from services), (select count(*) from releases),
@@ -142,19 +142,19 @@ async fn an_ask_that_is_cut_off_anywhere_is_recorded_whole_or_not_at_all() {
         (select count(*) from wakes where unit_kind = 'service'),
         (select count(*) from events where unit_kind = 'service'),
         (select count(*) from event_queue q join services s on s.id = q.unit_id))";
-    let ask = web("nginx:1");
+    let request = web("nginx:1");
     let (mut cut, mut done) = (0, 0);
     for polls in 0..40 {
         let service = format!("web-{polls}");
-        match cut_after(polls, stage.ask(&service, &ask, None, 1)).await {
+        match cut_after(polls, stage.try_declare(&service, &request, None, 1)).await {
             None => cut += 1,
             Some(answer) => {
                 answer.unwrap();
                 done += 1;
             }
         }
-        // Whoever heard nothing asks again, and there is one service either way.
-        stage.ask(&service, &ask, None, 1).await.unwrap();
+        // A retry leads to one service either way.
+        stage.try_declare(&service, &request, None, 1).await.unwrap();
         let count = polls + 1;
         let expected = vec![count.to_string(); 6].join(" ");
         assert_eq!(stage.one::<String>(whole).await, expected, "{polls} polls");

@@ -1,4 +1,4 @@
-//! Deleting: asked for once, refused to be undone, and the name is free only after the proof.
+//! Deleting: idempotent, cannot be undone, and the name is free only after the receipt.
 
 use trueup_model::service::DesiredState;
 use trueup_rules::admit::Refused;
@@ -40,7 +40,7 @@ async fn deleting_twice_changes_nothing() {
 }
 
 #[tokio::test]
-async fn what_was_never_there_cannot_be_deleted() {
+async fn deleting_an_unknown_service_is_not_found() {
     let stage = Stage::new().await;
     let refused = stage.delete("web").await;
     assert!(matches!(refused, Err(Refusal::NotFound("service"))));
@@ -53,14 +53,14 @@ async fn a_name_being_deleted_takes_no_declaration_and_records_nothing() {
     stage.delete("web").await.unwrap();
     let before = stage.rows().await;
     for image in ["nginx:1", "nginx:2"] {
-        let refused = stage.ask("web", &web(image), None, 3).await;
+        let refused = stage.try_declare("web", &web(image), None, 3).await;
         assert!(matches!(refused, Err(Refusal::Refused(Refused::BeingDeleted))));
     }
     assert_eq!(stage.grown(&before).await, []);
 }
 
 #[tokio::test]
-async fn a_name_is_free_after_the_receipt_and_means_another_service_then() {
+async fn a_name_is_free_after_the_receipt_and_names_a_new_service() {
     let stage = Stage::new().await;
     let lease = stage.lease().await;
     let old = stage.declare("web", "nginx:1").await.row;
@@ -75,7 +75,7 @@ async fn a_name_is_free_after_the_receipt_and_means_another_service_then() {
     assert_eq!(new.row.service.generation, 1);
     assert_ne!(new.row.service.id, old.service.id);
     assert_ne!(new.row.service.object_name, old.service.object_name);
-    // The old one stays readable under its id, and asking for its deletion still changes nothing.
+    // The old service stays readable by its id, and a repeated deletion changes nothing.
     let id = old.service.id.to_string();
     assert_eq!(stage.find(&id).await.unwrap().service.id, old.service.id);
     assert!(!stage.delete(&id).await.unwrap().changed);

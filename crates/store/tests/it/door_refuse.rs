@@ -1,4 +1,4 @@
-//! Refusing: whatever is wrong with an ask, nothing at all is recorded of it.
+//! Refusals: an invalid request records nothing.
 
 use serde_json::{Map, Value, json};
 use trueup_rules::admit::{AdmissionRequest, Refused};
@@ -19,12 +19,12 @@ fn fields(refusal: Refusal) -> Vec<String> {
         Refusal::Refused(Refused::Invalid(errors)) => {
             errors.into_iter().map(|field_error| field_error.field).collect()
         }
-        other => panic!("a field_error was expected, not {other:?}"),
+        other => panic!("expected a field error, not {other:?}"),
     }
 }
 
 #[tokio::test]
-async fn an_invalid_ask_names_every_field_and_records_nothing() {
+async fn an_invalid_request_names_every_field_and_records_nothing() {
     let stage = Stage::new().await;
     let before = stage.rows().await;
     let cases = [
@@ -49,9 +49,9 @@ async fn an_invalid_ask_names_every_field_and_records_nothing() {
             vec!["parameters.variables"],
         ),
     ];
-    for (ask, expected) in cases {
-        let refused = stage.ask("web", &ask, None, 1).await.unwrap_err();
-        assert_eq!(fields(refused), expected, "{ask:?}");
+    for (request, expected) in cases {
+        let refused = stage.try_declare("web", &request, None, 1).await.unwrap_err();
+        assert_eq!(fields(refused), expected, "{request:?}");
     }
     assert_eq!(stage.grown(&before).await, []);
 }
@@ -60,27 +60,27 @@ async fn an_invalid_ask_names_every_field_and_records_nothing() {
 async fn a_change_that_the_template_forbids_records_nothing() {
     let stage = Stage::new().await;
     let small = with("minecraft@1", json!({"world_gib": 10}));
-    stage.ask("game", &small, None, 1).await.unwrap();
+    stage.try_declare("game", &small, None, 1).await.unwrap();
     let before = stage.rows().await;
     let larger = with("minecraft@1", json!({"world_gib": 20}));
-    let refused = stage.ask("game", &larger, None, 2).await.unwrap_err();
+    let refused = stage.try_declare("game", &larger, None, 2).await.unwrap_err();
     assert_eq!(fields(refused), ["parameters.world_gib"]);
-    let refused = stage.ask("game", &web("nginx:1"), None, 2).await;
+    let refused = stage.try_declare("game", &web("nginx:1"), None, 2).await;
     assert_eq!(fields(refused.unwrap_err()), ["template"]);
     assert_eq!(stage.grown(&before).await, []);
     assert_eq!(stage.find("game").await.unwrap().service.generation, 1);
 }
 
 #[tokio::test]
-async fn a_service_in_no_project_records_nothing() {
+async fn a_service_in_an_unknown_project_records_nothing() {
     let stage = Stage::new().await;
     let before = stage.rows().await;
     let web = name("web");
-    let ask =
+    let request =
         AdmissionRequest { template: "web@1".parse().unwrap(), plan: None, parameters: Map::new() };
     let stranger = "prj_01h455vb4pex5vsknk084sn02q";
     for project in ["blog", stranger, "", "sh%p", "shop\0"] {
-        let wanted = ServiceRequest::declare(project, &web, &ask);
+        let wanted = ServiceRequest::declare(project, &web, &request);
         let app = &stage.db.app;
         let refused = app.accept_service(stage.db.org, &wanted, &stage.context(), at(1)).await;
         assert!(matches!(refused, Err(Refusal::NotFound("project"))), "{project:?}");

@@ -1,4 +1,4 @@
-//! Ports of a pool: each has one holder, and none gets a new one before the last is seen to be gone.
+//! The port pool: each port has one endpoint, and is reused only after that is observed to be gone.
 
 use std::collections::BTreeSet;
 
@@ -54,7 +54,7 @@ async fn an_endpoint_takes_the_lowest_free_port_and_is_an_accepted_change() {
             .to_vec();
     assert_eq!(stage.grown(&before).await, grown);
     let again = stage.open(stage.db.org, "web", "one").await.unwrap();
-    assert_eq!((again.changed, &again.row), (false, &open.row), "run twice");
+    assert_eq!((again.changed, &again.row), (false, &open.row), "idempotent");
     assert_eq!(stage.open(stage.db.org, "web", "two").await.unwrap().row.node_port, 30_001);
     assert_eq!(stage.find("web").await.unwrap().service.generation, 3);
     let kinds = stage.events_of(row.service.id.uuid()).await;
@@ -69,17 +69,17 @@ async fn an_endpoint_takes_the_lowest_free_port_and_is_an_accepted_change() {
 }
 
 #[tokio::test]
-async fn many_at_once_get_a_port_each_and_then_there_is_none() {
+async fn concurrent_endpoints_get_distinct_ports_until_the_pool_is_empty() {
     let stage = Stage::new().await;
     let theirs = stage.db.setup.ensure_org("other", at(0)).await.unwrap();
     stage.project(theirs).await;
     stage.declare("web", "nginx:1").await;
     let wanted: Vec<String> = (0..10).map(|number| format!("e{number}")).collect();
-    let asks = wanted.iter().map(|name| stage.open(stage.db.org, "web", name));
+    let requests = wanted.iter().map(|name| stage.open(stage.db.org, "web", name));
     let (mut taken, mut refused) = (BTreeSet::new(), 0);
-    for answer in futures::future::join_all(asks).await {
+    for answer in futures::future::join_all(requests).await {
         match answer {
-            Ok(open) => assert!(taken.insert(open.row.node_port), "a port was given out twice"),
+            Ok(open) => assert!(taken.insert(open.row.node_port), "a port was allocated twice"),
             Err(Refusal::Refused(Refused::Invalid(_))) => refused += 1,
             Err(other) => panic!("{other:?}"),
         }
@@ -88,11 +88,11 @@ async fn many_at_once_get_a_port_each_and_then_there_is_none() {
     assert_eq!(refused, 2);
     let held: i64 =
         stage.one("select count(*) from endpoint_ports where endpoint_id is null").await;
-    assert_eq!(held, 0, "and those who got none hold none");
+    assert_eq!(held, 0, "refused requests hold no port");
 }
 
 #[tokio::test]
-async fn a_port_is_kept_until_the_cluster_is_seen_without_it() {
+async fn a_port_is_released_only_after_the_cluster_was_observed_without_it() {
     let stage = Stage::new().await;
     let row = stage.declare("web", "nginx:1").await.row;
     stage.open(stage.db.org, "web", "one").await.unwrap();
@@ -105,9 +105,9 @@ async fn a_port_is_kept_until_the_cluster_is_seen_without_it() {
     stage.close("web", "one").await.unwrap();
     assert!(matches!(stage.close("web", "one").await, Err(Refusal::NotFound("endpoint"))));
     assert_eq!(stage.endpoints().await, [("one".to_owned(), 30_000, EndpointState::Closing)]);
-    // The same name again is another endpoint with another port.
+    // The same name again is a new endpoint with another port.
     assert_eq!(stage.open(stage.db.org, "web", "one").await.unwrap().row.node_port, 30_001);
-    // A report about the generation before proves nothing.
+    // A report about an older generation releases nothing.
     settle(2).await;
     assert_eq!(stage.endpoints().await.len(), 2);
     assert_eq!(stage.open(stage.db.org, "web", "two").await.unwrap().row.node_port, 30_002);
@@ -133,14 +133,14 @@ async fn the_ports_of_a_service_are_free_once_its_absence_is_verified() {
 }
 
 #[tokio::test]
-async fn an_endpoint_leads_to_a_port_that_the_service_has() {
+async fn an_endpoint_must_name_a_port_of_the_service() {
     let stage = Stage::new().await;
     let game = AdmissionRequest {
         template: "minecraft@1".parse().unwrap(),
         plan: None,
         parameters: Map::new(),
     };
-    stage.ask("game", &game, None, 1).await.unwrap();
+    stage.try_declare("game", &game, None, 1).await.unwrap();
     let before = stage.rows().await;
     let endpoint = name("one");
     let wanted =
@@ -160,5 +160,5 @@ async fn an_endpoint_leads_to_a_port_that_the_service_has() {
     assert_eq!(stage.grown(&before).await, []);
     let free: i64 =
         stage.one("select count(*) from endpoint_ports where endpoint_id is null").await;
-    assert_eq!(free, 8, "a refused ask holds no port");
+    assert_eq!(free, 8, "a refused request holds no port");
 }

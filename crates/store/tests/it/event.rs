@@ -22,7 +22,7 @@ async fn story(stage: &Stage) -> Unit {
 }
 
 #[tokio::test]
-async fn filters_and_ends_combine() {
+async fn filters_and_orders_combine() {
     let stage = Stage::new().await;
     let of = Some(story(&stage).await);
     let kind = Some("ServiceQueued".to_owned());
@@ -54,7 +54,7 @@ async fn filters_and_ends_combine() {
 }
 
 #[tokio::test]
-async fn what_follows_from_an_ask_names_it_and_carries_its_trace() {
+async fn events_caused_by_a_request_name_it_and_carry_its_trace() {
     let stage = Stage::new().await;
     let lease = stage.lease().await;
     stage.declare("web", "nginx:1").await;
@@ -76,17 +76,17 @@ async fn what_follows_from_an_ask_names_it_and_carries_its_trace() {
         .events(stage.db.org, EventQuery { of: Some(unit(&row)), ..EventQuery::default() })
         .await;
     let name = |event: &SealedEvent| format!("{}@{}", event.kind, event.generation);
-    let told: Vec<String> = events
+    let lines: Vec<String> = events
         .iter()
         .map(|event| {
             let cause = events.iter().find(|other| Some(other.id) == event.cause);
-            assert_eq!(event.cause.is_some(), cause.is_some(), "a cause is an event that is there");
+            assert_eq!(event.cause.is_some(), cause.is_some(), "a cause is an existing event");
             let traced = if event.trace.is_some() { " traced" } else { "" };
             format!("{} < {}{traced}", name(event), cause.map(name).unwrap_or_default())
         })
         .collect();
     assert_eq!(
-        told,
+        lines,
         [
             "ServiceQueued@1 <  traced",
             "ServiceQueued@2 <  traced",

@@ -1,4 +1,4 @@
-//! Findings: opened once, closed when they are gone, removed only by somebody who means it.
+//! Findings: opened once, closed when the object is gone, removed only on a confirmed request.
 
 use trueup_model::finding::{Finding, FindingClass, OrphanCandidate, SweepResult};
 use trueup_model::key::{Kind, ResourceKey};
@@ -29,7 +29,7 @@ impl Stage {
         found
     }
 
-    async fn told(&self) -> Vec<String> {
+    async fn finding_events(&self) -> Vec<String> {
         self.all("select type from events where type like 'Finding%' order by id").await
     }
 
@@ -41,7 +41,7 @@ impl Stage {
 }
 
 #[tokio::test]
-async fn what_nothing_records_is_found_once_and_closed_when_it_is_gone() {
+async fn an_unrecorded_object_is_found_once_and_closed_when_it_is_gone() {
     let stage = Stage::new().await;
     stage.declare("web", "nginx:1").await;
     let lease = stage.lease().await;
@@ -60,14 +60,14 @@ async fn what_nothing_records_is_found_once_and_closed_when_it_is_gone() {
 
     assert_eq!(stage.sweep(vec![known, candidate("copied", false)], 30).await, 1);
     assert_eq!(stage.findings(false).await.len(), 1);
-    assert_eq!(stage.findings(true).await.len(), 2, "nothing is forgotten");
-    assert_eq!(stage.told().await, ["FindingOpened", "FindingOpened", "FindingClosed"]);
+    assert_eq!(stage.findings(true).await.len(), 2, "closed findings are kept");
+    assert_eq!(stage.finding_events().await, ["FindingOpened", "FindingOpened", "FindingClosed"]);
     let tenants = "select count(*) from events e where type like 'Finding%' and exists (select from projects p where p.org_id = e.org_id)";
-    assert_eq!(stage.one::<i64>(tenants).await, 0, "they are told in the platform's own log");
+    assert_eq!(stage.one::<i64>(tenants).await, 0, "their events are in the platform's log");
 }
 
 #[tokio::test]
-async fn what_only_something_deleted_records_is_found() {
+async fn an_object_recorded_only_by_a_deleted_service_is_found() {
     let stage = Stage::new().await;
     let row = stage.declare("web", "nginx:1").await.row;
     let lease = stage.lease().await;
@@ -76,16 +76,16 @@ async fn what_only_something_deleted_records_is_found() {
     let recorded = &of_service.expect("an order of a service").1.recorded;
     let key = recorded.keys().find(|key| key.kind == Kind::ConfigMap).expect("a key").clone();
     let left = || vec![OrphanCandidate { key: key.clone(), ..candidate("left", true) }];
-    assert_eq!(stage.sweep(left(), 10).await, 0, "it is there to stay");
+    assert_eq!(stage.sweep(left(), 10).await, 0, "the service is active");
     stage.delete("web").await.unwrap();
-    assert_eq!(stage.sweep(left(), 11).await, 0, "it is on its way");
+    assert_eq!(stage.sweep(left(), 11).await, 0, "the deletion is not complete");
     let lease = stage.lease().await;
     stage.db.worker.settle(lease, &[gone(&row, 2)], at(12)).await.unwrap();
-    assert_eq!(stage.sweep(left(), 13).await, 1, "somebody made it again");
+    assert_eq!(stage.sweep(left(), 13).await, 1, "the object outlived its service");
 }
 
 #[tokio::test]
-async fn what_is_recorded_after_its_removal_was_asked_for_is_told_as_recorded() {
+async fn an_object_recorded_after_its_removal_request_is_reported_as_recorded() {
     let stage = Stage::new().await;
     stage.declare("web", "nginx:1").await;
     let lease = stage.lease().await;
@@ -93,17 +93,17 @@ async fn what_is_recorded_after_its_removal_was_asked_for_is_told_as_recorded() 
     assert_eq!(stage.sweep(vec![candidate("left", true)], 10).await, 1);
     let found = stage.findings(false).await;
     assert!(stage.remove_found(&found[0], None).await.unwrap());
-    let asked = || stage.db.worker.asked_removals(stage.db.cluster);
-    assert!(!asked().await.unwrap()[0].recorded);
+    let requested = || stage.db.worker.asked_removals(stage.db.cluster);
+    assert!(!requested().await.unwrap()[0].recorded);
     let recorded = "update resources set namespace = 'shop', name = 'left'
                     where kind = 'ConfigMap' and name = (select min(name) from resources
                         where kind = 'ConfigMap' and unit_kind = 'service') returning 1";
     assert_eq!(stage.all::<i32>(recorded).await, [1]);
-    assert!(asked().await.unwrap()[0].recorded);
+    assert!(requested().await.unwrap()[0].recorded);
 }
 
 #[tokio::test]
-async fn a_removal_is_asked_for_one_by_one_and_many_are_confirmed() {
+async fn removals_are_requested_singly_and_many_need_confirmation() {
     let stage = Stage::new().await;
     stage
         .sweep(vec![candidate("a", true), candidate("b", true), candidate("copied", false)], 10)
@@ -112,27 +112,27 @@ async fn a_removal_is_asked_for_one_by_one_and_many_are_confirmed() {
     let (first, second, copied) = (&found[0], &found[1], &found[2]);
     assert!(matches!(stage.remove_found(copied, Some(1)).await, Err(Refusal::Kept(_))));
     assert!(stage.remove_found(first, None).await.unwrap());
-    assert!(!stage.remove_found(first, None).await.unwrap(), "once is enough");
+    assert!(!stage.remove_found(first, None).await.unwrap(), "a repeated request changes nothing");
     let many = stage.remove_found(second, None).await;
     assert!(matches!(many, Err(Refusal::OverBudget { number: 2 })), "{many:?}");
     assert!(stage.remove_found(second, Some(3)).await.is_err(), "another number confirms nothing");
     assert!(stage.remove_found(second, Some(2)).await.unwrap());
 
     let worker = &stage.db.worker;
-    let mut asked = worker.asked_removals(stage.db.cluster).await.unwrap();
-    asked.sort_by(|a, b| a.found.key.cmp(&b.found.key));
-    assert_eq!(asked.len(), 2);
+    let mut requested = worker.asked_removals(stage.db.cluster).await.unwrap();
+    requested.sort_by(|a, b| a.found.key.cmp(&b.found.key));
+    assert_eq!(requested.len(), 2);
     let lease = stage.lease().await;
-    worker.end_removal(lease, &asked[0].found, None, at(60)).await.unwrap();
-    worker.end_removal(lease, &asked[1].found, Some("it changed"), at(62)).await.unwrap();
-    worker.end_removal(lease, &asked[0].found, None, at(61)).await.unwrap();
+    worker.end_removal(lease, &requested[0].found, None, at(60)).await.unwrap();
+    worker.end_removal(lease, &requested[1].found, Some("it changed"), at(62)).await.unwrap();
+    worker.end_removal(lease, &requested[0].found, None, at(61)).await.unwrap();
     assert!(worker.asked_removals(stage.db.cluster).await.unwrap().is_empty());
     let left = stage.findings(false).await;
     let names = left.iter().map(|one| (one.key.name.as_str(), one.kept_why.as_deref()));
     assert_eq!(names.collect::<Vec<_>>(), [("b", Some("it changed")), ("copied", None)]);
-    let told = stage.told().await;
+    let events = stage.finding_events().await;
     assert_eq!(
-        told[3..],
+        events[3..],
         ["FindingRemovalRequested", "FindingRemovalRequested", "FindingClosed", "FindingKept"]
     );
 }

@@ -1,7 +1,7 @@
-//! Fixtures: the rows of a filled database, one file for each version of the schema that is kept.
+//! Fixtures: the rows of a filled database, one file per kept schema version.
 //!
-//! A file begins with the version and a digest of its migrations. Then each table follows with its rows,
-//! one JSON object a line, without the columns that are null.
+//! A file begins with the version and a digest of its migrations. Then each table follows with its
+//! rows, one JSON object a line, without the columns that are null.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,7 @@ use trueup_testkit::test_db::{TestDb, passwords, server};
 
 use crate::stage::{Stage, at};
 
-/// One row, without what is null.
+/// One row, without null columns.
 pub(crate) type Row = Map<String, Value>;
 
 /// The rows of a database, by table.
@@ -31,7 +31,7 @@ fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 
-/// Version and text of each migration, read from their folder and not from the list in the program.
+/// Version and text of each migration, read from their folder, not from the list in the program.
 pub(crate) fn migrations() -> Vec<(i64, String)> {
     let mut all: Vec<(i64, String)> = fs::read_dir(folder("migrations"))
         .unwrap()
@@ -45,7 +45,7 @@ pub(crate) fn migrations() -> Vec<(i64, String)> {
     all
 }
 
-/// Names the schema of a version.
+/// A digest of the schema of a version.
 pub(crate) fn digest(version: i64) -> String {
     let mut digest = Sha256::new();
     for (_, text) in migrations().iter().filter(|(number, _)| *number <= version) {
@@ -84,7 +84,7 @@ pub(crate) async fn all_rows(owner: &PgPool) -> BTreeMap<String, Vec<Row>> {
 }
 
 impl Fixture {
-    /// What is in a database of the newest version.
+    /// The rows of a database of the newest version.
     pub(crate) async fn of(stage: &Stage) -> Self {
         let version = migrations().last().unwrap().0;
         Self { version, digest: digest(version), rows: all_rows(&stage.owner).await }
@@ -94,7 +94,7 @@ impl Fixture {
         folder("tests/fixtures").join(format!("{version:04}.rows"))
     }
 
-    /// The versions that a fixture is kept of.
+    /// The versions that have a fixture.
     pub(crate) fn versions() -> Vec<i64> {
         let files = fs::read_dir(folder("tests/fixtures")).unwrap();
         let mut versions: Vec<i64> = files
@@ -161,7 +161,7 @@ impl Fixture {
         let owner = PgPool::connect(&urls.owner).await.unwrap();
         migrator.run(&owner).await.unwrap();
         owner.close().await;
-        // Like a restored dump: without triggers, and with sequences that go on where they were.
+        // Like a restored dump: without triggers, and with sequences that continue.
         let place = urls.owner.rsplit('/').next().unwrap();
         let (server, _) = admin.rsplit_once('/').unwrap();
         let mut admin = PgConnection::connect(&format!("{server}/{place}")).await.unwrap();
@@ -172,7 +172,7 @@ impl Fixture {
     }
 
     async fn insert(&self, admin: &mut PgConnection) {
-        // Partitions are made by the program when they are needed.
+        // The program creates partitions when they are needed.
         let months = "select make_transition_partitions(min(at), max(at))
              from (select (jsonb_array_elements($1) ->> 'seen_at')::timestamptz as at) seen";
         if let Some(rows) = self.rows.get("transitions") {
@@ -180,7 +180,7 @@ impl Fixture {
             sqlx::query(months).bind(sqlx::types::Json(rows)).execute(&mut *admin).await.unwrap();
         }
         for (table, rows) in &self.rows {
-            // What a migration wrote is in the rows, too.
+            // The fixture also contains the rows that migrations insert.
             let empty = AssertSqlSafe(format!("delete from {table}"));
             sqlx::raw_sql(empty).execute(&mut *admin).await.unwrap();
             let insert = format!(
@@ -211,7 +211,7 @@ impl Fixture {
     }
 }
 
-/// What a start of the program does with a database; then a view of it like that of every test.
+/// Starts the program on a database, and returns a stage on it.
 pub(crate) async fn start(urls: Urls) -> Stage {
     let database = urls.owner.rsplit('/').next().unwrap().split('?').next().unwrap();
     bootstrap(server().await, database, &passwords()).await.unwrap();

@@ -1,4 +1,4 @@
-//! Requests that are sent twice: known again by their key, and done once.
+//! Idempotency keys: a request that is sent twice is applied once.
 
 use futures::future::join_all;
 use trueup_rules::admit::operation::ServiceOperation;
@@ -22,7 +22,7 @@ impl Stage {
 }
 
 #[tokio::test]
-async fn the_same_request_twice_is_done_once_and_told_as_it_is_now() {
+async fn a_retry_with_the_same_key_acts_once_and_returns_the_current_state() {
     let stage = Stage::new().await;
     stage.declare("web", "shop:1").await;
     let first = stage.restart("k1", b"{}", 2).await.unwrap();
@@ -30,7 +30,7 @@ async fn the_same_request_twice_is_done_once_and_told_as_it_is_now() {
     stage.act("web", &ServiceOperation::Pause).await.unwrap();
     let again = stage.restart("k1", b"{}", 3).await.unwrap();
     assert!(!again.changed);
-    assert_eq!(again.row.service.generation, 3, "as it is now, not as it was");
+    assert_eq!(again.row.service.generation, 3, "the current state, not the earlier one");
     assert_eq!(again.row.service.spec.restart, 1);
 }
 
@@ -45,7 +45,7 @@ async fn another_body_under_the_same_key_is_refused() {
 }
 
 #[tokio::test]
-async fn many_at_once_with_one_key_are_one() {
+async fn concurrent_requests_with_one_key_act_once() {
     let stage = Stage::new().await;
     stage.declare("web", "shop:1").await;
     let answers = join_all((0..10).map(|_| stage.restart("k1", b"{}", 2))).await;
@@ -55,7 +55,7 @@ async fn many_at_once_with_one_key_are_one() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_not_remembered() {
+async fn a_refusal_does_not_use_up_the_key() {
     let stage = Stage::new().await;
     stage.declare("web", "shop:1").await;
     stage.act("web", &ServiceOperation::Pause).await.unwrap();
@@ -65,7 +65,7 @@ async fn a_refusal_is_not_remembered() {
 }
 
 #[tokio::test]
-async fn a_key_is_remembered_for_seven_days() {
+async fn a_key_is_kept_for_seven_days() {
     let week = 7 * 24 * 3600;
     let stage = Stage::new().await;
     stage.declare("web", "shop:1").await;

@@ -1,4 +1,4 @@
-//! A cluster is the one that was there first, until an operator says that it was replaced.
+//! The first cluster's identity is kept until an operator replaces it.
 
 use trueup_model::org::PLATFORM;
 use trueup_store::{EventQuery, Recognised};
@@ -13,13 +13,14 @@ impl Stage {
 
     async fn replacements(&self) -> usize {
         self.seal().await;
-        let told = self.events(PLATFORM, EventQuery { limit: 100, ..EventQuery::default() }).await;
-        told.iter().filter(|event| event.kind == "ClusterReplaced").count()
+        let events =
+            self.events(PLATFORM, EventQuery { limit: 100, ..EventQuery::default() }).await;
+        events.iter().filter(|event| event.kind == "ClusterReplaced").count()
     }
 }
 
 #[tokio::test]
-async fn another_cluster_than_the_first_one_is_told_apart_until_somebody_replaces_it() {
+async fn another_cluster_is_not_recognised_until_it_is_replaced_on_purpose() {
     let stage = Stage::new().await;
     let another = |known: &str| Recognised::Another { known: known.to_owned() };
     assert_eq!(stage.recognise("one", false).await, Recognised::Ours);

@@ -1,4 +1,5 @@
-//! Lanes and turns: nobody's backlog is at the cost of others, and what is poison harms only itself.
+//! Lanes and fair queueing: a backlog does not delay others, and a defect affects only its own
+//! unit.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +11,9 @@ use trueup_store::{Lease, WakeFilter};
 use crate::stage::{Stage, at, unit};
 
 impl Stage {
-    /// So many wakes of services that there are not, in this lane, due at that second.
+    /// Adds wakes of services that do not exist, in this lane, due at that second.
     async fn backlog(&self, org: OrgId, lane: Lane, count: u32, seconds: i64) {
-        let (org, cluster, lane) = (org.uuid(), self.db.cluster.uuid(), lane.as_str());
+        let (org, cluster, lane) = (org.uuid(), self.db.cluster.uuid(), lane.into_str());
         let due = at(seconds);
         let statement = format!(
             "insert into wakes (unit_kind, unit_id, org_id, cluster_id, lane, due_at)
@@ -23,14 +24,14 @@ impl Stage {
         sqlx::raw_sql(sqlx::AssertSqlSafe(statement)).execute(&self.owner).await.unwrap();
     }
 
-    /// How many of each lane one batch claims, without making orders of it.
+    /// The number of wakes per lane and org that one batch claims.
     async fn batch(
         &self,
         lease: Lease,
         limit: i64,
         seconds: i64,
     ) -> BTreeMap<(Lane, OrgId), usize> {
-        // Units that are not there need no order, so the claim is seen in what is gone.
+        // Wakes of units that do not exist are dropped, so the claim shows in the counts.
         let before = self.waiting().await;
         self.db.worker.claim_orders(lease, limit, at(seconds)).await.unwrap();
         let after = self.waiting().await;
@@ -48,7 +49,7 @@ impl Stage {
         .fetch_all(&self.owner)
         .await
         .unwrap();
-        let lane = |text: &str| Lane::ALL.into_iter().find(|lane| lane.as_str() == text).unwrap();
+        let lane = |text: &str| Lane::ALL.into_iter().find(|lane| lane.into_str() == text).unwrap();
         rows.into_iter()
             .map(|(text, org, count)| {
                 ((lane(&text), OrgId::from_uuid(org)), usize::try_from(count).unwrap())
@@ -89,7 +90,7 @@ async fn a_lane_with_a_backlog_leaves_the_others_their_share() {
         ((Lane::Sweep, org), 4),
     ];
     assert_eq!(claimed, BTreeMap::from(expected));
-    // One place at a time is shared alike.
+    // Claims of one wake at a time are shared in the same way.
     let mut one_by_one: BTreeMap<Lane, usize> = BTreeMap::new();
     for _round in 0..16 {
         for ((lane, _), count) in stage.batch(lease, 1, 2).await {
@@ -101,7 +102,7 @@ async fn a_lane_with_a_backlog_leaves_the_others_their_share() {
 }
 
 #[tokio::test]
-async fn an_org_with_ten_thousand_wakes_does_not_delay_the_one_of_another() {
+async fn an_org_with_ten_thousand_wakes_does_not_delay_another_org() {
     let stage = Stage::new().await;
     let lease = stage.lease().await;
     stage.drain(lease).await;
@@ -114,7 +115,7 @@ async fn an_org_with_ten_thousand_wakes_does_not_delay_the_one_of_another() {
 }
 
 #[tokio::test]
-async fn more_orgs_than_places_have_their_turn_one_after_the_other() {
+async fn more_orgs_than_slots_are_claimed_in_turn() {
     let stage = Stage::new().await;
     let lease = stage.lease().await;
     stage.drain(lease).await;
@@ -122,18 +123,18 @@ async fn more_orgs_than_places_have_their_turn_one_after_the_other() {
         let org = stage.org(&format!("org-{number}")).await;
         stage.backlog(org, Lane::Repair, 50, 1).await;
     }
-    let mut had: BTreeMap<OrgId, usize> = BTreeMap::new();
+    let mut claimed: BTreeMap<OrgId, usize> = BTreeMap::new();
     for _batch in 0..3 {
         for ((_, org), count) in stage.batch(lease, 10, 2).await {
-            *had.entry(org).or_default() += count;
+            *claimed.entry(org).or_default() += count;
         }
     }
-    assert_eq!((had.len(), had.values().copied().max()), (30, Some(1)), "{had:?}");
+    assert_eq!((claimed.len(), claimed.values().copied().max()), (30, Some(1)), "{claimed:?}");
 }
 
-/// The claim reads as many entries as it takes, however many wait.
+/// A claim reads as many index entries as it claims, however many wakes wait.
 #[tokio::test]
-async fn a_claim_among_a_hundred_thousand_walks_the_index() {
+async fn a_claim_among_a_hundred_thousand_wakes_uses_the_index() {
     let stage = Stage::new().await;
     let lease = stage.lease().await;
     stage.drain(lease).await;
@@ -146,7 +147,7 @@ async fn a_claim_among_a_hundred_thousand_walks_the_index() {
     let scanned = "select seq_tup_read from pg_stat_user_tables where relname = 'wakes'";
     let (scans_before, before): (i64, i64) = (stage.one(scans).await, stage.one(scanned).await);
     let mut batches = 0_i64;
-    // A session's counters arrive with the end of a transaction, at most once a second.
+    // Postgres updates a session's counters after a transaction, at most once a second.
     let counted = tokio::time::timeout(std::time::Duration::from_secs(120), async {
         while stage.one::<i64>(scans).await < scans_before + 20 {
             stage.db.worker.claim_orders(lease, 64, at(9)).await.unwrap();
@@ -161,7 +162,7 @@ async fn a_claim_among_a_hundred_thousand_walks_the_index() {
 
 /// F09.
 #[tokio::test]
-async fn a_row_that_cannot_be_read_stops_nobody_and_is_left_for_an_operator() {
+async fn a_corrupt_row_blocks_no_other_unit_and_its_wake_dies() {
     let stage = Stage::new().await;
     let lease = stage.lease().await;
     let bad = stage.declare("bad", "nginx:1").await.row;
@@ -187,28 +188,28 @@ async fn a_row_that_cannot_be_read_stops_nobody_and_is_left_for_an_operator() {
     assert_eq!(dead.len(), 1, "{rows:?}");
     assert_eq!(dead.iter().map(|wake| wake.unit).collect::<Vec<_>>(), [unit(&bad)]);
     assert!(dead[0].last_error.as_ref().unwrap().contains("spec"), "{:?}", dead[0].last_error);
-    // It stays dead whatever looks at it, also for the next holder…
+    // It stays dead, also for the next lease holder…
     stage.db.worker.wake_all(stage.db.cluster, at(900)).await.unwrap();
     assert_eq!(stage.dead().await.len(), 1);
-    // …until an operator requeues it, which is told.
+    // …until an operator requeues it, which emits an event.
     let operator = stage.context();
     let app = &stage.db.app;
     let platform = trueup_model::org::PLATFORM;
-    let rehearsal = app.dry_run();
-    let would = rehearsal.app().requeue_wake(platform, unit(&bad), &operator, at(901)).await;
+    let dry_run = app.dry_run();
+    let would = dry_run.app().requeue_wake(platform, unit(&bad), &operator, at(901)).await;
     let (would, changed) = would.unwrap();
     assert_eq!((would.state, changed), (WakeState::Queued, true));
-    assert_eq!(stage.dead().await.len(), 1, "a rehearsal records nothing");
+    assert_eq!(stage.dead().await.len(), 1, "a dry run records nothing");
     app.requeue_wake(platform, unit(&bad), &operator, at(901)).await.unwrap();
     assert_eq!(stage.dead().await, []);
     let again = app.requeue_wake(platform, unit(&bad), &operator, at(902)).await.unwrap();
     assert!(!again.1, "it is not dead any more");
-    let told = stage.events_of(bad.service.id.uuid()).await;
-    assert_eq!(told.iter().filter(|kind| *kind == "WakeRequeued").count(), 1, "{told:?}");
+    let kinds = stage.events_of(bad.service.id.uuid()).await;
+    assert_eq!(kinds.iter().filter(|kind| *kind == "WakeRequeued").count(), 1, "{kinds:?}");
 }
 
 #[tokio::test]
-async fn only_defects_make_a_wake_dead_and_a_new_ask_is_the_cure() {
+async fn only_defects_kill_a_wake_and_a_new_request_revives_it() {
     let stage = Stage::new().await;
     let lease = stage.lease().await;
     let worker = &stage.db.worker;
@@ -218,10 +219,13 @@ async fn only_defects_make_a_wake_dead_and_a_new_ask_is_the_cure() {
         let found = claimed.into_iter().find(|(wake, _)| wake.unit == unit(&row));
         found.expect("its wake should be due").0
     };
-    // The environment may fail for as long as it likes.
+    // Failures of the environment never kill a wake.
     let mut wake = claim(1).await;
     for round in 1..=20 {
-        worker.retry_wake(&wake, std::time::Duration::ZERO, "away", at(round)).await.unwrap();
+        worker
+            .retry_wake(&wake, std::time::Duration::ZERO, "unreachable", at(round))
+            .await
+            .unwrap();
         wake = claim(round).await;
     }
     assert_eq!((wake.attempts, wake.poison), (20, 0));
@@ -231,7 +235,7 @@ async fn only_defects_make_a_wake_dead_and_a_new_ask_is_the_cure() {
         wake = claim(now + 31).await;
         assert_eq!(wake.poison, round);
     }
-    // It is asked for anew while the last try is under way: that may be the cure.
+    // A new request arrives during the last attempt: it may fix the defect.
     stage.declare("web", "nginx:2").await;
     assert!(!worker.poison_wake(&wake, "a panic", at(1000)).await.unwrap());
     wake = claim(1000).await;
@@ -239,7 +243,7 @@ async fn only_defects_make_a_wake_dead_and_a_new_ask_is_the_cure() {
 }
 
 #[tokio::test]
-async fn looking_again_takes_nobodys_place_and_remembers_who_asked() {
+async fn a_repair_keeps_the_lane_and_trace_of_a_user_request() {
     let stage = Stage::new().await;
     stage.declare("web", "nginx:1").await;
     let woken = stage.db.worker.wake_all(stage.db.cluster, at(2)).await.unwrap();

@@ -1,4 +1,4 @@
-//! Leases: one holder at a time by database time, and a late one is told so.
+//! Leases: one holder at a time by database time, and a stale holder is fenced off.
 
 use futures::future::join_all;
 use jiff::SignedDuration;
@@ -17,7 +17,7 @@ impl Stage {
 }
 
 #[tokio::test]
-async fn a_lease_is_refused_to_another_until_it_is_over() {
+async fn a_lease_is_refused_to_another_holder_until_it_expires() {
     let stage = Stage::new().await;
     let first = stage.acquire("one", 0).await.unwrap();
     for seconds in [0, 1, 9] {
@@ -29,7 +29,7 @@ async fn a_lease_is_refused_to_another_until_it_is_over() {
 }
 
 #[tokio::test]
-async fn the_same_holder_starts_anew_at_once_with_a_higher_epoch() {
+async fn the_same_holder_reacquires_at_once_with_a_higher_epoch() {
     let stage = Stage::new().await;
     let first = stage.acquire("one", 0).await.unwrap();
     let second = stage.acquire("one", 0).await.unwrap();
@@ -40,7 +40,7 @@ async fn the_same_holder_starts_anew_at_once_with_a_higher_epoch() {
 }
 
 #[tokio::test]
-async fn renewing_keeps_others_out_for_as_long_again() {
+async fn renewing_extends_the_lease_by_its_ttl() {
     let stage = Stage::new().await;
     let lease = stage.acquire("one", 0).await.unwrap();
     stage.db.worker.renew_lease(lease, at(8)).await.unwrap();
@@ -51,19 +51,19 @@ async fn renewing_keeps_others_out_for_as_long_again() {
 }
 
 #[tokio::test]
-async fn a_lease_given_back_is_free_at_once() {
+async fn a_released_lease_is_free_at_once() {
     let stage = Stage::new().await;
     let lease = stage.acquire("one", 0).await.unwrap();
     stage.db.worker.release_lease(lease, at(1)).await.unwrap();
     let next = stage.acquire("two", 1).await.unwrap();
-    // Giving it back once more, late, does not take it from the next holder.
+    // A late second release does not take the lease from the next holder.
     stage.db.worker.release_lease(lease, at(2)).await.unwrap();
     assert_eq!(stage.acquire("three", 2).await, None);
     stage.db.worker.renew_lease(next, at(2)).await.unwrap();
 }
 
 #[tokio::test]
-async fn f52_machines_whose_clocks_are_wrong_agree_on_a_lease() {
+async fn f52_machines_with_wrong_clocks_agree_on_a_lease() {
     let stage = Stage::new().await;
     let right = DbClock::unanchored();
     right.anchor(&stage.db.app).await.unwrap();
@@ -76,33 +76,34 @@ async fn f52_machines_whose_clocks_are_wrong_agree_on_a_lease() {
         assert!(wrong.now().duration_since(right.now()).abs() > SignedDuration::from_mins(9));
         wrong.anchor(&stage.db.app).await.unwrap();
         assert!(wrong.now().duration_since(right.now()).abs() < SignedDuration::from_mins(1));
-        let asked = worker.acquire_lease(stage.db.cluster, "two", None, wrong.now()).await.unwrap();
-        assert_eq!(asked.ours(), None, "{minutes} minutes");
+        let turn = worker.acquire_lease(stage.db.cluster, "two", None, wrong.now()).await.unwrap();
+        assert_eq!(turn.ours(), None, "{minutes} minutes");
         worker.renew_lease(lease.ours().unwrap(), right.now()).await.unwrap();
     }
 }
 
 #[tokio::test]
-async fn f52_a_lease_that_outlives_its_holder_by_an_hour_is_over_when_it_stands_still() {
+async fn f52_unrenewed_lease_counts_as_expired_after_the_clock_was_set_back() {
     let stage = Stage::new().await;
     let first = stage.acquire("one", 3_600).await.unwrap();
-    // The database's clock is set back by an hour, and nobody is left to move the lease's end.
+    // The database's clock is set back by an hour, and the holder does not renew its lease.
     let worker = &stage.db.worker;
-    let ask = |dead, seconds| worker.acquire_lease(stage.db.cluster, "two", dead, at(seconds));
-    let turn = ask(None, 0).await.unwrap();
+    let try_acquire =
+        |dead, seconds| worker.acquire_lease(stage.db.cluster, "two", dead, at(seconds));
+    let turn = try_acquire(None, 0).await.unwrap();
     assert_eq!(turn, Turn::Theirs { until: at(3_610) });
-    // It moved after all: whoever moved it lives.
+    // The expiry changed: its holder is alive.
     worker.renew_lease(first, at(3)).await.unwrap();
-    assert_eq!(ask(Some(at(3_610)), 4).await.unwrap(), Turn::Theirs { until: at(13) });
+    assert_eq!(try_acquire(Some(at(3_610)), 4).await.unwrap(), Turn::Theirs { until: at(13) });
     worker.renew_lease(first, at(3_600)).await.unwrap();
-    let next = ask(Some(at(3_610)), 5).await.unwrap().ours().unwrap();
+    let next = try_acquire(Some(at(3_610)), 5).await.unwrap().ours().unwrap();
     assert!(next.epoch > first.epoch);
-    // Its own lease ends by the new time.
+    // The new lease expires by the new time.
     assert!(stage.acquire("three", 15).await.is_some());
 }
 
 #[tokio::test]
-async fn of_many_who_try_at_once_one_gets_it() {
+async fn of_concurrent_acquirers_one_gets_the_lease() {
     let stage = Stage::new().await;
     let names: Vec<String> = (0..8).map(|number| format!("holder-{number}")).collect();
     for round in 0..3 {
@@ -113,7 +114,7 @@ async fn of_many_who_try_at_once_one_gets_it() {
 }
 
 #[tokio::test]
-async fn clusters_have_leases_of_their_own() {
+async fn each_cluster_has_its_own_lease() {
     let stage = Stage::new().await;
     let other = stage.db.setup.ensure_cluster("other", at(0)).await.unwrap();
     stage.acquire("one", 0).await.unwrap();
@@ -123,7 +124,7 @@ async fn clusters_have_leases_of_their_own() {
 }
 
 #[tokio::test]
-async fn a_stale_holder_settles_nothing() {
+async fn a_stale_holder_records_no_reports() {
     let stage = Stage::new().await;
     let row = stage.declare("web", "nginx:1").await.row;
     let stale = stage.acquire("one", 0).await.unwrap();
@@ -139,7 +140,7 @@ async fn a_stale_holder_settles_nothing() {
 }
 
 #[tokio::test]
-async fn a_stale_holder_is_heard_of_no_more() {
+async fn a_stale_holder_cannot_record_freshness() {
     let stage = Stage::new().await;
     let stale = stage.acquire("one", 0).await.unwrap();
     let next = stage.acquire("two", 10).await.unwrap();
@@ -148,9 +149,5 @@ async fn a_stale_holder_is_heard_of_no_more() {
     let refused = worker.heard_kinds(stale, &Freshness::all_at(at(5))).await;
     assert!(matches!(refused, Err(Error::Fenced)), "{refused:?}");
     let known = worker.freshness(stage.db.cluster).await.unwrap();
-    assert_eq!(
-        known.oldest(),
-        Some(at(12)),
-        "what was heard before does not hide what is heard now"
-    );
+    assert_eq!(known.oldest(), Some(at(12)), "older freshness does not replace newer freshness");
 }

@@ -1,5 +1,5 @@
-//! A representative life: what an install has in its database after a while. The fixtures of
-//! `upgrade.rs` are made from it, so each table has rows here and each column a value.
+//! A representative database of an install. The fixtures of `upgrade.rs` are made from it, so each
+//! table has rows here and each column a value.
 
 use std::collections::BTreeSet;
 
@@ -30,12 +30,12 @@ use crate::stage::{PROJECT, Stage, at, converged, seen, unit};
 use crate::tenant::two_orgs;
 use crate::transition::{pod, present};
 
-/// The secret that the life of `shop` has as `KEY` for its service `web`.
+/// The value of the secret `KEY` of the service `shop/web`.
 pub(crate) const SECRET: &str = "the value of a fixture";
 /// A token of the org `acme`.
 pub(crate) const TOKEN: &str = "ours";
 
-/// Two orgs that have used everything there is. Some of its events wait for the sealer.
+/// Two orgs that have used every feature. Some events are not sealed yet.
 pub(crate) async fn life() -> Stage {
     let (stage, ..) = two_orgs().await;
     platform(&stage).await;
@@ -56,7 +56,7 @@ pub(crate) async fn life() -> Stage {
     stage
 }
 
-/// What newer versions of the schema brought: a fixture of an older one is made without it.
+/// Data of newer schema versions: fixtures of older ones are made without it.
 async fn newer(stage: &Stage) {
     crate::life_newer::checks(stage).await;
     crate::life_newer::previews(stage).await;
@@ -68,7 +68,7 @@ pub(crate) fn operator(stage: &Stage) -> Principal {
     Principal { role: Role::Operator, org: None, ..stage.principal.clone() }
 }
 
-/// What operators decide for everybody.
+/// Settings of operators for all orgs.
 async fn platform(stage: &Stage) {
     let (app, worker, operator) = (&stage.db.app, &stage.db.worker, operator(stage));
     let context = RequestContext::new(&operator, None);
@@ -169,17 +169,18 @@ async fn services(stage: &Stage) {
     stage.delete("deleting").await.unwrap();
     settle(stage, Report { outcome: waits(), ..converged(&row, 2) }).await;
     let image = Map::from_iter([("image".to_owned(), json!("migrate:1"))]);
-    let row = stage.ask("completed", &of("job@1", image), None, 14).await.unwrap().row;
-    let runs = Some(Runs { idempotency_keys: false, last: Run::Succeeded, job: None });
+    let row = stage.try_declare("completed", &of("job@1", image), None, 14).await.unwrap().row;
+    let runs = Some(Runs { repeats: false, last: Run::Succeeded, job: None });
     let workload = Some(WorkloadSeen { runs, current: true, ..WorkloadSeen::default() });
     let ended = Some(Observation { workload, ..seen(&row, 1, 0) });
     settle(stage, Report { observation: ended, ..converged(&row, 1) }).await;
     disk(stage).await;
 }
 
-/// A service with a disk that is there.
+/// A service with a bound disk.
 async fn disk(stage: &Stage) {
-    let row = stage.ask("game", &of("minecraft@1", Map::new()), None, 14).await.unwrap().row;
+    let row =
+        stage.try_declare("game", &of("minecraft@1", Map::new()), None, 14).await.unwrap().row;
     let lease = stage.lease().await;
     let orders = stage.db.worker.claim_orders(lease, 100, at(14)).await.unwrap();
     let mut keys = orders.iter().flat_map(|(_, order)| order.recorded.keys());
@@ -232,7 +233,7 @@ async fn actions(stage: &Stage) {
     }
 }
 
-/// A deletion that was ended without proof.
+/// A forced deletion.
 async fn forced_end(stage: &Stage) {
     let row = stage.declare("burnt", "nginx:1").await.row;
     stage.delete("burnt").await.unwrap();
@@ -246,7 +247,7 @@ async fn forced_end(stage: &Stage) {
     settle(stage, forced(&row, force)).await;
 }
 
-/// Variables, secrets and endpoints that are there, and that were taken away.
+/// Variables, secrets and endpoints that exist, and deleted ones.
 async fn config(stage: &Stage) {
     let (app, context) = (&stage.db.app, stage.context());
     stage.set_variable(Some("web"), "GREETING", "hello").await.unwrap();
@@ -262,7 +263,7 @@ async fn config(stage: &Stage) {
         let wanted =
             EndpointRequest { project: PROJECT, service, name: &name, if_generation: None };
         app.close_endpoint(stage.db.org, &wanted, &context, at(17)).await.unwrap();
-        // Its key is not wanted any more from this order on.
+        // Its key is unwanted from this order on.
         stage.order_of(service).await;
     }
     let row = stage.find("web").await.unwrap();
@@ -290,7 +291,7 @@ async fn domains(stage: &Stage) {
     }
 }
 
-/// Wakes that wait, are worked on, are tried again, and are dead.
+/// Wakes that are queued, running, retried and dead.
 async fn wakes(stage: &Stage) {
     let worker = &stage.db.worker;
     let lease = stage.lease().await;
@@ -300,7 +301,7 @@ async fn wakes(stage: &Stage) {
     let of = async |service: &str| unit(&stage.find(service).await.unwrap());
     let claimed = async |service: &str| {
         let of = of(service).await;
-        wakes.iter().find(|wake| wake.unit == of).expect("it should be claimed")
+        wakes.iter().find(|wake| wake.unit == of).expect("the wake should be claimed")
     };
     let later = std::time::Duration::from_secs(9);
     worker.retry_wake(claimed("refused").await, later, "later", at(21)).await.unwrap();
@@ -331,7 +332,7 @@ async fn findings(stage: &Stage) {
     worker.end_removal(lease, named("b"), Some("it changed"), at(33)).await.unwrap();
 }
 
-/// What happened to pods, and when nobody watched.
+/// Transitions of pods, and gaps in observation.
 async fn transitions(stage: &Stage) {
     let row = stage.find("web").await.unwrap();
     let lease = stage.lease().await;
@@ -352,7 +353,7 @@ async fn transitions(stage: &Stage) {
                                      "finishedAt": "2027-01-15T08:00:08Z"}}}]});
     let node = json!({"metadata": {"uid": "n", "name": "n1", "resourceVersion": "4"},
                       "status": {"capacity": {"cpu": "4"}}});
-    let noticed = [
+    let updates = [
         listed(&[], None, at(40)),
         present(Kind::Pod, &pod(&row, "a", 5, None), at(41)),
         present(Kind::Pod, &pod(&row, "a", 7, Some("n1")), at(42)),
@@ -360,5 +361,5 @@ async fn transitions(stage: &Stage) {
         present(Kind::Node, &node, at(43)),
         listed(&["b"], Some(at(43)), at(50)),
     ];
-    assert!(stage.db.worker.note_transitions(&observer, &noticed, at(50)).await.unwrap() > 5);
+    assert!(stage.db.worker.note_transitions(&observer, &updates, at(50)).await.unwrap() > 5);
 }

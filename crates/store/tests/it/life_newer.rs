@@ -1,5 +1,4 @@
-//! The part of the life of `life.rs` that schema 15 has no place for. The fixture of that version was
-//! made without it.
+//! Data for `life.rs` that schema 15 cannot store. The fixture of that version was made without it.
 
 use trueup_model::domain::DnsResult;
 use trueup_model::report::{NamespaceSurvey, Outcome, Report};
@@ -8,36 +7,36 @@ use trueup_store::door::{DomainRequest, ProjectForce, ServiceRequest};
 use trueup_store::{PreviewResult, Recognised};
 use trueup_testkit::test_db::name;
 
-use crate::preview_request::plan;
+use crate::preview_request::exact_preview;
 use crate::project::proof;
 use crate::stage::{PROJECT, Stage, at, web};
 
-/// Looks into DNS that saw nothing, and one that somebody asked for.
+/// DNS checks that verified nothing, and a requested one.
 pub(crate) async fn checks(stage: &Stage) {
     let (app, worker, org) = (&stage.db.app, &stage.db.worker, stage.db.org);
     let due = worker.claim_dns_checks(8, 8, &[], at(60)).await.unwrap();
-    let look = due.iter().find(|look| look.org == org).unwrap();
-    worker.record_dns_check(look, DnsResult::OtherTexts, "one TXT record", at(61)).await.unwrap();
-    let other = due.iter().find(|look| look.org != org).unwrap();
+    let check = due.iter().find(|check| check.org == org).unwrap();
+    worker.record_dns_check(check, DnsResult::OtherTexts, "one TXT record", at(61)).await.unwrap();
+    let other = due.iter().find(|check| check.org != org).unwrap();
     assert!(worker.note_contested(other, at(61)).await.unwrap());
     let wanted =
-        DomainRequest { project: PROJECT, service: "web", host: &look.host, if_generation: None };
+        DomainRequest { project: PROJECT, service: "web", host: &check.host, if_generation: None };
     app.request_domain_check(org, &wanted, &stage.context(), at(62)).await.unwrap();
 }
 
-/// Requests for a preview that were answered, failed, or hold no more; one waits.
+/// Preview requests that are filled, failed, void or waiting.
 pub(crate) async fn previews(stage: &Stage) {
     let (app, worker, org) = (&stage.db.app, &stage.db.worker, stage.db.org);
     let lease = stage.lease().await;
-    let (web_name, ask) = (name("web"), web("nginx:9"));
+    let (web_name, request) = (name("web"), web("nginx:9"));
     let mut ids = Vec::new();
     for _ in 0..4 {
-        let wanted = ServiceRequest::declare(PROJECT, &web_name, &ask);
-        let asked = app.request_plan(org, &wanted, &stage.context(), at(70)).await.unwrap();
-        ids.push(asked.row.id);
+        let wanted = ServiceRequest::declare(PROJECT, &web_name, &request);
+        let accepted = app.request_plan(org, &wanted, &stage.context(), at(70)).await.unwrap();
+        ids.push(accepted.row.id);
     }
     for id in &ids[..2] {
-        worker.end_plan(lease, *id, &PreviewResult::Filled(plan()), at(71)).await.unwrap();
+        worker.end_plan(lease, *id, &PreviewResult::Filled(exact_preview()), at(71)).await.unwrap();
     }
     let broken = [(ids[1], "another spec.replicas now".to_owned())];
     worker.note_plans(lease, &ids[..1], &broken, at(72)).await.unwrap();
@@ -47,7 +46,7 @@ pub(crate) async fn previews(stage: &Stage) {
     worker.end_plan(lease, ids[3], &waits, at(72)).await.unwrap();
 }
 
-/// A project that goes, of which the namespace was found empty, and one that is given up.
+/// A project being deleted whose namespace is empty, and one whose deletion is forced.
 pub(crate) async fn projects(stage: &Stage) {
     let (app, worker, org) = (&stage.db.app, &stage.db.worker, stage.db.org);
     for project in ["going", "stuck"] {
@@ -66,7 +65,7 @@ pub(crate) async fn projects(stage: &Stage) {
     assert!(app.force_project(org, &force, &stage.context(), at(84)).await.unwrap().changed);
 }
 
-/// The cluster that is known, which was replaced once.
+/// A recorded cluster identity that was replaced once.
 pub(crate) async fn identity(stage: &Stage) {
     for (identity, replaced) in [("first", false), ("second", true)] {
         let cluster = stage.db.cluster;

@@ -1,7 +1,7 @@
-//! The room against a real Postgres: what it promises about transactions, order and walls is a
-//! promise about Postgres, so nothing here is a stand-in.
+//! The crate against a real Postgres: its guarantees about transactions, order and isolation depend
+//! on Postgres, so nothing here is mocked.
 
-// Clippy takes helpers for test code only below `cfg(test)`.
+// Clippy treats helpers as test code only below `cfg(test)`.
 #[cfg(test)]
 mod bootstrap;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Orders: the keys are on record before anybody can act on them.
+//! Orders: keys are recorded before an executor can write them.
 
 use std::collections::BTreeSet;
 
@@ -43,14 +43,14 @@ async fn claiming_records_every_key_the_order_may_touch() {
         (1, DesiredState::Active, stage.db.org)
     );
     let Body::Service(body) = &service.body else {
-        panic!("this should be a service's order");
+        panic!("expected an order of a service");
     };
     assert_eq!(body.object_name, row.service.object_name);
     assert!(body.secrets.is_empty());
 }
 
 #[tokio::test]
-async fn claiming_again_after_a_crash_records_no_key_twice_and_keeps_what_was_seen() {
+async fn claiming_again_after_a_crash_records_no_key_twice_and_keeps_uids() {
     let stage = Stage::new().await;
     let row = stage.declare("web", "nginx:1").await.row;
     let before: BTreeSet<_> = stage.orders(1).await.iter().flat_map(render::keys).collect();
@@ -70,7 +70,7 @@ async fn claiming_again_after_a_crash_records_no_key_twice_and_keeps_what_was_se
 }
 
 #[tokio::test]
-async fn a_deletion_asks_for_no_new_key_and_knows_every_old_one() {
+async fn a_deletion_adds_no_key_and_has_every_recorded_one() {
     let stage = Stage::new().await;
     let row = stage.declare("web", "nginx:1").await.row;
     stage.orders(1).await;
@@ -106,7 +106,7 @@ async fn a_stale_holder_claims_nothing_and_records_nothing() {
 }
 
 #[tokio::test]
-async fn a_cluster_s_holder_gets_no_orders_for_another_cluster() {
+async fn a_lease_holder_gets_no_orders_of_another_cluster() {
     let stage = Stage::new().await;
     stage.declare("web", "nginx:1").await;
     let other = stage.db.setup.ensure_cluster("other", at(0)).await.unwrap();
@@ -117,7 +117,7 @@ async fn a_cluster_s_holder_gets_no_orders_for_another_cluster() {
 }
 
 #[tokio::test]
-async fn what_is_no_longer_wanted_is_recorded_with_its_generation_before_it_may_be_pruned() {
+async fn an_unwanted_key_is_recorded_with_its_generation_before_it_may_be_pruned() {
     let stage = Stage::new().await;
     let row = stage.declare("web", "nginx:1").await.row;
     stage.orders(1).await;

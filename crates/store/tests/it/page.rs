@@ -1,4 +1,4 @@
-//! Lists: every page of any size together is the whole, and each filter means what it says.
+//! Lists: pages of any size add up to the whole, and each filter selects the right services.
 
 use trueup_model::service::DesiredState;
 use trueup_model::status::{Health, Phase};
@@ -25,7 +25,7 @@ impl Stage {
 }
 
 #[tokio::test]
-async fn pages_of_any_size_are_the_whole_in_order() {
+async fn pages_of_any_size_add_up_to_the_whole_list() {
     let stage = Stage::new().await;
     for service in ["web", "api", "b", "worker", "a"] {
         stage.declare(service, "shop:1").await;
@@ -34,20 +34,20 @@ async fn pages_of_any_size_are_the_whole_in_order() {
     let whole = stage.names(&everything).await;
     assert_eq!(whole, ["a", "api", "b", "web", "worker"]);
     for size in 1..=6 {
-        let (mut told, mut after) = (Vec::new(), None);
+        let (mut listed, mut after) = (Vec::new(), None);
         loop {
             let rows = stage.page(&everything, after.as_ref(), size).await;
             let Some(last) = rows.last() else { break };
             after =
                 Some(ServicePosition { name: last.service.name.to_string(), id: last.service.id });
-            told.extend(rows.into_iter().map(|row| row.service.name.to_string()));
+            listed.extend(rows.into_iter().map(|row| row.service.name.to_string()));
         }
-        assert_eq!(told, whole, "pages of {size}");
+        assert_eq!(listed, whole, "pages of {size}");
     }
 }
 
 #[tokio::test]
-async fn each_filter_means_what_it_says() {
+async fn each_filter_selects_the_matching_services() {
     let stage = Stage::new().await;
     let web = stage.declare("web", "shop:1").await.row;
     stage.declare("web-two", "shop:1").await;
@@ -88,7 +88,7 @@ async fn each_filter_means_what_it_says() {
 }
 
 #[tokio::test]
-async fn a_search_finds_the_same_by_the_index_and_without_it() {
+async fn a_search_finds_the_same_with_and_without_the_index() {
     let stage = Stage::new().await;
     for service in ["web", "web-two", "api", "a"] {
         stage.declare(service, "shop:1").await;

@@ -1,4 +1,4 @@
-//! The end of a project: promised once with that of its services, ordered after them, proved at last.
+//! Deleting a project: accepted once together with its services, ordered after them, then verified.
 
 use trueup_model::finding::{OrphanCandidate, SweepResult};
 use trueup_model::key::{Kind, ResourceKey};
@@ -22,7 +22,7 @@ impl Stage {
         app.delete_project(self.db.org, PROJECT, &self.context(), at(3)).await.unwrap()
     }
 
-    /// What is due is ordered and done with.
+    /// Claims the due wakes and finishes them; returns their orders.
     async fn worked_on(&self, lease: Lease) -> Vec<Order> {
         let claimed = self.db.worker.claim_orders(lease, 10, at(9)).await.unwrap();
         for (wake, _) in &claimed {
@@ -31,7 +31,7 @@ impl Stage {
         claimed.into_iter().map(|(_, order)| order).collect()
     }
 
-    /// Which services the order of a project that ends names.
+    /// The services named in the order of a project that is being deleted.
     async fn tenants(&self, lease: Lease, row: &ProjectRow) -> Vec<String> {
         let unit = Unit::Project(row.project.id);
         let orders = self.worked_on(lease).await;
@@ -46,7 +46,7 @@ fn is_refused<T: std::fmt::Debug>(answer: &Result<T, Refusal>) -> bool {
     matches!(answer, Err(Refusal::Refused(Refused::BeingDeleted)))
 }
 
-/// What an executor reports of a project that is gone.
+/// The report of a pass that verified a project's absence.
 pub(crate) fn proof(row: &ProjectRow) -> Report {
     let reading = Reading { began_at: at(4), ended_at: at(5) };
     Report {
@@ -62,7 +62,7 @@ pub(crate) fn proof(row: &ProjectRow) -> Report {
 }
 
 #[tokio::test]
-async fn a_project_ends_its_services_first_and_is_looked_at_after_the_last_of_them() {
+async fn deleting_a_project_deletes_its_services_first_and_wakes_it_after_each() {
     let stage = Stage::new().await;
     let lease = stage.lease().await;
     let row = stage.declare("web", "nginx:1").await.row;
@@ -73,23 +73,31 @@ async fn a_project_ends_its_services_first_and_is_looked_at_after_the_last_of_th
     assert_eq!((ended.changed, ended.row.desired), (true, DesiredState::Deleted));
     assert_eq!(stage.find("web").await.unwrap().service.desired, DesiredState::Deleted);
     assert_eq!(stage.find("web").await.unwrap().service.generation, 2);
-    assert_eq!(stage.find("api").await.unwrap().service.generation, 2, "it was going already");
-    let told = stage.events_of(ended.row.project.id.uuid()).await;
-    assert_eq!(told, ["ProjectQueued", "ProjectDeleteQueued"]);
+    assert_eq!(
+        stage.find("api").await.unwrap().service.generation,
+        2,
+        "it was already being deleted"
+    );
+    let kinds = stage.events_of(ended.row.project.id.uuid()).await;
+    assert_eq!(kinds, ["ProjectQueued", "ProjectDeleteQueued"]);
 
     assert_eq!(stage.tenants(lease, &ended.row).await, ["api", "web"]);
     let settled = stage.db.worker.settle(lease, &[gone(&row, 2)], at(9)).await.unwrap();
     assert_eq!(settled, 1);
-    assert_eq!(stage.tenants(lease, &ended.row).await, ["api"], "it is woken by the end of each");
+    assert_eq!(
+        stage.tenants(lease, &ended.row).await,
+        ["api"],
+        "the project is woken after each service"
+    );
 }
 
 #[tokio::test]
-async fn nothing_new_comes_into_a_project_that_ends() {
+async fn a_project_being_deleted_accepts_nothing_new() {
     let stage = Stage::new().await;
     let (app, org) = (&stage.db.app, stage.db.org);
     assert!(stage.end_project().await.changed);
-    assert!(!stage.end_project().await.changed, "asking again changes nothing");
-    assert!(is_refused(&stage.ask("web", &web("nginx:1"), None, 3).await));
+    assert!(!stage.end_project().await.changed, "a repeated request changes nothing");
+    assert!(is_refused(&stage.try_declare("web", &web("nginx:1"), None, 3).await));
     assert!(is_refused(&app.accept_project(org, &name(PROJECT), &stage.context(), at(3)).await));
     let variable: VariableName = "REGION".parse().unwrap();
     let entry = EntryRequest { project: PROJECT, service: None, name: &variable, if_version: None };
@@ -105,7 +113,10 @@ async fn a_receipt_frees_the_name_and_stays_readable_by_id() {
     let ended = stage.end_project().await.row;
     let early = Report { generation: 1, ..proof(&ended) };
     worker.settle(lease, &[early], at(5)).await.unwrap();
-    assert!(app.find_project(org, PROJECT).await.unwrap().is_some(), "of another promise");
+    assert!(
+        app.find_project(org, PROJECT).await.unwrap().is_some(),
+        "the receipt was for another generation"
+    );
     assert_eq!(worker.settle(lease, &[proof(&ended)], at(6)).await.unwrap(), 1);
     assert_eq!(worker.settle(lease, &[proof(&ended)], at(7)).await.unwrap(), 0, "once");
 
@@ -115,10 +126,10 @@ async fn a_receipt_frees_the_name_and_stays_readable_by_id() {
     let row = app.find_project(org, &id).await.unwrap().unwrap();
     assert_eq!(row.status.phase, Phase::Deleted);
     assert_eq!(row.receipt, proof(&ended).receipt);
-    let told = stage.events_of(ended.project.id.uuid()).await;
-    assert_eq!(told.last().map(String::as_str), Some("AbsenceVerified"), "{told:?}");
+    let kinds = stage.events_of(ended.project.id.uuid()).await;
+    assert_eq!(kinds.last().map(String::as_str), Some("AbsenceVerified"), "{kinds:?}");
 
-    // The name is free at once, for a namespace of another name, and nobody is woken for the old one.
+    // The name is free at once, with a new namespace, and the old project is not woken any more.
     let next = app.accept_project(org, &name(PROJECT), &stage.context(), at(8)).await.unwrap();
     assert!(next.changed && next.row.project.namespace != ended.project.namespace);
     sqlx::raw_sql("delete from wakes").execute(&stage.owner).await.unwrap();
@@ -127,12 +138,13 @@ async fn a_receipt_frees_the_name_and_stays_readable_by_id() {
 }
 
 #[tokio::test]
-async fn a_service_declared_while_its_project_ends_is_refused_or_ends_with_it() {
+async fn a_service_declared_during_project_deletion_is_refused_or_deleted() {
     let stage = Stage::new().await;
-    let ask = web("nginx:1");
+    let request = web("nginx:1");
     for round in 0..8 {
         let service = format!("web-{round}");
-        let (declared, _) = tokio::join!(stage.ask(&service, &ask, None, 3), stage.end_project());
+        let (declared, _) =
+            tokio::join!(stage.try_declare(&service, &request, None, 3), stage.end_project());
         let living = "select count(*) from services where desired <> 'deleted'";
         assert_eq!(stage.one::<i64>(living).await, 0, "round {round}");
         assert!(declared.is_ok() || is_refused(&declared), "{declared:?}");
@@ -142,7 +154,7 @@ async fn a_service_declared_while_its_project_ends_is_refused_or_ends_with_it() 
 }
 
 #[tokio::test]
-async fn an_end_of_a_project_that_takes_long_is_counted() {
+async fn an_overdue_project_deletion_is_reported() {
     let stage = Stage::new().await;
     let ended = stage.end_project().await.row;
     let (worker, cluster) = (&stage.db.worker, stage.db.cluster);
@@ -162,7 +174,7 @@ impl Stage {
     }
 }
 
-/// What an executor says after the forced end of a project: its namespace is still there.
+/// The report after a forced deletion of a project whose namespace still exists.
 fn forced(row: &ProjectRow, force: Force) -> Report {
     let key = ResourceKey::new(Kind::Namespace, "", &row.project.namespace);
     let left = Unproven { key, uid: Some("u-1".to_owned()), why: "it is still there".to_owned() };
@@ -173,7 +185,7 @@ fn forced(row: &ProjectRow, force: Force) -> Report {
 }
 
 #[tokio::test]
-async fn a_forced_end_of_a_project_frees_its_name_and_what_is_left_can_be_found() {
+async fn a_forced_project_deletion_frees_the_name_and_leftovers_become_findings() {
     let stage = Stage::new().await;
     let lease = stage.lease().await;
     let worker = &stage.db.worker;
@@ -187,13 +199,13 @@ async fn a_forced_end_of_a_project_frees_its_name_and_what_is_left_can_be_found(
     let unit = Unit::Project(ended.project.id);
     let orders = stage.worked_on(lease).await;
     let order = orders.iter().find(|order| order.unit == unit).expect("it should be woken");
-    let force = order.permit.force.clone().expect("the order should say that it is forced");
+    let force = order.permit.force.clone().expect("the order should carry the forced deletion");
     assert_eq!(force.reason, "nobody runs it");
     let keys = "select count(*) from resources where unit_kind = 'project'";
     let recorded = stage.one::<i64>(keys).await;
     assert!(recorded > 0);
 
-    // The proof of the promise before it comes late: it is not the end.
+    // A late receipt for the generation before does not complete the deletion.
     worker.settle(lease, &[proof(&ended)], at(7)).await.unwrap();
     assert_eq!(stage.one::<i64>("select count(*) from project_receipts").await, 0);
     let candidate = OrphanCandidate {
@@ -204,7 +216,11 @@ async fn a_forced_end_of_a_project_frees_its_name_and_what_is_left_can_be_found(
         proved: true,
     };
     let swept = SweepResult { kind: Kind::Namespace, candidates: vec![candidate] };
-    assert_eq!(worker.note_findings(lease, &swept, at(8)).await.unwrap(), 0, "on its way");
+    assert_eq!(
+        worker.note_findings(lease, &swept, at(8)).await.unwrap(),
+        0,
+        "the deletion is not complete"
+    );
     let report = forced(&accepted.row, force);
     assert_eq!(worker.settle(lease, std::slice::from_ref(&report), at(9)).await.unwrap(), 1);
     assert_eq!(worker.settle(lease, std::slice::from_ref(&report), at(10)).await.unwrap(), 0);
@@ -213,14 +229,18 @@ async fn a_forced_end_of_a_project_frees_its_name_and_what_is_left_can_be_found(
     let id = ended.project.id.to_string();
     let row = app.find_project(org, &id).await.unwrap().unwrap();
     assert_eq!((row.receipt, row.status.phase), (report.receipt, Phase::Deleted));
-    assert_eq!(stage.one::<i64>(keys).await, recorded, "what is left stays known");
-    assert_eq!(worker.note_findings(lease, &swept, at(11)).await.unwrap(), 1, "it is found");
-    let told = stage.events_of(ended.project.id.uuid()).await;
-    assert!(told.contains(&"ProjectForceQueued".to_owned()), "{told:?}");
-    assert_eq!(told.last().map(String::as_str), Some("ProjectDeleteForced"), "{told:?}");
-    assert!(!told.iter().any(|kind| kind == "AbsenceVerified"), "{told:?}");
+    assert_eq!(stage.one::<i64>(keys).await, recorded, "recorded keys are kept");
+    assert_eq!(
+        worker.note_findings(lease, &swept, at(11)).await.unwrap(),
+        1,
+        "the leftover is found"
+    );
+    let kinds = stage.events_of(ended.project.id.uuid()).await;
+    assert!(kinds.contains(&"ProjectForceQueued".to_owned()), "{kinds:?}");
+    assert_eq!(kinds.last().map(String::as_str), Some("ProjectDeleteForced"), "{kinds:?}");
+    assert!(!kinds.iter().any(|kind| kind == "AbsenceVerified"), "{kinds:?}");
 
-    // The name is free, the namespace's never again, and what is gone cannot end again.
+    // The name is free, the namespace's name never, and a completed deletion cannot be forced.
     let next = app.accept_project(org, &name(PROJECT), &stage.context(), at(12)).await.unwrap();
     assert!(next.changed && next.row.project.namespace != ended.project.namespace);
     let taken = format!(
@@ -229,7 +249,7 @@ async fn a_forced_end_of_a_project_frees_its_name_and_what_is_left_can_be_found(
         next.row.project.id.uuid()
     );
     let taken = sqlx::raw_sql(sqlx::AssertSqlSafe(taken)).execute(&stage.owner).await;
-    assert!(taken.is_err(), "a namespace has one project, for ever");
+    assert!(taken.is_err(), "a namespace name belongs to one project forever");
     assert!(!stage.force_project(&id, 3).await.unwrap().changed);
     sqlx::raw_sql("delete from wakes").execute(&stage.owner).await.unwrap();
     assert_eq!(worker.wake_all(stage.db.cluster, at(13)).await.unwrap(), 1, "only the new one");
@@ -252,14 +272,14 @@ async fn a_project_is_not_forced_before_its_services() {
 }
 
 #[tokio::test]
-async fn a_look_goes_on_record_once_wakes_its_project_and_can_be_taken_back() {
+async fn a_survey_is_recorded_once_wakes_its_project_and_can_be_cleared() {
     let stage = Stage::new().await;
     let lease = stage.lease().await;
     let worker = &stage.db.worker;
     let row = stage.end_project().await.row;
     let survey = |second: i64| Survey { at: at(second), kinds: ["Secret".to_owned()].into() };
     let report = |survey: NamespaceSurvey| {
-        let waits = Outcome::Waiting { on: "the look to be on record".to_owned() };
+        let waits = Outcome::Waiting { on: "the survey to be recorded".to_owned() };
         Report { receipt: None, outcome: waits, survey: Some(survey), ..proof(&row) }
     };
     let ordered = async || {
@@ -267,20 +287,20 @@ async fn a_look_goes_on_record_once_wakes_its_project_and_can_be_taken_back() {
         let order = orders.into_iter().find(|order| order.unit == Unit::Project(row.project.id));
         order.map(|order| order.permit.survey)
     };
-    assert_eq!(ordered().await, Some(None), "nobody looked yet");
-    for (look, woken) in [
+    assert_eq!(ordered().await, Some(None), "no survey yet");
+    for (survey, woken) in [
         (NamespaceSurvey::Clear(survey(4)), Some(Some(survey(4)))),
-        // Told again after an answer was lost, or by a pass that had no new order yet.
+        // Resent after a lost answer, or by a pass that had no new order yet.
         (NamespaceSurvey::Clear(survey(4)), None),
         (NamespaceSurvey::Clear(survey(5)), None),
         (NamespaceSurvey::Kept, Some(None)),
         (NamespaceSurvey::Kept, None),
         (NamespaceSurvey::Clear(survey(6)), Some(Some(survey(6)))),
     ] {
-        worker.settle(lease, &[report(look.clone())], at(6)).await.unwrap();
-        assert_eq!(ordered().await, woken, "{look:?}");
+        worker.settle(lease, &[report(survey.clone())], at(6)).await.unwrap();
+        assert_eq!(ordered().await, woken, "{survey:?}");
     }
-    // What is gone needs no look any more, and one that is to stay is never looked into.
+    // A deleted project needs no survey, and an active one is never surveyed.
     worker.settle(lease, &[proof(&row)], at(7)).await.unwrap();
     worker.settle(lease, &[report(NamespaceSurvey::Kept)], at(8)).await.unwrap();
     assert_eq!(ordered().await, None);
@@ -291,8 +311,8 @@ async fn a_look_goes_on_record_once_wakes_its_project_and_can_be_taken_back() {
         ..report(NamespaceSurvey::Clear(survey(9)))
     };
     worker.settle(lease, &[early], at(9)).await.unwrap();
-    let looks = "select count(*) from projects where survey is not null and desired = 'active'";
-    assert_eq!(stage.one::<i64>(looks).await, 0);
+    let surveys = "select count(*) from projects where survey is not null and desired = 'active'";
+    assert_eq!(stage.one::<i64>(surveys).await, 0);
 }
 
 async fn app_project(stage: &Stage) -> ProjectRow {

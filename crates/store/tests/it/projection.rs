@@ -9,20 +9,20 @@ use trueup_store::{Comparison, ServiceFilter};
 use crate::stage::{Stage, at, converged, gone, seen};
 
 impl Stage {
-    /// Computes every stored status again and compares; answers how many were the same.
+    /// Rebuilds every stored status and compares; returns how many were computed and equal.
     async fn assert_rebuildable(&self) -> usize {
         let rebuilt = self.db.app.rebuild_projections(self.db.org, None, 1000).await.unwrap();
         let different: Vec<_> = rebuilt
             .iter()
-            .filter(|one| !matches!(one.verdict, Comparison::Same | Comparison::Unobserved))
+            .filter(|one| !matches!(one.comparison, Comparison::Same | Comparison::Unobserved))
             .collect();
         assert!(different.is_empty(), "{different:#?}");
-        rebuilt.iter().filter(|one| one.verdict == Comparison::Same).count()
+        rebuilt.iter().filter(|one| one.comparison == Comparison::Same).count()
     }
 }
 
 #[tokio::test]
-async fn every_status_of_a_life_can_be_computed_again_from_what_is_stored() {
+async fn every_stored_status_can_be_rebuilt_from_its_inputs() {
     let stage = Stage::new().await;
     let lease = stage.lease().await;
     let row = stage.declare("web", "nginx:1").await.row;
@@ -56,7 +56,7 @@ async fn every_status_of_a_life_can_be_computed_again_from_what_is_stored() {
 }
 
 #[tokio::test]
-async fn a_status_that_was_changed_by_hand_is_found() {
+async fn a_status_changed_by_hand_is_detected() {
     let stage = Stage::new().await;
     let lease = stage.lease().await;
     let row = stage.declare("web", "nginx:1").await.row;
@@ -65,22 +65,22 @@ async fn a_status_that_was_changed_by_hand_is_found() {
     let forge = "update statuses set status = jsonb_set(status, '{health}', '\"error\"') where unit_kind = 'service'";
     sqlx::query(forge).execute(&stage.owner).await.unwrap();
     let rebuilt = stage.db.app.rebuild_projections(stage.db.org, None, 1000).await.unwrap();
-    let found = rebuilt.iter().find_map(|one| match &one.verdict {
+    let found = rebuilt.iter().find_map(|one| match &one.comparison {
         Comparison::Different { stored, rebuilt } => {
             Some((stored["health"].clone(), rebuilt["health"].clone()))
         }
         Comparison::Same | Comparison::Older(_) | Comparison::Unobserved => None,
     });
     assert_eq!(found, Some(("error".into(), "healthy".into())));
-    // What older rules said is not judged by newer ones.
+    // Results of older rules are not compared with those of newer ones.
     sqlx::query("update statuses set rules_version = 1").execute(&stage.owner).await.unwrap();
     let rebuilt = stage.db.app.rebuild_projections(stage.db.org, None, 1000).await.unwrap();
-    assert!(rebuilt.iter().any(|one| one.verdict == Comparison::Older(1)));
+    assert!(rebuilt.iter().any(|one| one.comparison == Comparison::Older(1)));
 }
 
-/// A silent watch of pods is not hidden by others that are heard.
+/// A stale watch of pods is not hidden by fresh watches of other kinds.
 #[tokio::test]
-async fn freshness_belongs_to_the_watch_of_each_kind() {
+async fn freshness_is_tracked_per_kind() {
     let stage = Stage::new().await;
     let lease = stage.lease().await;
     let row = stage.declare("web", "nginx:1").await.row;
@@ -90,13 +90,13 @@ async fn freshness_belongs_to_the_watch_of_each_kind() {
         let app = &stage.db.app;
         app.list_services(stage.db.org, &healthy, None, 10, at(seconds)).await.unwrap().len()
     };
-    assert_eq!(shown(10).await, 0, "nothing was ever heard");
+    assert_eq!(shown(10).await, 0, "no watch event was ever received");
     stage.db.worker.heard_cluster(stage.db.cluster, at(10)).await.unwrap();
     assert_eq!(shown(20).await, 1);
     let mut heard = Freshness::all_at(at(100));
     heard.heard.insert(Kind::Pod, at(10));
     stage.db.worker.heard_kinds(lease, &heard).await.unwrap();
-    assert_eq!(shown(100).await, 0, "of pods nothing was heard for too long");
+    assert_eq!(shown(100).await, 0, "the watch of pods is stale");
     heard.heard.insert(Kind::Pod, at(99));
     heard.heard.insert(Kind::PersistentVolumeClaim, at(10));
     stage.db.worker.heard_kinds(lease, &heard).await.unwrap();

@@ -1,4 +1,4 @@
-//! Quotas: never more than may be had, however many ask at once, and given back when it is true.
+//! Quotas: never exceeded under concurrency, and released only after verified deletion.
 
 use futures::future::join_all;
 use trueup_model::quota::Amounts;
@@ -27,18 +27,18 @@ impl Stage {
     }
 }
 
-/// S18: at the edge, 200 who ask at once get exactly what is left.
+/// S18: 200 concurrent requests get exactly what is left.
 #[tokio::test]
-async fn two_hundred_at_once_get_exactly_the_quota() {
+async fn two_hundred_concurrent_requests_get_exactly_the_quota() {
     let stage = Stage::new().await;
     stage.limit(Amounts { services: 37, ..PLENTY }).await;
-    let ask = web("shop:1");
+    let request = web("shop:1");
     let names: Vec<_> = (0..200).map(|number| name(&format!("web-{number}"))).collect();
-    let asks = names.iter().map(|name| async {
-        let wanted = ServiceRequest::declare(PROJECT, name, &ask);
+    let requests = names.iter().map(|name| async {
+        let wanted = ServiceRequest::declare(PROJECT, name, &request);
         stage.db.app.accept_service(stage.db.org, &wanted, &stage.context(), at(1)).await
     });
-    let answers = join_all(asks).await;
+    let answers = join_all(requests).await;
     let accepted = answers.iter().filter(|answer| answer.is_ok()).count();
     let refused =
         answers.iter().filter(|answer| matches!(answer, Err(Refusal::OverQuota { .. }))).count();
@@ -63,7 +63,7 @@ async fn a_refusal_says_what_is_short_and_records_nothing() {
     };
     assert_eq!(more.cpu_millis, 500);
     let short: Vec<_> =
-        quota.short_of(more).map(|(resource, left)| (resource.as_str(), left)).collect();
+        quota.short_of(more).map(|(resource, left)| (resource.into_str(), left)).collect();
     assert_eq!(short, [("cpu_millis", 350)]);
     assert_eq!(stage.grown(&before).await, []);
     assert_eq!(stage.used().await.cpu_millis, 250);
@@ -72,7 +72,7 @@ async fn a_refusal_says_what_is_short_and_records_nothing() {
 }
 
 #[tokio::test]
-async fn a_paused_service_keeps_its_place_and_a_deleted_one_its_capacity_until_it_is_gone() {
+async fn a_paused_service_keeps_its_reservation_and_a_deleted_one_its_capacity_until_verified() {
     let stage = Stage::new().await;
     let row = stage.declare("web", "shop:1").await.row;
     let held = stage.used().await;
@@ -89,11 +89,11 @@ async fn a_paused_service_keeps_its_place_and_a_deleted_one_its_capacity_until_i
     assert_eq!(settled, 1);
     assert_eq!(stage.used().await, Amounts::default());
     stage.db.worker.settle(lease, &[gone(&row, 3)], at(7)).await.unwrap();
-    assert_eq!(stage.used().await, Amounts::default(), "told twice, given back once");
+    assert_eq!(stage.used().await, Amounts::default(), "reported twice, released once");
 }
 
 #[tokio::test]
-async fn an_org_that_has_more_than_it_may_can_still_go_down() {
+async fn an_org_above_its_limit_can_still_scale_down() {
     let stage = Stage::new().await;
     stage.declare("web", "shop:1").await;
     stage.act("web", &ServiceOperation::Scale { replicas: 8 }).await.unwrap();

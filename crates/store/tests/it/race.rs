@@ -1,5 +1,7 @@
-//! F18: two who want the same rows in another order. The database ends one of them with a deadlock; when
-//! that is the door, the whole transaction begins anew, and the caller hears nothing of it.
+//! F18: two transactions lock the same rows in opposite order.
+//!
+//! Postgres aborts one of them with a deadlock. If that is the door's, the whole transaction is
+//! retried and the caller does not notice.
 
 use std::time::Duration;
 
@@ -12,11 +14,11 @@ use trueup_store::door::{EntryRequest, Refusal};
 
 use crate::stage::{PROJECT, Stage, at};
 
-/// On a busy machine the other one may be ended instead of the door. More rounds than that ever takes.
+/// On a busy machine Postgres may abort the other transaction instead of the door's. Enough rounds.
 const ROUNDS: usize = 20;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Somebody who holds what the door takes last, and wants what it takes first.
+/// A transaction that holds the row which the door locks last, and wants the one it locks first.
 struct Other {
     connection: PgConnection,
     pid: i32,
@@ -37,8 +39,9 @@ impl Other {
         Self { connection, pid }
     }
 
-    /// Wants the service's row as soon as somebody waits for the wake. Answers whether it got the row, and
-    /// so whether it was the door that was ended.
+    /// Locks the service's row as soon as the door waits for the wake.
+    ///
+    /// Returns whether it got the row, that is, whether the door's transaction was aborted.
     async fn wants_the_service(mut self, stage: &Stage, service: ServiceId) -> bool {
         let waited_for = "select exists (select 1 from pg_locks where not granted and $1 = any(pg_blocking_pids(pid)))";
         let waiting = async {
@@ -64,12 +67,12 @@ impl Other {
 }
 
 #[tokio::test]
-async fn f18_an_action_that_met_a_deadlock_is_done_once_all_the_same() {
+async fn f18_action_is_retried_after_a_deadlock_and_applied_once() {
     let stage = Stage::new().await;
     let service = stage.declare("web", "shop:1").await.row.service.id;
     for round in 1..=ROUNDS {
         let other = Other::holding_the_wake(&stage, service).await;
-        let (accepted, was_ended) = tokio::join!(
+        let (accepted, was_aborted) = tokio::join!(
             stage.act("web", &ServiceOperation::Restart),
             other.wants_the_service(&stage, service)
         );
@@ -78,15 +81,15 @@ async fn f18_an_action_that_met_a_deadlock_is_done_once_all_the_same() {
         assert_eq!((service.generation, i64::from(service.spec.restart)), (1 + times, times));
         let queued = stage.events_of(service.id.uuid()).await;
         assert_eq!(queued.len(), round + 1, "{queued:?}");
-        if was_ended {
+        if was_aborted {
             return;
         }
     }
-    panic!("the door was never ended");
+    panic!("the door's transaction was never aborted");
 }
 
 #[tokio::test]
-async fn f18_a_variable_that_met_a_deadlock_is_set_once_all_the_same() {
+async fn f18_variable_is_retried_after_a_deadlock_and_set_once() {
     let stage = Stage::new().await;
     let service = stage.declare("web", "shop:1").await.row.service.id;
     let variable: VariableName = "GREETING".parse().unwrap();
@@ -100,17 +103,17 @@ async fn f18_a_variable_that_met_a_deadlock_is_set_once_all_the_same() {
         };
         let (value, context) = (round.to_string(), stage.context());
         let set = stage.db.app.set_variable(stage.db.org, &wanted, &value, &context, at(3));
-        let (set, was_ended) = tokio::join!(set, other.wants_the_service(&stage, service));
+        let (set, was_aborted) = tokio::join!(set, other.wants_the_service(&stage, service));
         assert_eq!(set.unwrap().row.version, i64::try_from(round).unwrap());
-        if was_ended {
+        if was_aborted {
             return;
         }
     }
-    panic!("the door was never ended");
+    panic!("the door's transaction was never aborted");
 }
 
 #[tokio::test]
-async fn f18_rows_that_are_always_taken_are_told_after_some_tries() {
+async fn f18_permanent_conflict_is_reported_after_bounded_retries() {
     let stage = Stage::new().await;
     stage.declare("web", "shop:1").await;
     sqlx::raw_sql(
@@ -124,5 +127,5 @@ async fn f18_rows_that_are_always_taken_are_told_after_some_tries() {
     .unwrap();
     let refused = stage.act("web", &ServiceOperation::Restart).await;
     assert!(matches!(refused, Err(Refusal::Store(Error::Overtaken))), "{refused:?}");
-    assert_eq!(stage.find("web").await.unwrap().service.generation, 1, "nothing is recorded");
+    assert_eq!(stage.find("web").await.unwrap().service.generation, 1, "nothing was recorded");
 }

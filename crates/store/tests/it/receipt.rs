@@ -1,4 +1,4 @@
-//! Receipts: the last word on a service, said once, for the generation that asked for it.
+//! Deletion receipts: final, stored once, and only for the generation that requested the deletion.
 
 use trueup_model::receipt::{Force, ProofLevel, Receipt, Unproven};
 use trueup_model::report::{Outcome, Report};
@@ -10,7 +10,7 @@ use trueup_store::door::Refusal;
 use crate::stage::{PROJECT, Stage, at, converged, gone};
 
 #[tokio::test]
-async fn a_receipt_ends_the_service_and_stays_readable_by_id() {
+async fn a_receipt_completes_the_deletion_and_stays_readable_by_id() {
     let stage = Stage::new().await;
     let lease = stage.lease().await;
     let row = stage.declare("web", "nginx:1").await.row;
@@ -31,13 +31,13 @@ async fn a_receipt_ends_the_service_and_stays_readable_by_id() {
         stage.events_of(row.service.id.uuid()).await,
         ["ServiceQueued", "ServiceQueued", "ServicePhaseChanged", "AbsenceVerified"]
     );
-    // Nobody is woken for it any more.
+    // The service is not woken any more.
     sqlx::raw_sql("delete from wakes").execute(&stage.owner).await.unwrap();
     assert_eq!(worker.wake_all(stage.db.cluster, at(7)).await.unwrap(), 1);
 }
 
 #[tokio::test]
-async fn after_a_receipt_no_report_says_anything_more() {
+async fn after_a_receipt_reports_change_nothing() {
     let stage = Stage::new().await;
     let lease = stage.lease().await;
     let row = stage.declare("web", "nginx:1").await.row;
@@ -47,7 +47,7 @@ async fn after_a_receipt_no_report_says_anything_more() {
     let before = stage.rows().await;
     let late =
         Report { outcome: Outcome::Waiting { on: "its pods".to_owned() }, ..converged(&row, 2) };
-    // The same proof again, as after an answer that got lost; and a report that was overtaken.
+    // The same receipt again, as after a lost answer; and a report that was overtaken.
     for report in [gone(&row, 2), late] {
         assert_eq!(worker.settle(lease, &[report], at(7)).await.unwrap(), 0);
     }
@@ -57,7 +57,7 @@ async fn after_a_receipt_no_report_says_anything_more() {
 }
 
 #[tokio::test]
-async fn a_proof_for_an_older_generation_deletes_nothing() {
+async fn a_receipt_for_an_older_generation_deletes_nothing() {
     let stage = Stage::new().await;
     let lease = stage.lease().await;
     let row = stage.declare("web", "nginx:1").await.row;
@@ -70,7 +70,7 @@ async fn a_proof_for_an_older_generation_deletes_nothing() {
 }
 
 #[tokio::test]
-async fn a_proof_for_a_service_that_shall_live_deletes_nothing() {
+async fn a_receipt_for_an_active_service_deletes_nothing() {
     let stage = Stage::new().await;
     let lease = stage.lease().await;
     let row = stage.declare("web", "nginx:1").await.row;
@@ -82,7 +82,7 @@ async fn a_proof_for_a_service_that_shall_live_deletes_nothing() {
     assert!(!stage.declare("web", "nginx:1").await.changed);
 }
 
-/// What an executor says after a forced end: the key it could not prove is still there.
+/// The report after a forced deletion: one key is still present.
 pub(crate) fn forced(row: &ServiceRow, force: Force) -> Report {
     let proof = gone(row, 3);
     let absent = proof.receipt.as_ref().unwrap().absent.clone();
@@ -98,7 +98,7 @@ pub(crate) fn forced(row: &ServiceRow, force: Force) -> Report {
 }
 
 #[tokio::test]
-async fn a_forced_end_frees_name_and_quota_and_keeps_every_key_on_record() {
+async fn a_forced_deletion_frees_name_and_quota_and_keeps_recorded_keys() {
     let stage = Stage::new().await;
     let lease = stage.lease().await;
     let row = stage.declare("web", "nginx:1").await.row;
@@ -115,7 +115,8 @@ async fn a_forced_end_frees_name_and_quota_and_keeps_every_key_on_record() {
     assert_eq!((accepted.changed, accepted.row.service.generation), (true, 3));
 
     let orders = worker.claim_orders(lease, 10, at(4)).await.unwrap();
-    let force = orders[0].1.permit.force.clone().expect("the order should say that it is forced");
+    let force =
+        orders[0].1.permit.force.clone().expect("the order should carry the forced deletion");
     assert_eq!(force.reason, "the node burnt");
     let report = forced(&row, force);
     assert_eq!(worker.settle(lease, std::slice::from_ref(&report), at(6)).await.unwrap(), 1);
@@ -124,12 +125,12 @@ async fn a_forced_end_frees_name_and_quota_and_keeps_every_key_on_record() {
     let detail = stage.db.app.find_service(stage.db.org, PROJECT, &id).await.unwrap().unwrap();
     assert_eq!((detail.receipt, detail.row.status.phase), (report.receipt, Phase::Deleted));
     assert_eq!(stage.one::<i64>("select count(*) from reservations").await, 0);
-    assert_eq!(stage.one::<i64>(keys).await, recorded, "orphans stay known");
-    let told = stage.events_of(row.service.id.uuid()).await;
-    assert_eq!(told.last().map(String::as_str), Some("ServiceDeleteForced"), "{told:?}");
-    assert!(!told.iter().any(|kind| kind == "AbsenceVerified"), "{told:?}");
+    assert_eq!(stage.one::<i64>(keys).await, recorded, "keys of orphans are kept");
+    let kinds = stage.events_of(row.service.id.uuid()).await;
+    assert_eq!(kinds.last().map(String::as_str), Some("ServiceDeleteForced"), "{kinds:?}");
+    assert!(!kinds.iter().any(|kind| kind == "AbsenceVerified"), "{kinds:?}");
 
-    // The name is free, for a service with names of its own; and what is gone cannot end again.
+    // The name is free for a new service, and a completed deletion cannot be forced.
     let next = stage.declare("web", "nginx:1").await.row.service;
     assert_ne!(next.object_name, row.service.object_name);
     let again = stage.act(&id, &end).await.unwrap();
@@ -142,7 +143,7 @@ async fn only_a_deletion_can_be_forced_and_only_with_a_reason() {
     stage.declare("web", "nginx:1").await;
     let end = |reason: &str| ServiceOperation::ForceDelete { reason: reason.to_owned() };
     let refused = stage.act("web", &end("the node burnt")).await;
-    assert!(matches!(refused, Err(Refusal::Refused(_))), "it lives: {refused:?}");
+    assert!(matches!(refused, Err(Refusal::Refused(_))), "the service is active: {refused:?}");
     stage.delete("web").await.unwrap();
     for bad in ["", "  ", "no", "two\nlines", &"x".repeat(501)] {
         let refused = stage.act("web", &end(bad)).await;
@@ -152,7 +153,7 @@ async fn only_a_deletion_can_be_forced_and_only_with_a_reason() {
 }
 
 #[tokio::test]
-async fn a_deletion_that_does_not_end_is_counted() {
+async fn an_overdue_deletion_is_reported() {
     let stage = Stage::new().await;
     let row = stage.declare("web", "nginx:1").await.row;
     stage.delete("web").await.unwrap();

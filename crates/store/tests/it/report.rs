@@ -1,4 +1,4 @@
-//! Settling: what reports say becomes rows and events once, and silence stays silence.
+//! Recording reports: each becomes rows and events once, and a report without news writes nothing.
 
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::observation::Observation;
@@ -19,7 +19,7 @@ fn key(row: &ServiceRow) -> ResourceKey {
     ResourceKey::new(Kind::Deployment, &row.namespace, &row.service.object_name)
 }
 
-/// The objects are there, not all of the generation is.
+/// Some objects exist, but the generation is not fully applied.
 fn half_made(row: &ServiceRow) -> Report {
     let observation = Observation { applied: false, ..seen(row, 1, 0) };
     Report {
@@ -31,7 +31,7 @@ fn half_made(row: &ServiceRow) -> Report {
 }
 
 #[tokio::test]
-async fn each_step_of_a_life_is_stored_with_its_events() {
+async fn each_change_of_phase_is_stored_with_its_events() {
     let stage = Stage::new().await;
     let lease = stage.lease().await;
     let row = stage.declare("web", "nginx:1").await.row;
@@ -58,7 +58,7 @@ async fn each_step_of_a_life_is_stored_with_its_events() {
         let columns: String = stage
             .one("select concat_ws(' ', phase, health) from statuses where unit_kind = 'service'")
             .await;
-        assert_eq!(columns, format!("{} {}", edge.0.as_str(), edge.1.as_str()));
+        assert_eq!(columns, format!("{} {}", edge.0.into_str(), edge.1.into_str()));
         expected.extend(events.into_iter().map(str::to_owned));
         assert_eq!(stage.events_of(row.service.id.uuid()).await, expected);
     }
@@ -67,7 +67,7 @@ async fn each_step_of_a_life_is_stored_with_its_events() {
 }
 
 #[tokio::test]
-async fn a_report_that_says_nothing_new_writes_nothing() {
+async fn a_report_without_news_writes_nothing() {
     let stage = Stage::new().await;
     let lease = stage.lease().await;
     let row = stage.declare("web", "nginx:1").await.row;
@@ -90,7 +90,7 @@ async fn a_report_that_says_nothing_new_writes_nothing() {
 }
 
 #[tokio::test]
-async fn the_same_report_is_news_again_once_more_is_promised() {
+async fn the_same_report_is_recorded_again_for_a_new_generation() {
     let stage = Stage::new().await;
     let lease = stage.lease().await;
     let row = stage.declare("web", "nginx:1").await.row;
@@ -112,13 +112,13 @@ async fn an_unreachable_cluster_defers_once_and_keeps_the_last_evidence() {
     let row = stage.declare("web", "nginx:1").await.row;
     stage.settle(lease, converged(&row, 1), 10).await;
     let evidence = stage.find("web").await.unwrap().status.evidence;
-    let away = Report {
+    let unreachable = Report {
         observation: None,
         outcome: Outcome::Deferred { why: "the cluster does not answer".to_owned() },
         ..converged(&row, 1)
     };
-    assert_eq!(stage.settle(lease, away.clone(), 11).await, 1);
-    assert_eq!(stage.settle(lease, away, 12).await, 0);
+    assert_eq!(stage.settle(lease, unreachable.clone(), 11).await, 1);
+    assert_eq!(stage.settle(lease, unreachable, 12).await, 0);
     let now = stage.find("web").await.unwrap();
     assert_eq!((now.status.phase, now.status.health), (Phase::Running, Health::Unknown));
     assert_eq!(now.status.evidence, evidence);
@@ -168,10 +168,11 @@ async fn a_uid_is_recorded_when_it_is_first_seen_and_when_it_changes() {
     assert!(events.contains(&"ResourceDeletedExternally".to_owned()), "{events:?}");
 }
 
-/// What Trueup took away for a service that goes on comes back as its own doing; what a deletion
-/// takes away keeps its uid for the receipt.
+/// An object that Trueup removed from an active service is later created by Trueup, not externally.
+///
+/// Objects removed by a deletion keep their uid for the receipt.
 #[tokio::test]
-async fn what_is_taken_away_on_purpose_is_forgotten_unless_it_is_for_good() {
+async fn the_uid_of_a_removed_object_is_cleared_unless_the_service_is_deleted() {
     let stage = Stage::new().await;
     let lease = stage.lease().await;
     let row = stage.declare("web", "nginx:1").await.row;
@@ -194,11 +195,11 @@ async fn what_is_taken_away_on_purpose_is_forgotten_unless_it_is_for_good() {
     assert_eq!(stage.one::<String>(uid).await, "uid-1");
     stage.delete("web").await.unwrap();
     stage.settle(lease, removed(2), 14).await;
-    assert_eq!(stage.one::<String>(uid).await, "uid-1", "a receipt will want to know");
+    assert_eq!(stage.one::<String>(uid).await, "uid-1", "the receipt needs the uid");
 }
 
 #[tokio::test]
-async fn one_batch_settles_many_and_skips_what_it_does_not_know() {
+async fn one_batch_records_many_reports_and_skips_unknown_units() {
     let stage = Stage::new().await;
     let lease = stage.lease().await;
     let mut reports = Vec::new();
@@ -217,7 +218,7 @@ async fn one_batch_settles_many_and_skips_what_it_does_not_know() {
 }
 
 #[tokio::test]
-async fn a_batch_that_is_told_again_is_written_once() {
+async fn a_resent_batch_is_recorded_once() {
     let stage = Stage::new().await;
     let lease = stage.lease().await;
     let row = stage.declare("web", "nginx:1").await.row;
@@ -227,7 +228,7 @@ async fn a_batch_that_is_told_again_is_written_once() {
     let before = stage.rows().await;
     assert_eq!(worker.settle_once(lease, 1, &batch, at(11)).await.unwrap(), 0);
     assert_eq!(stage.grown(&before).await, []);
-    // The same words in another batch are news, and so are those of the next holder.
+    // The same reports in another batch are recorded, and so are those of the next holder.
     assert_eq!(worker.settle_once(lease, 2, &batch, at(12)).await.unwrap(), 1);
     let next =
         worker.acquire_lease(stage.db.cluster, "one", None, at(13)).await.unwrap().ours().unwrap();

@@ -1,4 +1,4 @@
-//! Sealing: readers see one order, in which nothing comes late, twice or never.
+//! Sealing: readers see one order without late, duplicate or missing events.
 
 use futures::future::join_all;
 use sqlx::{Connection, PgConnection};
@@ -60,7 +60,7 @@ async fn a_faster_writer_does_not_overtake_a_slower_one() {
 
     sqlx::raw_sql("commit").execute(&mut writer).await.unwrap();
     stage.seal().await;
-    // A reader that goes on where it was gets all three, the slow one first: it began first.
+    // A reader that continues gets all three, the slow one first: it began first.
     let next =
         stage.events(stage.db.org, EventQuery { after: Some(1), ..EventQuery::default() }).await;
     assert_eq!(positions(&next), [2, 3, 4]);
@@ -69,7 +69,7 @@ async fn a_faster_writer_does_not_overtake_a_slower_one() {
 }
 
 #[tokio::test]
-async fn a_writer_that_gives_up_leaves_no_gap() {
+async fn a_rolled_back_writer_leaves_no_gap() {
     let stage = Stage::new().await;
     let mut writer = stage.slow_writer(event_id(1)).await;
     stage.declare("web", "nginx:1").await;
@@ -82,7 +82,7 @@ async fn a_writer_that_gives_up_leaves_no_gap() {
 }
 
 #[tokio::test]
-async fn sealers_at_once_seal_each_event_once() {
+async fn concurrent_sealers_seal_each_event_once() {
     let stage = Stage::new().await;
     for number in 0..30 {
         stage.declare("web", &format!("nginx:{number}")).await;
@@ -99,7 +99,7 @@ async fn sealers_at_once_seal_each_event_once() {
 }
 
 #[tokio::test]
-async fn each_org_counts_for_itself_and_reads_only_its_own() {
+async fn positions_are_counted_per_org() {
     let stage = Stage::new().await;
     let other = stage.db.setup.ensure_org("other", at(0)).await.unwrap();
     stage.project(other).await;
@@ -119,7 +119,7 @@ async fn a_watch_of_a_generation_begins_just_before_its_first_event() {
     stage.declare("web", "nginx:2").await;
     let (app, org) = (&stage.db.app, stage.db.org);
     let unit = Unit::Service(row.service.id);
-    // Nothing is sealed yet: from the end, whatever is sealed next.
+    // Nothing is sealed yet: from the end, before the next sealed event.
     assert_eq!(app.generation_position(org, unit, 2).await.unwrap(), 0);
     stage.seal().await;
     for (generation, before) in [(1, 1), (2, 3), (3, 4)] {

@@ -1,5 +1,5 @@
-//! What most tests begin with: a database with a project, somebody who asks, and an owner's view of
-//! the rows, which no wall hides.
+//! Shared setup: a database with a project, a principal, and the owner's view of the rows, which
+//! row-level security does not restrict.
 
 use std::collections::BTreeMap;
 
@@ -21,9 +21,10 @@ use trueup_store::{EventQuery, Lease, SealedEvent, ServiceFilter, ServiceRow};
 use trueup_testkit::test_db::{TestDb, name};
 use uuid::Uuid;
 
-/// The project that each stage has.
+/// The project of each stage.
 pub(crate) const PROJECT: &str = "shop";
-/// So many seconds into a test.
+
+/// The time this many seconds into a test.
 pub(crate) fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + seconds).unwrap()
 }
@@ -67,30 +68,30 @@ impl Stage {
         assert!(accepted.changed);
     }
 
-    /// Asks for a service, whatever comes of it.
-    pub(crate) async fn ask(
+    /// Declares a service and returns the result.
+    pub(crate) async fn try_declare(
         &self,
         service: &str,
-        ask: &AdmissionRequest,
+        request: &AdmissionRequest,
         if_generation: Option<i64>,
         seconds: i64,
     ) -> Result<Accepted<ServiceRow>, Refusal> {
         let name = name(service);
-        let wanted = ServiceRequest::declare(PROJECT, &name, ask).if_generation(if_generation);
+        let wanted = ServiceRequest::declare(PROJECT, &name, request).if_generation(if_generation);
         let app = &self.db.app;
         app.accept_service(self.db.org, &wanted, &self.context(), at(seconds)).await
     }
 
     /// Declares a web service, which must be accepted.
     pub(crate) async fn declare(&self, service: &str, image: &str) -> Accepted<ServiceRow> {
-        self.ask(service, &web(image), None, 1).await.unwrap()
+        self.try_declare(service, &web(image), None, 1).await.unwrap()
     }
 
     pub(crate) async fn delete(&self, service: &str) -> Result<Accepted<ServiceRow>, Refusal> {
         self.act(service, &ServiceOperation::Delete).await
     }
 
-    /// Asks for something to be done with a service.
+    /// Performs an operation on a service.
     pub(crate) async fn act(
         &self,
         service: &str,
@@ -100,7 +101,7 @@ impl Stage {
         self.db.app.accept_service(self.db.org, &wanted, &self.context(), at(2)).await
     }
 
-    /// The living services of an org.
+    /// The services of an org that are not deleted.
     pub(crate) async fn services(&self, org: OrgId) -> Vec<ServiceRow> {
         let everything = ServiceFilter::default();
         self.db.app.list_services(org, &everything, None, 10_000, at(9)).await.unwrap()
@@ -190,14 +191,14 @@ impl Stage {
         self.events(org, EventQuery::default()).await
     }
 
-    /// Ciphertext events that a query asks for; 10,000 where it does not say how many.
+    /// Sealed events of a query; at most 10,000 if it has no limit.
     pub(crate) async fn events(&self, org: OrgId, query: EventQuery) -> Vec<SealedEvent> {
         let limit = if query.limit == 0 { 10_000 } else { query.limit };
         self.db.app.list_events(org, &EventQuery { limit, ..query }).await.unwrap()
     }
 }
 
-/// What an executor sees of a service whose pods are ready or not.
+/// An executor's observation of a service with this many ready pods.
 pub(crate) fn seen(row: &ServiceRow, generation: i64, ready: u32) -> Observation {
     let key = ResourceKey::new(Kind::Deployment, &row.namespace, &row.service.object_name);
     Observation {
@@ -225,7 +226,7 @@ pub(crate) fn seen(row: &ServiceRow, generation: i64, ready: u32) -> Observation
     }
 }
 
-/// A pass over a service of this generation that found it as promised.
+/// The report of a pass that found the service converged on this generation.
 pub(crate) fn converged(row: &ServiceRow, generation: i64) -> Report {
     Report {
         unit: unit(row),
@@ -239,7 +240,7 @@ pub(crate) fn converged(row: &ServiceRow, generation: i64) -> Report {
     }
 }
 
-/// A pass that proved a service's absence.
+/// The report of a pass that verified a service's absence.
 pub(crate) fn gone(row: &ServiceRow, generation: i64) -> Report {
     let key = ResourceKey::new(Kind::Deployment, &row.namespace, &row.service.object_name);
     let nothing = Observation {

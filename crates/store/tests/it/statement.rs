@@ -1,4 +1,4 @@
-//! The loops as they are written: each of their functions is tried, and each write says whose rows it means.
+//! Checks on the source of the crate: each worker function is tested, and each write names an org.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::stage::Stage;
 use crate::system::tenant_tables;
 
-/// What `system.rs` calls for one org, and then looks at the rows of another.
+/// Functions that `system.rs` calls for one org, checking the rows of another.
 const TESTED: [&str; 21] = [
     "bury_unit",
     "claim_dns_checks",
@@ -32,7 +32,7 @@ const TESTED: [&str; 21] = [
     "wake_all",
 ];
 
-/// What writes no row of any tenant: `system.rs` calls it and looks at the rows of all.
+/// Functions that write no tenant rows: `system.rs` calls them and checks the rows of all orgs.
 const OTHERS: [&str; 19] = [
     "asked_plans",
     "asked_removals",
@@ -55,11 +55,10 @@ const OTHERS: [&str; 19] = [
     "ring",
 ];
 
-/// What makes a worker, and what a new holder of a lease does: it takes back all that was claimed in its
-/// cluster, whose ever it is.
+/// Constructors, and acquiring a lease, which requeues all claims of a cluster, of every org.
 const APART: [&str; 3] = ["acquire_lease", "connect", "connect_within"];
 
-/// The text of each source file of this room.
+/// The text of each source file of this crate.
 fn sources(dir: &Path) -> Vec<String> {
     let mut texts = Vec::new();
     for entry in fs::read_dir(dir).unwrap().map(Result::unwrap) {
@@ -72,15 +71,15 @@ fn sources(dir: &Path) -> Vec<String> {
     texts
 }
 
-fn room() -> Vec<String> {
+fn crate_sources() -> Vec<String> {
     sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"))
 }
 
-/// S17: a new function of the loops is tried, or said to write nothing of tenants.
+/// S17: a new worker function must be tested, or listed as writing no tenant rows.
 #[test]
-fn s17_every_function_of_the_loops_is_accounted_for() {
+fn s17_every_worker_function_is_listed() {
     let mut found = BTreeSet::new();
-    for source in room() {
+    for source in crate_sources() {
         let mut inside = false;
         for line in source.lines() {
             if line.starts_with("impl") {
@@ -94,7 +93,7 @@ fn s17_every_function_of_the_loops_is_accounted_for() {
     }
     let listed: BTreeSet<String> =
         TESTED.iter().chain(&OTHERS).chain(&APART).map(|name| (*name).to_owned()).collect();
-    assert_eq!(found, listed, "the functions of the loops, and those that are listed here");
+    assert_eq!(found, listed, "the worker functions, and those that are listed here");
     let tests =
         fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/system.rs"));
     let tests = tests.unwrap();
@@ -103,19 +102,19 @@ fn s17_every_function_of_the_loops_is_accounted_for() {
         .chain(&OTHERS)
         .filter(|name| !tests.contains(&format!("worker.{name}(")))
         .collect();
-    assert!(uncalled.is_empty(), "listed as tested, and not called by system.rs: {uncalled:?}");
+    assert!(uncalled.is_empty(), "listed as tested but not called by system.rs: {uncalled:?}");
 }
 
-/// S17: whatever changes or removes rows of tenants names the org, or the id of something that
-/// belongs to one.
+/// S17: a statement that updates or deletes tenant rows names the org, or an id that belongs to
+/// one.
 #[tokio::test]
-async fn s17_every_write_names_whose_rows_it_means() {
+async fn s17_every_write_names_the_org_of_its_rows() {
     const NAMES: [&str; 7] =
         ["org_id", "trueup_org", "id", "service_id", "project_id", "unit_id", "endpoint_id"];
     let stage = Stage::new().await;
     let tables = tenant_tables(&stage).await;
     let (mut checked, mut loose) = (0, Vec::new());
-    for statement in room().iter().flat_map(|source| literals(source)) {
+    for statement in crate_sources().iter().flat_map(|source| literals(source)) {
         let words: Vec<&str> = statement
             .split(|letter: char| !letter.is_alphanumeric() && letter != '_')
             .filter(|word| !word.is_empty())
@@ -136,13 +135,13 @@ async fn s17_every_write_names_whose_rows_it_means() {
         }
     }
     loose.sort();
-    // The queue of the sealer by its numbers, keys that are too old, incarnations by their uid, and
-    // all that a former holder of a lease had claimed.
+    // The sealer's queue by sequence number, expired keys, heads by uid, and the claims of a former
+    // lease holder.
     assert_eq!(loose, ["event_queue", "idempotency_keys", "transition_heads", "wakes"]);
     assert!(checked > 30, "{checked} writes were found");
 }
 
-/// The texts in a source file.
+/// The string literals in a source file.
 pub(crate) fn literals(source: &str) -> Vec<String> {
     let code: Vec<&str> =
         source.lines().filter(|line| !line.trim_start().starts_with("//")).collect();

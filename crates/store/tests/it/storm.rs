@@ -1,5 +1,5 @@
-//! A thousand writers in several orgs, two sealers, and readers that are cut off again and again:
-//! nothing is lost, doubled or reordered, and each org's chain holds.
+//! A thousand writers in several orgs, two sealers, and readers that are interrupted again and
+//! again: nothing is lost, duplicated or reordered, and each org's chain verifies.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,16 +16,16 @@ use crate::stage::{PROJECT, Stage, at, web};
 
 const ORGS: usize = 8;
 const WRITERS: usize = 1000;
-/// Longer than it takes on a machine that is busy with something else.
+/// Longer than the test takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// What a query gives once the pool has room for it.
-async fn patient<T, F>(mut ask: impl FnMut() -> F) -> T
+/// Retries a query until the pool has a free connection.
+async fn patient<T, F>(mut attempt: impl FnMut() -> F) -> T
 where
     F: Future<Output = Result<T, Error>>,
 {
     loop {
-        match ask().await {
+        match attempt().await {
             Ok(answer) => return answer,
             Err(Error::Unavailable(_)) => {}
             Err(other) => panic!("{other:?}"),
@@ -33,10 +33,10 @@ where
     }
 }
 
-/// Declares one service, again where the pool was too busy: asking twice is harmless.
+/// Declares one service; retries if the pool was too busy, which is idempotent.
 async fn write(stage: &Stage, org: OrgId, number: usize) {
-    let (service, ask) = (name(&format!("web-{number}")), web("nginx:1"));
-    let wanted = ServiceRequest::declare(PROJECT, &service, &ask);
+    let (service, request) = (name(&format!("web-{number}")), web("nginx:1"));
+    let wanted = ServiceRequest::declare(PROJECT, &service, &request);
     loop {
         match stage.db.app.accept_service(org, &wanted, &stage.context(), at(1)).await {
             Ok(_) => return,
@@ -46,7 +46,7 @@ async fn write(stage: &Stage, org: OrgId, number: usize) {
     }
 }
 
-/// Reads an org's events in small pages, each time as somebody who knows only the last position.
+/// Reads an org's events in small pages, each time knowing only the last position.
 async fn read(stage: &Stage, org: OrgId, wanted: usize) -> Vec<SealedEvent> {
     let mut seen: Vec<SealedEvent> = Vec::new();
     for turn in 0.. {
@@ -57,7 +57,7 @@ async fn read(stage: &Stage, org: OrgId, wanted: usize) -> Vec<SealedEvent> {
         let query = EventQuery { after, limit: turn % 13 + 1, ..EventQuery::default() };
         let reading = patient(|| stage.db.app.list_events(org, &query));
         if turn % 3 == 2 {
-            // It dies in the middle, and whatever it had read is gone.
+            // The reader is cancelled, and what it had read is lost.
             let died = tokio::time::timeout(Duration::from_micros(300), reading).await;
             drop(died);
         } else {
@@ -68,7 +68,7 @@ async fn read(stage: &Stage, org: OrgId, wanted: usize) -> Vec<SealedEvent> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_thousand_writers_and_readers_that_are_cut_off_lose_and_double_nothing() {
+async fn a_thousand_writers_and_interrupted_readers_lose_and_duplicate_nothing() {
     let stage = Arc::new(Stage::new().await);
     let mut orgs = vec![stage.db.org];
     for number in 1..ORGS {
@@ -108,7 +108,7 @@ async fn a_thousand_writers_and_readers_that_are_cut_off_lose_and_double_nothing
         let positions: Vec<i64> = seen.iter().map(|event| event.position).collect();
         let expected: Vec<i64> = (1..).take(WRITERS / ORGS + 1).collect();
         assert_eq!(positions, expected, "{org}");
-        assert_eq!(stage.sealed(*org).await, *seen, "what was read is what is there");
+        assert_eq!(stage.sealed(*org).await, *seen, "what was read is what is stored");
         verified(seen);
         distinct.extend(seen.iter().map(|event| event.id));
     }

@@ -1,5 +1,5 @@
-//! The loops see the rows of every org. What they do for one leaves those of the others as they were,
-//! even where the word they are given for it is wrong.
+//! The worker sees the rows of every org. What it does for one org leaves the rows of others
+//! untouched, even if its input names the wrong org.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,13 +17,13 @@ use trueup_store::{
 };
 
 use crate::finding::candidate;
-use crate::preview_request::plan;
+use crate::preview_request::exact_preview;
 use crate::project::proof;
 use crate::stage::{PROJECT, Stage, at, converged, gone, seen};
 use crate::tenant::two_orgs;
 use crate::transition::{pod, present};
 
-/// The rows of an org that must stay as they are.
+/// The rows of an org that must not change.
 struct Rows<'a> {
     stage: &'a Stage,
     org: OrgId,
@@ -36,7 +36,7 @@ impl<'a> Rows<'a> {
         Self { stage, org, before }
     }
 
-    async fn are_untouched_by(&self, what: &str) {
+    async fn assert_untouched_by(&self, what: &str) {
         for (table, now) in all_rows(self.stage, self.org).await {
             assert_eq!(self.before[&table], now, "{what} should leave {table} of others alone");
         }
@@ -54,25 +54,26 @@ pub(crate) async fn tenant_tables(stage: &Stage) -> Vec<String> {
         .await
 }
 
-/// Every row of an org, table by table, and the ports it holds.
+/// Every row of an org by table, and its ports.
 async fn all_rows(stage: &Stage, org: OrgId) -> BTreeMap<String, String> {
     let org = org.uuid();
     let as_text = "coalesce(string_agg(t::text, chr(10) order by t::text), '')";
-    let mut asked: Vec<String> = tenant_tables(stage)
+    let mut queries: Vec<String> = tenant_tables(stage)
         .await
         .iter()
         .map(|table| format!("select '{table}', {as_text} from {table} t where org_id = '{org}'"))
         .collect();
-    asked.push(format!(
+    queries.push(format!(
         "select 'endpoint_ports', {as_text} from endpoint_ports t
          where endpoint_id in (select id from endpoints where org_id = '{org}')"
     ));
-    let asked = sqlx::AssertSqlSafe(asked.join(" union all "));
-    let rows: Vec<(String, String)> = sqlx::query_as(asked).fetch_all(&stage.owner).await.unwrap();
+    let queries = sqlx::AssertSqlSafe(queries.join(" union all "));
+    let rows: Vec<(String, String)> =
+        sqlx::query_as(queries).fetch_all(&stage.owner).await.unwrap();
     rows.into_iter().collect()
 }
 
-/// Two orgs with the same names. All that is claimed of theirs is being worked on.
+/// Two orgs with the same names. All claimed wakes of theirs are in flight.
 struct Two {
     stage: Stage,
     theirs: OrgId,
@@ -100,7 +101,7 @@ async fn two() -> Two {
 }
 
 impl Two {
-    /// Asks for our service anew, and claims it.
+    /// Changes our service, and claims its wake.
     async fn claim_ours(&self, image: &str, seconds: i64) -> Claimed {
         self.stage.declare("web", image).await;
         let worker = &self.stage.db.worker;
@@ -112,38 +113,38 @@ impl Two {
 
 /// S17.
 #[tokio::test]
-async fn s17_wakes_of_one_org_are_worked_off_without_touching_another() {
+async fn s17_processing_wakes_of_one_org_does_not_touch_another() {
     let two = two().await;
     let (worker, lease) = (&two.stage.db.worker, two.observer.lease);
     let theirs = Rows::of(&two.stage, two.theirs).await;
     assert!(!two.their_claims.is_empty() && !two.our_claims.is_empty());
     let (first, more) = two.our_claims.split_first().unwrap();
     worker.finish_wake(first, at(9)).await.unwrap();
-    theirs.are_untouched_by("finish_wake").await;
+    theirs.assert_untouched_by("finish_wake").await;
     worker.finish_wakes(more, at(9)).await.unwrap();
-    theirs.are_untouched_by("finish_wakes").await;
+    theirs.assert_untouched_by("finish_wakes").await;
     let wake = two.claim_ours("nginx:2", 10).await;
-    theirs.are_untouched_by("claim_orders").await;
+    theirs.assert_untouched_by("claim_orders").await;
     worker.finish_check(&wake, &Outcome::Converged, at(11)).await.unwrap();
-    theirs.are_untouched_by("finish_check").await;
+    theirs.assert_untouched_by("finish_check").await;
     let wake = two.claim_ours("nginx:3", 12).await;
     worker.retry_wake(&wake, Duration::ZERO, "later", at(13)).await.unwrap();
-    theirs.are_untouched_by("retry_wake").await;
+    theirs.assert_untouched_by("retry_wake").await;
     let wake = two.claim_ours("nginx:4", 14).await;
     worker.poison_wake(&wake, "a defect", at(15)).await.unwrap();
-    theirs.are_untouched_by("poison_wake").await;
+    theirs.assert_untouched_by("poison_wake").await;
     assert!(worker.unsealed_events().await.unwrap().count > 0);
     two.stage.seal().await;
     worker.seal_events(at(15)).await.unwrap();
-    theirs.are_untouched_by("seal_events and unsealed_events").await;
-    let under_way: BTreeSet<Unit> = two.their_claims.iter().map(|claimed| claimed.unit).collect();
-    worker.requeue_lost(lease, &under_way).await.unwrap();
+    theirs.assert_untouched_by("seal_events and unsealed_events").await;
+    let in_flight: BTreeSet<Unit> = two.their_claims.iter().map(|claimed| claimed.unit).collect();
+    worker.requeue_lost(lease, &in_flight).await.unwrap();
     worker.wake_all(lease.cluster, at(16)).await.unwrap();
-    theirs.are_untouched_by("requeue_lost and wake_all").await;
+    theirs.assert_untouched_by("requeue_lost and wake_all").await;
     worker.bury_unit(wake.unit, "why", at(17)).await.unwrap();
-    theirs.are_untouched_by("bury_unit").await;
+    theirs.assert_untouched_by("bury_unit").await;
 
-    // A claim that names another org than the unit's ends nothing, and tells nobody.
+    // A claim that names another org than the unit's changes nothing and emits no event.
     let forged =
         two.their_claims.iter().map(|wake| Claimed { org: two.stage.db.org, ..wake.clone() });
     let misled = Claimed { org: two.theirs, trace: Some("f".repeat(32)), ..wake };
@@ -152,129 +153,129 @@ async fn s17_wakes_of_one_org_are_worked_off_without_touching_another() {
         worker.finish_wakes(std::slice::from_ref(&wake), at(18)).await.unwrap();
         worker.retry_wake(&wake, Duration::ZERO, "later", at(18)).await.unwrap();
         worker.poison_wake(&wake, "a defect", at(18)).await.unwrap();
-        theirs.are_untouched_by(&format!("a forged claim of {}", wake.unit.kind())).await;
+        theirs.assert_untouched_by(&format!("a forged claim of {}", wake.unit.kind())).await;
     }
     orgs_agree(&two.stage).await;
 }
 
 /// S17.
 #[tokio::test]
-async fn s17_reports_of_one_org_settle_without_touching_another() {
+async fn s17_recording_reports_of_one_org_does_not_touch_another() {
     let two = two().await;
     let Two { stage, observer, their_web, .. } = &two;
     let (worker, lease) = (&stage.db.worker, observer.lease);
     let theirs = Rows::of(stage, two.theirs).await;
     let web = stage.find("web").await.unwrap();
 
-    // What is said to be seen or taken away where it is another org's.
+    // Reports of objects that belong to another org.
     let mut lies = converged(&web, 1);
     let mut seen_elsewhere = seen(their_web, 1, 1);
     seen_elsewhere.objects.iter_mut().for_each(|object| "forged".clone_into(&mut object.uid));
     let key = seen_elsewhere.objects[0].key.clone();
     lies.observation = Some(seen_elsewhere);
     assert_eq!(worker.settle(lease, &[lies.clone()], at(10)).await.unwrap(), 1);
-    theirs.are_untouched_by("a sighting").await;
+    theirs.assert_untouched_by("an observation").await;
     lies.changes = vec![ObjectChange::Removed { key }];
     assert_eq!(worker.settle_once(lease, 1, &[lies], at(11)).await.unwrap(), 1);
-    theirs.are_untouched_by("a removal").await;
+    theirs.assert_untouched_by("a removal").await;
 
-    // Reports under the wrong name say nothing.
+    // Reports that name the wrong org are ignored.
     let of_theirs = Report { org: stage.db.org, ..converged(their_web, 1) };
     let for_them = Report { org: two.theirs, ..gone(&web, 1) };
     assert_eq!(worker.settle(lease, &[of_theirs, for_them], at(12)).await.unwrap(), 0);
-    theirs.are_untouched_by("a report under the wrong name").await;
+    theirs.assert_untouched_by("a report with the wrong org").await;
 
     let lost = pod(&web, "a", 5, Some("n1"));
     let mut candidate = pod(their_web, "b", 6, Some("n1"));
     candidate["metadata"]["namespace"] = web.namespace.clone().into();
-    let noticed = [present(Kind::Pod, &lost, at(13)), present(Kind::Pod, &candidate, at(13))];
-    assert_eq!(worker.note_transitions(observer, &noticed, at(13)).await.unwrap(), 4);
-    theirs.are_untouched_by("a pod with their label in our namespace").await;
+    let updates = [present(Kind::Pod, &lost, at(13)), present(Kind::Pod, &candidate, at(13))];
+    assert_eq!(worker.note_transitions(observer, &updates, at(13)).await.unwrap(), 4);
+    theirs.assert_untouched_by("a pod with their label in our namespace").await;
 
     for service in ["web", "more"] {
         let row = stage.delete(service).await.unwrap().row;
         let proved = gone(&row, row.service.generation);
         assert_eq!(worker.settle(lease, &[proved], at(14)).await.unwrap(), 1);
-        theirs.are_untouched_by("the end of a service").await;
+        theirs.assert_untouched_by("the deletion of a service").await;
     }
     let ended = stage.db.app.delete_project(stage.db.org, PROJECT, &stage.context(), at(15)).await;
     assert_eq!(worker.settle(lease, &[proof(&ended.unwrap().row)], at(16)).await.unwrap(), 1);
-    theirs.are_untouched_by("the end of a project").await;
+    theirs.assert_untouched_by("the deletion of a project").await;
     sqlx::query("update idempotency_keys set created_at = '2000-01-01' where org_id = $1")
         .bind(stage.db.org.uuid())
         .execute(&stage.owner)
         .await
         .unwrap();
     assert!(worker.purge_idempotency_keys(at(17)).await.unwrap() > 0);
-    theirs.are_untouched_by("purge_idempotency_keys").await;
+    theirs.assert_untouched_by("purge_idempotency_keys").await;
     stage.seal().await;
-    theirs.are_untouched_by("seal_events").await;
+    theirs.assert_untouched_by("seal_events").await;
     orgs_agree(stage).await;
 }
 
 /// S17.
 #[tokio::test]
-async fn s17_plans_of_one_org_are_made_and_forgotten_without_touching_another() {
+async fn s17_previews_of_one_org_do_not_touch_another() {
     let two = two().await;
     let (stage, lease) = (&two.stage, two.observer.lease);
     let worker = &stage.db.worker;
     let theirs = Rows::of(stage, two.theirs).await;
-    let asked = worker.asked_plans(lease.cluster, 9, at(10)).await.unwrap();
+    let pending = worker.asked_plans(lease.cluster, 9, at(10)).await.unwrap();
     let is_ours =
-        |asked: &&PendingPreview| asked.order.as_ref().is_ok_and(|it| it.org == stage.db.org);
-    let ours: Vec<_> = asked.iter().filter(is_ours).map(|asked| asked.id).collect();
-    assert_eq!((asked.len(), ours.len()), (2, 1));
-    let filled = PreviewResult::Filled(plan());
+        |pending: &&PendingPreview| pending.order.as_ref().is_ok_and(|it| it.org == stage.db.org);
+    let ours: Vec<_> = pending.iter().filter(is_ours).map(|pending| pending.id).collect();
+    assert_eq!((pending.len(), ours.len()), (2, 1));
+    let filled = PreviewResult::Filled(exact_preview());
     worker.end_plan(lease, ours[0], &filled, at(11)).await.unwrap();
-    theirs.are_untouched_by("end_plan").await;
+    theirs.assert_untouched_by("end_plan").await;
     let open = worker.open_plans(lease.cluster, at(12)).await.unwrap();
     assert_eq!(open.into_iter().map(|(id, ..)| id).collect::<Vec<_>>(), ours);
     worker.note_plans(lease, &ours, &[], at(12)).await.unwrap();
     worker.note_plans(lease, &[], &[(ours[0], "changed".to_owned())], at(13)).await.unwrap();
-    theirs.are_untouched_by("note_plans").await;
+    theirs.assert_untouched_by("note_plans").await;
     sqlx::query("update preview_requests set expires_at = '2000-01-01' where org_id = $1")
         .bind(stage.db.org.uuid())
         .execute(&stage.owner)
         .await
         .unwrap();
     assert_eq!(worker.forget_plans(at(14)).await.unwrap(), 1);
-    theirs.are_untouched_by("forget_plans").await;
+    theirs.assert_untouched_by("forget_plans").await;
     orgs_agree(stage).await;
 }
 
 /// S17.
 #[tokio::test]
-async fn s17_looks_for_one_org_leave_another_alone() {
+async fn s17_dns_checks_of_one_org_do_not_touch_another() {
     let (stage, ours, theirs) = two_orgs().await;
     let worker = &stage.db.worker;
     let rows = Rows::of(&stage, theirs).await;
     let due = worker.claim_dns_checks(8, 8, &[theirs], at(60)).await.unwrap();
-    assert_eq!(due.iter().map(|look| look.org).collect::<Vec<_>>(), [ours]);
-    rows.are_untouched_by("claim_dns_checks").await;
+    assert_eq!(due.iter().map(|check| check.org).collect::<Vec<_>>(), [ours]);
+    rows.assert_untouched_by("claim_dns_checks").await;
     worker
         .record_dns_check(&due[0], DnsResult::OtherTexts, "one TXT record", at(61))
         .await
         .unwrap();
-    rows.are_untouched_by("record_dns_check").await;
+    rows.assert_untouched_by("record_dns_check").await;
     assert!(worker.note_contested(&due[0], at(62)).await.unwrap());
-    assert!(!worker.note_contested(&due[0], at(63)).await.unwrap(), "it is told once");
-    rows.are_untouched_by("note_contested").await;
+    assert!(!worker.note_contested(&due[0], at(63)).await.unwrap(), "the event is emitted once");
+    rows.assert_untouched_by("note_contested").await;
 
-    // A look that names another org than the domain's writes nothing.
+    // A check that names another org than the domain's writes nothing.
     let their_domain = stage.db.app.list_domains(theirs, PROJECT).await.unwrap().unwrap()[0].id;
     let forged = DueDnsCheck { domain: their_domain, ..due[0].clone() };
     worker.record_dns_check(&forged, DnsResult::Nothing, "nothing", at(64)).await.unwrap();
     assert!(!worker.note_contested(&forged, at(64)).await.unwrap());
     assert!(!stage.db.app.prove_domain(ours, their_domain, at(64)).await.unwrap());
-    rows.are_untouched_by("a forged look").await;
+    rows.assert_untouched_by("a forged check").await;
     assert!(stage.db.app.prove_domain(ours, due[0].domain, at(65)).await.unwrap());
-    rows.are_untouched_by("prove_domain").await;
+    rows.assert_untouched_by("prove_domain").await;
     orgs_agree(&stage).await;
 }
 
-/// S17: what is about a cluster, its lease or the platform writes no row of any tenant.
+/// S17: functions about a cluster, its lease or the platform write no tenant rows.
 #[tokio::test]
-async fn s17_what_is_not_about_a_tenant_writes_no_row_of_any() {
+async fn s17_platform_functions_write_no_tenant_rows() {
     let two = two().await;
     let (stage, worker) = (&two.stage, &two.stage.db.worker);
     let cluster = stage.db.cluster;
@@ -307,11 +308,11 @@ async fn s17_what_is_not_about_a_tenant_writes_no_row_of_any() {
     assert_eq!(heard.next().await.unwrap(), Some(("one".to_owned(), Notification::Wake)));
     worker.release_lease(lease, at(14)).await.unwrap();
     for rows in rows {
-        rows.are_untouched_by("what is not about a tenant").await;
+        rows.assert_untouched_by("platform functions").await;
     }
 }
 
-/// No row speaks of something that belongs to another org.
+/// No row refers to an object of another org.
 async fn orgs_agree(stage: &Stage) {
     let units = "(select id, org_id from services union all select id, org_id from projects)";
     let parents = [

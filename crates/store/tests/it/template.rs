@@ -1,4 +1,4 @@
-//! The wall around templates: they belong to no org, and what is published stays as it is.
+//! Isolation of templates: they belong to no org, and published versions never change.
 
 use sqlx::PgPool;
 use sqlx::postgres::PgPoolOptions;
@@ -42,7 +42,7 @@ async fn a_transaction_of_a_tenant_cannot_publish_or_deprecate() {
 }
 
 #[tokio::test]
-async fn what_is_published_has_no_way_to_change() {
+async fn a_published_template_cannot_change() {
     let db = TestDb::new().await;
     let pool = app(&db).await;
     let platform = trueup_model::org::PLATFORM.uuid().to_string();
@@ -67,7 +67,7 @@ async fn what_is_published_has_no_way_to_change() {
     }
 }
 
-/// An older install holds what an older release shipped.
+/// An older install contains the templates of an older release.
 #[tokio::test]
 async fn a_shipped_template_whose_body_changed_becomes_the_next_version() {
     let stage = Stage::new().await;
@@ -80,9 +80,9 @@ async fn a_shipped_template_whose_body_changed_becomes_the_next_version() {
     assert_eq!(setup.ensure_template(&newer).await.unwrap(), Shipped::Next { version: 2 });
     assert_eq!(setup.ensure_template(&newer).await.unwrap(), Shipped::Known, "at the next start");
     let versions = stage.db.app.list_template_versions("web").await.unwrap();
-    let told: Vec<(u32, &str)> =
+    let listed: Vec<(u32, &str)> =
         versions.iter().map(|one| (one.version, one.summary.as_str())).collect();
-    assert_eq!(told, [(1, shipped.summary.as_str()), (2, "Better.")]);
+    assert_eq!(listed, [(1, shipped.summary.as_str()), (2, "Better.")]);
     assert_eq!(setup.ensure_template(&shipped).await.unwrap(), Shipped::Known, "an older release");
 
     let mut other = newer.clone();

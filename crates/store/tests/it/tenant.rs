@@ -1,4 +1,4 @@
-//! Walls as tenants meet them: the app's own role, without the program's good manners.
+//! Tenant isolation at runtime: statements of the app's role, without the checks of the program.
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use trueup_model::OrgId;
@@ -12,7 +12,7 @@ use crate::project::proof;
 use crate::secret::{set_for, set_variable_for};
 use crate::stage::{PROJECT, Stage, at, converged, gone, web};
 
-/// Postgres says so when a privilege or a policy forbids something.
+/// The SQLSTATE of Postgres for insufficient privilege.
 const FORBIDDEN: &str = "42501";
 
 /// A stage with two orgs, each with a project, a service and a row in every tenant table.
@@ -24,8 +24,8 @@ pub(crate) async fn two_orgs() -> (Stage, OrgId, OrgId) {
     let lease = stage.lease().await;
     for org in [ours, theirs] {
         for service in ["web", "old"] {
-            let (name, ask) = (name(service), web("nginx:1"));
-            let wanted = ServiceRequest::declare(PROJECT, &name, &ask);
+            let (name, request) = (name(service), web("nginx:1"));
+            let wanted = ServiceRequest::declare(PROJECT, &name, &request);
             let app = &stage.db.app;
             let repeat = Some(IdempotencyKey::new(service.to_owned(), "key".to_owned(), b"{}"));
             let context = RequestContext { repeat, ..stage.context() };
@@ -49,7 +49,7 @@ pub(crate) async fn two_orgs() -> (Stage, OrgId, OrgId) {
         former_project(&stage, org, lease).await;
     }
     stage.db.worker.claim_orders(lease, 100, at(7)).await.unwrap();
-    // The platform's own, like those tables that only operators have rows in.
+    // Findings belong to the platform, like other tables that only operators have rows in.
     assert_eq!(stage.sweep(vec![candidate("left", true)], 8).await, 1);
     stage.seal().await;
     stage.declare("more", "nginx:1").await;
@@ -59,14 +59,14 @@ pub(crate) async fn two_orgs() -> (Stage, OrgId, OrgId) {
     (stage, ours, theirs)
 }
 
-/// Lets an org ask what a new service would do.
+/// Requests a preview of a new service for an org.
 async fn request_plan(stage: &Stage, org: OrgId) {
-    let (new, ask) = (name("new"), web("nginx:1"));
-    let wanted = ServiceRequest::declare(PROJECT, &new, &ask);
+    let (new, request) = (name("new"), web("nginx:1"));
+    let wanted = ServiceRequest::declare(PROJECT, &new, &request);
     stage.db.app.request_plan(org, &wanted, &stage.context(), at(6)).await.unwrap();
 }
 
-/// Gives an org a project that was there once, with the receipt of its end.
+/// Gives an org a deleted project with its receipt.
 async fn former_project(stage: &Stage, org: OrgId, lease: Lease) {
     let (app, former) = (&stage.db.app, name("former"));
     app.accept_project(org, &former, &stage.context(), at(1)).await.unwrap();
@@ -121,12 +121,12 @@ fn new_project(org: OrgId, cluster: &str, tail: &str) -> String {
 }
 
 #[tokio::test]
-async fn s16_without_an_org_nothing_is_seen_and_nothing_can_be_added() {
+async fn s16_without_an_org_nothing_is_visible_and_nothing_can_be_added() {
     let (stage, ours, _) = two_orgs().await;
     let mut app = app(&stage).await;
     for table in tenant_tables(&stage).await {
         let all: i64 = stage.one(&format!("select count(*) from {table}")).await;
-        assert!(all > 0, "{table} should have rows, or this proves nothing");
+        assert!(all > 0, "{table} should have rows, or this test is void");
         let seen = count(&mut app, &format!("select count(*) from {table}")).await;
         assert_eq!(seen, 0, "{table}");
     }
@@ -139,7 +139,7 @@ async fn s16_without_an_org_nothing_is_seen_and_nothing_can_be_added() {
 }
 
 #[tokio::test]
-async fn s16_an_org_that_is_no_org_is_an_error_or_nothing_and_never_everything() {
+async fn s16_an_invalid_org_is_an_error_or_sees_nothing() {
     let (stage, ..) = two_orgs().await;
     let mut app = app(&stage).await;
     for org in ["", "00000000-0000-0000-0000-000000000000"] {
@@ -180,7 +180,7 @@ async fn an_org_sees_all_of_its_own_and_nothing_of_another() {
 }
 
 #[tokio::test]
-async fn s16_a_pool_that_serves_two_orgs_in_turn_mixes_nothing() {
+async fn s16_a_shared_pool_does_not_mix_orgs() {
     let (stage, ours, theirs) = two_orgs().await;
     let app = &stage.db.app;
     let mine = stage.services(ours).await;
@@ -193,7 +193,7 @@ async fn s16_a_pool_that_serves_two_orgs_in_turn_mixes_nothing() {
     }
     assert!(mine.iter().all(|row| row.service.org == ours));
     assert!(yours.iter().all(|row| row.service.org == theirs));
-    // All of that went over a few connections that took turns.
+    // All of that used a few shared connections.
     let connections: i64 = stage
         .one("select count(*) from pg_stat_activity where application_name = 'trueup-app' and datname = current_database()")
         .await;
@@ -201,7 +201,7 @@ async fn s16_a_pool_that_serves_two_orgs_in_turn_mixes_nothing() {
 }
 
 #[tokio::test]
-async fn s16_the_org_of_a_transaction_ends_with_it() {
+async fn s16_the_org_setting_ends_with_its_transaction() {
     let (stage, ours, theirs) = two_orgs().await;
     let mut app = app(&stage).await;
     for end in ["commit", "rollback"] {
@@ -218,7 +218,7 @@ async fn s16_the_org_of_a_transaction_ends_with_it() {
 }
 
 #[tokio::test]
-async fn the_same_names_in_two_orgs_are_different_things() {
+async fn the_same_name_in_two_orgs_names_different_projects() {
     let (stage, ours, theirs) = two_orgs().await;
     let app = &stage.db.app;
     let mine = app.find_project(ours, PROJECT).await.unwrap().unwrap().project;
@@ -226,13 +226,13 @@ async fn the_same_names_in_two_orgs_are_different_things() {
     assert_eq!(mine.name, yours.name);
     assert_ne!(mine.id, yours.id);
     assert_ne!(mine.namespace, yours.namespace);
-    // Not even the id helps.
+    // The id does not help either.
     let id = yours.id.to_string();
     assert_eq!(app.find_project(ours, &id).await.unwrap(), None);
 }
 
 #[tokio::test]
-async fn tokens_are_asked_about_and_never_read() {
+async fn tokens_are_authenticated_and_never_read() {
     let (stage, ours, _) = two_orgs().await;
     let setup = &stage.db.setup;
     setup.ensure_token("s3cret", "ada", Role::Viewer, Some(ours), at(0)).await.unwrap();
@@ -273,7 +273,7 @@ async fn an_operator_finds_an_org_by_name_or_id_and_by_nothing_else() {
     }
 }
 
-/// The search looks over the wall, so it must ask for the org itself, whatever it is asked for.
+/// The search function bypasses row-level security, so it must check the org itself.
 #[tokio::test]
 async fn s14_a_search_by_name_finds_nothing_of_another_org() {
     let (stage, ours, theirs) = two_orgs().await;
@@ -293,7 +293,7 @@ async fn s14_a_search_by_name_finds_nothing_of_another_org() {
             let wild = format!("select count(*) from search_services('{text}', 1000)");
             assert_eq!(count(&mut app, &wild).await, 0, "{text} is a text and no pattern");
         }
-        // What is gone is not found, and a limit is one.
+        // Deleted services are not found, and the limit is applied.
         let gone = "select count(*) from search_services('old', 1000)";
         assert_eq!(count(&mut app, gone).await, 0);
         let none = "select count(*) from search_services('web', 0)";
@@ -302,9 +302,9 @@ async fn s14_a_search_by_name_finds_nothing_of_another_org() {
     }
 }
 
-/// The index is there and fits the question; without it a search of many names reads all of them.
+/// The index exists and fits the query; without it a search would scan all names.
 #[tokio::test]
-async fn a_search_by_name_has_an_index_that_the_owner_can_make() {
+async fn a_search_by_name_uses_the_index() {
     let stage = Stage::new().await;
     let index: String =
         stage.one("select indexdef from pg_indexes where indexname = 'services_name_search'").await;
@@ -320,7 +320,7 @@ async fn a_search_by_name_has_an_index_that_the_owner_can_make() {
     for statement in [many.as_str(), "analyze services"] {
         sqlx::raw_sql(AssertSqlSafe(statement.to_owned())).execute(&stage.owner).await.unwrap();
     }
-    // So few rows are read as fast by any way; at 100,000 this is the only one that is fast.
+    // With so few rows any plan is fast; at 100,000 only this one is.
     let mut owner = PgConnection::connect(&stage.db.urls.owner).await.unwrap();
     let only =
         "set enable_seqscan = off; set enable_indexscan = off; set enable_indexonlyscan = off";

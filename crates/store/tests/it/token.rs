@@ -1,4 +1,4 @@
-//! Tokens and orgs as the room keeps them: one order for everybody who can let others in.
+//! Tokens and orgs: creation, revocation, and the last token that can create tokens.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use trueup_testkit::test_db::name;
 
 use crate::stage::{Stage, at};
 
-fn new_id(name: &str, role: Role) -> TokenSpec {
+fn token_spec(name: &str, role: Role) -> TokenSpec {
     TokenSpec { name: name.to_owned(), role, permissions: None, expires_at: None }
 }
 
@@ -18,15 +18,15 @@ fn context(principal: &Principal) -> RequestContext<'_> {
     RequestContext::new(principal, None)
 }
 
-/// S13: two owners who revoke each other at the same moment: one of them stays.
+/// S13: of two owners that revoke each other concurrently, one stays.
 #[tokio::test]
-async fn s13_two_owners_cannot_both_be_rid_of_each_other() {
+async fn s13_two_owners_cannot_revoke_each_other_concurrently() {
     let stage = Stage::new().await;
     let (app, org) = (&stage.db.app, stage.db.org);
     for round in 0..10 {
         let (one, other) = (format!("one-{round}"), format!("other-{round}"));
         for name in [&one, &other] {
-            app.create_token(org, &new_id(name, Role::Owner), &stage.context(), at(1))
+            app.create_token(org, &token_spec(name, Role::Owner), &stage.context(), at(1))
                 .await
                 .unwrap();
         }
@@ -40,7 +40,7 @@ async fn s13_two_owners_cannot_both_be_rid_of_each_other() {
         assert!(matches!(refused, Some(Refusal::LastOwner)), "{refused:?}");
         let left = app.list_tokens(org).await.unwrap();
         assert_eq!(left.len(), 1);
-        // For the next round: somebody from above clears the table.
+        // For the next round an operator revokes the remaining token.
         let operator = Principal { role: Role::Operator, org: None, ..stage.principal.clone() };
         let left = left[0].id.to_string();
         app.revoke_token(org, &left, &context(&operator), at(3)).await.unwrap();
@@ -48,47 +48,47 @@ async fn s13_two_owners_cannot_both_be_rid_of_each_other() {
 }
 
 #[tokio::test]
-async fn what_is_made_is_found_again_and_what_is_revoked_is_nobody() {
+async fn a_created_token_authenticates_until_it_expires_or_is_revoked() {
     let stage = Stage::new().await;
     let (app, org) = (&stage.db.app, stage.db.org);
     let wanted = TokenSpec {
         permissions: Some(BTreeSet::from([Permission::Read])),
         expires_at: Some(at(100)),
-        ..new_id("ci", Role::Developer)
+        ..token_spec("ci", Role::Developer)
     };
     let before = stage.rows().await;
-    let minted = app.create_token(org, &wanted, &stage.context(), at(1)).await.unwrap();
+    let created = app.create_token(org, &wanted, &stage.context(), at(1)).await.unwrap();
     let grown = [("event_queue", 1), ("events", 1), ("tokens", 1)];
     let grown = grown.map(|(table, count)| (table.to_owned(), count));
     assert_eq!(stage.grown(&before).await, grown);
-    let text = minted.text.as_ref().unwrap().reveal().to_owned();
+    let text = created.text.as_ref().unwrap().reveal().to_owned();
     let known = app.authenticate(&text, at(2)).await.unwrap().unwrap();
-    assert_eq!((known.token, known.role, known.org), (minted.row.id, Role::Developer, Some(org)));
+    assert_eq!((known.token, known.role, known.org), (created.row.id, Role::Developer, Some(org)));
     assert_eq!((known.permissions, known.expires_at), (wanted.permissions, wanted.expires_at));
-    // Nothing but the whole of it will do.
+    // Only the complete token authenticates.
     for wrong in [&text[..81], &text[3..], &text.to_uppercase(), &format!("{text} ")] {
         assert_eq!(app.authenticate(wrong, at(2)).await.unwrap(), None);
     }
     assert_eq!(app.authenticate(&text, at(100)).await.unwrap(), None);
     app.revoke_token(org, "ci", &stage.context(), at(3)).await.unwrap();
     assert_eq!(app.authenticate(&text, at(3)).await.unwrap(), None);
-    let again = app.revoke_token(org, &minted.row.id.to_string(), &stage.context(), at(4)).await;
+    let again = app.revoke_token(org, &created.row.id.to_string(), &stage.context(), at(4)).await;
     assert!(matches!(again, Err(Refusal::NotFound("token"))), "{again:?}");
     // Its name is free, and its row stays.
-    app.create_token(org, &new_id("ci", Role::Viewer), &stage.context(), at(5)).await.unwrap();
+    app.create_token(org, &token_spec("ci", Role::Viewer), &stage.context(), at(5)).await.unwrap();
     let rows: i64 = stage.one("select count(*) from tokens where name = 'ci'").await;
     assert_eq!(rows, 2);
 }
 
-/// S17: what one org does is recorded under its own name, whoever asked.
+/// S17: events about an org are recorded in that org, whichever principal caused them.
 #[tokio::test]
-async fn s17_facts_about_an_org_are_told_to_that_org_alone() {
+async fn s17_events_about_an_org_are_visible_to_that_org_alone() {
     let stage = Stage::new().await;
     let (app, ours) = (&stage.db.app, stage.db.org);
     let operator = Principal { role: Role::Operator, org: None, ..stage.principal.clone() };
     let operator = context(&operator);
     let (fresh, _) = app.create_org(&name("fresh"), &operator, at(1)).await.unwrap();
-    app.create_token(PLATFORM, &new_id("op", Role::Operator), &operator, at(1)).await.unwrap();
+    app.create_token(PLATFORM, &token_spec("op", Role::Operator), &operator, at(1)).await.unwrap();
     let taken = app.create_org(&name("fresh"), &operator, at(1)).await;
     assert!(matches!(taken, Err(Refusal::NameTaken("org"))), "{taken:?}");
     stage.seal().await;
@@ -111,14 +111,15 @@ async fn s17_facts_about_an_org_are_told_to_that_org_alone() {
     assert_eq!(rows, 0);
 }
 
-/// The walls hold for the platform's own org, too: a role belongs where its row says.
+/// Isolation also applies to the platform's org: operator tokens exist only there.
 #[tokio::test]
-async fn an_operators_token_can_only_be_the_platforms() {
+async fn an_operator_token_must_belong_to_the_platform() {
     let stage = Stage::new().await;
     let (app, org) = (&stage.db.app, stage.db.org);
     let operator = Principal { role: Role::Operator, org: None, ..stage.principal.clone() };
     for (place, role) in [(org, Role::Operator), (PLATFORM, Role::Owner)] {
-        let made = app.create_token(place, &new_id("x", role), &context(&operator), at(1)).await;
+        let made =
+            app.create_token(place, &token_spec("x", role), &context(&operator), at(1)).await;
         assert!(matches!(made, Err(Refusal::Store(_))), "{made:?}");
     }
     let rows: i64 = stage.one("select count(*) from tokens").await;
@@ -134,7 +135,7 @@ async fn a_new_file_with_a_new_token_replaces_the_old_one() {
     }
     assert_eq!(app.authenticate("old", at(2)).await.unwrap(), None);
     assert!(app.authenticate("new", at(2)).await.unwrap().is_some());
-    // What somebody revoked stays so, however often the install starts.
+    // A revoked token stays revoked after every start.
     let operator = Principal { role: Role::Operator, org: None, ..stage.principal.clone() };
     app.revoke_token(org, "demo owner", &context(&operator), at(3)).await.unwrap();
     setup.ensure_token("new", "demo owner", Role::Owner, Some(org), at(4)).await.unwrap();

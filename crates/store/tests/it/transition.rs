@@ -1,4 +1,4 @@
-//! Raw transitions: written once whoever sees them, with explicit gaps, a month at a time.
+//! Raw transitions: recorded once, with explicit gaps, partitioned by month.
 
 use std::collections::BTreeSet;
 
@@ -35,11 +35,11 @@ fn listed(kind: Kind, uids: &[&str], since: Option<Timestamp>, seen_at: Timestam
 }
 
 impl Stage {
-    async fn note(&self, observer: &Observer, noticed: &[ObjectUpdate], seconds: i64) -> usize {
-        self.db.worker.note_transitions(observer, noticed, at(seconds)).await.unwrap()
+    async fn note(&self, observer: &Observer, updates: &[ObjectUpdate], seconds: i64) -> usize {
+        self.db.worker.note_transitions(observer, updates, at(seconds)).await.unwrap()
     }
 
-    /// What is listed of a service, in words.
+    /// The transitions of a service as text.
     async fn history(&self, service: &str) -> Vec<String> {
         let app = &self.db.app;
         let rows = app.list_transitions(self.db.org, (PROJECT, service), None, 1000).await;
@@ -63,7 +63,7 @@ fn seconds(time: Timestamp) -> i64 {
 }
 
 #[tokio::test]
-async fn what_was_seen_is_written_once_whoever_sees_it_again() {
+async fn a_repeated_update_is_recorded_once() {
     let stage = Stage::new().await;
     let row = stage.declare("web", "nginx:1").await.row;
     let one = observer(stage.lease().await);
@@ -75,7 +75,7 @@ async fn what_was_seen_is_written_once_whoever_sees_it_again() {
     assert_eq!(stage.note(&one, &life, 4).await, 2);
     let expected = ["1 Pod  unobserved", "2 Pod web-a appeared", "3 Pod web-a scheduled"];
     assert_eq!(stage.history("web").await, expected);
-    // The answer was lost and all of it comes again; then a new observer sees what stands there.
+    // The answer was lost and the updates are resent; then a new observer lists the same object.
     assert_eq!(stage.note(&one, &life[2..], 5).await, 0);
     let lease = stage
         .db
@@ -95,27 +95,27 @@ async fn what_was_seen_is_written_once_whoever_sees_it_again() {
     let mut expected = expected.map(str::to_owned).to_vec();
     expected.push("7 Pod  unobserved after 4".to_owned());
     assert_eq!(stage.history("web").await, expected);
-    // The old observer is too late with anything.
+    // The old observer is fenced off.
     let late = [present(Kind::Pod, &pod(&row, "b", 9, None), at(8))];
     let fenced = stage.db.worker.note_transitions(&one, &late, at(8)).await;
     assert!(matches!(fenced, Err(Error::Fenced)));
 }
 
 #[tokio::test]
-async fn even_if_what_is_known_is_lost_the_log_doubles_nothing() {
+async fn lost_heads_do_not_duplicate_transitions() {
     let stage = Stage::new().await;
     let row = stage.declare("web", "nginx:1").await.row;
     let one = observer(stage.lease().await);
-    let sight = [present(Kind::Pod, &pod(&row, "a", 7, Some("n1")), at(3))];
-    assert_eq!(stage.note(&one, &sight, 3).await, 2);
+    let update = [present(Kind::Pod, &pod(&row, "a", 7, Some("n1")), at(3))];
+    assert_eq!(stage.note(&one, &update, 3).await, 2);
     let before = stage.history("web").await;
     sqlx::query("delete from transition_heads").execute(&stage.owner).await.unwrap();
-    stage.note(&one, &sight, 4).await;
+    stage.note(&one, &update, 4).await;
     assert_eq!(stage.history("web").await, before);
 }
 
 #[tokio::test]
-async fn what_vanished_unseen_is_gone_with_the_time_in_which_it_went() {
+async fn an_object_that_vanished_unobserved_is_gone_with_a_time_range() {
     let stage = Stage::new().await;
     let row = stage.declare("web", "nginx:1").await.row;
     let one = observer(stage.lease().await);
@@ -136,7 +136,7 @@ async fn what_vanished_unseen_is_gone_with_the_time_in_which_it_went() {
         listed(Kind::Pod, &[], Some(at(10)), at(20)),
     ];
     assert_eq!(stage.note(&one, &later, 20).await, 2);
-    assert_eq!(stage.note(&one, &[gone], 21).await, 0, "an end has no second one");
+    assert_eq!(stage.note(&one, &[gone], 21).await, 0, "an object is gone only once");
     let history = stage.history("web").await;
     assert_eq!(
         history[3..],
@@ -148,7 +148,7 @@ async fn what_vanished_unseen_is_gone_with_the_time_in_which_it_went() {
 }
 
 #[tokio::test]
-async fn disks_find_their_service_and_nodes_belong_to_the_platform() {
+async fn disks_belong_to_their_service_and_nodes_to_the_platform() {
     let stage = Stage::new().await;
     let row = stage.declare("web", "nginx:1").await.row;
     let one = observer(stage.lease().await);
@@ -173,13 +173,13 @@ async fn disks_find_their_service_and_nodes_belong_to_the_platform() {
         "status": { "capacity": { "cpu": "4" } } });
     let candidate = json!({ "metadata": { "uid": "s", "name": "s", "resourceVersion": "5",
         "labels": { "trueup.dev/name": "nobodys" } } });
-    let noticed = [
+    let updates = [
         present(Kind::PersistentVolume, &volume("ours", &claim), at(1)),
         present(Kind::PersistentVolume, &volume("theirs", "else"), at(1)),
         present(Kind::Node, &node, at(1)),
         present(Kind::Pod, &candidate, at(1)),
     ];
-    stage.note(&one, &noticed, 2).await;
+    stage.note(&one, &updates, 2).await;
     assert_eq!(
         stage.history("web").await,
         [
@@ -192,7 +192,7 @@ async fn disks_find_their_service_and_nodes_belong_to_the_platform() {
         .all("select distinct kind || ' ' || uid from transitions where service_id is null order by 1")
         .await;
     assert_eq!(platform, ["Node n", "Pod s"]);
-    // Another tenant sees nothing of it, and nobody sees a partition but through its parent.
+    // Another tenant sees none of it, and partitions are readable only through their parent.
     let other = stage.db.setup.ensure_org("other", at(0)).await.unwrap();
     let found = stage.db.app.list_transitions(other, (PROJECT, "web"), None, 9).await.unwrap();
     assert!(found.is_none());
@@ -207,27 +207,27 @@ async fn disks_find_their_service_and_nodes_belong_to_the_platform() {
 }
 
 #[tokio::test]
-async fn partitions_are_made_before_they_are_needed() {
+async fn partitions_are_created_ahead_of_time() {
     let stage = Stage::new().await;
     let row = stage.declare("web", "nginx:1").await.row;
     let one = observer(stage.lease().await);
     let partitions = "select relname::text from pg_class where relname like 'transitions_20%' and relkind = 'r' order by 1";
     let now = at(0);
-    let noticed = [present(Kind::Pod, &pod(&row, "a", 5, None), now)];
-    stage.note(&one, &noticed, 0).await;
+    let updates = [present(Kind::Pod, &pod(&row, "a", 5, None), now)];
+    stage.note(&one, &updates, 0).await;
     assert_eq!(
         stage.all::<String>(partitions).await,
         ["transitions_2027_01", "transitions_2027_02", "transitions_2027_03"]
     );
-    // Fifty days later the next ones are there, and what was seen late goes where it belongs.
+    // Fifty days later new partitions exist, and a late update goes into the right one.
     let later = 50 * 86_400;
-    let noticed = [
+    let updates = [
         present(Kind::Pod, &pod(&row, "b", 6, None), at(1)),
         present(Kind::Pod, &pod(&row, "c", 7, None), at(later)),
     ];
     let lease = stage.db.worker.acquire_lease(stage.db.cluster, "one", None, at(later)).await;
     let one = observer(lease.unwrap().ours().unwrap());
-    stage.note(&one, &noticed, later).await;
+    stage.note(&one, &updates, later).await;
     assert_eq!(stage.all::<String>(partitions).await.len(), 5);
     let counts: Vec<i64> = stage
         .all("select count(*) from transitions group by tableoid order by tableoid::regclass::text")

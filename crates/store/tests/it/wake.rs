@@ -1,4 +1,4 @@
-//! Wakes: none is lost, whoever crashes or asks in between, and none is worked on twice.
+//! Wakes: none is lost by a crash or a concurrent request, and none is processed twice.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -21,7 +21,7 @@ impl Stage {
         self.db.worker.count_wakes().await.unwrap()
     }
 
-    /// The one wake of the one service, the project's being out of the way.
+    /// Claims the only service wake; finishes the project's.
     async fn claim_service(&self, lease: Lease, seconds: i64) -> Claimed {
         let claimed = self.claim(lease, 10, seconds).await;
         let mut services = Vec::new();
@@ -57,13 +57,13 @@ async fn a_wake_is_not_claimed_before_it_is_due() {
 }
 
 #[tokio::test]
-async fn a_wake_asked_for_while_running_survives_finishing() {
+async fn a_wake_requested_while_running_survives_finishing() {
     let stage = Stage::new().await;
     let lease = stage.lease().await;
     stage.declare("web", "nginx:1").await;
     let first = stage.claim_service(lease, 1).await;
     stage.declare("web", "nginx:2").await;
-    // It is still running: nobody else may have it.
+    // It is still running: it cannot be claimed again.
     assert_eq!(stage.claim(lease, 10, 1).await, []);
     stage.db.worker.finish_wake(&first, at(2)).await.unwrap();
     let second = stage.claim(lease, 10, 2).await;
@@ -74,7 +74,7 @@ async fn a_wake_asked_for_while_running_survives_finishing() {
 }
 
 #[tokio::test]
-async fn a_retry_waits_counts_and_says_why() {
+async fn a_retry_waits_is_counted_and_keeps_its_reason() {
     let stage = Stage::new().await;
     let lease = stage.lease().await;
     stage.declare("web", "nginx:1").await;
@@ -106,7 +106,7 @@ async fn a_new_request_does_not_wait_for_the_retry_of_an_old_one() {
 }
 
 #[tokio::test]
-async fn a_dead_wake_lives_again_when_it_is_asked_for() {
+async fn a_dead_wake_is_revived_by_a_request() {
     let stage = Stage::new().await;
     let lease = stage.lease().await;
     stage.declare("web", "nginx:1").await;
@@ -120,7 +120,7 @@ async fn a_dead_wake_lives_again_when_it_is_asked_for() {
 }
 
 #[tokio::test]
-async fn what_a_crashed_holder_had_claimed_is_claimed_again_by_the_next() {
+async fn claims_of_a_crashed_holder_are_requeued_for_the_next() {
     let stage = Stage::new().await;
     let crashed = stage.lease().await;
     stage.declare("web", "nginx:1").await;
@@ -136,7 +136,7 @@ async fn what_a_crashed_holder_had_claimed_is_claimed_again_by_the_next() {
 }
 
 #[tokio::test]
-async fn a_holder_that_comes_back_late_ends_no_wake_of_the_next_one() {
+async fn a_stale_holder_finishes_no_wake_of_the_next() {
     let stage = Stage::new().await;
     let paused = stage.lease().await;
     stage.declare("web", "nginx:1").await;
@@ -158,7 +158,7 @@ async fn a_holder_that_comes_back_late_ends_no_wake_of_the_next_one() {
 }
 
 #[tokio::test]
-async fn a_new_holder_wakes_everything_that_lives_once() {
+async fn a_new_holder_wakes_every_unit_once() {
     let stage = Stage::new().await;
     let lease = stage.lease().await;
     stage.declare("web", "nginx:1").await;
@@ -172,7 +172,7 @@ async fn a_new_holder_wakes_everything_that_lives_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_claimers_at_once_never_get_the_same_wake() {
+async fn concurrent_claimers_never_get_the_same_wake() {
     let stage = Stage::new().await;
     let lease = stage.lease().await;
     let names: Vec<String> = (0..40).map(|number| format!("web-{number}")).collect();
@@ -189,7 +189,7 @@ async fn many_claimers_at_once_never_get_the_same_wake() {
             mine.extend(batch.into_iter().map(|wake| wake.unit));
         }
     });
-    // Somebody may find nothing while others hold rows that are locked, so the rest is collected.
+    // A claimer may find nothing while others hold locked rows, so the rest is claimed here.
     let mut all = join_all(claimers).await.concat();
     all.extend(stage.claim(lease, 100, 1).await.into_iter().map(|wake| wake.unit));
     let distinct: BTreeSet<Unit> = all.iter().copied().collect();
@@ -197,7 +197,7 @@ async fn many_claimers_at_once_never_get_the_same_wake() {
 }
 
 #[tokio::test]
-async fn what_is_claimed_and_not_under_way_is_queued_again() {
+async fn stale_claims_are_requeued() {
     let stage = Stage::new().await;
     let lease = stage.lease().await;
     stage.declare("web", "nginx:1").await;
@@ -210,7 +210,7 @@ async fn what_is_claimed_and_not_under_way_is_queued_again() {
     let known: BTreeSet<Unit> = all.into_iter().filter(|unit| *unit != lost.unit).collect();
     assert_eq!(worker.requeue_lost(lease, &known).await.unwrap(), 1);
     assert_eq!(stage.wakes().await, (1, 1));
-    // An end that comes late ends nothing of what is claimed next.
+    // A late finish of a stale claim does not finish the next one.
     let again = stage.claim(lease, 10, 2).await;
     assert_eq!(again.iter().map(|wake| wake.unit).collect::<Vec<_>>(), [lost.unit]);
     worker.finish_wake(lost, at(3)).await.unwrap();

@@ -1,9 +1,9 @@
-//! Walls as the schema builds them: read from Postgres' own catalogue, so that a new table, view or
-//! function without them fails here.
+//! Tenant isolation in the schema, read from Postgres' catalogue: a new table, view or function
+//! without it fails here.
 
 use crate::stage::Stage;
 
-/// Kept by the migrator, before there are policies; no role of the running program may touch it.
+/// The migrator's table, created before there are policies; no runtime role may access it.
 const MIGRATOR: &str = "_sqlx_migrations";
 
 /// S16.
@@ -18,7 +18,7 @@ async fn s16_every_table_forces_row_level_security() {
         ))
         .await;
     assert!(open.is_empty(), "without forced row-level security: {open:?}");
-    // A view reads with its owner's rights unless it is told otherwise.
+    // A view reads with its owner's privileges unless it is a security invoker.
     let views: Vec<String> = stage
         .all(
             "select relname::text from pg_class
@@ -26,12 +26,12 @@ async fn s16_every_table_forces_row_level_security() {
                and not coalesce('security_invoker=true' = any(reloptions), false)",
         )
         .await;
-    assert!(views.is_empty(), "views that go around the walls: {views:?}");
+    assert!(views.is_empty(), "views that bypass row-level security: {views:?}");
 }
 
 /// S16.
 #[tokio::test]
-async fn s16_the_running_program_owns_nothing_and_bypasses_nothing() {
+async fn s16_runtime_roles_own_nothing_and_bypass_nothing() {
     let stage = Stage::new().await;
     for role in ["trueup_app", "trueup_worker"] {
         let rights: String = stage
@@ -51,7 +51,7 @@ async fn s16_the_running_program_owns_nothing_and_bypasses_nothing() {
             .await;
         assert_eq!(owned, 0, "{role}");
     }
-    // Not even the owner goes around the walls: it has a policy like everybody else.
+    // Not even the owner bypasses row-level security: it has a policy of its own.
     let owner: String = stage
         .one("select concat_ws(' ', rolsuper, rolbypassrls) from pg_roles where rolname = 'trueup_owner'")
         .await;
@@ -59,7 +59,7 @@ async fn s16_the_running_program_owns_nothing_and_bypasses_nothing() {
 }
 
 #[tokio::test]
-async fn each_policy_for_tenants_asks_for_the_org() {
+async fn each_tenant_policy_checks_the_org() {
     let stage = Stage::new().await;
     let loose: Vec<String> = stage
         .all(
@@ -72,7 +72,7 @@ async fn each_policy_for_tenants_asks_for_the_org() {
         )
         .await;
     assert_eq!(loose, ["wakes.app_platform"]);
-    // What operators look after in every org, in the platform's name: they see it and no more.
+    // Operators see the wakes of every org through the platform's org, read-only.
     let platform: String = stage
         .one("select cmd || ' ' || qual from pg_policies where policyname = 'app_platform'")
         .await;
@@ -81,7 +81,7 @@ async fn each_policy_for_tenants_asks_for_the_org() {
         .all("select tablename || '.' || policyname from pg_policies where 'public' = any(roles)")
         .await;
     assert!(for_everybody.is_empty(), "{for_everybody:?}");
-    // What has no org_id and can still be read by every tenant.
+    // Tables without org_id that every tenant can read.
     let shared: Vec<String> = stage
         .all(
             "select c.relname::text from pg_class c
@@ -96,7 +96,7 @@ async fn each_policy_for_tenants_asks_for_the_org() {
 }
 
 #[tokio::test]
-async fn history_can_be_added_to_and_not_rewritten() {
+async fn history_is_append_only() {
     let stage = Stage::new().await;
     let rewritable: Vec<String> = stage
         .all(
@@ -119,7 +119,7 @@ async fn history_can_be_added_to_and_not_rewritten() {
         )
         .await;
     assert!(removable.is_empty(), "{removable:?}");
-    // What is desired has one writer: the loops may only note that a service is gone.
+    // Desired state has one writer: the worker may only record that a service is deleted.
     let columns: Vec<String> = stage
         .all(
             "select a.attname::text from pg_attribute a
@@ -131,7 +131,7 @@ async fn history_can_be_added_to_and_not_rewritten() {
 }
 
 #[tokio::test]
-async fn only_these_functions_look_over_the_walls_and_only_for_the_app() {
+async fn only_these_functions_bypass_row_level_security() {
     let stage = Stage::new().await;
     let functions: Vec<String> = stage
         .all(
@@ -147,9 +147,9 @@ async fn only_these_functions_look_over_the_walls_and_only_for_the_app() {
         [
             format!("authenticate {path} t f"),
             format!("find_org {path} t f"),
-            // A trigger: nobody calls it.
+            // A trigger function.
             format!("give_quota {path} f f"),
-            // Makes partitions for the loops, which own nothing.
+            // Creates partitions for the worker, which owns no tables.
             format!("make_transition_partitions {path} f t"),
             format!("search_services {path} t f"),
             format!("take_port {path} t f"),
@@ -159,9 +159,9 @@ async fn only_these_functions_look_over_the_walls_and_only_for_the_app() {
 
 /// S15.
 #[tokio::test]
-async fn s15_foreign_keys_between_tenants_rows_carry_the_org() {
+async fn s15_foreign_keys_between_tenant_rows_include_the_org() {
     let stage = Stage::new().await;
-    // A key checks what row-level security would hide, so one without the org is an oracle.
+    // A foreign key checks rows that row-level security hides: without the org it is an oracle.
     let bare: Vec<String> = stage
         .all(
             "select k.conname::text from pg_constraint k
@@ -176,9 +176,9 @@ async fn s15_foreign_keys_between_tenants_rows_carry_the_org() {
     assert_eq!(bare, ["event_seals_event_id_fkey"], "only the sealer writes seals");
 }
 
-/// S15: a name that is unique beyond its org would tell one tenant what another has.
+/// S15: a name that is unique across orgs would reveal to one tenant what another has.
 #[tokio::test]
-async fn s15_what_people_choose_is_unique_within_an_org_only() {
+async fn s15_chosen_names_are_unique_within_an_org_only() {
     let stage = Stage::new().await;
     let telling: Vec<String> = stage
         .all(
@@ -195,9 +195,9 @@ async fn s15_what_people_choose_is_unique_within_an_org_only() {
     assert!(telling.is_empty(), "{telling:?}");
 }
 
-/// S08: what is stored of a token can be written and never read, not even by the one who writes it.
+/// S08: the hash of a token can be written and never read, not even by the role that writes it.
 #[tokio::test]
-async fn s08_no_role_of_the_running_program_reads_what_is_stored_of_a_token() {
+async fn s08_no_runtime_role_can_read_token_hashes() {
     let stage = Stage::new().await;
     let readers: Vec<String> = stage
         .all(
@@ -214,12 +214,12 @@ async fn s08_no_role_of_the_running_program_reads_what_is_stored_of_a_token() {
               and has_column_privilege('trueup_worker', attrelid, attnum, 'select')",
         )
         .await;
-    assert_eq!(worker, 0, "the loops have no business with tokens");
+    assert_eq!(worker, 0, "the worker needs no tokens");
     let changeable: Vec<String> = stage
         .all(
             "select attname::text from pg_attribute where attrelid = 'tokens'::regclass and attnum > 0
              and has_column_privilege('trueup_app', attrelid, attnum, 'update') order by 1",
         )
         .await;
-    assert_eq!(changeable, ["revoked_at", "used_at"], "a role is never raised in place");
+    assert_eq!(changeable, ["revoked_at", "used_at"], "a token's role never changes");
 }

@@ -1,7 +1,6 @@
-//! Kinds that a cluster does not serve, or that we may not use: each call says so, in its own way.
+//! Errors of calls for kinds that a cluster does not serve or forbids.
 //!
-//! No check among [`all`](super::all): what is out of reach differs between clusters, so whoever runs this
-//! says it.
+//! Not among [`all`](super::all): such kinds differ between clusters, so the caller names them.
 
 use futures::StreamExt;
 use serde_json::json;
@@ -10,7 +9,7 @@ use trueup_model::key::{Kind, ResourceKey};
 
 use super::place::labelled;
 
-/// The verbs whose answer about this kind is another error than one with this label, with their answers.
+/// Calls for this kind that do not fail with an error of this label, with their results.
 pub async fn other_answers(cluster: &dyn Cluster, kind: Kind, label: &str) -> Vec<String> {
     let key = ResourceKey::new(kind, "default", "closed");
     let mut object = labelled(&key);
@@ -26,7 +25,7 @@ pub async fn other_answers(cluster: &dyn Cluster, kind: Kind, label: &str) -> Ve
         ("apply", cluster.apply(&key, &object).await.map(drop)),
         ("patch", cluster.patch(&key, &json!({ "metadata": {} })).await.map(drop)),
         ("delete", cluster.delete(&key, uid, "1").await),
-        ("rehearse", cluster.dry_run(&key, Draft::Apply(&object)).await.map(drop)),
+        ("dry run", cluster.dry_run(&key, Draft::Apply(&object)).await.map(drop)),
     ];
     let other = |answer: &Result<(), CallError>| {
         answer.as_ref().err().is_none_or(|error| error.label() != label)

@@ -1,51 +1,49 @@
-//! Delete, finalizers, owners, and the end of a namespace.
+//! Delete, finalizers, owners, and namespace termination.
 
 use serde_json::{Value, json};
 use trueup_cluster::CallError;
 use trueup_model::key::{Kind, ResourceKey};
 
-use super::place::{is_dying, labelled, owned_by, text};
+use super::place::{is_terminating, labelled, owned_by, text};
 use super::{Check, Place};
 
 const FINALIZER: &str = "trueup.dev/contract";
 
 pub(super) const CHECKS: &[(&str, Check)] = &[
-    ("a_delete_with_the_wrong_uid_is_refused", |at| {
-        Box::pin(a_delete_with_the_wrong_uid_is_refused(at))
+    ("delete_with_wrong_uid_conflicts", |at| Box::pin(delete_with_wrong_uid_conflicts(at))),
+    ("delete_with_old_version_conflicts", |at| Box::pin(delete_with_old_version_conflicts(at))),
+    ("delete_of_missing_object_succeeds", |at| Box::pin(delete_of_missing_object_succeeds(at))),
+    ("recreated_object_has_new_uid", |at| Box::pin(recreated_object_has_new_uid(at))),
+    ("finalizer_blocks_deletion_until_removed", |at| {
+        Box::pin(finalizer_blocks_deletion_until_removed(at))
     }),
-    ("a_delete_with_an_old_version_is_refused", |at| {
-        Box::pin(a_delete_with_an_old_version_is_refused(at))
+    ("finalizer_we_stop_applying_is_removed", |at| {
+        Box::pin(finalizer_we_stop_applying_is_removed(at))
     }),
-    ("a_delete_of_a_missing_object_succeeds", |at| {
-        Box::pin(a_delete_of_a_missing_object_succeeds(at))
+    ("terminating_object_refuses_new_finalizer", |at| {
+        Box::pin(terminating_object_refuses_new_finalizer(at))
     }),
-    ("an_object_made_again_has_another_uid", |at| {
-        Box::pin(an_object_made_again_has_another_uid(at))
+    ("children_are_deleted_with_their_owner", |at| {
+        Box::pin(children_are_deleted_with_their_owner(at))
     }),
-    ("a_finalizer_holds_an_object_until_it_is_removed", |at| {
-        Box::pin(a_finalizer_holds_an_object_until_it_is_removed(at))
+    ("child_of_two_owners_stays_until_both_are_gone", |at| {
+        Box::pin(child_of_two_owners_stays_until_both_are_gone(at))
     }),
-    ("a_finalizer_we_stop_applying_is_removed", |at| {
-        Box::pin(a_finalizer_we_stop_applying_is_removed(at))
+    ("namespace_is_deleted_with_its_content", |at| {
+        Box::pin(namespace_is_deleted_with_its_content(at))
     }),
-    ("a_dying_object_takes_no_new_finalizer", |at| {
-        Box::pin(a_dying_object_takes_no_new_finalizer(at))
+    ("contents_lists_every_object_in_namespace", |at| {
+        Box::pin(contents_lists_every_object_in_namespace(at))
     }),
-    ("children_go_with_their_owner", |at| Box::pin(children_go_with_their_owner(at))),
-    ("a_child_of_two_owners_stays_until_both_are_gone", |at| {
-        Box::pin(a_child_of_two_owners_stays_until_both_are_gone(at))
+    ("blocked_namespace_reports_what_blocks_it", |at| {
+        Box::pin(blocked_namespace_reports_what_blocks_it(at))
     }),
-    ("a_namespace_takes_its_content_with_it", |at| {
-        Box::pin(a_namespace_takes_its_content_with_it(at))
-    }),
-    ("everything_in_a_namespace_is_named", |at| Box::pin(everything_in_a_namespace_is_named(at))),
-    ("a_held_namespace_says_what_holds_it", |at| Box::pin(a_held_namespace_says_what_holds_it(at))),
-    ("a_dying_namespace_refuses_new_objects", |at| {
-        Box::pin(a_dying_namespace_refuses_new_objects(at))
+    ("terminating_namespace_refuses_new_objects", |at| {
+        Box::pin(terminating_namespace_refuses_new_objects(at))
     }),
 ];
 
-async fn a_delete_with_the_wrong_uid_is_refused(at: &Place) {
+async fn delete_with_wrong_uid_conflicts(at: &Place) {
     let (key, object) = at.config("one", &json!({}));
     let version = text(&at.apply(&key, &object).await, "resourceVersion");
     let outcome = at.cluster.delete(&key, "00000000-0000-0000-0000-000000000000", &version).await;
@@ -53,7 +51,7 @@ async fn a_delete_with_the_wrong_uid_is_refused(at: &Place) {
     assert!(at.get(&key).await.is_some());
 }
 
-async fn a_delete_with_an_old_version_is_refused(at: &Place) {
+async fn delete_with_old_version_conflicts(at: &Place) {
     let (key, object) = at.config("one", &json!({}));
     let first = at.apply(&key, &object).await;
     at.patch(&key, &json!({ "data": { "a": "1" } })).await;
@@ -63,7 +61,7 @@ async fn a_delete_with_an_old_version_is_refused(at: &Place) {
     assert!(at.get(&key).await.is_some());
 }
 
-async fn everything_in_a_namespace_is_named(at: &Place) {
+async fn contents_lists_every_object_in_namespace(at: &Place) {
     let (key, object) = at.config("one", &json!({}));
     let one = at.apply(&key, &object).await;
     let (key, mut object) = at.config("two", &json!({}));
@@ -71,7 +69,7 @@ async fn everything_in_a_namespace_is_named(at: &Place) {
     object["metadata"]["finalizers"] = json!([FINALIZER]);
     let two = at.apply(&key, &object).await;
     at.delete(&key).await;
-    let contents = at.cluster.contents(&at.namespace).await.expect("should name everything");
+    let contents = at.cluster.contents(&at.namespace).await.expect("contents should be listed");
     for kind in ["ConfigMap", "Secret", "Deployment.apps", "NetworkPolicy.networking.k8s.io"] {
         assert!(contents.kinds.contains(kind), "{:?}", contents.kinds);
     }
@@ -79,8 +77,8 @@ async fn everything_in_a_namespace_is_named(at: &Place) {
     let find = |name: &str| {
         let mut found =
             contents.items.iter().filter(|it| it.kind == "ConfigMap" && it.name == name);
-        let item = found.next().expect("it should be named");
-        assert_eq!(found.next(), None, "and only once");
+        let item = found.next().expect("the ConfigMap should be listed");
+        assert_eq!(found.next(), None, "the ConfigMap should be listed once");
         item
     };
     let (first, second) = (find("one"), find("two"));
@@ -88,23 +86,26 @@ async fn everything_in_a_namespace_is_named(at: &Place) {
     assert_eq!((second.uid.clone(), second.going), (text(&two, "uid"), true));
     assert_eq!(second.owners, [text(&one, "uid")]);
     assert_eq!(second.finalizers, [FINALIZER]);
-    assert!(!contents.items.iter().any(|item| item.kind == "Namespace"), "it is not in itself");
+    assert!(
+        !contents.items.iter().any(|item| item.kind == "Namespace"),
+        "a namespace does not contain itself"
+    );
     at.patch(&key, &json!({ "metadata": { "finalizers": [] } })).await;
     let nothing = at.cluster.contents("no-such-namespace").await.expect("should be empty");
     assert_eq!(nothing.items, []);
 }
 
-async fn a_delete_of_a_missing_object_succeeds(at: &Place) {
+async fn delete_of_missing_object_succeeds(at: &Place) {
     let (key, object) = at.config("one", &json!({}));
     let stored = at.apply(&key, &object).await;
     let (uid, version) = (text(&stored, "uid"), text(&stored, "resourceVersion"));
     for _ in 0..2 {
-        at.cluster.delete(&key, &uid, &version).await.expect("should delete, or have nothing to");
+        at.cluster.delete(&key, &uid, &version).await.expect("should delete, or find nothing");
     }
     assert_eq!(at.get(&key).await, None);
 }
 
-async fn an_object_made_again_has_another_uid(at: &Place) {
+async fn recreated_object_has_new_uid(at: &Place) {
     let (key, object) = at.config("one", &json!({ "a": "1" }));
     let first = at.apply(&key, &object).await;
     at.delete(&key).await;
@@ -114,27 +115,30 @@ async fn an_object_made_again_has_another_uid(at: &Place) {
     assert_eq!(second["data"], json!({ "b": "2" }));
 }
 
-async fn a_finalizer_holds_an_object_until_it_is_removed(at: &Place) {
-    let key = held(at).await;
+async fn finalizer_blocks_deletion_until_removed(at: &Place) {
+    let key = object_with_finalizer(at).await;
     at.delete(&key).await;
-    let dying = at.get(&key).await.expect("should be held");
-    assert!(is_dying(&dying));
-    // A second delete of the same incarnation is no error and changes nothing.
+    let terminating = at.get(&key).await.expect("a finalizer should keep the object");
+    assert!(is_terminating(&terminating));
+    // A second delete with the same uid is no error and changes nothing.
     at.delete(&key).await;
-    assert_eq!(at.get(&key).await.expect("should still be held"), dying);
+    assert_eq!(
+        at.get(&key).await.expect("the finalizer should still keep the object"),
+        terminating
+    );
     at.patch(&key, &json!({ "metadata": { "finalizers": null } })).await;
     assert_eq!(at.get(&key).await, None);
 }
 
-async fn a_finalizer_we_stop_applying_is_removed(at: &Place) {
-    let key = held(at).await;
+async fn finalizer_we_stop_applying_is_removed(at: &Place) {
+    let key = object_with_finalizer(at).await;
     at.delete(&key).await;
     at.apply(&key, &labelled(&key)).await;
     assert_eq!(at.get(&key).await, None);
 }
 
-async fn a_dying_object_takes_no_new_finalizer(at: &Place) {
-    let key = held(at).await;
+async fn terminating_object_refuses_new_finalizer(at: &Place) {
+    let key = object_with_finalizer(at).await;
     at.delete(&key).await;
     let patch = json!({ "metadata": { "finalizers": [FINALIZER, "trueup.dev/late"] } });
     let outcome = at.cluster.patch(&key, &patch).await;
@@ -142,7 +146,7 @@ async fn a_dying_object_takes_no_new_finalizer(at: &Place) {
     at.patch(&key, &json!({ "metadata": { "finalizers": null } })).await;
 }
 
-async fn children_go_with_their_owner(at: &Place) {
+async fn children_are_deleted_with_their_owner(at: &Place) {
     let (owner_key, owner) = at.config("owner", &json!({}));
     let owner = at.apply(&owner_key, &owner).await;
     let child_key = at.key(Kind::Secret, "child");
@@ -153,7 +157,7 @@ async fn children_go_with_their_owner(at: &Place) {
     at.until_gone(&child_key).await;
 }
 
-async fn a_child_of_two_owners_stays_until_both_are_gone(at: &Place) {
+async fn child_of_two_owners_stays_until_both_are_gone(at: &Place) {
     let mut owners = Vec::new();
     for name in ["first", "second"] {
         let (key, object) = at.config(name, &json!({}));
@@ -164,19 +168,19 @@ async fn a_child_of_two_owners_stays_until_both_are_gone(at: &Place) {
     let references: Vec<_> = owners.iter().map(|(owner, _)| owned_by(owner)).collect();
     child["metadata"]["ownerReferences"] = references.into();
     at.apply(&child_key, &child).await;
-    // An only child of the first owner shows when collection is done.
+    // Another child, of the first owner only, shows when garbage collection is done.
     let witness_key = at.key(Kind::Secret, "witness");
     let mut witness = labelled(&witness_key);
     witness["metadata"]["ownerReferences"] = json!([owned_by(&owners[0].0)]);
     at.apply(&witness_key, &witness).await;
     at.delete(&owners[0].1).await;
     at.until_gone(&witness_key).await;
-    assert!(at.get(&child_key).await.is_some_and(|child| !is_dying(&child)));
+    assert!(at.get(&child_key).await.is_some_and(|child| !is_terminating(&child)));
     at.delete(&owners[1].1).await;
     at.until_gone(&child_key).await;
 }
 
-async fn a_namespace_takes_its_content_with_it(at: &Place) {
+async fn namespace_is_deleted_with_its_content(at: &Place) {
     let (key, object) = at.config("one", &json!({}));
     at.apply(&key, &object).await;
     at.delete(&at.own_namespace()).await;
@@ -184,23 +188,24 @@ async fn a_namespace_takes_its_content_with_it(at: &Place) {
     assert_eq!(at.get(&key).await, None);
 }
 
-async fn a_dying_namespace_refuses_new_objects(at: &Place) {
-    let key = held(at).await;
+async fn terminating_namespace_refuses_new_objects(at: &Place) {
+    let key = object_with_finalizer(at).await;
     at.delete(&at.own_namespace()).await;
-    let namespace = at.get(&at.own_namespace()).await.expect("should be held by its content");
-    assert!(is_dying(&namespace));
+    let namespace =
+        at.get(&at.own_namespace()).await.expect("its content should keep the namespace");
+    assert!(is_terminating(&namespace));
     let (late, object) = at.config("late", &json!({}));
     let outcome = at.cluster.apply(&late, &object).await;
     assert!(matches!(outcome, Err(CallError::Refused(_))), "{outcome:?}");
-    at.until(&key, "dying", is_dying).await;
+    at.until(&key, "terminating", is_terminating).await;
     at.patch(&key, &json!({ "metadata": { "finalizers": null } })).await;
     at.until_gone(&at.own_namespace()).await;
 }
 
-async fn a_held_namespace_says_what_holds_it(at: &Place) {
-    let key = held(at).await;
+async fn blocked_namespace_reports_what_blocks_it(at: &Place) {
+    let key = object_with_finalizer(at).await;
     at.delete(&at.own_namespace()).await;
-    let says = |namespace: &Value, kind: &str, text: &str| {
+    let has_condition = |namespace: &Value, kind: &str, text: &str| {
         let conditions = namespace["status"]["conditions"].as_array().cloned().unwrap_or_default();
         conditions.iter().any(|condition| {
             condition["type"] == kind
@@ -208,19 +213,19 @@ async fn a_held_namespace_says_what_holds_it(at: &Place) {
                 && condition["message"].as_str().is_some_and(|message| message.contains(text))
         })
     };
-    let held = format!("{FINALIZER} in 1 resource instances");
-    at.until(&at.own_namespace(), "held by a finalizer", |namespace| {
-        says(namespace, "NamespaceFinalizersRemaining", &held)
-            && says(namespace, "NamespaceContentRemaining", "configmaps. has ")
-            && !says(namespace, "NamespaceDeletionDiscoveryFailure", "")
+    let blocked = format!("{FINALIZER} in 1 resource instances");
+    at.until(&at.own_namespace(), "blocked by a finalizer", |namespace| {
+        has_condition(namespace, "NamespaceFinalizersRemaining", &blocked)
+            && has_condition(namespace, "NamespaceContentRemaining", "configmaps. has ")
+            && !has_condition(namespace, "NamespaceDeletionDiscoveryFailure", "")
     })
     .await;
     at.patch(&key, &json!({ "metadata": { "finalizers": null } })).await;
     at.until_gone(&at.own_namespace()).await;
 }
 
-/// An object with a finalizer.
-async fn held(at: &Place) -> ResourceKey {
+/// Applies an object with a finalizer.
+async fn object_with_finalizer(at: &Place) -> ResourceKey {
     let (key, mut object) = at.config("held", &json!({}));
     object["metadata"]["finalizers"] = json!([FINALIZER]);
     at.apply(&key, &object).await;

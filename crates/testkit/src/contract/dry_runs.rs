@@ -1,4 +1,4 @@
-//! Writes that are only tried.
+//! Server-side dry runs.
 
 use serde_json::{Value, json};
 use trueup_cluster::{CallError, Draft};
@@ -9,73 +9,72 @@ use super::workloads::deployment;
 use super::{Check, Place};
 
 pub(super) const CHECKS: &[(&str, Check)] = &[
-    ("a_rehearsed_apply_makes_nothing_and_shows_what_it_would_make", |at| {
-        Box::pin(a_rehearsed_apply_makes_nothing_and_shows_what_it_would_make(at))
+    ("dry_run_of_create_returns_object_and_creates_nothing", |at| {
+        Box::pin(dry_run_of_create_returns_object_and_creates_nothing(at))
     }),
-    ("a_rehearsed_change_changes_nothing", |at| Box::pin(a_rehearsed_change_changes_nothing(at))),
-    ("a_rehearsed_patch_changes_nothing", |at| Box::pin(a_rehearsed_patch_changes_nothing(at))),
-    ("a_rehearsed_write_is_guarded_like_a_real_one", |at| {
-        Box::pin(a_rehearsed_write_is_guarded_like_a_real_one(at))
+    ("dry_run_of_apply_changes_nothing", |at| Box::pin(dry_run_of_apply_changes_nothing(at))),
+    ("dry_run_of_patch_changes_nothing", |at| Box::pin(dry_run_of_patch_changes_nothing(at))),
+    ("dry_run_checks_preconditions_like_a_write", |at| {
+        Box::pin(dry_run_checks_preconditions_like_a_write(at))
     }),
-    ("a_rehearsed_write_is_refused_like_a_real_one", |at| {
-        Box::pin(a_rehearsed_write_is_refused_like_a_real_one(at))
-    }),
+    ("dry_run_is_refused_like_a_write", |at| Box::pin(dry_run_is_refused_like_a_write(at))),
 ];
 
-async fn tried(at: &Place, key: &ResourceKey, object: &Value) -> Value {
-    at.cluster.dry_run(key, Draft::Apply(object)).await.expect("should be tried")
+async fn dry_run_apply(at: &Place, key: &ResourceKey, object: &Value) -> Value {
+    at.cluster.dry_run(key, Draft::Apply(object)).await.expect("the dry run should succeed")
 }
 
-async fn a_rehearsed_apply_makes_nothing_and_shows_what_it_would_make(at: &Place) {
+async fn dry_run_of_create_returns_object_and_creates_nothing(at: &Place) {
     let (key, mut object) = deployment(at, "web", 1);
     for version in [None, Some("1")] {
         if let Some(version) = version {
             object["metadata"]["resourceVersion"] = version.into();
         }
-        let shown = tried(at, &key, &object).await;
+        let shown = dry_run_apply(at, &key, &object).await;
         assert_eq!((&shown["kind"], &shown["spec"]["replicas"]), (&json!("Deployment"), &json!(1)));
         assert_eq!(text(&shown, "namespace"), at.namespace);
         assert!(!text(&shown, "uid").is_empty(), "{shown}");
-        // Nothing is stored that could have one: what was said comes back.
+        // Nothing is stored, so the version that was sent comes back.
         assert_eq!(text(&shown, "resourceVersion"), version.unwrap_or_default());
         assert_eq!(shown.pointer("/metadata/managedFields"), None);
     }
-    // What the server fills in is in it.
+    // It includes the server's defaults.
     let (_, plain) = deployment(at, "web", 1);
     let stored = at.apply(&key, &plain).await;
-    assert_eq!(tried(at, &key, &plain).await["spec"], stored["spec"]);
+    assert_eq!(dry_run_apply(at, &key, &plain).await["spec"], stored["spec"]);
     at.delete(&key).await;
     at.until_gone(&key).await;
-    assert_eq!(tried(at, &key, &object).await["spec"], stored["spec"]);
+    assert_eq!(dry_run_apply(at, &key, &object).await["spec"], stored["spec"]);
     assert_eq!(at.get(&key).await, None);
     assert!(at.listed(Kind::Deployment).await.is_empty());
 }
 
-async fn a_rehearsed_change_changes_nothing(at: &Place) {
+async fn dry_run_of_apply_changes_nothing(at: &Place) {
     let (key, object) = at.config("one", &json!({ "a": "1", "b": "2" }));
     at.apply(&key, &object).await;
     let before = at.patch(&key, &json!({ "data": { "x": "foreign" } })).await;
     let (_, changed) = at.config("one", &json!({ "a": "3" }));
-    let shown = tried(at, &key, &changed).await;
-    // What we stop saying goes, what others wrote stays.
+    let shown = dry_run_apply(at, &key, &changed).await;
+    // Fields we stop applying are removed, foreign fields stay.
     assert_eq!(shown["data"], json!({ "a": "3", "x": "foreign" }));
     assert_eq!(text(&shown, "uid"), text(&before, "uid"));
     assert_eq!(text(&shown, "resourceVersion"), text(&before, "resourceVersion"));
     assert_eq!(at.get(&key).await, Some(before));
 }
 
-async fn a_rehearsed_patch_changes_nothing(at: &Place) {
+async fn dry_run_of_patch_changes_nothing(at: &Place) {
     let (key, object) = at.config("one", &json!({ "a": "1", "b": "2" }));
     let before = at.apply(&key, &object).await;
     let guard = text(&before, "resourceVersion");
     let patch = json!({ "metadata": { "resourceVersion": guard }, "data": { "a": null } });
-    let shown = at.cluster.dry_run(&key, Draft::Patch(&patch)).await.expect("should be tried");
+    let shown =
+        at.cluster.dry_run(&key, Draft::Patch(&patch)).await.expect("the dry run should succeed");
     assert_eq!(shown["data"], json!({ "b": "2" }));
     assert_eq!(text(&shown, "resourceVersion"), guard);
     assert_eq!(at.get(&key).await, Some(before));
 }
 
-async fn a_rehearsed_write_is_guarded_like_a_real_one(at: &Place) {
+async fn dry_run_checks_preconditions_like_a_write(at: &Place) {
     let (key, mut object) = at.config("one", &json!({ "a": "1" }));
     at.apply(&key, &object).await;
     object["metadata"]["resourceVersion"] = "1".into();
@@ -89,7 +88,7 @@ async fn a_rehearsed_write_is_guarded_like_a_real_one(at: &Place) {
     assert!(matches!(outcome, Err(CallError::Conflict(_))), "{outcome:?}");
 }
 
-async fn a_rehearsed_write_is_refused_like_a_real_one(at: &Place) {
+async fn dry_run_is_refused_like_a_write(at: &Place) {
     let (key, mut object) = deployment(at, "web", 0);
     object["spec"]["template"]["spec"]["containers"][0]["image"] = "".into();
     refused_for(at, &key, &object, "spec.template.spec.containers[0].image").await;
@@ -109,8 +108,8 @@ async fn a_rehearsed_write_is_refused_like_a_real_one(at: &Place) {
 
 async fn refused_for(at: &Place, key: &ResourceKey, object: &Value, field: &str) {
     let outcome = at.cluster.dry_run(key, Draft::Apply(object)).await;
-    let Err(CallError::Refused(words)) = outcome else {
+    let Err(CallError::Refused(message)) = outcome else {
         unreachable!("should be refused for {field}, was {outcome:?}")
     };
-    assert!(words.contains(field), "{field} should be named in: {words}");
+    assert!(message.contains(field), "{field} should be named in: {message}");
 }

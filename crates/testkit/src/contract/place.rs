@@ -1,4 +1,4 @@
-//! Where a check runs: a namespace of its own, and the words checks have in common.
+//! A namespace for one check, and helpers that checks share.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,15 +8,15 @@ use trueup_cluster::{CallError, Cluster};
 use trueup_model::key::{Kind, ResourceKey};
 
 /// Longer than any controller needs on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(300);
-const PAUSE: Duration = Duration::from_millis(50);
+const TIMEOUT: Duration = Duration::from_secs(300);
+const POLL_EVERY: Duration = Duration::from_millis(50);
 
 /// A namespace in a cluster.
 #[derive(Debug)]
 pub struct Place {
-    /// The cluster under check.
+    /// The cluster under test.
     pub cluster: Arc<dyn Cluster>,
-    /// A namespace that nobody else uses.
+    /// A namespace that only this check uses.
     pub namespace: String,
 }
 
@@ -30,7 +30,7 @@ impl Place {
         self.apply(&key, &labelled(&key)).await;
     }
 
-    /// Asks for the end of the namespace; what happens to it then is not this check's matter.
+    /// Deletes the namespace, without waiting until it is gone.
     pub(super) async fn close(&self) {
         let key = self.own_namespace();
         let ended = async {
@@ -40,12 +40,14 @@ impl Place {
                 };
                 let (uid, version) = (text(&object, "uid"), text(&object, "resourceVersion"));
                 match self.cluster.delete(&key, &uid, &version).await {
-                    Err(CallError::Conflict(_)) => tokio::time::sleep(PAUSE).await,
+                    Err(CallError::Conflict(_)) => tokio::time::sleep(POLL_EVERY).await,
                     _ => return,
                 }
             }
         };
-        tokio::time::timeout(PATIENCE, ended).await.expect("should be able to end a namespace");
+        tokio::time::timeout(TIMEOUT, ended)
+            .await
+            .expect("the namespace should be deleted in time");
     }
 
     pub(super) fn own_namespace(&self) -> ResourceKey {
@@ -64,7 +66,7 @@ impl Place {
         self.cluster.patch(key, patch).await.expect("should patch")
     }
 
-    /// The object now, if it is there.
+    /// The object, if it exists.
     pub(super) async fn get(&self, key: &ResourceKey) -> Option<Value> {
         self.cluster.get(key).await.expect("should read")
     }
@@ -77,18 +79,19 @@ impl Place {
                 };
                 let (uid, version) = (text(&object, "uid"), text(&object, "resourceVersion"));
                 match self.cluster.delete(key, &uid, &version).await {
-                    // A controller was faster; look again.
-                    Err(CallError::Conflict(_)) => tokio::time::sleep(PAUSE).await,
+                    // A controller changed the object meanwhile; read it again.
+                    Err(CallError::Conflict(_)) => tokio::time::sleep(POLL_EVERY).await,
                     outcome => return outcome,
                 }
             }
         };
-        let outcome =
-            tokio::time::timeout(PATIENCE, outcome).await.expect("should find a quiet moment");
+        let outcome = tokio::time::timeout(TIMEOUT, outcome)
+            .await
+            .expect("the delete should not conflict forever");
         outcome.expect("should delete");
     }
 
-    /// Waits until the object is as described.
+    /// Waits until the condition holds for the object.
     pub(super) async fn until(
         &self,
         key: &ResourceKey,
@@ -100,54 +103,56 @@ impl Place {
                 if let Some(object) = self.get(key).await.filter(|object| holds(object)) {
                     return object;
                 }
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(POLL_EVERY).await;
             }
         };
-        match tokio::time::timeout(PATIENCE, found).await {
+        match tokio::time::timeout(TIMEOUT, found).await {
             Ok(object) => object,
             Err(_) => {
                 let last = self.get(key).await;
-                unreachable!("{key} should be {what} within {PATIENCE:?}; it is {last:#?}")
+                unreachable!("{key} should be {what} within {TIMEOUT:?}; last read: {last:#?}")
             }
         }
     }
 
-    /// A moment between two looks.
+    /// Waits before the next poll.
     pub(super) async fn pause(&self) {
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(POLL_EVERY).await;
     }
 
-    /// Waits for something that should come.
-    pub(super) async fn in_time<T>(&self, what: &str, comes: impl Future<Output = T>) -> T {
-        match tokio::time::timeout(PATIENCE, comes).await {
+    /// Waits for a future, with a timeout.
+    pub(super) async fn in_time<T>(&self, what: &str, future: impl Future<Output = T>) -> T {
+        match tokio::time::timeout(TIMEOUT, future).await {
             Ok(it) => it,
-            Err(_) => unreachable!("{what} should come within {PATIENCE:?}"),
+            Err(_) => unreachable!("timed out after {TIMEOUT:?} waiting for {what}"),
         }
     }
 
-    /// Waits until there is no such object.
+    /// Waits until the object is gone.
     pub(super) async fn until_gone(&self, key: &ResourceKey) {
         let gone = async {
             while self.get(key).await.is_some() {
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(POLL_EVERY).await;
             }
         };
-        let outcome = tokio::time::timeout(PATIENCE, gone).await;
-        assert!(outcome.is_ok(), "{key} should go within {PATIENCE:?}");
+        let outcome = tokio::time::timeout(TIMEOUT, gone).await;
+        assert!(outcome.is_ok(), "{key} should be gone within {TIMEOUT:?}");
     }
 
-    /// Our pods in this namespace once there are so many of them, none of them going.
+    /// Waits for this number of our pods in this namespace, none of them terminating.
     pub(super) async fn until_pods(&self, count: usize) -> Vec<Value> {
         let counted = async {
             loop {
                 let pods = self.listed(Kind::Pod).await;
-                if pods.len() == count && pods.iter().all(|pod| !is_dying(pod)) {
+                if pods.len() == count && pods.iter().all(|pod| !is_terminating(pod)) {
                     return pods;
                 }
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(POLL_EVERY).await;
             }
         };
-        tokio::time::timeout(PATIENCE, counted).await.expect("should come to the number of pods")
+        tokio::time::timeout(TIMEOUT, counted)
+            .await
+            .expect("the number of pods should be reached in time")
     }
 
     /// Our objects of a kind in this namespace.
@@ -159,7 +164,7 @@ impl Place {
             .collect()
     }
 
-    /// A labelled ConfigMap with this content.
+    /// A ConfigMap with our label and this data.
     pub(super) fn config(&self, name: &str, data: &Value) -> (ResourceKey, Value) {
         let key = self.key(Kind::ConfigMap, name);
         let mut object = labelled(&key);
@@ -168,7 +173,7 @@ impl Place {
     }
 }
 
-/// An object that has its type, its name and our label.
+/// An object with only its type, its name and our label.
 pub(super) fn labelled(key: &ResourceKey) -> Value {
     json!({
         "apiVersion": key.kind.api_version(),
@@ -177,7 +182,7 @@ pub(super) fn labelled(key: &ResourceKey) -> Value {
     })
 }
 
-/// A reference that makes `owner` an owner.
+/// An owner reference to `owner`.
 pub(super) fn owned_by(owner: &Value) -> Value {
     json!({
         "apiVersion": owner["apiVersion"],
@@ -187,11 +192,11 @@ pub(super) fn owned_by(owner: &Value) -> Value {
     })
 }
 
-/// A text in the metadata.
+/// A string field of the metadata.
 pub(super) fn text(object: &Value, field: &str) -> String {
     object["metadata"][field].as_str().unwrap_or_default().to_owned()
 }
 
-pub(super) fn is_dying(object: &Value) -> bool {
+pub(super) fn is_terminating(object: &Value) -> bool {
     object.pointer("/metadata/deletionTimestamp").is_some()
 }

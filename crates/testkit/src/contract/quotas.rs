@@ -1,4 +1,4 @@
-//! Pods that a quota refuses: who says so, and to whom.
+//! How workloads report pods that a quota refuses.
 
 use serde_json::{Value, json};
 use trueup_model::key::Kind;
@@ -8,41 +8,42 @@ use super::workloads::{condition, deployment, workload};
 use super::{Check, Place};
 
 pub(super) const CHECKS: &[(&str, Check)] = &[
-    ("a_deployment_shows_that_its_pods_are_refused", |at| {
-        Box::pin(a_deployment_shows_that_its_pods_are_refused(at))
+    ("deployment_over_quota_reports_replica_failure", |at| {
+        Box::pin(deployment_over_quota_reports_replica_failure(at))
     }),
-    ("a_set_warns_that_its_pods_are_refused", |at| {
-        Box::pin(a_set_warns_that_its_pods_are_refused(at))
+    ("stateful_set_over_quota_emits_warning_event", |at| {
+        Box::pin(stateful_set_over_quota_emits_warning_event(at))
     }),
 ];
 
-const WORDS: &str = "exceeded quota: tight";
+const QUOTA_ERROR: &str = "exceeded quota: tight";
 
-/// From now on no pod is let in.
-async fn let_no_pod_in(at: &Place) {
+/// Creates a quota that allows no pods.
+async fn allow_no_pods(at: &Place) {
     let key = at.key(Kind::ResourceQuota, "tight");
     let mut quota = labelled(&key);
     quota["spec"] = json!({ "hard": { "pods": "0" } });
     at.apply(&key, &quota).await;
 }
 
-fn says(text: &Value) -> bool {
-    text.as_str().is_some_and(|text| text.contains(WORDS))
+fn names_quota(text: &Value) -> bool {
+    text.as_str().is_some_and(|text| text.contains(QUOTA_ERROR))
 }
 
-async fn a_deployment_shows_that_its_pods_are_refused(at: &Place) {
-    let_no_pod_in(at).await;
+async fn deployment_over_quota_reports_replica_failure(at: &Place) {
+    allow_no_pods(at).await;
     let (key, object) = deployment(at, "web", 3);
     at.apply(&key, &object).await;
-    at.until(&key, "refused its pods", |object| {
-        condition(object, "ReplicaFailure")
-            .is_some_and(|told| told["status"] == "True" && says(&told["message"]))
+    at.until(&key, "marked with ReplicaFailure", |object| {
+        condition(object, "ReplicaFailure").is_some_and(|condition| {
+            condition["status"] == "True" && names_quota(&condition["message"])
+        })
     })
     .await;
 }
 
-async fn a_set_warns_that_its_pods_are_refused(at: &Place) {
-    let_no_pod_in(at).await;
+async fn stateful_set_over_quota_emits_warning_event(at: &Place) {
+    allow_no_pods(at).await;
     let key = at.key(Kind::StatefulSet, "web");
     let mut object = labelled(&key);
     object["spec"] = workload("web", 3);
@@ -52,7 +53,7 @@ async fn a_set_warns_that_its_pods_are_refused(at: &Place) {
     let warned = async {
         loop {
             let events = at.cluster.warnings(&key, &uid).await.expect("should be listed");
-            if let Some(event) = events.into_iter().find(|event| says(&event["message"])) {
+            if let Some(event) = events.into_iter().find(|event| names_quota(&event["message"])) {
                 return event;
             }
             at.pause().await;
@@ -63,5 +64,5 @@ async fn a_set_warns_that_its_pods_are_refused(at: &Place) {
     assert_eq!(event["involvedObject"]["uid"], uid.as_str());
     let other = "00000000-0000-0000-0000-000000000000";
     let none = at.cluster.warnings(&key, other).await.expect("should be listed");
-    assert_eq!(none, Vec::<Value>::new(), "another incarnation has none");
+    assert_eq!(none, Vec::<Value>::new(), "another uid has no warnings");
 }

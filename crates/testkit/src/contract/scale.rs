@@ -1,4 +1,4 @@
-//! Who says how many pods there are, and how many of them may go at once.
+//! Replicas, disruption budgets and autoscalers; version and uid as preconditions of an apply.
 
 use serde_json::{Value, json};
 use trueup_cluster::CallError;
@@ -9,25 +9,23 @@ use super::workloads::deployment;
 use super::{Check, Place};
 
 pub(super) const CHECKS: &[(&str, Check)] = &[
-    ("an_apply_with_an_old_version_conflicts", |at| {
-        Box::pin(an_apply_with_an_old_version_conflicts(at))
+    ("apply_with_old_version_conflicts", |at| Box::pin(apply_with_old_version_conflicts(at))),
+    ("apply_with_uid_does_not_recreate_deleted_object", |at| {
+        Box::pin(apply_with_uid_does_not_recreate_deleted_object(at))
     }),
-    ("an_apply_with_a_uid_makes_nothing_anew", |at| {
-        Box::pin(an_apply_with_a_uid_makes_nothing_anew(at))
+    ("apply_with_version_alone_recreates_deleted_object", |at| {
+        Box::pin(apply_with_version_alone_recreates_deleted_object(at))
     }),
-    ("a_version_alone_does_not_keep_an_apply_from_making_an_object", |at| {
-        Box::pin(a_version_alone_does_not_keep_an_apply_from_making_an_object(at))
+    ("annotation_increments_generation_of_deployment_only", |at| {
+        Box::pin(annotation_increments_generation_of_deployment_only(at))
     }),
-    ("annotations_raise_the_generation_of_a_deployment", |at| {
-        Box::pin(annotations_raise_the_generation_of_a_deployment(at))
+    ("apply_without_replicas_scales_to_one", |at| {
+        Box::pin(apply_without_replicas_scales_to_one(at))
     }),
-    ("a_number_of_pods_that_nobody_says_is_one", |at| {
-        Box::pin(a_number_of_pods_that_nobody_says_is_one(at))
+    ("disruption_budget_is_stored_as_written", |at| {
+        Box::pin(disruption_budget_is_stored_as_written(at))
     }),
-    ("a_budget_is_stored_as_it_is_written", |at| Box::pin(a_budget_is_stored_as_it_is_written(at))),
-    ("an_autoscaler_is_stored_as_it_is_written", |at| {
-        Box::pin(an_autoscaler_is_stored_as_it_is_written(at))
-    }),
+    ("autoscaler_is_stored_as_written", |at| Box::pin(autoscaler_is_stored_as_written(at))),
 ];
 
 fn with_version(object: &Value, version: &str) -> Value {
@@ -36,7 +34,7 @@ fn with_version(object: &Value, version: &str) -> Value {
     object
 }
 
-async fn an_apply_with_an_old_version_conflicts(at: &Place) {
+async fn apply_with_old_version_conflicts(at: &Place) {
     let (key, object) = at.config("one", &json!({ "a": "1" }));
     let old = text(&at.apply(&key, &object).await, "resourceVersion");
     at.patch(&key, &json!({ "data": { "x": "foreign" } })).await;
@@ -46,24 +44,28 @@ async fn an_apply_with_an_old_version_conflicts(at: &Place) {
     let now = text(&at.get(&key).await.expect("should be there"), "resourceVersion");
     let stored = at.apply(&key, &with_version(&object, &now)).await;
     assert_eq!(stored["data"], json!({ "a": "2", "x": "foreign" }));
-    // The version was a guard, not a field: the next apply needs none.
+    // The version is a precondition, not a field: the next apply needs none.
     let (_, object) = at.config("one", &json!({ "a": "3" }));
     assert_eq!(at.apply(&key, &object).await["data"]["a"], "3");
 }
 
-async fn an_apply_with_a_uid_makes_nothing_anew(at: &Place) {
+async fn apply_with_uid_does_not_recreate_deleted_object(at: &Place) {
     let (key, object) = at.config("gone", &json!({ "a": "1" }));
-    let made = at.apply(&key, &object).await;
-    let mut guarded = with_version(&object, &text(&made, "resourceVersion"));
-    guarded["metadata"]["uid"] = made["metadata"]["uid"].clone();
-    assert_eq!(at.apply(&key, &guarded).await, made, "a guard that holds is no change");
+    let created = at.apply(&key, &object).await;
+    let mut guarded = with_version(&object, &text(&created, "resourceVersion"));
+    guarded["metadata"]["uid"] = created["metadata"]["uid"].clone();
+    assert_eq!(
+        at.apply(&key, &guarded).await,
+        created,
+        "a precondition that holds changes nothing"
+    );
     at.delete(&key).await;
     let outcome = at.cluster.apply(&key, &guarded).await;
     assert!(matches!(outcome, Err(CallError::Conflict(_))), "{outcome:?}");
     assert_eq!(at.get(&key).await, None);
 }
 
-async fn a_version_alone_does_not_keep_an_apply_from_making_an_object(at: &Place) {
+async fn apply_with_version_alone_recreates_deleted_object(at: &Place) {
     let (key, object) = at.config("gone", &json!({ "a": "1" }));
     let version = text(&at.apply(&key, &object).await, "resourceVersion");
     at.delete(&key).await;
@@ -71,7 +73,7 @@ async fn a_version_alone_does_not_keep_an_apply_from_making_an_object(at: &Place
     assert!(at.get(&key).await.is_some());
 }
 
-async fn annotations_raise_the_generation_of_a_deployment(at: &Place) {
+async fn annotation_increments_generation_of_deployment_only(at: &Place) {
     let (key, mut object) = deployment(at, "web", 0);
     let first = at.apply(&key, &object).await;
     object["metadata"]["annotations"] = json!({ "example.org/note": "1" });
@@ -86,8 +88,8 @@ async fn annotations_raise_the_generation_of_a_deployment(at: &Place) {
     assert_eq!(second["metadata"]["generation"], first["metadata"]["generation"]);
 }
 
-/// What must never happen to a service that an autoscaler looks after.
-async fn a_number_of_pods_that_nobody_says_is_one(at: &Place) {
+/// Why Trueup must not stop applying `replicas` when an autoscaler takes over.
+async fn apply_without_replicas_scales_to_one(at: &Place) {
     let (key, mut object) = deployment(at, "web", 3);
     at.apply(&key, &object).await;
     at.until_pods(3).await;
@@ -98,7 +100,7 @@ async fn a_number_of_pods_that_nobody_says_is_one(at: &Place) {
     at.until_pods(1).await;
 }
 
-async fn a_budget_is_stored_as_it_is_written(at: &Place) {
+async fn disruption_budget_is_stored_as_written(at: &Place) {
     let key = at.key(Kind::PodDisruptionBudget, "web");
     let mut object = labelled(&key);
     let selector = json!({ "matchLabels": { "trueup.dev/name": "web" } });
@@ -109,7 +111,7 @@ async fn a_budget_is_stored_as_it_is_written(at: &Place) {
     applies_again(at, &key, &object).await;
 }
 
-async fn an_autoscaler_is_stored_as_it_is_written(at: &Place) {
+async fn autoscaler_is_stored_as_written(at: &Place) {
     let (target, _) = deployment(at, "web", 2);
     let key = at.key(Kind::HorizontalPodAutoscaler, "web");
     let mut object = labelled(&key);
@@ -127,7 +129,7 @@ async fn an_autoscaler_is_stored_as_it_is_written(at: &Place) {
     applies_again(at, &key, &object).await;
 }
 
-/// Applying again changes nothing that was said.
+/// Applying again changes neither spec nor generation.
 async fn applies_again(at: &Place, key: &ResourceKey, object: &Value) {
     let first = at.get(key).await.expect("should be there");
     let second = at.apply(key, object).await;

@@ -1,6 +1,6 @@
 //! List and watch.
 //!
-//! No call makes a real server forget what it just said; but none remembers the beginning of all things.
+//! No call makes a real server compact its history, but no server keeps the history from its start.
 
 use std::time::Duration;
 
@@ -12,30 +12,32 @@ use trueup_model::key::Kind;
 use super::place::text;
 use super::{Check, Place};
 
-/// More than a page, so that a list has to be put together.
+/// More than one page, so that a list needs several requests.
 const MANY: usize = 510;
 /// Longer than a watch stays open.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 pub(super) const CHECKS: &[(&str, Check)] = &[
-    ("a_list_holds_only_what_carries_our_label", |at| {
-        Box::pin(a_list_holds_only_what_carries_our_label(at))
+    ("list_of_ours_has_only_labelled_objects", |at| {
+        Box::pin(list_of_ours_has_only_labelled_objects(at))
     }),
-    ("a_long_list_is_whole", |at| Box::pin(a_long_list_is_whole(at))),
-    ("a_watch_from_a_list_misses_nothing", |at| Box::pin(a_watch_from_a_list_misses_nothing(at))),
-    ("a_watch_tells_when_an_object_loses_our_label", |at| {
-        Box::pin(a_watch_tells_when_an_object_loses_our_label(at))
+    ("list_over_one_page_is_complete", |at| Box::pin(list_over_one_page_is_complete(at))),
+    ("watch_from_list_version_misses_nothing", |at| {
+        Box::pin(watch_from_list_version_misses_nothing(at))
     }),
-    ("a_watch_tells_that_an_object_is_held_and_then_gone", |at| {
-        Box::pin(a_watch_tells_that_an_object_is_held_and_then_gone(at))
+    ("watch_reports_gone_when_object_loses_our_label", |at| {
+        Box::pin(watch_reports_gone_when_object_loses_our_label(at))
     }),
-    ("a_watch_from_before_all_history_expires", |at| {
-        Box::pin(a_watch_from_before_all_history_expires(at))
+    ("watch_reports_terminating_object_then_gone", |at| {
+        Box::pin(watch_reports_terminating_object_then_gone(at))
     }),
-    ("a_watch_ends_and_can_be_resumed", |at| Box::pin(a_watch_ends_and_can_be_resumed(at))),
+    ("watch_from_compacted_version_expires", |at| {
+        Box::pin(watch_from_compacted_version_expires(at))
+    }),
+    ("watch_ends_and_can_be_resumed", |at| Box::pin(watch_ends_and_can_be_resumed(at))),
 ];
 
-async fn a_list_holds_only_what_carries_our_label(at: &Place) {
+async fn list_of_ours_has_only_labelled_objects(at: &Place) {
     let (key, object) = at.config("ours", &json!({ "a": "1" }));
     let ours = at.apply(&key, &object).await;
     let (key, mut object) = at.config("theirs", &json!({}));
@@ -51,7 +53,7 @@ async fn a_list_holds_only_what_carries_our_label(at: &Place) {
     );
 }
 
-async fn a_long_list_is_whole(at: &Place) {
+async fn list_over_one_page_is_complete(at: &Place) {
     stream::iter(0..MANY)
         .for_each_concurrent(32, |number| async move {
             let (key, object) = at.config(&format!("n{number}"), &json!({}));
@@ -66,14 +68,14 @@ async fn a_long_list_is_whole(at: &Place) {
     assert!(names == expected, "each should be listed once: {} of {MANY}", names.len());
 }
 
-async fn a_watch_from_a_list_misses_nothing(at: &Place) {
+async fn watch_from_list_version_misses_nothing(at: &Place) {
     let (key, object) = at.config("one", &json!({ "a": "1" }));
     let from = at.cluster.list(Kind::ConfigMap, Scope::Ours).await.expect("should list").version;
-    let made = at.apply(&key, &object).await;
+    let created = at.apply(&key, &object).await;
     let changed = at.patch(&key, &json!({ "data": { "a": "2" } })).await;
-    // Opened late on purpose: what happened before must come too.
+    // Opened late on purpose: earlier events must arrive, too.
     let mut watch = Listener::open(at, Kind::ConfigMap, from);
-    assert_eq!(watch.next(at).await, WatchEvent::Present(made));
+    assert_eq!(watch.next(at).await, WatchEvent::Present(created));
     assert_eq!(watch.next(at).await, WatchEvent::Present(changed.clone()));
     at.delete(&key).await;
     let WatchEvent::Gone(last) = watch.next(at).await else { unreachable!("should be gone") };
@@ -81,7 +83,7 @@ async fn a_watch_from_a_list_misses_nothing(at: &Place) {
     assert_eq!(last["kind"], "ConfigMap");
 }
 
-async fn a_watch_tells_when_an_object_loses_our_label(at: &Place) {
+async fn watch_reports_gone_when_object_loses_our_label(at: &Place) {
     let (key, object) = at.config("one", &json!({}));
     at.apply(&key, &object).await;
     let from = at.cluster.list(Kind::ConfigMap, Scope::Ours).await.expect("should list").version;
@@ -92,34 +94,36 @@ async fn a_watch_tells_when_an_object_loses_our_label(at: &Place) {
     assert_eq!(watch.next(at).await, WatchEvent::Present(back));
 }
 
-async fn a_watch_tells_that_an_object_is_held_and_then_gone(at: &Place) {
+async fn watch_reports_terminating_object_then_gone(at: &Place) {
     let (key, mut object) = at.config("one", &json!({}));
     object["metadata"]["finalizers"] = json!(["trueup.dev/contract"]);
     at.apply(&key, &object).await;
     let from = at.cluster.list(Kind::ConfigMap, Scope::Ours).await.expect("should list").version;
     let mut watch = Listener::open(at, Kind::ConfigMap, from);
     at.delete(&key).await;
-    let WatchEvent::Present(dying) = watch.next(at).await else { unreachable!("should be held") };
-    assert!(super::place::is_dying(&dying));
+    let WatchEvent::Present(terminating) = watch.next(at).await else {
+        unreachable!("should be terminating")
+    };
+    assert!(super::place::is_terminating(&terminating));
     at.patch(&key, &json!({ "metadata": { "finalizers": null } })).await;
     assert!(matches!(watch.next(at).await, WatchEvent::Gone(_)));
 }
 
-async fn a_watch_from_before_all_history_expires(at: &Place) {
-    // Its definition was installed into a server that had already stored something.
+async fn watch_from_compacted_version_expires(at: &Place) {
+    // Its CRD was installed into a server that had already stored objects.
     let mut watch = at.cluster.watch(Kind::ServiceMonitor, "1".to_owned());
-    let heard = tokio::time::timeout(PATIENCE, watch.next()).await.expect("should answer");
-    assert_eq!(heard, Some(Err(CallError::Expired)));
-    assert_eq!(watch.next().await, None, "an error is the last thing that a watch says");
+    let event = tokio::time::timeout(TIMEOUT, watch.next()).await.expect("should answer");
+    assert_eq!(event, Some(Err(CallError::Expired)));
+    assert_eq!(watch.next().await, None, "a watch should end after an error");
 }
 
-async fn a_watch_ends_and_can_be_resumed(at: &Place) {
+async fn watch_ends_and_can_be_resumed(at: &Place) {
     let from = at.cluster.list(Kind::Secret, Scope::Ours).await.expect("should list").version;
     let drained = async {
         let mut position = from.clone();
         let mut watch = at.cluster.watch(Kind::Secret, from);
-        while let Some(heard) = watch.next().await {
-            position = match heard.expect("should end without an error") {
+        while let Some(event) = watch.next().await {
+            position = match event.expect("should end without an error") {
                 WatchEvent::Bookmark(version) => version,
                 WatchEvent::Present(object) | WatchEvent::Gone(object) => {
                     text(&object, "resourceVersion")
@@ -128,15 +132,16 @@ async fn a_watch_ends_and_can_be_resumed(at: &Place) {
         }
         position
     };
-    let position = tokio::time::timeout(PATIENCE, drained).await.expect("should end by itself");
+    let position = tokio::time::timeout(TIMEOUT, drained).await.expect("should end by itself");
     let key = at.key(Kind::Secret, "one");
-    let made = at.apply(&key, &super::place::labelled(&key)).await;
+    let created = at.apply(&key, &super::place::labelled(&key)).await;
     let mut watch = Listener::open(at, Kind::Secret, position);
-    assert_eq!(watch.next(at).await, WatchEvent::Present(made));
+    assert_eq!(watch.next(at).await, WatchEvent::Present(created));
 }
 
-/// A watch that hears only what happens in one namespace, because checks run side by side. On a busy
-/// machine it may come to its end before a check does; it goes on where it was.
+/// A watch of one namespace, because checks run concurrently.
+///
+/// On a busy machine the server may end it before the check does; then it resumes.
 struct Listener {
     kind: Kind,
     position: String,
@@ -149,27 +154,27 @@ impl Listener {
     }
 
     async fn next(&mut self, at: &Place) -> WatchEvent {
-        let heard = async {
+        let event = async {
             loop {
-                let Some(heard) = self.stream.next().await else {
+                let Some(event) = self.stream.next().await else {
                     self.stream = at.cluster.watch(self.kind, self.position.clone());
                     continue;
                 };
-                let heard = heard.expect("should watch");
-                self.position = match &heard {
+                let event = event.expect("should watch");
+                self.position = match &event {
                     WatchEvent::Bookmark(version) => version.clone(),
                     WatchEvent::Present(object) | WatchEvent::Gone(object) => {
                         text(object, "resourceVersion")
                     }
                 };
-                match heard {
+                match event {
                     WatchEvent::Present(object) | WatchEvent::Gone(object)
                         if text(&object, "namespace") != at.namespace => {}
                     WatchEvent::Bookmark(_) => {}
-                    heard => return heard,
+                    event => return event,
                 }
             }
         };
-        tokio::time::timeout(PATIENCE, heard).await.expect("should hear something")
+        tokio::time::timeout(TIMEOUT, event).await.expect("an event should arrive in time")
     }
 }

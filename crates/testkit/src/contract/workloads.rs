@@ -1,4 +1,4 @@
-//! What the controllers that come with a cluster do.
+//! The built-in controllers of a cluster.
 
 use serde_json::{Value, json};
 use trueup_cluster::Scope;
@@ -8,39 +8,29 @@ use super::place::{labelled, text};
 use super::{Check, Place};
 
 pub(super) const CHECKS: &[(&str, Check)] = &[
-    ("a_deployment_becomes_ready", |at| Box::pin(a_deployment_becomes_ready(at))),
-    ("a_pod_says_where_it_runs_and_since_when", |at| {
-        Box::pin(a_pod_says_where_it_runs_and_since_when(at))
+    ("deployment_becomes_ready", |at| Box::pin(deployment_becomes_ready(at))),
+    ("pod_reports_its_node_and_times", |at| Box::pin(pod_reports_its_node_and_times(at))),
+    ("scaling_to_zero_removes_pods", |at| Box::pin(scaling_to_zero_removes_pods(at))),
+    ("changed_template_replaces_pods", |at| Box::pin(changed_template_replaces_pods(at))),
+    ("deployment_is_deleted_with_its_pods", |at| Box::pin(deployment_is_deleted_with_its_pods(at))),
+    ("generation_follows_the_spec_only", |at| Box::pin(generation_follows_the_spec_only(at))),
+    ("stateful_claim_is_bound_and_deleted_with_its_volume", |at| {
+        Box::pin(stateful_claim_is_bound_and_deleted_with_its_volume(at))
     }),
-    ("scaling_to_zero_removes_the_pods", |at| Box::pin(scaling_to_zero_removes_the_pods(at))),
-    ("a_changed_template_replaces_the_pods", |at| {
-        Box::pin(a_changed_template_replaces_the_pods(at))
+    ("retained_volume_outlives_its_claim", |at| Box::pin(retained_volume_outlives_its_claim(at))),
+    ("our_claim_is_bound_and_not_deleted_while_in_use", |at| {
+        Box::pin(our_claim_is_bound_and_not_deleted_while_in_use(at))
     }),
-    ("a_deleted_deployment_takes_its_pods_with_it", |at| {
-        Box::pin(a_deleted_deployment_takes_its_pods_with_it(at))
+    ("job_completes_and_is_deleted_with_its_pods", |at| {
+        Box::pin(job_completes_and_is_deleted_with_its_pods(at))
     }),
-    ("the_generation_follows_the_spec_and_nothing_else", |at| {
-        Box::pin(the_generation_follows_the_spec_and_nothing_else(at))
-    }),
-    ("a_stateful_claim_is_bound_and_its_volume_goes_with_it", |at| {
-        Box::pin(a_stateful_claim_is_bound_and_its_volume_goes_with_it(at))
-    }),
-    ("a_retained_volume_outlives_its_claim", |at| {
-        Box::pin(a_retained_volume_outlives_its_claim(at))
-    }),
-    ("a_claim_of_our_own_is_bound_and_held_while_in_use", |at| {
-        Box::pin(a_claim_of_our_own_is_bound_and_held_while_in_use(at))
-    }),
-    ("a_job_completes_and_takes_its_pods_with_it", |at| {
-        Box::pin(a_job_completes_and_takes_its_pods_with_it(at))
-    }),
-    ("a_job_that_is_held_back_has_no_pods", |at| Box::pin(a_job_that_is_held_back_has_no_pods(at))),
-    ("the_pods_of_a_job_cannot_be_changed", |at| Box::pin(the_pods_of_a_job_cannot_be_changed(at))),
-    ("a_cron_takes_another_schedule", |at| Box::pin(a_cron_takes_another_schedule(at))),
+    ("suspended_job_has_no_pods", |at| Box::pin(suspended_job_has_no_pods(at))),
+    ("pod_template_of_job_is_immutable", |at| Box::pin(pod_template_of_job_is_immutable(at))),
+    ("cron_job_schedule_can_change", |at| Box::pin(cron_job_schedule_can_change(at))),
 ];
 
-/// What transitions are made of: the node, the times, and the node's own word on itself.
-async fn a_pod_says_where_it_runs_and_since_when(at: &Place) {
+/// The inputs of transitions: a pod's node and times, and the node's conditions.
+async fn pod_reports_its_node_and_times(at: &Place) {
     let (key, object) = deployment(at, "web", 1);
     at.apply(&key, &object).await;
     until_ready(at, &key, 1).await;
@@ -57,7 +47,7 @@ async fn a_pod_says_where_it_runs_and_since_when(at: &Place) {
         assert_eq!(condition["status"], "True");
         assert!(is_time(&condition["lastTransitionTime"]), "{pod:#}");
     }
-    // Nobody labels nodes for us: all of them are seen.
+    // Nodes carry no label of ours: all of them are listed.
     let nodes = at.cluster.list(Kind::Node, Scope::Ours).await.expect("should list").objects;
     let node = nodes.iter().find(|node| node["metadata"]["name"] == pod["spec"]["nodeName"]);
     let node = node.expect("should list the pod's node");
@@ -67,13 +57,13 @@ async fn a_pod_says_where_it_runs_and_since_when(at: &Place) {
     assert!(conditions.into_iter().any(|one| one["type"] == "Ready" && one["status"] == "True"));
 }
 
-/// A Job with one pod that ends.
-fn job(at: &Place, name: &str, held: bool) -> (ResourceKey, Value) {
+/// A Job with one pod that ends, suspended or not.
+fn job(at: &Place, name: &str, suspended: bool) -> (ResourceKey, Value) {
     let key = at.key(Kind::Job, name);
     let mut object = labelled(&key);
     let mut template = workload(name, 1)["template"].clone();
     template["spec"]["restartPolicy"] = "Never".into();
-    object["spec"] = json!({ "suspend": held, "backoffLimit": 0, "template": template });
+    object["spec"] = json!({ "suspend": suspended, "backoffLimit": 0, "template": template });
     (key, object)
 }
 
@@ -84,14 +74,14 @@ pub(super) fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> 
         .find(|condition| condition["type"] == kind && condition["status"] == "True")
 }
 
-async fn a_job_completes_and_takes_its_pods_with_it(at: &Place) {
+async fn job_completes_and_is_deleted_with_its_pods(at: &Place) {
     let (key, object) = job(at, "train", false);
     at.apply(&key, &object).await;
     at.until(&key, "complete", |job| condition(job, "Complete").is_some()).await;
     let pods = at.until_pods(1).await;
     assert_eq!(pods[0]["status"]["phase"], "Succeeded");
     assert_eq!(pods[0]["metadata"]["labels"]["trueup.dev/name"], "train");
-    // What the server filled in is not ours: applying again changes nothing.
+    // The server's defaults are not ours: applying again changes nothing.
     let before = at.get(&key).await.expect("should be there");
     assert_eq!(at.apply(&key, &object).await["spec"], before["spec"]);
     at.delete(&key).await;
@@ -99,7 +89,7 @@ async fn a_job_completes_and_takes_its_pods_with_it(at: &Place) {
     at.until_pods(0).await;
 }
 
-async fn a_job_that_is_held_back_has_no_pods(at: &Place) {
+async fn suspended_job_has_no_pods(at: &Place) {
     let (key, object) = job(at, "train", true);
     at.apply(&key, &object).await;
     at.until(&key, "suspended", |job| condition(job, "Suspended").is_some()).await;
@@ -107,18 +97,18 @@ async fn a_job_that_is_held_back_has_no_pods(at: &Place) {
     let (_, object) = job(at, "train", false);
     at.apply(&key, &object).await;
     at.until(&key, "complete", |job| condition(job, "Complete").is_some()).await;
-    // A run that has ended may be held back and let go again, and does not run twice.
-    for held in [true, false] {
-        let (_, object) = job(at, "train", held);
+    // A Job that has ended may be suspended and resumed, and does not run twice.
+    for suspended in [true, false] {
+        let (_, object) = job(at, "train", suspended);
         at.apply(&key, &object).await;
     }
     at.until_pods(1).await;
 }
 
-async fn the_pods_of_a_job_cannot_be_changed(at: &Place) {
+async fn pod_template_of_job_is_immutable(at: &Place) {
     let (key, mut object) = job(at, "train", false);
     let stored = at.apply(&key, &object).await;
-    // The very same pods are no change, whoever completed them.
+    // The same template with the server's defaults is not a change.
     object["spec"]["template"] = stored["spec"]["template"].clone();
     at.apply(&key, &object).await;
     object["spec"]["template"]["spec"]["containers"][0]["image"] = "other:1".into();
@@ -126,7 +116,7 @@ async fn the_pods_of_a_job_cannot_be_changed(at: &Place) {
     assert!(matches!(refused, Err(trueup_cluster::CallError::Refused(_))), "{refused:?}");
 }
 
-async fn a_cron_takes_another_schedule(at: &Place) {
+async fn cron_job_schedule_can_change(at: &Place) {
     let key = at.key(Kind::CronJob, "report");
     let mut object = labelled(&key);
     let run = job(at, "report", false).1["spec"].clone();
@@ -173,7 +163,7 @@ async fn until_ready(at: &Place, key: &ResourceKey, replicas: u32) -> Value {
     .await
 }
 
-async fn a_deployment_becomes_ready(at: &Place) {
+async fn deployment_becomes_ready(at: &Place) {
     let (key, object) = deployment(at, "web", 2);
     at.apply(&key, &object).await;
     let ready = until_ready(at, &key, 2).await;
@@ -187,7 +177,7 @@ async fn a_deployment_becomes_ready(at: &Place) {
     }
 }
 
-async fn scaling_to_zero_removes_the_pods(at: &Place) {
+async fn scaling_to_zero_removes_pods(at: &Place) {
     let (key, object) = deployment(at, "web", 2);
     at.apply(&key, &object).await;
     until_ready(at, &key, 2).await;
@@ -197,7 +187,7 @@ async fn scaling_to_zero_removes_the_pods(at: &Place) {
     until_ready(at, &key, 0).await;
 }
 
-async fn a_changed_template_replaces_the_pods(at: &Place) {
+async fn changed_template_replaces_pods(at: &Place) {
     let (key, mut object) = deployment(at, "web", 1);
     at.apply(&key, &object).await;
     until_ready(at, &key, 1).await;
@@ -211,7 +201,7 @@ async fn a_changed_template_replaces_the_pods(at: &Place) {
     assert_eq!(pods[0]["spec"]["containers"][0]["image"], "registry.invalid/contract:2");
 }
 
-async fn a_deleted_deployment_takes_its_pods_with_it(at: &Place) {
+async fn deployment_is_deleted_with_its_pods(at: &Place) {
     let (key, object) = deployment(at, "web", 2);
     at.apply(&key, &object).await;
     until_ready(at, &key, 2).await;
@@ -219,7 +209,7 @@ async fn a_deleted_deployment_takes_its_pods_with_it(at: &Place) {
     at.until_pods(0).await;
 }
 
-async fn the_generation_follows_the_spec_and_nothing_else(at: &Place) {
+async fn generation_follows_the_spec_only(at: &Place) {
     let (key, mut object) = deployment(at, "web", 0);
     assert_eq!(at.apply(&key, &object).await["metadata"]["generation"], 1);
     object["metadata"]["labels"]["extra"] = "yes".into();
@@ -228,7 +218,7 @@ async fn the_generation_follows_the_spec_and_nothing_else(at: &Place) {
     assert_eq!(at.apply(&key, &object).await["metadata"]["generation"], 2);
 }
 
-async fn a_stateful_claim_is_bound_and_its_volume_goes_with_it(at: &Place) {
+async fn stateful_claim_is_bound_and_deleted_with_its_volume(at: &Place) {
     let key = at.key(Kind::StatefulSet, "db");
     let mut object = labelled(&key);
     object["spec"] = workload("db", 1);
@@ -241,14 +231,14 @@ async fn a_stateful_claim_is_bound_and_its_volume_goes_with_it(at: &Place) {
     let volume_key = bound(at, &claim_key).await;
     at.delete(&key).await;
     at.until_pods(0).await;
-    let claim = at.get(&claim_key).await.expect("should outlive its set");
+    let claim = at.get(&claim_key).await.expect("the claim should outlive its StatefulSet");
     assert_eq!(claim["status"]["phase"], "Bound");
     at.delete(&claim_key).await;
     at.until_gone(&claim_key).await;
     at.until_gone(&volume_key).await;
 }
 
-async fn a_retained_volume_outlives_its_claim(at: &Place) {
+async fn retained_volume_outlives_its_claim(at: &Place) {
     let claim_key = at.key(Kind::PersistentVolumeClaim, "disk");
     let mut claim = labelled(&claim_key);
     claim["spec"] = claim_spec();
@@ -269,7 +259,7 @@ async fn a_retained_volume_outlives_its_claim(at: &Place) {
     at.until_gone(&volume_key).await;
 }
 
-async fn a_claim_of_our_own_is_bound_and_held_while_in_use(at: &Place) {
+async fn our_claim_is_bound_and_not_deleted_while_in_use(at: &Place) {
     let claim_key = at.key(Kind::PersistentVolumeClaim, "disk");
     let mut claim = labelled(&claim_key);
     claim["spec"] = claim_spec();
@@ -280,18 +270,18 @@ async fn a_claim_of_our_own_is_bound_and_held_while_in_use(at: &Place) {
     at.apply(&key, &object).await;
     until_ready(at, &key, 1).await;
     let volume_key = bound(at, &claim_key).await;
-    // What the cluster filled in is not ours: applying again changes nothing.
+    // The cluster's defaults are not ours: applying again changes nothing.
     let before = at.get(&claim_key).await.expect("should be there");
     assert_eq!(at.apply(&claim_key, &claim).await, before);
     at.delete(&claim_key).await;
-    let held = at.get(&claim_key).await.expect("should be held by the pod");
-    assert!(super::place::is_dying(&held));
+    let terminating = at.get(&claim_key).await.expect("the pod should keep the claim");
+    assert!(super::place::is_terminating(&terminating));
     at.delete(&key).await;
     at.until_gone(&claim_key).await;
     at.until_gone(&volume_key).await;
 }
 
-/// Waits for a claim's volume and checks that the two name each other.
+/// Waits until a claim is bound and checks that claim and volume refer to each other.
 async fn bound(at: &Place, claim_key: &ResourceKey) -> ResourceKey {
     let claim = at.until(claim_key, "bound", |claim| claim["status"]["phase"] == "Bound").await;
     let name = claim["spec"]["volumeName"].as_str().expect("should name its volume");

@@ -9,57 +9,47 @@ use super::workloads::deployment;
 use super::{Check, Place};
 
 pub(super) const CHECKS: &[(&str, Check)] = &[
-    ("an_apply_answers_with_the_object_as_stored", |at| {
-        Box::pin(an_apply_answers_with_the_object_as_stored(at))
+    ("apply_returns_the_stored_object", |at| Box::pin(apply_returns_the_stored_object(at))),
+    ("apply_without_change_keeps_the_version", |at| {
+        Box::pin(apply_without_change_keeps_the_version(at))
     }),
-    ("an_apply_that_changes_nothing_keeps_the_version", |at| {
-        Box::pin(an_apply_that_changes_nothing_keeps_the_version(at))
+    ("apply_with_version_one_only_creates", |at| Box::pin(apply_with_version_one_only_creates(at))),
+    ("field_we_stop_applying_is_removed", |at| Box::pin(field_we_stop_applying_is_removed(at))),
+    ("list_entry_we_stop_applying_is_removed", |at| {
+        Box::pin(list_entry_we_stop_applying_is_removed(at))
     }),
-    ("an_apply_with_a_version_that_never_was_only_makes", |at| {
-        Box::pin(an_apply_with_a_version_that_never_was_only_makes(at))
+    ("foreign_field_survives_our_apply", |at| Box::pin(foreign_field_survives_our_apply(at))),
+    ("foreign_list_entry_survives_our_apply", |at| {
+        Box::pin(foreign_list_entry_survives_our_apply(at))
     }),
-    ("a_field_we_stop_applying_is_removed", |at| Box::pin(a_field_we_stop_applying_is_removed(at))),
-    ("an_entry_we_stop_applying_is_removed", |at| {
-        Box::pin(an_entry_we_stop_applying_is_removed(at))
+    ("apply_reverts_foreign_change", |at| Box::pin(apply_reverts_foreign_change(at))),
+    ("field_taken_over_by_others_stays_when_we_drop_it", |at| {
+        Box::pin(field_taken_over_by_others_stays_when_we_drop_it(at))
     }),
-    ("a_foreign_field_survives_our_apply", |at| Box::pin(a_foreign_field_survives_our_apply(at))),
-    ("a_foreign_entry_survives_our_apply", |at| Box::pin(a_foreign_entry_survives_our_apply(at))),
-    ("an_apply_takes_back_what_others_changed", |at| {
-        Box::pin(an_apply_takes_back_what_others_changed(at))
+    ("merge_patch_with_old_version_conflicts", |at| {
+        Box::pin(merge_patch_with_old_version_conflicts(at))
     }),
-    ("a_field_others_took_over_stays_when_we_drop_it", |at| {
-        Box::pin(a_field_others_took_over_stays_when_we_drop_it(at))
+    ("merge_patch_with_wrong_uid_conflicts", |at| {
+        Box::pin(merge_patch_with_wrong_uid_conflicts(at))
     }),
-    ("a_merge_patch_with_an_old_version_conflicts", |at| {
-        Box::pin(a_merge_patch_with_an_old_version_conflicts(at))
+    ("merge_patch_with_null_removes_the_field", |at| {
+        Box::pin(merge_patch_with_null_removes_the_field(at))
     }),
-    ("a_merge_patch_with_another_uid_conflicts", |at| {
-        Box::pin(a_merge_patch_with_another_uid_conflicts(at))
+    ("patch_of_missing_object_conflicts", |at| Box::pin(patch_of_missing_object_conflicts(at))),
+    ("get_of_missing_object_returns_none", |at| Box::pin(get_of_missing_object_returns_none(at))),
+    ("apply_in_missing_namespace_is_refused", |at| {
+        Box::pin(apply_in_missing_namespace_is_refused(at))
     }),
-    ("a_merge_patch_removes_a_field_with_null", |at| {
-        Box::pin(a_merge_patch_removes_a_field_with_null(at))
+    ("invalid_object_is_refused_and_the_field_named", |at| {
+        Box::pin(invalid_object_is_refused_and_the_field_named(at))
     }),
-    ("a_patch_of_a_missing_object_conflicts", |at| {
-        Box::pin(a_patch_of_a_missing_object_conflicts(at))
-    }),
-    ("an_object_that_is_missing_is_no_error", |at| {
-        Box::pin(an_object_that_is_missing_is_no_error(at))
-    }),
-    ("a_namespace_that_is_missing_refuses_objects", |at| {
-        Box::pin(a_namespace_that_is_missing_refuses_objects(at))
-    }),
-    ("an_invalid_object_is_refused_with_the_field_named", |at| {
-        Box::pin(an_invalid_object_is_refused_with_the_field_named(at))
-    }),
-    ("an_unknown_field_is_refused_with_its_name", |at| {
-        Box::pin(an_unknown_field_is_refused_with_its_name(at))
-    }),
-    ("an_immutable_field_is_refused_with_its_name", |at| {
-        Box::pin(an_immutable_field_is_refused_with_its_name(at))
+    ("unknown_field_is_refused_and_named", |at| Box::pin(unknown_field_is_refused_and_named(at))),
+    ("immutable_field_change_is_refused_and_named", |at| {
+        Box::pin(immutable_field_change_is_refused_and_named(at))
     }),
 ];
 
-async fn an_apply_answers_with_the_object_as_stored(at: &Place) {
+async fn apply_returns_the_stored_object(at: &Place) {
     let (key, object) = at.config("one", &json!({ "a": "1" }));
     let answer = at.apply(&key, &object).await;
     assert_eq!(answer["kind"], "ConfigMap");
@@ -71,34 +61,36 @@ async fn an_apply_answers_with_the_object_as_stored(at: &Place) {
     assert_eq!(at.get(&key).await, Some(answer));
 }
 
-async fn an_apply_that_changes_nothing_keeps_the_version(at: &Place) {
+async fn apply_without_change_keeps_the_version(at: &Place) {
     let (key, object) = at.config("one", &json!({ "a": "1" }));
     let first = at.apply(&key, &object).await;
     assert_eq!(at.apply(&key, &object).await, first);
     let (key, object) = deployment(at, "web", 0);
     let first = at.apply(&key, &object).await;
-    at.until(&key, "seen by its controller", |object| object["status"]["observedGeneration"] == 1)
-        .await;
+    at.until(&key, "observed by its controller", |object| {
+        object["status"]["observedGeneration"] == 1
+    })
+    .await;
     let second = at.apply(&key, &object).await;
     assert_eq!(second["metadata"]["generation"], first["metadata"]["generation"]);
     let third = at.apply(&key, &object).await;
     assert_eq!(text(&third, "resourceVersion"), text(&second, "resourceVersion"));
 }
 
-async fn an_apply_with_a_version_that_never_was_only_makes(at: &Place) {
-    let made = [at.config("one", &json!({ "a": "1" })), deployment(at, "web", 0)];
-    for (key, mut object) in made {
+async fn apply_with_version_one_only_creates(at: &Place) {
+    let created = [at.config("one", &json!({ "a": "1" })), deployment(at, "web", 0)];
+    for (key, mut object) in created {
         object["metadata"]["resourceVersion"] = "1".into();
-        let made = at.apply(&key, &object).await;
-        assert_ne!(text(&made, "resourceVersion"), "1");
+        let created = at.apply(&key, &object).await;
+        assert_ne!(text(&created, "resourceVersion"), "1");
         let refused = at.cluster.apply(&key, &object).await;
         assert!(matches!(refused, Err(CallError::Conflict(_))), "{refused:?}");
         let there = at.get(&key).await.unwrap_or_default();
-        assert_eq!(text(&there, "uid"), text(&made, "uid"));
+        assert_eq!(text(&there, "uid"), text(&created, "uid"));
     }
 }
 
-async fn a_field_we_stop_applying_is_removed(at: &Place) {
+async fn field_we_stop_applying_is_removed(at: &Place) {
     let (key, mut object) = at.config("one", &json!({ "a": "1", "b": "2" }));
     object["metadata"]["labels"]["extra"] = "yes".into();
     at.apply(&key, &object).await;
@@ -108,7 +100,7 @@ async fn a_field_we_stop_applying_is_removed(at: &Place) {
     assert_eq!(answer["metadata"]["labels"], json!({ "app.kubernetes.io/managed-by": "trueup" }));
 }
 
-async fn an_entry_we_stop_applying_is_removed(at: &Place) {
+async fn list_entry_we_stop_applying_is_removed(at: &Place) {
     let (key, mut object) = deployment(at, "web", 0);
     let env = "/spec/template/spec/containers/0/env";
     object["spec"]["template"]["spec"]["containers"][0]["env"] =
@@ -121,7 +113,7 @@ async fn an_entry_we_stop_applying_is_removed(at: &Place) {
     assert_eq!(at.apply(&key, &object).await.pointer(env), None);
 }
 
-async fn a_foreign_field_survives_our_apply(at: &Place) {
+async fn foreign_field_survives_our_apply(at: &Place) {
     let (key, object) = at.config("one", &json!({ "a": "1" }));
     at.apply(&key, &object).await;
     at.patch(&key, &json!({ "data": { "x": "foreign" } })).await;
@@ -130,7 +122,7 @@ async fn a_foreign_field_survives_our_apply(at: &Place) {
     assert_eq!(answer["data"], json!({ "a": "2", "x": "foreign" }));
 }
 
-async fn a_foreign_entry_survives_our_apply(at: &Place) {
+async fn foreign_list_entry_survives_our_apply(at: &Place) {
     let (key, mut object) = deployment(at, "web", 0);
     let ours = json!({ "name": "A", "value": "1" });
     object["spec"]["template"]["spec"]["containers"][0]["env"] = json!([ours]);
@@ -145,14 +137,14 @@ async fn a_foreign_entry_survives_our_apply(at: &Place) {
     assert_eq!(*env, json!([ours, foreign]));
 }
 
-async fn an_apply_takes_back_what_others_changed(at: &Place) {
+async fn apply_reverts_foreign_change(at: &Place) {
     let (key, object) = at.config("one", &json!({ "a": "1" }));
     at.apply(&key, &object).await;
     at.patch(&key, &json!({ "data": { "a": "foreign" } })).await;
     assert_eq!(at.apply(&key, &object).await["data"], json!({ "a": "1" }));
 }
 
-async fn a_field_others_took_over_stays_when_we_drop_it(at: &Place) {
+async fn field_taken_over_by_others_stays_when_we_drop_it(at: &Place) {
     let (key, object) = at.config("one", &json!({ "a": "1", "b": "2" }));
     at.apply(&key, &object).await;
     at.patch(&key, &json!({ "data": { "b": "foreign" } })).await;
@@ -161,7 +153,7 @@ async fn a_field_others_took_over_stays_when_we_drop_it(at: &Place) {
     assert_eq!(answer["data"], json!({ "a": "1", "b": "foreign" }));
 }
 
-async fn a_merge_patch_with_an_old_version_conflicts(at: &Place) {
+async fn merge_patch_with_old_version_conflicts(at: &Place) {
     let (key, object) = at.config("one", &json!({ "a": "1" }));
     let old = text(&at.apply(&key, &object).await, "resourceVersion");
     let new = text(&at.patch(&key, &json!({ "data": { "b": "2" } })).await, "resourceVersion");
@@ -172,7 +164,7 @@ async fn a_merge_patch_with_an_old_version_conflicts(at: &Place) {
     assert_eq!(at.patch(&key, &patch(new)).await["data"]["c"], "3");
 }
 
-async fn a_merge_patch_with_another_uid_conflicts(at: &Place) {
+async fn merge_patch_with_wrong_uid_conflicts(at: &Place) {
     let (key, object) = at.config("one", &json!({ "a": "1" }));
     let uid = text(&at.apply(&key, &object).await, "uid");
     let patch = |uid| json!({ "metadata": { "uid": uid }, "data": { "c": "3" } });
@@ -181,37 +173,37 @@ async fn a_merge_patch_with_another_uid_conflicts(at: &Place) {
     assert_eq!(at.patch(&key, &patch(&uid)).await["data"]["c"], "3");
 }
 
-async fn a_merge_patch_removes_a_field_with_null(at: &Place) {
+async fn merge_patch_with_null_removes_the_field(at: &Place) {
     let (key, object) = at.config("one", &json!({ "a": "1", "b": "2" }));
     at.apply(&key, &object).await;
     let answer = at.patch(&key, &json!({ "data": { "a": null } })).await;
     assert_eq!(answer["data"], json!({ "b": "2" }));
 }
 
-async fn a_patch_of_a_missing_object_conflicts(at: &Place) {
+async fn patch_of_missing_object_conflicts(at: &Place) {
     let key = at.key(Kind::ConfigMap, "none");
     let outcome = at.cluster.patch(&key, &json!({ "data": { "a": "1" } })).await;
     assert!(matches!(outcome, Err(CallError::Conflict(_))), "{outcome:?}");
 }
 
-async fn an_object_that_is_missing_is_no_error(at: &Place) {
+async fn get_of_missing_object_returns_none(at: &Place) {
     assert_eq!(at.get(&at.key(Kind::ConfigMap, "none")).await, None);
     let elsewhere = format!("{}-none", at.namespace);
     assert_eq!(at.get(&ResourceKey::new(Kind::ConfigMap, &elsewhere, "none")).await, None);
     assert_eq!(at.get(&ResourceKey::new(Kind::Namespace, "", &elsewhere)).await, None);
 }
 
-async fn a_namespace_that_is_missing_refuses_objects(at: &Place) {
+async fn apply_in_missing_namespace_is_refused(at: &Place) {
     let elsewhere = format!("{}-none", at.namespace);
     let key = ResourceKey::new(Kind::ConfigMap, &elsewhere, "one");
     let outcome = at.cluster.apply(&key, &labelled(&key)).await;
-    let Err(CallError::Refused(words)) = outcome else {
+    let Err(CallError::Refused(message)) = outcome else {
         unreachable!("should be refused, was {outcome:?}")
     };
-    assert!(words.contains(&elsewhere), "{words}");
+    assert!(message.contains(&elsewhere), "{message}");
 }
 
-async fn an_invalid_object_is_refused_with_the_field_named(at: &Place) {
+async fn invalid_object_is_refused_and_the_field_named(at: &Place) {
     let (key, mut object) = deployment(at, "web", 0);
     object["spec"]["template"]["metadata"]["labels"] = json!({ "other": "label" });
     refused_for(at, &key, &object, "spec.template.metadata.labels").await;
@@ -221,13 +213,13 @@ async fn an_invalid_object_is_refused_with_the_field_named(at: &Place) {
     assert_eq!(at.get(&key).await, None);
 }
 
-async fn an_unknown_field_is_refused_with_its_name(at: &Place) {
+async fn unknown_field_is_refused_and_named(at: &Place) {
     let (key, mut object) = deployment(at, "web", 0);
     object["spec"]["replicaz"] = 1.into();
     refused_for(at, &key, &object, ".spec.replicaz").await;
 }
 
-async fn an_immutable_field_is_refused_with_its_name(at: &Place) {
+async fn immutable_field_change_is_refused_and_named(at: &Place) {
     let (key, mut object) = deployment(at, "web", 0);
     at.apply(&key, &object).await;
     let labels = json!({ "trueup.dev/name": "other" });
@@ -238,8 +230,8 @@ async fn an_immutable_field_is_refused_with_its_name(at: &Place) {
 
 async fn refused_for(at: &Place, key: &ResourceKey, object: &serde_json::Value, field: &str) {
     let outcome = at.cluster.apply(key, object).await;
-    let Err(CallError::Refused(words)) = outcome else {
+    let Err(CallError::Refused(message)) = outcome else {
         unreachable!("should be refused for {field}, was {outcome:?}")
     };
-    assert!(words.contains(field), "{field} should be named in: {words}");
+    assert!(message.contains(field), "{field} should be named in: {message}");
 }

@@ -1,11 +1,11 @@
-//! Server-side apply with one field manager of interest: ours.
+//! Server-side apply for one field manager: ours.
 //!
-//! The last applied object stands for the fields we own. Real servers keep that as a set of paths
-//! per manager; for one manager that forces its way the two say the same.
+//! The last applied object represents the fields we own. A real server keeps a set of paths per
+//! manager; for one manager that forces conflicts the two are equivalent.
 
 use serde_json::{Map, Value};
 
-/// The object that comes of applying `desired` over `current`, where we owned `owned` so far.
+/// The result of applying `desired` to `current`, where we own the fields in `owned`.
 pub(super) fn merge(current: &Value, owned: Option<&Value>, desired: &Value) -> Value {
     let mut merged = current.clone();
     if let Some(owned) = owned {
@@ -15,7 +15,7 @@ pub(super) fn merge(current: &Value, owned: Option<&Value>, desired: &Value) -> 
     merged
 }
 
-/// What of `owned` still has the value that we gave it; the rest now belongs to whoever wrote it.
+/// The part of `owned` that still has our value; other writers own the rest.
 pub(super) fn still_ours(owned: &Value, object: &Value) -> Value {
     fn keep(owned: &Value, object: &Value, field: &str) -> Option<Value> {
         match (owned, object) {
@@ -37,7 +37,7 @@ pub(super) fn still_ours(owned: &Value, object: &Value) -> Value {
     keep(owned, object, "").unwrap_or_else(|| Value::Object(Map::new()))
 }
 
-/// Takes away what we owned and no longer want. Says whether nothing is left.
+/// Removes fields that we own and no longer want. Returns whether nothing is left.
 fn give_up(current: &mut Value, owned: &Value, desired: &Value, field: &str) -> bool {
     match (current, owned) {
         (Value::Object(current), Value::Object(owned)) if !is_atomic(field) => {
@@ -68,12 +68,12 @@ fn give_up(current: &mut Value, owned: &Value, desired: &Value, field: &str) -> 
             }
             current.is_empty()
         }
-        // A leaf that nobody wants any more: the caller removes it.
+        // A leaf: the caller removes it if it is not wanted.
         _ => true,
     }
 }
 
-/// Whether an entry has nothing that others put there.
+/// Whether an entry has no fields of other writers.
 fn only_key_left(field: &str, entry: &Value, owned: &Value) -> bool {
     match entry {
         Value::Object(fields) => fields.keys().all(|name| keys_of(field).contains(&name.as_str())),
@@ -104,12 +104,12 @@ fn set(current: &mut Value, desired: &Value, field: &str) {
     }
 }
 
-/// Maps that have one owner as a whole.
+/// Whether a map has one owner as a whole.
 pub(super) fn is_atomic(field: &str) -> bool {
     matches!(field, "selector" | "nodeSelector" | "podSelector" | "namespaceSelector")
 }
 
-/// Lists whose entries have an identity and owners of their own.
+/// Whether entries of this list have keys and separate owners.
 pub(super) fn is_keyed(field: &str, items: &[Value]) -> bool {
     let keys = keys_of(field);
     match keys.first() {
@@ -145,7 +145,7 @@ fn same(field: &str, one: &Value, other: &Value) -> bool {
     })
 }
 
-/// RFC 7386.
+/// JSON merge patch, RFC 7386.
 pub(super) fn merge_patch(target: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
         *target = patch.clone();
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_with_a_name_are_merged_and_ours_go_when_dropped() {
+    fn named_entries_are_merged_and_our_dropped_ones_removed() {
         let ours = json!({ "env": [{ "name": "A", "value": "1" }, { "name": "B", "value": "2" }] });
         let mut current = ours.clone();
         current["env"].as_array_mut().unwrap().push(json!({ "name": "X", "value": "foreign" }));
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_others_took_over_stays_when_we_drop_it() {
+    fn field_taken_over_by_others_stays_when_we_drop_it() {
         let ours = json!({ "data": { "a": "1", "b": "2" } });
         let edited = json!({ "data": { "a": "theirs", "b": "2" } });
         let owned = still_ours(&ours, &edited);
@@ -195,14 +195,14 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_list_is_replaced() {
+    fn list_without_keys_is_replaced() {
         let ours = json!({ "args": ["a", "b"] });
         assert_eq!(merge(&ours, Some(&ours), &json!({ "args": ["c"] })), json!({ "args": ["c"] }));
         assert_eq!(merge(&ours, Some(&ours), &json!({})), json!({}));
     }
 
     #[test]
-    fn a_finalizer_of_ours_goes_and_a_foreign_one_stays() {
+    fn our_finalizer_is_removed_and_a_foreign_one_stays() {
         let ours = json!({ "finalizers": ["a"] });
         let current = json!({ "finalizers": ["a", "b"] });
         assert_eq!(merge(&current, Some(&ours), &json!({})), json!({ "finalizers": ["b"] }));

@@ -1,4 +1,4 @@
-//! The six verbs as calls: faults, effect, journal, controllers, and what the test wants to happen next.
+//! The [`Cluster`] calls: injected faults, effect, journal, controllers, then the test's hook.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::verbs::Written;
 use super::{FakeCluster, Inner, Shared, Then, Verb, Write, contents, watch};
 
 impl Shared {
-    /// One call that reads.
+    /// A read call.
     fn read<T>(
         &self,
         verb: Verb,
@@ -28,7 +28,7 @@ impl Shared {
         fault.map_or(outcome, Err)
     }
 
-    /// One call that writes.
+    /// A write call.
     async fn write<T>(
         &self,
         verb: Verb,
@@ -66,11 +66,11 @@ impl Shared {
             inner.journal.push(write.clone());
             inner.effects += 1;
             inner.run_controllers();
-            let (number, ask) = (inner.effects, inner.on_write.clone());
+            let (number, decide) = (inner.effects, inner.on_write.clone());
             drop(inner);
-            self.tell();
-            if let Some(ask) = ask {
-                then = ask(number, &write);
+            self.notify_watches();
+            if let Some(decide) = decide {
+                then = decide(number, &write);
             }
         } else {
             inner.note_ineffective(verb, key);
@@ -80,7 +80,7 @@ impl Shared {
 }
 
 impl Inner {
-    /// A write came that changed nothing. What never reached the server is not in its journal.
+    /// Records a write that changed nothing, unless it never reached the server.
     fn note_ineffective(&mut self, verb: Verb, key: &ResourceKey) {
         if self.reachable {
             let (key, uid) = (key.clone(), String::new());
@@ -136,7 +136,7 @@ impl Cluster for FakeCluster {
     }
 
     fn contents<'a>(&'a self, namespace: &'a str) -> Answer<'a, Contents> {
-        let look = |state: &mut State| Ok(contents::of(state, namespace));
-        async move { self.shared.read(Verb::List, Kind::Namespace, look) }.boxed()
+        let read = |state: &mut State| Ok(contents::of(state, namespace));
+        async move { self.shared.read(Verb::List, Kind::Namespace, read) }.boxed()
     }
 }

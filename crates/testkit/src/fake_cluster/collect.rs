@@ -1,4 +1,4 @@
-//! Garbage collection by owner, and the end of a namespace.
+//! Garbage collection by owner, and namespace termination.
 
 use std::collections::BTreeMap;
 
@@ -27,12 +27,12 @@ fn is_orphan(state: &State, key: &ResourceKey) -> bool {
     };
     let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
     owners.is_some_and(|owners| {
-        !owners.is_empty() && owners.iter().all(|owner| !is_there(state, key, owner))
+        !owners.is_empty() && owners.iter().all(|owner| !exists(state, key, owner))
     })
 }
 
-/// An owner of a kind that is not modelled is taken to be there.
-fn is_there(state: &State, child: &ResourceKey, owner: &Value) -> bool {
+/// Whether an owner exists. An owner of a kind that is not modelled counts as existing.
+fn exists(state: &State, child: &ResourceKey, owner: &Value) -> bool {
     let Ok(kind) = owner["kind"].as_str().unwrap_or_default().parse::<Kind>() else {
         return true;
     };
@@ -41,7 +41,7 @@ fn is_there(state: &State, child: &ResourceKey, owner: &Value) -> bool {
     state.get(&key).is_some_and(|found| found["metadata"]["uid"] == owner["uid"])
 }
 
-/// Empties a namespace that is to go, and lets it go once it is empty.
+/// Deletes the content of a terminating namespace, then the namespace.
 pub(super) fn namespace(state: &mut State, change: &StoredChange) {
     let name = match change.key.kind {
         Kind::Namespace => &change.key.name,
@@ -49,10 +49,10 @@ pub(super) fn namespace(state: &mut State, change: &StoredChange) {
         _ => &change.key.namespace,
     };
     let key = ResourceKey::new(Kind::Namespace, "", name);
-    let is_ending = state
+    let is_terminating = state
         .get(&key)
         .is_some_and(|object| object.pointer("/metadata/deletionTimestamp").is_some());
-    if !is_ending {
+    if !is_terminating {
         return;
     }
     let content: Vec<ResourceKey> = Kind::ALL
@@ -75,8 +75,9 @@ pub(super) fn namespace(state: &mut State, change: &StoredChange) {
     });
 }
 
-/// What the namespace controller says while a namespace ends: an API group that does not answer keeps
-/// it for ever, and so does content that is held.
+/// The conditions that the namespace controller sets on a terminating namespace.
+///
+/// An unavailable API group blocks termination, and so do objects with finalizers.
 fn conditions(state: &State, left: &[ResourceKey]) -> Value {
     let broken = state.broken_group.as_ref().map(|group| {
         format!(
@@ -85,24 +86,30 @@ fn conditions(state: &State, left: &[ResourceKey]) -> Value {
         )
     });
     let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
-    let mut held: BTreeMap<String, usize> = BTreeMap::new();
+    let mut by_finalizer: BTreeMap<String, usize> = BTreeMap::new();
     for key in left {
         *kinds.entry(key.kind.plural()).or_default() += 1;
         let finalizers = state.get(key).and_then(|object| object.pointer("/metadata/finalizers"));
         for finalizer in finalizers.and_then(Value::as_array).into_iter().flatten() {
-            *held.entry(finalizer.as_str().unwrap_or_default().to_owned()).or_default() += 1;
+            *by_finalizer.entry(finalizer.as_str().unwrap_or_default().to_owned()).or_default() +=
+                1;
         }
     }
     let kinds: Vec<String> = kinds
         .iter()
         .map(|(kind, count)| format!("{kind}. has {count} resource instances"))
         .collect();
-    let held: Vec<String> =
-        held.iter().map(|(name, count)| format!("{name} in {count} resource instances")).collect();
+    let by_finalizer: Vec<String> = by_finalizer
+        .iter()
+        .map(|(name, count)| format!("{name} in {count} resource instances"))
+        .collect();
     let remaining =
         (!kinds.is_empty()).then(|| format!("Some resources are remaining: {}", kinds.join(", ")));
-    let finalizers = (!held.is_empty()).then(|| {
-        format!("Some content in the namespace has finalizers remaining: {}", held.join(", "))
+    let finalizers = (!by_finalizer.is_empty()).then(|| {
+        format!(
+            "Some content in the namespace has finalizers remaining: {}",
+            by_finalizer.join(", ")
+        )
     });
     let table = [
         ("NamespaceDeletionDiscoveryFailure", broken, "DiscoveryFailed", "ResourcesDiscovered"),

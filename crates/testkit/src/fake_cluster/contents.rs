@@ -1,4 +1,4 @@
-//! Everything in a namespace, and the API group that does not answer.
+//! Lists all objects of a namespace, and the API group that is unavailable.
 
 use serde_json::Value;
 use trueup_model::key::Kind;
@@ -6,16 +6,16 @@ use trueup_model::survey::{Contents, Item, Unread};
 
 use super::state::State;
 
-/// Kinds that a namespace can hold here: the followed ones and those that are only read.
+/// The namespaced kinds: those that are watched and those that are only read.
 fn kinds() -> impl Iterator<Item = Kind> {
     Kind::WATCHED.into_iter().chain(Kind::READ).filter(|kind| kind.is_namespaced())
 }
 
 pub(super) fn of(state: &State, namespace: &str) -> Contents {
-    let unread = state
-        .broken_group
-        .iter()
-        .map(|group| Unread { what: group.clone(), why: "its server does not answer".to_owned() });
+    let unread = state.broken_group.iter().map(|group| Unread {
+        what: group.clone(),
+        why: "its API server is unavailable".to_owned(),
+    });
     let items = kinds().flat_map(|kind| {
         let found = state.in_namespace(kind, namespace);
         found.map(move |(_, object)| item(kind, object)).collect::<Vec<_>>()

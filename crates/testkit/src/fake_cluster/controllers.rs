@@ -1,25 +1,25 @@
-//! The controllers that come with every cluster, as one loop over what has changed.
+//! The built-in controllers of a cluster, as one loop over the changes.
 
 use trueup_model::key::{Kind, ResourceKey};
 
 use super::state::{State, StoredChange};
 use super::{collect, jobs, pods, volumes, workloads};
 
-/// Far more changes than any plan makes: a controller that fights with itself is a mistake here.
-const MOST: usize = 1_000_000;
+/// Far more changes than any test makes: reaching this means that controllers loop.
+const MAX_CHANGES: usize = 1_000_000;
 
-/// Works until there is nothing left to do.
-pub(super) fn settle(state: &mut State) {
-    for _ in 0..MOST {
+/// Processes changes until there are none left.
+pub(super) fn run_until_idle(state: &mut State) {
+    for _ in 0..MAX_CHANGES {
         let Some(change) = state.unseen.pop_front() else {
             return;
         };
-        look(state, &change);
+        process(state, &change);
     }
     state.unseen.clear();
 }
 
-fn look(state: &mut State, change: &StoredChange) {
+fn process(state: &mut State, change: &StoredChange) {
     collect::children(state, change);
     collect::namespace(state, change);
     let key = &change.key;

@@ -1,4 +1,4 @@
-//! Faults that a test injected and that have not happened yet.
+//! Injected faults that have not happened yet.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,9 +9,9 @@ use super::{Verb, When};
 /// The faults of one cluster.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
-    /// Each is met by one call.
+    /// Each fails one call.
     next: BTreeMap<Verb, VecDeque<(CallError, When)>>,
-    /// Met by every call, with the number of those that met it.
+    /// Each fails every call; with the number of failed calls.
     lasting: BTreeMap<Verb, (CallError, usize)>,
 }
 
@@ -24,22 +24,22 @@ impl Faults {
         self.lasting.insert(verb, (error, 0));
     }
 
-    /// What a call with this verb meets.
+    /// The fault for a call with this verb, if any.
     pub(super) fn take(&mut self, verb: Verb) -> Option<(CallError, When)> {
         if let Some(fault) = self.next.get_mut(&verb).and_then(VecDeque::pop_front) {
             return Some(fault);
         }
-        let (error, met) = self.lasting.get_mut(&verb)?;
-        *met += 1;
+        let (error, hits) = self.lasting.get_mut(&verb)?;
+        *hits += 1;
         Some((error.clone(), When::Before))
     }
 
-    /// The faults that no call met.
+    /// The faults that never happened.
     pub(super) fn left(&self) -> Vec<(Verb, CallError, When)> {
         let next = self.next.iter().flat_map(|(verb, faults)| {
             faults.iter().map(|(error, when)| (*verb, error.clone(), *when))
         });
-        let lasting = self.lasting.iter().filter(|(_, (_, met))| *met == 0);
+        let lasting = self.lasting.iter().filter(|(_, (_, hits))| *hits == 0);
         next.chain(lasting.map(|(verb, (error, _))| (*verb, error.clone(), When::Before))).collect()
     }
 }

@@ -1,6 +1,6 @@
-//! Jobs: one pod that has done its work as soon as it is made, and the status that follows from it.
+//! The Job controller: one pod that ends as soon as it is created, and the Job's status.
 //!
-//! A CronJob waits for the clock, and there is none here: it stands still until somebody edits it.
+//! A CronJob never starts a Job: there is no clock here.
 
 use serde_json::{Value, json};
 use trueup_model::key::{Kind, ResourceKey};
@@ -8,10 +8,10 @@ use trueup_model::key::{Kind, ResourceKey};
 use super::pods;
 use super::state::State;
 
-/// A run of an image with this name ends with an error.
+/// Runs of images with this prefix fail.
 const FAILS: &str = "fails:";
 
-/// Brings a Job's pod and status to what its spec says. What has ended stays as it is.
+/// Updates a Job's pod and status to its spec. A Job that has ended stays as it is.
 pub(super) fn reconcile(state: &mut State, key: &ResourceKey) {
     let Some(job) = state.get(key).cloned() else {
         return;
@@ -45,7 +45,7 @@ pub(super) fn reconcile(state: &mut State, key: &ResourceKey) {
     }
 }
 
-/// What the server adds to a new Job: the selector that finds its pods, and the labels for it.
+/// Adds the server's defaults to a new Job: the pod selector and its labels.
 pub(super) fn select(job: &mut Value) {
     let uid = job["metadata"]["uid"].clone();
     let name = job["metadata"]["name"].clone();

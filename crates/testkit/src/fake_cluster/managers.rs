@@ -1,5 +1,6 @@
-//! The record of who wrote which field, as far as Trueup reads it: what others wrote and still
-//! stands. What Trueup itself wrote is left out of it at the edge, so it is not kept here at all.
+//! `managedFields`, as far as Trueup reads it: the fields that other writers own.
+//!
+//! The client drops Trueup's own entry, so it is not kept here.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,10 +8,10 @@ use serde_json::{Map, Value, json};
 
 use super::apply::{is_atomic, is_keyed, keys_of};
 
-/// The way to a leaf, in the spelling of the record: `f:` a field, `k:` an entry, `v:` a value.
-type Way = Vec<String>;
+/// The path of a leaf as in `fieldsV1`: `f:` a field, `k:` a keyed entry, `v:` a set value.
+type FieldPath = Vec<String>;
 
-/// What nobody owns.
+/// Metadata fields that have no owner.
 const UNOWNED: [&str; 8] = [
     "name",
     "namespace",
@@ -22,12 +23,12 @@ const UNOWNED: [&str; 8] = [
     "managedFields",
 ];
 
-/// The managers of one object, each with its leaves and the time of its last write.
+/// The managers of one object, each with the time of its last write and its leaves.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Managers(BTreeMap<&'static str, (String, BTreeSet<Way>)>);
+pub(super) struct Managers(BTreeMap<&'static str, (String, BTreeSet<FieldPath>)>);
 
 impl Managers {
-    /// Takes a write into account: what changed belongs to the writer and to nobody else any more.
+    /// Records a write: the writer alone owns the changed fields now.
     pub(super) fn note(
         &mut self,
         before: Option<&Value>,
@@ -40,26 +41,26 @@ impl Managers {
         }
         let (before, after) = (before.map(leaves).unwrap_or_default(), leaves(after));
         for (_, owned) in self.0.values_mut() {
-            owned.retain(|way| after.contains_key(way) && after.get(way) == before.get(way));
+            owned.retain(|path| after.contains_key(path) && after.get(path) == before.get(path));
         }
         if let Some(writer) = writer {
-            let changed = after.into_iter().filter(|(way, value)| before.get(way) != Some(value));
+            let changed = after.into_iter().filter(|(path, value)| before.get(path) != Some(value));
             let (time, owned) = self.0.entry(writer).or_default();
             now.clone_into(time);
-            owned.extend(changed.map(|(way, _)| way));
+            owned.extend(changed.map(|(path, _)| path));
         }
         self.0.retain(|_, (_, owned)| !owned.is_empty());
     }
 
-    /// Writes the record into the object.
+    /// Writes `managedFields` into the object.
     pub(super) fn show(&self, object: &mut Value) {
         let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
             return;
         };
-        let entry = |(manager, (time, owned)): (&&str, &(String, BTreeSet<Way>))| {
+        let entry = |(manager, (time, owned)): (&&str, &(String, BTreeSet<FieldPath>))| {
             let mut fields = json!({});
-            for way in owned {
-                way.iter().fold(&mut fields, |place, step| {
+            for path in owned {
+                path.iter().fold(&mut fields, |place, step| {
                     let slot = &mut place[step.as_str()];
                     if slot.is_null() {
                         *slot = json!({});
@@ -77,10 +78,10 @@ impl Managers {
 }
 
 /// Every leaf of an object with its value.
-fn leaves(object: &Value) -> BTreeMap<Way, Value> {
+fn leaves(object: &Value) -> BTreeMap<FieldPath, Value> {
     let mut found = BTreeMap::new();
     let Some(fields) = object.as_object() else { return found };
-    for (name, value) in fields.iter().filter(|(name, _)| !is_own(name)) {
+    for (name, value) in fields.iter().filter(|(name, _)| !is_untracked(name)) {
         match (name.as_str(), value) {
             ("metadata", Value::Object(metadata)) => {
                 let mut owned = metadata.clone();
@@ -93,31 +94,31 @@ fn leaves(object: &Value) -> BTreeMap<Way, Value> {
     found
 }
 
-fn is_own(name: &str) -> bool {
+fn is_untracked(name: &str) -> bool {
     ["apiVersion", "kind", "status"].contains(&name)
 }
 
-fn walk(value: &Value, field: &str, way: &mut Way, found: &mut BTreeMap<Way, Value>) {
+fn walk(value: &Value, field: &str, path: &mut FieldPath, found: &mut BTreeMap<FieldPath, Value>) {
     match value {
         Value::Object(map) if !is_atomic(field) && !map.is_empty() => {
             for (name, value) in map {
-                way.push(format!("f:{name}"));
-                walk(value, name, way, found);
-                way.pop();
+                path.push(format!("f:{name}"));
+                walk(value, name, path, found);
+                path.pop();
             }
         }
         Value::Array(list) if is_keyed(field, list) => {
             for entry in list {
-                way.push(entry_key(field, entry));
-                way.push(".".to_owned());
-                found.insert(way.clone(), Value::Null);
-                way.pop();
-                walk(entry, "", way, found);
-                way.pop();
+                path.push(entry_key(field, entry));
+                path.push(".".to_owned());
+                found.insert(path.clone(), Value::Null);
+                path.pop();
+                walk(entry, "", path, found);
+                path.pop();
             }
         }
         leaf => {
-            found.insert(way.clone(), leaf.clone());
+            found.insert(path.clone(), leaf.clone());
         }
     }
 }

@@ -1,9 +1,9 @@
-//! Pods: how they look when they run, and what they belong to.
+//! Pods: their objects, and the workloads and claims they belong to.
 
 use serde_json::{Value, json};
 use trueup_model::key::{Kind, ResourceKey};
 
-/// Where every pod runs.
+/// The node of every pod.
 const NODE: &str = "simulated-1";
 
 /// A pod of a workload, running and ready from the start.
@@ -55,7 +55,7 @@ pub(super) fn running(
     })
 }
 
-/// Gives a new pod its node and its times, as a scheduler and a kubelet in no time would.
+/// Sets node and times of a new pod, as scheduler and kubelet would.
 pub(super) fn stamp(pod: &mut Value) {
     let now = pod["metadata"]["creationTimestamp"].clone();
     if pod["status"]["phase"].is_null() {
@@ -79,7 +79,7 @@ pub(super) fn stamp(pod: &mut Value) {
     }
 }
 
-/// The only node there is, and its one condition that matters.
+/// The only node, which is ready.
 pub(super) fn node() -> (ResourceKey, Value) {
     let capacity = json!({ "cpu": "32", "memory": "128Gi", "pods": "110", "nvidia.com/gpu": "8" });
     let ready = json!({ "type": "Ready", "status": "True", "reason": "KubeletReady",
@@ -93,7 +93,7 @@ pub(super) fn node() -> (ResourceKey, Value) {
     (ResourceKey::new(Kind::Node, "", NODE), node)
 }
 
-/// A pod of a run that has ended with this code.
+/// A pod that has ended with this exit code.
 pub(super) fn ended(owner: &ResourceKey, workload: &Value, code: i64) -> Value {
     let mut pod = running(owner, workload, &[]);
     let (phase, reason) = if code == 0 { ("Succeeded", "Completed") } else { ("Failed", "Error") };
@@ -118,7 +118,7 @@ pub(super) fn is_ready(pod: &Value) -> bool {
         .any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
 }
 
-/// The workloads a pod belongs to.
+/// The owners of a pod.
 pub(super) fn workloads_of(key: &ResourceKey, pod: &Value) -> Vec<ResourceKey> {
     let owners = pod.pointer("/metadata/ownerReferences").and_then(Value::as_array);
     owners

@@ -1,4 +1,4 @@
-//! A cluster as it looks to somebody who compares two runs.
+//! A normalised snapshot of a cluster, to compare two runs.
 
 use std::collections::BTreeMap;
 
@@ -7,6 +7,7 @@ use trueup_model::key::{Kind, ResourceKey};
 
 use super::state::State;
 
+/// Metadata fields that differ between equivalent runs.
 const PER_RUN: &[&str] = &[
     "uid",
     "resourceVersion",
@@ -24,9 +25,9 @@ pub(super) fn take(state: &State) -> BTreeMap<String, Value> {
 fn normal(key: &ResourceKey, object: &Value) -> (String, Value) {
     let mut object = object.clone();
     let mut name = key.to_string();
-    let is_ending = object.pointer("/metadata/deletionTimestamp").is_some();
+    let is_terminating = object.pointer("/metadata/deletionTimestamp").is_some();
     if key.kind == Kind::PersistentVolume {
-        // Its name is made of a uid; what it is to a reader is the claim it belongs to.
+        // Its name contains a uid, so it is identified by its claim.
         let claim = &object["spec"]["claimRef"];
         name = format!(
             "{}/of {}/{}",
@@ -49,7 +50,7 @@ fn normal(key: &ResourceKey, object: &Value) -> (String, Value) {
     if let Some(status) = object.get_mut("status") {
         forget_times(status);
     }
-    if is_ending {
+    if is_terminating {
         name.push_str(" (being deleted)");
     }
     (name, object)

@@ -1,4 +1,4 @@
-//! Objects, versions and history: what etcd and the API server's storage layer keep.
+//! Objects, versions and history, as in etcd and the storage layer of an API server.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -12,35 +12,35 @@ use trueup_model::key::{Kind, ResourceKey};
 use super::managers::Managers;
 use super::{apply, jobs, pods};
 
-/// Times in a fake cluster count from here, one second for each version.
+/// The start of time in a fake cluster; each version adds one second.
 const EPOCH: i64 = 1_893_456_000;
 
-/// Holds a claim while a pod uses it; every claim is born with it.
+/// The finalizer of every claim: blocks its deletion while a pod uses it.
 pub(super) const CLAIM_PROTECTION: &str = "kubernetes.io/pvc-protection";
 
-/// How often a key came into being and went.
+/// How often a key was created and deleted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Count {
-    /// Incarnations.
+    /// The number of creations.
     pub creates: u32,
-    /// Of these, how many are gone.
+    /// The number of deletions that completed.
     pub deletes: u32,
 }
 
-/// Something happened to an object.
+/// A change to an object.
 #[derive(Debug, Clone)]
 pub(super) struct StoredChange {
     version: u64,
     pub(super) key: ResourceKey,
     before: Option<Arc<Value>>,
-    /// As it is now, or as it was last.
+    /// The object after the change, or its last state if it is gone.
     pub(super) object: Arc<Value>,
     pub(super) gone: bool,
 }
 
 type Webhook = dyn Fn(&ResourceKey, &mut Value) -> Result<(), CallError> + Send + Sync;
 
-/// An admission webhook, which may change or refuse what is written.
+/// An admission webhook, which may change or refuse a written object.
 #[derive(Default, Clone)]
 pub(super) struct Admission(pub(super) Option<Arc<Webhook>>);
 
@@ -59,31 +59,31 @@ impl Admission {
 #[derive(Debug, Clone)]
 struct Stored {
     object: Arc<Value>,
-    /// What our field manager owns: the object as last applied, less what others took over.
+    /// What our field manager owns: the last applied object without fields that others took over.
     applied: Option<Value>,
-    /// What others wrote and still stands.
+    /// The fields that other writers own.
     others: Managers,
 }
 
 #[derive(Debug, Default, Clone)]
 pub(super) struct State {
     objects: BTreeMap<ResourceKey, Stored>,
-    /// Keys by the uid of each of their owners.
+    /// Keys by owner uid.
     children: BTreeMap<String, BTreeSet<ResourceKey>>,
     history: Vec<StoredChange>,
-    /// Changes that the controllers have not looked at.
+    /// Changes that the controllers have not processed.
     pub(super) unseen: VecDeque<StoredChange>,
     version: u64,
     compacted: u64,
-    incarnations: u64,
+    last_uid: u64,
     counts: BTreeMap<ResourceKey, Count>,
-    /// An API group whose server does not answer.
+    /// An API group whose server is unavailable.
     pub(super) broken_group: Option<String>,
-    /// What stands between a write and the store.
+    /// Runs on every write before it is stored.
     pub(super) admission: Admission,
-    /// Events that warn.
+    /// Warning events.
     pub(super) warnings: Vec<Value>,
-    /// Who writes now, if the server's record of field managers shall name them.
+    /// The current writer, if `managedFields` should name it.
     writer: Option<&'static str>,
 }
 
@@ -105,7 +105,7 @@ impl State {
         List { objects, version: self.version.to_string() }
     }
 
-    /// The same as it was at a version, as far as history goes back.
+    /// Our objects of a kind at an earlier version, as far as history goes back.
     pub(super) fn list_at(&self, kind: Kind, version: u64) -> List {
         let mut objects: BTreeMap<&ResourceKey, &Value> = self.of_kind(kind).collect();
         let later = self.history.iter().rev().take_while(|change| change.version > version);
@@ -140,7 +140,7 @@ impl State {
             .map(|(key, stored)| (key, &*stored.object))
     }
 
-    /// Lets the controllers look at every namespace again.
+    /// Queues every namespace for the controllers.
     pub(super) fn revisit_namespaces(&mut self) {
         let keys: Vec<ResourceKey> =
             self.of_kind(Kind::Namespace).map(|(key, _)| key.clone()).collect();
@@ -173,23 +173,24 @@ impl State {
     }
 
     pub(super) fn compact(&mut self) {
-        // A version of its own, so that even the newest list is too old to watch from.
+        // A new version, so that even the newest list is too old to watch from.
         self.version += 1;
         self.compacted = self.version;
         self.history.clear();
     }
 
-    /// The first thing a watch of our objects of this kind hears after a version.
+    /// The first event after a version for a watch of our objects of this kind.
     pub(super) fn after(&self, kind: Kind, version: u64) -> Option<(WatchEvent, u64)> {
         let start = self.history.partition_point(|change| change.version <= version);
         self.history[start..]
             .iter()
             .filter(|change| change.key.kind == kind)
-            .find_map(|change| change.heard().map(|heard| (heard, change.version)))
+            .find_map(|change| change.watch_event().map(|event| (event, change.version)))
     }
 
-    /// Stores an object. `applied` is what our field manager owns of it from now on. Says whether
-    /// anything changed; an object that stays the same keeps its version.
+    /// Stores an object and returns whether it changed; an unchanged object keeps its version.
+    ///
+    /// `applied` is what our field manager owns from now on.
     pub(super) fn put(
         &mut self,
         key: &ResourceKey,
@@ -208,11 +209,11 @@ impl State {
                 return false;
             }
             Some(before) => carry_over(key.kind, before, &mut object),
-            None => self.give_birth(key, &mut object),
+            None => self.initialise(key, &mut object),
         }
         others.note(before.as_deref(), &object, self.writer, &self.now());
         others.show(&mut object);
-        if object.pointer("/metadata/deletionTimestamp").is_some() && !is_held(&object) {
+        if object.pointer("/metadata/deletionTimestamp").is_some() && !has_finalizers(&object) {
             self.objects.insert(key.clone(), Stored { object: Arc::new(object), applied, others });
             self.erase(key);
             return true;
@@ -237,7 +238,7 @@ impl State {
         true
     }
 
-    /// Somebody else writes: what they change is theirs from then on.
+    /// Changes an object as another writer, who then owns the changed fields.
     pub(super) fn edit(&mut self, key: &ResourceKey, change: impl FnOnce(&mut Value)) {
         let mut object = self.get(key).cloned().unwrap_or_else(|| skeleton(key));
         change(&mut object);
@@ -245,7 +246,7 @@ impl State {
         self.put(key, object, applied);
     }
 
-    /// The same by somebody whom the record of field managers names.
+    /// Like [`Self::edit`], by a writer that `managedFields` names.
     pub(super) fn edit_as(
         &mut self,
         writer: &'static str,
@@ -257,7 +258,7 @@ impl State {
         self.writer = None;
     }
 
-    /// Warns of what stands at a key now. The same is told once.
+    /// Emits a warning event about the object with this key, once per message.
     pub(super) fn warn(&mut self, key: &ResourceKey, reason: &str, message: &str, at: &str) {
         let uid = self.get(key).map(|object| object["metadata"]["uid"].clone());
         let event = json!({
@@ -273,10 +274,10 @@ impl State {
         }
     }
 
-    /// Deletes an object, or marks it where a finalizer holds it.
+    /// Deletes an object, or marks it as terminating while finalizers block that.
     pub(super) fn delete(&mut self, key: &ResourceKey) {
         let Some(object) = self.get(key) else { return };
-        if !is_held(object) {
+        if !has_finalizers(object) {
             self.erase(key);
             return;
         }
@@ -292,7 +293,7 @@ impl State {
         });
     }
 
-    /// All objects of a kind go with it.
+    /// Removes all objects of a kind, regardless of finalizers.
     pub(super) fn clear(&mut self, kind: Kind) {
         let keys: Vec<ResourceKey> = self.of_kind(kind).map(|(key, _)| key.clone()).collect();
         for key in keys {
@@ -334,15 +335,16 @@ impl State {
         }
     }
 
-    fn give_birth(&mut self, key: &ResourceKey, object: &mut Value) {
-        self.incarnations += 1;
+    /// Sets the fields that the server sets on creation.
+    fn initialise(&mut self, key: &ResourceKey, object: &mut Value) {
+        self.last_uid += 1;
         self.counts.entry(key.clone()).or_default().creates += 1;
         let metadata = &mut object["metadata"];
         metadata["name"] = key.name.as_str().into();
         if key.kind.is_namespaced() {
             metadata["namespace"] = key.namespace.as_str().into();
         }
-        metadata["uid"] = format!("00000000-0000-4000-8000-{:012x}", self.incarnations).into();
+        metadata["uid"] = format!("00000000-0000-4000-8000-{:012x}", self.last_uid).into();
         metadata["creationTimestamp"] = self.now().into();
         if has_generation(key.kind) {
             metadata["generation"] = 1.into();
@@ -376,8 +378,8 @@ impl State {
 }
 
 impl StoredChange {
-    /// What a watch says of it: leaving the selection is the same as going.
-    fn heard(&self) -> Option<WatchEvent> {
+    /// The event for a watch of our objects: losing our label counts as gone.
+    fn watch_event(&self) -> Option<WatchEvent> {
         let kind = self.key.kind;
         if !self.gone && is_ours(kind, &self.object) {
             return Some(WatchEvent::Present((*self.object).clone()));
@@ -387,7 +389,7 @@ impl StoredChange {
     }
 }
 
-/// What no write can change about an incarnation, and the generation, which follows the spec.
+/// Keeps the immutable metadata of an object; increments the generation if the spec changed.
 fn carry_over(kind: Kind, before: &Value, object: &mut Value) {
     for field in ["name", "namespace", "uid", "creationTimestamp", "generation"] {
         if let Some(value) = before["metadata"].get(field) {
@@ -395,9 +397,9 @@ fn carry_over(kind: Kind, before: &Value, object: &mut Value) {
         }
     }
     let moved = |place: &str| before.pointer(place) != object.pointer(place);
-    // Old rollbacks were asked for by annotations, so a Deployment still counts them.
-    let noted = kind == Kind::Deployment && moved("/metadata/annotations");
-    if has_generation(kind) && (moved("/spec") || noted) {
+    // Old rollbacks were requested by annotations, so they still change a Deployment's generation.
+    let annotated = kind == Kind::Deployment && moved("/metadata/annotations");
+    if has_generation(kind) && (moved("/spec") || annotated) {
         let generation = before["metadata"]["generation"].as_u64().unwrap_or(1);
         object["metadata"]["generation"] = (generation + 1).into();
     }
@@ -426,10 +428,13 @@ const fn has_generation(kind: Kind) -> bool {
         )
 }
 
-/// Whether a deletion has to wait: for finalizers, or for the content of a namespace.
-fn is_held(object: &Value) -> bool {
+/// Whether finalizers block deletion; a namespace has one for its content.
+fn has_finalizers(object: &Value) -> bool {
     ["/metadata/finalizers", "/spec/finalizers"].iter().any(|place| {
-        object.pointer(place).and_then(Value::as_array).is_some_and(|held| !held.is_empty())
+        object
+            .pointer(place)
+            .and_then(Value::as_array)
+            .is_some_and(|finalizers| !finalizers.is_empty())
     })
 }
 
@@ -437,7 +442,7 @@ fn is_ours(kind: Kind, object: &Value) -> bool {
     let labels = &object["metadata"]["labels"];
     match kind {
         Kind::Pod => labels.get("trueup.dev/name").is_some(),
-        // Nobody labels these for us.
+        // These carry no label of ours.
         Kind::PersistentVolume | Kind::Node => true,
         _ => labels["app.kubernetes.io/managed-by"] == "trueup",
     }

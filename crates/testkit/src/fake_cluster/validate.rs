@@ -1,12 +1,12 @@
-//! What an API server refuses, in its words as far as they name the field.
+//! Validation as in an API server, with its error messages as far as they name the field.
 //!
-//! Only the mistakes that Trueup could make or must explain: a full schema is the real server's.
+//! Covers only mistakes that Trueup could make or must explain, not the full schema.
 
 use serde_json::Value;
 use trueup_cluster::CallError;
 use trueup_model::key::{Kind, ResourceKey};
 
-/// Name, namespace and type must say the same as the address.
+/// Name, namespace and type must match the key.
 pub(super) fn identity(key: &ResourceKey, object: &Value) -> Result<(), CallError> {
     let agrees = |place: &str, expected: &str| {
         object.pointer(place).is_none_or(|value| value.as_str() == Some(expected))
@@ -31,7 +31,7 @@ pub(super) fn identity(key: &ResourceKey, object: &Value) -> Result<(), CallErro
     Ok(())
 }
 
-/// The object as a whole.
+/// Validates a whole object.
 pub(super) fn object(key: &ResourceKey, object: &Value) -> Result<(), CallError> {
     let (root, spec) = known_fields(key.kind);
     undeclared(key, object, "", root)?;
@@ -44,7 +44,7 @@ pub(super) fn object(key: &ResourceKey, object: &Value) -> Result<(), CallError>
     }
 }
 
-/// What may not become of an object that is there.
+/// Validates a change of an existing object.
 pub(super) fn change(key: &ResourceKey, before: &Value, after: &Value) -> Result<(), CallError> {
     let moved = |place: &str| before.pointer(place) != after.pointer(place);
     if before.pointer("/metadata/deletionTimestamp").is_some() {
@@ -55,8 +55,8 @@ pub(super) fn change(key: &ResourceKey, before: &Value, after: &Value) -> Result
                 .cloned()
                 .unwrap_or_default()
         };
-        let held = list(before);
-        if list(after).iter().any(|finalizer| !held.contains(finalizer)) {
+        let existing = list(before);
+        if list(after).iter().any(|finalizer| !existing.contains(finalizer)) {
             let why = "Forbidden: no new finalizers can be added if the object is being deleted";
             return Err(refused(key, "metadata.finalizers", why));
         }
@@ -131,7 +131,7 @@ fn workload(key: &ResourceKey, spec: &Value) -> Result<(), CallError> {
     containers(key, "spec", spec)
 }
 
-/// The pods of a run end, so they say that they are not to be started again.
+/// Pods of a Job end, so their restart policy must allow that.
 fn run(key: &ResourceKey, place: &str, spec: &Value) -> Result<(), CallError> {
     let policy = &spec["template"]["spec"]["restartPolicy"];
     if policy != "Never" && policy != "OnFailure" {
@@ -168,7 +168,7 @@ const JOB: &[&str] = &[
     "parallelism",
 ];
 
-/// Fields below the root and below `spec`; an empty list means that they are not checked.
+/// Known fields at the root and in `spec`; an empty list disables the check.
 const fn known_fields(kind: Kind) -> (&'static [&'static str], &'static [&'static str]) {
     const WITH_SPEC: &[&str] = &["apiVersion", "kind", "metadata", "spec", "status"];
     match kind {

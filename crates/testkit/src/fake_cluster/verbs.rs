@@ -1,4 +1,4 @@
-//! The writing verbs, in the order in which an API server checks them.
+//! The write verbs, with checks in the order of an API server.
 
 use serde_json::{Map, Value, json};
 use trueup_cluster::{CallError, Draft};
@@ -7,7 +7,7 @@ use trueup_model::key::{Kind, ResourceKey};
 use super::state::State;
 use super::{Verb, Write, apply, validate};
 
-/// What a write answers, and what it changed.
+/// The response of a write, and what it changed.
 pub(super) type Written<T> = Result<(T, Option<Write>), CallError>;
 
 impl State {
@@ -16,7 +16,7 @@ impl State {
         self.check_guards(key, &mut desired)?;
         validate::identity(key, &desired)?;
         if let Some(fields) = desired.as_object_mut() {
-            // Status has a door of its own, which this verb does not use.
+            // Status is a subresource, which this verb does not write.
             fields.remove("status");
         }
         let current = self.get(key);
@@ -48,16 +48,18 @@ impl State {
         Ok(self.store(Verb::Patch, key, merged, applied))
     }
 
-    /// A write to a copy of everything. The answer carries the version of what really stands there, or
-    /// the one that was said where nothing does.
+    /// Writes to a copy of the state.
+    ///
+    /// The response carries the version of the stored object, or that of the draft if there is
+    /// none.
     pub(super) fn dry_run(&self, key: &ResourceKey, draft: Draft<'_>) -> Result<Value, CallError> {
         let mut copy = self.clone();
         let (mut stored, _) = match draft {
             Draft::Apply(object) => copy.apply(key, object)?,
             Draft::Patch(patch) => copy.patch(key, patch)?,
         };
-        let (Draft::Apply(said) | Draft::Patch(said)) = draft;
-        let version = self.get(key).unwrap_or(said)["metadata"].get("resourceVersion").cloned();
+        let (Draft::Apply(sent) | Draft::Patch(sent)) = draft;
+        let version = self.get(key).unwrap_or(sent)["metadata"].get("resourceVersion").cloned();
         if let Some(metadata) = stored.get_mut("metadata").and_then(Value::as_object_mut) {
             match version {
                 Some(version) => metadata.insert("resourceVersion".to_owned(), version),
@@ -94,7 +96,7 @@ impl State {
     ) -> (Value, Option<Write>) {
         let created = self.get(key).is_none();
         let changed = self.put(key, object.clone(), applied);
-        // The object is gone if the last finalizer was just removed; the answer still shows it.
+        // The object is gone if its last finalizer was removed; the response still shows it.
         let stored = self.get(key).cloned().unwrap_or(object);
         let uid = stored["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
         let key = key.clone();
@@ -102,7 +104,7 @@ impl State {
         (stored, write)
     }
 
-    /// Takes uid and version out of what is to be written and compares them.
+    /// Removes the preconditions uid and version from a write and checks them.
     fn check_guards(&self, key: &ResourceKey, written: &mut Value) -> Result<(), CallError> {
         let Some(metadata) = written.get_mut("metadata").and_then(Value::as_object_mut) else {
             return Ok(());
@@ -112,7 +114,7 @@ impl State {
                 continue;
             };
             let actual = self.get(key).map(|object| &object["metadata"][guard]);
-            // A version says nothing about an object that is not there; a uid does.
+            // For a missing object, the server ignores a version but not a uid.
             if actual.is_none() && guard == "resourceVersion" {
                 continue;
             }

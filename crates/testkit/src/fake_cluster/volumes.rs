@@ -1,4 +1,4 @@
-//! Claims and the volumes behind them, as a provisioner with the policy Delete makes them.
+//! Claims and their volumes, as a provisioner with reclaim policy Delete creates them.
 
 use serde_json::{Value, json};
 use trueup_model::key::{Kind, ResourceKey};
@@ -6,7 +6,7 @@ use trueup_model::key::{Kind, ResourceKey};
 use super::pods;
 use super::state::{CLAIM_PROTECTION, State};
 
-/// Binds a new claim; lets a deleted one go once no pod uses it.
+/// Binds a new claim; removes the finalizer of a deleted one once no pod uses it.
 pub(super) fn reconcile(state: &mut State, key: &ResourceKey) {
     let Some(claim) = state.get(key).cloned() else {
         return;
@@ -17,9 +17,10 @@ pub(super) fn reconcile(state: &mut State, key: &ResourceKey) {
             .any(|(_, pod)| pods::claims_of(pod).contains(&key.name.as_str()));
         if !in_use {
             state.edit(key, |claim| {
-                let held = claim.pointer_mut("/metadata/finalizers").and_then(Value::as_array_mut);
-                if let Some(held) = held {
-                    held.retain(|finalizer| finalizer != CLAIM_PROTECTION);
+                let finalizers =
+                    claim.pointer_mut("/metadata/finalizers").and_then(Value::as_array_mut);
+                if let Some(finalizers) = finalizers {
+                    finalizers.retain(|finalizer| finalizer != CLAIM_PROTECTION);
                 }
             });
         }
@@ -28,7 +29,7 @@ pub(super) fn reconcile(state: &mut State, key: &ResourceKey) {
     }
 }
 
-/// The volume of a claim that is gone goes with it, unless its policy is to keep it.
+/// Deletes the volume of a deleted claim, unless its reclaim policy is Retain.
 pub(super) fn release(state: &mut State, claim: &Value) {
     let key = volume_of(claim);
     let Some(volume) = state.get(&key) else { return };

@@ -1,4 +1,4 @@
-//! A watch on the history.
+//! A watch: a stream of events from the history.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -38,8 +38,8 @@ pub(super) fn stream(
     let position = from.parse().unwrap_or_default();
     let watching = Watching { shared, kind, position, news, open: None, over: false };
     stream::unfold(watching, |mut watching| async move {
-        let said = watching.next().await?;
-        Some((said, watching))
+        let event = watching.next().await?;
+        Some((event, watching))
     })
     .boxed()
 }
@@ -60,8 +60,8 @@ impl Watching {
         }
         loop {
             self.news.borrow_and_update();
-            match self.look() {
-                Ok(Some(heard)) => return Some(Ok(heard)),
+            match self.poll() {
+                Ok(Some(event)) => return Some(Ok(event)),
                 Ok(None) => {}
                 Err(error) => {
                     self.close();
@@ -87,11 +87,11 @@ impl Watching {
         }
     }
 
-    /// What there is to say now.
-    fn look(&mut self) -> Result<Option<WatchEvent>, CallError> {
+    /// The next event, if there is one now.
+    fn poll(&mut self) -> Result<Option<WatchEvent>, CallError> {
         let inner = self.shared.lock();
         if !inner.reachable {
-            return Err(CallError::Unreachable("the fake cluster was cut off".to_owned()));
+            return Err(CallError::Unreachable("the fake cluster became unreachable".to_owned()));
         }
         if let Some(error) = inner.refusal(Verb::Watch, self.kind) {
             return Err(error);
@@ -103,9 +103,9 @@ impl Watching {
             self.position = self.position.max(inner.state.version());
             return Ok(None);
         }
-        if let Some((heard, version)) = inner.state.after(self.kind, self.position) {
+        if let Some((event, version)) = inner.state.after(self.kind, self.position) {
             self.position = version;
-            return Ok(Some(heard));
+            return Ok(Some(event));
         }
         self.position = self.position.max(inner.state.version());
         Ok(None)

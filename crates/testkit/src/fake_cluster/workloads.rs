@@ -1,4 +1,4 @@
-//! Deployments and stateful sets: the pods they want, the claims they need, the status they show.
+//! The controllers of Deployments and StatefulSets: their pods, claims and status.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -8,11 +8,11 @@ use trueup_model::key::{Kind, ResourceKey};
 use super::pods;
 use super::state::State;
 
-/// A label that tells which template a pod was made from.
+/// Labels with the hash of a pod's template.
 const DEPLOYMENT_HASH: &str = "pod-template-hash";
 const STATEFUL_HASH: &str = "controller-revision-hash";
 
-/// Brings a workload's pods and status to what its spec says.
+/// Updates a workload's pods and status to its spec.
 pub(super) fn reconcile(state: &mut State, key: &ResourceKey) {
     let Some(workload) = state.get(key).cloned() else {
         return;
@@ -20,18 +20,18 @@ pub(super) fn reconcile(state: &mut State, key: &ResourceKey) {
     let wanted = workload.pointer("/spec/replicas").and_then(Value::as_u64).unwrap_or(1);
     let hash = hash_of(&workload["spec"]["template"]);
     if workload.pointer("/metadata/deletionTimestamp").is_none() && takes_content(state, key) {
-        let made = match key.kind {
+        let desired = match key.kind {
             Kind::StatefulSet => stateful(state, key, &workload, wanted, &hash),
             _ => deployed(key, &workload, wanted, &hash),
         };
-        remove_others(state, key, &workload, &made, &hash);
-        for (pod, object) in made {
+        remove_others(state, key, &workload, &desired, &hash);
+        for (pod, object) in desired {
             if state.get(&pod).is_some() {
                 continue;
             }
             match over_quota(state, &pod) {
                 None => state.edit(&pod, |new| merge_into(new, object)),
-                Some(words) => warn(state, key, &pod, &words),
+                Some(error) => warn(state, key, &pod, &error),
             }
         }
     }
@@ -39,7 +39,7 @@ pub(super) fn reconcile(state: &mut State, key: &ResourceKey) {
     state.edit(key, |object| object["status"] = status);
 }
 
-/// Why a quota of its namespace does not let a pod in.
+/// The error if a quota of its namespace does not allow another pod.
 fn over_quota(state: &State, pod: &ResourceKey) -> Option<String> {
     let used = state.in_namespace(Kind::Pod, &pod.namespace).count();
     state.in_namespace(Kind::ResourceQuota, &pod.namespace).find_map(|(quota, object)| {
@@ -54,11 +54,11 @@ fn over_quota(state: &State, pod: &ResourceKey) -> Option<String> {
     })
 }
 
-/// A set says it by an event of its own; a Deployment shows it in its status, see [`status`].
-fn warn(state: &mut State, key: &ResourceKey, pod: &ResourceKey, words: &str) {
+/// Emits an event for a StatefulSet; a Deployment reports it in its [`status`].
+fn warn(state: &mut State, key: &ResourceKey, pod: &ResourceKey, error: &str) {
     if key.kind == Kind::StatefulSet {
         let (pod, set, now) = (&pod.name, &key.name, state.now());
-        let message = format!("create Pod {pod} in StatefulSet {set} failed error: {words}");
+        let message = format!("create Pod {pod} in StatefulSet {set} failed error: {error}");
         state.warn(key, "FailedCreate", &message, &now);
     }
 }
@@ -82,7 +82,7 @@ fn deployed(
         .collect()
 }
 
-/// Pods by number, each with its claims, which outlive it unless the set says otherwise.
+/// Pods by ordinal, and their claims, which outlive the set unless its policy is Delete.
 fn stateful(
     state: &mut State,
     key: &ResourceKey,
@@ -91,7 +91,7 @@ fn stateful(
     hash: &str,
 ) -> Vec<(ResourceKey, Value)> {
     let templates = workload.pointer("/spec/volumeClaimTemplates").and_then(Value::as_array);
-    let mut made = Vec::new();
+    let mut desired = Vec::new();
     for index in 0..wanted {
         let name = format!("{}-{index}", key.name);
         let mut pod = pods::running(
@@ -110,9 +110,9 @@ fn stateful(
                 volumes.push(json!({ "name": volume, "persistentVolumeClaim": source }));
             }
         }
-        made.push((pod_key(key, &name), pod));
+        desired.push((pod_key(key, &name), pod));
     }
-    made
+    desired
 }
 
 fn claim(
@@ -144,16 +144,16 @@ fn claim(
     claim.name
 }
 
-/// Pods beyond the number wanted, and those of an older template.
+/// Deletes pods beyond the wanted number, and those of an older template.
 fn remove_others(
     state: &mut State,
     key: &ResourceKey,
     workload: &Value,
-    made: &[(ResourceKey, Value)],
+    desired: &[(ResourceKey, Value)],
     hash: &str,
 ) {
     for pod in pods_of(state, workload) {
-        let is_wanted = made.iter().any(|(wanted, _)| *wanted == pod);
+        let is_wanted = desired.iter().any(|(wanted, _)| *wanted == pod);
         if !is_wanted || !is_current(state, key.kind, &pod, hash) {
             state.delete(&pod);
         }
@@ -168,7 +168,7 @@ fn status(state: &State, key: &ResourceKey, workload: &Value, wanted: u64, hash:
     let mut status = Map::new();
     status.insert("observedGeneration".to_owned(), workload["metadata"]["generation"].clone());
     let mut count = |name: &str, number: usize| {
-        // A zero is not shown, as a real server does it.
+        // As on a real server, zeros are omitted.
         if number > 0 {
             status.insert(name.to_owned(), number.into());
         }
@@ -179,7 +179,7 @@ fn status(state: &State, key: &ResourceKey, workload: &Value, wanted: u64, hash:
     count("availableReplicas", ready);
     if key.kind == Kind::StatefulSet {
         count("currentReplicas", updated);
-        // A set shows these always.
+        // A StatefulSet always has these.
         status.entry("replicas").or_insert_with(|| 0.into());
         status.entry("availableReplicas").or_insert_with(|| 0.into());
         status.insert("currentRevision".to_owned(), format!("{}-{hash}", key.name).into());
@@ -198,9 +198,9 @@ fn status(state: &State, key: &ResourceKey, workload: &Value, wanted: u64, hash:
         ];
         let missing = u64::try_from(pods.len()).is_ok_and(|there| there < wanted);
         let refused = over_quota(state, &pod_key(key, &format!("{}-{hash}", key.name)));
-        if let Some(words) = refused.filter(|_| missing) {
+        if let Some(error) = refused.filter(|_| missing) {
             conditions.push(json!({ "type": "ReplicaFailure", "status": "True",
-                                    "reason": "FailedCreate", "message": words }));
+                                    "reason": "FailedCreate", "message": error }));
         }
         status.insert("conditions".to_owned(), conditions.into());
     }
@@ -238,7 +238,7 @@ fn merge_into(target: &mut Value, source: Value) {
     }
 }
 
-/// Two equal templates have the same text, because fields are kept in order of their names.
+/// A hash of the template. Equal templates have the same text, because fields are sorted by name.
 fn hash_of(template: &Value) -> String {
     let mut hasher = DefaultHasher::new();
     template.to_string().hash(&mut hasher);

@@ -1,7 +1,7 @@
-//! An executor alone, told what a driver would tell it: the world for thousands of plans.
+//! A world with only an executor, and orders as a driver would give them. Runs thousands of plans.
 //!
-//! What the database would have stored of its reports is kept here, so a new executor is told what a real
-//! one would be told after a crash: the promise of now, every key ever recorded, the uids last seen.
+//! It keeps what the database would store of the reports. So a new executor gets what a real one
+//! gets after a crash: the current orders, every recorded key and the last observed uids.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter;
@@ -23,27 +23,27 @@ use trueup_model::spec::Spec;
 use trueup_rules::render::names;
 use trueup_rules::render::proof::ProofKey;
 
-use super::held::UnitHistory;
 use super::layer::Layer;
 use super::run::World;
 use super::stage::Stage;
+use super::unit_history::UnitHistory;
 use super::workload::{Shape, WorkloadStep};
 use super::{orders, receipts};
 use crate::fake_cluster::{Controllers, FakeCluster};
 
-/// Lease time and call deadline, as in production.
-const ECHO: Duration = Duration::from_secs(20);
-/// Who is named as observer in receipts.
+/// How long a call may be in flight: lease time and call deadline, as in production.
+const IN_FLIGHT: Duration = Duration::from_secs(20);
+/// The observer in receipts.
 const OBSERVER: &str = "harness";
-/// How often the lease is renewed, and slow controllers are looked after.
-const SLICE: Duration = Duration::from_secs(1);
+/// How often the lease is renewed and slow controllers may run.
+const TICK: Duration = Duration::from_secs(1);
 
-/// The service of most steps.
+/// The index of the main service.
 const FIRST: usize = 0;
-/// The service of a step beside it.
+/// The index of the second service, see [`WorkloadStep::Neighbour`].
 const SECOND: usize = 1;
 
-/// The world.
+/// A world with an executor, a fake cluster and no database.
 #[derive(Debug)]
 pub struct ExecutorWorld {
     layer: Layer,
@@ -52,9 +52,9 @@ pub struct ExecutorWorld {
     running: Option<Running>,
     project: UnitHistory,
     services: BTreeMap<usize, UnitHistory>,
-    /// How often the cluster's controllers run, if not at once, and when they do next.
+    /// The period of slow controllers, and when they run next.
     controllers: Option<(Duration, Duration)>,
-    /// The cluster before somebody else did something to it: it must be so again.
+    /// The cluster before a foreign change, which the executor must restore.
     before: Stage,
     wrong: Vec<String>,
 }
@@ -65,11 +65,11 @@ struct Running {
     reports: mpsc::Receiver<Report>,
     tasks: JoinSet<()>,
     started: Timestamp,
-    echo: InFlightWindow,
+    in_flight: InFlightWindow,
 }
 
 impl ExecutorWorld {
-    /// A project, and an executor that is told of it. Controllers run every so often, or at once.
+    /// Starts an executor with a project. Controllers run at this period, or at once.
     pub async fn new(
         layer: &Layer,
         fake: &FakeCluster,
@@ -95,33 +95,33 @@ impl ExecutorWorld {
         world
     }
 
-    /// Starts an executor and tells it everything.
+    /// Starts an executor and gives it all orders.
     async fn start(&mut self) {
         let fence = Arc::new(Fence::closed(Arc::clone(&self.clock)));
         self.layer.set_fence(Arc::clone(&fence));
         let (reports_in, reports) = mpsc::channel(1024);
         let mut tasks = JoinSet::new();
         let cluster: Arc<dyn Cluster> = Arc::new(self.layer.clone());
-        // A process that starts with a service is not the first one.
-        let echo = InFlightWindow { lasts: ECHO, inherited: !self.services.is_empty() };
+        // With a service, this is not the first process: earlier calls may be in flight.
+        let in_flight = InFlightWindow { lasts: IN_FLIGHT, inherited: !self.services.is_empty() };
         let parts = Parts {
             cluster,
             proofs: ProofKey::new(&[42; 32], orders::id(7)),
             fence,
             clock: Arc::clone(&self.clock),
             observer: OBSERVER.to_owned(),
-            echo,
+            echo: in_flight,
         };
         let started = self.clock.now();
         let executor = Executor::start(parts, reports_in, &mut tasks);
-        let held = iter::once(&self.project).chain(self.services.values());
-        for held in held.filter(|held| !held.has_ended()) {
-            let _passed = executor.order(held.order.clone()).await;
+        let units = iter::once(&self.project).chain(self.services.values());
+        for unit in units.filter(|unit| !unit.has_ended()) {
+            let _sent = executor.order(unit.order.clone()).await;
         }
-        self.running = Some(Running { executor, reports, tasks, started, echo });
+        self.running = Some(Running { executor, reports, tasks, started, in_flight });
     }
 
-    /// Declares a service, as the API would.
+    /// Declares a service.
     async fn declare(&mut self, service: usize, spec: Spec) {
         if self.services.contains_key(&service) {
             let change = |order: &mut Order| {
@@ -130,55 +130,56 @@ impl ExecutorWorld {
                     body.spec = spec;
                 }
             };
-            return self.promise(service, DesiredState::Active, change).await;
+            return self.change_order(service, DesiredState::Active, change).await;
         }
         let order = orders::first(&self.project.order, service, spec);
         self.services.insert(service, UnitHistory::new(order.clone()));
         self.order(order).await;
     }
 
-    /// Changes the promise about a service, as the API would.
-    async fn promise(
+    /// Changes the order of a service as a new generation.
+    async fn change_order(
         &mut self,
         service: usize,
         desired: DesiredState,
         change: impl FnOnce(&mut Order),
     ) {
-        let Some(held) = self.services.get_mut(&service) else { return };
-        change(&mut held.order);
-        held.order.generation += 1;
-        held.order.desired = desired;
+        let Some(unit) = self.services.get_mut(&service) else { return };
+        change(&mut unit.order);
+        unit.order.generation += 1;
+        unit.order.desired = desired;
         if desired != DesiredState::Deleted {
-            held.order = orders::recorded(held.order.clone());
+            unit.order = orders::recorded(unit.order.clone());
         }
-        held.last = None;
-        let order = held.order.clone();
+        unit.last = None;
+        let order = unit.order.clone();
         self.order(order).await;
     }
 
-    /// The names of the services that are not gone yet.
+    /// The names of the services that are not deleted yet.
     fn tenants(&self) -> BTreeSet<String> {
-        let left = self.services.iter().filter(|(_, held)| !held.has_ended());
+        let left = self.services.iter().filter(|(_, unit)| !unit.has_ended());
         left.map(|(service, _)| orders::service_name(*service).to_owned()).collect()
     }
 
-    /// Promises the end of the project, and of what is in it.
-    async fn end_project(&mut self) {
+    /// Deletes the project and all services in it.
+    async fn delete_project(&mut self) {
         let tenants = self.tenants();
         let left: Vec<usize> = self.services.keys().copied().collect();
         for service in left {
-            if self.services.get(&service).is_some_and(|held| !held.has_ended()) {
-                self.promise(service, DesiredState::Deleted, |_| ()).await;
+            if self.services.get(&service).is_some_and(|unit| !unit.has_ended()) {
+                self.change_order(service, DesiredState::Deleted, |_| ()).await;
             }
         }
-        let order = orders::end_of_project(self.project.order.clone(), tenants);
+        let order = orders::delete_project(self.project.order.clone(), tenants);
         self.project = UnitHistory::new(order.clone());
         self.order(order).await;
     }
 
-    /// The turn of a project that is to go has come: a service of it is gone, or the survey of its namespace is on
-    /// record now, or no more.
-    async fn go_on_with_project(&mut self, was_surveyed: bool) {
+    /// Renews the order of a project that is being deleted.
+    ///
+    /// Needed when one of its services is gone, or its namespace survey was recorded or withdrawn.
+    async fn renew_project_order(&mut self, was_surveyed: bool) {
         let tenants = self.tenants();
         let is_left = self.project.order.desired == DesiredState::Deleted
             && self.project.order.permit.tenants != tenants;
@@ -196,36 +197,36 @@ impl ExecutorWorld {
 
     async fn order(&self, order: Order) {
         if let Some(running) = &self.running {
-            let _passed = running.executor.order(order).await;
+            let _sent = running.executor.order(order).await;
         }
     }
 
-    /// What the database would store of a report.
-    fn hear(&mut self, report: Report) {
+    /// Stores what the database would store of a report, and checks its receipt.
+    fn record_report(&mut self, report: Report) {
         let wrong = report.receipt.as_ref().map(|receipt| self.check(&report, receipt));
         self.wrong.extend(wrong.into_iter().flatten());
-        let mut held = iter::once(&mut self.project).chain(self.services.values_mut());
-        match held.find(|held| held.order.unit == report.unit) {
-            Some(held) => self.wrong.extend(held.hear(report)),
-            None => self.wrong.push(format!("O3: a report of {}, never ordered", report.unit)),
+        let mut units = iter::once(&mut self.project).chain(self.services.values_mut());
+        match units.find(|unit| unit.order.unit == report.unit) {
+            Some(unit) => self.wrong.extend(unit.record_report(report)),
+            None => self.wrong.push(format!("O3: report of {}, which has no order", report.unit)),
         }
     }
 
-    /// What is wrong about a receipt.
+    /// Everything that is wrong about a receipt.
     fn check(&self, report: &Report, receipt: &Receipt) -> Vec<String> {
-        let mut held = iter::once(&self.project).chain(self.services.values());
-        let held = held.find(|held| held.order.unit == report.unit);
-        let (Some(held), Some(running)) = (held, &self.running) else { return Vec::new() };
-        if held.has_ended() || held.order.desired != DesiredState::Deleted {
-            return vec![format!("O12: {} has a receipt it cannot have", report.unit)];
+        let mut units = iter::once(&self.project).chain(self.services.values());
+        let unit = units.find(|unit| unit.order.unit == report.unit);
+        let (Some(unit), Some(running)) = (unit, &self.running) else { return Vec::new() };
+        if unit.has_ended() || unit.order.desired != DesiredState::Deleted {
+            return vec![format!("O12: unexpected receipt of {}", report.unit)];
         }
         let object_name = |order: &Order| match &order.body {
             Body::Service(body) => body.object_name.clone(),
             Body::Project => order.namespace.clone(),
         };
         let names: Vec<String> =
-            self.services.values().map(|held| object_name(&held.order)).collect();
-        let own_name = object_name(&held.order);
+            self.services.values().map(|unit| object_name(&unit.order)).collect();
+        let own_name = object_name(&unit.order);
         let (monotonic, now) = (self.clock.monotonic(), self.clock.now());
         let time = |at: Duration| {
             let ago = SignedDuration::try_from(monotonic.saturating_sub(at)).unwrap_or_default();
@@ -237,71 +238,71 @@ impl ExecutorWorld {
         receipts::wrong(
             receipt,
             &receipts::Facts {
-                order: &held.order,
+                order: &unit.order,
                 fake: &self.fake,
                 calls: own.map(|call| (time(call.at), call.clone())).collect(),
                 observer: OBSERVER,
                 started: running.started,
-                echo: running.echo,
+                in_flight: running.in_flight,
                 now,
             },
         )
     }
 
-    /// A service's objects of these kinds that are there now.
+    /// The keys of a service's objects of these kinds that exist.
     fn keys(&self, service: usize, kinds: &[Kind]) -> Vec<ResourceKey> {
         let recorded = self.services.get(&service).into_iter();
         recorded
-            .flat_map(|held| held.order.recorded.keys())
+            .flat_map(|unit| unit.order.recorded.keys())
             .filter(|key| kinds.contains(&key.kind) && self.fake.find(key).is_some())
             .cloned()
             .collect()
     }
 
-    /// Changes the objects of a kind from outside.
+    /// Changes a service's objects of a kind as a foreign writer.
     fn edit(&self, service: usize, kind: Kind, change: impl Fn(&mut Value)) {
         for key in self.keys(service, &[kind]) {
             self.fake.edit(&key, |object| change(object));
         }
     }
 
-    /// Whether every service is as it is promised.
-    fn is_there(&self) -> bool {
-        self.services.values().all(UnitHistory::is_there)
+    /// Whether every service has its desired state.
+    fn is_converged(&self) -> bool {
+        self.services.values().all(UnitHistory::is_converged)
     }
 
     async fn begin_of(&mut self, service: usize, step: &WorkloadStep) {
         match step {
-            WorkloadStep::Rest | WorkloadStep::Beside(_) | WorkloadStep::Hasty(_) => {}
+            WorkloadStep::Rest | WorkloadStep::Neighbour(_) | WorkloadStep::Hasty(_) => {}
             WorkloadStep::Declare(shape) => self.declare(service, Shape::spec(shape)).await,
-            WorkloadStep::Resume => self.promise(service, DesiredState::Active, |_| ()).await,
-            WorkloadStep::Pause => self.promise(service, DesiredState::Paused, |_| ()).await,
-            WorkloadStep::Lead(hosts) => {
-                let lead = |order: &mut Order| orders::lead(order, hosts);
-                self.promise(service, DesiredState::Active, lead).await;
+            WorkloadStep::Resume => self.change_order(service, DesiredState::Active, |_| ()).await,
+            WorkloadStep::Pause => self.change_order(service, DesiredState::Paused, |_| ()).await,
+            WorkloadStep::Route(hosts) => {
+                let change = |order: &mut Order| orders::set_routes(order, hosts);
+                self.change_order(service, DesiredState::Active, change).await;
             }
-            WorkloadStep::Delete => self.promise(service, DesiredState::Deleted, |_| ()).await,
-            WorkloadStep::DeleteProject => self.end_project().await,
-            WorkloadStep::Lose(kinds) => {
+            WorkloadStep::Delete => self.change_order(service, DesiredState::Deleted, |_| ()).await,
+            WorkloadStep::DeleteProject => self.delete_project().await,
+            WorkloadStep::ForeignDelete(kinds) => {
                 self.keys(service, kinds).iter().for_each(|key| self.fake.remove(key));
             }
-            WorkloadStep::Edit(kind, field, value) => self.edit(service, *kind, |object| {
+            WorkloadStep::ForeignEdit(kind, field, value) => self.edit(service, *kind, |object| {
                 if let Some(found) = object.pointer_mut(field) {
                     *found = value.clone();
                 }
             }),
-            WorkloadStep::Add(kind, list, entry) => self.edit(service, *kind, |object| {
+            WorkloadStep::ForeignAdd(kind, list, entry) => self.edit(service, *kind, |object| {
                 let found = object.pointer_mut(list).and_then(Value::as_array_mut);
                 found.into_iter().for_each(|entries| entries.push(entry.clone()));
             }),
-            WorkloadStep::LoseNamespace => {
+            WorkloadStep::ForeignDeleteNamespace => {
                 let namespace = &self.project.order.namespace;
                 self.fake.remove(&ResourceKey::new(Kind::Namespace, "", namespace));
             }
         }
     }
 
-    /// Lets controllers that are slow work, if it is time.
+    /// Runs slow controllers if they are due.
     fn run_controllers(&mut self) {
         let now = self.clock.monotonic();
         if let Some((pace, next)) = &mut self.controllers
@@ -312,25 +313,25 @@ impl ExecutorWorld {
         }
     }
 
-    /// Hears reports for so long.
-    async fn listen(&mut self, time: Duration) {
+    /// Receives reports for this long.
+    async fn receive_reports(&mut self, time: Duration) {
         let over = self.clock.sleep(time);
         tokio::pin!(over);
         loop {
             let Some(running) = &mut self.running else { return over.await };
-            let heard = tokio::select! {
+            let received = tokio::select! {
                 biased;
                 report = running.reports.recv() => report,
                 () = &mut over => return,
             };
-            match heard {
+            match received {
                 Some(report) => {
                     let was_surveyed = self.is_surveyed();
-                    self.hear(report);
-                    self.go_on_with_project(was_surveyed).await;
+                    self.record_report(report);
+                    self.renew_project_order(was_surveyed).await;
                 }
                 None => {
-                    self.wrong.push("O10: the executor ended by itself".to_owned());
+                    self.wrong.push("O10: the executor stopped unexpectedly".to_owned());
                     self.running = None;
                 }
             }
@@ -342,43 +343,43 @@ impl World for ExecutorWorld {
     async fn begin(&mut self, step: &WorkloadStep) {
         self.before = self.fake.snapshot();
         match step.inner() {
-            WorkloadStep::Beside(step) => self.begin_of(SECOND, step).await,
+            WorkloadStep::Neighbour(step) => self.begin_of(SECOND, step).await,
             step => self.begin_of(FIRST, step).await,
         }
     }
 
     async fn reached(&mut self, step: &WorkloadStep) -> bool {
         let step = match step.inner() {
-            WorkloadStep::Beside(step) => step,
+            WorkloadStep::Neighbour(step) => step,
             step => step,
         };
         match step {
             WorkloadStep::Declare(_)
             | WorkloadStep::Pause
             | WorkloadStep::Resume
-            | WorkloadStep::Lead(_)
+            | WorkloadStep::Route(_)
             | WorkloadStep::Delete
-            | WorkloadStep::Beside(_)
-            | WorkloadStep::Hasty(_) => self.is_there(),
+            | WorkloadStep::Neighbour(_)
+            | WorkloadStep::Hasty(_) => self.is_converged(),
             WorkloadStep::Rest | WorkloadStep::DeleteProject => {
-                self.is_there() && self.project.is_there()
+                self.is_converged() && self.project.is_converged()
             }
-            WorkloadStep::Lose(_)
-            | WorkloadStep::Edit(..)
-            | WorkloadStep::Add(..)
-            | WorkloadStep::LoseNamespace => {
-                self.is_there() && same_specs(&self.fake.snapshot(), &self.before)
+            WorkloadStep::ForeignDelete(_)
+            | WorkloadStep::ForeignEdit(..)
+            | WorkloadStep::ForeignAdd(..)
+            | WorkloadStep::ForeignDeleteNamespace => {
+                self.is_converged() && same_specs(&self.fake.snapshot(), &self.before)
             }
         }
     }
 
-    async fn pass(&mut self, time: Duration) {
+    async fn advance(&mut self, time: Duration) {
         let until = self.clock.monotonic() + time;
         while let Some(left) = until.checked_sub(self.clock.monotonic()).filter(|it| !it.is_zero())
         {
             self.layer.renew_lease();
             self.run_controllers();
-            self.listen(left.min(SLICE)).await;
+            self.receive_reports(left.min(TICK)).await;
         }
     }
 
@@ -386,13 +387,13 @@ impl World for ExecutorWorld {
         if let Some(mut running) = self.running.take() {
             running.tasks.shutdown().await;
         }
-        // What a dead process would have said next is lost with it.
-        for held in iter::once(&mut self.project).chain(self.services.values_mut()) {
-            if !held.has_ended() {
-                held.last = None;
+        // Reports that the dead process did not send are lost.
+        for unit in iter::once(&mut self.project).chain(self.services.values_mut()) {
+            if !unit.has_ended() {
+                unit.last = None;
             }
-            if held.order.desired != DesiredState::Deleted {
-                held.order = orders::recorded(held.order.clone());
+            if unit.order.desired != DesiredState::Deleted {
+                unit.order = orders::recorded(unit.order.clone());
             }
         }
         self.start().await;
@@ -409,10 +410,10 @@ impl World for ExecutorWorld {
         std::mem::take(&mut self.wrong)
     }
 
-    async fn faults_at_rest(&mut self) -> Vec<String> {
+    async fn violations_at_rest(&mut self) -> Vec<String> {
         let mut wrong = Vec::new();
         let all = || iter::once(&self.project).chain(self.services.values());
-        let known = |key: &ResourceKey| all().any(|held| held.order.recorded.contains_key(key));
+        let known = |key: &ResourceKey| all().any(|unit| unit.order.recorded.contains_key(key));
         for kind in Kind::ALL {
             for object in self.fake.objects(kind) {
                 let text = |name: &str| object["metadata"][name].as_str().unwrap_or_default();
@@ -424,22 +425,23 @@ impl World for ExecutorWorld {
             }
         }
         if self.project.last.as_ref().is_some_and(|last| last.outcome != Outcome::Converged) {
-            wrong.push(format!("O10: the project is not at rest: {:?}", self.project.last));
+            wrong.push(format!("O10: the project did not converge: {:?}", self.project.last));
         }
         wrong
     }
 
-    fn standing(&self) -> String {
-        let of = |held: &UnitHistory| {
-            held.last.as_ref().map(|last| (last.generation, last.outcome.clone()))
+    fn progress(&self) -> String {
+        let of = |unit: &UnitHistory| {
+            unit.last.as_ref().map(|last| (last.generation, last.outcome.clone()))
         };
         let services: Vec<_> = self.services.values().map(of).collect();
         format!("project {:?}, services {services:?}", of(&self.project))
     }
 }
 
-/// Whether there are as many objects of each kind with the same specs. The rest of a stage is judged afterwards:
-/// here it would only say that a step is not reached, and not why.
+/// Whether both stages have the same kinds and specs.
+///
+/// The oracles compare the rest, because they report the difference and not only a timeout.
 fn same_specs(now: &Stage, before: &Stage) -> bool {
     let kind = |key: &String| key.split('/').next().unwrap_or_default().to_owned();
     let specs = |stage: &Stage| -> Vec<(String, Value)> {

@@ -1,4 +1,4 @@
-//! Planning: every fault at every place that was learned, as far as it can make a difference.
+//! Generates plans: every fault at every place of the reference run where it can matter.
 
 use trueup_model::key::Kind;
 
@@ -9,21 +9,21 @@ use super::orders;
 use super::plan::{Ends, Failure, FaultAction, FaultPlan, Side, Trigger};
 use crate::fake_cluster::Verb;
 
-/// So many events of one kind get a plan of each sort: the first ones and the last ones.
+/// How many events of a kind get plans: the first and the last ones.
 const EVENTS: usize = 8;
-/// The same where a few must do.
+/// The same for [`Depth::Few`].
 const FEW_EVENTS: usize = 2;
-/// So many lists and reads.
+/// How many reads get plans.
 const READS: usize = 4;
 
 /// How many plans a workload gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Depth {
-    /// Everything, the making of the project included: that is the same in every workload.
+    /// Everything, including the creation of the project, which is the same in all workloads.
     Whole,
     /// Everything that concerns the service.
     Full,
-    /// The faults that found most, at every write.
+    /// Only the faults that found most defects, at every write.
     Few,
 }
 
@@ -40,7 +40,7 @@ pub fn plans(reference: &Reference, depth: Depth) -> Vec<FaultPlan> {
     plans
 }
 
-/// Around every write that had an effect.
+/// Faults at every write that had an effect.
 fn writes(reference: &Reference, depth: Depth) -> Vec<FaultPlan> {
     let name = reference.workload.name;
     let notes = &reference.story.notes;
@@ -61,12 +61,12 @@ fn writes(reference: &Reference, depth: Depth) -> Vec<FaultPlan> {
                 .filter(|action| can_matter(notes, number, action))
                 .map(one)
                 .collect();
-            // The process that recovers dies at its first write, too.
+            // The recovering process crashes at its first write, too.
             if number < last && depth != Depth::Few {
                 let second = FaultAction::Crash(Side::After);
                 plans.push(one(second.clone()).and(Trigger::Write(number + 1), second));
             }
-            // A process starts again and is shown the past.
+            // The process restarts with a stale view.
             if index > 0 {
                 let before = FaultPlan::one(name, Trigger::Write(number - 1), stale, title.clone());
                 plans.push(before.and(Trigger::Write(number), FaultAction::Crash(Side::After)));
@@ -111,7 +111,7 @@ fn actions(kind: Kind, depth: Depth) -> Vec<FaultAction> {
     ]
 }
 
-/// A crash at every point that was reached.
+/// A crash at every crash point that was reached.
 fn points(reference: &Reference, from_start: bool) -> Vec<FaultPlan> {
     let name = reference.workload.name;
     let project = orders::project_keys();
@@ -143,7 +143,7 @@ fn points(reference: &Reference, from_start: bool) -> Vec<FaultPlan> {
         .collect()
 }
 
-/// The lease ends during a read that decides about a write.
+/// The lease ends during the read right before a write.
 fn lease_ends_while_reading(reference: &Reference) -> impl Iterator<Item = FaultPlan> {
     reference.story.notes.reads_before_writes().map(|number| {
         let about = "a read right before a write".to_owned();
@@ -181,8 +181,8 @@ fn reads(reference: &Reference) -> Vec<FaultPlan> {
 fn events(reference: &Reference, depth: Depth) -> Vec<FaultPlan> {
     let name = reference.workload.name;
     let mut plans = Vec::new();
-    for (kind, heard) in &reference.story.notes.events {
-        for number in spread(*heard, if depth == Depth::Few { FEW_EVENTS } else { EVENTS }) {
+    for (kind, count) in &reference.story.notes.events {
+        for number in spread(*count, if depth == Depth::Few { FEW_EVENTS } else { EVENTS }) {
             let about = format!("event {number} of {kind}");
             let one =
                 |then| FaultPlan::one(name, Trigger::Event(*kind, number), then, about.clone());
@@ -208,7 +208,7 @@ fn events(reference: &Reference, depth: Depth) -> Vec<FaultPlan> {
     plans
 }
 
-/// Up to `most` of the numbers from 1 to `last`: the first half of them and the last half.
+/// Up to `most` of the numbers from 1 to `last`: half from the start, half from the end.
 fn spread(last: usize, most: usize) -> Vec<usize> {
     let half = most / 2;
     (1..=last).filter(|number| *number <= half || *number + half > last).collect()
@@ -221,9 +221,9 @@ fn can_matter(notes: &Notes, number: usize, action: &FaultAction) -> bool {
     match action {
         FaultAction::ForeignEdit => target != Target::Absent,
         FaultAction::ForeignDelete => target == Target::Present,
-        // Nothing is kept from being sent where nothing is left to send.
+        // Without a later write there is nothing to block.
         FaultAction::LeaseEnds(_) => later.any(|at| notes.has_effect(at)),
-        // A Secret has no watch that could stand still.
+        // Secrets are not watched, so no watch can be stale.
         FaultAction::Stale(_) => {
             notes.calls[number - 1].key.kind != Kind::Secret
                 || later.any(|at| notes.has_effect(at) || matches!(at, Trigger::Event(..)))

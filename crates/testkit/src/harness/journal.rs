@@ -1,4 +1,4 @@
-//! The effect journal: every write that was sent, what it did and what its sender heard.
+//! The journal of write calls: what each changed and which response its sender got.
 
 use std::time::Duration;
 
@@ -12,35 +12,35 @@ use crate::fake_cluster::{Verb, Write};
 pub struct Call {
     /// Apply, patch or delete.
     pub verb: Verb,
-    /// What it was sent for.
+    /// The key of the written object.
     pub key: ResourceKey,
-    /// Which incarnation it was guarded with, if it was.
+    /// The uid precondition, if any.
     pub uid: Option<String>,
-    /// In which step of the workload.
+    /// The step of the workload.
     pub step: usize,
-    /// When, on the monotonic clock.
+    /// The monotonic time.
     pub at: Duration,
-    /// What stood at its key right before.
+    /// The state of the object right before.
     pub target: Target,
     /// What it changed, if anything.
     pub effect: Option<Write>,
-    /// What its sender heard: `ok`, the label of an error, or `nothing` if it was stopped.
+    /// The response: `ok`, the label of an error, or `nothing` if the sender crashed first.
     pub heard: &'static str,
 }
 
-/// What stands at a key.
+/// The state of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
-    /// Nothing.
+    /// It does not exist.
     Absent,
-    /// An object.
+    /// It exists.
     Present,
-    /// An object that is being deleted.
+    /// It is being deleted.
     Terminating,
 }
 
 impl Target {
-    /// What this object is, if there is one.
+    /// The state of this object.
     #[must_use]
     pub fn of(found: Option<&Value>) -> Self {
         match found {
@@ -52,13 +52,13 @@ impl Target {
 }
 
 impl Call {
-    /// Whether it took something away, or let it go.
+    /// Whether it deletes an object or may remove its finalizer.
     #[must_use]
     pub fn is_destructive(&self) -> bool {
         self.verb == Verb::Delete || self.verb == Verb::Patch
     }
 
-    /// What it is called in a plan's comment.
+    /// Verb and object, for messages and a plan's `about`.
     #[must_use]
     pub fn title(&self) -> String {
         let verb = match self.verb {
@@ -68,7 +68,7 @@ impl Call {
             Verb::Get => "get",
             Verb::List => "list",
             Verb::Watch => "watch",
-            Verb::Rehearse => "rehearse",
+            Verb::Rehearse => "dry run",
         };
         format!("{verb} {}/{}", self.key.kind, self.key.name)
     }

@@ -1,4 +1,4 @@
-//! The layer between an executor and its cluster that breaks what a plan says, and notes the rest.
+//! The layer between executor and cluster that injects planned faults and records all calls.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,14 +22,14 @@ use super::plan::{Failure, Fault, FaultAction, Side, Trigger};
 use super::watching;
 use crate::fake_cluster::{FakeCluster, Then, Verb, Write};
 
-/// How long a call takes that nobody answers: the deadline of the real client.
+/// How long an unanswered call takes: the deadline of the real client.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// How long a server that throttles asks to wait.
+/// The `Retry-After` of a throttling server.
 const SLOW_DOWN: Duration = Duration::from_secs(5);
-/// What somebody else writes, to see later that it is still there.
+/// The annotation of a foreign edit, which must be kept.
 pub const NOTE: &str = "example.com/note";
 
-/// The layer. Clones are the same layer.
+/// The layer. Clones share the same layer.
 #[derive(Clone)]
 pub struct Layer {
     pub(super) shared: Arc<Shared>,
@@ -39,8 +39,8 @@ pub(super) struct Shared {
     pub(super) fake: FakeCluster,
     pub(super) clock: Arc<dyn Clock>,
     state: Mutex<State>,
-    /// Raised when watches have to look around.
-    pub(super) turn: watch::Sender<u64>,
+    /// Incremented when watches have to check for a fault that began.
+    pub(super) recheck: watch::Sender<u64>,
     crashed: Notify,
 }
 
@@ -51,7 +51,7 @@ impl fmt::Debug for Layer {
 }
 
 impl Layer {
-    /// A layer over this cluster that breaks what these faults say.
+    /// A layer over this cluster with these faults.
     #[must_use]
     pub fn new(fake: &FakeCluster, clock: Arc<dyn Clock>, faults: &[Fault]) -> Self {
         let layer = Self {
@@ -59,7 +59,7 @@ impl Layer {
                 fake: fake.clone(),
                 clock,
                 state: Mutex::new(State::new(faults)),
-                turn: watch::Sender::new(0),
+                recheck: watch::Sender::new(0),
                 crashed: Notify::new(),
             }),
         };
@@ -73,56 +73,56 @@ impl Layer {
         layer
     }
 
-    /// What was noted so far.
+    /// What was recorded so far.
     #[must_use]
     pub fn notes(&self) -> Notes {
         self.shared.state().notes.clone()
     }
 
-    /// Which of the faults had an effect.
+    /// For each fault, whether it had an effect.
     #[must_use]
     pub fn fired(&self) -> Vec<bool> {
         self.shared.state().fired()
     }
 
-    /// From now on writes belong to this step.
+    /// Sets the step that calls belong to from now on.
     pub fn step(&self, number: usize) {
         self.shared.state().step = number;
     }
 
-    /// Whether anything that a fault began still lasts.
+    /// Whether a lasting fault is still active.
     #[must_use]
     pub fn is_broken(&self) -> bool {
         self.shared.state().is_broken(self.shared.clock.monotonic())
     }
 
-    /// Waits until the process is to die.
+    /// Waits until a fault crashes the process.
     pub async fn crashed(&self) {
         self.shared.crashed.notified().await;
     }
 
-    /// A new process begins: it is served again.
+    /// Serves a new process after a crash.
     pub fn revive(&self) {
         self.shared.state().dead = false;
     }
 
-    /// The fence of the process that runs from now on; its lease is held, unless a fault forbids it.
+    /// Sets the fence of a new process; opens it, unless a fault prevents that.
     pub fn set_fence(&self, fence: Arc<Fence>) {
         self.shared.state().set_fence(fence);
         self.renew_lease();
     }
 
-    /// Renews the lease, unless a fault forbids it.
+    /// Renews the lease, unless a fault prevents that.
     pub fn renew_lease(&self) {
         self.shared.state().renew_lease(self.shared.clock.monotonic(), Lease::WRITE_FOR);
     }
 
-    /// No workload may be made unless all of these stand.
+    /// Records a violation when a workload is created before all of these exist.
     pub fn guard_workloads_with(&self, keys: impl IntoIterator<Item = ResourceKey>) {
         self.shared.state().guards.extend(keys);
     }
 
-    /// A crash point was reached; says whether the process dies there.
+    /// Records that a crash point was reached; returns whether the process crashes there.
     #[must_use]
     pub fn reach(&self, point: &'static str) -> bool {
         let mut state = self.shared.state();
@@ -148,7 +148,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The process ends: this call never returns, and neither does any other.
+    /// Crashes the process: this call never returns, and neither does any other.
     pub(super) async fn die(&self) -> ! {
         self.state().dead = true;
         self.crashed.notify_one();
@@ -159,18 +159,18 @@ impl Shared {
         self.state().dead
     }
 
-    /// Whether the cluster is away now: whoever asks for it is turned away.
-    pub(super) fn turn_away(&self) -> bool {
+    /// Whether the cluster is unreachable now.
+    pub(super) fn is_unreachable(&self) -> bool {
         let now = self.clock.monotonic();
-        self.state().turn_away(now)
+        self.state().is_unreachable(now)
     }
 
-    /// The next moment at which being away begins or ends.
-    pub(super) fn next_turn(&self) -> Option<Duration> {
-        self.state().next_turn(self.clock.monotonic())
+    /// The time until the next outage begins or ends.
+    pub(super) fn next_outage_change(&self) -> Option<Duration> {
+        self.state().next_outage_change(self.clock.monotonic())
     }
 
-    /// Counts an event; answers with what happens at it.
+    /// Counts an event; returns the fault that is due at it.
     pub(super) fn event(&self, kind: Kind) -> Option<Due> {
         let mut state = self.state();
         let count = state.notes.events.entry(kind).or_default();
@@ -181,29 +181,29 @@ impl Shared {
         state.take(&here, None)
     }
 
-    /// The version that all reads but fresh ones are pinned to, and for how long.
+    /// The version of stale lists and watches, and for how long they stay stale.
     pub(super) fn stale(&self) -> Option<(String, Duration)> {
         self.state().stale(self.clock.monotonic())
     }
 
-    /// Something was kept back, or shown as it was before.
-    pub(super) fn was_stale(&self) {
-        self.state().was_stale();
+    /// Records that an event was delayed or a list was stale.
+    pub(super) fn note_stale(&self) {
+        self.state().note_stale();
     }
 
-    /// A fault had an effect.
+    /// Records that a fault had an effect.
     pub(super) fn happened(&self, due: &Due) {
         self.state().happened(due.fault);
     }
 
-    /// What lasts for a while begins.
+    /// Begins a lasting fault.
     pub(super) fn begin(&self, due: &Due) {
         let now = self.clock.monotonic();
         self.state().begin(due, now, || self.fake.version());
-        self.turn.send_modify(|turn| *turn += 1);
+        self.recheck.send_modify(|count| *count += 1);
     }
 
-    /// A write changed something. Workloads come after everything that guards them.
+    /// Records an effective write; checks that policies exist before a workload.
     fn note_effect(&self, write: &Write) {
         let mut state = self.state();
         state.last_write = Some(write.clone());
@@ -212,12 +212,13 @@ impl Shared {
             let missing = guards
                 .iter()
                 .filter(|guard| Target::of(self.fake.find(guard).as_ref()) != Target::Present);
-            let wrong = missing.map(|guard| format!("F05: {} was made without {guard}", write.key));
+            let wrong =
+                missing.map(|guard| format!("F05: {} was created without {guard}", write.key));
             state.notes.wrong.extend(wrong);
         }
     }
 
-    /// One read: counted, then broken as planned.
+    /// Counts a read and applies the planned fault.
     async fn read<T>(
         &self,
         count: impl FnOnce(&mut Notes) -> Trigger,
@@ -254,7 +255,7 @@ impl Shared {
             let heard = "nothing";
             let call = Call { verb, key: key.clone(), uid, step, at, target, effect: None, heard };
             if state.is_fenced() {
-                let wrong = format!("O5: {} was sent after the lease was over", call.title());
+                let wrong = format!("O5: {} was sent after the lease ended", call.title());
                 state.notes.wrong.push(wrong);
             }
             let number = state.notes.calls.len() + 1;
@@ -277,7 +278,7 @@ impl Shared {
         answer
     }
 
-    /// Carries out a call, or does to it what a plan says.
+    /// Carries out a call, or applies the fault that is due.
     async fn answer<T>(
         &self,
         due: Option<Due>,
@@ -287,12 +288,12 @@ impl Shared {
         if let Some(due) = &due {
             self.begin(due);
         }
-        if self.turn_away() {
+        if self.is_unreachable() {
             return Err(error(Failure::Unreachable));
         }
         let now = self.clock.monotonic();
         if key.is_some_and(|key| self.state().refuse(key.kind, now)) {
-            return Err(CallError::Refused("the harness refuses this kind for a while".to_owned()));
+            return Err(CallError::Refused("refused by a fault plan".to_owned()));
         }
         let Some(due) = due else { return call.await };
         match due.action {
@@ -320,11 +321,11 @@ impl Shared {
                 Err(error(Failure::Unanswered))
             }
             FaultAction::ForeignEdit => {
-                key.into_iter().for_each(|key| self.scribble(&due, key));
+                key.into_iter().for_each(|key| self.foreign_edit(&due, key));
                 call.await
             }
             FaultAction::ForeignDelete => {
-                key.into_iter().for_each(|key| self.take_away(&due, key));
+                key.into_iter().for_each(|key| self.foreign_delete(&due, key));
                 call.await
             }
             FaultAction::Away(_)
@@ -338,15 +339,15 @@ impl Shared {
         }
     }
 
-    /// Carries out a call of which the answer is lost: an error is no answer that could be lost.
+    /// Carries out a call and drops its response. A failed call does not count as a lost response.
     async fn carry_out<T>(&self, due: &Due, call: impl Future<Output = Result<T, CallError>>) {
         if call.await.is_ok() {
             self.happened(due);
         }
     }
 
-    /// Somebody else writes on what stands there.
-    fn scribble(&self, due: &Due, key: &ResourceKey) {
+    /// Annotates the object as a foreign writer.
+    fn foreign_edit(&self, due: &Due, key: &ResourceKey) {
         let found = self.fake.find(key);
         let Some(uid) = found.as_ref().and_then(|object| object["metadata"]["uid"].as_str()) else {
             return;
@@ -356,21 +357,21 @@ impl Shared {
         self.fake.edit(key, |object| object["metadata"]["annotations"][NOTE] = "theirs".into());
     }
 
-    /// Somebody else deletes what stands there.
-    fn take_away(&self, due: &Due, key: &ResourceKey) {
-        let along = with_dependents(&self.fake, key);
+    /// Deletes the object as a foreign writer.
+    fn foreign_delete(&self, due: &Due, key: &ResourceKey) {
+        let deleted = with_dependents(&self.fake, key);
         let before = self.fake.version();
         self.fake.remove(key);
         if self.fake.version() != before {
             self.happened(due);
-            self.state().notes.deleted.extend(along);
+            self.state().notes.deleted.extend(deleted);
         }
     }
 }
 
-/// How a failure looks to the executor.
+/// The error of a failure.
 pub(super) fn error(failure: Failure) -> CallError {
-    let why = "as the plan says".to_owned();
+    let why = "injected by a fault plan".to_owned();
     match failure {
         Failure::Unreachable => CallError::Unreachable(why),
         Failure::Unanswered => CallError::Unanswered(why),
@@ -401,11 +402,11 @@ impl Cluster for Layer {
         let call = async move {
             let list = shared.fake.list(kind, scope).await?;
             match shared.stale() {
-                // What is asked for as a proof is read from the quorum, whatever the plan says.
+                // Proofs of absence list with a quorum read, which is never stale.
                 Some((version, _)) if scope == Scope::Ours => {
                     let past = shared.fake.list_at(kind, &version);
                     if past.objects != list.objects {
-                        shared.was_stale();
+                        shared.note_stale();
                     }
                     Ok(past)
                 }

@@ -1,4 +1,4 @@
-//! What the layer knows: the faults that are still to come, those that last, and its notes.
+//! The state of the layer: pending faults, active lasting faults, and notes.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::mem::discriminant;
@@ -20,26 +20,26 @@ pub(super) struct State {
     pub(super) notes: Notes,
     pub(super) step: usize,
     pub(super) dead: bool,
-    away: Vec<Span>,
+    outages: Vec<Span>,
     refused: Option<(Kind, Span)>,
     stale: Option<(String, Span)>,
     pub(super) last_write: Option<Write>,
     fence: Option<Arc<Fence>>,
     /// The lease cannot be renewed before this monotonic time.
     lease_back_at: Duration,
-    /// What must stand before any workload is made.
+    /// What must exist before any workload is created.
     pub(super) guards: BTreeSet<ResourceKey>,
 }
 
 struct Pending {
     fault: Fault,
-    /// How often it is still taken; zero once it is spent.
+    /// How many more calls it applies to.
     left: usize,
     taken: bool,
     happened: bool,
 }
 
-/// A span of monotonic time in which a fault lasts.
+/// A span of monotonic time in which a lasting fault is active.
 #[derive(Clone, Copy)]
 struct Span {
     from: Duration,
@@ -53,7 +53,7 @@ impl Span {
     }
 }
 
-/// A fault whose moment has come.
+/// A fault that is due now.
 pub(super) struct Due {
     pub(super) fault: usize,
     pub(super) action: FaultAction,
@@ -70,19 +70,19 @@ impl State {
         Self { faults: faults.iter().map(pending).collect(), ..Self::default() }
     }
 
-    /// The fault whose moment this is, if there is one. It has not happened yet.
+    /// The fault that is due here, if any. It has had no effect yet.
     pub(super) fn take(&mut self, here: &Trigger, write: Option<&Call>) -> Option<Due> {
         let place = self.faults.iter().position(|pending| {
             let is_here = match (&pending.fault.at, here, write) {
-                // Tasks take turns by chance: the write that was meant may come a little later.
+                // Task scheduling varies: the planned write may come a little later.
                 (Trigger::Write(first), Trigger::Write(number), Some(call)) => {
-                    number >= first && is_meant(&pending.fault.then, call, number == first)
+                    number >= first && applies_to(&pending.fault.then, call, number == first)
                 }
                 (at, here, _) => at == here,
             };
-            // One that happens several times goes on once it has begun.
-            let goes_on = pending.taken && discriminant(&pending.fault.at) == discriminant(here);
-            pending.left > 0 && (is_here || goes_on)
+            // A fault for several calls continues with the following ones.
+            let continues = pending.taken && discriminant(&pending.fault.at) == discriminant(here);
+            pending.left > 0 && (is_here || continues)
         })?;
         let pending = &mut self.faults[place];
         pending.left -= 1;
@@ -90,24 +90,24 @@ impl State {
         Some(Due { fault: place, action: pending.fault.then.clone() })
     }
 
-    /// A fault had an effect.
+    /// Records that a fault had an effect.
     pub(super) fn happened(&mut self, fault: usize) {
         self.faults[fault].happened = true;
     }
 
-    /// Which faults had an effect.
+    /// For each fault, whether it had an effect.
     pub(super) fn fired(&self) -> Vec<bool> {
         self.faults.iter().map(|pending| pending.happened).collect()
     }
 
-    /// What lasts for a while begins.
+    /// Begins a lasting fault.
     pub(super) fn begin(&mut self, due: &Due, now: Duration, version: impl FnOnce() -> String) {
         let seconds = Duration::from_secs;
         let span = |from, length| Span { from, until: from + seconds(length), fault: due.fault };
         match due.action {
-            FaultAction::Away(length) => self.away.push(span(now, length)),
+            FaultAction::Away(length) => self.outages.push(span(now, length)),
             FaultAction::Flap(times) => {
-                self.away.extend((0..times).map(|turn| span(now + seconds(turn * 4), 2)));
+                self.outages.extend((0..times).map(|turn| span(now + seconds(turn * 4), 2)));
             }
             FaultAction::Refuse(kind, length) => self.refused = Some((kind, span(now, length))),
             FaultAction::Stale(length) => self.stale = Some((version(), span(now, length))),
@@ -130,51 +130,51 @@ impl State {
         }
     }
 
-    /// Whether anything that a fault began still lasts.
+    /// Whether a lasting fault is still active.
     pub(super) fn is_broken(&self, now: Duration) -> bool {
-        let spans = self.away.iter().copied();
+        let spans = self.outages.iter().copied();
         let spans = spans.chain(self.refused.map(|(_, span)| span));
         let mut spans = spans.chain(self.stale.as_ref().map(|(_, span)| *span));
         spans.any(|span| span.until > now) || self.lease_back_at > now
     }
 
-    /// Whether the cluster is away now: whoever asks for it is turned away.
-    pub(super) fn turn_away(&mut self, now: Duration) -> bool {
-        let span = self.away.iter().copied().find(|span| span.holds(now));
+    /// Whether the cluster is unreachable now; if so, its fault has had an effect.
+    pub(super) fn is_unreachable(&mut self, now: Duration) -> bool {
+        let span = self.outages.iter().copied().find(|span| span.holds(now));
         span.inspect(|span| self.happened(span.fault)).is_some()
     }
 
-    /// Whether this kind is refused now: whoever writes it is told so.
+    /// Whether writes of this kind are refused now; if so, the fault has had an effect.
     pub(super) fn refuse(&mut self, kind: Kind, now: Duration) -> bool {
         let refused = self.refused.filter(|(one, span)| *one == kind && span.holds(now));
         refused.inspect(|(_, span)| self.happened(span.fault)).is_some()
     }
 
-    /// The version that all reads but fresh ones are pinned to, and for how long.
+    /// The version of stale lists and watches, and for how long they stay stale.
     pub(super) fn stale(&self, now: Duration) -> Option<(String, Duration)> {
         let (version, span) = self.stale.as_ref().filter(|(_, span)| span.holds(now))?;
         Some((version.clone(), span.until - now))
     }
 
-    /// Something was kept back, or shown as it was before.
-    pub(super) fn was_stale(&mut self) {
+    /// Records that an event was delayed or a list was stale.
+    pub(super) fn note_stale(&mut self) {
         if let Some(fault) = self.stale.as_ref().map(|(_, span)| span.fault) {
             self.happened(fault);
         }
     }
 
-    /// The next moment at which being away begins or ends.
-    pub(super) fn next_turn(&self, now: Duration) -> Option<Duration> {
-        let turns = self.away.iter().flat_map(|span| [span.from, span.until]);
-        turns.filter(|turn| *turn > now).min().map(|turn| turn - now)
+    /// The time until the next outage begins or ends.
+    pub(super) fn next_outage_change(&self, now: Duration) -> Option<Duration> {
+        let changes = self.outages.iter().flat_map(|span| [span.from, span.until]);
+        changes.filter(|at| *at > now).min().map(|at| at - now)
     }
 
-    /// A process has this fence from now on.
+    /// Sets the fence of the current process.
     pub(super) fn set_fence(&mut self, fence: Arc<Fence>) {
         self.fence = Some(fence);
     }
 
-    /// Renews the lease, unless a fault forbids it.
+    /// Renews the lease, unless a fault prevents that.
     pub(super) fn renew_lease(&self, now: Duration, ttl: Duration) {
         if let Some(fence) = self.fence.as_ref().filter(|_| self.lease_back_at <= now) {
             fence.open(now, ttl);
@@ -187,10 +187,10 @@ impl State {
     }
 }
 
-/// Whether a fault can happen at this write, which is the one that was planned or a later one.
-fn is_meant(action: &FaultAction, call: &Call, is_planned: bool) -> bool {
+/// Whether a fault can happen at this write, which is the planned one or a later one.
+fn applies_to(action: &FaultAction, call: &Call, is_planned: bool) -> bool {
     match action {
-        // Somebody else can only act on what is there.
+        // A foreign change needs an existing object.
         FaultAction::ForeignEdit => call.target != Target::Absent,
         FaultAction::ForeignDelete => call.target == Target::Present,
         FaultAction::Refuse(kind, _) => call.key.kind == *kind,
@@ -198,7 +198,7 @@ fn is_meant(action: &FaultAction, call: &Call, is_planned: bool) -> bool {
     }
 }
 
-/// An object and everything that goes along when it is deleted: its dependents, or the content of a namespace.
+/// An object and everything that is deleted with it: dependents, or the content of a namespace.
 pub(super) fn with_dependents(fake: &FakeCluster, key: &ResourceKey) -> BTreeSet<ResourceKey> {
     let text = |object: &Value, name: &str| {
         object["metadata"][name].as_str().unwrap_or_default().to_owned()

@@ -1,4 +1,4 @@
-//! Faults count when they have an effect, and what is wrong at one moment is noted at that moment.
+//! Tests of the layer: when faults count as happened, and which violations it records.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ fn object(kind: Kind, name: &str) -> (ResourceKey, Value) {
 async fn start(faults: &[(Trigger, FaultAction)]) -> (FakeCluster, Layer, Arc<dyn Clock>) {
     let (fake, clock) = (FakeCluster::new(), Arc::new(VirtualClock::new()));
     let (key, namespace) = object(Kind::Namespace, SPACE);
-    fake.apply(&key, &namespace).await.expect("a namespace should be made");
+    fake.apply(&key, &namespace).await.expect("a namespace should be created");
     let faults = faults.iter().cloned().map(|(at, then)| Fault { at, then });
     let faults: Vec<Fault> = faults.collect();
     let layer = Layer::new(&fake, Arc::<VirtualClock>::clone(&clock), &faults);
@@ -46,33 +46,33 @@ async fn start(faults: &[(Trigger, FaultAction)]) -> (FakeCluster, Layer, Arc<dy
 
 async fn apply(layer: &Layer, kind: Kind, name: &str) {
     let (key, object) = object(kind, name);
-    layer.apply(&key, &object).await.expect("it should be applied");
+    layer.apply(&key, &object).await.expect("the object should be applied");
 }
 
 #[tokio::test(start_paused = true)]
-async fn foreign_acts_happen_only_where_the_object_exists() {
+async fn foreign_change_waits_until_the_object_exists() {
     for action in [FaultAction::ForeignEdit, FaultAction::ForeignDelete] {
         let (_fake, layer, _clock) = start(&[(Trigger::Write(1), action)]).await;
         apply(&layer, Kind::ConfigMap, "one").await;
-        assert_eq!(layer.fired(), [false], "there is nothing to act on yet");
+        assert_eq!(layer.fired(), [false], "the object does not exist yet");
         apply(&layer, Kind::ConfigMap, "one").await;
         assert_eq!(layer.fired(), [true]);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn lasting_faults_happen_when_something_is_turned_away() {
+async fn refusal_counts_as_happened_once_a_write_is_refused() {
     let refuse = FaultAction::Refuse(Kind::Secret, 90);
     let (_fake, layer, _clock) = start(&[(Trigger::Write(1), refuse)]).await;
     apply(&layer, Kind::ConfigMap, "one").await;
     assert_eq!(layer.fired(), [false], "another kind is not refused");
     let (key, secret) = object(Kind::Secret, "one");
-    layer.apply(&key, &secret).await.expect_err("it should be refused");
+    layer.apply(&key, &secret).await.expect_err("the Secret should be refused");
     assert_eq!(layer.fired(), [true]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn write_after_the_lease_is_noted() {
+async fn write_after_lease_end_is_a_violation() {
     let (_fake, layer, clock) = start(&[(Trigger::Write(2), FaultAction::LeaseEnds(40))]).await;
     layer.set_fence(Arc::new(Fence::closed(Arc::clone(&clock))));
     apply(&layer, Kind::ConfigMap, "one").await;
@@ -85,11 +85,11 @@ async fn write_after_the_lease_is_noted() {
     clock.sleep(std::time::Duration::from_secs(40)).await;
     layer.renew_lease();
     apply(&layer, Kind::ConfigMap, "four").await;
-    assert_eq!(layer.notes().wrong.len(), 1, "the lease is back");
+    assert_eq!(layer.notes().wrong.len(), 1, "the lease is held again");
 }
 
 #[tokio::test(start_paused = true)]
-async fn workload_without_its_policies_is_noted_also_after_they_are_gone_again() {
+async fn workload_created_without_its_policies_is_a_violation() {
     let (fake, layer, _clock) = start(&[]).await;
     let (policy, _) = object(Kind::NetworkPolicy, "wall");
     layer.guard_workloads_with([policy.clone()]);

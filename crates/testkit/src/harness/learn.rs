@@ -1,5 +1,5 @@
-//! Learning: the workload with nothing going wrong, twice. The two must agree; what they did says where a
-//! fault can be put.
+//! Runs a workload twice without faults. The runs must agree; their calls show where faults can be
+//! injected.
 
 use std::sync::Arc;
 
@@ -15,19 +15,19 @@ use super::workload::Workload;
 use crate::fake_cluster::FakeCluster;
 use crate::virtual_clock::VirtualClock;
 
-/// What a workload does when nothing goes wrong.
+/// A run of a workload without faults.
 #[derive(Debug, Clone)]
 pub struct Reference {
     /// The workload.
     pub workload: Workload,
-    /// What came of it.
+    /// The result of the run.
     pub story: Story,
-    /// What two runs did not agree on.
+    /// The differences between two runs.
     pub unstable: Vec<String>,
 }
 
 impl Reference {
-    /// Two runs as one reference.
+    /// Compares two runs and keeps the first.
     #[must_use]
     pub fn of(workload: Workload, first: Story, second: &Story) -> Self {
         let stages = first.stages.iter().zip(&second.stages);
@@ -43,17 +43,17 @@ impl Reference {
     }
 }
 
-/// Runs a workload on an executor alone, in virtual time, with these faults.
+/// Runs a workload with these faults in an [`ExecutorWorld`], in virtual time.
 ///
 /// # Panics
-/// The runtime cannot be made.
+/// The runtime cannot be built.
 #[must_use]
 pub fn run_alone(workload: &Workload, faults: &[Fault]) -> Story {
     let runtime = Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
         .build()
-        .expect("a runtime should be made");
+        .expect("a runtime should be built");
     runtime.block_on(async {
         let clock: Arc<dyn Clock> = Arc::new(VirtualClock::new());
         let fake = FakeCluster::new();
@@ -63,7 +63,7 @@ pub fn run_alone(workload: &Workload, faults: &[Fault]) -> Story {
     })
 }
 
-/// Learns what a workload does on an executor alone.
+/// The reference run of a workload in an [`ExecutorWorld`].
 #[must_use]
 pub fn learn_alone(workload: Workload) -> Reference {
     let first = run_alone(&workload, &[]);
@@ -71,19 +71,19 @@ pub fn learn_alone(workload: Workload) -> Reference {
     Reference::of(workload, first, &second)
 }
 
-/// The stage with a project and no service, and that of a cluster which nobody has used.
+/// The stage with a project and no service, and the stage of an unused cluster.
 ///
 /// # Panics
-/// A project alone does not come to rest.
+/// A project without services does not converge.
 #[must_use]
 pub fn learn_bare() -> (Stage, Stage) {
     let mut story = run_alone(&Workload::bare(), &[]);
     assert!(story.wrong.is_empty(), "{:#?}", story.wrong);
-    let project = story.stages.pop().expect("a project alone should come to rest");
+    let project = story.stages.pop().expect("a project without services should converge");
     (project, FakeCluster::new().snapshot())
 }
 
-/// Runs a plan on an executor alone.
+/// Runs a plan in an [`ExecutorWorld`].
 #[must_use]
 pub fn run_plan_alone(reference: &Reference, plan: &FaultPlan) -> Story {
     run_alone(&reference.workload, &plan.faults)

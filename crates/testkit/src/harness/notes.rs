@@ -1,4 +1,4 @@
-//! What the layer counts and notes during a run.
+//! What the layer records during a run.
 
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,31 +9,31 @@ use trueup_model::key::{Kind, ResourceKey};
 use super::journal::Call;
 use super::plan::Trigger;
 
-/// What was counted and noted.
+/// The recorded calls, events and violations.
 #[derive(Debug, Default, Clone)]
 pub struct Notes {
     /// Every write that was sent.
     pub calls: Vec<Call>,
-    /// Fresh reads of one object.
+    /// The number of live reads of one object.
     pub gets: usize,
-    /// Lists, by kind.
+    /// The number of lists, by kind.
     pub lists: BTreeMap<Kind, usize>,
-    /// Events heard, by kind.
+    /// The number of watch events, by kind.
     pub events: BTreeMap<Kind, usize>,
-    /// Crash points reached.
+    /// How often each crash point was reached.
     pub points: BTreeMap<&'static str, usize>,
-    /// What somebody else wrote on: which key, which uid.
+    /// Objects with a foreign edit: key and uid.
     pub foreign: BTreeSet<(ResourceKey, String)>,
-    /// What somebody else deleted as planned, with everything that goes along with it.
+    /// Objects deleted by a foreign delete, including dependents.
     pub deleted: BTreeSet<ResourceKey>,
-    /// Writes, reads and events in their order, each with the step it belongs to.
+    /// Writes, reads and events in order, each with its step.
     pub order: Vec<(usize, Trigger)>,
-    /// What was wrong at the moment it was seen.
+    /// Violations found during the run.
     pub wrong: Vec<String>,
 }
 
 impl Notes {
-    /// Whether this moment came.
+    /// Whether this trigger was reached.
     #[must_use]
     pub fn reached(&self, at: &Trigger) -> bool {
         let (count, wanted) = match at {
@@ -46,7 +46,7 @@ impl Notes {
         count >= wanted
     }
 
-    /// What came after this moment in the same step.
+    /// What came after this trigger in the same step.
     pub fn after<'a>(&'a self, at: &Trigger) -> impl Iterator<Item = &'a Trigger> + use<'a> {
         let place = self.order.iter().position(|(_, one)| one == at);
         let step = place.map(|place| self.order[place].0);
@@ -54,7 +54,7 @@ impl Notes {
         later.iter().filter(move |(one, _)| Some(*one) == step).map(|(_, one)| one)
     }
 
-    /// The fresh reads right after which something is written: what was read decided that.
+    /// The live reads that are followed directly by an effective write.
     pub fn reads_before_writes(&self) -> impl Iterator<Item = usize> {
         self.order.windows(2).filter_map(|two| match (&two[0].1, &two[1].1) {
             (Trigger::Get(number), write) if self.has_effect(write) => Some(*number),
@@ -62,7 +62,7 @@ impl Notes {
         })
     }
 
-    /// The most writes that were sent at one moment.
+    /// The most writes that were sent at the same time.
     #[must_use]
     pub fn widest_round(&self) -> usize {
         let mut rounds: BTreeMap<Duration, usize> = BTreeMap::new();

@@ -1,13 +1,19 @@
-//! Oracles: what must hold after every plan. Each complaint begins with the number of its oracle.
+//! Oracles: what must hold after every plan. Each violation begins with the number of its oracle.
 //!
-//! O1 the end is the same · O2 so is the number of creates and deletes of every key · O3 what carries
-//! our label is known · O4 nothing is taken away that should stay, and nothing without a guard · O5 nothing
-//! is sent after the lease is over · O6 generations never go back · O7 it gets there without a hot loop, and then
-//! nothing is written · O10 no panic, no task and no work left over · O11 what was planned to go wrong had an
-//! effect, if its place came · O12 a deletion receipt says what happened · F05 policies stand before workloads.
+//! - O1: every step ends in the same state as without faults
+//! - O2: every key has the same number of creates and deletes
+//! - O3: every object with our label is recorded in an order
+//! - O4: no unexpected delete, and no delete without a uid precondition
+//! - O5: no write after the lease ended
+//! - O6: generations never decrease
+//! - O7: every step completes without a hot loop, and no writes follow
+//! - O10: no panic, no leaked task, no unfinished work
+//! - O11: every fault whose trigger was reached had an effect
+//! - O12: a deletion receipt is correct
+//! - F05: policies exist before workloads
 //!
-//! What an earlier process may have in flight is seen while a run goes on (O3, O5, O6, O10, O12, F05: see
-//! `executor_world.rs` and `layer.rs`); the rest is judged here.
+//! O3, O5, O6, O10, O12 and F05 are checked during the run (`executor_world.rs`, `layer.rs`), the
+//! others here.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,12 +31,12 @@ pub fn judge(reference: &Reference, plan: &FaultPlan, story: &Story) -> Vec<Stri
     let mut wrong = story.wrong.clone();
     wrong.extend(same_stages(reference, story));
     wrong.extend(same_counts(reference, story));
-    wrong.extend(nothing_destroyed(reference, story));
-    wrong.extend(quiet(reference, plan, story));
+    wrong.extend(no_unexpected_deletes(reference, story));
+    wrong.extend(no_excess_writes(reference, plan, story));
     for (fault, fired) in plan.faults.iter().zip(&story.fired) {
-        // Tasks take turns by chance, so a run may end a call or two short of the one it was planned from.
+        // Task scheduling varies, so a run may have a call or two fewer than the reference.
         if !fired && story.notes.reached(&fault.at) {
-            wrong.push(format!("O11: had no effect: {fault:?}"));
+            wrong.push(format!("O11: the fault had no effect: {fault:?}"));
         }
     }
     wrong
@@ -38,9 +44,9 @@ pub fn judge(reference: &Reference, plan: &FaultPlan, story: &Story) -> Vec<Stri
 
 /// O1.
 ///
-/// What somebody deleted comes back as another object of the generation of now, with an anchor under its next
-/// number; where steps do not wait for each other, it is open which of them writes an object. Uids, and digests
-/// of what holds them, depend on the order in which services are worked on.
+/// An object that a foreign writer deleted is recreated with the current generation, and an anchor
+/// with its next number. With hasty steps, any of them may write an object. Uids, and digests that
+/// depend on them, vary with the order in which services converge.
 fn same_stages(reference: &Reference, story: &Story) -> Vec<String> {
     let workload = &reference.workload;
     let normal = |stage: &Stage| {
@@ -61,30 +67,30 @@ fn same_stages(reference: &Reference, story: &Story) -> Vec<String> {
     wrong
 }
 
-/// How often each key came and went, all numbers of an anchor together.
+/// Creates and deletes of each key, with all numbers of an anchor added up.
 fn counts(story: &Story) -> BTreeMap<(Kind, String), Count> {
     let mut counts: BTreeMap<(Kind, String), Count> = BTreeMap::new();
-    // The name of a volume is made of a uid, which counts everything that came before.
+    // A volume is named after a uid, which depends on all objects created before.
     for (key, count) in story.counts.iter().filter(|(key, _)| key.kind != Kind::PersistentVolume) {
-        let sum = counts.entry(place(key)).or_default();
+        let sum = counts.entry(stable_key(key)).or_default();
         sum.creates += count.creates;
         sum.deletes += count.deletes;
     }
     counts
 }
 
-/// Where an object stands: an anchor that was deleted comes back at the same place under its next number.
-fn place(key: &ResourceKey) -> (Kind, String) {
+/// The key of an object without the number of an anchor, which changes when it is recreated.
+fn stable_key(key: &ResourceKey) -> (Kind, String) {
     (key.kind, neutral(&key.name))
 }
 
 /// O2.
 ///
-/// What somebody deleted may come and go once more, with what went along; nothing else may. Where steps do not
-/// wait for each other, a fault decides which of them are carried out at all, but nothing is made twice.
+/// Only objects deleted by a foreign writer, and their dependents, may be created once more. With
+/// hasty steps a fault decides which of them take effect, but nothing is created twice.
 fn same_counts(reference: &Reference, story: &Story) -> Vec<String> {
     let (expected, counted) = (counts(&reference.story), counts(story));
-    let deleted: BTreeSet<(Kind, String)> = story.notes.deleted.iter().map(place).collect();
+    let deleted: BTreeSet<(Kind, String)> = story.notes.deleted.iter().map(stable_key).collect();
     let is_hasty = reference.workload.is_hasty();
     let keys: BTreeSet<&(Kind, String)> = expected.keys().chain(counted.keys()).collect();
     let is_right = |key: &(Kind, String), usual: Count, now: Count| {
@@ -103,76 +109,80 @@ fn same_counts(reference: &Reference, story: &Story) -> Vec<String> {
                 counts.get(key).copied().unwrap_or_default()
             };
             let (usual, now) = (read(&expected), read(&counted));
-            (!is_right(key, usual, now)).then(|| format!("O2: {key:?}: {usual:?}, and now {now:?}"))
+            (!is_right(key, usual, now))
+                .then(|| format!("O2: {key:?}: expected {usual:?}, got {now:?}"))
         })
         .collect()
 }
 
 /// O4.
-fn nothing_destroyed(reference: &Reference, story: &Story) -> Vec<String> {
-    let may_go: BTreeSet<(Kind, String)> = reference
+fn no_unexpected_deletes(reference: &Reference, story: &Story) -> Vec<String> {
+    let may_be_deleted: BTreeSet<(Kind, String)> = reference
         .story
         .notes
         .calls
         .iter()
         .filter(|call| call.is_destructive())
-        .map(|call| place(&call.key))
-        // What somebody else deleted is let go.
-        .chain(story.notes.deleted.iter().map(place))
+        .map(|call| stable_key(&call.key))
+        // Finalizers of foreign-deleted objects are removed.
+        .chain(story.notes.deleted.iter().map(stable_key))
         .collect();
     let mut wrong = Vec::new();
     for call in story.notes.calls.iter().filter(|call| call.is_destructive()) {
         if call.uid.as_deref().is_none_or(str::is_empty) {
-            wrong.push(format!("O4: {} is sent without a guard", call.title()));
+            wrong.push(format!("O4: {} was sent without a uid precondition", call.title()));
         }
-        if call.effect.is_some() && !may_go.contains(&place(&call.key)) {
-            wrong.push(format!("O4: {} takes away what should stay", call.title()));
+        if call.effect.is_some() && !may_be_deleted.contains(&stable_key(&call.key)) {
+            wrong.push(format!("O4: {} removed an object that should stay", call.title()));
         }
         if let (Some(effect), Some(uid)) = (&call.effect, &call.uid)
             && effect.uid != *uid
         {
-            wrong.push(format!("O4: {} met another incarnation", call.title()));
+            wrong.push(format!("O4: {} changed an object with another uid", call.title()));
         }
     }
     wrong
 }
 
 /// O7.
-fn quiet(reference: &Reference, plan: &FaultPlan, story: &Story) -> Vec<String> {
+fn no_excess_writes(reference: &Reference, plan: &FaultPlan, story: &Story) -> Vec<String> {
     let mut wrong = Vec::new();
     if !story.late_writes.is_empty() {
-        wrong.push(format!("O7: written after everything was at rest: {:?}", story.late_writes));
+        wrong.push(format!("O7: writes after convergence: {:?}", story.late_writes));
     }
     let (usual, sent) = (reference.story.notes.calls.len(), story.notes.calls.len());
-    let spare: usize = plan.faults.iter().map(|it| spare_writes(reference, story, &it.then)).sum();
-    if sent > usual + spare + BY_CHANCE {
-        let most = usual + spare + BY_CHANCE;
-        wrong.push(format!("O7: {sent} writes were sent, {usual} are usual, {most} explained"));
+    let explained: usize =
+        plan.faults.iter().map(|it| explained_writes(reference, story, &it.then)).sum();
+    let most = usual + explained + TOLERANCE;
+    if sent > most {
+        wrong.push(format!("O7: {sent} writes; {usual} without faults, at most {most} expected"));
     }
     wrong
 }
 
-/// How many writes more or less there are by chance: tasks take turns, and a pass may begin an event earlier.
-const BY_CHANCE: usize = 2;
+/// How much the number of writes varies: a pass may begin an event earlier or later.
+const TOLERANCE: usize = 2;
 
-/// How many more writes a fault explains.
-fn spare_writes(reference: &Reference, story: &Story, action: &FaultAction) -> usize {
+/// How many additional writes a fault explains.
+fn explained_writes(reference: &Reference, story: &Story, action: &FaultAction) -> usize {
     let round = reference.story.notes.widest_round();
     match action {
-        // Every try sends its writes once more, and is turned away.
-        FaultAction::Away(seconds) | FaultAction::Refuse(_, seconds) => tries(*seconds) * round,
-        // Whenever the cluster returns, trying begins from the start.
-        FaultAction::Flap(times) => tries(4) * round * usize::try_from(*times).unwrap_or_default(),
+        // Every attempt sends its writes again and fails.
+        FaultAction::Away(seconds) | FaultAction::Refuse(_, seconds) => attempts(*seconds) * round,
+        // Whenever the cluster is reachable again, backoff starts over.
+        FaultAction::Flap(times) => {
+            attempts(4) * round * usize::try_from(*times).unwrap_or_default()
+        }
         FaultAction::Fail(_, times) => *times,
-        // The write itself, and what follows from it.
+        // The write is repeated.
         FaultAction::Crash(_) | FaultAction::Lose(_) | FaultAction::Hang(_) => 1,
-        // What is there already is offered once more.
+        // Existing objects are applied once more.
         FaultAction::Stale(_) => round,
-        // It is put right; a guard that met the edit is tried again.
+        // One repair, and one retry if a precondition failed because of the edit.
         FaultAction::ForeignEdit => 2,
-        // Everything that went comes again; an anchor is let go, and its children change their owner.
+        // Objects are recreated; an anchor is released, and its children get a new owner.
         FaultAction::ForeignDelete => 2 * story.notes.deleted.len(),
-        // Nothing is sent that would have to be sent again.
+        // No write has to be repeated.
         FaultAction::LeaseEnds(_)
         | FaultAction::Silence(..)
         | FaultAction::Twice
@@ -180,9 +190,9 @@ fn spare_writes(reference: &Reference, story: &Story, action: &FaultAction) -> u
     }
 }
 
-/// How often something is tried in so many seconds: after half a second, then twice as long each time up to thirty, and
-/// up to a quarter less of each.
-fn tries(seconds: u64) -> usize {
+/// The most attempts within this many seconds: exponential backoff from 0.5 s to 30 s, with jitter
+/// of up to a quarter less.
+fn attempts(seconds: u64) -> usize {
     let pauses = (0..).map(|number| 375_u64.saturating_mul(1 << u32::min(number, 6)).min(22_500));
     let times = pauses.scan(0_u64, |at, pause| {
         *at += pause;
@@ -201,13 +211,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tries_double_their_pauses_up_to_a_limit() {
-        assert_eq!((tries(0), tries(1), tries(4), tries(24)), (1, 2, 4, 7));
-        assert_eq!((tries(90), tries(120)), (9, 11));
+    fn attempts_follow_exponential_backoff() {
+        assert_eq!((attempts(0), attempts(1), attempts(4), attempts(24)), (1, 2, 4, 7));
+        assert_eq!((attempts(90), attempts(120)), (9, 11));
     }
 
-    /// The oracles that complain about a run of `web` with this damage.
-    fn complaints(
+    /// The oracles that report a violation for a run of `web` with this damage.
+    fn violated(
         reference: &Reference,
         faults: &[FaultAction],
         damage: impl Fn(&mut Story),
@@ -225,31 +235,33 @@ mod tests {
 
     fn config(reference: &Reference) -> ResourceKey {
         let mut keys = reference.story.counts.keys();
-        keys.find(|key| key.name.ends_with("-config")).expect("there should be one").clone()
+        keys.find(|key| key.name.ends_with("-config")).expect("the ConfigMap should exist").clone()
     }
 
-    fn come_and_go(story: &mut Story, key: &ResourceKey, times: u32) {
-        let count = story.counts.get_mut(key).expect("it should be counted");
+    fn recreate(story: &mut Story, key: &ResourceKey, times: u32) {
+        let count = story.counts.get_mut(key).expect("the key should be counted");
         count.creates += times;
         count.deletes += times;
     }
 
     #[test]
-    fn damage_to_a_run_is_reported_by_its_oracle() {
+    fn damaged_run_is_reported_by_its_oracle() {
         let reference = learn_alone(Workload::named("web").expect("a workload"));
         let config = config(&reference);
         let none: [&str; 0] = [];
-        let found = |damage: &dyn Fn(&mut Story)| complaints(&reference, &[], damage);
+        let found = |damage: &dyn Fn(&mut Story)| violated(&reference, &[], damage);
         assert_eq!(found(&|_| ()), none);
         let set = |story: &mut Story, field: &str| {
-            let object = story.stages[0].get_mut(&config.to_string()).expect("it should stand");
-            *object.pointer_mut(field).expect("it should have this field") = json!({ "not": "so" });
+            let object =
+                story.stages[0].get_mut(&config.to_string()).expect("the object should exist");
+            *object.pointer_mut(field).expect("the object should have this field") =
+                json!({ "not": "so" });
         };
         for field in ["/metadata/labels", "/metadata/ownerReferences", "/data"] {
             assert_eq!(found(&|story| set(story, field)), ["O1"], "{field}");
         }
         assert_eq!(found(&|story| _ = story.stages[1].remove(&config.to_string())), ["O1"]);
-        assert_eq!(found(&|story| come_and_go(story, &config, 1)), ["O2"]);
+        assert_eq!(found(&|story| recreate(story, &config, 1)), ["O2"]);
         assert_eq!(found(&|story| story.late_writes.push("apply".to_owned())), ["O7"]);
         let unguarded = |story: &mut Story| {
             let mut deletes = story.notes.calls.iter_mut().filter(|call| call.is_destructive());
@@ -258,34 +270,35 @@ mod tests {
         assert_eq!(found(&unguarded), ["O4"]);
         let once_more = |story: &mut Story| {
             let sent = story.notes.calls[0].clone();
-            story.notes.calls.extend(std::iter::repeat_n(sent, BY_CHANCE + 1));
+            story.notes.calls.extend(std::iter::repeat_n(sent, TOLERANCE + 1));
         };
         assert_eq!(found(&once_more), ["O7"]);
         let lost = [FaultAction::Lose(super::super::plan::Failure::Server)];
-        assert_eq!(complaints(&reference, &lost, once_more), none, "the fault explains one");
-        assert_eq!(complaints(&reference, &lost, |story| story.fired = vec![false]), ["O11"]);
+        assert_eq!(violated(&reference, &lost, once_more), none, "the fault explains one write");
+        assert_eq!(violated(&reference, &lost, |story| story.fired = vec![false]), ["O11"]);
     }
 
     #[test]
-    fn foreign_delete_explains_one_more_create_of_what_it_took_and_no_other_change() {
+    fn foreign_delete_allows_one_more_create_and_no_other_change() {
         let reference = learn_alone(Workload::named("web").expect("a workload"));
         let config = config(&reference);
         let found = |damage: &dyn Fn(&mut Story)| {
-            complaints(&reference, &[FaultAction::ForeignDelete], |story| {
+            violated(&reference, &[FaultAction::ForeignDelete], |story| {
                 story.notes.deleted.insert(config.clone());
                 damage(story);
             })
         };
         let none: [&str; 0] = [];
-        assert_eq!(found(&|story| come_and_go(story, &config, 1)), none);
-        assert_eq!(found(&|story| come_and_go(story, &config, 2)), ["O2"]);
+        assert_eq!(found(&|story| recreate(story, &config, 1)), none);
+        assert_eq!(found(&|story| recreate(story, &config, 2)), ["O2"]);
         let other = reference.story.counts.keys().find(|key| key.kind == Kind::Service);
-        let other = other.expect("there should be one").clone();
-        assert_eq!(found(&|story| come_and_go(story, &other, 1)), ["O2"]);
+        let other = other.expect("a Service should exist").clone();
+        assert_eq!(found(&|story| recreate(story, &other, 1)), ["O2"]);
         for field in ["/metadata/labels", "/metadata/ownerReferences", "/data"] {
             let damage = |story: &mut Story| {
-                let object = story.stages[0].get_mut(&config.to_string()).expect("it should stand");
-                *object.pointer_mut(field).expect("it should have this field") =
+                let object =
+                    story.stages[0].get_mut(&config.to_string()).expect("the object should exist");
+                *object.pointer_mut(field).expect("the object should have this field") =
                     json!({ "not": "so" });
             };
             assert_eq!(found(&damage), ["O1"], "{field}");

@@ -1,4 +1,4 @@
-//! Orders as a driver would give them: with every key that they may touch, and the same ids in each run.
+//! Orders as a driver would give them: with all permitted keys, and with fixed ids.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,28 +13,28 @@ use trueup_model::{OrgId, ProjectId, ServiceId};
 use trueup_rules::render;
 use trueup_rules::render::names;
 
-/// What the services are called.
+/// The names of the services.
 const SERVICES: [&str; 2] = ["it", "other"];
-/// What their ids are made from.
+/// The salts of their ids.
 const SALTS: [u8; 2] = [2, 20];
 
-/// What a service is called.
+/// The name of a service.
 pub(super) const fn service_name(service: usize) -> &'static str {
     SERVICES[service]
 }
 
-/// The keys of the project, which is the same in every run.
+/// The keys of the project, the same in every run.
 pub(super) fn project_keys() -> BTreeSet<ResourceKey> {
     render::keys(&project())
 }
 
-/// What limits the pods of the project: all of it must stand before any workload is made.
+/// The project's policies, which must exist before any workload is created.
 pub(super) fn policies() -> impl Iterator<Item = ResourceKey> {
     let kinds = [Kind::NetworkPolicy, Kind::ResourceQuota, Kind::LimitRange];
     project_keys().into_iter().filter(move |key| kinds.contains(&key.kind))
 }
 
-/// The order for the project.
+/// The order that creates the project.
 pub(super) fn project() -> Order {
     let project: ProjectId = id(1);
     recorded(Order {
@@ -51,27 +51,27 @@ pub(super) fn project() -> Order {
     })
 }
 
-/// The order for its end; it waits for these services.
-pub(super) fn end_of_project(mut order: Order, tenants: BTreeSet<String>) -> Order {
+/// The order that deletes the project; it waits for these services.
+pub(super) fn delete_project(mut order: Order, tenants: BTreeSet<String>) -> Order {
     order.generation += 1;
     order.desired = DesiredState::Deleted;
     order.permit.tenants = tenants;
     order
 }
 
-/// Leads these hosts to the service, and no others.
-pub(super) fn lead(order: &mut Order, hosts: &[&str]) {
+/// Routes exactly these hosts to the service.
+pub(super) fn set_routes(order: &mut Order, hosts: &[&str]) {
     if let Body::Service(body) = &mut order.body {
         let routes = (3..).zip(hosts).map(|(salt, host)| Route {
             id: id(salt),
-            host: host.parse().expect("a workload's hosts should be right"),
+            host: host.parse().expect("a workload's hosts should be valid"),
             tls: Tls::Auto,
         });
         body.routes = routes.collect();
     }
 }
 
-/// The order for a service that was never ordered before.
+/// The first order for a service.
 pub(super) fn first(project: &Order, number: usize, spec: Spec) -> Order {
     let service: ServiceId = id(SALTS[number]);
     recorded(Order {
@@ -79,7 +79,7 @@ pub(super) fn first(project: &Order, number: usize, spec: Spec) -> Order {
         generation: 1,
         body: Body::Service(Box::new(ServiceBody {
             object_name: names::object_name(&name(SERVICES[number]), service),
-            template: "web@1".parse().expect("a template should be named"),
+            template: "web@1".parse().expect("the template reference should be valid"),
             endpoints: Vec::new(),
             routes: Vec::new(),
             routing: trueup_model::cluster::Routing::default(),
@@ -99,7 +99,7 @@ pub(super) fn secrets(spec: &Spec) -> BTreeMap<String, SecretValue> {
     generated.map(|name| (name.clone(), SecretValue::new(format!("value of {name}")))).collect()
 }
 
-/// The order with every key that it may touch, as the driver records them.
+/// The order with every permitted key, as the driver records them.
 pub(super) fn recorded(mut order: Order) -> Order {
     for key in render::keys(&order) {
         order.recorded.entry(key).or_insert(None);
@@ -114,8 +114,8 @@ fn name(text: &str) -> trueup_model::name::Name {
     text.parse().expect("a name should be valid")
 }
 
-/// The same ids in every run, so that runs can be compared.
+/// An id that is the same in every run, so that runs can be compared.
 pub(super) fn id<N: Noun>(salt: u8) -> Id<N> {
-    let at = Timestamp::from_second(1_700_000_000).expect("this should be a time");
+    let at = Timestamp::from_second(1_700_000_000).expect("should be a valid timestamp");
     Id::from_parts(at, [salt; 10])
 }

@@ -1,4 +1,4 @@
-//! Panics of one thread, whoever catches them: an executor that survives one has still had a defect.
+//! Records the panics of a thread, including caught ones: each is a defect.
 
 use std::cell::RefCell;
 use std::sync::Once;
@@ -9,16 +9,16 @@ thread_local! {
 
 static HOOK: Once = Once::new();
 
-/// Notes the panics of this thread from now on, instead of printing them.
+/// Records the panics of this thread from now on, instead of printing them.
 pub fn watch() {
     HOOK.call_once(|| {
         let print = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
-            let noted = SEEN.try_with(|seen| {
+            let recorded = SEEN.try_with(|seen| {
                 let mut seen = seen.try_borrow_mut().ok()?;
                 seen.as_mut().map(|seen| seen.push(info.to_string()))
             });
-            if !matches!(noted, Ok(Some(()))) {
+            if !matches!(recorded, Ok(Some(()))) {
                 print(info);
             }
         }));
@@ -26,7 +26,7 @@ pub fn watch() {
     SEEN.with_borrow_mut(|seen| *seen = Some(Vec::new()));
 }
 
-/// What was noted; from now on panics are printed again.
+/// Returns the recorded panics; from now on panics are printed again.
 #[must_use]
 pub fn take() -> Vec<String> {
     SEEN.with_borrow_mut(Option::take).unwrap_or_default()

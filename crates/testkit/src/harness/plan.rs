@@ -1,4 +1,4 @@
-//! Plans: what goes wrong, and when. A plan is a small file that shows the same failure each time.
+//! Fault plans: which faults happen when. A plan is a small file that reproduces a failure.
 
 use std::fmt;
 use std::path::Path;
@@ -6,133 +6,133 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use trueup_model::key::Kind;
 
-/// One run of a workload with something going wrong.
+/// A workload and the faults to inject into its run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FaultPlan {
     /// The workload, by name.
     pub workload: String,
-    /// What goes wrong.
+    /// The faults.
     pub faults: Vec<Fault>,
-    /// What it is about, for a reader.
+    /// A description for readers.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub about: String,
-    /// Why it is known to fail today. A plan that has this and does not fail, fails.
+    /// Why the plan is known to fail. A plan with this that passes is reported as failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub known: Option<String>,
 }
 
-/// One thing that goes wrong.
+/// One fault.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fault {
-    /// When.
+    /// When it happens.
     pub at: Trigger,
-    /// What.
+    /// What happens.
     pub then: FaultAction,
 }
 
-/// When a fault happens. Counts begin at 1 and run through the whole workload.
+/// When a fault happens. Counts begin at 1 and span the whole workload.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trigger {
     /// At the n-th write that is sent.
     Write(usize),
-    /// At the n-th fresh read of one object.
+    /// At the n-th live read of one object.
     Get(usize),
     /// At the n-th list of this kind.
     List(Kind, usize),
-    /// At the n-th event that a watch of this kind hears.
+    /// At the n-th watch event of this kind.
     Event(Kind, usize),
     /// At the n-th time that a crash point is reached.
     Point(String, usize),
 }
 
-/// On which side of an effect.
+/// Whether a fault happens before or after the call takes effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Side {
-    /// Nothing is done.
+    /// The call has no effect.
     Before,
-    /// It is done, and nobody hears of it.
+    /// The call takes effect, and its response is lost.
     After,
 }
 
-/// How a call is answered that was not carried out.
+/// The error of a failed call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Failure {
-    /// Nobody is there.
+    /// The server is unreachable.
     Unreachable,
-    /// No answer.
+    /// No response.
     Unanswered,
     /// A 500.
     Server,
     /// A 409.
     Conflict,
-    /// A 429 that asks for five seconds.
+    /// A 429 with a `Retry-After` of five seconds.
     Throttled,
-    /// A 422, or a webhook that says no.
+    /// A 422, or a refusal by a webhook.
     Refused,
-    /// A 403 for lack of rights.
+    /// A 403 from RBAC.
     Forbidden,
 }
 
-/// How a watch that says nothing ends.
+/// How a silent watch ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ends {
-    /// It says everything that it held back.
+    /// It delivers the delayed events.
     Late,
-    /// With a 410: what was held back is seen merged, in a new list.
+    /// With a 410: a new list shows the result of the missed events.
     Expired,
     /// With a broken connection.
     Broken,
 }
 
-/// What goes wrong.
+/// What happens at a fault.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FaultAction {
-    /// The process ends there and starts again.
+    /// The process crashes and restarts.
     Crash(Side),
-    /// The call and those right after it, so many in all, are answered like this.
+    /// This many calls in a row fail with this error.
     Fail(Failure, usize),
-    /// The call is carried out and answered like this.
+    /// The call takes effect and fails with this error: its response is lost.
     Lose(Failure),
-    /// No answer comes until the deadline of the call.
+    /// The call gets no response until its deadline.
     Hang(Side),
-    /// Somebody else changes the object right before: at this write, or at the first later one whose object
-    /// stands there.
+    /// A foreign writer edits the object right before this write, or before the first later write
+    /// whose object exists.
     ForeignEdit,
-    /// Somebody else deletes the object right before, found in the same way.
+    /// A foreign writer deletes the object right before, chosen in the same way.
     ForeignDelete,
-    /// The lease ends at this moment and is renewed so many seconds later: meanwhile nothing may be written.
+    /// The lease ends now and is renewed this many seconds later; no writes are allowed meanwhile.
     LeaseEnds(u64),
-    /// The cluster is away for so many seconds.
+    /// The cluster is unreachable for this many seconds.
     Away(u64),
-    /// The cluster comes and goes every two seconds, so many times.
+    /// The cluster is unreachable for two seconds, then reachable for two, this many times.
     Flap(u64),
-    /// Every write of this kind is refused for so many seconds.
+    /// Every write of this kind is refused for this many seconds.
     Refuse(Kind, u64),
-    /// Watches of this kind say nothing for so many seconds.
+    /// The watch is silent for this many seconds.
     Silence(u64, Ends),
-    /// All watches stand still, and lists show what was there before, for so many seconds.
+    /// All watches are silent and lists are stale for this many seconds.
     Stale(u64),
-    /// The event is heard twice.
+    /// The event is delivered twice.
     Twice,
-    /// The event is never heard; the watch ends with a 410 so many seconds later, before a server would
-    /// end it in good order. No server loses an event and says nothing.
+    /// The event is lost, and the watch ends with a 410 this many seconds later. A real server
+    /// never loses an event silently.
     Drop(u64),
 }
 
 impl FaultAction {
-    /// What it is called where faults are counted.
+    /// Its name in statistics.
     #[must_use]
     pub const fn label(&self) -> &'static str {
         match self {
             Self::Crash(Side::Before) => "crash before the write",
-            Self::Crash(Side::After) => "crash before the answer is seen",
+            Self::Crash(Side::After) => "crash before the response is seen",
             Self::Fail(Failure::Unreachable, _) => "error: unreachable",
             Self::Fail(Failure::Unanswered, _) => "error: unanswered",
             Self::Fail(Failure::Server, _) => "error: 500",
@@ -140,20 +140,20 @@ impl FaultAction {
             Self::Fail(Failure::Throttled, _) => "error: throttled",
             Self::Fail(Failure::Refused, _) => "error: refused",
             Self::Fail(Failure::Forbidden, _) => "error: forbidden",
-            Self::Lose(_) => "answer lost",
+            Self::Lose(_) => "response lost",
             Self::Hang(Side::Before) => "call hangs, not carried out",
             Self::Hang(Side::After) => "call hangs, carried out",
             Self::ForeignEdit => "foreign edit before the write",
             Self::ForeignDelete => "foreign delete before the write",
-            Self::LeaseEnds(_) => "lease over for a while",
-            Self::Away(_) => "cluster away",
+            Self::LeaseEnds(_) => "lease lost for a while",
+            Self::Away(_) => "cluster unreachable",
             Self::Flap(_) => "cluster flaps",
             Self::Refuse(..) => "kind refused for a while",
-            Self::Silence(_, Ends::Late) => "watch late",
+            Self::Silence(_, Ends::Late) => "watch delayed",
             Self::Silence(_, Ends::Expired) => "events merged by a new list",
             Self::Silence(_, Ends::Broken) => "watch hangs",
             Self::Stale(_) => "stale view",
-            Self::Twice => "event twice",
+            Self::Twice => "event duplicated",
             Self::Drop(0) => "410 in the middle of a watch",
             Self::Drop(_) => "event dropped",
         }
@@ -167,14 +167,14 @@ impl FaultPlan {
         Self { workload: workload.to_owned(), faults: vec![Fault { at, then }], about, known: None }
     }
 
-    /// The same plan with one more fault.
+    /// Adds a fault.
     #[must_use]
     pub fn and(mut self, at: Trigger, then: FaultAction) -> Self {
         self.faults.push(Fault { at, then });
         self
     }
 
-    /// Its name, the same in every run: the workload, then when and what for each fault.
+    /// Its stable name: the workload, then trigger and action of each fault.
     #[must_use]
     pub fn name(&self) -> String {
         let mut name = self.workload.clone();
@@ -187,20 +187,20 @@ impl FaultPlan {
     /// Reads a plan from a file.
     ///
     /// # Errors
-    /// The file is not there, or is not a plan.
+    /// The file cannot be read, or is not a plan.
     pub fn read(path: &Path) -> anyhow::Result<Self> {
         let text = std::fs::read_to_string(path)?;
         Ok(serde_saphyr::from_str(&text)?)
     }
 
-    /// The file of this plan.
+    /// The plan as YAML.
     #[must_use]
     pub fn text(&self) -> String {
-        serde_saphyr::to_string(self).expect("a plan should become text")
+        serde_saphyr::to_string(self).expect("a plan should serialise")
     }
 }
 
-/// The debug form as a word of a name: `Write(13)` is `write-13`.
+/// The debug form as part of a name: `Write(13)` becomes `write-13`.
 fn slug(value: &impl fmt::Debug) -> String {
     let text = format!("{value:?}").to_lowercase();
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '.');
@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plan_reads_back_from_its_file() {
+    fn plan_survives_a_round_trip_through_yaml() {
         let plan = FaultPlan::one(
             "web",
             Trigger::Write(3),

@@ -1,4 +1,4 @@
-//! Whether a deletion receipt says what happened: every key, the last uid of each, and reads at the right times.
+//! Checks deletion receipts: every key, the last uid of each, and the times of the reads.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use trueup_model::receipt::{ProofLevel, Receipt};
 use super::journal::{Call, Target};
 use crate::fake_cluster::{FakeCluster, Verb};
 
-/// What a receipt is measured by.
+/// What a receipt is checked against.
 pub(super) struct Facts<'a> {
     pub(super) order: &'a Order,
     pub(super) fake: &'a FakeCluster,
@@ -20,7 +20,7 @@ pub(super) struct Facts<'a> {
     pub(super) observer: &'a str,
     /// When the process started.
     pub(super) started: Timestamp,
-    pub(super) echo: InFlightWindow,
+    pub(super) in_flight: InFlightWindow,
     pub(super) now: Timestamp,
 }
 
@@ -29,7 +29,7 @@ pub(super) fn wrong(receipt: &Receipt, facts: &Facts<'_>) -> Vec<String> {
     let mut wrong = keys(receipt, facts);
     wrong.extend(times(receipt, facts));
     if receipt.observer != facts.observer {
-        wrong.push(format!("observer {:?}", receipt.observer));
+        wrong.push(format!("wrong observer {:?}", receipt.observer));
     }
     let level = if receipt.unconfirmed.is_empty() {
         ProofLevel::ApiAbsence
@@ -37,44 +37,44 @@ pub(super) fn wrong(receipt: &Receipt, facts: &Facts<'_>) -> Vec<String> {
         ProofLevel::ProcessesUnconfirmed
     };
     if receipt.level != level || receipt.force.is_some() || !receipt.unproven.is_empty() {
-        wrong.push(format!("level {:?}, unproven {:?}", receipt.level, receipt.unproven));
+        wrong.push(format!("wrong level {:?}, unproven {:?}", receipt.level, receipt.unproven));
     }
     let deleted_namespace = facts.calls.iter().any(|(_, call)| {
         (call.verb, call.key.kind) == (Verb::Delete, Kind::Namespace) && call.effect.is_some()
     });
     if deleted_namespace && receipt.survey.is_none() {
-        wrong.push("the namespace was deleted, and no survey is named".to_owned());
+        wrong.push("the namespace was deleted, but the receipt has no survey".to_owned());
     }
     let unit = facts.order.unit;
     wrong.into_iter().map(|what| format!("O12: receipt of {unit}: {what}")).collect()
 }
 
-/// Each recorded key once, everything that was made among them, each with the last uid it had.
+/// The receipt must list each recorded key once, with the uid of the last created object.
 fn keys(receipt: &Receipt, facts: &Facts<'_>) -> Vec<String> {
     let mut wrong = Vec::new();
     let absent: BTreeMap<&ResourceKey, Option<&str>> =
         receipt.absent.iter().map(|it| (&it.key, it.uid.as_deref())).collect();
     if absent.len() != receipt.absent.len() || absent.is_empty() {
-        wrong.push(format!("{} keys, of these {} different", receipt.absent.len(), absent.len()));
+        wrong.push(format!("{} keys, but {} distinct", receipt.absent.len(), absent.len()));
     }
     if !absent.keys().copied().eq(facts.order.recorded.keys()) {
         let keys = (absent.keys(), facts.order.recorded.keys());
-        wrong.push(format!("absent and recorded are not the same: {keys:?}"));
+        wrong.push(format!("absent and recorded keys differ: {keys:?}"));
     }
     for key in absent.keys() {
         if Target::of(facts.fake.find(key).as_ref()) != Target::Absent {
-            wrong.push(format!("{key} is not absent"));
+            wrong.push(format!("{key} still exists"));
         }
     }
     let effects = facts.calls.iter().filter_map(|(_, call)| call.effect.as_ref());
-    let made = effects.filter(|effect| effect.created);
-    let made: BTreeMap<&ResourceKey, &str> =
-        made.map(|effect| (&effect.key, effect.uid.as_str())).collect();
-    for (key, uid) in made {
+    let created = effects.filter(|effect| effect.created);
+    let created: BTreeMap<&ResourceKey, &str> =
+        created.map(|effect| (&effect.key, effect.uid.as_str())).collect();
+    for (key, uid) in created {
         match absent.get(key) {
-            None => wrong.push(format!("{key} was made and is not named")),
-            Some(named) if *named != Some(uid) => {
-                wrong.push(format!("{key} was made as {uid}, and {named:?} is named"));
+            None => wrong.push(format!("{key} was created but is not listed")),
+            Some(listed) if *listed != Some(uid) => {
+                wrong.push(format!("{key} was created with uid {uid}, listed with {listed:?}"));
             }
             Some(_) => {}
         }
@@ -82,36 +82,38 @@ fn keys(receipt: &Receipt, facts: &Facts<'_>) -> Vec<String> {
     wrong
 }
 
-/// The last read began after everything that could still make something, and ended by now.
+/// The last read must begin after every write that could still take effect, and have ended.
 fn times(receipt: &Receipt, facts: &Facts<'_>) -> Vec<String> {
     let mut wrong = Vec::new();
     let (Some(first), Some(last)) = (receipt.reads.first(), receipt.reads.last()) else {
-        return vec!["no read is named".to_owned()];
+        return vec!["the receipt has no read".to_owned()];
     };
     let in_order = receipt.reads.iter().all(|read| read.began_at <= read.ended_at)
         && receipt.reads.windows(2).all(|two| two[0].ended_at <= two[1].began_at)
         && last.ended_at <= facts.now;
-    let named = (receipt.began_at, receipt.verified_at) == (first.began_at, last.ended_at);
-    if !in_order || !named {
+    let matches = (receipt.began_at, receipt.verified_at) == (first.began_at, last.ended_at);
+    if !in_order || !matches {
         wrong.push(format!(
-            "times {:?}, {:?}",
+            "wrong times {:?}, reads {:?}",
             (receipt.began_at, receipt.verified_at),
             receipt.reads
         ));
     }
-    let echo = SignedDuration::try_from(facts.echo.lasts).unwrap_or_default();
+    let in_flight = SignedDuration::try_from(facts.in_flight.lasts).unwrap_or_default();
     let mut after: Vec<(Timestamp, String)> = Vec::new();
     for (at, call) in &facts.calls {
         if call.effect.is_some() {
             after.push((*at, call.title()));
         }
-        // The call of a process that is no more counts by the start of the next one.
+        // Calls of an earlier process are covered by `inherited` below.
         if *at >= facts.started && ["unanswered", "server"].contains(&call.heard) {
-            after.push((*at + echo, format!("{}, which has no answer", call.title())));
+            let what = format!("{}, unanswered, could no longer take effect", call.title());
+            after.push((*at + in_flight, what));
         }
     }
-    if facts.echo.inherited {
-        after.push((facts.started + echo, "what an earlier process may have sent".to_owned()));
+    if facts.in_flight.inherited {
+        let what = "calls of an earlier process could no longer take effect".to_owned();
+        after.push((facts.started + in_flight, what));
     }
     let early = after.into_iter().filter(|(at, _)| last.began_at < *at);
     wrong.extend(early.map(|(_, what)| format!("the last read began before {what}")));
@@ -149,8 +151,8 @@ mod tests {
         Timestamp::from_second(number).expect("a time")
     }
 
-    /// A call for this key, which made an object with the uid `made`.
-    fn made(key: &ResourceKey) -> Call {
+    /// A call that created an object with this key and the uid `made`.
+    fn create_call(key: &ResourceKey) -> Call {
         let effect = Write {
             verb: Verb::Apply,
             key: key.clone(),
@@ -171,10 +173,10 @@ mod tests {
     }
 
     #[test]
-    fn receipt_with_a_missing_key_uid_or_read_is_wrong() {
+    fn receipt_with_missing_key_uid_or_read_is_a_violation() {
         let order = order();
         let key = order.recorded.keys().next().expect("a key").clone();
-        let call = made(&key);
+        let call = create_call(&key);
         let reading = |from, to| Reading { began_at: second(from), ended_at: second(to) };
         let absence = |it: &ResourceKey| Absence {
             key: it.clone(),
@@ -191,7 +193,7 @@ mod tests {
                 calls: vec![(second(10), call.clone())],
                 observer: "me",
                 started: second(5),
-                echo: InFlightWindow { lasts: Duration::from_secs(20), inherited: true },
+                in_flight: InFlightWindow { lasts: Duration::from_secs(20), inherited: true },
                 now: second(60),
             };
             let mut receipt = right.clone();
@@ -201,20 +203,23 @@ mod tests {
         assert_eq!(found(&|_, _| ()), 0);
         assert!(found(&|receipt, _| _ = receipt.absent.remove(0)) > 0, "a key is missing");
         assert!(found(&|receipt, _| receipt.absent[0].uid = None) > 0, "a uid is missing");
-        assert!(found(&|receipt, _| receipt.absent.push(receipt.absent[0].clone())) > 0, "twice");
+        assert!(
+            found(&|receipt, _| receipt.absent.push(receipt.absent[0].clone())) > 0,
+            "a key is listed twice"
+        );
         assert!(found(&|receipt, _| receipt.reads.clear()) > 0, "no read");
         assert!(found(&|receipt, _| receipt.observer.clear()) > 0, "no observer");
-        assert!(found(&|receipt, _| receipt.verified_at = second(52)) > 0, "another time");
-        assert!(found(&|_, facts| facts.now = second(50)) > 0, "not over yet");
-        assert!(found(&|_, facts| facts.calls[0].0 = second(55)) > 0, "written later");
+        assert!(found(&|receipt, _| receipt.verified_at = second(52)) > 0, "another end time");
+        assert!(found(&|_, facts| facts.now = second(50)) > 0, "the read has not ended");
+        assert!(found(&|_, facts| facts.calls[0].0 = second(55)) > 0, "a write after the read");
         assert!(found(&|_, facts| facts.started = second(40)) > 0, "too soon after a start");
         let unanswered = Call { heard: "unanswered", effect: None, ..call.clone() };
         let late = (second(40), unanswered);
         assert!(
             found(&|_, facts| facts.calls.push(late.clone())) > 0,
-            "too soon after a lost answer"
+            "too soon after a lost response"
         );
         fake.edit(&key, |_| ());
-        assert!(found(&|_, _| ()) > 0, "it stands");
+        assert!(found(&|_, _| ()) > 0, "the object exists");
     }
 }

@@ -1,4 +1,4 @@
-//! Running a plan: each step is asked and waited for, and a process that dies is started again.
+//! Runs a plan: performs each step, waits until it converges, and restarts a crashed process.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -16,53 +16,53 @@ use super::stage::Stage;
 use super::workload::{Workload, WorkloadStep};
 use crate::fake_cluster::{Count, FakeCluster};
 
-/// The longest that a step may take in virtual time, with a fault on the way.
-const PATIENCE: Duration = Duration::from_secs(30 * 60);
-/// How long a hasty step is waited for.
-const HASTE: Duration = Duration::from_secs(2);
-/// How long everything rests between two steps.
+/// The most virtual time that a step may take, faults included.
+const TIMEOUT: Duration = Duration::from_secs(30 * 60);
+/// How long to wait after a hasty step.
+const HASTY_WAIT: Duration = Duration::from_secs(2);
+/// How long a step must stay converged before the next one begins.
 const REST: Duration = Duration::from_secs(45);
-/// How often everything is listed anew at the end, with a rest after each.
+/// How many full resyncs follow at the end, with a rest after each.
 const RESYNCS: usize = 2;
 
-/// A process and what it works on, as a run needs it.
+/// A process and its environment, as a run drives it.
 pub trait World {
-    /// Asks for a step, or does it from outside. May be dropped at any point and asked again.
+    /// Requests a step or makes its foreign change. May be cancelled at any point and retried.
     fn begin(&mut self, step: &WorkloadStep) -> impl Future<Output = ()>;
-    /// Whether what a step asks for is there.
+    /// Whether a step has converged.
     fn reached(&mut self, step: &WorkloadStep) -> impl Future<Output = bool>;
-    /// Lets up to this much time pass, and hears what is said meanwhile.
-    fn pass(&mut self, time: Duration) -> impl Future<Output = ()>;
-    /// The process died: ends it and starts another.
+    /// Lets up to this much time pass and handles reports meanwhile.
+    fn advance(&mut self, time: Duration) -> impl Future<Output = ()>;
+    /// Stops the crashed process and starts another.
     fn restart(&mut self) -> impl Future<Output = ()>;
-    /// Ends it for good; answers with what is wrong about how it ended.
+    /// Stops the process; returns violations such as leaked tasks.
     fn end(&mut self) -> impl Future<Output = Vec<String>>;
-    /// What is wrong at rest: orphans, work that is left, things that went back.
-    fn faults_at_rest(&mut self) -> impl Future<Output = Vec<String>>;
-    /// How things stand, for somebody who asks why it takes so long.
-    fn standing(&self) -> String;
+    /// Violations after a step has converged, such as orphans and unfinished work.
+    fn violations_at_rest(&mut self) -> impl Future<Output = Vec<String>>;
+    /// The last reports, to explain a timeout.
+    fn progress(&self) -> String;
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Story {
     /// The cluster after each step.
     pub stages: Vec<Stage>,
-    /// How often each key came and went.
+    /// How often each key was created and deleted.
     pub counts: BTreeMap<ResourceKey, Count>,
-    /// What the layer noted.
+    /// What the layer recorded.
     pub notes: Notes,
-    /// Which faults happened.
+    /// For each fault, whether it had an effect.
     pub fired: Vec<bool>,
-    /// What was wrong without comparing it with anything.
+    /// Violations that need no comparison with the reference.
     pub wrong: Vec<String>,
-    /// Writes that were sent after everything was at rest.
+    /// Writes after everything had converged.
     pub late_writes: Vec<String>,
-    /// How often the process was started again.
+    /// How often the process was restarted.
     pub restarts: usize,
 }
 
-/// Runs a workload through a world behind this layer.
+/// Runs a workload in a world behind this layer.
 pub async fn run<W: World>(
     workload: &Workload,
     layer: &Layer,
@@ -73,11 +73,11 @@ pub async fn run<W: World>(
     let points = layer.clone();
     crash::script(move |point| if points.reach(point) { Fate::Stop } else { Fate::GoOn });
     let mut running = Running { layer, fake, world, story: Story::default() };
-    running.go(workload).await;
+    running.run_steps(workload).await;
     let mut story = running.story;
     crash::end_script();
     story.wrong.extend(world.end().await);
-    story.wrong.extend(panics::take().into_iter().map(|panic| format!("O10: panicked: {panic}")));
+    story.wrong.extend(panics::take().into_iter().map(|panic| format!("O10: panic: {panic}")));
     story.notes = layer.notes();
     story.wrong.append(&mut story.notes.wrong);
     story.fired = layer.fired();
@@ -93,46 +93,47 @@ struct Running<'a, W> {
 }
 
 impl<W: World> Running<'_, W> {
-    async fn go(&mut self, workload: &Workload) {
+    async fn run_steps(&mut self, workload: &Workload) {
         for (number, step) in workload.steps.iter().enumerate() {
             self.layer.step(number);
             if matches!(step, WorkloadStep::Hasty(_)) {
-                self.hurry(step).await;
+                self.perform_hastily(step).await;
                 self.story.stages.push(Stage::new());
                 continue;
             }
             if !self.perform(step).await {
-                let standing = self.world.standing();
+                let progress = self.world.progress();
                 self.story
                     .wrong
-                    .push(format!("O7: step {number}, {step:?}, was not reached: {standing}"));
+                    .push(format!("O7: step {number}, {step:?}, timed out: {progress}"));
                 return;
             }
-            self.story.wrong.extend(self.world.faults_at_rest().await);
-            self.story.wrong.extend(self.lost_notes());
+            self.story.wrong.extend(self.world.violations_at_rest().await);
+            self.story.wrong.extend(self.lost_foreign_edits());
             self.story.stages.push(self.stage());
         }
-        self.stay_quiet().await;
+        self.record_late_writes().await;
     }
 
-    /// Asks, and goes on before it can be there.
-    async fn hurry(&mut self, step: &WorkloadStep) {
-        self.ask(step).await;
+    /// Begins a step and does not wait until it converges.
+    async fn perform_hastily(&mut self, step: &WorkloadStep) {
+        self.begin(step).await;
         tokio::select! {
             biased;
             () = self.layer.crashed() => self.restart().await,
-            () = self.world.pass(HASTE) => {}
+            () = self.world.advance(HASTY_WAIT) => {}
         }
     }
 
-    async fn ask(&mut self, step: &WorkloadStep) {
-        let asked = Rc::new(RefCell::new(false));
-        while !*asked.borrow() {
+    /// Begins a step, again after every crash.
+    async fn begin(&mut self, step: &WorkloadStep) {
+        let begun = Rc::new(RefCell::new(false));
+        while !*begun.borrow() {
             tokio::select! {
                 biased;
                 () = self.layer.crashed() => {}
                 () = self.world.begin(step) => {
-                    *asked.borrow_mut() = true;
+                    *begun.borrow_mut() = true;
                     continue;
                 }
             }
@@ -140,18 +141,18 @@ impl<W: World> Running<'_, W> {
         }
     }
 
-    /// Asks, waits until it is there, and rests; says whether it came.
+    /// Begins a step, waits until it stays converged, and returns whether it did in time.
     async fn perform(&mut self, step: &WorkloadStep) -> bool {
-        self.ask(step).await;
+        self.begin(step).await;
         let mut waited = Duration::ZERO;
         let mut rested = Duration::ZERO;
         let tick = Duration::from_secs(1);
-        while waited < PATIENCE {
+        while waited < TIMEOUT {
             let reached = tokio::select! {
                 biased;
                 () = self.layer.crashed() => None,
                 reached = async {
-                    self.world.pass(tick).await;
+                    self.world.advance(tick).await;
                     self.world.reached(step).await
                 } => Some(reached),
             };
@@ -171,7 +172,7 @@ impl<W: World> Running<'_, W> {
         false
     }
 
-    /// Even a start can be cut short.
+    /// Restarts the process, again if it crashes while starting.
     async fn restart(&mut self) {
         loop {
             self.story.restarts += 1;
@@ -184,18 +185,18 @@ impl<W: World> Running<'_, W> {
         }
     }
 
-    /// Lists everything anew, again and again: nothing may be written any more.
-    async fn stay_quiet(&mut self) {
+    /// Makes the process list everything again, and records its writes: there should be none.
+    async fn record_late_writes(&mut self) {
         let before = self.layer.notes().calls.len();
         for _resync in 0..RESYNCS {
             self.fake.compact();
-            self.world.pass(REST).await;
+            self.world.advance(REST).await;
         }
         let calls = self.layer.notes().calls;
         self.story.late_writes = calls[before..].iter().map(super::journal::Call::title).collect();
     }
 
-    /// The cluster as it is, without what the plan itself wrote there.
+    /// The current cluster without the annotations of the plan's foreign edits.
     fn stage(&self) -> Stage {
         let mut stage = self.fake.snapshot();
         for object in stage.values_mut() {
@@ -208,8 +209,8 @@ impl<W: World> Running<'_, W> {
         stage
     }
 
-    /// What somebody else wrote and we have no business with must still be there.
-    fn lost_notes(&self) -> Vec<String> {
+    /// Foreign annotations that are lost although the object still exists.
+    fn lost_foreign_edits(&self) -> Vec<String> {
         let foreign = self.layer.notes().foreign;
         let lost = foreign.into_iter().filter(|(key, uid)| {
             self.fake.find(key).is_some_and(|object| {
@@ -217,6 +218,6 @@ impl<W: World> Running<'_, W> {
                     && object["metadata"]["annotations"][NOTE].is_null()
             })
         });
-        lost.map(|(key, _)| format!("O1: what somebody else wrote on {key} is lost")).collect()
+        lost.map(|(key, _)| format!("O1: the foreign annotation on {key} is lost")).collect()
     }
 }

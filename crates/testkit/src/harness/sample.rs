@@ -1,13 +1,13 @@
-//! A fixed part of all plans: the same in every run, with every workload and every sort of fault in it.
+//! A fixed sample of all plans, with every workload and every class of fault.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::plan::{FaultPlan, Trigger};
 
-/// One plan of so many is in the sample, if that is more than one of each sort.
+/// One in this many plans is in the sample, or more if the classes need it.
 const ONE_OF: usize = 16;
 
-/// The plans of a sample, in the order of their names: one of every sort, and more up to a fixed part of all.
+/// The sample, ordered by name: one plan of every class, and more up to a fixed share.
 #[must_use]
 pub fn sample(plans: &[FaultPlan]) -> Vec<FaultPlan> {
     let mut by_hash: Vec<&FaultPlan> = plans.iter().collect();
@@ -15,8 +15,8 @@ pub fn sample(plans: &[FaultPlan]) -> Vec<FaultPlan> {
     let mut seen = BTreeSet::new();
     let (mut chosen, rest): (Vec<&FaultPlan>, Vec<&FaultPlan>) =
         by_hash.into_iter().partition(|plan| {
-            // A plan is the first of one of its sorts, or waits for its turn. All of its sorts are seen now.
-            sorts(plan).into_iter().filter(|sort| seen.insert(sort.clone())).count() > 0
+            // The first plan of any class is chosen. All classes of a plan count as seen.
+            classes_of(plan).into_iter().filter(|class| seen.insert(class.clone())).count() > 0
         });
     let more = (plans.len() / ONE_OF).saturating_sub(chosen.len());
     chosen.extend(rest.into_iter().take(more));
@@ -24,11 +24,11 @@ pub fn sample(plans: &[FaultPlan]) -> Vec<FaultPlan> {
     chosen.into_iter().cloned().collect()
 }
 
-/// What a plan is an example of: each fault in its workload, and each fault at its sort of moment.
+/// The classes of a plan: each fault with its workload, and each fault with its trigger.
 #[must_use]
-pub fn sorts(plan: &FaultPlan) -> BTreeSet<(String, &'static str)> {
+pub fn classes_of(plan: &FaultPlan) -> BTreeSet<(String, &'static str)> {
     let is_pair = plan.faults.len() > 1;
-    let sorts = plan.faults.iter().flat_map(|fault| {
+    let classes = plan.faults.iter().flat_map(|fault| {
         let moment = match fault.at {
             Trigger::Write(_) => "a write",
             Trigger::Get(_) => "a read",
@@ -40,20 +40,20 @@ pub fn sorts(plan: &FaultPlan) -> BTreeSet<(String, &'static str)> {
         let label = fault.then.label();
         [(plan.workload.clone(), label), (moment, label)]
     });
-    sorts.collect()
+    classes.collect()
 }
 
-/// How many plans there are of each workload and each fault.
+/// The number of plans of each class.
 #[must_use]
 pub fn classes(plans: &[FaultPlan]) -> BTreeMap<(String, &'static str), usize> {
     let mut classes = BTreeMap::new();
-    for sort in plans.iter().flat_map(sorts) {
-        *classes.entry(sort).or_default() += 1;
+    for class in plans.iter().flat_map(classes_of) {
+        *classes.entry(class).or_default() += 1;
     }
     classes
 }
 
-/// FNV-1a: the same on every machine and in every version of Rust.
+/// FNV-1a, because it is the same on every machine and in every version of Rust.
 fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sample_is_fixed_and_has_every_sort() {
+    fn sample_is_fixed_and_has_every_class() {
         let plan = |workload: &str, number| {
             let then = match number % 3 {
                 0 => FaultAction::Twice,
@@ -84,6 +84,6 @@ mod tests {
             classes(&plans).keys().collect::<Vec<_>>()
         );
         plans.reverse();
-        assert_eq!(sample(&plans), chosen, "whatever the order of the plans");
+        assert_eq!(sample(&plans), chosen, "the sample does not depend on the order of the plans");
     }
 }

@@ -1,20 +1,20 @@
-//! A stage: the cluster after a step, and how two of them are compared.
+//! Stages: the cluster after a step, and their comparison.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use trueup_rules::render::names;
 
-/// The cluster after a step: every object by the text of its key, without uids, versions and times.
+/// The cluster after a step: every object by its key, without uids, versions and times.
 pub type Stage = BTreeMap<String, Value>;
 
-/// How the uids of a [`FakeCluster`](crate::fake_cluster::FakeCluster) begin; twelve digits follow.
+/// The prefix of uids in a [`FakeCluster`](crate::fake_cluster::FakeCluster); digits follow.
 const UID: &str = "00000000-0000-4000-8000-";
 const UID_DIGITS: usize = 12;
-/// What stands before the number of an anchor.
+/// What precedes the number in the name of an anchor.
 const ANCHOR: &str = "-anchor-";
 
-/// What is different in a stage, in words.
+/// The differences between two stages, as messages.
 #[must_use]
 pub fn compare(expected: &Stage, stage: &Stage) -> Vec<String> {
     let mut wrong = Vec::new();
@@ -24,7 +24,8 @@ pub fn compare(expected: &Stage, stage: &Stage) -> Vec<String> {
             (Some(one), Some(other)) => {
                 for field in differences(one, other, String::new()) {
                     let (one, other) = (one.pointer(&field), other.pointer(&field));
-                    wrong.push(format!("{key} differs at {field}: {one:?}, and now {other:?}"));
+                    wrong
+                        .push(format!("{key} differs at {field}: expected {one:?}, got {other:?}"));
                 }
             }
             (Some(_), None) => wrong.push(format!("{key} is missing")),
@@ -35,7 +36,7 @@ pub fn compare(expected: &Stage, stage: &Stage) -> Vec<String> {
     wrong
 }
 
-/// The fields that two objects do not agree on, as JSON pointers.
+/// The fields that differ between two objects, as JSON pointers.
 #[must_use]
 pub fn differences(one: &Value, other: &Value, at: String) -> Vec<String> {
     match (one, other) {
@@ -57,11 +58,12 @@ pub fn differences(one: &Value, other: &Value, at: String) -> Vec<String> {
     }
 }
 
-/// A stage in which objects that were made again look like those from before: an anchor has no number, nothing
-/// has a uid, and neither has what is computed from them.
+/// The stage without identity, so that recreated objects equal the original ones.
+///
+/// Removes numbers of anchors, uids, and the digests and proofs computed from them.
 ///
 /// # Panics
-/// Never: JSON stays JSON.
+/// Never: the replaced text is valid JSON.
 #[must_use]
 pub fn without_identity(stage: &Stage) -> Stage {
     let normal = |(key, object): (&String, &Value)| {
@@ -75,12 +77,12 @@ pub fn without_identity(stage: &Stage) -> Stage {
             forget(&mut object, "/metadata/annotations", names::PROOF_ANNOTATION);
         }
         let text = neutral(&object.to_string());
-        (neutral(key), text.parse().expect("JSON should stay JSON"))
+        (neutral(key), text.parse().expect("the replaced text should be valid JSON"))
     };
     stage.iter().map(normal).collect()
 }
 
-/// The same, without saying which generation wrote an object last: that depends on the way to it.
+/// The stage without identity and without the generation that last wrote each object.
 #[must_use]
 pub fn without_generations(stage: &Stage) -> Stage {
     let mut stage = without_identity(stage);
@@ -94,7 +96,7 @@ pub fn without_generations(stage: &Stage) -> Stage {
     stage
 }
 
-/// The text without the numbers of anchors, and without uids.
+/// The text without numbers of anchors and without uids.
 #[must_use]
 pub fn neutral(text: &str) -> String {
     let mut parts = text.split(ANCHOR);

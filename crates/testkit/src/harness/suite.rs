@@ -1,4 +1,4 @@
-//! Many plans side by side, and what is said about them.
+//! Runs many plans in parallel and summarises the results.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,30 +11,30 @@ use super::oracle::judge;
 use super::plan::FaultPlan;
 use super::run::Story;
 
-/// Where failing plans are put, so that they can be run again.
+/// The folder for failing plans, below the temporary folder.
 pub const FAILED_IN: &str = "trueup-plans";
 
-/// What came of many plans.
+/// The results of many plans.
 #[derive(Debug, Default)]
 pub struct Summary {
-    /// How many ran.
+    /// The number of plans.
     pub plans: usize,
-    /// How often each kind of fault was planned, and how often it happened.
+    /// How often each fault was planned, and how often it had an effect.
     pub faults: BTreeMap<&'static str, (usize, usize)>,
-    /// How many ran for each workload.
+    /// The number of plans of each workload.
     pub workloads: BTreeMap<String, usize>,
-    /// The most writes that a plan with this fault sent beyond what is usual, and the plan.
+    /// The most additional writes of a plan with this fault, and its name.
     pub extra: BTreeMap<&'static str, (usize, String)>,
-    /// Writes that were sent in all of them.
+    /// The number of writes in all plans.
     pub writes: usize,
-    /// Processes that were started again.
+    /// The number of restarted processes.
     pub restarts: usize,
-    /// Plans that failed, with what was wrong.
+    /// Plans that failed, with their violations.
     pub failed: Vec<(FaultPlan, Vec<String>)>,
 }
 
 impl Summary {
-    /// Adds what came of one plan.
+    /// Adds the result of one plan.
     pub fn add(&mut self, reference: &Reference, plan: &FaultPlan, story: &Story) {
         let wrong = judge(reference, plan, story);
         let usual = reference.story.notes.calls.len();
@@ -53,29 +53,29 @@ impl Summary {
         match (&plan.known, wrong.is_empty()) {
             (None, false) => self.failed.push((plan.clone(), wrong)),
             (Some(why), true) => {
-                let told = format!("it is known to fail ({why}) and does not: take `known` out");
-                self.failed.push((plan.clone(), vec![told]));
+                let message = format!("the plan passes; remove its `known` entry ({why})");
+                self.failed.push((plan.clone(), vec![message]));
             }
             (None, true) | (Some(_), false) => {}
         }
     }
 
-    /// Puts failing plans where they can be run again; answers with what to say about them.
+    /// Writes failing plans to files and returns a report with the commands to rerun them.
     ///
     /// # Panics
     /// A plan cannot be written.
     #[must_use]
     pub fn report_failures(&self, command: &str) -> String {
         let dir = std::env::temp_dir().join(FAILED_IN);
-        std::fs::create_dir_all(&dir).expect("a directory should be made");
-        let mut said = format!("{} of {} plans failed\n", self.failed.len(), self.plans);
+        std::fs::create_dir_all(&dir).expect("a folder for failing plans should be created");
+        let mut report = format!("{} of {} plans failed\n", self.failed.len(), self.plans);
         for (number, (plan, wrong)) in self.failed.iter().enumerate() {
             let path: PathBuf = dir.join(format!("{}-{number}.yaml", plan.workload));
             std::fs::write(&path, plan.text()).expect("a plan should be written");
             if number < 25 {
                 let first: Vec<&String> = wrong.iter().take(8).collect();
-                said.push_str(&format!(
-                    "\n--- {}, in {}\n{}wrong: {first:#?}\nagain: TRUEUP_PLAN={} {command}\n",
+                report.push_str(&format!(
+                    "\n--- {}, in {}\n{}violations: {first:#?}\nrerun: TRUEUP_PLAN={} {command}\n",
                     plan.name(),
                     path.display(),
                     plan.text(),
@@ -83,7 +83,7 @@ impl Summary {
                 ));
             }
         }
-        said
+        report
     }
 }
 
@@ -103,10 +103,10 @@ impl fmt::Display for Summary {
     }
 }
 
-/// Runs plans on as many threads, each with the reference of its workload.
+/// Runs plans on this many threads, each against the reference of its workload.
 ///
 /// # Panics
-/// A plan names a workload that was not learned, or a thread panicked.
+/// A plan names a workload without a reference, or a thread panicked.
 #[must_use]
 pub fn run_all(
     references: &BTreeMap<String, Reference>,
@@ -122,7 +122,7 @@ pub fn run_all(
                 while let Some(plan) = plans.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let reference = references
                         .get(&plan.workload)
-                        .expect("a plan should name a workload that was learned");
+                        .expect("a plan should name a workload with a reference");
                     let story = carry_out(reference, plan);
                     summary.lock().expect("no thread should panic").add(reference, plan, &story);
                 }

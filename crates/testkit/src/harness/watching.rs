@@ -1,4 +1,4 @@
-//! A watch that can be silent, late, cut, deaf or double, as a plan says.
+//! A watch with planned faults: silent, delayed, cut, or with lost or duplicated events.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,17 +16,17 @@ struct Watching {
     shared: Arc<Shared>,
     kind: Kind,
     inner: BoxStream<'static, Result<WatchEvent, CallError>>,
-    turn: Receiver<u64>,
-    /// Said next, before anything new.
+    recheck: Receiver<u64>,
+    /// Delivered next, before anything new.
     next: Option<WatchEvent>,
     /// Ends with a 410 at this monotonic time.
     cut_at: Option<Duration>,
-    /// Stood still until this monotonic time.
-    still_until: Option<Duration>,
+    /// Was stale until this monotonic time.
+    stale_until: Option<Duration>,
     over: bool,
 }
 
-/// Follows a kind through the layer.
+/// Watches a kind through the layer.
 pub(super) fn stream(
     shared: &Arc<Shared>,
     kind: Kind,
@@ -36,16 +36,16 @@ pub(super) fn stream(
         shared: Arc::clone(shared),
         kind,
         inner: shared.fake.watch(kind, from),
-        turn: shared.turn.subscribe(),
+        recheck: shared.recheck.subscribe(),
         next: None,
         cut_at: None,
-        still_until: None,
+        stale_until: None,
         over: false,
     };
     stream::unfold(watching, |mut watching| async move {
-        let said = watching.next().await?;
-        watching.over = said.is_err();
-        Some((said, watching))
+        let item = watching.next().await?;
+        watching.over = item.is_err();
+        Some((item, watching))
     })
     .boxed()
 }
@@ -59,51 +59,50 @@ impl Watching {
             if self.shared.is_dead() {
                 self.shared.die().await;
             }
-            if self.shared.turn_away() {
+            if self.shared.is_unreachable() {
                 return Some(Err(error(Failure::Unreachable)));
             }
             if let Some((_, left)) = self.shared.stale() {
                 self.shared.clock.sleep(left).await;
-                self.still_until = Some(self.shared.clock.monotonic());
+                self.stale_until = Some(self.shared.clock.monotonic());
                 continue;
             }
             let now = self.shared.clock.monotonic();
-            let was_still = self.still_until == Some(now);
-            if let Some(heard) = self.next.take() {
-                if was_still {
-                    self.shared.was_stale();
+            let was_stale = self.stale_until == Some(now);
+            if let Some(event) = self.next.take() {
+                if was_stale {
+                    self.shared.note_stale();
                 }
-                return Some(Ok(heard));
+                return Some(Ok(event));
             }
             let cut_in = self.cut_at.map(|at| at.saturating_sub(now));
             if cut_in == Some(Duration::ZERO) {
                 return Some(Err(CallError::Expired));
             }
-            // Somewhere far away if nothing is due.
-            let due = [cut_in, self.shared.next_turn()].into_iter().flatten().min();
+            let due = [cut_in, self.shared.next_outage_change()].into_iter().flatten().min();
             let clock = Arc::clone(&self.shared.clock);
-            let heard = tokio::select! {
+            let item = tokio::select! {
                 biased;
-                Ok(()) = self.turn.changed() => continue,
+                Ok(()) = self.recheck.changed() => continue,
                 () = clock.sleep(due.unwrap_or_default()), if due.is_some() => continue,
-                heard = self.inner.next() => heard?,
+                item = self.inner.next() => item?,
             };
-            match heard {
-                Ok(WatchEvent::Bookmark(_)) | Err(_) => return Some(heard),
+            match item {
+                Ok(WatchEvent::Bookmark(_)) | Err(_) => return Some(item),
                 Ok(event) => {
-                    if was_still {
-                        self.shared.was_stale();
+                    if was_stale {
+                        self.shared.note_stale();
                     }
-                    if let Some(said) = self.tell(event).await {
-                        return Some(said);
+                    if let Some(item) = self.deliver(event).await {
+                        return Some(item);
                     }
                 }
             }
         }
     }
 
-    /// Says an event, unless a plan has it otherwise.
-    async fn tell(&mut self, event: WatchEvent) -> Option<Result<WatchEvent, CallError>> {
+    /// Delivers an event, or applies the fault that is due.
+    async fn deliver(&mut self, event: WatchEvent) -> Option<Result<WatchEvent, CallError>> {
         let Some(due) = self.shared.event(self.kind) else { return Some(Ok(event)) };
         self.shared.begin(&due);
         match due.action {
@@ -130,7 +129,7 @@ impl Watching {
                 self.shared.happened(&due);
                 self.shared.die().await
             }
-            // The cluster is away or stale from here on: look again before anything is said.
+            // The cluster may be unreachable or stale from here on: check again before delivery.
             FaultAction::Away(_)
             | FaultAction::Flap(_)
             | FaultAction::Stale(_)

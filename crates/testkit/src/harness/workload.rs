@@ -1,4 +1,4 @@
-//! Workloads: what people ask, and what others do to the cluster meanwhile.
+//! Workloads: user requests, and foreign changes to the cluster.
 
 use std::time::Duration;
 
@@ -8,53 +8,53 @@ use trueup_model::spec::Spec;
 use trueup_model::template::Template;
 use trueup_rules::admit::template::resolve;
 
-/// Steps, each of which begins when the one before is done and everything rests.
+/// A list of steps. Each begins when the previous one has converged.
 #[derive(Debug, Clone)]
 pub struct Workload {
-    /// What plans call it.
+    /// Its name in plans.
     pub name: &'static str,
-    /// What happens.
+    /// Its steps.
     pub steps: Vec<WorkloadStep>,
-    /// How often the cluster's controllers run; at once where nothing is said.
+    /// The period of the cluster's controllers; `None` runs them at once.
     pub controllers: Option<Duration>,
 }
 
-/// The pace of controllers that are slow: much is asked while a rollout is under way.
+/// The period of slow controllers, so that steps meet a rollout in progress.
 const SLOW: Duration = Duration::from_secs(7);
 
-/// One thing that is asked, or done from outside.
+/// One user request or foreign change.
 #[derive(Debug, Clone)]
 pub enum WorkloadStep {
-    /// A service shall be this.
+    /// Declare the service.
     Declare(Shape),
-    /// It shall rest.
+    /// Pause the service.
     Pause,
-    /// It shall run again.
+    /// Resume the service.
     Resume,
-    /// It shall be reached under these hosts, and no others.
-    Lead(&'static [&'static str]),
-    /// It shall be gone.
+    /// Route exactly these hosts to the service.
+    Route(&'static [&'static str]),
+    /// Delete the service.
     Delete,
-    /// The project shall be gone, with whatever is left in it.
+    /// Delete the project and everything in it.
     DeleteProject,
-    /// Somebody else deletes the service's objects of these kinds, all at once.
-    Lose(&'static [Kind]),
-    /// Somebody else edits the service's objects of this kind: this field, as a JSON pointer.
-    Edit(Kind, &'static str, Value),
-    /// Somebody else adds an entry to a list in the service's objects of this kind, as a JSON pointer.
-    Add(Kind, &'static str, Value),
-    /// Somebody else deletes the project's namespace.
-    LoseNamespace,
-    /// Nothing is asked: the project comes to rest.
+    /// A foreign writer deletes the service's objects of these kinds, all at once.
+    ForeignDelete(&'static [Kind]),
+    /// A foreign writer sets this field (a JSON pointer) in the service's objects of this kind.
+    ForeignEdit(Kind, &'static str, Value),
+    /// A foreign writer adds an entry to this list (a JSON pointer) in objects of this kind.
+    ForeignAdd(Kind, &'static str, Value),
+    /// A foreign writer deletes the project's namespace.
+    ForeignDeleteNamespace,
+    /// No request: wait until the project has converged.
     Rest,
-    /// The same of a second service in the same project.
-    Beside(Box<Self>),
-    /// The same, and the next step does not wait for it.
+    /// The same for a second service in the same project.
+    Neighbour(Box<Self>),
+    /// The same, but the next step does not wait for it.
     Hasty(Box<Self>),
 }
 
 impl WorkloadStep {
-    /// The step itself, without its haste.
+    /// The step without [`Self::Hasty`].
     #[must_use]
     pub fn inner(&self) -> &Self {
         match self {
@@ -64,18 +64,18 @@ impl WorkloadStep {
     }
 }
 
-/// A template as it is shipped, and its parameters.
+/// A shipped template and its parameters.
 #[derive(Debug, Clone)]
 pub struct Shape {
     /// The template.
     pub template: &'static str,
-    /// What is set.
+    /// The parameters.
     pub parameters: Value,
-    /// What is laid over the spec that comes out: fields that no shipped template sets.
+    /// Overrides in the resolved spec, for fields that no shipped template sets.
     pub over: Value,
 }
 
-/// Every template that a workload names.
+/// Every template that a workload uses.
 pub const TEMPLATES: [(&str, &str); 5] = [
     ("web", include_str!("../../../../templates/web.yaml")),
     ("worker", include_str!("../../../../templates/worker.yaml")),
@@ -85,27 +85,28 @@ pub const TEMPLATES: [(&str, &str); 5] = [
 ];
 
 impl Shape {
-    /// What is set, as the door wants it.
+    /// The parameters as a map.
     #[must_use]
     pub fn given(&self) -> Map<String, Value> {
         self.parameters.as_object().cloned().unwrap_or_default()
     }
 
-    /// The spec that comes of it.
+    /// The resolved spec.
     #[must_use]
     pub fn spec(&self) -> Spec {
         let (_, text) = TEMPLATES
             .into_iter()
             .find(|(name, _)| *name == self.template)
-            .expect("a workload should name a template that is there");
-        let template: Template = serde_saphyr::from_str(text).expect("a template should be read");
+            .expect("a workload should name a known template");
+        let template: Template =
+            serde_saphyr::from_str(text).expect("a template should be valid YAML");
         let spec =
-            resolve(&template, &self.given()).expect("a workload's parameters should be right");
+            resolve(&template, &self.given()).expect("a workload's parameters should be valid");
         let mut spec = serde_json::to_value(spec).expect("a spec should become JSON");
         for (name, value) in self.over.as_object().into_iter().flatten() {
             spec[name] = value.clone();
         }
-        serde_json::from_value(spec).expect("a workload's spec should be right")
+        serde_json::from_value(spec).expect("a workload's spec should be valid")
     }
 }
 
@@ -121,7 +122,7 @@ fn game(difficulty: &str) -> WorkloadStep {
     shape("minecraft", json!({ "difficulty": difficulty, "world_gib": 1 }))
 }
 
-/// A web service with every optional field of a spec set.
+/// A web service with every optional field of the spec set.
 fn everything() -> WorkloadStep {
     WorkloadStep::Declare(Shape {
         template: "web",
@@ -138,8 +139,8 @@ fn worker(replicas: u32) -> WorkloadStep {
     shape("worker", json!({ "image": "work:1", "replicas": replicas }))
 }
 
-fn beside(step: WorkloadStep) -> WorkloadStep {
-    WorkloadStep::Beside(Box::new(step))
+fn neighbour(step: WorkloadStep) -> WorkloadStep {
+    WorkloadStep::Neighbour(Box::new(step))
 }
 
 fn hasty(step: WorkloadStep) -> WorkloadStep {
@@ -151,21 +152,21 @@ impl Workload {
         Self { name, steps, controllers: None }
     }
 
-    /// The same where controllers are slow.
+    /// A workload with slow controllers.
     const fn slow(name: &'static str, steps: Vec<WorkloadStep>) -> Self {
         Self { name, steps, controllers: Some(SLOW) }
     }
 
-    /// Whether a step does not wait for the one before.
+    /// Whether some step does not wait for the previous one.
     #[must_use]
     pub fn is_hasty(&self) -> bool {
         self.steps.iter().any(|step| matches!(step, WorkloadStep::Hasty(_)))
     }
 
-    /// Whether there is more than one service: they are worked on side by side, in no fixed order.
+    /// Whether there are two services; they converge concurrently, in no fixed order.
     #[must_use]
     pub fn has_neighbours(&self) -> bool {
-        self.steps.iter().any(|step| matches!(step.inner(), WorkloadStep::Beside(_)))
+        self.steps.iter().any(|step| matches!(step.inner(), WorkloadStep::Neighbour(_)))
     }
 
     /// A project with nothing in it.
@@ -180,44 +181,47 @@ impl Workload {
         Self::all().into_iter().find(|workload| workload.name == name)
     }
 
-    /// All that get plans.
+    /// All workloads that get plans.
     #[must_use]
     pub fn all() -> Vec<Self> {
-        let mut all = Self::lives();
+        let mut all = Self::lifecycles();
         all.extend(Self::storms());
         all.extend(Self::neighbours());
         all.extend(Self::rollouts());
-        let ways = Self::routes().into_iter().flat_map(|(_, ways)| ways);
-        all.extend(ways.filter(|way| matches!(way.name, "detour" | "everything-and-back")));
+        let routes = Self::routes().into_iter().flat_map(|(_, routes)| routes);
+        all.extend(routes.filter(|route| matches!(route.name, "detour" | "everything-and-back")));
         all
     }
 
     /// Create, update, delete.
-    fn lives() -> Vec<Self> {
-        let life = |name, mut steps: Vec<WorkloadStep>| {
+    fn lifecycles() -> Vec<Self> {
+        let lifecycle = |name, mut steps: Vec<WorkloadStep>| {
             steps.push(WorkloadStep::Delete);
             Self::new(name, steps)
         };
         let job = |image| shape("job", json!({ "image": image }));
         let cron = |image| shape("cron", json!({ "image": image, "schedule": "0 0 1 1 *" }));
         vec![
-            life("web", vec![web("web:1", 2), web("web:2", 2)]),
-            life("worker", vec![worker(1), worker(3), worker(1)]),
-            life("game", vec![game("easy"), game("hard")]),
-            life("job", vec![job("job:1"), job("job:2")]),
-            life("cron", vec![cron("tick:1"), cron("tick:2")]),
-            life("pause-web", vec![web("web:1", 2), WorkloadStep::Pause, WorkloadStep::Resume]),
-            life("pause-game", vec![game("easy"), WorkloadStep::Pause, WorkloadStep::Resume]),
-            // Another template under the same name: the old workload goes, another comes.
-            life("becomes-stateful", vec![web("web:1", 1), game("easy")]),
-            life("becomes-stateless", vec![game("easy"), web("web:1", 1)]),
-            life(
+            lifecycle("web", vec![web("web:1", 2), web("web:2", 2)]),
+            lifecycle("worker", vec![worker(1), worker(3), worker(1)]),
+            lifecycle("game", vec![game("easy"), game("hard")]),
+            lifecycle("job", vec![job("job:1"), job("job:2")]),
+            lifecycle("cron", vec![cron("tick:1"), cron("tick:2")]),
+            lifecycle(
+                "pause-web",
+                vec![web("web:1", 2), WorkloadStep::Pause, WorkloadStep::Resume],
+            ),
+            lifecycle("pause-game", vec![game("easy"), WorkloadStep::Pause, WorkloadStep::Resume]),
+            // Another template under the same name: the old workload is replaced.
+            lifecycle("becomes-stateful", vec![web("web:1", 1), game("easy")]),
+            lifecycle("becomes-stateless", vec![game("easy"), web("web:1", 1)]),
+            lifecycle(
                 "hosts",
                 vec![
                     web("web:1", 1),
-                    WorkloadStep::Lead(&["one.example.org"]),
-                    WorkloadStep::Lead(&["one.example.org", "two.example.org"]),
-                    WorkloadStep::Lead(&[]),
+                    WorkloadStep::Route(&["one.example.org"]),
+                    WorkloadStep::Route(&["one.example.org", "two.example.org"]),
+                    WorkloadStep::Route(&[]),
                 ],
             ),
             Self::new(
@@ -228,7 +232,7 @@ impl Workload {
         ]
     }
 
-    /// Others delete and edit.
+    /// Foreign deletes and edits.
     fn storms() -> Vec<Self> {
         let image = |image: &str| json!(image);
         let first = "/spec/template/spec/containers/0/image";
@@ -237,10 +241,10 @@ impl Workload {
                 "storm-web",
                 vec![
                     web("web:1", 2),
-                    WorkloadStep::Lose(&[Kind::Deployment]),
-                    WorkloadStep::Edit(Kind::Deployment, first, image("evil:1")),
-                    WorkloadStep::Lose(&[Kind::Service, Kind::Secret]),
-                    WorkloadStep::Edit(Kind::Deployment, "/spec/replicas", json!(7)),
+                    WorkloadStep::ForeignDelete(&[Kind::Deployment]),
+                    WorkloadStep::ForeignEdit(Kind::Deployment, first, image("evil:1")),
+                    WorkloadStep::ForeignDelete(&[Kind::Service, Kind::Secret]),
+                    WorkloadStep::ForeignEdit(Kind::Deployment, "/spec/replicas", json!(7)),
                     WorkloadStep::Delete,
                 ],
             ),
@@ -248,8 +252,12 @@ impl Workload {
                 "storm-game",
                 vec![
                     game("easy"),
-                    WorkloadStep::Lose(&[Kind::StatefulSet]),
-                    WorkloadStep::Edit(Kind::Service, "/spec/selector", json!({ "app": "other" })),
+                    WorkloadStep::ForeignDelete(&[Kind::StatefulSet]),
+                    WorkloadStep::ForeignEdit(
+                        Kind::Service,
+                        "/spec/selector",
+                        json!({ "app": "other" }),
+                    ),
                     WorkloadStep::Delete,
                 ],
             ),
@@ -257,12 +265,12 @@ impl Workload {
                 "storm-closed",
                 vec![
                     web("web:1", 1),
-                    WorkloadStep::Add(
+                    WorkloadStep::ForeignAdd(
                         Kind::Deployment,
                         "/spec/template/spec/containers",
                         json!({ "name": "foreign", "image": "foreign:1" }),
                     ),
-                    WorkloadStep::Add(
+                    WorkloadStep::ForeignAdd(
                         Kind::Service,
                         "/spec/ports",
                         json!({ "name": "foreign", "port": 9 }),
@@ -272,24 +280,28 @@ impl Workload {
             ),
             Self::new(
                 "storm-anchor",
-                vec![web("web:1", 1), WorkloadStep::Lose(&[Kind::ConfigMap]), WorkloadStep::Delete],
+                vec![
+                    web("web:1", 1),
+                    WorkloadStep::ForeignDelete(&[Kind::ConfigMap]),
+                    WorkloadStep::Delete,
+                ],
             ),
             Self::new(
                 "storm-namespace",
-                vec![web("web:1", 1), WorkloadStep::LoseNamespace, WorkloadStep::Delete],
+                vec![web("web:1", 1), WorkloadStep::ForeignDeleteNamespace, WorkloadStep::Delete],
             ),
         ]
     }
 
-    /// Two services in one project: what happens to one is nothing to the other.
+    /// Two services in one project, which must not affect each other.
     fn neighbours() -> Vec<Self> {
         vec![
             Self::new(
                 "neighbours",
                 vec![
                     web("web:1", 1),
-                    beside(game("easy")),
-                    beside(WorkloadStep::Delete),
+                    neighbour(game("easy")),
+                    neighbour(WorkloadStep::Delete),
                     web("web:2", 1),
                     WorkloadStep::Delete,
                 ],
@@ -298,15 +310,15 @@ impl Workload {
                 "neighbours-lost",
                 vec![
                     web("web:1", 1),
-                    beside(worker(1)),
-                    WorkloadStep::LoseNamespace,
+                    neighbour(worker(1)),
+                    WorkloadStep::ForeignDeleteNamespace,
                     WorkloadStep::DeleteProject,
                 ],
             ),
         ]
     }
 
-    /// Controllers take their time: faults and new wishes meet a rollout or a deletion that is under way.
+    /// Slow controllers: faults and requests meet a rollout or a deletion in progress.
     fn rollouts() -> Vec<Self> {
         let job = |image| shape("job", json!({ "image": image }));
         vec![
@@ -315,7 +327,11 @@ impl Workload {
             Self::slow("slow-job", vec![job("job:1"), hasty(job("job:2")), WorkloadStep::Delete]),
             Self::slow(
                 "slow-lost",
-                vec![web("web:1", 1), WorkloadStep::LoseNamespace, WorkloadStep::DeleteProject],
+                vec![
+                    web("web:1", 1),
+                    WorkloadStep::ForeignDeleteNamespace,
+                    WorkloadStep::DeleteProject,
+                ],
             ),
             Self::slow(
                 "hasty-web",
@@ -341,31 +357,31 @@ impl Workload {
         ]
     }
 
-    /// Ways that must lead to the same place: the first of each is the direct one.
+    /// Groups of workloads that must end in the same state; the first one is the direct route.
     #[must_use]
     pub fn routes() -> Vec<(&'static str, Vec<Self>)> {
-        let way = Self::new;
+        let route = Self::new;
         vec![
             (
                 "there and back",
                 vec![
-                    way("direct", vec![web("web:1", 2)]),
-                    way("detour", vec![web("web:1", 2), web("web:2", 3), web("web:1", 2)]),
-                    way("rest", vec![web("web:1", 2), WorkloadStep::Pause, WorkloadStep::Resume]),
+                    route("direct", vec![web("web:1", 2)]),
+                    route("detour", vec![web("web:1", 2), web("web:2", 3), web("web:1", 2)]),
+                    route("rest", vec![web("web:1", 2), WorkloadStep::Pause, WorkloadStep::Resume]),
                 ],
             ),
             (
                 "everything set and taken back",
                 vec![
-                    way("plain", vec![web("web:1", 2)]),
-                    way("everything-and-back", vec![everything(), web("web:1", 2)]),
+                    route("plain", vec![web("web:1", 2)]),
+                    route("everything-and-back", vec![everything(), web("web:1", 2)]),
                 ],
             ),
             (
                 "a game's settings",
                 vec![
-                    way("hard-game", vec![game("hard")]),
-                    way("easy-then-hard-game", vec![game("easy"), game("hard")]),
+                    route("hard-game", vec![game("hard")]),
+                    route("easy-then-hard-game", vec![game("easy"), game("hard")]),
                 ],
             ),
         ]

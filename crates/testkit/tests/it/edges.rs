@@ -1,10 +1,10 @@
-//! The crates keep to their edges: who may use whom is written down once, and checked here.
+//! Allowed dependencies between crates, checked against their manifests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Which of our crates each name may use.
+/// Each crate, and the workspace crates it may depend on.
 const CRATES: [(&str, &[&str]); 12] = [
     ("model", &[]),
     ("rules", &["model"]),
@@ -20,7 +20,7 @@ const CRATES: [(&str, &[&str]); 12] = [
     ("trueup", &["model", "rules", "api", "store", "cluster", "control", "http", "local", "cli"]),
 ];
 
-/// Libraries that belong to one name: the only SQL, the only kube client, the only routes.
+/// Libraries that only certain crates may use: SQL, the Kubernetes client, HTTP routes.
 const OWNED: [(&str, &[&str]); 5] = [
     ("sqlx", &["store", "testkit", "bench"]),
     ("kube", &["cluster"]),
@@ -33,13 +33,13 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../..")
         .canonicalize()
-        .expect("the repository should be there")
+        .expect("the repository root should exist")
 }
 
-/// What a name's manifest names under `[dependencies]`.
+/// The names under `[dependencies]` in a crate's manifest.
 fn dependencies(name: &str) -> BTreeSet<String> {
     let path = root().join("crates").join(name).join("Cargo.toml");
-    let text = fs::read_to_string(path).expect("every name should have a manifest");
+    let text = fs::read_to_string(path).expect("every crate should have a manifest");
     text.lines()
         .skip_while(|line| *line != "[dependencies]")
         .skip(1)
@@ -51,36 +51,36 @@ fn dependencies(name: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn every_room_is_known_and_uses_only_what_it_may() {
+fn crates_depend_only_on_allowed_crates() {
     let allowed: BTreeMap<&str, &[&str]> = CRATES.into_iter().collect();
-    let crates = fs::read_dir(root().join("crates")).expect("there should be crates");
+    let crates =
+        fs::read_dir(root().join("crates")).expect("the folder of crates should be readable");
     for name in crates.map(|entry| entry.unwrap().file_name().into_string().unwrap()) {
-        let may = allowed
-            .get(name.as_str())
-            .unwrap_or_else(|| panic!("{name} should be listed in CRATES"));
+        let may =
+            allowed.get(name.as_str()).unwrap_or_else(|| panic!("{name} is not listed in CRATES"));
         for dependency in dependencies(&name) {
             if let Some(used) = dependency.strip_prefix("trueup-") {
-                assert!(may.contains(&used), "{name} may not use {used}");
+                assert!(may.contains(&used), "{name} may not depend on {used}; see CRATES");
             }
         }
     }
 }
 
 #[test]
-fn sql_kubernetes_and_routes_stay_in_their_rooms() {
+fn owned_libraries_are_used_only_by_their_crates() {
     for (name, _) in CRATES {
         let used = dependencies(name);
         for (library, owners) in OWNED {
             assert!(
                 !used.contains(library) || owners.contains(&name),
-                "{name} may not use {library}"
+                "{name} may not depend on {library}; see OWNED"
             );
         }
     }
 }
 
 #[test]
-fn the_check_itself_can_see() {
+fn known_dependencies_are_found() {
     assert!(dependencies("control").contains("trueup-store"));
     assert!(dependencies("store").contains("sqlx"));
 }

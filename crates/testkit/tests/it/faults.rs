@@ -1,13 +1,13 @@
-//! The page of faults is true: every number is there, and every test that it names.
+//! Checks docs/faults.md: every fault has a row, and every test it names exists and runs.
 
 use std::fs;
 
 use crate::edges::root;
 
-/// How many faults there are.
+/// The number of faults.
 const FAULTS: usize = 72;
 
-/// Whether a source file has a test of this name that runs with all others.
+/// Checks that a source file has a test of this name that is not ignored.
 fn is_run(text: &str, test: &str) -> Result<(), &'static str> {
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     let name = format!("fn {test}(");
@@ -15,22 +15,22 @@ fn is_run(text: &str, test: &str) -> Result<(), &'static str> {
         let line = line.trim_start_matches("async ");
         line.starts_with(&name)
     };
-    let place = lines.iter().position(declared).ok_or("there is no such function")?;
+    let place = lines.iter().position(declared).ok_or("no function of this name")?;
     let above = lines[..place].iter().rev();
     let attributes: Vec<&&str> =
         above.take_while(|line| line.starts_with("#[") || line.starts_with("//")).collect();
     let has = |wanted: &str| attributes.iter().any(|line| line.starts_with(wanted));
     if !has("#[test]") && !has("#[tokio::test") {
-        return Err("the function is no test");
+        return Err("the function is not a test");
     }
     if has("#[ignore") {
-        return Err("the test is left out of every run");
+        return Err("the test is ignored");
     }
     Ok(())
 }
 
 #[test]
-fn only_a_test_that_runs_holds_a_fault() {
+fn helpers_and_ignored_tests_do_not_cover_a_fault() {
     let page =
         "#[test]\nfn plain() {}\n/// F01.\n#[tokio::test(start_paused = true)]\nasync fn waits() {}
         fn helper() {}\n#[test]\n#[ignore]\nfn left() {}\n// fn commented()\n";
@@ -41,19 +41,22 @@ fn only_a_test_that_runs_holds_a_fault() {
 }
 
 #[test]
-fn every_fault_has_a_row_and_every_test_it_names_exists() {
+fn every_fault_has_a_row_and_its_tests_exist() {
     let page = fs::read_to_string(root().join("docs/faults.md")).unwrap();
     let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| F")).collect();
     assert_eq!(rows.len(), FAULTS);
-    let mut held = 0;
+    let mut covered = 0;
     for (index, row) in rows.iter().enumerate() {
         let number = format!("| F{:02} |", index + 1);
         assert!(row.starts_with(&number), "{number} should come next: {row}");
         let by = row.split('|').nth(3).unwrap_or_default();
         let tests: Vec<(&str, &str)> =
             by.split('`').filter_map(|code| code.split_once("::")).collect();
-        assert!(!tests.is_empty() || by.contains("later: "), "{number} is held by nothing");
-        held += usize::from(!tests.is_empty());
+        assert!(
+            !tests.is_empty() || by.contains("later: "),
+            "{number} names no test and no `later:`"
+        );
+        covered += usize::from(!tests.is_empty());
         for (file, test) in tests {
             let text = fs::read_to_string(root().join(file));
             let text = text.unwrap_or_else(|error| panic!("{number} {file}: {error}"));
@@ -62,5 +65,5 @@ fn every_fault_has_a_row_and_every_test_it_names_exists() {
             }
         }
     }
-    assert!(held > 30, "only {held} faults are held");
+    assert!(covered > 30, "only {covered} faults have a test");
 }

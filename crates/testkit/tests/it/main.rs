@@ -1,5 +1,6 @@
-//! The house rules that no compiler checks.
+//! Repository rules that the compiler does not check.
 
 mod edges;
 mod faults;
 mod tidy;
+mod web;

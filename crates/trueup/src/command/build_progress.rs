@@ -1,4 +1,4 @@
-//! Showing what the slow parts do: a moving line for a person, a line now and then for a log.
+//! Shows the progress of builds and starts: a progress line, or periodic lines without a terminal.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,38 +9,38 @@ use trueup_local::Progress;
 use trueup_cli::clock;
 use trueup_cli::output::terminal::Terminal;
 
-/// How often a step that goes on is told again where lines cannot move.
-const TELL_AGAIN: Duration = Duration::from_secs(20);
+/// How often an unfinished step is printed again without a terminal.
+const REPEAT_INTERVAL: Duration = Duration::from_secs(20);
 
-/// Shows what the slow parts do, for ever: as a moving line, or as lines now and then.
-pub(crate) async fn tell(terminal: Terminal, progress: &Progress) {
-    let mut told = BTreeMap::new();
-    let mut moved = false;
+/// Shows the progress; never returns.
+pub(crate) async fn show(terminal: Terminal, progress: &Progress) {
+    let mut printed = BTreeMap::new();
+    let mut drawn = false;
     loop {
         let steps = progress.steps();
-        if steps.is_empty() && moved {
-            // Nothing is going on any more: the line that moved goes away.
-            moved = terminal.moving("").is_err();
+        if steps.is_empty() && drawn {
+            // Nothing is in progress any more: clear the line.
+            drawn = terminal.moving("").is_err();
         }
         for step in steps {
             let line = step.line(clock::now());
             let shown = if terminal.is_live() {
-                moved = true;
+                drawn = true;
                 terminal.moving(&line)
             } else {
-                let last = told.get(step.part);
+                let last = printed.get(step.part);
                 let again = last.is_none_or(|(what, at): &(String, Instant)| {
-                    *what != step.what || at.elapsed() >= TELL_AGAIN
+                    *what != step.what || at.elapsed() >= REPEAT_INTERVAL
                 });
                 if again {
-                    told.insert(step.part, (step.what.clone(), Instant::now()));
+                    printed.insert(step.part, (step.what.clone(), Instant::now()));
                     terminal.note(&line)
                 } else {
                     Ok(())
                 }
             };
             if shown.is_err() {
-                // Nobody reads it any more; serving goes on.
+                // The terminal is closed; serving continues.
                 std::future::pending::<()>().await;
             }
         }

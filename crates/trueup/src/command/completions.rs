@@ -1,4 +1,4 @@
-//! `trueup completions`: a script that teaches a shell these commands.
+//! `trueup completions`: prints a shell completion script.
 
 use clap::CommandFactory;
 use clap_complete::Shell;

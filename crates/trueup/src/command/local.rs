@@ -1,4 +1,4 @@
-//! `trueup local`: the parts on this machine.
+//! `trueup local`: the install on this machine.
 
 use trueup_local::{Progress, kube, layout};
 
@@ -8,7 +8,7 @@ use trueup_cli::connect::connection::ClientFile;
 use trueup_cli::connect::context::Context;
 use trueup_cli::failure::{Exit, Failure};
 
-/// Look at the parts that run on this machine, or build them ahead of time
+/// Inspect and maintain the install on this machine
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -19,11 +19,11 @@ pub(crate) struct Args {
 enum Command {
     /// Print the path of the local cluster's kubeconfig
     Kubeconfig,
-    /// Print the path of the operator's token
+    /// Print the path of the operator's token file
     OperatorToken,
-    /// Build the local Kubernetes now, once for this machine
+    /// Build the local Kubernetes ahead of time
     Build,
-    /// Make a new key for secrets; the next start encrypts every org's key with it
+    /// Create a new secrets key; the next start re-encrypts every org's key with it
     RotateKey,
 }
 
@@ -39,15 +39,15 @@ pub(crate) async fn run(args: &Args, context: &Context) -> anyhow::Result<Exit> 
 fn kubeconfig(context: &Context) -> anyhow::Result<Exit> {
     let chosen = ClientFile::read(&context.data_dir)?.and_then(|client| client.kubeconfig);
     if let Some(chosen) = chosen {
-        let elsewhere = format!("this Trueup uses the cluster of {}", chosen.display());
-        return Err(Failure::new(Exit::NotFound, elsewhere)
-            .hint("use that kubeconfig; there is no local cluster beside it")
+        let message = format!("this Trueup uses the cluster of {}", chosen.display());
+        return Err(Failure::new(Exit::NotFound, message)
+            .hint("use that kubeconfig; this install has no local cluster")
             .into());
     }
     let path = Install::open(&context.data_dir)?.kubeconfig();
     if !path.exists() {
         let failure = Failure::new(Exit::NotFound, "there is no local cluster yet");
-        return Err(failure.hint("run `trueup up`; `trueup status` shows how far it is").into());
+        return Err(failure.hint("run `trueup up`; `trueup status` shows the progress").into());
     }
     context.terminal.line(&path.display().to_string())?;
     Ok(Exit::Ok)
@@ -56,9 +56,10 @@ fn kubeconfig(context: &Context) -> anyhow::Result<Exit> {
 fn operator_token(context: &Context) -> anyhow::Result<Exit> {
     let path = context.data_dir.join("operator.token");
     if !path.exists() {
-        let failure = Failure::new(Exit::NotFound, "there is no operator's token here");
+        let failure =
+            Failure::new(Exit::NotFound, "there is no operator token in this data directory");
         return Err(failure
-            .hint("run `trueup up`, or name the data directory with --data-dir")
+            .hint("run `trueup up`, or pass the data directory with --data-dir")
             .into());
     }
     context.terminal.line(&path.display().to_string())?;
@@ -72,7 +73,7 @@ async fn build(context: &Context) -> anyhow::Result<Exit> {
         Some(binaries) => binaries,
         None => tokio::select! {
             built = kube::build(&cache, &progress) => built?,
-            () = build_progress::tell(context.terminal, &progress) => return Ok(Exit::Failed),
+            () = build_progress::show(context.terminal, &progress) => return Ok(Exit::Failed),
         },
     };
     context.terminal.line(&format!("Kubernetes is built: {}", binaries.kube.display()))?;
@@ -81,9 +82,9 @@ async fn build(context: &Context) -> anyhow::Result<Exit> {
 
 fn rotate_key(context: &Context) -> anyhow::Result<Exit> {
     let (number, path) = Install::open(&context.data_dir)?.new_secrets_key()?;
-    context.terminal.line(&format!("key {number} for secrets: {}", path.display()))?;
+    context.terminal.line(&format!("secrets key {number}: {}", path.display()))?;
     context
         .terminal
-        .note("back it up, then start Trueup again: it encrypts every org's key with it")?;
+        .note("back it up, then restart Trueup: it re-encrypts every org's key with the new key")?;
     Ok(Exit::Ok)
 }

@@ -1,4 +1,4 @@
-//! `trueup man`: manual pages, made of the same words as `--help`.
+//! `trueup man`: manual pages, generated from the same text as `--help`.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `trueup up`: start everything on this machine, say where to look, and stop it on Ctrl-C.
+//! `trueup up`: starts everything on this machine and stops it on Ctrl-C.
 
 use std::fs::OpenOptions;
 use std::net::{IpAddr, SocketAddr};
@@ -19,7 +19,7 @@ use trueup_cli::connect::context::Context;
 use trueup_cli::failure::{Exit, Failure};
 use trueup_cli::output::progress::Progress as Waiting;
 use trueup_cli::output::terminal::Terminal;
-use trueup_cli::secret::Secret;
+use trueup_model::secret::SecretValue;
 
 /// Start Trueup on this machine: Postgres, Kubernetes, the API and the loops
 #[derive(Debug, clap::Args)]
@@ -27,22 +27,22 @@ pub(crate) struct Args {
     /// The port on 127.0.0.1
     #[arg(long, env = "TRUEUP_PORT", default_value_t = 7410)]
     port: u16,
-    /// Go on in the background once it is ready
+    /// Run in the background once ready
     #[arg(long)]
     detach: bool,
     #[command(flatten)]
     cluster: serve::ClusterChoice,
-    /// Use this Postgres instead of an embedded one; replicas of one Trueup share it
+    /// Use this Postgres instead of the embedded one; replicas share it
     #[arg(long, env = "DATABASE_URL", hide_env_values = true, value_name = "URL")]
-    database_url: Option<Secret>,
-    /// The nodes of the local cluster: a real one, too, where this machine allows it, or only simulated ones
+    database_url: Option<SecretValue>,
+    /// Nodes of the local cluster: also a real one if this machine supports it, or only simulated
     #[arg(long, value_enum, default_value_t = Nodes::Real)]
     nodes: Nodes,
-    /// Ask this name server for the proofs of domains, instead of those of this machine: ADDRESS or
-    /// ADDRESS:PORT; may be given more than once
+    /// Name server for domain verification instead of the system's: ADDRESS or ADDRESS:PORT (may be
+    /// given more than once)
     #[arg(long, env = "TRUEUP_DNS_SERVER", value_name = "ADDRESS", value_delimiter = ',', value_parser = name_server)]
     dns_server: Vec<SocketAddr>,
-    /// Start without the demo's projects and services
+    /// Start without the demo projects and services
     #[arg(long)]
     no_demo: bool,
 }
@@ -53,18 +53,18 @@ enum Nodes {
     Simulated,
 }
 
-/// Starting is a matter of seconds; building Kubernetes goes on afterwards.
+/// Startup takes seconds; the build of Kubernetes continues afterwards.
 const START_LIMIT: Duration = Duration::from_secs(120);
-const LOOK: Duration = Duration::from_millis(100);
-/// Where DNS is served.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// The default port of a name server.
 const DNS_PORT: u16 = 53;
 
-/// Reads the address of a name server.
+/// Parses the address of a name server.
 fn name_server(text: &str) -> Result<SocketAddr, String> {
     let bare = || text.parse::<IpAddr>().map(|address| SocketAddr::from((address, DNS_PORT)));
     text.parse().or_else(|_| bare()).map_err(|_| {
         format!(
-            "`{text}` is no address; write it like 192.0.2.53, 127.0.0.1:5353 or [2001:db8::53]:53"
+            "`{text}` is not an address; write it like 192.0.2.53, 127.0.0.1:5353 or [2001:db8::53]:53"
         )
     })
 }
@@ -78,16 +78,16 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     }
     let install = Install::open(&context.data_dir)?;
     let Some(lock) = install.lock()? else {
-        let client = other_answers(context, &install).await?;
+        let client = wait_for_other(context, &install).await?;
         context.terminal.note("Trueup is already up here.")?;
-        tell(context.terminal, &install, &client)?;
+        print_summary(context.terminal, &install, &client)?;
         return Ok(Exit::Ok);
     };
     if args.detach {
         drop(lock);
         return detach(&args, context, &install).await;
     }
-    // What a killed run left must not be taken for the words of this one.
+    // A file left by a killed run must not be mistaken for this run's.
     std::fs::remove_file(ClientFile::path(install.dir())).ok();
     logging::start(&install.log_file())?;
     arm_crash()?;
@@ -107,40 +107,44 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let announce = async {
         if let Ok(client) = ready.await {
             client.write(install.dir())?;
-            tell(context.terminal, &install, &client)?;
+            print_summary(context.terminal, &install, &client)?;
         }
         anyhow::Ok(())
     };
     let serving = serve::run(&install, &options, &progress, ready_in, stop.clone());
     let (served, announced) = tokio::select! {
         ended = async { tokio::join!(Box::pin(serving), announce) } => ended,
-        () = build_progress::tell(context.terminal, &progress) => (Ok(()), Ok(())),
+        () = build_progress::show(context.terminal, &progress) => (Ok(()), Ok(())),
         () = stop_on_signal(context.terminal, &stop) => (Ok(()), Ok(())),
     };
     std::fs::remove_file(install.pid_file()).ok();
     served.and(announced).map(|()| Exit::Ok)
 }
 
-/// Waits until the process that has the install answers: it may be starting right now.
-async fn other_answers(context: &Context, install: &Install) -> anyhow::Result<ClientFile> {
+/// Waits until the process that serves this install is ready: it may still be starting.
+async fn wait_for_other(context: &Context, install: &Install) -> anyhow::Result<ClientFile> {
     let answers = async {
         loop {
             if let Some(client) = ClientFile::read(install.dir())? {
                 return anyhow::Ok(client);
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     };
-    let waiting = Waiting::new(context.terminal, "another `trueup up` that is starting here");
+    let waiting =
+        Waiting::new(context.terminal, "waiting for another `trueup up` that is starting here");
     waiting.wait(tokio::time::timeout(START_LIMIT, answers)).await.map_err(|_| {
-        Failure::new(Exit::TimedOut, "another `trueup up` here did not get ready in time")
-            .hint(format!("the log is {}", install.log_file().display()))
+        Failure::new(
+            Exit::TimedOut,
+            "timed out waiting for another `trueup up` on this data directory",
+        )
+        .hint(format!("the log is {}", install.log_file().display()))
     })?
 }
 
-/// Starts this same command in the background and waits until it answers.
+/// Starts the same command in the background and waits until it is ready.
 async fn detach(args: &Args, context: &Context, install: &Install) -> anyhow::Result<Exit> {
-    // What an earlier run left must not be taken for the words of the new one.
+    // A file left by an earlier run must not be mistaken for the new run's.
     std::fs::remove_file(ClientFile::path(install.dir())).ok();
     let out = install.dir().join("log").join("up.log");
     let log = OpenOptions::new().create(true).write(true).truncate(true).open(&out)?;
@@ -149,9 +153,9 @@ async fn detach(args: &Args, context: &Context, install: &Install) -> anyhow::Re
     if let Some(cluster) = &args.cluster.kubeconfig {
         command.arg("--cluster").arg(cluster.canonicalize().context("cannot find the kubeconfig")?);
     }
-    for (asked, flag) in [(args.no_demo, "--no-demo"), (args.cluster.replaced, "--replace-cluster")]
+    for (given, flag) in [(args.no_demo, "--no-demo"), (args.cluster.replaced, "--replace-cluster")]
     {
-        if asked {
+        if given {
             command.arg(flag);
         }
     }
@@ -162,7 +166,7 @@ async fn detach(args: &Args, context: &Context, install: &Install) -> anyhow::Re
         command.arg("--dns-server").arg(server.to_string());
     }
     match &args.database_url {
-        // Not as an argument: everybody on the machine could read it.
+        // Not as an argument: every user of the machine could read it.
         Some(url) => command.env("DATABASE_URL", url.reveal()),
         None => command.env_remove("DATABASE_URL"),
     };
@@ -175,33 +179,38 @@ async fn detach(args: &Args, context: &Context, install: &Install) -> anyhow::Re
                 return anyhow::Ok(client);
             }
             if !process.is_alive() {
-                let said = std::fs::read_to_string(&out).unwrap_or_default();
-                let said = said.trim().trim_start_matches("error: ");
-                let failure = Failure::new(Exit::Failed, format!("Trueup did not start: {said}"));
+                let output = std::fs::read_to_string(&out).unwrap_or_default();
+                let output = output.trim().trim_start_matches("error: ");
+                let failure = Failure::new(Exit::Failed, format!("Trueup did not start: {output}"));
                 return Err(failure
                     .hint(format!("the log is {}", install.log_file().display()))
                     .into());
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     };
-    let waiting = Waiting::new(context.terminal, "Trueup to answer");
+    let waiting = Waiting::new(context.terminal, "waiting for Trueup");
     let client =
         waiting.wait(tokio::time::timeout(START_LIMIT, answers)).await.map_err(|_| {
-            Failure::new(Exit::TimedOut, "Trueup did not answer in time")
+            Failure::new(Exit::TimedOut, "timed out waiting for Trueup to start")
                 .hint(format!("the log is {}", install.log_file().display()))
         })??;
-    tell(context.terminal, install, &client)?;
+    print_summary(context.terminal, install, &client)?;
     Ok(Exit::Ok)
 }
 
-/// Says where everything is.
-fn tell(terminal: Terminal, install: &Install, client: &ClientFile) -> std::io::Result<()> {
+/// Prints addresses, files and next commands.
+fn print_summary(
+    terminal: Terminal,
+    install: &Install,
+    client: &ClientFile,
+) -> std::io::Result<()> {
     let own = install.kubeconfig();
     let kubeconfig = client.kubeconfig.as_ref().unwrap_or(&own);
     let there =
         kubeconfig.exists() || trueup_local::kube::find_built(&layout::cache_dir()).is_some();
-    let kubernetes = if there { "" } else { "  (being built once; `trueup status` shows how far)" };
+    let kubernetes =
+        if there { "" } else { "  (being built once; `trueup status` shows the progress)" };
     let data_dir = if install.dir() == layout::default_data_dir() {
         String::new()
     } else {
@@ -213,13 +222,13 @@ fn tell(terminal: Terminal, install: &Install, client: &ClientFile) -> std::io::
         format!("trueup{data_dir} apply -f FILE")
     };
     if terminal.is_live() {
-        // Whatever line was moving makes room.
+        // Clear the progress line.
         terminal.moving("")?;
     }
     terminal.line(&format!(
         "Trueup is up.\n\n  \
            API         {url}\n  \
-           Token       {token}  (owner of the demo org; the commands below find it by themselves)\n  \
+           Token       {token}  (owner of the demo org; the commands below use it automatically)\n  \
            Kubeconfig  {kubeconfig}{kubernetes}\n  \
            Operator    token in {operator}\n  \
            Log         {log}\n\n\
@@ -234,7 +243,7 @@ fn tell(terminal: Terminal, install: &Install, client: &ClientFile) -> std::io::
     ))
 }
 
-/// Asks for the end on Ctrl-C or SIGTERM; the rest ends by itself, parts last.
+/// Starts a graceful shutdown on Ctrl-C or SIGTERM.
 async fn stop_on_signal(terminal: Terminal, stop: &CancellationToken) {
     let (Ok(mut interrupt), Ok(mut terminate)) =
         (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
@@ -246,11 +255,11 @@ async fn stop_on_signal(terminal: Terminal, stop: &CancellationToken) {
         _ = terminate.recv() => {}
     }
     stop.cancel();
-    terminal.note("Stopping everything that was started here …").ok();
+    terminal.note("Shutting down …").ok();
     std::future::pending().await
 }
 
-/// For tests of the bad days: `TRUEUP_CRASH_AT=point:hit` ends the process there.
+/// For crash tests: `TRUEUP_CRASH_AT=point:hit` aborts the process there.
 fn arm_crash() -> anyhow::Result<()> {
     let Ok(armed) = std::env::var("TRUEUP_CRASH_AT") else {
         return Ok(());
@@ -265,7 +274,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_server_has_an_address_and_mostly_the_usual_port() {
+    fn name_server_port_defaults_to_53() {
         for (text, server) in [
             ("192.0.2.53", "192.0.2.53:53"),
             ("127.0.0.1:5353", "127.0.0.1:5353"),

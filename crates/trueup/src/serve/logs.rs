@@ -1,4 +1,4 @@
-//! The live-log port: where the API, which sees no cluster, is given a way to read from one.
+//! The live-log port: lets the API, which does not depend on `cluster`, read pod logs.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -7,14 +7,14 @@ use futures::{FutureExt, StreamExt};
 use trueup_cluster::kube::Kube;
 use trueup_http::{Lines, LiveLogs, LogSource};
 
-/// Logs of whatever cluster is connected now.
+/// Reads logs from the connected cluster.
 #[derive(Debug, Default)]
 pub(super) struct ClusterLogs {
     connected: RwLock<Option<Arc<Kube>>>,
 }
 
 impl ClusterLogs {
-    /// Reads from this cluster from now on.
+    /// Sets the cluster to read from.
     pub(super) fn connect(&self, kube: Arc<Kube>) {
         *self.connected.write().unwrap_or_else(PoisonError::into_inner) = Some(kube);
     }

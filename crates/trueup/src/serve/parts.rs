@@ -1,4 +1,4 @@
-//! The parts below: the embedded Postgres and the local Kubernetes, kept alive while we serve.
+//! Keeps the embedded Postgres and the local Kubernetes running.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use crate::install::Install;
 use trueup_cli::clock;
 use trueup_cli::failure::Failure;
 
-/// How often a part is looked at.
-const LOOK: Duration = Duration::from_secs(1);
+/// How often a part is checked.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// How many simulated nodes the local cluster has.
 const NODES: u32 = 3;
-/// How often a cluster that has just started is asked for accounts.
-const TRIES: u32 = 20;
+/// How often creating accounts in a fresh cluster is attempted.
+const ATTEMPTS: u32 = 20;
 
 pub(super) async fn start_postgres(
     install: &Install,
@@ -31,8 +31,9 @@ pub(super) async fn start_postgres(
     Postgres::adopt_or_start(&options, progress).await
 }
 
-/// Starts Postgres again whenever it is gone; answers with it when it is time to stop. One that was
-/// given is not ours to start or to stop.
+/// Restarts Postgres whenever it exits; returns it at shutdown.
+///
+/// An external Postgres is neither started nor stopped.
 pub(super) async fn keep_postgres(
     install: &Install,
     postgres: Option<Postgres>,
@@ -44,11 +45,11 @@ pub(super) async fn keep_postgres(
         if held.as_ref().is_some_and(Postgres::is_alive) {
             continue;
         }
-        tracing::warn!("Postgres is gone; starting it again");
+        tracing::warn!("Postgres exited; restarting it");
         held = match start_postgres(install, progress).await {
             Ok(postgres) => Some(postgres),
             Err(error) => {
-                tracing::error!(%error, "Postgres could not be started again");
+                tracing::error!(%error, "cannot restart Postgres; retrying");
                 None
             }
         };
@@ -56,29 +57,30 @@ pub(super) async fn keep_postgres(
     held
 }
 
-/// What is left of the cluster's part when it is time to stop.
+/// The state of the cluster at shutdown.
 #[derive(Default)]
-pub(super) struct Kept {
-    /// What must be stopped.
+pub(super) struct KeptCluster {
+    /// The local cluster to stop.
     pub(super) kube: Option<LocalKube>,
-    /// Why nothing can be done here.
-    pub(super) another: Option<Failure>,
+    /// Set if the cluster is not the recorded one.
+    pub(super) wrong_cluster: Option<Failure>,
 }
 
-/// Connects the cluster as soon as there is one, building the local one if need be, and starts it
-/// again whenever it is gone. If it is not the right one, `end` ends everything.
+/// Connects the cluster, building the local one if needed, and restarts it when it exits.
+///
+/// If it is the wrong cluster, `end` is cancelled to stop the process.
 pub(super) async fn keep_cluster(
     install: &Install,
     options: &Options,
     progress: &Progress,
     system: &System,
     (end, stop): (&CancellationToken, &CancellationToken),
-) -> Kept {
+) -> KeptCluster {
     if let Some(kubeconfig) = &options.cluster.kubeconfig {
-        // Somebody else's cluster: its operator decides which rights Trueup gets there.
+        // An external cluster: its operator decides which rights Trueup has.
         let kube = Kube::from_kubeconfig(kubeconfig);
-        let another = connect(system, options, kube, (end, stop)).await;
-        return Kept { kube: None, another };
+        let wrong_cluster = connect(system, options, kube, (end, stop)).await;
+        return KeptCluster { kube: None, wrong_cluster };
     }
     let mut held = None;
     loop {
@@ -87,27 +89,27 @@ pub(super) async fn keep_cluster(
                 started = start_kube(install, options, progress) => match started {
                     Ok(local) => {
                         let kube = provision(local.kubeconfig()).await;
-                        let another = connect(system, options, kube, (end, stop)).await;
-                        if another.is_some() {
-                            return Kept { kube: Some(local), another };
+                        let wrong_cluster = connect(system, options, kube, (end, stop)).await;
+                        if wrong_cluster.is_some() {
+                            return KeptCluster { kube: Some(local), wrong_cluster };
                         }
                         Some(local)
                     }
                     Err(error) => {
-                        tracing::error!(%error, "there is no local Kubernetes");
+                        tracing::error!(%error, "cannot start the local Kubernetes");
                         note(system, Some(&format!("{error}"))).await;
-                        // Nothing will change until a person acts; everything else goes on.
+                        // This needs a person to act; the API keeps running.
                         stop.cancelled().await;
-                        return Kept::default();
+                        return KeptCluster::default();
                     }
                 },
-                () = tell_progress(system, progress) => None,
-                // A build that was begun goes on from Go's cache next time.
-                () = stop.cancelled() => return Kept::default(),
+                () = report_progress(system, progress) => None,
+                // An interrupted build resumes from Go's cache.
+                () = stop.cancelled() => return KeptCluster::default(),
             };
         }
         if !wait(stop).await {
-            return Kept { kube: held, another: None };
+            return KeptCluster { kube: held, wrong_cluster: None };
         }
     }
 }
@@ -135,20 +137,21 @@ async fn start_kube(
     Ok(kube)
 }
 
-/// Trueup's own accounts in the local cluster. It has only just started to serve, so a few tries are
-/// made.
+/// Creates Trueup's accounts in the local cluster; retries while the cluster starts.
 async fn provision(kubeconfig: &Path) -> Result<Kube, ConnectError> {
-    for _ in 1..TRIES {
+    for _ in 1..ATTEMPTS {
         match Kube::provision(kubeconfig).await {
             Ok(kube) => return Ok(kube),
-            Err(error) => tracing::debug!(%error, "the cluster does not make accounts yet"),
+            Err(error) => {
+                tracing::debug!(%error, "cannot create accounts in the cluster yet; retrying")
+            }
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     Kube::provision(kubeconfig).await
 }
 
-/// Connects a cluster once it has said that it is the right one; if it is another one, that is the end.
+/// Connects the cluster once its identity is verified; returns the failure if it is the wrong one.
 async fn connect(
     system: &System,
     options: &Options,
@@ -158,7 +161,7 @@ async fn connect(
     let kube = match kube {
         Ok(kube) => Arc::new(kube),
         Err(error) => {
-            tracing::error!(%error, "the cluster cannot be connected");
+            tracing::error!(%error, "cannot connect to the cluster");
             note(system, Some(&format!("{error}"))).await;
             return None;
         }
@@ -166,7 +169,7 @@ async fn connect(
     loop {
         match recognise(system, &kube, options.cluster.replaced).await {
             Ok(()) => break,
-            Err(Unrecognised::Another(failure)) => {
+            Err(Unrecognised::WrongCluster(failure)) => {
                 end.cancel();
                 return Some(failure);
             }
@@ -182,27 +185,27 @@ async fn connect(
     None
 }
 
-/// Writes what is going on with the cluster to where everybody can read it.
-async fn tell_progress(system: &System, progress: &Progress) {
+/// Records the progress of the local cluster, so that `trueup status` can show it.
+async fn report_progress(system: &System, progress: &Progress) {
     loop {
         let steps = progress.steps();
         if let Some(step) = steps.iter().find(|step| step.part == "kubernetes") {
             note(system, Some(&step.line(clock::now()))).await;
         }
-        tokio::time::sleep(LOOK * 2).await;
+        tokio::time::sleep(POLL_INTERVAL * 2).await;
     }
 }
 
 async fn note(system: &System, text: Option<&str>) {
     if let Err(error) = system.worker.note_cluster(system.seeded.cluster, text).await {
-        tracing::debug!(%error, "the cluster's progress could not be noted");
+        tracing::debug!(%error, "cannot record the cluster's progress");
     }
 }
 
-/// A moment's pause; false when it is time to stop.
+/// Waits one interval; returns false on shutdown.
 async fn wait(stop: &CancellationToken) -> bool {
     tokio::select! {
         () = stop.cancelled() => false,
-        () = tokio::time::sleep(LOOK) => true,
+        () = tokio::time::sleep(POLL_INTERVAL) => true,
     }
 }

@@ -1,4 +1,4 @@
-//! What a fresh install knows: templates, its cluster, the demo org and two tokens.
+//! Seeds the database: templates, plans, the cluster, the demo org and two tokens.
 
 use std::ops::RangeInclusive;
 
@@ -25,21 +25,21 @@ const TEMPLATES: [&str; 8] = [
     include_str!("../../../../templates/gpu-job.yaml"),
 ];
 
-/// Shipped plans, and those that only a real node of this machine can keep.
+/// Shipped plans, and those for a real node on this machine.
 const PLANS: &str = include_str!("../../../../plans/plans.yaml");
 const REAL_PLANS: &str = include_str!("../../../../plans/local.yaml");
 
-/// The node ports that endpoints get: a part of what Kubernetes gives out unless told otherwise.
+/// The node ports of endpoints: a part of Kubernetes' default range.
 const ENDPOINT_PORTS: RangeInclusive<u16> = 30_000..=30_999;
 
-/// What the rest of the process needs of it.
+/// Ids and tokens that the serving process needs.
 #[derive(Debug)]
 pub(super) struct Seeded {
     pub(super) cluster: ClusterId,
     pub(super) owner_token: String,
 }
 
-/// Makes sure that it is all there.
+/// Creates whatever is missing.
 pub(super) async fn seed(
     install: &Install,
     owner_url: &str,
@@ -50,7 +50,7 @@ pub(super) async fn seed(
     let setup = Setup::connect(owner_url).await?;
     if !setup.has_name_index().await? {
         tracing::warn!(
-            "searching services by name will be slow: install the Postgres extensions pg_trgm and \
+            "searching services by name is slow: install the Postgres extensions pg_trgm and \
              btree_gin (postgresql-contrib), or let the role trueup_owner create them, and start again"
         );
     }
@@ -68,21 +68,23 @@ pub(super) async fn seed(
     let (owner, operator) = token_names(install, options)?;
     setup.ensure_token(&owner_token, &owner, Role::Owner, Some(org), now).await?;
     setup.ensure_token(&install.operator_token()?, &operator, Role::Operator, None, now).await?;
-    seal_anew(&setup, keys).await?;
+    rewrap_org_keys(&setup, keys).await?;
     Ok(Seeded { cluster, owner_token })
 }
 
-/// What the tokens of this install are called. A token replaces the one of its name, so replicas that
-/// share a database name theirs after themselves.
+/// The names of this install's tokens.
+///
+/// A token replaces the one with the same name, so replicas on a shared database add their
+/// identity.
 fn token_names(install: &Install, options: &Options) -> anyhow::Result<(String, String)> {
-    let whose = match options.database {
+    let suffix = match options.database {
         Some(_) => format!(" of {}", install.holder()?),
         None => String::new(),
     };
-    Ok((format!("demo owner{whose}"), format!("operator{whose}")))
+    Ok((format!("demo owner{suffix}"), format!("operator{suffix}")))
 }
 
-/// Publishes a shipped template where it is new, and says so where an older install has another body.
+/// Publishes a shipped template; logs if its body differs from the stored version.
 async fn ship(setup: &Setup, template: &Template) -> anyhow::Result<()> {
     let name = &template.name;
     match setup.ensure_template(template).await? {
@@ -90,8 +92,8 @@ async fn ship(setup: &Setup, template: &Template) -> anyhow::Result<()> {
         Shipped::Next { version } => {
             tracing::warn!(
                 template = %name, version,
-                "this release ships another body of a template; it is published as the next version, and \
-                 services stay with theirs until somebody changes them"
+                "this release changes a shipped template; published as the next version, existing \
+                 services keep their version until they are changed"
             );
         }
         Shipped::CannotFollow { version, errors } => {
@@ -99,7 +101,7 @@ async fn ship(setup: &Setup, template: &Template) -> anyhow::Result<()> {
                 errors.into_iter().map(|one| format!("{} {}", one.field, one.message)).collect();
             tracing::error!(
                 template = %name, version, why = why.join("; "),
-                "this release ships a body of a template that its last version cannot become; it is not \
+                "this release changes a shipped template incompatibly with its last version; not \
                  published. Publish it under another name with `trueup template publish`"
             );
         }
@@ -107,15 +109,15 @@ async fn ship(setup: &Setup, template: &Template) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Seals the orgs' keys with the newest key of this install, where an older one still does.
-async fn seal_anew(setup: &Setup, keys: &Keyring) -> anyhow::Result<()> {
+/// Re-encrypts the orgs' keys with the newest secrets key of this install.
+async fn rewrap_org_keys(setup: &Setup, keys: &Keyring) -> anyhow::Result<()> {
     let (count, locked) = setup.rewrap_org_keys(keys).await?;
     if count > 0 {
-        tracing::info!(key = keys.newest(), count, "orgs' keys were sealed anew");
+        tracing::info!(key = keys.newest(), count, "re-encrypted org keys");
     }
     for (org, error) in locked {
-        // Everything else goes on; what needs these secrets says so.
-        tracing::error!(%org, %error, "an org's key does not open");
+        // Not fatal: services that need these secrets report it.
+        tracing::error!(%org, %error, "cannot decrypt an org's key");
     }
     Ok(())
 }
@@ -139,18 +141,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_shipped_template_has_a_plan_that_is_sold() {
-        let sold: Vec<_> =
+    fn every_shipped_template_has_a_shipped_plan() {
+        let shipped: Vec<_> =
             plans(&[PLANS, REAL_PLANS]).unwrap().into_iter().map(|plan| plan.name).collect();
         for text in TEMPLATES {
             let template = template(text).unwrap();
             let plan = template.plan.unwrap_or_else(|| panic!("{} has no plan", template.name));
-            assert!(sold.contains(&plan), "{}: {plan}", template.name);
+            assert!(shipped.contains(&plan), "{}: {plan}", template.name);
         }
     }
 
     #[test]
-    fn every_shipped_template_could_be_published() {
+    fn every_shipped_template_is_publishable() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../templates");
         assert_eq!(std::fs::read_dir(folder).unwrap().count(), TEMPLATES.len());
         for text in TEMPLATES {

@@ -1,8 +1,8 @@
-//! Acknowledged changes: what clients were told is accepted, compared with what is stored.
+//! Compares acknowledged changes with what is stored.
 //!
-//! A generation number alone proves nothing: if an acknowledged change is lost, the next one gets the
-//! same number. So the content of each change is kept from the request, and compared with the content
-//! of the release that is stored under the generation that the answer named.
+//! A generation number alone proves nothing: if an acknowledged change is lost, the next one gets
+//! the same number. So the content of each request is kept and compared with the release stored
+//! under the acknowledged generation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,13 +12,13 @@ use trueup_api::client::{Accepted, Terms};
 use trueup_api::release::Release;
 use trueup_api::service::ServiceManifest;
 
-use crate::desk::Desk;
 use crate::load::web;
+use crate::test_server::TestServer;
 
-/// As many releases as a page can hold.
+/// The maximum page size.
 const PAGE: u32 = 1000;
 
-/// What a change asks for.
+/// The content of a change.
 #[derive(Debug, Clone, PartialEq)]
 struct Content {
     template: String,
@@ -26,7 +26,7 @@ struct Content {
     desired: String,
 }
 
-/// A change, and the generation that it got.
+/// A change and its acknowledged generation.
 #[derive(Debug, Clone)]
 struct Change {
     generation: i64,
@@ -35,7 +35,7 @@ struct Change {
 
 /// Every acknowledged change, by the service's id.
 ///
-/// Changes are kept in a list and not by generation: two with the same number are both judged.
+/// Changes are kept in a list and not by generation: two with the same number are both checked.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Acknowledged {
     changes: BTreeMap<String, Vec<Change>>,
@@ -52,7 +52,7 @@ impl Acknowledged {
         self.record(answer, content);
     }
 
-    /// Records that a deletion was accepted: it keeps what was declared before.
+    /// Records that a deletion was accepted; it keeps the declared content.
     pub(crate) fn deleted(&mut self, answer: &Accepted) {
         let service = &answer.service;
         let content = Content {
@@ -73,13 +73,13 @@ impl Acknowledged {
         self.changes.values().map(Vec::len).sum()
     }
 
-    /// Fails unless every acknowledged change is stored as it was asked for.
-    pub(crate) async fn judge(&self, client: &Client, project: &str) {
+    /// Fails unless every acknowledged change is stored with its content.
+    pub(crate) async fn verify(&self, client: &Client, project: &str) {
         let lost = self.lost(client, project).await;
         assert!(lost.is_empty(), "acknowledged changes were lost: {lost:#?}");
     }
 
-    /// Each acknowledged change that is not stored under its generation, in words.
+    /// A message for each acknowledged change that is not stored under its generation.
     pub(crate) async fn lost(&self, client: &Client, project: &str) -> Vec<String> {
         let mut lost = Vec::new();
         for (service, changes) in &self.changes {
@@ -111,7 +111,7 @@ fn content_of(release: &Release) -> Content {
     Content {
         template: release.template.clone(),
         parameters: release.parameters.clone(),
-        desired: release.desired.clone(),
+        desired: release.desired.to_string(),
     }
 }
 
@@ -128,7 +128,7 @@ async fn releases(client: &Client, project: &str, service: &str) -> Vec<Release>
     }
 }
 
-/// What a database that was restored from an old copy forgets: the newest change of each service.
+/// Loses the newest change of each service, like a restore from an old backup.
 const LOSE_THE_NEWEST: &str = "
     delete from releases r using services s
      where r.service_id = s.id and r.generation = s.generation;
@@ -137,35 +137,35 @@ const LOSE_THE_NEWEST: &str = "
       from releases r
      where r.service_id = s.id and r.generation = s.generation - 1";
 
-async fn declare(desk: &Desk, image: &str, told: &mut Acknowledged) -> i64 {
-    let (client, manifest) = (desk.client(), web(&json!({ "image": image })));
+async fn declare(server: &TestServer, image: &str, acknowledged: &mut Acknowledged) -> i64 {
+    let (client, manifest) = (server.client(), web(&json!({ "image": image })));
     let answer = client.service_put("shop", "web", &manifest, &Terms::PLAIN).await.unwrap();
-    told.put(&manifest, &answer);
+    acknowledged.put(&manifest, &answer);
     answer.service.generation
 }
 
 #[tokio::test]
 async fn f15_lost_change_is_found_although_its_generation_is_reused() {
-    let desk = Desk::new().await;
-    let mut told = Acknowledged::default();
+    let server = TestServer::new().await;
+    let mut acknowledged = Acknowledged::default();
     for (image, generation) in [("web:1", 1), ("web:2", 2), ("web:3", 3)] {
-        assert_eq!(declare(&desk, image, &mut told).await, generation);
+        assert_eq!(declare(&server, image, &mut acknowledged).await, generation);
     }
-    assert_eq!(told.lost(&desk.client(), "shop").await, [""; 0]);
+    assert_eq!(acknowledged.lost(&server.client(), "shop").await, [""; 0]);
 
-    desk.tamper(LOSE_THE_NEWEST).await;
-    let lost = told.lost(&desk.client(), "shop").await;
+    server.tamper(LOSE_THE_NEWEST).await;
+    let lost = acknowledged.lost(&server.client(), "shop").await;
     let [only] = lost.as_slice() else { panic!("one change was lost: {lost:#?}") };
     assert!(only.contains("generation 3 was acknowledged and has no release"), "{only}");
 
-    // From here on the numbers are as they should be: only the content tells.
-    assert_eq!(declare(&desk, "web:4", &mut told).await, 3);
-    let lost = told.lost(&desk.client(), "shop").await;
+    // From here on the generations are consistent: only the content differs.
+    assert_eq!(declare(&server, "web:4", &mut acknowledged).await, 3);
+    let lost = acknowledged.lost(&server.client(), "shop").await;
     let [only] = lost.as_slice() else { panic!("one change was lost: {lost:#?}") };
     for words in ["generation 3", "web:3", "web:4"] {
         assert!(only.contains(words), "`{words}` is not in {only}");
     }
-    // The next one gets the next number, and the lost one stays lost.
-    assert_eq!(declare(&desk, "web:3", &mut told).await, 4);
-    assert_eq!(told.lost(&desk.client(), "shop").await.len(), 1);
+    // The next change gets the next generation; the lost change stays lost.
+    assert_eq!(declare(&server, "web:3", &mut acknowledged).await, 4);
+    assert_eq!(acknowledged.lost(&server.client(), "shop").await.len(), 1);
 }

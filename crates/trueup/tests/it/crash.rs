@@ -1,10 +1,10 @@
-//! A process that aborts at chosen points of create and delete: the end is the same, and so is the
-//! number of creates and deletes of every object.
+//! Process crashes at chosen points of create and delete change neither the result nor the number
+//! of creates and deletes of any object.
 //!
-//! A reference run without a crash says what "the same" is. Every other run does the same work while one
-//! process after the other is armed with a point, must really die there and is followed by the next one,
-//! and must end like the reference. All points of `trueup_model::crash` have runs of their own in
-//! `control`, on a real Postgres; here the operating system takes everything away.
+//! Every run does the same work as a reference run without crashes, while one process after the
+//! other is armed with a crash point, must abort there and is replaced by the next one. The
+//! `control` crate tests every point of `trueup_model::crash` in-process; here the whole process
+//! dies.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -15,34 +15,35 @@ use tokio::process::Child;
 use trueup_api::Client;
 use trueup_api::client::{ClientError, Terms};
 use trueup_api::service::Service;
+use trueup_model::status::{Health, Reconciliation};
 
 use crate::acknowledged::Acknowledged;
 use crate::install::{Install, SOON, shared};
 use crate::load::web;
-use crate::story::{Story, objects, shown, tidy};
+use crate::run_result::{RunResult, normalise, objects, shown};
 use crate::tally::Tally;
 use crate::wait::eventually;
 
-/// SIGABRT: a crash point ends the process by it, and nothing else does.
+/// SIGABRT, which only crash points raise.
 const ABORT: i32 = 6;
 
-/// Where one process after the other dies while a service is created. Each of them counts hits from its
-/// own start, and every point is reached whatever the ones before have done already.
+/// Crash points of consecutive processes while a service is created. Each process counts hits from
+/// its own start, and every point is reached regardless of what earlier processes did.
 const CREATION: [&str; 6] = [
     // Hit 1 is the project, hit 2 the service: written and not committed.
     "door.recorded:2",
-    // The same request again: committed and not answered.
+    // The same request again: committed and not acknowledged.
     "door.accepted:1",
     "driver.claimed:1",
-    // One object is there and not recorded; then a few more.
+    // One object exists and is not recorded; then a few more.
     "executor.applied:1",
     "executor.applied:3",
     "report.recorded:1",
 ];
 
-/// The same for its deletion.
+/// Crash points while it is deleted.
 const DELETION: [&str; 3] = [
-    // Project, service and deletion: committed and not answered.
+    // Project, service and deletion: committed and not acknowledged.
     "door.accepted:3",
     "executor.deleted:1",
     "executor.verified:1",
@@ -54,14 +55,14 @@ async fn process_crashes_at_nine_points_change_neither_the_end_nor_the_number_of
     let run = |points| Box::pin(run(&cluster, points));
     let (reference, created, deleted) = tokio::join!(run(&[]), run(&CREATION), run(&DELETION));
     assert!(reference.counts.values().any(|counts| *counts == (1, 1)), "{reference:#?}");
-    for (points, story) in [(&CREATION[..], created), (&DELETION, deleted)] {
-        let differences = story.differences(&reference);
+    for (points, result) in [(&CREATION[..], created), (&DELETION, deleted)] {
+        let differences = result.differences(&reference);
         assert!(differences.is_empty(), "crashes at {points:?}: {differences:#?}");
     }
 }
 
-/// One run on an install of its own: one process for each point, which must die there, and one more.
-async fn run(cluster: &Path, points: &[&str]) -> Story {
+/// One run on its own install: a process per crash point that must die there, and a last one.
+async fn run(cluster: &Path, points: &[&str]) -> RunResult {
     let install = Install::new(Some(cluster));
     let tally = Tally::start(install.kube()).await;
     let mut points = points.iter().copied();
@@ -72,9 +73,9 @@ async fn run(cluster: &Path, points: &[&str]) -> Story {
     tokio::pin!(work);
     loop {
         let died = tokio::select! {
-            story = &mut work => {
-                assert!(armed.is_none(), "{armed:?} was never reached: {story:#?}");
-                return story;
+            result = &mut work => {
+                assert!(armed.is_none(), "{armed:?} was never reached: {result:#?}");
+                return result;
             }
             status = serving.wait() => status.unwrap(),
         };
@@ -84,7 +85,7 @@ async fn run(cluster: &Path, points: &[&str]) -> Story {
     }
 }
 
-/// In the foreground, as a child of this test: nobody else can learn how it ended.
+/// Starts it in the foreground, as a child of this test, to get its exit status.
 fn start(install: &Install, armed: Option<&str>) -> Child {
     let args = install.up_args(&["--no-demo"]);
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
@@ -98,15 +99,15 @@ fn start(install: &Install, armed: Option<&str>) -> Child {
 }
 
 fn assert_died_at(armed: Option<&str>, died: ExitStatus, install: &Install) {
-    let said = std::fs::read_to_string(install.dir().join("stderr.log")).unwrap();
-    assert!(armed.is_some(), "it died without being asked to: {died}: {said}");
-    assert_eq!(died.signal(), Some(ABORT), "{armed:?}: {died}: {said}");
-    assert!(!said.contains("panicked"), "a crash point says nothing, a panic does: {said}");
+    let stderr = std::fs::read_to_string(install.dir().join("stderr.log")).unwrap();
+    assert!(armed.is_some(), "it died without a crash point: {died}: {stderr}");
+    assert_eq!(died.signal(), Some(ABORT), "{armed:?}: {died}: {stderr}");
+    assert!(!stderr.contains("panicked"), "it panicked instead of aborting: {stderr}");
 }
 
-/// Declares a service, waits until it is healthy, deletes it and waits for the receipt. Whatever was
-/// acknowledged on the way must be stored.
-async fn work(install: &Install, client: &Client, tally: &Tally) -> Story {
+/// Declares a service, waits until it is healthy, deletes it and waits for the receipt. Every
+/// acknowledged change must be stored.
+async fn work(install: &Install, client: &Client, tally: &Tally) -> RunResult {
     let kube = install.kube();
     let project = serde_json::from_value(json!({ "kind": "Project", "name": "shop" })).unwrap();
     retry("project", || client.project_put("shop", &project)).await;
@@ -116,20 +117,21 @@ async fn work(install: &Install, client: &Client, tally: &Tally) -> Story {
         retry("service", || client.service_put("shop", "web", &manifest, &Terms::PLAIN)).await;
     acknowledged.put(&manifest, &declared);
     let id = declared.service.id;
-    let healthy =
-        until(client, &id, |one| one.status.health == "healthy" && one.reconciliation == "settled")
-            .await;
+    let healthy = until(client, &id, |one| {
+        one.status.health == Health::Healthy && one.reconciliation == Reconciliation::Settled
+    })
+    .await;
     let alive = objects(&kube, &healthy).await;
     let deletion = retry("deletion", || client.service_delete("shop", &id, &Terms::PLAIN)).await;
     acknowledged.deleted(&deletion);
     let deleted = until(client, &id, |one| one.receipt.is_some()).await;
-    acknowledged.judge(client, "shop").await;
+    acknowledged.verify(client, "shop").await;
     let gone = objects(&kube, &deleted).await;
-    let counts = tally.counts(&deleted.namespace, |name| tidy(name, &deleted)).await;
-    Story { alive, gone, shown: [shown(&healthy), shown(&deleted)], counts }
+    let counts = tally.counts(&deleted.namespace, |name| normalise(name, &deleted)).await;
+    RunResult { alive, gone, shown: [shown(&healthy), shown(&deleted)], counts }
 }
 
-/// Makes the same call until it is answered: what a client does whose server died.
+/// Retries a call until it is acknowledged, like a client whose server died.
 async fn retry<T, F>(what: &str, mut call: impl FnMut() -> F) -> T
 where
     F: Future<Output = Result<T, ClientError>>,
@@ -157,6 +159,6 @@ async fn until(client: &Client, id: &str, holds: impl Fn(&Service) -> bool) -> S
     });
     match tokio::time::timeout(SOON * 2, waiting).await {
         Ok(service) => service,
-        Err(_) => panic!("the service stayed like this: {:#?}", last.lock().unwrap()),
+        Err(_) => panic!("timed out; the service was last {:#?}", last.lock().unwrap()),
     }
 }

@@ -1,8 +1,8 @@
-//! The commands in the README, the guides and the templates' pages work as they are written there.
+//! Runs the commands in the README, the guides and the template pages.
 //!
-//! Lines that begin with `$ ` in fenced `console` blocks are run in order, all of a document in one
-//! shell as a reader has it, with an install of this test as the one on this machine. A line that ends
-//! with a backslash goes on in the next one, and so does one before a line that begins with `> `.
+//! Lines that begin with `$ ` in fenced `console` blocks run in order, all of a document in one
+//! shell, against an install of this test. A line that ends with a backslash continues on the next
+//! line, and so does a line before one that begins with `> `.
 
 use std::ffi::OsString;
 use std::fs;
@@ -18,10 +18,10 @@ use crate::install::{Install, TRUEUP, alone, shared};
 /// Longer than the commands of any document take on a busy machine.
 const DOCUMENT: Duration = Duration::from_secs(1200);
 
-/// One command, and the line of the file it is in.
+/// A line number and the command on it.
 type Line = (usize, String);
 
-/// The README deletes whatever is in the cluster: no other test may use it.
+/// The README deletes everything in the cluster, so it needs an exclusive install.
 #[tokio::test]
 async fn every_command_in_the_readme_and_the_guides_works() {
     let mut documents = pages("docs/guides");
@@ -34,11 +34,11 @@ async fn every_command_in_the_readme_and_the_guides_works() {
 }
 
 #[tokio::test]
-async fn every_command_in_the_pages_of_templates_works() {
+async fn every_command_in_the_template_pages_works() {
     run(shared().await, &pages("docs/templates")).await;
 }
 
-/// Runs all commands of these documents.
+/// Runs all commands of the documents.
 async fn run(install: &Install, documents: &[PathBuf]) {
     let here = install.dir().join("reader");
     copy_demo(&root().join("demo"), &here.join("demo"));
@@ -63,15 +63,15 @@ async fn run(install: &Install, documents: &[PathBuf]) {
         let output = tokio::time::timeout(DOCUMENT, command.output()).await;
         let output =
             output.unwrap_or_else(|_| panic!("{} did not end", document.display())).unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{}: {said}", document.display());
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{}: {stderr}", document.display());
         let out = String::from_utf8_lossy(&output.stdout);
         let (_, all) = out.rsplit_once('\n').unwrap_or_default();
-        assert_eq!(all, commands.len().to_string(), "{}: {said}{out}", document.display());
+        assert_eq!(all, commands.len().to_string(), "{}: {stderr}{out}", document.display());
         println!("{all} commands in {:.1?} of {}", began.elapsed(), document.display());
         ran += commands.len();
     }
-    assert!(ran > 0, "there should be commands in {documents:?}");
+    assert!(ran > 0, "no commands found in {documents:?}");
 }
 
 fn root() -> &'static Path {
@@ -91,7 +91,7 @@ fn pages(folder: &str) -> Vec<PathBuf> {
 fn blocks(text: &str) -> Vec<Vec<Line>> {
     let mut blocks = Vec::new();
     let mut block: Option<Vec<Line>> = None;
-    let mut goes_on = false;
+    let mut continues = false;
     for (number, line) in (1..).zip(text.lines()) {
         match &mut block {
             None if line.trim() == "```console" => block = Some(Vec::new()),
@@ -104,21 +104,21 @@ fn blocks(text: &str) -> Vec<Vec<Line>> {
                 if let Some(command) = line.strip_prefix("$ ") {
                     commands.push((number, command.to_owned()));
                 } else if let Some((_, command)) =
-                    commands.last_mut().filter(|_| goes_on || line.starts_with("> "))
+                    commands.last_mut().filter(|_| continues || line.starts_with("> "))
                 {
                     command.push('\n');
                     command.push_str(line.strip_prefix("> ").unwrap_or(line));
                 } else {
                     continue;
                 }
-                goes_on = line.ends_with('\\');
+                continues = line.ends_with('\\');
             }
         }
     }
     blocks
 }
 
-/// `make` builds and starts what this test is a part of; kubectl is not on every machine.
+/// Skips `make`, which builds and starts this test, and kubectl where it is not installed.
 fn is_run(command: &str) -> bool {
     let is_make = command.starts_with("make ") || command.contains(" make ");
     let lacks_kubectl = command.starts_with("kubectl") && !on_path("kubectl");
@@ -130,8 +130,8 @@ fn on_path(program: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
-/// Runs one command after the other and says which one failed, how, and with what; in the end, how many
-/// ran, on the last line.
+/// A script that runs the commands in order and stops at the first failure. Its last line is the
+/// number of commands that ran.
 fn script(block: &[Line]) -> String {
     let mut script = "set -o pipefail\nran=0\n".to_owned();
     for (number, command) in block {
@@ -159,7 +159,7 @@ fn copy_demo(from: &Path, to: &Path) {
 }
 
 #[test]
-fn commands_are_found_and_others_are_not() {
+fn only_console_commands_are_found() {
     let text = "```console\n$ trueup get \\\n    services\nNAME\n$ make up\n\
                 $ cat <<END\n> a\n> END\n```\n\
                 ```yaml\n$ no\n```\n$ no\n```console\n$ trueup status\n```\n";

@@ -1,12 +1,11 @@
-//! An install in a folder of its own, and the two that tests share.
+//! Test installs, each in its own directory.
 //!
-//! Starting a Kubernetes takes seconds, so tests of this process share two installs with their own:
-//! [`shared`] is used by many at once and stays up; [`alone`] is for one test at a time, which may stop
-//! or break its parts. Neither waits for the other. Tests that need an install of their own let it use
-//! the Kubernetes of the shared one.
+//! Starting Kubernetes takes seconds, so tests share two installs that have one: [`shared`] is used
+//! by many tests at once and stays up; [`alone`] is for one test at a time, which may break it. A
+//! test that needs its own install uses the Kubernetes of the shared one.
 //!
-//! A small shell outlives the test process and takes the install down when the process ends in any
-//! way: statics are never dropped, and a test that is killed must not leave servers behind.
+//! A shell process outlives the test process and stops the install when that process ends in any
+//! way: statics are never dropped, and a killed test must not leave servers running.
 
 use std::fs::{self, DirBuilder};
 use std::io::ErrorKind;
@@ -27,12 +26,13 @@ use trueup_api::service::Service;
 use trueup_cluster::kube::Kube;
 use trueup_local::supervise::Process;
 use trueup_local::{Progress, kube, layout};
+use trueup_model::cluster::Reachability;
 
 pub(crate) use crate::wait::SOON;
 use crate::wait::eventually;
 
 pub(crate) const TRUEUP: &str = env!("CARGO_BIN_EXE_trueup");
-/// Longer than any command may take on a busy machine: those that wait give up after five minutes.
+/// Longer than any command takes on a busy machine: waits time out after five minutes.
 const COMMAND: Duration = Duration::from_secs(360);
 
 static SHARED: OnceCell<Install> = OnceCell::const_new();
@@ -40,7 +40,7 @@ static ALONE: OnceCell<Install> = OnceCell::const_new();
 static TURN: Mutex<()> = Mutex::const_new(());
 static COUNT: AtomicU16 = AtomicU16::new(0);
 
-/// One data directory, and how `trueup up` is called for it.
+/// A data directory, and the arguments of its `trueup up`.
 #[derive(Debug)]
 pub(crate) struct Install {
     dir: PathBuf,
@@ -49,23 +49,23 @@ pub(crate) struct Install {
     keeper: Child,
 }
 
-/// What a command said.
+/// The exit code and output of a command.
 #[derive(Debug)]
-pub(crate) struct Said {
-    /// Nothing when a signal ended it.
+pub(crate) struct CommandOutput {
+    /// `None` if a signal ended it.
     pub(crate) code: Option<i32>,
     pub(crate) out: String,
     pub(crate) err: String,
 }
 
-impl Said {
+impl CommandOutput {
     /// Fails unless the command succeeded.
-    pub(crate) fn well(self) -> Self {
+    pub(crate) fn succeeded(self) -> Self {
         assert_eq!(self.code, Some(0), "{self:#?}");
         self
     }
 
-    /// The JSON values that were printed.
+    /// The printed JSON values.
     pub(crate) fn json(&self) -> Vec<Value> {
         serde_json::Deserializer::from_str(&self.out)
             .into_iter()
@@ -73,8 +73,8 @@ impl Said {
             .unwrap_or_else(|error| panic!("{error}: {self:#?}"))
     }
 
-    /// Fails unless every one of these words was said on stderr.
-    pub(crate) fn complains(&self, code: i32, words: &[&str]) {
+    /// Fails unless the exit code matches and stderr contains every word.
+    pub(crate) fn failed_with(&self, code: i32, words: &[&str]) {
         assert_eq!(self.code, Some(code), "{self:#?}");
         for word in words {
             assert!(self.err.contains(word), "`{word}` is not in {self:#?}");
@@ -82,7 +82,7 @@ impl Said {
     }
 }
 
-/// The install that may be broken, for the time of one test.
+/// Exclusive use of the install that a test may break.
 pub(crate) struct Turn {
     install: &'static Install,
     _guard: MutexGuard<'static, ()>,
@@ -96,37 +96,37 @@ impl Deref for Turn {
     }
 }
 
-/// The shared install, up and with its cluster, beside other tests.
+/// The shared install, running with its cluster.
 pub(crate) async fn shared() -> &'static Install {
     SHARED.get_or_init(with_kubernetes).await
 }
 
-/// The install that may be broken, up and with its cluster, while no other test uses it.
+/// The install that a test may break, running with its cluster; one test at a time.
 pub(crate) async fn alone() -> Turn {
     let guard = TURN.lock().await;
     let install = ALONE.get_or_init(with_kubernetes).await;
-    // Up even if the last test left it down: one failure must not become many.
-    install.up(&[]).await.well();
+    // Restart it if the last test left it down, so that one failure does not cause others.
+    install.up(&[]).await.succeeded();
     install.reachable().await;
     Turn { install, _guard: guard }
 }
 
-/// A new install that is up with a Kubernetes of its own.
+/// A new running install with its own Kubernetes.
 async fn with_kubernetes() -> Install {
     kube::build(&layout::cache_dir(), &Progress::new()).await.unwrap();
     let install = Install::new(None);
-    install.up(&[]).await.well();
+    install.up(&[]).await.succeeded();
     install.reachable().await;
     install
 }
 
 impl Install {
-    /// An install that is not up yet; it uses this cluster, or makes one of its own.
+    /// An install that is not running yet; it uses this cluster, or starts its own.
     pub(crate) fn new(cluster: Option<&Path>) -> Self {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let dir =
             layout::cache_dir().join("test-installs").join(format!("{}-{number}", process_id()));
-        // Others may pass: Postgres runs as another user when we are root.
+        // Traversable by others: Postgres runs as another user if the test runs as root.
         DirBuilder::new().recursive(true).mode(0o711).create(&dir).unwrap();
         let keeper = Command::new("sh")
             .args(["-c", r#"read -r _; "$TRUEUP" --data-dir "$DIR" down; rm -rf "$DIR""#])
@@ -145,7 +145,7 @@ impl Install {
         &self.dir
     }
 
-    /// Where the contexts of this install's reader are.
+    /// The context file of this install's commands.
     pub(crate) fn config(&self) -> PathBuf {
         self.dir.join("reader-config.yaml")
     }
@@ -154,7 +154,7 @@ impl Install {
         self.port
     }
 
-    /// A command of Trueup for this install, with nothing of ours in its environment.
+    /// A `trueup` command for this install, without inherited `TRUEUP_` variables.
     pub(crate) fn command(&self, args: &[&str]) -> tokio::process::Command {
         let mut command = tokio::process::Command::new(TRUEUP);
         command.arg("--data-dir").arg(&self.dir).args(args).stdin(Stdio::null());
@@ -168,21 +168,36 @@ impl Install {
         command
     }
 
-    /// Runs a command to its end.
-    pub(crate) async fn trueup(&self, args: &[&str]) -> Said {
+    /// Runs a command, and again while the server answers that its database is unavailable: on a starved
+    /// machine a connection may come too late, and the problem says to retry.
+    pub(crate) async fn trueup(&self, args: &[&str]) -> CommandOutput {
+        let end = tokio::time::Instant::now() + SOON;
+        loop {
+            let output = self.trueup_once(args).await;
+            let unavailable = ["HTTP 503", "database is unavailable"]
+                .iter()
+                .any(|text| output.err.contains(text));
+            if !unavailable || tokio::time::Instant::now() >= end {
+                return output;
+            }
+        }
+    }
+
+    /// Runs a command once, for tests that take the database away.
+    pub(crate) async fn trueup_once(&self, args: &[&str]) -> CommandOutput {
         let running = self.command(args).kill_on_drop(true).output();
         let output = tokio::time::timeout(COMMAND, running)
             .await
             .unwrap_or_else(|_| panic!("trueup {args:?} did not end"))
             .unwrap();
-        Said {
+        CommandOutput {
             code: output.status.code(),
             out: String::from_utf8(output.stdout).unwrap(),
             err: String::from_utf8(output.stderr).unwrap(),
         }
     }
 
-    /// `trueup up` with the port and cluster of this install.
+    /// The arguments of `trueup up` for this install.
     pub(crate) fn up_args<'a>(&'a self, more: &[&'a str]) -> Vec<String> {
         let mut args = vec!["up".to_owned(), "--port".to_owned(), self.port.to_string()];
         if let Some(cluster) = &self.cluster {
@@ -192,23 +207,27 @@ impl Install {
         args
     }
 
-    /// Starts it in the background; it answers when this returns.
-    pub(crate) async fn up(&self, more: &[&str]) -> Said {
+    /// Starts the install in the background and waits until it is ready.
+    pub(crate) async fn up(&self, more: &[&str]) -> CommandOutput {
         let args = self.up_args(more);
         let args: Vec<&str> = args.iter().map(String::as_str).chain(["--detach"]).collect();
         self.trueup(&args).await
     }
 
-    /// Waits until Trueup hears its cluster.
+    /// Waits until the cluster is reachable.
     pub(crate) async fn reachable(&self) {
         eventually("the cluster to be reachable", COMMAND, || async {
             let clusters = self.client()?.cluster_list().await.ok()?;
-            clusters.items.iter().all(|one| one.reachability == "reachable").then_some(())
+            clusters
+                .items
+                .iter()
+                .all(|one| one.reachability == Reachability::Reachable)
+                .then_some(())
         })
         .await;
     }
 
-    /// A client with the token that `trueup up` left; nothing before it did.
+    /// A client with the token that `trueup up` wrote; `None` before.
     pub(crate) fn client(&self) -> Option<Client> {
         let file: Value = self.json_file("client.json")?;
         Some(Client::new(file["url"].as_str()?, file["token"].as_str()?).unwrap())
@@ -219,17 +238,17 @@ impl Install {
         self.client().unwrap().service_list(&ServiceQuery::default()).await.unwrap().items
     }
 
-    /// Where the kubeconfig of its cluster is.
+    /// The path of the cluster's kubeconfig.
     pub(crate) fn kubeconfig(&self) -> PathBuf {
         self.cluster.clone().unwrap_or_else(|| self.dir.join("kube/kubeconfig"))
     }
 
-    /// Its cluster, behind Trueup's back.
+    /// A client of the cluster that bypasses Trueup.
     pub(crate) fn kube(&self) -> Kube {
         Kube::from_kubeconfig(&self.kubeconfig()).unwrap()
     }
 
-    /// Puts a file into the data directory and answers with its path.
+    /// Writes a file into the data directory and returns its path.
     pub(crate) fn file(&self, name: &str, content: &str) -> String {
         let path = self.dir.join(name);
         fs::write(&path, content).unwrap();
@@ -241,7 +260,7 @@ impl Install {
         serde_json::from_value(self.json_file(pid_file)?).ok()
     }
 
-    /// Every process that was started with this install's folder or works in it.
+    /// Every process with this install's directory in its arguments or as its working directory.
     pub(crate) fn processes(&self) -> Vec<(u32, String)> {
         let dir = self.dir.to_str().unwrap();
         let mut found = Vec::new();
@@ -270,14 +289,14 @@ impl Install {
 }
 
 impl Drop for Install {
-    /// The shell takes it down by itself; no test waits for that.
+    /// Signals the shell to stop the install; no test waits for that.
     fn drop(&mut self) {
         drop(self.keeper.stdin.take());
     }
 }
 
-/// A free port below those that the kernel assigns by itself. Test processes that run side by side
-/// begin at ports that are far apart.
+/// A free port below the kernel's ephemeral range. Parallel test processes start at ports that are
+/// far apart.
 pub(crate) fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let first = u16::try_from(process_id() % 110 * 100).unwrap();

@@ -1,5 +1,4 @@
-//! A client that asks two replicas for changes all the time, whatever happens to them, and records what
-//! was acknowledged.
+//! A load generator that sends changes to two replicas and records what was acknowledged.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,14 +15,14 @@ use crate::install::SOON;
 use crate::pair::{PROJECT, Pair};
 use crate::wait::eventually;
 
-/// How many services there are.
+/// The number of services.
 pub(crate) const SERVICES: usize = 6;
-/// How much is asked for: a change this often.
+/// The interval between changes.
 const PACE: Duration = Duration::from_millis(250);
-/// For how long an answer is waited for: a stopped process gives none.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The timeout of a request: a stopped process does not respond.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Asks until it is told to stop.
+/// Sends changes until it is stopped.
 pub(crate) struct Load {
     acknowledged: Arc<Mutex<Acknowledged>>,
     stop: CancellationToken,
@@ -31,31 +30,31 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Goes on from what was acknowledged before.
+    /// Continues after the changes acknowledged before.
     pub(crate) fn start(pair: &Pair, before: Acknowledged) -> Self {
         let clients = [pair.client(0), pair.client(1)];
         let first = before.count();
         let (acknowledged, stop) = (Arc::new(Mutex::new(before)), CancellationToken::new());
         let mut tasks = JoinSet::new();
-        let asking = ask(clients, first, Arc::clone(&acknowledged));
+        let sending = send_changes(clients, first, Arc::clone(&acknowledged));
         let stopped = stop.clone();
         tasks.spawn(async move {
-            // A change that is being asked for is asked for until it is acknowledged.
+            // Each change is retried until it is acknowledged.
             tokio::select! {
-                () = asking => {}
+                () = sending => {}
                 () = stopped.cancelled() => {}
             }
         });
         Self { acknowledged, stop, tasks }
     }
 
-    /// How many changes were acknowledged.
+    /// The number of acknowledged changes.
     pub(crate) fn count(&self) -> usize {
         self.acknowledged.lock().unwrap().count()
     }
 
-    /// Waits until so many more were acknowledged.
-    pub(crate) async fn goes_on(&self, more: usize) {
+    /// Waits until this many more changes were acknowledged.
+    pub(crate) async fn wait_for(&self, more: usize) {
         let wanted = self.count() + more;
         eventually("more changes to be acknowledged", SOON, || async {
             (self.count() >= wanted).then_some(())
@@ -63,7 +62,7 @@ impl Load {
         .await;
     }
 
-    /// Stops asking and says what was acknowledged.
+    /// Stops and returns what was acknowledged.
     pub(crate) async fn stop(mut self) -> Acknowledged {
         self.stop.cancel();
         while let Some(ended) = self.tasks.join_next().await {
@@ -73,8 +72,8 @@ impl Load {
     }
 }
 
-/// Asks the two in turn, for one service after the other.
-async fn ask(clients: [Client; 2], first: usize, acknowledged: Arc<Mutex<Acknowledged>>) {
+/// Sends changes to both replicas in turn, for one service after the other.
+async fn send_changes(clients: [Client; 2], first: usize, acknowledged: Arc<Mutex<Acknowledged>>) {
     let mut pace = tokio::time::interval(PACE);
     for turn in first.. {
         pace.tick().await;
@@ -89,8 +88,8 @@ async fn ask(clients: [Client; 2], first: usize, acknowledged: Arc<Mutex<Acknowl
     }
 }
 
-/// The next change of a service. Its content is its own, so that a lost change cannot be taken for
-/// another one; in the cluster only the number of pods changes, and no object is made or removed.
+/// The next change of a service. Its content is unique, so that a lost change is not mistaken for
+/// another; in the cluster only the number of pods changes, no object is created or deleted.
 fn change(number: usize) -> ServiceManifest {
     web(&json!({
         "image": "web:1",
@@ -106,22 +105,22 @@ pub(crate) fn web(parameters: &Value) -> ServiceManifest {
     serde_json::from_value(json!({ "template": "web@1", "parameters": parameters })).unwrap()
 }
 
-/// The answer to an accepted change; nothing when it was not acknowledged.
+/// Sends a change; `None` if it was not acknowledged.
 pub(crate) async fn put(
     client: &Client,
     name: &str,
     manifest: &ServiceManifest,
 ) -> Option<Accepted> {
-    let asked = client.service_put(PROJECT, name, manifest, &Terms::PLAIN);
-    match tokio::time::timeout(PATIENCE, asked).await.ok()? {
+    let request = client.service_put(PROJECT, name, manifest, &Terms::PLAIN);
+    match tokio::time::timeout(REQUEST_TIMEOUT, request).await.ok()? {
         Ok(answer) => Some(answer),
-        Err(error) if passes(&error) => None,
+        Err(error) if is_retryable(&error) => None,
         Err(error) => panic!("{name}: {error}"),
     }
 }
 
-/// Another request may have changed it at the same moment: the one whose answer was not waited for.
-fn passes(error: &ClientError) -> bool {
+/// Whether to retry. A 412 means that an earlier, timed-out request changed the service meanwhile.
+fn is_retryable(error: &ClientError) -> bool {
     let overtaken = matches!(error, ClientError::Problem(problem) if problem.status == 412);
     error.is_passing() || overtaken
 }

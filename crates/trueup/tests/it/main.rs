@@ -1,25 +1,25 @@
-//! The whole product: the real binary with its embedded Postgres and a real local Kubernetes.
+//! End-to-end tests: the real binary with its embedded Postgres and a real local Kubernetes.
 //!
-//! Nothing in here reaches into the process. Tests do what a person can do: run commands, call the
-//! API, look into the cluster, and end processes at the worst moment.
+//! Tests only do what a user can do: run commands, call the API, read the cluster and kill
+//! processes.
 
-// Clippy takes helpers for test code only below `cfg(test)`.
+// Clippy treats helpers as test code only under `cfg(test)`.
 #[cfg(test)]
 mod access;
 #[cfg(test)]
 mod acknowledged;
 #[cfg(test)]
-mod bad_days;
-#[cfg(test)]
 mod crash;
 #[cfg(test)]
-mod desk;
-#[cfg(test)]
 mod docs;
+#[cfg(test)]
+mod domain_verification;
 #[cfg(test)]
 mod exact;
 #[cfg(test)]
 mod findings;
+#[cfg(test)]
+mod fuzz;
 #[cfg(test)]
 mod install;
 #[cfg(test)]
@@ -31,11 +31,11 @@ mod log;
 #[cfg(test)]
 mod mistakes;
 #[cfg(test)]
+mod outages;
+#[cfg(test)]
 mod pair;
 #[cfg(test)]
 mod plan;
-#[cfg(test)]
-mod proof;
 #[cfg(test)]
 mod real_node;
 #[cfg(test)]
@@ -45,10 +45,12 @@ mod replicas;
 #[cfg(test)]
 mod restart;
 #[cfg(test)]
+mod run_result;
+#[cfg(test)]
 mod soak;
 #[cfg(test)]
-mod story;
-#[cfg(test)]
 mod tally;
+#[cfg(test)]
+mod test_server;
 #[cfg(test)]
 mod wait;

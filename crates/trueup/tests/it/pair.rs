@@ -1,4 +1,4 @@
-//! Two replicas of one Trueup on a Postgres and a cluster that neither of them keeps.
+//! Two replicas that share an external Postgres and cluster.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,19 +18,20 @@ use trueup_local::Progress;
 use trueup_local::postgres::{Options, Postgres};
 use trueup_local::supervise::Process;
 use trueup_model::key::Kind;
+use trueup_model::status::{Health, Reconciliation};
 
 use crate::acknowledged::Acknowledged;
-use crate::install::{Install, SOON, Said};
-use crate::wait::{eventually, promised};
+use crate::install::{CommandOutput, Install, SOON};
+use crate::wait::{eventually, report_duration};
 
-/// The project that everything is in.
+/// The project of all services.
 pub(crate) const PROJECT: &str = "shop";
-/// G7: how long it may take until another replica works on the cluster.
+/// The target for a takeover of the lease by the other replica.
 const TAKEOVER: Duration = Duration::from_secs(30);
-/// For how long an answer is waited for: a stopped process gives none.
-const ANSWER: Duration = Duration::from_secs(10);
+/// The timeout of a request: a stopped process does not respond.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Two installs with one key, and where their Postgres is.
+/// Two installs with the same master key, and their Postgres.
 pub(crate) struct Pair {
     pub(crate) replicas: [Install; 2],
     postgres: Options,
@@ -38,30 +39,30 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    /// Both are up when this returns, and their project is declared.
+    /// Starts both replicas and declares the project.
     pub(crate) async fn start(cluster: &Path) -> Self {
         let replicas = [Install::new(Some(cluster)), Install::new(Some(cluster))];
-        // In the folder of the first one: whatever takes that down takes this along.
+        // In the first install's directory, so that it is removed with it.
         let postgres = Options { dir: replicas[0].dir().join("postgres"), durable: true };
         let server = Postgres::adopt_or_start(&postgres, &Progress::new()).await.unwrap();
         let pair = Self { replicas, postgres, database: server.admin_url() };
-        pair.up(0).await.well();
-        pair.up(1).await.complains(1, &["another master key", "copy master.key"]);
+        pair.up(0).await.succeeded();
+        pair.up(1).await.failed_with(1, &["another master key", "copy master.key"]);
         let [first, second] = &pair.replicas;
         fs::copy(first.dir().join("master.key"), second.dir().join("master.key")).unwrap();
-        pair.up(1).await.well();
+        pair.up(1).await.succeeded();
         let project = serde_json::from_value(json!({ "kind": "Project", "name": PROJECT }));
         pair.client(0).project_put(PROJECT, &project.unwrap()).await.unwrap();
         pair
     }
 
-    /// Starts one of them in the background.
-    pub(crate) async fn up(&self, which: usize) -> Said {
+    /// Starts a replica in the background.
+    pub(crate) async fn up(&self, which: usize) -> CommandOutput {
         self.replicas[which].up(&["--no-demo", "--database-url", &self.database]).await
     }
 
     pub(crate) fn client(&self, which: usize) -> Client {
-        self.replicas[which].client().expect("it should have been up")
+        self.replicas[which].client().expect("the replica should have been up")
     }
 
     fn operator(&self, which: usize) -> Client {
@@ -70,55 +71,55 @@ impl Pair {
         Client::new(&format!("http://127.0.0.1:{}", install.port()), token.trim()).unwrap()
     }
 
-    /// Sends a signal to one of them.
+    /// Sends a signal to a replica.
     pub(crate) fn signal(&self, which: usize, signal: Signal) {
-        assert!(self.process(which).signal(signal).unwrap(), "it should be running");
+        assert!(self.process(which).signal(signal).unwrap(), "the replica should be running");
     }
 
-    /// Ends one of them as a crash would.
+    /// Kills a replica.
     pub(crate) async fn kill(&self, which: usize) {
         let process = self.process(which);
-        assert!(process.signal(Signal::KILL).unwrap(), "it should be running");
-        assert!(process.gone_within(SOON).await, "SIGKILL ends it");
+        assert!(process.signal(Signal::KILL).unwrap(), "the replica should be running");
+        assert!(process.gone_within(SOON).await, "SIGKILL should end the replica");
     }
 
     pub(crate) fn process(&self, which: usize) -> Process {
-        self.replicas[which].process("trueup.pid.json").expect("it should be up")
+        self.replicas[which].process("trueup.pid.json").expect("the replica should be up")
     }
 
-    /// Ends Postgres as a crash would, and starts it again.
+    /// Kills Postgres and restarts it.
     pub(crate) async fn crash_postgres(&self) {
         let server = Postgres::adopt_or_start(&self.postgres, &Progress::new()).await.unwrap();
         server.kill().await.unwrap();
         let again = Postgres::adopt_or_start(&self.postgres, &Progress::new()).await.unwrap();
-        assert_eq!(again.admin_url(), self.database, "it should be where it was");
+        assert_eq!(again.admin_url(), self.database, "Postgres should have the same address");
     }
 
-    /// What one of them counts, or nothing when it does not answer.
+    /// The metrics of a replica; `None` if it does not respond.
     async fn metrics(&self, which: usize) -> Option<String> {
         let operator = self.operator(which);
-        let asked = operator.raw("GET", "/metrics", &[], None);
-        let answer = tokio::time::timeout(ANSWER, asked).await.ok()?.ok()?;
+        let request = operator.raw("GET", "/metrics", &[], None);
+        let answer = tokio::time::timeout(REQUEST_TIMEOUT, request).await.ok()?.ok()?;
         (answer.status == 200).then(|| String::from_utf8_lossy(&answer.body).into_owned())
     }
 
-    /// Whether one of them works on the cluster, as it says; nothing when it does not answer.
-    pub(crate) async fn works(&self, which: usize) -> Option<bool> {
+    /// Whether a replica holds the lease, by its metrics; `None` if it does not respond.
+    pub(crate) async fn holds_lease(&self, which: usize) -> Option<bool> {
         Some(count(&self.metrics(which).await?, "trueup_lease_held", &[]) == 1)
     }
 
-    /// How many writes one of them sent to the cluster since it was started.
+    /// The number of writes that a replica sent to the cluster since its start.
     pub(crate) async fn writes(&self, which: usize) -> u64 {
-        let metrics = eventually("its counters", SOON, || self.metrics(which)).await;
+        let metrics = eventually("the metrics", SOON, || self.metrics(which)).await;
         let verbs = [r#"verb="apply""#, r#"verb="patch""#, r#"verb="delete""#];
         count(&metrics, "trueup_cluster_calls_total", &verbs)
     }
 
-    /// The one that works on the cluster, once one of them says so.
+    /// Waits until a replica holds the lease, and returns it.
     pub(crate) async fn holder(&self) -> usize {
-        eventually("one of them to work", SOON, || async {
+        eventually("a replica to hold the lease", SOON, || async {
             for which in 0..self.replicas.len() {
-                if self.works(which).await == Some(true) {
+                if self.holds_lease(which).await == Some(true) {
                     return Some(which);
                 }
             }
@@ -127,27 +128,27 @@ impl Pair {
         .await
     }
 
-    /// Waits until this one works on the cluster, and reports how long that took.
+    /// Waits until this replica holds the lease, and reports how long that took.
     pub(crate) async fn taken_over_by(&self, which: usize) {
         let taken_over = eventually("the other replica to take over", SOON, || async {
-            self.works(which).await.filter(|works| *works).map(drop)
+            self.holds_lease(which).await.filter(|holds| *holds).map(drop)
         });
-        promised("another replica takes over", TAKEOVER, taken_over).await;
+        report_duration("takeover by the other replica", TAKEOVER, taken_over).await;
     }
 
-    /// Waits until this one answers and knows that it does not work on the cluster.
+    /// Waits until this replica responds and does not hold the lease.
     pub(crate) async fn stands_by(&self, which: usize) {
-        eventually("it to stand by", SOON, || async {
-            self.works(which).await.filter(|works| !works).map(drop)
+        eventually("the replica to stand by", SOON, || async {
+            self.holds_lease(which).await.filter(|holds| !holds).map(drop)
         })
         .await;
     }
 
-    /// Waits until everything that was promised is true, whomever one asks.
+    /// Waits until all services are settled on both replicas and the work queue is empty.
     pub(crate) async fn settled(&self) -> Vec<Service> {
         self.settled_at(0).await;
         let seen = self.settled_at(1).await;
-        eventually("every wake to be done with", SOON, || async {
+        eventually("the work queue to be empty", SOON, || async {
             let wakes = self.operator(0).wake_list(&WakeQuery::default()).await.ok()?.items;
             wakes.is_empty().then_some(())
         })
@@ -155,17 +156,17 @@ impl Pair {
         seen
     }
 
-    /// The same, asked of this one alone.
+    /// Waits until all services are settled on this replica.
     pub(crate) async fn settled_at(&self, which: usize) -> Vec<Service> {
         let client = self.client(which);
-        eventually("everything to be settled", SOON, || async {
+        eventually("all services to be settled", SOON, || async {
             let services = client.service_list(&ServiceQuery::default()).await.ok()?.items;
             services.iter().all(is_settled).then_some(services)
         })
         .await
     }
 
-    /// Every event, oldest first, as this one tells them.
+    /// All events of this replica, oldest first.
     async fn events(&self, which: usize) -> Vec<CloudEvent> {
         let (client, mut events, mut after) = (self.client(which), Vec::new(), None);
         loop {
@@ -179,21 +180,25 @@ impl Pair {
         }
     }
 
-    /// Every acknowledged change is there as it was asked for, once, and nothing is told twice; both
-    /// replicas tell the same.
-    pub(crate) async fn judge_events(
+    /// Verifies that every acknowledged change is stored once with its content, and that both
+    /// replicas return the same events without duplicates.
+    pub(crate) async fn verify_events(
         &self,
         acknowledged: &Acknowledged,
         services: &[Service],
     ) -> usize {
         for which in [0, 1] {
-            acknowledged.judge(&self.client(which), PROJECT).await;
+            acknowledged.verify(&self.client(which), PROJECT).await;
         }
         let events = self.events(0).await;
-        assert_eq!(hashes(&events), hashes(&self.events(1).await), "there is one history");
+        assert_eq!(
+            hashes(&events),
+            hashes(&self.events(1).await),
+            "both replicas should return the same events"
+        );
         let places: Vec<String> = events.iter().map(|event| event.sequence.clone()).collect();
         let expected: Vec<String> = (1..=events.len()).map(|place| place.to_string()).collect();
-        assert_eq!(places, expected, "positions have no gaps");
+        assert_eq!(places, expected, "positions should have no gaps");
         for service in services {
             let own = |kind: &str| {
                 let kind = format!("dev.trueup.{kind}.v1");
@@ -201,22 +206,22 @@ impl Pair {
             };
             let queued: Vec<i64> = own("ServiceQueued").map(|event| event.generation).collect();
             let all: Vec<i64> = (1..=service.generation).collect();
-            assert_eq!(queued, all, "{}: each generation is accepted once", service.name);
+            assert_eq!(queued, all, "{}: each generation should be accepted once", service.name);
             let mut created: BTreeMap<String, usize> = BTreeMap::new();
             for event in own("ResourceCreated") {
                 *created.entry(event.data.to_string()).or_default() += 1;
             }
             created.retain(|_, times| *times > 1);
-            assert!(created.is_empty(), "{}: told twice: {created:#?}", service.name);
+            assert!(created.is_empty(), "{}: duplicate events: {created:#?}", service.name);
         }
         for replica in &self.replicas {
-            replica.trueup(&["audit", "verify"]).await.well();
+            replica.trueup(&["audit", "verify"]).await.succeeded();
         }
         events.len()
     }
 
-    /// Whatever one of them accepts, streams of both tell, whoever sealed it.
-    pub(crate) async fn judge_streams(&self) {
+    /// Verifies that the streams of both replicas deliver a change that either one accepts.
+    pub(crate) async fn verify_streams(&self) {
         let filter = EventFilter { kind: Some("VariableSet".to_owned()), ..EventFilter::default() };
         let mut streams = Vec::new();
         for which in [0, 1] {
@@ -227,24 +232,24 @@ impl Pair {
             let body = serde_json::from_value(json!({ "value": "1" })).unwrap();
             self.client(which).variable_put(PROJECT, &name, &body).await.unwrap();
             for stream in &mut streams {
-                let told = tokio::time::timeout(SOON, stream.next()).await;
-                let told = told.expect("a stream should tell").unwrap().unwrap();
-                assert_eq!(told.data["name"], name, "{told:?}");
+                let event = tokio::time::timeout(SOON, stream.next()).await;
+                let event = event.expect("the stream should deliver an event").unwrap().unwrap();
+                assert_eq!(event.data["name"], name, "{event:?}");
             }
         }
     }
 
-    /// Looks at every service afresh: what is true is not written again, by anybody.
-    pub(crate) async fn judge_quiet(&self, kube: &Kube, services: &[Service]) {
+    /// Reconciles every service and verifies that nothing is written.
+    pub(crate) async fn verify_quiet(&self, kube: &Kube, services: &[Service]) {
         let namespace = &services[0].namespace;
         let (before, sent) = (versions(kube, namespace).await, self.sent().await);
         assert!(before.len() > services.len(), "{before:?}");
         for (index, service) in services.iter().enumerate() {
-            let asked = ["-p", PROJECT, "reconcile", &service.name, "--wait"];
-            self.replicas[index % 2].trueup(&asked).await.well();
+            let args = ["-p", PROJECT, "reconcile", &service.name, "--wait"];
+            self.replicas[index % 2].trueup(&args).await.succeeded();
         }
-        assert_eq!(versions(kube, namespace).await, before, "nothing is written any more");
-        assert_eq!(self.sent().await, sent, "nothing is sent any more");
+        assert_eq!(versions(kube, namespace).await, before, "no object should be written");
+        assert_eq!(self.sent().await, sent, "no write should be sent");
     }
 
     async fn sent(&self) -> u64 {
@@ -254,14 +259,16 @@ impl Pair {
 
 fn is_settled(service: &Service) -> bool {
     let current = service.status.applied_generation == Some(service.generation);
-    current && service.status.health == "healthy" && service.reconciliation == "settled"
+    current
+        && service.status.health == Health::Healthy
+        && service.reconciliation == Reconciliation::Settled
 }
 
 fn hashes(events: &[CloudEvent]) -> Vec<&str> {
     events.iter().map(|event| event.hash.as_str()).collect()
 }
 
-/// The sum of a metric's values; where labels are named, of those with one of them.
+/// The sum of a metric's values; with labels, of those that have one of them.
 fn count(metrics: &str, name: &str, labels: &[&str]) -> u64 {
     metrics
         .lines()
@@ -271,8 +278,8 @@ fn count(metrics: &str, name: &str, labels: &[&str]) -> u64 {
         .sum()
 }
 
-/// The version of every object in a namespace that Trueup writes and nobody else does: into the others,
-/// controllers and nodes report.
+/// The resource version of every object in a namespace of the kinds that only Trueup writes:
+/// controllers and nodes report status into the others.
 pub(crate) async fn versions(kube: &Kube, namespace: &str) -> BTreeMap<String, String> {
     let mut versions = BTreeMap::new();
     for kind in [Kind::ConfigMap, Kind::Secret, Kind::Service, Kind::NetworkPolicy] {

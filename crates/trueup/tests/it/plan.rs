@@ -1,11 +1,11 @@
-//! `trueup plan` of files whose documents build on each other.
+//! `trueup plan` of documents that depend on each other, and `--dry-run` of other commands.
 
 use std::process::Stdio;
 use std::time::Duration;
 
 use tokio::io::AsyncWriteExt;
 
-use crate::desk::Desk;
+use crate::test_server::TestServer;
 
 const FILE: &str = "\
 kind: Project
@@ -25,10 +25,10 @@ parameters: { image: nginx:1 }
 ";
 
 #[tokio::test]
-async fn a_service_is_planned_with_the_project_that_the_same_file_makes() {
-    let desk = Desk::new().await;
+async fn service_is_planned_with_the_new_project_of_the_same_file() {
+    let server = TestServer::new().await;
     for args in [&["plan", "-f", "-"][..], &["apply", "--dry-run", "-f", "-"]] {
-        let (code, out, err) = told(&desk, args).await;
+        let (code, out, err) = run_with_stdin(&server, args).await;
         assert_eq!(code, Some(1), "{out}{err}");
         assert!(out.contains("project/fresh: generation 1"), "{out}");
         assert!(out.contains("service/fresh/web: generation 1"), "{out}");
@@ -37,13 +37,13 @@ async fn a_service_is_planned_with_the_project_that_the_same_file_makes() {
         assert!(err.contains("document 3"), "{err}");
         assert!(err.contains("1 of 3 documents would be refused"), "{err}");
     }
-    let said = desk.trueup(&["get", "projects"]).await;
-    assert!(!said.out.contains("fresh"), "nothing was made: {}", said.out);
+    let output = server.trueup(&["get", "projects"]).await;
+    assert!(!output.out.contains("fresh"), "nothing should be created: {}", output.out);
 }
 
-/// Runs a command that reads the file from its standard input.
-async fn told(desk: &Desk, args: &[&str]) -> (Option<i32>, String, String) {
-    let mut command = desk.command(args);
+/// Runs a command with the file on its standard input.
+async fn run_with_stdin(server: &TestServer, args: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = server.command(args);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
@@ -56,24 +56,24 @@ async fn told(desk: &Desk, args: &[&str]) -> (Option<i32>, String, String) {
 }
 
 #[tokio::test]
-async fn switches_and_looks_are_only_told_with_dry_run() {
-    let desk = Desk::new().await;
-    desk.declare("web", "nginx:1").await;
-    let freeze = ["freeze", "shop/web", "--reason", "we look into it", "--dry-run"];
+async fn dry_run_of_freeze_and_reconcile_changes_nothing() {
+    let server = TestServer::new().await;
+    server.declare("web", "nginx:1").await;
+    let freeze = ["freeze", "shop/web", "--reason", "investigating", "--dry-run"];
     let unfreeze = ["unfreeze", "shop/web", "--dry-run"];
     let reconcile = ["reconcile", "shop/web", "--wait", "--dry-run"];
     let pairs = [
         (&freeze[..], "service/web: would be recorded"),
-        // It was not frozen by that.
+        // The dry run did not freeze it.
         (&unfreeze, "service/web: nothing would change"),
         (&reconcile, "service/web: would be recorded"),
     ];
-    for (args, told) in pairs {
-        let said = desk.trueup(args).await;
-        assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
-        assert!(said.out.contains(told), "{args:?}: {}", said.out);
+    for (args, expected) in pairs {
+        let output = server.trueup(args).await;
+        assert_eq!(output.code, Some(0), "{}{}", output.out, output.err);
+        assert!(output.out.contains(expected), "{args:?}: {}", output.out);
     }
-    assert_eq!(desk.trueup(&freeze[..4]).await.code, Some(0));
-    let said = desk.trueup(&unfreeze).await;
-    assert!(said.out.contains("would be recorded"), "{}", said.out);
+    assert_eq!(server.trueup(&freeze[..4]).await.code, Some(0));
+    let output = server.trueup(&unfreeze).await;
+    assert!(output.out.contains("would be recorded"), "{}", output.out);
 }

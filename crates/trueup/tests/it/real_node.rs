@@ -1,4 +1,4 @@
-//! The demo on a real node: its web service really serves, and its log is the program's own.
+//! The demo on a real node: its web service serves requests and logs them.
 
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -12,10 +12,10 @@ use crate::install::{Install, SOON, shared};
 use crate::wait::eventually;
 
 #[tokio::test]
-async fn the_demo_really_serves_where_the_machine_allows_it_and_says_so_elsewhere() {
+async fn demo_serves_on_a_real_node_or_reports_simulation() {
     let install = shared().await;
-    install.trueup(&["watch", "storefront", "--until", "healthy"]).await.well();
-    let shown = install.trueup(&["get", "services", "storefront", "-o", "json"]).await.well();
+    install.trueup(&["watch", "storefront", "--until", "healthy"]).await.succeeded();
+    let shown = install.trueup(&["get", "services", "storefront", "-o", "json"]).await.succeeded();
     let simulated = &shown.json()[0]["status"]["simulated"];
     if let Some(missing) = node::missing() {
         assert_eq!(simulated, &Value::Bool(true), "{shown:#?}");
@@ -24,28 +24,28 @@ async fn the_demo_really_serves_where_the_machine_allows_it_and_says_so_elsewher
     }
     assert_eq!(simulated, &Value::Bool(false), "{shown:#?}");
 
-    let answer = eventually("a pod of the demo to answer", SOON, || answer(install)).await;
-    assert!(answer.contains("welcome from storefront-"), "{answer}");
+    let response = eventually("a demo pod to respond", SOON, || response(install)).await;
+    assert!(response.contains("welcome from storefront-"), "{response}");
 
     let log = eventually("the request to be in the log", SOON, || async {
-        let log = install.trueup(&["logs", "storefront"]).await.well();
+        let log = install.trueup(&["logs", "storefront"]).await.succeeded();
         log.out.contains("GET \"/cart\"").then_some(log)
     })
     .await;
     assert!(log.out.contains("serving on port 8080"), "{log:#?}");
 }
 
-/// What one of the demo's pods answers; nothing while none listens.
-async fn answer(install: &Install) -> Option<String> {
+/// The response of a demo pod; `None` while none listens.
+async fn response(install: &Install) -> Option<String> {
     let address = address_of(install).await?;
     let mut stream = TcpStream::connect((address.as_str(), 8080)).await.ok()?;
     stream.write_all(b"GET /cart HTTP/1.0\r\n\r\n").await.ok()?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.ok()?;
-    Some(answer)
+    let mut response = String::new();
+    stream.read_to_string(&mut response).await.ok()?;
+    Some(response)
 }
 
-/// Where one of the demo's pods listens.
+/// The address of a running demo pod.
 async fn address_of(install: &Install) -> Option<String> {
     let pods = install.kube().list(Kind::Pod, Scope::Ours).await.ok()?;
     pods.objects.iter().find_map(|pod| {

@@ -1,4 +1,4 @@
-//! Another cluster than the one that everything runs on: refused before anything is touched.
+//! A cluster other than the recorded one is refused before anything in it is touched.
 
 use jiff::Timestamp;
 use trueup_local::Progress;
@@ -7,7 +7,7 @@ use trueup_store::{Recognised, Worker};
 
 use crate::install::{Install, shared};
 
-/// Lets the database believe that everything runs on another cluster.
+/// Records the identity of another cluster in the database.
 async fn pretend_another(install: &Install) {
     let options = Options { dir: install.dir().join("postgres"), durable: true };
     let server = Postgres::adopt_or_start(&options, &Progress::new()).await.unwrap();
@@ -21,19 +21,19 @@ async fn pretend_another(install: &Install) {
 }
 
 #[tokio::test]
-async fn another_cluster_is_refused_until_somebody_says_that_it_was_replaced() {
+async fn wrong_cluster_is_refused_unless_replaced() {
     let real = shared().await;
     let install = Install::new(Some(&real.kubeconfig()));
-    install.up(&["--no-demo"]).await.well();
+    install.up(&["--no-demo"]).await.succeeded();
     install.reachable().await;
     pretend_another(&install).await;
-    install.trueup(&["down"]).await.well();
+    install.trueup(&["down"]).await.succeeded();
 
     let words = ["another cluster", "nothing in it was touched", "--replace-cluster"];
-    install.up(&["--no-demo"]).await.complains(1, &words);
-    install.up(&["--no-demo", "--replace-cluster"]).await.well();
+    install.up(&["--no-demo"]).await.failed_with(1, &words);
+    install.up(&["--no-demo", "--replace-cluster"]).await.succeeded();
     install.reachable().await;
-    install.trueup(&["down"]).await.well();
-    install.up(&["--no-demo"]).await.well();
+    install.trueup(&["down"]).await.succeeded();
+    install.up(&["--no-demo"]).await.succeeded();
     install.reachable().await;
 }

@@ -1,5 +1,5 @@
-//! Two replicas under load: one killed, one paused past its lease, and Postgres restarted under both.
-//! Nothing is lost, nothing doubled, and in the end nothing is written any more.
+//! Two replicas under load: one is killed, one paused past its lease, and Postgres restarted. No
+//! change is lost or duplicated, and in the end nothing is written.
 
 use rustix::process::Signal;
 use serde_json::json;
@@ -12,49 +12,49 @@ use crate::pair::{Pair, versions};
 use crate::tally::Tally;
 use crate::wait::eventually;
 
-/// How many changes are waited for, so that a fault has something to meet.
+/// How many changes to wait for before and after a fault.
 const SOME: usize = SERVICES * 2;
 
 #[tokio::test]
-async fn two_replicas_lose_and_double_nothing_whatever_happens_to_one_of_them() {
+async fn two_replicas_under_faults_lose_and_duplicate_nothing() {
     let install = shared().await;
     let kube = install.kube();
     let tally = Tally::start(install.kube()).await;
     let pair = Pair::start(&install.kubeconfig()).await;
-    pair.judge_streams().await;
+    pair.verify_streams().await;
 
-    // The one that works is killed while both are asked for changes.
+    // The lease holder is killed under load.
     let load = Load::start(&pair, Acknowledged::default());
-    load.goes_on(SOME).await;
+    load.wait_for(SOME).await;
     let killed = pair.holder().await;
     pair.stands_by(1 - killed).await;
     pair.kill(killed).await;
     pair.taken_over_by(1 - killed).await;
-    load.goes_on(SOME).await;
+    load.wait_for(SOME).await;
     let acknowledged = load.stop().await;
-    pair.up(killed).await.well();
+    pair.up(killed).await.succeeded();
     pair.settled().await;
 
-    // The one that works now is paused for longer than its lease lasts, and the world changes meanwhile.
+    // The new lease holder is paused past its lease while services change.
     let acknowledged = outlive_a_pause(&pair, acknowledged, &kube).await;
 
-    // Postgres dies under both.
+    // Postgres is killed under both.
     let load = Load::start(&pair, acknowledged);
-    load.goes_on(SOME).await;
+    load.wait_for(SOME).await;
     pair.crash_postgres().await;
-    load.goes_on(SOME).await;
+    load.wait_for(SOME).await;
     let acknowledged = load.stop().await;
 
     let services = pair.settled().await;
     assert_eq!(services.len(), SERVICES);
-    pair.judge_events(&acknowledged, &services).await;
-    pair.judge_quiet(&kube, &services).await;
+    pair.verify_events(&acknowledged, &services).await;
+    pair.verify_quiet(&kube, &services).await;
     let counts = tally.counts(&services[0].namespace, str::to_owned).await;
-    let doubled: Vec<_> = counts.iter().filter(|(_, (created, _))| *created > 1).collect();
-    assert!(counts.len() > SERVICES && doubled.is_empty(), "made twice: {doubled:#?}");
+    let duplicated: Vec<_> = counts.iter().filter(|(_, (created, _))| *created > 1).collect();
+    assert!(counts.len() > SERVICES && duplicated.is_empty(), "created twice: {duplicated:#?}");
 }
 
-/// What a paused holder knows is old when it goes on: it would put everything back, if it could.
+/// Pauses the lease holder past its lease: its stale orders must not be written when it resumes.
 async fn outlive_a_pause(pair: &Pair, mut acknowledged: Acknowledged, kube: &Kube) -> Acknowledged {
     let paused = pair.holder().await;
     let sent = pair.writes(paused).await;
@@ -64,7 +64,7 @@ async fn outlive_a_pause(pair: &Pair, mut acknowledged: Acknowledged, kube: &Kub
     let (client, manifest) = (pair.client(other), web(&json!({ "image": "web:1", "replicas": 4 })));
     for number in 0..SERVICES {
         let name = format!("web-{number}");
-        let answer = eventually("a change to be acknowledged by the other one", SOON, || {
+        let answer = eventually("a change to be acknowledged by the other replica", SOON, || {
             put(&client, &name, &manifest)
         })
         .await;
@@ -75,7 +75,7 @@ async fn outlive_a_pause(pair: &Pair, mut acknowledged: Acknowledged, kube: &Kub
     pair.signal(paused, Signal::CONT);
     pair.stands_by(paused).await;
     pair.settled().await;
-    assert_eq!(pair.writes(paused).await, sent, "what was paused sends nothing");
-    assert_eq!(versions(kube, &namespace).await, before, "and nothing is put back");
+    assert_eq!(pair.writes(paused).await, sent, "the paused replica should send no write");
+    assert_eq!(versions(kube, &namespace).await, before, "no object should be reverted");
     acknowledged
 }

@@ -1,4 +1,4 @@
-//! Killed, stopped and started again: nothing is left running, and nothing is lost.
+//! Kills, stops and restarts: no process is left running and no service is lost.
 
 use std::time::Duration;
 
@@ -8,20 +8,22 @@ use rustix::process::Signal;
 use trueup_api::Client;
 use trueup_api::client::ServiceQuery;
 use trueup_local::supervise::Process;
+use trueup_model::cluster::Reachability;
+use trueup_model::status::Health;
 
 use crate::install::{Install, SOON, alone};
-use crate::wait::{eventually, promised};
+use crate::wait::{eventually, report_duration};
 
-/// What is promised for the second `trueup up`.
-const AGAIN: Duration = Duration::from_secs(15);
+/// The target for the second `trueup up`.
+const SECOND_UP: Duration = Duration::from_secs(15);
 
 const TRUEUP_PID: &str = "trueup.pid.json";
 const POSTGRES_PID: &str = "postgres/pid.json";
 const KUBE_PID: &str = "kube/pid.json";
 
-/// One story on one install: each start and stop of a Kubernetes takes seconds.
+/// One test on one install: each start and stop of Kubernetes takes seconds.
 #[tokio::test]
-async fn killed_and_stopped_parts_come_back_with_every_service() {
+async fn killed_and_stopped_processes_restart_with_every_service() {
     let install = alone().await;
     let before = ids(&install).await;
     killed_trueup_takes_its_parts_over(&install).await;
@@ -31,18 +33,18 @@ async fn killed_and_stopped_parts_come_back_with_every_service() {
     works(&install).await;
 
     let client = install.client().unwrap();
-    let heard = client.cluster_list().await.unwrap().items[0].heard_at;
+    let last_seen = client.cluster_list().await.unwrap().items[0].heard_at;
     down_ends_streams_and_leaves_nothing_running(&install, &client).await;
-    up_again(&install, heard).await;
+    up_again(&install, last_seen).await;
     assert_eq!(ids(&install).await, before);
 
-    // What a killed Trueup left is stopped by `down`, too.
+    // `down` also stops what a killed Trueup left running.
     kill(&install.process(TRUEUP_PID).unwrap()).await;
-    install.trueup(&["down"]).await.well();
-    assert_eq!(install.processes(), [], "no process of the install is left");
+    install.trueup(&["down"]).await.succeeded();
+    assert_eq!(install.processes(), [], "no process of the install should be left");
 }
 
-/// What a restart must not change.
+/// The ids of all services, which a restart must not change.
 async fn ids(install: &Install) -> Vec<String> {
     let client = install.client().unwrap();
     let services = eventually("the services to be read", SOON, || async {
@@ -52,27 +54,27 @@ async fn ids(install: &Install) -> Vec<String> {
 }
 
 async fn kill(process: &Process) {
-    assert!(process.signal(Signal::KILL).unwrap(), "it was running");
-    assert!(process.gone_within(SOON).await, "SIGKILL ends it");
+    assert!(process.signal(Signal::KILL).unwrap(), "the process should be running");
+    assert!(process.gone_within(SOON).await, "SIGKILL should end the process");
 }
 
-/// Declares a service, sees it healthy and takes it away again.
+/// Declares a service, waits until it is healthy and deletes it.
 async fn works(install: &Install) {
     let text = "kind: Service\nname: works\nproject: shop\ntemplate: web@1\n\
                 parameters:\n  image: a:1\n";
     let file = install.file("works.yaml", text);
-    install.trueup(&["apply", "-f", &file, "--wait"]).await.well();
-    install.trueup(&["delete", "works", "--wait", "--yes"]).await.well();
+    install.trueup(&["apply", "-f", &file, "--wait"]).await.succeeded();
+    install.trueup(&["delete", "works", "--wait", "--yes"]).await.succeeded();
 }
 
 async fn killed_trueup_takes_its_parts_over(install: &Install) {
     let parts = [POSTGRES_PID, KUBE_PID].map(|file| install.process(file).unwrap());
     let trueup = install.process(TRUEUP_PID).unwrap();
     kill(&trueup).await;
-    install.trueup(&["get"]).await.complains(5, &["trueup up"]);
-    assert!(parts.iter().all(Process::is_alive), "they outlive it");
+    install.trueup(&["get"]).await.failed_with(5, &["trueup up"]);
+    assert!(parts.iter().all(Process::is_alive), "Postgres and Kubernetes should outlive Trueup");
 
-    install.up(&[]).await.well();
+    install.up(&[]).await.succeeded();
     assert_ne!(install.process(TRUEUP_PID).unwrap(), trueup);
     install.reachable().await;
     assert_eq!([POSTGRES_PID, KUBE_PID].map(|file| install.process(file).unwrap()), parts);
@@ -86,40 +88,42 @@ async fn killed_postgres_is_started_again(install: &Install) {
     })
     .await;
     ids(install).await;
-    assert_eq!(install.process(TRUEUP_PID), trueup, "Trueup itself went on");
+    assert_eq!(install.process(TRUEUP_PID), trueup, "Trueup itself should not restart");
 }
 
-/// `trueup down` lets streams end, leaves no answer half written, and nothing else either.
+/// `trueup down` ends streams cleanly and leaves no process running.
 async fn down_ends_streams_and_leaves_nothing_running(install: &Install, client: &Client) {
     let service = install.services().await.remove(0);
     let mut watch = client.service_watch(&service.project, &service.id, None).await.unwrap();
     assert!(watch.next().await.is_some_and(|event| event.is_ok()));
     let (down, ()) = tokio::join!(install.trueup(&["down"]), async {
-        // Whatever was on its way is told whole, and then it is over.
+        // Events in flight are delivered, then the stream ends.
         while watch.next().await.is_some_and(|event| event.is_ok()) {}
     });
-    down.well();
-    assert_eq!(install.processes(), [], "no process of the install is left");
-    install.trueup(&["get"]).await.complains(5, &["trueup up"]);
+    down.succeeded();
+    assert_eq!(install.processes(), [], "no process of the install should be left");
+    install.trueup(&["get"]).await.failed_with(5, &["trueup up"]);
     eventually("the port to be free", SOON, || async {
         std::net::TcpListener::bind(("127.0.0.1", install.port())).ok().map(drop)
     })
     .await;
 }
 
-/// Starts it again, and waits until the cluster was heard after that time and all is healthy.
-async fn up_again(install: &Install, heard: Option<Timestamp>) {
+/// Restarts it, and waits until the cluster was seen after that time and all services are healthy.
+async fn up_again(install: &Install, last_seen: Option<Timestamp>) {
     let client = install.client().unwrap();
     let up = async {
-        install.up(&[]).await.well();
-        eventually("the cluster to be heard again and all to be healthy", SOON, || async {
+        install.up(&[]).await.succeeded();
+        eventually("the cluster to be seen again and all services to be healthy", SOON, || async {
             let cluster = client.cluster_list().await.ok()?.items.remove(0);
             let services = client.service_list(&ServiceQuery::default()).await.ok()?.items;
-            let healthy = services.iter().all(|one| one.status.health == "healthy");
-            (cluster.heard_at > heard && cluster.reachability == "reachable" && healthy)
+            let healthy = services.iter().all(|one| one.status.health == Health::Healthy);
+            (cluster.heard_at > last_seen
+                && cluster.reachability == Reachability::Reachable
+                && healthy)
                 .then_some(())
         })
         .await;
     };
-    promised("the second `trueup up` is ready", AGAIN, Box::pin(up)).await;
+    report_duration("the second `trueup up` is ready", SECOND_UP, Box::pin(up)).await;
 }

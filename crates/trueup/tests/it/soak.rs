@@ -1,7 +1,7 @@
-//! `make soak`: two replicas under load while one thing after the other is killed, paused or restarted, for
-//! minutes. Every few faults the load rests, and everything is judged.
+//! `make soak`: two replicas under load and a random sequence of faults, for minutes.
 //!
-//! `SOAK_SECONDS` says for how long, `SOAK_SEED` in which order; both are printed.
+//! Every few faults the load stops and everything is verified. `SOAK_SECONDS` sets the duration and
+//! `SOAK_SEED` the order of faults; both are printed.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::pair::{PROJECT, Pair};
 use crate::tally::Tally;
 use crate::wait::eventually;
 
-/// How many faults there are between two judgements.
+/// How many faults happen between two verifications.
 const ROUND: u32 = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,11 +41,11 @@ impl Fault {
     ];
 }
 
-/// What was proved.
+/// The counters of the final report.
 #[derive(Debug, Default)]
-struct Proof {
+struct Report {
     faults: BTreeMap<Fault, u32>,
-    judged: u32,
+    verified: u32,
     deleted: usize,
     events: usize,
 }
@@ -53,55 +53,57 @@ struct Proof {
 struct Soak {
     pair: Pair,
     kube: Kube,
-    proof: Proof,
-    dice: u64,
-    /// Services that were asked to go, by id.
-    going: Vec<String>,
-    /// What was acknowledged of services that live briefly.
+    report: Report,
+    /// The state of the random number generator.
+    random: u64,
+    /// Ids of services that are being deleted.
+    deleting: Vec<String>,
+    /// Acknowledged changes of the short-lived services.
     brief: Acknowledged,
 }
 
 #[tokio::test]
-#[ignore = "it takes minutes: `make soak` runs it"]
+#[ignore = "takes minutes; run by `make soak`"]
 async fn soak() {
     let time = Duration::from_secs(number("SOAK_SECONDS").unwrap_or(300));
     let seed = number("SOAK_SEED").unwrap_or_else(|| u64::from(std::process::id()));
-    println!("soaking for {time:?}; again in this order: SOAK_SEED={seed} make soak");
+    println!("soaking for {time:?}; repeat this order with SOAK_SEED={seed} make soak");
     let install = shared().await;
     let tally = Tally::start(install.kube()).await;
     let pair = Pair::start(&install.kubeconfig()).await;
-    let (kube, dice) = (install.kube(), seed.wrapping_mul(2).wrapping_add(1));
-    let (proof, brief) = (Proof::default(), Acknowledged::default());
-    let mut soak = Soak { pair, kube, proof, dice, going: Vec::new(), brief };
+    let (kube, random) = (install.kube(), seed.wrapping_mul(2).wrapping_add(1));
+    let (report, brief) = (Report::default(), Acknowledged::default());
+    let mut soak = Soak { pair, kube, report, random, deleting: Vec::new(), brief };
     let (began, mut acknowledged) = (Instant::now(), Acknowledged::default());
     while began.elapsed() < time {
         let load = Load::start(&soak.pair, acknowledged);
-        load.goes_on(SERVICES).await;
+        load.wait_for(SERVICES).await;
         for _ in 0..ROUND {
             soak.delete_something().await;
-            let fault = soak.roll();
+            let fault = soak.next_fault();
             println!("{:>4} s  {fault:?}", began.elapsed().as_secs());
-            soak.suffer(fault).await;
-            *soak.proof.faults.entry(fault).or_default() += 1;
-            load.goes_on(SERVICES).await;
+            soak.inject(fault).await;
+            *soak.report.faults.entry(fault).or_default() += 1;
+            load.wait_for(SERVICES).await;
         }
         acknowledged = load.stop().await;
-        soak.judge(&acknowledged).await;
+        soak.verify(&acknowledged).await;
     }
     let namespace = soak.pair.settled().await[0].namespace.clone();
     let counts = tally.counts(&namespace, str::to_owned).await;
-    let doubled: Vec<_> = counts.iter().filter(|(_, (created, _))| *created > 1).collect();
-    assert!(doubled.is_empty(), "made twice: {doubled:#?}");
+    let duplicated: Vec<_> = counts.iter().filter(|(_, (created, _))| *created > 1).collect();
+    assert!(duplicated.is_empty(), "created twice: {duplicated:#?}");
     let changes = acknowledged.count();
     println!(
-        "\nproved in {} s, {} times over:\n  faults    {:?}\n  accepted  {changes} changes, each stored \
-         with its content and converged\n  deleted   {} services, each with its receipt\n  events    {}, without a gap or a double, the \
-         chain verified on both replicas\n  objects   {}, none made twice, none written once all was quiet",
+        "\nverified {} times in {} s:\n  faults    {:?}\n  accepted  {changes} changes, each stored with \
+         its content and converged\n  deleted   {} services, each with its receipt\n  events    {}, \
+         without gaps or duplicates, the chain verified on both replicas\n  objects   {}, none created \
+         twice, none written after convergence",
+        soak.report.verified,
         began.elapsed().as_secs(),
-        soak.proof.judged,
-        soak.proof.faults,
-        soak.proof.deleted,
-        soak.proof.events,
+        soak.report.faults,
+        soak.report.deleted,
+        soak.report.events,
         counts.len(),
     );
 }
@@ -112,17 +114,17 @@ fn number(variable: &str) -> Option<u64> {
 }
 
 impl Soak {
-    /// The next fault: the same ones in the same order for the same seed.
-    fn roll(&mut self) -> Fault {
-        self.dice ^= self.dice << 13;
-        self.dice ^= self.dice >> 7;
-        self.dice ^= self.dice << 17;
+    /// The next fault; the same seed gives the same sequence.
+    fn next_fault(&mut self) -> Fault {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
         let all = Fault::ALL;
-        all[usize::try_from(self.dice % 5).unwrap()]
+        all[usize::try_from(self.random % 5).unwrap()]
     }
 
-    /// Makes it happen, and everything is back when this returns.
-    async fn suffer(&self, fault: Fault) {
+    /// Injects a fault and waits until both replicas are up again.
+    async fn inject(&self, fault: Fault) {
         let pair = &self.pair;
         let holder = pair.holder().await;
         let other = 1 - holder;
@@ -130,11 +132,11 @@ impl Soak {
             Fault::KillTheHolder => {
                 pair.kill(holder).await;
                 pair.taken_over_by(other).await;
-                pair.up(holder).await.well();
+                pair.up(holder).await.succeeded();
             }
             Fault::KillTheStandby => {
                 pair.kill(other).await;
-                pair.up(other).await.well();
+                pair.up(other).await.succeeded();
             }
             Fault::PauseTheHolder => {
                 pair.signal(holder, Signal::STOP);
@@ -145,18 +147,18 @@ impl Soak {
             Fault::StopTheHolder => {
                 let process = pair.process(holder);
                 pair.signal(holder, Signal::TERM);
-                assert!(process.gone_within(SOON).await, "it should stop when told to");
+                assert!(process.gone_within(SOON).await, "the replica should stop on SIGTERM");
                 pair.taken_over_by(other).await;
-                pair.up(holder).await.well();
+                pair.up(holder).await.succeeded();
             }
             Fault::CrashPostgres => pair.crash_postgres().await,
         }
     }
 
-    /// Declares a service and asks for its end: the next fault meets that, too.
+    /// Declares a service and requests its deletion, so that the next fault hits a deletion.
     async fn delete_something(&mut self) {
         let client = self.pair.client(self.pair.holder().await);
-        let name = format!("brief-{}", self.proof.deleted + self.going.len());
+        let name = format!("brief-{}", self.report.deleted + self.deleting.len());
         let manifest = web(&json!({ "image": "web:1" }));
         let declared = eventually("a service to be declared", SOON, || async {
             client.service_put(PROJECT, &name, &manifest, &Terms::PLAIN).await.ok()
@@ -164,31 +166,31 @@ impl Soak {
         .await;
         self.brief.put(&manifest, &declared);
         let id = declared.service.id;
-        let deleted = eventually("its end to be asked for", SOON, || async {
+        let deleted = eventually("its deletion to be accepted", SOON, || async {
             client.service_delete(PROJECT, &id, &Terms::PLAIN).await.ok()
         })
         .await;
         self.brief.deleted(&deleted);
-        self.going.push(id);
+        self.deleting.push(id);
     }
 
-    /// All of it: what was accepted is true and told once, what was deleted is proved to be gone, and
-    /// nothing is written any more.
-    async fn judge(&mut self, acknowledged: &Acknowledged) {
+    /// Verifies that every accepted change converged and has its events once, that every deletion
+    /// has a receipt, and that nothing is written any more.
+    async fn verify(&mut self, acknowledged: &Acknowledged) {
         let client = self.pair.client(0);
-        for id in std::mem::take(&mut self.going) {
+        for id in std::mem::take(&mut self.deleting) {
             eventually("a receipt", SOON, || async {
                 client.service_get(PROJECT, &id).await.ok()?.receipt
             })
             .await;
-            self.proof.deleted += 1;
+            self.report.deleted += 1;
         }
-        self.brief.judge(&client, PROJECT).await;
+        self.brief.verify(&client, PROJECT).await;
         let services = self.pair.settled().await;
         assert_eq!(services.len(), SERVICES);
-        self.proof.events = self.pair.judge_events(acknowledged, &services).await;
-        self.pair.judge_quiet(&self.kube, &services).await;
-        self.proof.judged += 1;
-        println!("        judged: {} events", self.proof.events);
+        self.report.events = self.pair.verify_events(acknowledged, &services).await;
+        self.pair.verify_quiet(&self.kube, &services).await;
+        self.report.verified += 1;
+        println!("        verified: {} events", self.report.events);
     }
 }

@@ -1,7 +1,7 @@
-//! How often each object was created and deleted, by the API server's own account.
+//! Counts how often each object was created and deleted, from the API server's watches.
 //!
-//! Trueup's events would tell what Trueup believes. A watch from before the work on tells what really
-//! happened: every uid that appears is one create, every one that goes is one delete.
+//! Trueup's events only report what Trueup believes. The watches start before the test's work:
+//! every new uid is one create, every removed uid one delete.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -15,9 +15,9 @@ use trueup_model::key::Kind;
 
 use crate::wait::{SOON, eventually};
 
-/// Which incarnation of which object.
+/// An object with its uid.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Incarnation {
+struct ObjectUid {
     kind: Kind,
     namespace: String,
     name: String,
@@ -26,11 +26,11 @@ struct Incarnation {
 
 #[derive(Debug, Default)]
 struct Seen {
-    created: BTreeSet<Incarnation>,
-    deleted: BTreeSet<Incarnation>,
+    created: BTreeSet<ObjectUid>,
+    deleted: BTreeSet<ObjectUid>,
 }
 
-/// Counts from its start on.
+/// Counts creates and deletes since its start.
 #[derive(Debug)]
 pub(crate) struct Tally {
     kube: Kube,
@@ -38,11 +38,11 @@ pub(crate) struct Tally {
     _watches: JoinSet<()>,
 }
 
-/// Creates and deletes by kind and by name without what is random in it.
+/// Creates and deletes by kind and normalised name.
 pub(crate) type Counts = BTreeMap<String, (usize, usize)>;
 
 impl Tally {
-    /// Begins to count; everything that happens after this returns is counted.
+    /// Starts counting; everything after this returns is counted.
     pub(crate) async fn start(kube: Kube) -> Self {
         let seen: Arc<Mutex<Seen>> = Arc::default();
         let mut watches = JoinSet::new();
@@ -53,23 +53,27 @@ impl Tally {
         Self { kube, seen, _watches: watches }
     }
 
-    /// The counts in one namespace, once everything that is there by now has been heard of.
-    pub(crate) async fn counts(&self, namespace: &str, tidy: impl Fn(&str) -> String) -> Counts {
-        eventually("the watches to hear of everything", SOON, || async {
-            let there = self.there(namespace).await;
+    /// The counts in one namespace, once the watches have caught up with the current objects.
+    pub(crate) async fn counts(
+        &self,
+        namespace: &str,
+        normalise: impl Fn(&str) -> String,
+    ) -> Counts {
+        eventually("the watches to catch up", SOON, || async {
+            let present = self.present(namespace).await;
             let seen = self.seen.lock().unwrap();
-            let heard: BTreeSet<Incarnation> = seen
+            let watched: BTreeSet<ObjectUid> = seen
                 .created
                 .difference(&seen.deleted)
                 .filter(|one| one.namespace == namespace)
                 .cloned()
                 .collect();
-            (heard == there).then_some(())
+            (watched == present).then_some(())
         })
         .await;
         let seen = self.seen.lock().unwrap();
         let mut counts = Counts::new();
-        let key = |one: &Incarnation| format!("{} {}", one.kind, tidy(&one.name));
+        let key = |one: &ObjectUid| format!("{} {}", one.kind, normalise(&one.name));
         for one in seen.created.iter().filter(|one| one.namespace == namespace) {
             counts.entry(key(one)).or_default().0 += 1;
         }
@@ -79,36 +83,36 @@ impl Tally {
         counts
     }
 
-    async fn there(&self, namespace: &str) -> BTreeSet<Incarnation> {
-        let mut there = BTreeSet::new();
+    async fn present(&self, namespace: &str) -> BTreeSet<ObjectUid> {
+        let mut present = BTreeSet::new();
         for kind in kinds() {
             let list = self.kube.list(kind, Scope::Ours).await.unwrap();
-            there.extend(list.objects.iter().map(|object| incarnation(kind, object)));
+            present.extend(list.objects.iter().map(|object| object_uid(kind, object)));
         }
-        there.retain(|one| one.namespace == namespace);
-        there
+        present.retain(|one| one.namespace == namespace);
+        present
     }
 }
 
-/// The kinds that every cluster has. The others have to be defined, which the local cluster does not do.
+/// The built-in kinds. The others need CRDs, which the local cluster does not have.
 pub(crate) fn kinds() -> impl Iterator<Item = Kind> {
     let defined = [Kind::HttpRoute, Kind::Certificate, Kind::ServiceMonitor];
     Kind::WATCHED.into_iter().chain(Kind::READ).filter(move |kind| !defined.contains(kind))
 }
 
-/// Hears everything of one kind; a watch ends every twenty seconds and is taken up where it ended.
+/// Watches one kind; a watch ends every twenty seconds and is resumed at its last version.
 async fn follow(kube: Kube, kind: Kind, mut from: String, seen: Arc<Mutex<Seen>>) {
     loop {
         let mut watch = kube.watch(kind, from.clone());
-        while let Some(heard) = watch.next().await {
-            match heard.unwrap() {
+        while let Some(event) = watch.next().await {
+            match event.unwrap() {
                 WatchEvent::Present(object) => {
                     from = version(&object);
-                    seen.lock().unwrap().created.insert(incarnation(kind, &object));
+                    seen.lock().unwrap().created.insert(object_uid(kind, &object));
                 }
                 WatchEvent::Gone(object) => {
                     from = version(&object);
-                    seen.lock().unwrap().deleted.insert(incarnation(kind, &object));
+                    seen.lock().unwrap().deleted.insert(object_uid(kind, &object));
                 }
                 WatchEvent::Bookmark(at) => from = at,
             }
@@ -117,10 +121,10 @@ async fn follow(kube: Kube, kind: Kind, mut from: String, seen: Arc<Mutex<Seen>>
 }
 
 /// A namespace counts as part of itself.
-fn incarnation(kind: Kind, object: &Value) -> Incarnation {
+fn object_uid(kind: Kind, object: &Value) -> ObjectUid {
     let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
     let namespace = if kind == Kind::Namespace { text("name") } else { text("namespace") };
-    Incarnation { kind, namespace, name: text("name"), uid: text("uid") }
+    ObjectUid { kind, namespace, name: text("name"), uid: text("uid") }
 }
 
 fn version(object: &Value) -> String {

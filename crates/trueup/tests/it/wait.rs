@@ -1,4 +1,4 @@
-//! Waiting for something to be true, for a bounded time.
+//! Waits for conditions, for a bounded time.
 
 use std::future::Future;
 use std::io::Write;
@@ -6,45 +6,49 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How long things may take to come true on a busy machine: only reached by a failure.
+/// The timeout of a wait on a busy machine; only reached by a failure.
 pub(crate) const SOON: Duration = Duration::from_secs(300);
 const POLL: Duration = Duration::from_millis(50);
 
-/// Asks again and again until there is an answer; fails with what it waited for.
-pub(crate) async fn eventually<T, F>(what: &str, limit: Duration, mut ask: impl FnMut() -> F) -> T
+/// Polls until there is a result; fails with a description of the wait.
+pub(crate) async fn eventually<T, F>(what: &str, limit: Duration, mut poll: impl FnMut() -> F) -> T
 where
     F: Future<Output = Option<T>>,
 {
-    let answered = async {
+    let polling = async {
         loop {
-            if let Some(answer) = ask().await {
-                return answer;
+            if let Some(result) = poll().await {
+                return result;
             }
             tokio::time::sleep(POLL).await;
         }
     };
-    match tokio::time::timeout(limit, answered).await {
-        Ok(answer) => answer,
+    match tokio::time::timeout(limit, polling).await {
+        Ok(result) => result,
         Err(_) => panic!("waited {limit:?} for {what}"),
     }
 }
 
-/// Does something that is promised within some time, and reports how long it took.
+/// Does some work and prints how long it took, compared with a target.
 ///
-/// Whether the promise holds says as much about the machine as about Trueup: on a busy one it is
-/// missed, which is reported and no failure. What never ends must fail by a limit of its own.
-pub(crate) async fn promised<T>(what: &str, promise: Duration, work: impl Future<Output = T>) -> T {
+/// A missed target is no failure, because it also depends on how busy the machine is. The work must
+/// have its own timeout.
+pub(crate) async fn report_duration<T>(
+    what: &str,
+    target: Duration,
+    work: impl Future<Output = T>,
+) -> T {
     let began = Instant::now();
     let done = work.await;
     let took = began.elapsed();
-    let held = if took <= promise { "held" } else { "missed" };
-    let line = format!("promise {held}: {what} in {took:.1?}, {promise:?} are promised\n");
-    // Not by `println`, which is hidden where a test passes.
+    let verdict = if took <= target { "met" } else { "missed" };
+    let line = format!("target {verdict}: {what} in {took:.1?}, target {target:?}\n");
+    // Not with `println`, which is hidden for passing tests.
     std::io::stderr().write_all(line.as_bytes()).ok();
     done
 }
 
-/// Looks again and again for this long; fails as soon as it is not true.
+/// Polls for this long; fails as soon as the condition does not hold.
 pub(crate) async fn always<F>(what: &str, time: Duration, mut holds: impl FnMut() -> F)
 where
     F: Future<Output = bool>,
@@ -55,5 +59,5 @@ where
         }
     };
     let broken = tokio::time::timeout(time, watching).await.is_ok();
-    assert!(!broken, "it was not true all the time: {what}");
+    assert!(!broken, "the condition did not hold all the time: {what}");
 }

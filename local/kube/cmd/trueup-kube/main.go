@@ -22,8 +22,8 @@ const usage = `usage: trueup-kube COMMAND [flags]
 
   run --dir DIR [--nodes N] [--fast] [--real-node]
                                        run a local cluster whose state lives in DIR
-  probe --dir DIR                      exit 0 when the cluster of DIR answers
-  clean --dir DIR                      end what the real node of a killed cluster left running
+  probe --dir DIR                      exit 0 if the cluster of DIR is ready
+  clean --dir DIR                      stop what the real node of a killed cluster left running
   etcd | kube-apiserver | kube-controller-manager | kube-scheduler [flags]
                                        one upstream component with its own flags
 `
@@ -51,7 +51,7 @@ func main() {
 	case "kube-scheduler":
 		os.Exit(cli.Run(scheduler.NewSchedulerCommand()))
 	default:
-		fmt.Fprintf(os.Stderr, "trueup-kube: no command %q\n\n%s", os.Args[0], usage)
+		fmt.Fprintf(os.Stderr, "trueup-kube: unknown command %q\n\n%s", os.Args[0], usage)
 		os.Exit(2)
 	}
 }

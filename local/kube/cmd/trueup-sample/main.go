@@ -1,5 +1,5 @@
 // Command trueup-sample is the program inside the sample images of a local cluster: a small web
-// server that is what it seems, and a few ways to go wrong that tests want to see for real.
+// server, and a few failure modes for tests.
 package main
 
 import (
@@ -16,12 +16,12 @@ import (
 
 const usage = `usage: sample [COMMAND]
 
-  serve          serve HTTP on $PORT (8080) with $GREETING until told to stop; without a command, too;
-                 with $UNWELL, every answer is an error
-  crash          say so and exit with status 3
-  eat            take memory until the kernel ends it
-  work           say so and exit with status 0
-  pause          wait until told to stop
+  serve          serve HTTP on $PORT (8080) with $GREETING until stopped (the default command);
+                 with $UNWELL, every response is an error
+  crash          print a message and exit with status 3
+  eat            allocate memory until the kernel kills the process
+  work           print a message and exit with status 0
+  pause          wait until stopped
 `
 
 func main() {
@@ -33,7 +33,7 @@ func main() {
 	case "serve":
 		exit(serve())
 	case "crash":
-		exit(errors.New("crashing, as asked"))
+		exit(errors.New("crashing, as requested"))
 	case "eat":
 		eat()
 	case "work":
@@ -53,8 +53,8 @@ func exit(err error) {
 	}
 }
 
-// stopped ends with the first signal. As the first process of a container it would get none of them
-// without asking.
+// stopped ends with the first signal. The first process of a container gets none of these signals
+// unless it handles them.
 func stopped() context.Context {
 	ctx, _ := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	return ctx
@@ -75,7 +75,7 @@ func serve() error {
 		if os.Getenv("UNWELL") != "" {
 			response.WriteHeader(http.StatusServiceUnavailable)
 		}
-		// Health checks are not worth a line each. Quoted, so that a path cannot write lines of its own.
+		// Health checks are not logged. The path is quoted, so that it cannot inject lines.
 		if !strings.HasPrefix(request.UserAgent(), "kube-probe/") {
 			fmt.Printf("%s %q\n", request.Method, request.URL.Path)
 		}
@@ -90,7 +90,7 @@ func serve() error {
 		close(answered)
 	}()
 	fmt.Println("serving on port", port)
-	// It returns as soon as the stop begins, while requests may still be answered.
+	// Returns as soon as the shutdown begins, while requests may still be in flight.
 	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
@@ -100,7 +100,7 @@ func serve() error {
 }
 
 func eat() {
-	fmt.Println("eating memory, as asked")
+	fmt.Println("allocating memory, as requested")
 	var kept [][]byte
 	for {
 		block := make([]byte, 1<<20)

@@ -19,7 +19,7 @@ import (
 // limit is only reached by a test that fails.
 const limit = 60 * time.Second
 
-// TestMain lets this program be the sample itself, in a process of its own.
+// TestMain lets this program act as the sample, in a separate process.
 func TestMain(m *testing.M) {
 	if os.Getenv("AS_SAMPLE") != "" {
 		main()

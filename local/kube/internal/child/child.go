@@ -1,4 +1,4 @@
-// Package child runs one component and starts it again when it ends by itself.
+// Package child runs one component and restarts it when it ends unexpectedly.
 package child
 
 import (
@@ -18,7 +18,7 @@ const (
 	longPause  = 10 * time.Second
 	// A run this long counts as healthy, and the next failure starts with a short pause again.
 	healthyRun = 30 * time.Second
-	// A log above this size is set aside at the next start.
+	// A log above this size is rotated at the next start.
 	largeLog = 16 << 20
 )
 
@@ -29,7 +29,7 @@ type Child struct {
 	done   chan struct{}
 }
 
-// Start begins to supervise. `restarted` is told about every unexpected end.
+// Start starts supervision. `restarted` is called after every unexpected end.
 func Start(dir place.Dir, part parts.Part, restarted func(cause error, pause time.Duration)) *Child {
 	wanted, cancel := context.WithCancel(context.Background())
 	alive, kill := context.WithCancel(context.Background())
@@ -45,7 +45,7 @@ func Start(dir place.Dir, part parts.Part, restarted func(cause error, pause tim
 	return child
 }
 
-// Stop asks the component to end, and ends it after the grace time.
+// Stop sends SIGTERM to the component, and kills it after the grace time.
 func (c *Child) Stop(grace time.Duration) {
 	c.cancel()
 	select {
@@ -100,7 +100,7 @@ func runOnce(wanted, alive context.Context, dir place.Dir, part parts.Part) erro
 	command.Stdout = log
 	command.Stderr = log
 	command.SysProcAttr = &syscall.SysProcAttr{
-		// Ctrl-C in a terminal reaches the supervisor only, which then stops in order.
+		// Ctrl-C in a terminal reaches only the supervisor, which then shuts down gracefully.
 		Setpgid: true,
 		// No component survives the supervisor, whatever ends it.
 		Pdeathsig: syscall.SIGKILL,
@@ -108,8 +108,8 @@ func runOnce(wanted, alive context.Context, dir place.Dir, part parts.Part) erro
 	if err := command.Start(); err != nil {
 		return err
 	}
-	stopAsking := context.AfterFunc(wanted, func() { _ = command.Process.Signal(syscall.SIGTERM) })
-	defer stopAsking()
+	cancelSignal := context.AfterFunc(wanted, func() { _ = command.Process.Signal(syscall.SIGTERM) })
+	defer cancelSignal()
 	return command.Wait()
 }
 

@@ -18,7 +18,7 @@ import (
 	"trueup.dev/local/kube/internal/place"
 )
 
-// limit is only reached by a test that fails; a process that a test has to end lives longer than that.
+// limit is only reached by a failing test; a process that a test has to kill lives longer than that.
 const (
 	limit    = 60 * time.Second
 	lifetime = 3 * limit
@@ -27,7 +27,7 @@ const (
 // self is this program; components work in another folder, so its path is absolute.
 var self, _ = os.Executable()
 
-// TestMain lets this program be the component that is supervised, or a supervisor that is killed.
+// TestMain lets this program act as the supervised component, or as a supervisor that is killed.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[0] == "supervisor" {
 		dir := place.Dir(os.Args[1])
@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// play is a component. It works in the folder of its cluster and adds a line to `runs` when it is there.
+// play is a component. It runs in the folder of its cluster and adds a line to `runs` when it is up.
 func play(role string) int {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM)
@@ -127,7 +127,7 @@ func stop(t *testing.T, child *Child, grace time.Duration) {
 	}
 }
 
-// isGone says whether no component of this folder runs: the kernel frees its lock when it ends.
+// isGone returns whether no component of this folder runs: the kernel releases its lock when it ends.
 func isGone(dir place.Dir) bool {
 	alive, err := os.Open(filepath.Join(string(dir), "alive"))
 	if err != nil {

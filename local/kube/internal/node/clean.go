@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// cgroupMount is where the kernel shows cgroups; tests have a folder of their own.
+// cgroupMount is where cgroups are mounted; tests use another folder.
 var cgroupMount = "/sys/fs/cgroup"
 
-// cgroupRoots are the places of one cgroup: one for each controller where the machine has the old
-// hierarchy, one in all where it has the new one.
+// cgroupRoots are the folders of one cgroup: one for each controller with cgroup v1, a single one with
+// cgroup v2.
 func cgroupRoots(name string) ([]string, error) {
 	if _, err := os.Stat(filepath.Join(cgroupMount, "cgroup.controllers")); err == nil {
 		return []string{filepath.Join(cgroupMount, name)}, nil
@@ -36,8 +36,8 @@ func cgroupRoots(name string) ([]string, error) {
 	return roots, nil
 }
 
-// makeCgroups makes a cgroup of our own for the pods: two kubelets on one machine would end each
-// other's pods in a common one.
+// makeCgroups creates a separate cgroup for the pods: in a shared one, two kubelets on one machine would
+// kill each other's pods.
 func makeCgroups(name string) error {
 	roots, err := cgroupRoots(name)
 	if err != nil {
@@ -56,7 +56,7 @@ func makeCgroups(name string) error {
 	return nil
 }
 
-// inheritCpuset: a new cpuset of the old hierarchy has no processors and no memory until told.
+// inheritCpuset copies the parent's settings: a new cpuset of cgroup v1 has no CPUs and no memory.
 func inheritCpuset(root string) error {
 	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
 		content, err := os.ReadFile(filepath.Join(filepath.Dir(root), file))
@@ -84,7 +84,7 @@ func removeCgroups(name string) error {
 			}
 			return nil
 		})
-		// The innermost first: a cgroup with children cannot go.
+		// The innermost first: a cgroup with children cannot be removed.
 		slices.Reverse(folders)
 		for _, folder := range folders {
 			if err := syscall.Rmdir(folder); err != nil && !errors.Is(err, syscall.ENOENT) {
@@ -95,8 +95,8 @@ func removeCgroups(name string) error {
 	return failed
 }
 
-// endProcesses kills what runs in the node's cgroup, and the shims that speak to its containerd, until
-// nothing of it is left.
+// endProcesses kills the processes in the node's cgroup and the shims of its containerd, until none is
+// left.
 func endProcesses(cgroup, runFolder string) error {
 	deadline := time.Now().Add(5 * time.Second)
 	for {
@@ -105,7 +105,7 @@ func endProcesses(cgroup, runFolder string) error {
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("processes of the real node are still there: %v", left)
+			return fmt.Errorf("processes of the real node still run: %v", left)
 		}
 		for _, pid := range left {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
@@ -167,7 +167,7 @@ func isShim(commandLine, runFolder string) bool {
 	})
 }
 
-// unmountBelow takes away the mounts of containers and volumes, the innermost first.
+// unmountBelow unmounts containers and volumes, the innermost first.
 func unmountBelow(folders ...string) error {
 	content, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -182,7 +182,7 @@ func unmountBelow(folders ...string) error {
 	return failed
 }
 
-// mountsBelow finds the mounts in a list of the kernel, the last one first.
+// mountsBelow finds the mounts below these folders in mountinfo, the last one first.
 func mountsBelow(mountinfo string, folders []string) []string {
 	var mounts []string
 	for _, line := range strings.Split(mountinfo, "\n") {
@@ -199,5 +199,5 @@ func mountsBelow(mountinfo string, folders []string) []string {
 	return mounts
 }
 
-// escapedInMountinfo is how the kernel writes what would end a field or a line.
+// escapedInMountinfo undoes the kernel's escaping of separators.
 var escapedInMountinfo = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\043`, "#", `\134`, `\`)

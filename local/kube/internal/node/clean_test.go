@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// limit is only reached by a test that fails; a process that a test has to end lives longer than that.
+// limit is only reached by a failing test; a process that a test has to kill lives longer than that.
 const (
 	limit    = 60 * time.Second
 	lifetime = 3 * limit
 )
 
-// TestMain lets this program be a process that a killed node left behind.
+// TestMain lets this program act as a process that a killed node left behind.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "left" {
 		time.Sleep(lifetime)
@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// leave starts a process with these arguments, and returns where its end is told.
+// leave starts a process with these arguments, and returns a channel for its end.
 func leave(t *testing.T, args ...string) (pid int, ended chan error) {
 	t.Helper()
 	self, err := os.Executable()
@@ -54,7 +54,7 @@ func isOver(ended chan error) bool {
 	}
 }
 
-// fakeCgroups is a folder in the place of the kernel's.
+// fakeCgroups replaces the kernel's cgroup mount by a folder.
 func fakeCgroups(t *testing.T, files map[string]string) string {
 	t.Helper()
 	mount, saved := t.TempDir(), cgroupMount
@@ -122,7 +122,7 @@ func TestCgroupsAreMadeAndRemovedInEveryHierarchy(t *testing.T) {
 					if string(content) != test.files["cpuset/"+file] {
 						t.Errorf("%s is %q", file, content)
 					}
-					// In a real cgroup such files are no obstacle.
+					// In a real cgroup such files do not block the removal.
 					_ = os.Remove(path)
 				} else if slices.Contains(test.roots, "cpuset/pods") {
 					t.Error(err)
@@ -169,7 +169,7 @@ func TestProcessesOfAllCgroupsBelowAreFound(t *testing.T) {
 	}
 }
 
-func TestShimIsToldByTheFolderOfItsCluster(t *testing.T) {
+func TestShimIsRecognisedByTheFolderOfItsCluster(t *testing.T) {
 	const folder = "/run/trueup/00112233"
 	for line, want := range map[string]bool{
 		"/usr/bin/containerd-shim-runc-v2|-namespace|k8s.io|-address|" + folder + "/containerd.sock|": true,
@@ -191,7 +191,7 @@ func TestProcessesThatWereLeftAreEnded(t *testing.T) {
 	_, other := leave(t, "containerd-shim-test", "left", folder+"-2/containerd.sock")
 	container, inCgroup := leave(t, "container", "left")
 	mount := fakeCgroups(t, map[string]string{"cgroup.controllers": "", "pods/cgroup.procs": fmt.Sprintln(container)})
-	// The kernel takes a process off the list when it is gone.
+	// The kernel removes a process from the list when it is gone.
 	listed := filepath.Join(mount, "pods", "cgroup.procs")
 	go func() {
 		<-inCgroup
@@ -202,7 +202,7 @@ func TestProcessesThatWereLeftAreEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !isOver(shim) || !isOver(inCgroup) {
-		t.Error("not all of it is over")
+		t.Error("not all processes have ended")
 	}
 	select {
 	case <-other:
@@ -237,7 +237,7 @@ damaged line
 }
 
 func TestClusterWithoutNodeHasNothingToClean(t *testing.T) {
-	// Were it to look further, it would read this and fail.
+	// If it continued, it would read this folder and fail.
 	saved := cgroupMount
 	cgroupMount = "/no/such/folder"
 	defer func() { cgroupMount = saved }()

@@ -11,7 +11,7 @@ import (
 	"trueup.dev/local/kube/internal/seed"
 )
 
-// cniFolders are where distributions put the network plugins.
+// cniFolders are where distributions install network plugins.
 var cniFolders = []string{"/usr/lib/cni", "/opt/cni/bin", "/usr/libexec/cni"}
 
 func (n *Node) writeConfigs() error {
@@ -45,8 +45,8 @@ func findPlugins() (string, error) {
 	return "", fmt.Errorf("no network plugins in %v; install containernetworking-plugins", cniFolders)
 }
 
-// containerdText leaves scores for the kernel's out-of-memory killer alone where the machine does not
-// let us lower them; a sandbox would otherwise not start there.
+// containerdText restricts OOM score adjustment, because a sandbox would not start on machines that do
+// not let us lower the score.
 func (n *Node) containerdText(plugins string) string {
 	return fmt.Sprintf(`version = 2
 root = %q
@@ -68,7 +68,7 @@ state = %q
 `, n.dir.Node("containerd"), filepath.Join(n.runFolder(), "state"), n.socket(), pauseImage, plugins, n.dir.Node("cni"))
 }
 
-// networkConfig gives pods addresses on the bridge and no way out of the machine.
+// networkConfig gives pods addresses on the bridge and no route out of the machine.
 func (n *Node) networkConfig() (string, error) {
 	type object = map[string]any
 	content, err := json.MarshalIndent(object{
@@ -90,9 +90,10 @@ func (n *Node) networkConfig() (string, error) {
 	return string(content), err
 }
 
-// kubeletText: logs in a folder of our own, because a kubelet removes what it does not know in a common
-// one; no reservations and no early evictions, because the machine is the developer's own and
-// is rarely empty; and images are never collected, because nobody could pull the samples again.
+// kubeletText is the kubelet's configuration. Logs are in a separate folder, because a kubelet removes
+// unknown files from a shared one; there are no reservations and no early evictions, because the
+// developer's machine is rarely empty; and images are never garbage collected, because the samples
+// cannot be pulled again.
 func (n *Node) kubeletText() string {
 	return fmt.Sprintf(`apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration

@@ -16,7 +16,7 @@ import (
 	"trueup.dev/local/kube/internal/place"
 )
 
-// newNode is a node in a folder whose name has to be quoted in every file.
+// newNode is a node in a folder whose name must be quoted in every file.
 func newNode(t *testing.T) *Node {
 	t.Helper()
 	dir, err := place.Make(filepath.Join(t.TempDir(), `a "quoted" folder: #1`))
@@ -35,7 +35,7 @@ func newNode(t *testing.T) *Node {
 func TestKubeletUnderstandsItsConfiguration(t *testing.T) {
 	node := newNode(t)
 	var config kubelet.KubeletConfiguration
-	// Strict: a field that the kubelet does not know would be lost without a word.
+	// Strict: a field that the kubelet does not know would be ignored silently.
 	if err := yaml.UnmarshalStrict([]byte(node.kubeletText()), &config); err != nil {
 		t.Fatalf("%v in\n%s", err, node.kubeletText())
 	}
@@ -175,11 +175,11 @@ func TestMissingProgramIsNamed(t *testing.T) {
 	set := parts.Set{Dir: dir, Self: filepath.Join(folder, "trueup-kube")}
 	for _, program := range []string{"trueup-kubelet", "trueup-sample"} {
 		if _, err := New(dir, set); err == nil || !strings.Contains(err.Error(), program) {
-			t.Errorf("%s is not missed: %v", program, err)
+			t.Errorf("%s is not reported as missing: %v", program, err)
 		}
 		// A cluster that never had a node has nothing to clean.
 		if _, err := os.Stat(dir.Node()); err == nil {
-			t.Error("something was made for a node that cannot be")
+			t.Error("files were created for a node that cannot exist")
 		}
 		if err := os.WriteFile(filepath.Join(folder, program), nil, 0o755); err != nil {
 			t.Fatal(err)

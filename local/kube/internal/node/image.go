@@ -12,13 +12,13 @@ import (
 	"trueup.dev/local/kube/internal/place"
 )
 
-// The images that a real node has without any registry: one program under two names.
+// The images of a real node, which needs no registry: one program under two names.
 const (
 	sampleImage = "trueup.dev/local/sample:1"
 	pauseImage  = "trueup.dev/local/pause:1"
 )
 
-// nobody is a user without rights, as Pod Security `restricted` asks for.
+// nobody is an unprivileged user, as Pod Security `restricted` requires.
 const nobody = "65532:65532"
 
 const (
@@ -118,7 +118,7 @@ func (l *layout) json(value any) []byte {
 	return content
 }
 
-// keep remembers the first failure, so that the steps above read as what they do.
+// keep records the first error, so that the steps above need no error handling.
 func (l *layout) keep(err error) {
 	if l.failed == nil {
 		l.failed = err

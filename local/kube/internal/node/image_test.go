@@ -54,7 +54,7 @@ func parse(t *testing.T, content []byte, value any) {
 	}
 }
 
-// blob is the content of a descriptor, whose digest and size have to fit.
+// blob is the content of a descriptor, whose digest and size must match.
 func blob(t *testing.T, files map[string]entry, wanted descriptor, mediaType string) []byte {
 	t.Helper()
 	hash, isSHA := strings.CutPrefix(wanted.Digest, "sha256:")

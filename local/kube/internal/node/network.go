@@ -12,7 +12,7 @@ import (
 	"trueup.dev/local/kube/internal/place"
 )
 
-// network is the bridge that the node's pods hang from. The node has the first address.
+// network is the bridge of the node's pods. The node has the first address.
 type network struct {
 	Bridge string `json:"bridge"`
 	Subnet string `json:"subnet"`
@@ -29,7 +29,7 @@ func (n network) gateway() net.IP {
 	return net.IPv4(address[0], address[1], address[2], address[3]+1)
 }
 
-// chooseNetwork returns the remembered network, or one whose addresses nobody on this machine has.
+// chooseNetwork returns the stored network, or one whose addresses are unused on this machine.
 func chooseNetwork(dir place.Dir, tag string) (network, error) {
 	var chosen network
 	name := dir.Node("network.json")
@@ -60,7 +60,7 @@ func chooseNetwork(dir place.Dir, tag string) (network, error) {
 
 func freeNetwork(tag string, taken []net.Addr) (network, error) {
 	for try := range 256 {
-		// A part of 10/8 that few use, spread by the cluster's own tag.
+		// A rarely used part of 10/8, spread by the cluster's tag.
 		subnet := fmt.Sprintf("10.%d.%d.0/24", 192+int(tag[0])%16, (int(tag[1])*16+int(tag[2])+try)%256)
 		if isFree(subnet, taken) {
 			return network{Bridge: bridge(tag), Subnet: subnet}, nil
@@ -104,8 +104,8 @@ func removeBridge(name string) error {
 }
 
 func ip(args ...string) error {
-	if said, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
-		return fmt.Errorf("`ip %s` failed: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(string(said)))
+	if output, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("`ip %s` failed: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(string(output)))
 	}
 	return nil
 }

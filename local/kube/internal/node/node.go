@@ -1,8 +1,8 @@
 // Package node is the one real node of a local cluster: a kubelet over containerd and runc, whose
 // pods are processes of this machine.
 //
-// Nothing of it is shared with another cluster or with a containerd that the machine has already:
-// socket, storage, bridge, subnet and cgroup are this cluster's own and go away with it.
+// Nothing is shared with another cluster or with an existing containerd of the machine: socket,
+// storage, bridge, subnet and cgroup belong to this cluster and are removed with it.
 package node
 
 import (
@@ -23,24 +23,24 @@ import (
 	"trueup.dev/local/kube/internal/seed"
 )
 
-// Name is what the node is called.
+// Name is the name of the node.
 const Name = "real-1"
 
-// port is free: the address is this cluster's own.
+// port is always free, because the address belongs to this cluster.
 const port = 10250
 
 // Node is the real node of one cluster.
 type Node struct {
 	dir place.Dir
 	set parts.Set
-	// tag tells its files and devices apart from those of other clusters on this machine.
+	// tag distinguishes its files and devices from those of other clusters on this machine.
 	tag     string
 	network network
 	kubelet string
 	sample  string
 }
 
-// New finds the programs and chooses the names; nothing is made yet.
+// New finds the programs and chooses the names; it creates nothing yet.
 func New(dir place.Dir, set parts.Set) (*Node, error) {
 	beside := func(name string) string { return filepath.Join(filepath.Dir(set.Self), name) }
 	node := &Node{dir: dir, set: set, tag: tag(dir), kubelet: beside("trueup-kubelet"), sample: beside("trueup-sample")}
@@ -63,7 +63,7 @@ func tag(dir place.Dir) string {
 	return hex.EncodeToString(digest[:4])
 }
 
-// Prepare makes everything that containerd and the kubelet find when they start.
+// Prepare creates everything that containerd and the kubelet need to start.
 func (n *Node) Prepare() error {
 	for _, folder := range []string{n.dir.Node("cni"), n.dir.Node("kubelet"), n.runFolder()} {
 		if err := os.MkdirAll(folder, 0o700); err != nil {
@@ -106,17 +106,17 @@ func (n *Node) Kubelet() parts.Part {
 	}}
 }
 
-// ImportImages puts the samples where pods find them without any registry. It works once containerd
-// answers.
+// ImportImages imports the samples into containerd, so that pods need no registry. It works once
+// containerd is ready.
 func (n *Node) ImportImages(ctx context.Context) error {
 	command := exec.CommandContext(ctx, "ctr", "--address="+n.socket(), "--namespace=k8s.io", "images", "import", n.images())
-	if said, err := command.CombinedOutput(); err != nil {
-		return fmt.Errorf("%w: %s", err, strings.TrimSpace(string(said)))
+	if output, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", err, strings.TrimSpace(string(output)))
 	}
 	return nil
 }
 
-// Answers says whether containerd listens.
+// Answers returns nil if containerd listens.
 func (n *Node) Answers(ctx context.Context) error {
 	connection, err := (&net.Dialer{}).DialContext(ctx, "unix", n.socket())
 	if err != nil {
@@ -125,8 +125,8 @@ func (n *Node) Answers(ctx context.Context) error {
 	return connection.Close()
 }
 
-// runFolder holds the sockets. It is short wherever the cluster lies: a socket's path has at most 107
-// characters.
+// runFolder holds the sockets. Its path is short wherever the cluster is: a socket's path has at most
+// 107 characters.
 func (n *Node) runFolder() string { return runFolder(n.tag) }
 
 func runFolder(tag string) string { return filepath.Join("/run/trueup", tag) }
@@ -139,8 +139,8 @@ func (n *Node) cgroup() string           { return cgroup(n.tag) }
 
 func cgroup(tag string) string { return "trueup-" + tag }
 
-// Clean ends every container of a cluster's node and gives back what it took of the machine. It needs
-// no containerd: that may be what was killed. A cluster without a node has nothing to clean.
+// Clean stops every container of a cluster's node and releases its devices, mounts and cgroups. It
+// needs no containerd, which may have been killed. A cluster without a node has nothing to clean.
 func Clean(dir place.Dir) error {
 	if _, err := os.Stat(dir.Node()); errors.Is(err, os.ErrNotExist) {
 		return nil

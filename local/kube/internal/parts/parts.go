@@ -1,6 +1,6 @@
-// Package parts knows the command line of every component.
+// Package parts builds the command line of every component.
 //
-// Everything listens on loopback only and asks for a client certificate; what needs no port has none.
+// Everything listens on loopback only and requires a client certificate; what needs no port has none.
 package parts
 
 import (
@@ -24,10 +24,10 @@ type Part struct {
 type Set struct {
 	Dir   place.Dir
 	Ports place.Ports
-	// Self is this multi-call program; Kwok lies next to it.
+	// Self is this multi-call program; Kwok is next to it.
 	Self string
 	Kwok string
-	// Fast gives up durability for speed: a test's cluster may be lost with the machine.
+	// Fast trades durability for speed, in tests.
 	Fast bool
 }
 
@@ -39,7 +39,7 @@ func NewSet(dir place.Dir, ports place.Ports, fast bool) (Set, error) {
 	}
 	kwok := filepath.Join(filepath.Dir(self), "trueup-kwok")
 	if _, err := os.Stat(kwok); err != nil {
-		return Set{}, fmt.Errorf("trueup-kwok must lie next to trueup-kube; build both again: %w", err)
+		return Set{}, fmt.Errorf("trueup-kwok must be next to trueup-kube; build both again: %w", err)
 	}
 	return Set{Dir: dir, Ports: ports, Self: self, Kwok: kwok, Fast: fast}, nil
 }
@@ -73,10 +73,10 @@ func (s Set) Etcd() Part {
 		"--peer-key-file=" + pki.Key(s.Dir, pki.Etcd),
 		"--peer-trusted-ca-file=" + pki.Cert(s.Dir, pki.EtcdCA),
 		"--peer-client-cert-auth=true",
-		// The only member need not wait long for others to stand for election.
+		// A single member need not wait long for an election.
 		"--heartbeat-interval=20",
 		"--election-timeout=200",
-		// Old revisions are of no use here and would only grow the files.
+		// Old revisions are not needed here and would only grow the files.
 		"--auto-compaction-mode=periodic",
 		"--auto-compaction-retention=10m",
 		"--log-level=warn",
@@ -87,7 +87,7 @@ func (s Set) Etcd() Part {
 	return s.component("etcd", args...)
 }
 
-// APIServer is the one door to the cluster.
+// APIServer serves the Kubernetes API.
 func (s Set) APIServer() Part {
 	return s.component("kube-apiserver",
 		"--etcd-servers="+s.EtcdEndpoint(),
@@ -96,7 +96,7 @@ func (s Set) APIServer() Part {
 		"--etcd-keyfile="+pki.Key(s.Dir, pki.EtcdClient),
 		"--bind-address=127.0.0.1",
 		fmt.Sprintf("--secure-port=%d", s.Ports.API),
-		// The default asks the routing table, which fails on a machine without a network. A loopback
+		// The default reads the routing table, which fails on a machine without a network. A loopback
 		// address cannot be an endpoint of the `kubernetes` Service, hence no reconciler.
 		"--advertise-address=127.0.0.1",
 		"--endpoint-reconciler-type=none",
@@ -106,7 +106,7 @@ func (s Set) APIServer() Part {
 		"--anonymous-auth=false",
 		"--authorization-mode=Node,RBAC",
 		"--enable-admission-plugins=NodeRestriction",
-		// For the logs of a real node's pods. Names of nodes are known to nobody else on this machine.
+		// For the logs of a real node's pods. Node names cannot be resolved on this machine.
 		"--kubelet-preferred-address-types=InternalIP",
 		"--kubelet-certificate-authority="+pki.Cert(s.Dir, pki.ClusterCA),
 		"--kubelet-client-certificate="+pki.Cert(s.Dir, pki.KubeletClient),
@@ -148,8 +148,8 @@ func (s Set) Scheduler() Part {
 	)
 }
 
-// Simulator plays the kubelets of the nodes that carry our label, and of no other node. One that shall be
-// lost falls silent as a kubelet that hangs would; what follows from that is done by the real controllers.
+// Simulator simulates the kubelets of the nodes with our label, and of no other node. A node that is
+// marked as lost stops reporting, like a kubelet that hangs; the real controllers do the rest.
 func (s Set) Simulator() Part {
 	return Part{Name: "kwok", Program: s.Kwok, Args: []string{
 		"--kubeconfig=" + s.Dir.Kubeconfig(),
@@ -161,7 +161,7 @@ func (s Set) Simulator() Part {
 		"--node-ip=10.245.0.1",
 		"--node-port=0",
 		"--server-address=",
-		// One line for each status of each pod would be most of what is ever logged.
+		// One line for each status of each pod would be most of the log.
 		"-v=WARN",
 	}}
 }

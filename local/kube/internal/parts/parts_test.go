@@ -89,7 +89,7 @@ func TestFilesInCommandLinesAreThere(t *testing.T) {
 			if _, err := os.Stat(value); err != nil {
 				t.Errorf("%s --%s: %v", part.Name, name, err)
 			}
-			// A key in the place of a certificate would be handed out, and the other way round would not start.
+			// A key in place of a certificate would be exposed; a certificate in place of a key would not start.
 			isKey := strings.Contains(name, "key")
 			if isCert := filepath.Ext(value) == ".crt"; isCert && isKey || filepath.Ext(value) == ".key" && !isKey {
 				t.Errorf("%s --%s=%s", part.Name, name, value)
@@ -167,6 +167,6 @@ func TestSimulatorPlaysSimulatedNodesOnly(t *testing.T) {
 	kwok := flags(t, newSet(t, false).Simulator())
 	want := "trueup.dev/node-class=simulated,!simulate.trueup.dev/lost"
 	if kwok["manage-all-nodes"] != "false" || kwok["manage-nodes-with-label-selector"] != want {
-		t.Errorf("it plays %q", kwok["manage-nodes-with-label-selector"])
+		t.Errorf("it simulates %q", kwok["manage-nodes-with-label-selector"])
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"trueup.dev/local/kube/internal/place"
 )
 
-// The files are as private as the data directory and go away with it: a rotation would only add a
-// way to fail.
+// The files are as private as the data directory and are removed with it: a rotation would only add a
+// failure mode.
 const lifetime = 10 * 365 * 24 * time.Hour
 
 type authority struct {
@@ -87,8 +87,8 @@ func ensureLeaf(dir place.Dir, name string, signer *authority, want leaf) error 
 	return issue(dir, name, template, signer)
 }
 
-// fits says whether a certificate that is there can stay: one of an authority that was lost, or for an
-// address that the node had before, is good for nothing.
+// fits returns whether an existing certificate is still valid: not one of a lost authority, or for an
+// earlier address of the node.
 func fits(current *x509.Certificate, signer *authority, want leaf) bool {
 	for _, address := range want.addresses {
 		if current.VerifyHostname(address.String()) != nil {
@@ -126,7 +126,7 @@ func newTemplate(subject pkix.Name) (*x509.Certificate, error) {
 	return &x509.Certificate{
 		SerialNumber: serial,
 		Subject:      subject,
-		// A clock that is set back a little must not lock the owner out.
+		// A clock that is set back a little must not make it invalid.
 		NotBefore: now.Add(-time.Hour),
 		NotAfter:  now.Add(lifetime),
 	}, nil
@@ -139,7 +139,7 @@ func loadCert(dir place.Dir, name string) (*x509.Certificate, error) {
 	}
 	cert, err := x509.ParseCertificate(content)
 	if err != nil {
-		return nil, fmt.Errorf("%s is damaged, remove the pki folder to make a new one: %w", Cert(dir, name), err)
+		return nil, fmt.Errorf("%s is damaged, remove the pki folder to create a new one: %w", Cert(dir, name), err)
 	}
 	return cert, nil
 }
@@ -155,11 +155,11 @@ func loadAuthority(dir place.Dir, name string) (*authority, error) {
 	}
 	private, err := x509.ParsePKCS8PrivateKey(key)
 	if err != nil {
-		return nil, fmt.Errorf("%s is damaged, remove the pki folder to make a new one: %w", Key(dir, name), err)
+		return nil, fmt.Errorf("%s is damaged, remove the pki folder to create a new one: %w", Key(dir, name), err)
 	}
 	signer, ok := private.(crypto.Signer)
 	if !ok {
-		return nil, fmt.Errorf("%s cannot sign, remove the pki folder to make a new one", Key(dir, name))
+		return nil, fmt.Errorf("%s cannot sign, remove the pki folder to create a new one", Key(dir, name))
 	}
 	return &authority{cert: cert, key: signer}, nil
 }
@@ -203,7 +203,7 @@ func readPEM(name string) ([]byte, error) {
 	}
 	block, _ := pem.Decode(content)
 	if block == nil {
-		return nil, fmt.Errorf("%s is damaged, remove the pki folder to make a new one", name)
+		return nil, fmt.Errorf("%s is damaged, remove the pki folder to create a new one", name)
 	}
 	return block.Bytes, nil
 }

@@ -15,12 +15,12 @@ import (
 const contextName = "trueup-local"
 
 // WriteKubeconfig writes the administrator's kubeconfig with everything embedded, so that the file
-// can be handed to any client on its own. An unchanged file is left alone: clients may watch it.
+// can be given to any client. An unchanged file is left alone: clients may watch it.
 func WriteKubeconfig(dir place.Dir, server string) error {
 	return writeKubeconfig(dir, server, Admin, dir.Kubeconfig())
 }
 
-// WriteKubeletKubeconfig writes what a real node's kubelet knows the API server by.
+// WriteKubeletKubeconfig writes the kubeconfig of a real node's kubelet.
 func WriteKubeletKubeconfig(dir place.Dir, server string) error {
 	return writeKubeconfig(dir, server, Kubelet, dir.Node("kubeconfig"))
 }

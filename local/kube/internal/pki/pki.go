@@ -1,7 +1,7 @@
-// Package pki makes the keys and certificates of one cluster, once.
+// Package pki creates the keys and certificates of one cluster, once.
 //
-// etcd has an authority of its own: whoever may speak to the API server must not be able to speak to
-// the database behind it with the same certificate.
+// etcd has a separate authority: a client certificate of the API server must not give access to the
+// database behind it.
 package pki
 
 import (
@@ -18,7 +18,7 @@ const (
 	ClusterCA = "ca"
 	APIServer = "apiserver"
 	Admin     = "admin"
-	// KubeletClient is who the API server is to a kubelet; Kubelet is who a kubelet is to everybody.
+	// KubeletClient identifies the API server to a kubelet; Kubelet identifies a kubelet.
 	KubeletClient = "kubelet-client"
 	Kubelet       = "kubelet"
 	EtcdCA        = "etcd-ca"
@@ -39,8 +39,8 @@ const (
 func Cert(dir place.Dir, name string) string { return dir.PKI(name + ".crt") }
 func Key(dir place.Dir, name string) string  { return dir.PKI(name + ".key") }
 
-// Ensure makes what is missing and keeps what is there, so that kubeconfigs and tokens handed out
-// earlier stay good.
+// Ensure creates what is missing and keeps what exists, so that existing kubeconfigs and tokens stay
+// valid.
 func Ensure(dir place.Dir) error {
 	clusterCA, err := ensureAuthority(dir, ClusterCA, "trueup local cluster")
 	if err != nil {
@@ -58,7 +58,7 @@ func Ensure(dir place.Dir) error {
 		{APIServer, clusterCA, leaf{commonName: "kube-apiserver", server: true}},
 		{Admin, clusterCA, leaf{commonName: "trueup-local-admin", group: "system:masters", client: true}},
 		{KubeletClient, clusterCA, leaf{commonName: KubeletClientUser, client: true}},
-		// etcd dials itself for its peer port, so its certificate is good for both directions.
+		// etcd dials its own peer port, so its certificate is valid for client and server.
 		{Etcd, etcdCA, leaf{commonName: "etcd", server: true, client: true}},
 		{EtcdClient, etcdCA, leaf{commonName: "kube-apiserver", client: true}},
 	}
@@ -70,8 +70,8 @@ func Ensure(dir place.Dir) error {
 	return ensureServiceAccountKeys(dir)
 }
 
-// EnsureKubelet makes the pair of a real node's kubelet, good for both directions: it serves on its
-// node's address and is known to the API server as that node.
+// EnsureKubelet creates the pair of a real node's kubelet, valid for client and server: it serves on
+// its node's address and identifies that node to the API server.
 func EnsureKubelet(dir place.Dir, node string, address net.IP) error {
 	clusterCA, err := ensureAuthority(dir, ClusterCA, "trueup local cluster")
 	if err != nil {
@@ -86,8 +86,8 @@ func EnsureKubelet(dir place.Dir, node string, address net.IP) error {
 	})
 }
 
-// complete says whether all files are there; with only some of them, a killed run left a half pair
-// behind and the pair is made again.
+// complete returns whether all files exist; with only some of them, a killed run left half a pair
+// behind and the pair is created again.
 func complete(names ...string) (bool, error) {
 	for _, name := range names {
 		_, err := os.Stat(name)
@@ -95,7 +95,7 @@ func complete(names ...string) (bool, error) {
 			return false, nil
 		}
 		if err != nil {
-			return false, fmt.Errorf("cannot look at %s: %w", name, err)
+			return false, fmt.Errorf("cannot inspect %s: %w", name, err)
 		}
 	}
 	return true, nil

@@ -34,7 +34,7 @@ func ensure(t *testing.T, dir place.Dir) {
 	}
 }
 
-// cert loads a pair, which fails where key and certificate do not fit each other.
+// cert loads a pair, which fails if key and certificate do not match.
 func cert(t *testing.T, dir place.Dir, name string) *x509.Certificate {
 	t.Helper()
 	pair, err := tls.LoadX509KeyPair(Cert(dir, name), Key(dir, name))
@@ -134,7 +134,7 @@ func TestSecondStartKeepsEverything(t *testing.T) {
 	ensure(t, dir)
 	for name, content := range contents(t, dir) {
 		if before[name] != content {
-			t.Errorf("%s was made again", name)
+			t.Errorf("%s was created again", name)
 		}
 	}
 }

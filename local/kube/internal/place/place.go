@@ -1,4 +1,4 @@
-// Package place says where the files of one local cluster live.
+// Package place defines where the files of one local cluster are.
 //
 // Everything is below one directory, so that removing it removes the cluster and two clusters on one
 // machine never share a file.
@@ -38,7 +38,7 @@ func (d Dir) PKI(name string) string { return d.path("pki", name) }
 // Etcd is the database's own folder.
 func (d Dir) Etcd() string { return d.path("etcd") }
 
-// Stages is the file that tells KWOK how simulated nodes and pods behave.
+// Stages is the KWOK configuration of simulated nodes and pods.
 func (d Dir) Stages() string { return d.path("stages.yaml") }
 
 // Node is a file of the real node, if this cluster has one.
@@ -47,7 +47,7 @@ func (d Dir) Node(parts ...string) string { return d.path(append([]string{"node"
 // Log is the log file of a component.
 func (d Dir) Log(component string) string { return d.path("log", component+".log") }
 
-// Make creates the folders, closed to other users because keys are below them.
+// Make creates the folders, private because they contain keys.
 func Make(root string) (Dir, error) {
 	absolute, err := filepath.Abs(root)
 	if err != nil {
@@ -62,8 +62,8 @@ func Make(root string) (Dir, error) {
 	return dir, nil
 }
 
-// Acquire takes the directory for this process until it ends; the kernel gives the lock back even
-// after a kill, so a stale lock cannot exist. The file names the holder, for whoever finds it held.
+// Acquire locks the directory for this process until it ends; the kernel releases the lock even after
+// a kill, so a stale lock cannot exist. The file names the holder.
 func (d Dir) Acquire() (*os.File, error) {
 	file, err := os.OpenFile(d.Lock(), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -87,7 +87,7 @@ func (d Dir) Acquire() (*os.File, error) {
 // WriteFile replaces a file in one step, so that a reader sees the old or the new content only.
 func WriteFile(name string, content []byte, mode os.FileMode) error {
 	temporary := name + ".new"
-	// A left-over of a killed run could carry another mode.
+	// A leftover of a killed run could have another mode.
 	if err := os.Remove(temporary); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// TestMain lets this program be a second process that holds the lock of a folder until it is killed or
-// its input ends.
+// TestMain lets this program act as a second process that holds the lock of a folder until it is killed
+// or its input ends.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == "hold" {
 		lock, err := Dir(os.Args[2]).Acquire()
@@ -80,7 +80,7 @@ func TestLockIsHeldOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := dir.Acquire(); err != nil {
-		t.Errorf("the lock was not given back: %v", err)
+		t.Errorf("the lock was not released: %v", err)
 	}
 }
 

@@ -9,15 +9,15 @@ import (
 	"os"
 )
 
-// Ports are the loopback ports of one cluster. They are remembered so that the address in the
-// kubeconfig stays the same over restarts.
+// Ports are the loopback ports of one cluster. They are stored so that the address in the kubeconfig
+// stays the same across restarts.
 type Ports struct {
 	API        int `json:"api"`
 	EtcdClient int `json:"etcd_client"`
 	EtcdPeer   int `json:"etcd_peer"`
 }
 
-// ChoosePorts returns the remembered ports; one that is missing or taken by someone else is replaced.
+// ChoosePorts returns the stored ports; one that is missing or in use is replaced.
 func (d Dir) ChoosePorts() (Ports, error) {
 	var ports Ports
 	content, err := os.ReadFile(d.Ports())
@@ -54,15 +54,15 @@ func (d Dir) ChoosePorts() (Ports, error) {
 	return ports, WriteFile(d.Ports(), content, 0o600)
 }
 
-// New ports lie below the range from which Linux takes the ports of outgoing connections (32768 and up).
-// From within it, any connection could take a remembered port while the cluster is down.
+// New ports are below the range that Linux uses for outgoing connections (32768 and up). Within that
+// range, any connection could take a stored port while the cluster is down.
 const (
 	lowest  = 20000
 	highest = 32000
 	tries   = 100
 )
 
-// listen prefers the wanted port, then a port of our own range, and falls back to any free one.
+// listen prefers the wanted port, then a port in our range, and falls back to any free one.
 func listen(wanted int) (net.Listener, error) {
 	if wanted != 0 {
 		if listener, err := listenAt(wanted); err == nil {

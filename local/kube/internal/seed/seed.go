@@ -1,5 +1,5 @@
-// Package seed puts into a fresh cluster what every workload expects: nodes to run on and a storage
-// class whose claims bind. Running it again changes nothing.
+// Package seed creates what every workload needs in a new cluster: nodes to run on and a storage class
+// whose claims bind. Running it again changes nothing.
 package seed
 
 import (
@@ -17,13 +17,13 @@ import (
 	"trueup.dev/local/kube/internal/pki"
 )
 
-// ClassLabel keeps nodes apart on which no container really runs; everything shown about their pods
-// must be called simulated. The same key taints a real node: only pods that ask for it go there.
+// ClassLabel marks nodes on which no container really runs; everything shown about their pods must be
+// called simulated. The same key taints a real node: only pods that tolerate it are scheduled there.
 const (
 	ClassLabel     = "trueup.dev/node-class"
 	ClassSimulated = "simulated"
 	ClassReal      = "real"
-	// LostLabel, with any value, silences a simulated node: nobody renews its lease or speaks for its pods.
+	// LostLabel, with any value, makes a simulated node stop renewing its lease and reporting its pods.
 	LostLabel = "simulate.trueup.dev/lost"
 )
 
@@ -40,14 +40,14 @@ const (
 	gpuCount    = "8"
 )
 
-// Apply creates what is missing. Nodes that exist are left as they are, also when fewer are asked for:
-// pods may run on them.
+// Apply creates what is missing. Existing nodes are kept, also if fewer are requested: pods may run on
+// them.
 func Apply(ctx context.Context, client kubernetes.Interface, nodes int) error {
 	if err := createStorageClass(ctx, client); err != nil {
 		return fmt.Errorf("cannot create the storage class %s: %w", storageClass, err)
 	}
 	if err := bindKubeletClient(ctx, client); err != nil {
-		return fmt.Errorf("cannot let the API server ask kubelets: %w", err)
+		return fmt.Errorf("cannot give the API server access to kubelets: %w", err)
 	}
 	for number := 1; number <= nodes; number++ {
 		if err := createNode(ctx, client, simulatedNode(fmt.Sprintf("simulated-%d", number))); err != nil {
@@ -69,7 +69,7 @@ func createNode(ctx context.Context, client kubernetes.Interface, node *core.Nod
 }
 
 // ForgetLeases removes the leases that an earlier simulator held on its nodes. A new one has another
-// identity and would leave the nodes alone until they run out, which takes 40 seconds.
+// identity and would wait until they expire, which takes 40 seconds.
 func ForgetLeases(ctx context.Context, client kubernetes.Interface) error {
 	selector := meta.ListOptions{LabelSelector: ClassLabel + "=" + ClassSimulated}
 	nodes, err := client.CoreV1().Nodes().List(ctx, selector)
@@ -86,7 +86,7 @@ func ForgetLeases(ctx context.Context, client kubernetes.Interface) error {
 	return nil
 }
 
-// ForgetNode removes a node that is not there any more, and so the pods that were on it.
+// ForgetNode removes a node that no longer exists, and so the pods that were on it.
 func ForgetNode(ctx context.Context, client kubernetes.Interface, name string) error {
 	err := client.CoreV1().Nodes().Delete(ctx, name, meta.DeleteOptions{})
 	if err != nil && !errors.IsNotFound(err) {
@@ -95,7 +95,7 @@ func ForgetNode(ctx context.Context, client kubernetes.Interface, name string) e
 	return nil
 }
 
-// NodeIsReady is nil when a node says that it is ready.
+// NodeIsReady returns nil if a node reports that it is ready.
 func NodeIsReady(ctx context.Context, client kubernetes.Interface, name string) error {
 	node, err := client.CoreV1().Nodes().Get(ctx, name, meta.GetOptions{})
 	if err != nil {

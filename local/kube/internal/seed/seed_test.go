@@ -32,7 +32,7 @@ const (
 	bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 )
 
-// api is as much of an API server as is needed here: objects by their path.
+// api is a minimal API server: objects by their path.
 type api struct {
 	mutex   sync.Mutex
 	objects map[string]string

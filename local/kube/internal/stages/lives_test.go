@@ -11,7 +11,7 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// seconds are the tags of images that take their time.
+// seconds are the tags of images with a delay.
 var seconds = []int{2, 5, 20, 60}
 
 // lives are all images with what happens to a pod of a Deployment, stage by stage.
@@ -176,7 +176,7 @@ func TestPodsOfALostNodeAreReadyWhenItIsBack(t *testing.T) {
 	life := newLife(t, "Pod")
 	pod := newPod("any", "ReplicaSet", core.RestartPolicyAlways)
 	next(t, life, pod, nil)
-	// What the node controller does to pods of a node that does not answer.
+	// What the node controller does to pods of an unreachable node.
 	for index := range pod.Status.Conditions {
 		if pod.Status.Conditions[index].Type == core.PodReady {
 			pod.Status.Conditions[index].Status = core.ConditionFalse

@@ -1,4 +1,4 @@
-// Package stages carries the behaviour of simulated nodes and pods.
+// Package stages embeds the behaviour of simulated nodes and pods.
 package stages
 
 import (

@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/kwok/pkg/utils/lifecycle"
 )
 
-// load reads the stages of one kind as KWOK does, and refuses fields that it does not know.
+// load reads the stages of one kind as KWOK does, and rejects unknown fields.
 func load(t *testing.T, kind string) lifecycle.Lifecycle {
 	t.Helper()
 	all, err := All()
@@ -80,7 +80,7 @@ func newLife(t *testing.T, kind string) life {
 	})}
 }
 
-// next plays one stage, and returns its name and delay. No name: nothing more happens by itself.
+// next plays one stage, and returns its name and delay. An empty name means that no stage applies.
 func next[T core.Pod | core.Node](t *testing.T, life life, object *T, labels labels.Set) (name string, delay time.Duration, deleted bool) {
 	t.Helper()
 	event := &lifecycle.Event{Labels: labels, Data: any(object)}
@@ -116,7 +116,7 @@ func next[T core.Pod | core.Node](t *testing.T, life life, object *T, labels lab
 				return err
 			}
 			var patched T
-			// A field that Kubernetes does not know would be lost without a word.
+			// A field that Kubernetes does not know would be ignored silently.
 			if err := json.Unmarshal(after, &patched); err != nil {
 				return err
 			}
@@ -153,7 +153,7 @@ func condition(pod *core.Pod, kind core.PodConditionType) core.ConditionStatus {
 	return "missing"
 }
 
-// describe is what a pod says of itself, in one line.
+// describe summarises a pod's status in one line.
 func describe(pod *core.Pod) string {
 	state := "no container"
 	if len(pod.Status.ContainerStatuses) > 0 {
@@ -196,7 +196,7 @@ func newPod(image, owner string, policy core.RestartPolicy) *core.Pod {
 	}
 }
 
-// images are those that some stage tells from others.
+// images are those that some stage matches.
 func images(t *testing.T) []string {
 	t.Helper()
 	all, err := All()

@@ -23,7 +23,7 @@ func RunCommand(args []string) int {
 	if status, ok := parse(flags, args, &options.dir); !ok {
 		return status
 	}
-	// The first signal asks for an orderly stop; it is bounded, so a second one needs no meaning.
+	// The first signal starts a graceful shutdown; it is bounded, so a second one is ignored.
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer cancel()
 	report := newReporter()
@@ -35,7 +35,7 @@ func RunCommand(args []string) int {
 	return 0
 }
 
-// ProbeCommand is `trueup-kube probe`; it returns 0 when the cluster answers.
+// ProbeCommand is `trueup-kube probe`; it returns 0 if the cluster is ready.
 func ProbeCommand(args []string) int {
 	var dir string
 	flags := flag.NewFlagSet("probe", flag.ContinueOnError)
@@ -54,7 +54,7 @@ func ProbeCommand(args []string) int {
 	return 0
 }
 
-// CleanCommand is `trueup-kube clean`: it ends what a killed supervisor's real node left running.
+// CleanCommand is `trueup-kube clean`: it stops what a killed supervisor's real node left running.
 func CleanCommand(args []string) int {
 	var dir string
 	flags := flag.NewFlagSet("clean", flag.ContinueOnError)
@@ -69,7 +69,7 @@ func CleanCommand(args []string) int {
 	return 0
 }
 
-// clean takes the folder first: a cluster that runs keeps its node.
+// clean locks the folder first: the node of a running cluster is not cleaned.
 func clean(root string) error {
 	dir, err := place.Make(root)
 	if err != nil {
@@ -88,7 +88,7 @@ func parse(flags *flag.FlagSet, args []string, dir *string) (int, bool) {
 		return 2, false
 	}
 	if *dir == "" || flags.NArg() > 0 {
-		fmt.Fprintf(os.Stderr, "trueup-kube %s: --dir is needed and there are no other arguments\n", flags.Name())
+		fmt.Fprintf(os.Stderr, "trueup-kube %s: --dir is required, and no other arguments are accepted\n", flags.Name())
 		return 2, false
 	}
 	return 0, true

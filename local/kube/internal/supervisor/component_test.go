@@ -18,17 +18,17 @@ import (
 	"time"
 )
 
-// limit is only reached by a test that fails; a process that a test has to end lives longer than that.
+// limit is only reached by a failing test; a process that a test has to kill lives longer than that.
 const (
 	limit    = 60 * time.Second
 	lifetime = 3 * limit
 )
 
-// unanswered is how often a server is asked in vain before it answers.
+// unanswered is how many requests fail before a server answers.
 const unanswered = 3
 
-// TestMain lets this program be trueup-kube and trueup-kwok, with components that only pretend: they
-// listen and check certificates as the real ones do, and write what happens to a journal.
+// TestMain lets this program act as trueup-kube and trueup-kwok, with fake components: they listen and
+// check certificates as the real ones do, and write a journal.
 func TestMain(m *testing.M) {
 	switch program := filepath.Base(os.Args[0]); {
 	case program == "trueup-kwok":
@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// pretend is a component. It works in the folder of its cluster.
+// pretend is a fake component. It runs in the folder of its cluster.
 func pretend(name string, args []string) int {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM)

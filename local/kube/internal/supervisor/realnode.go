@@ -12,11 +12,11 @@ import (
 	"trueup.dev/local/kube/internal/seed"
 )
 
-// nodeLimit is where waiting for the real node ends and the cluster goes on without it.
+// nodeLimit is the timeout of the real node; after it, the cluster continues without one.
 const nodeLimit = 40 * time.Second
 
-// startNode adds the real node. A cluster without it is still of use, so a failure is a reason and
-// not the end: what was begun is undone.
+// startNode adds the real node. A cluster without it is still useful, so a failure is reported and
+// rolled back, but not fatal.
 func (c *cluster) startNode(ctx context.Context, set parts.Set, client *kubernetes.Clientset) error {
 	ctx, cancel := context.WithTimeout(ctx, nodeLimit)
 	defer cancel()
@@ -42,14 +42,14 @@ func (c *cluster) launchNode(ctx context.Context, set parts.Set, client *kuberne
 		return err
 	}
 	if err := real.Prepare(); err != nil {
-		return fmt.Errorf("the real node cannot be prepared: %w", err)
+		return fmt.Errorf("cannot prepare the real node: %w", err)
 	}
 	c.launch(real.Containerd(), nodeGrace)
 	if err := poll(ctx, real.Answers); err != nil {
-		return fmt.Errorf("containerd did not answer, see %s: %w", c.dir.Log("containerd"), err)
+		return fmt.Errorf("containerd did not become ready, see %s: %w", c.dir.Log("containerd"), err)
 	}
 	if err := poll(ctx, real.ImportImages); err != nil {
-		return fmt.Errorf("the sample images cannot be imported: %w", err)
+		return fmt.Errorf("cannot import the sample images: %w", err)
 	}
 	c.launch(real.Kubelet(), nodeGrace)
 	isReady := func(ctx context.Context) error { return seed.NodeIsReady(ctx, client, node.Name) }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// state is what a step has come to.
+// state is the state of a step.
 type state string
 
 const (
@@ -18,7 +18,7 @@ const (
 	failed     state = "failed"
 )
 
-// line is one JSON line on stdout; a person can read it and the parent follows it.
+// line is one JSON line on stdout, for people and for the parent process.
 type line struct {
 	Step      string `json:"step"`
 	State     state  `json:"state"`
@@ -46,6 +46,6 @@ func (r *reporter) say(step string, state state, message string) {
 	}
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	// Where nobody listens any more there is nobody to tell.
+	// A closed stdout is ignored.
 	_, _ = os.Stdout.Write(append(content, '\n'))
 }

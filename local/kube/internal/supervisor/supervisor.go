@@ -25,22 +25,22 @@ type options struct {
 	dir   string
 	nodes int
 	fast  bool
-	// realNode asks for a node whose pods really run; without it all pods are simulated.
+	// realNode requests a node whose pods really run; without it all pods are simulated.
 	realNode bool
 }
 
-// readyFile tells other processes that the cluster serves, and where.
+// readyFile exists while the cluster serves, and has its address.
 type readyFile struct {
 	Kubeconfig string `json:"kubeconfig"`
 	Server     string `json:"server"`
 	PID        int    `json:"pid"`
 	Version    string `json:"version"`
-	// RealNode says whether pods can really run; NoNode, why they cannot although it was asked for.
+	// RealNode is whether pods can really run; NoNode is why not, if a real node was requested.
 	RealNode bool   `json:"real_node"`
 	NoNode   string `json:"no_node,omitempty"`
 }
 
-// cluster is what runs, in the order in which it was started.
+// cluster is the running components, in start order.
 type cluster struct {
 	dir     place.Dir
 	report  *reporter
@@ -128,7 +128,7 @@ func (c *cluster) start(ctx context.Context, set parts.Set, options options) err
 	if err != nil {
 		return err
 	}
-	// It would wait for open watches to end by themselves, which no client does.
+	// A graceful stop would wait for open watches to end, which no client does.
 	c.launch(set.APIServer(), serverGrace)
 	if err := c.await(ctx, "kube-apiserver", apiAnswers(client)); err != nil {
 		return err
@@ -136,7 +136,7 @@ func (c *cluster) start(ctx context.Context, set parts.Set, options options) err
 	if err := seed.ForgetLeases(ctx, client); err != nil {
 		return err
 	}
-	// These keep trying by themselves, so nothing waits for them.
+	// These retry on their own, so nothing waits for them.
 	c.launch(set.ControllerManager(), clientGrace)
 	c.launch(set.Scheduler(), clientGrace)
 	c.launch(set.Simulator(), clientGrace)
@@ -152,7 +152,7 @@ func (c *cluster) start(ctx context.Context, set parts.Set, options options) err
 	}
 	hasNode := options.realNode && noNode == nil
 	if !hasNode {
-		// Pods that wait for a node which never comes back would hide what is going on.
+		// Pods that wait for a node that never returns would hide the problem.
 		if err := seed.ForgetNode(ctx, client, node.Name); err != nil {
 			return err
 		}
@@ -170,7 +170,7 @@ func (c *cluster) launch(part parts.Part, grace time.Duration) {
 
 func (c *cluster) await(ctx context.Context, name string, check func(context.Context) error) error {
 	if err := poll(ctx, check); err != nil {
-		return fmt.Errorf("%s did not answer, see %s: %w", name, c.dir.Log(name), err)
+		return fmt.Errorf("%s did not become ready, see %s: %w", name, c.dir.Log(name), err)
 	}
 	c.report.say(name, ready, "")
 	return nil
@@ -179,7 +179,7 @@ func (c *cluster) await(ctx context.Context, name string, check func(context.Con
 func (c *cluster) announce(client *kubernetes.Clientset, set parts.Set, hasNode bool, noNode error) error {
 	version, err := client.Discovery().ServerVersion()
 	if err != nil {
-		return fmt.Errorf("the API server does not tell its version: %w", err)
+		return fmt.Errorf("cannot read the version of the API server: %w", err)
 	}
 	file := readyFile{
 		Kubeconfig: c.dir.Kubeconfig(),
@@ -202,8 +202,8 @@ func (c *cluster) announce(client *kubernetes.Clientset, set parts.Set, hasNode 
 	return nil
 }
 
-// stop ends the components in reverse: controllers lose their API server last, the API server its
-// database last.
+// stop stops the components in reverse order: controllers first, then the API server, then its
+// database.
 func (c *cluster) stop() {
 	if err := removeReady(c.dir); err != nil {
 		c.report.say("cluster", failed, err.Error())

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// programs puts this program into a folder, under the names that it plays.
+// programs copies this program into a folder, under the names of the components.
 func programs(t *testing.T) (kube string) {
 	t.Helper()
 	self, err := os.Executable()
@@ -42,7 +42,7 @@ func programs(t *testing.T) (kube string) {
 	return filepath.Join(folder, "trueup-kube")
 }
 
-// supervised is a supervisor in a process of its own.
+// supervised is a supervisor in a separate process.
 type supervised struct {
 	dir     string
 	command *exec.Cmd
@@ -88,8 +88,8 @@ func (s *supervised) reported() []line {
 	return slices.Clone(s.lines)
 }
 
-// said are the states that a step reported, in order.
-func (s *supervised) said(step string) (states []state) {
+// states are the states that a step reported, in order.
+func (s *supervised) states(step string) (states []state) {
 	for _, line := range s.reported() {
 		if line.Step == step {
 			states = append(states, line.State)
@@ -123,7 +123,7 @@ func (s *supervised) until(t *testing.T, what string, condition func() bool) {
 
 func (s *supervised) untilReady(t *testing.T) readyFile {
 	t.Helper()
-	s.until(t, "ready", func() bool { return slices.Contains(s.said("cluster"), ready) })
+	s.until(t, "ready", func() bool { return slices.Contains(s.states("cluster"), ready) })
 	var file readyFile
 	content, err := os.ReadFile(filepath.Join(s.dir, "ready.json"))
 	if err == nil {
@@ -135,7 +135,7 @@ func (s *supervised) untilReady(t *testing.T) readyFile {
 	return file
 }
 
-// stop asks the supervisor to end, and returns what the components noted from then on.
+// stop sends SIGTERM to the supervisor, and returns what the components logged from then on.
 func (s *supervised) stop(t *testing.T) []string {
 	t.Helper()
 	before := len(s.journal())
@@ -180,7 +180,7 @@ func TestClusterStartsAndStopsInOrder(t *testing.T) {
 	}
 	cluster.until(t, "all components", func() bool { return len(alive(dir)) == len(components) })
 
-	// Each server answers before what needs it is started; the clients start in any order.
+	// Each server is ready before its clients start; the clients start in any order.
 	journal := cluster.journal()
 	servers := []string{"start etcd", "answer etcd", "start kube-apiserver", "answer kube-apiserver"}
 	if len(journal) < len(servers) || !slices.Equal(journal[:len(servers)], servers) {
@@ -213,11 +213,11 @@ func TestClusterStartsAndStopsInOrder(t *testing.T) {
 		t.Errorf("it stopped as %q", ends)
 	}
 	for _, name := range components {
-		if states := cluster.said(name); states[0] != starting || states[len(states)-1] != stopped || slices.Contains(states, restarting) {
+		if states := cluster.states(name); states[0] != starting || states[len(states)-1] != stopped || slices.Contains(states, restarting) {
 			t.Errorf("%s: %q", name, states)
 		}
 	}
-	if states := cluster.said("cluster"); !slices.Equal(states, []state{ready, stopped}) {
+	if states := cluster.states("cluster"); !slices.Equal(states, []state{ready, stopped}) {
 		t.Errorf("the cluster: %q", states)
 	}
 	if status, _ := call(kube, "probe", "--dir", dir); status != 1 {
@@ -236,8 +236,8 @@ func TestComponentsAreRestartedAndEndWithTheirSupervisor(t *testing.T) {
 	first.until(t, "the scheduler", func() bool { return first.noted("start kube-scheduler") == 1 })
 	killed := kill(t, dir, "kube-scheduler")
 	first.until(t, "the second start", func() bool { return first.noted("start kube-scheduler") == 2 })
-	if killed != 1 || !slices.Equal(first.said("kube-scheduler"), []state{starting, restarting}) {
-		t.Errorf("%d killed, reported as %q", killed, first.said("kube-scheduler"))
+	if killed != 1 || !slices.Equal(first.states("kube-scheduler"), []state{starting, restarting}) {
+		t.Errorf("%d killed, reported as %q", killed, first.states("kube-scheduler"))
 	}
 	for _, line := range first.reported() {
 		if line.State == restarting && !strings.Contains(line.Message, filepath.Join(dir, "log", "kube-scheduler.log")) {
@@ -256,7 +256,7 @@ func TestComponentsAreRestartedAndEndWithTheirSupervisor(t *testing.T) {
 	second.stop(t)
 }
 
-// kill ends the component of a folder by its name, as a crash would.
+// kill kills the component of a folder by its name, like a crash.
 func kill(t *testing.T, dir, name string) (count int) {
 	t.Helper()
 	entries, err := filepath.Glob("/proc/[0-9]*")
@@ -288,7 +288,7 @@ func TestStopDuringTheStartEndsWhatWasStarted(t *testing.T) {
 	if want := []string{`end kube-apiserver beside ["etcd"]`, `end etcd beside []`}; !slices.Equal(ends, want) {
 		t.Errorf("%q", ends)
 	}
-	if states := cluster.said("cluster"); !slices.Equal(states, []state{stopped}) {
+	if states := cluster.states("cluster"); !slices.Equal(states, []state{stopped}) {
 		t.Errorf("%q", states)
 	}
 }
@@ -310,12 +310,12 @@ func TestClientThatDoesNotEndIsKilledBeforeTheServersStop(t *testing.T) {
 
 func TestClusterGoesOnWithoutARealNode(t *testing.T) {
 	t.Parallel()
-	// No trueup-kubelet lies next to the program.
+	// There is no trueup-kubelet next to the program.
 	cluster := supervise(t, programs(t), t.TempDir(), "--real-node")
 	if file := cluster.untilReady(t); file.RealNode || !strings.Contains(file.NoNode, "trueup-kubelet") {
 		t.Errorf("%+v", file)
 	}
-	if states := cluster.said("node"); !slices.Equal(states, []state{starting, failed}) {
+	if states := cluster.states("node"); !slices.Equal(states, []state{starting, failed}) {
 		t.Errorf("%q", states)
 	}
 	if cluster.noted("DELETE /api/v1/nodes/real-1") != 1 {

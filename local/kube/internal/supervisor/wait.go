@@ -20,11 +20,11 @@ import (
 
 const (
 	pollEvery = 25 * time.Millisecond
-	// A busy machine with two cores needs a few seconds; this is where waiting stops being useful.
+	// A busy machine with two cores needs a few seconds.
 	startLimit = 90 * time.Second
 )
 
-// poll calls `check` until it works, the limit is over or the context ends.
+// poll calls `check` until it succeeds, the limit is reached or the context ends.
 func poll(ctx context.Context, check func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
@@ -41,8 +41,8 @@ func poll(ctx context.Context, check func(context.Context) error) error {
 	}
 }
 
-// etcdAnswers does a full TLS handshake with our own client certificate, so that a stranger on the
-// port is not taken for the database.
+// etcdAnswers does a full TLS handshake with our client certificate, so that another program on the
+// port is not mistaken for the database.
 func etcdAnswers(set parts.Set) (func(context.Context) error, error) {
 	pair, err := tls.LoadX509KeyPair(pki.Cert(set.Dir, pki.EtcdClient), pki.Key(set.Dir, pki.EtcdClient))
 	if err != nil {
@@ -54,7 +54,7 @@ func etcdAnswers(set parts.Set) (func(context.Context) error, error) {
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(ca) {
-		return nil, fmt.Errorf("%s holds no certificate; remove the pki folder to make a new one", pki.Cert(set.Dir, pki.EtcdCA))
+		return nil, fmt.Errorf("%s holds no certificate; remove the pki folder to create a new one", pki.Cert(set.Dir, pki.EtcdCA))
 	}
 	dialer := &tls.Dialer{Config: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}, ServerName: "127.0.0.1"}}
 	address := net.JoinHostPort("127.0.0.1", fmt.Sprint(set.Ports.EtcdClient))
@@ -67,7 +67,7 @@ func etcdAnswers(set parts.Set) (func(context.Context) error, error) {
 	}, nil
 }
 
-// connect makes a client from the kubeconfig, which is thereby tried before anyone else uses it.
+// connect creates a client from the kubeconfig, which is thereby tested before anything else uses it.
 func connect(dir place.Dir) (*kubernetes.Clientset, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", dir.Kubeconfig())
 	if err != nil {

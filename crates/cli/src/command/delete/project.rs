@@ -1,4 +1,4 @@
-//! `trueup delete project`: its services, then its namespace, and with `--wait` the proof.
+//! `trueup delete project`: deletes its services, then its namespace.
 
 use std::time::Duration;
 
@@ -6,14 +6,15 @@ use tokio::time::{Instant, sleep};
 use trueup_api::client::Terms;
 use trueup_api::project::Project;
 use trueup_api::service::ForceDeleteBody;
+use trueup_model::service::DesiredState;
 
 use super::Args;
 use crate::connect::context::{Connection, Context};
 use crate::failure::{Exit, Failure};
 use crate::output::receipt;
 
-/// How often the project is read again while it goes.
-const EVERY: Duration = Duration::from_millis(500);
+/// How often the project is read while waiting.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 pub(super) async fn run(
     name: &str,
@@ -22,41 +23,41 @@ pub(super) async fn run(
     connection: &Connection,
 ) -> anyhow::Result<Exit> {
     let reading = connection.client.project_get(name);
-    let project = context.ask("reading the project", reading).await?;
+    let project = context.wait("reading the project", reading).await?;
     if let (true, Some(reason)) = (args.force, &args.reason) {
         return force(project, reason, args, context, connection).await;
     }
-    if !args.yes && !args.dry.is_dry() && project.desired != "deleted" {
+    if !args.yes && !args.dry.is_dry() && project.desired != DesiredState::Deleted {
         let question = format!(
             "Delete project {} with all of its services and their data, and its namespace {}?",
             project.name, project.namespace
         );
-        if context.terminal.ask(&question)? == Some(false) {
+        if context.terminal.confirm(&question)? == Some(false) {
             return Err(Failure::new(Exit::Failed, format!("{name} was not deleted"))
                 .hint("answer y, or pass --yes")
                 .into());
         }
     }
-    // By id: the name may be given to another project in the meantime.
+    // By id: the name may belong to another project by now.
     let writing = args.dry.begin(&connection.client);
     let deleting = writing.client().project_delete(&project.id);
-    let accepted = context.ask("asking for the deletion", deleting).await?;
+    let accepted = context.wait("requesting the deletion", deleting).await?;
     if writing.previewed(&format!("project/{}", project.name), context)? {
         return Ok(Exit::Ok);
     }
     let project = accepted.project;
     if !context.output.is_for_programs() {
-        let outcome = if accepted.changed { "accepted" } else { "was accepted before" };
+        let outcome = if accepted.changed { "accepted" } else { "was already accepted" };
         context.terminal.line(&format!(
             "project/{} deletion {outcome}, generation {}",
             project.name, project.generation
         ))?;
     }
-    let hint = format!("see how far it is: trueup get project {}", project.id);
+    let hint = format!("check the progress: trueup get project {}", project.id);
     show(project, &hint, args, context, connection).await
 }
 
-/// Ends a deletion without proof. Only one that is under way: what is to stay is deleted first.
+/// Force-completes a deletion. Only a deletion in progress can be forced.
 async fn force(
     project: Project,
     reason: &str,
@@ -65,38 +66,43 @@ async fn force(
     connection: &Connection,
 ) -> anyhow::Result<Exit> {
     let Project { name, namespace, cluster, .. } = &project;
-    if project.desired != "deleted" {
+    if project.desired != DesiredState::Deleted {
         return Err(Failure::new(Exit::Failed, format!("project/{name} is not being deleted"))
-            .hint("delete it first, and force only what stays stuck")
+            .hint("delete it first; force only a deletion that is stuck")
             .into());
     }
     if !args.yes && !args.dry.is_dry() {
         let question = format!(
-            "End the deletion of project {name} without proof? Its namespace {namespace} in cluster \
-             {cluster} stays as it is, with all that is left in it."
+            "Force-complete the deletion of project {name}? Its namespace {namespace} in cluster \
+             {cluster} stays there with everything left in it."
         );
-        if context.terminal.ask(&question)? == Some(false) {
-            return Err(Failure::new(Exit::Failed, format!("the deletion of {name} goes on"))
-                .hint("answer y, or pass --yes")
-                .into());
+        if context.terminal.confirm(&question)? == Some(false) {
+            return Err(Failure::new(
+                Exit::Failed,
+                format!("the deletion of {name} was not forced and continues"),
+            )
+            .hint("answer y, or pass --yes")
+            .into());
         }
     }
     let body = ForceDeleteBody { reason: reason.to_owned(), generation: project.generation };
     let writing = args.dry.begin(&connection.client);
     let forcing = writing.client().project_force_delete(&project.id, &body, &Terms::PLAIN);
-    let accepted = context.ask("ending the deletion", forcing).await?;
+    let accepted = context.wait("forcing the deletion", forcing).await?;
     if writing.previewed(&format!("project/{name}"), context)? {
         return Ok(Exit::Ok);
     }
     let project = accepted.project;
     if !context.output.is_for_programs() {
-        context.terminal.line(&format!("project/{} ends without proof", project.name))?;
+        context
+            .terminal
+            .line(&format!("project/{} deletion forced, absence not proven", project.name))?;
     }
-    let hint = format!("what was not proved: trueup get project {} -o json", project.id);
+    let hint = format!("see what was not proven absent: trueup get project {} -o json", project.id);
     show(project, &hint, args, context, connection).await
 }
 
-/// Shows it as it is now, or its receipt once it is gone.
+/// Prints the project, or its receipt once it is deleted.
 async fn show(
     mut project: Project,
     hint: &str,
@@ -105,16 +111,16 @@ async fn show(
     connection: &Connection,
 ) -> anyhow::Result<Exit> {
     if args.wait {
-        let waiting = gone(project, args.timeout, connection);
-        project = context.ask("waiting until it is gone", waiting).await?;
+        let waiting = wait_deleted(project, args.timeout, connection);
+        project = context.wait("waiting for the deletion", waiting).await?;
     }
     if context.output.print(context.terminal, &project)? {
         return Ok(Exit::Ok);
     }
     match &project.receipt {
-        Some(proof) => {
+        Some(receipt) => {
             let mut lines = vec![format!("project/{} is gone", project.name)];
-            lines.extend(receipt::lines(proof).into_iter().map(|line| format!("  {line}")));
+            lines.extend(receipt::lines(receipt).into_iter().map(|line| format!("  {line}")));
             context.terminal.line(&lines.join("\n"))?;
         }
         None => context.terminal.note(hint)?,
@@ -122,8 +128,8 @@ async fn show(
     Ok(Exit::Ok)
 }
 
-/// Reads it again until it is gone.
-async fn gone(
+/// Polls the project until it is deleted.
+async fn wait_deleted(
     mut project: Project,
     timeout: Duration,
     connection: &Connection,
@@ -132,13 +138,13 @@ async fn gone(
     while project.receipt.is_none() {
         if began.elapsed() > timeout {
             let why = project.status.conditions.first();
-            let why = why.map_or("it does not say why yet", |condition| &*condition.message);
-            let message = format!("project/{} is not gone yet: {why}", project.name);
+            let why = why.map_or("no reason reported yet", |condition| &*condition.message);
+            let message = format!("timed out: project/{} is not deleted yet: {why}", project.name);
             return Err(Failure::new(Exit::TimedOut, message)
-                .hint("it goes on by itself; wait longer with --timeout")
+                .hint("the deletion continues; wait longer with --timeout")
                 .into());
         }
-        sleep(EVERY).await;
+        sleep(POLL_INTERVAL).await;
         project = connection.client.project_get(&project.id).await?;
     }
     Ok(project)

@@ -16,7 +16,7 @@ use trueup_model::key::Kind;
 const PATIENCE: Duration = Duration::from_secs(120);
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Makes sure that the server knows every kind.
+/// Makes sure that the server serves every kind.
 pub(crate) async fn ensure(kubeconfig: &Path) {
     let config = Kubeconfig::read_from(kubeconfig).expect("should be a kubeconfig");
     let config = kube::Config::try_from(config).expect("should be a usable kubeconfig");
@@ -40,7 +40,7 @@ async fn install(client: &kube::Client, kind: Kind) {
         .header(CONTENT_TYPE, "application/apply-patch+yaml")
         .body(definition(kind, &name).to_string().into_bytes())
         .expect("should be a request");
-    client.request_text(request).await.expect("the definition should be taken");
+    client.request_text(request).await.expect("the definition should be accepted");
 }
 
 fn definition(kind: Kind, name: &str) -> Value {

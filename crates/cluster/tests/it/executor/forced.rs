@@ -1,4 +1,4 @@
-//! Projects whose deletion somebody ends: nothing more is deleted, and what is left is named.
+//! Force-completed deletions of projects: nothing more is deleted, and what is left is named.
 
 use futures::FutureExt;
 use serde_json::{Value, json};
@@ -12,15 +12,16 @@ use crate::rig::{Rig, converged, with_receipt};
 
 pub(crate) fn checks() -> Vec<(&'static str, Check)> {
     vec![
-        ("a project that is kept can end by force", |rig| leaves_kept(rig).boxed()),
-        ("a project that hangs can end by force", |rig| leaves_hanging(rig).boxed()),
-        ("a project that is gone is proved, also by force", |rig| proves(rig).boxed()),
+        ("a blocked project can be force-completed", |rig| leaves_kept(rig).boxed()),
+        ("a hanging project can be force-completed", |rig| leaves_hanging(rig).boxed()),
+        ("force-completing a project that is gone proves its absence", |rig| proves(rig).boxed()),
     ]
 }
 
-/// The forced end of a project, and what it left behind.
+/// Force-completes the deletion of a project; returns the receipt.
 async fn force(rig: &mut Rig, end: Order) -> Receipt {
-    let force = Force { principal: "owner".to_owned(), reason: "nobody runs it".to_owned() };
+    let force =
+        Force { principal: "owner".to_owned(), reason: "the controller is gone".to_owned() };
     let mut forced = Order { generation: end.generation + 1, ..end };
     forced.permit.force = Some(force.clone());
     let report = rig.order_until(forced, with_receipt).await;
@@ -40,7 +41,7 @@ async fn remove(rig: &Rig, key: &ResourceKey) {
     removed.expect("the test should be set up right");
 }
 
-/// Somebody else's object keeps the namespace, and nobody will remove it.
+/// A foreign object keeps the namespace.
 async fn leaves_kept(mut rig: Rig) {
     rig.order_until(rig.project(), converged).await;
     let end = rig.project_end();
@@ -54,8 +55,8 @@ async fn leaves_kept(mut rig: Rig) {
     assert_eq!(receipt.level, ProofLevel::Forced);
     let recorded: Vec<_> = end.recorded.keys().collect();
     let left: Vec<_> = receipt.unproven.iter().map(|left| &left.key).collect();
-    assert_eq!(left, recorded, "all of it is still there: {receipt:#?}");
-    let remains = receipt.remains.expect("it should say what else is in there");
+    assert_eq!(left, recorded, "all of it still exists: {receipt:#?}");
+    let remains = receipt.remains.expect("the receipt should list the other objects");
     let names: Vec<_> = remains.objects.iter().map(|item| (&*item.kind, &*item.name)).collect();
     assert_eq!((names, remains.more), (vec![("ConfigMap", "precious")], 0));
     assert_eq!(remains.unread, []);
@@ -64,7 +65,7 @@ async fn leaves_kept(mut rig: Rig) {
     remove(&rig, &namespace(&end)).await;
 }
 
-/// The namespace goes already and never ends, because somebody else holds something in it.
+/// The namespace is terminating and never ends, because of a foreign finalizer in it.
 async fn leaves_hanging(mut rig: Rig) {
     rig.order_until(rig.project(), converged).await;
     let end = rig.project_end();
@@ -79,11 +80,11 @@ async fn leaves_hanging(mut rig: Rig) {
     let left: Vec<_> = receipt.unproven.iter().map(|left| &left.key).collect();
     assert!(left.contains(&&namespace(&end)) && left.contains(&&quota), "{receipt:#?}");
     assert!(!receipt.absent.iter().any(|absence| left.contains(&&absence.key)));
-    assert!(rig.get(&quota).await.is_some(), "what is held stays there");
+    assert!(rig.get(&quota).await.is_some(), "the object with the finalizer stays");
     hold(&rig, &quota, Value::Null).await;
 }
 
-/// Whoever forces what is gone gets the ordinary proof.
+/// Force-completing a project that is gone gives the ordinary receipt.
 async fn proves(mut rig: Rig) {
     rig.order_until(rig.project(), converged).await;
     let end = rig.project_end();

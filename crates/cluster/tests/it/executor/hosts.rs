@@ -1,4 +1,4 @@
-//! Hosts of a service: made, kept, moved behind a gateway and taken away, on either cluster.
+//! Hosts of a service: added, kept, moved behind a gateway and removed, on either cluster.
 
 use futures::FutureExt;
 use trueup_model::cluster::{GatewayRef, Routing};
@@ -14,10 +14,10 @@ use uuid::Uuid;
 use crate::executor::Check;
 use crate::rig::{Rig, converged, healthy, web, with_receipt};
 
-/// Every behaviour with the sentence it stands for.
+/// Every behaviour with its description.
 pub(crate) fn checks() -> Vec<(&'static str, Check)> {
     vec![
-        ("a host is made, kept and taken away", |rig| comes_and_goes(rig).boxed()),
+        ("a host is added, kept and removed", |rig| comes_and_goes(rig).boxed()),
         ("a gateway takes the hosts over", |rig| moves(rig).boxed()),
     ]
 }
@@ -29,7 +29,7 @@ fn domain() -> DomainId {
 fn with_host(rig: &Rig, generation: i64, routing: Routing) -> Order {
     let mut order = rig.service(generation, web(1));
     if let Body::Service(body) = &mut order.body {
-        // A host of its own for each rig: an ingress controller may look at all of them.
+        // A separate host for each rig: an ingress controller may read all of them.
         let host = format!("{}.example.org", body.object_name).parse().expect("a host");
         body.routes = vec![Route { id: domain(), host, tls: Tls::Auto }];
         body.routing = routing;

@@ -1,4 +1,4 @@
-//! F39: a kind that the cluster does not serve, or does not let us near, is missing by itself alone.
+//! F39: a kind that the cluster does not serve, or forbids, degrades only that kind.
 
 use trueup_model::key::Kind;
 use trueup_model::observation::{Absent, Missing};
@@ -27,7 +27,7 @@ fn without(kind: Kind, how: Closed) -> (FakeCluster, Rig) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f39_a_kind_that_is_not_served_is_missing_alone() {
+async fn f39_unserved_kind_degrades_only_that_kind() {
     for (how, why) in [
         (Closed::Unserved, Absent::Unserved),
         (Closed::Forbidden, Absent::Forbidden),
@@ -37,16 +37,16 @@ async fn f39_a_kind_that_is_not_served_is_missing_alone() {
         let kind = Kind::HorizontalPodAutoscaler;
         let (_cluster, mut rig) = without(kind, how);
         let report = rig.running(elastic(IMAGE, 2, 5)).await;
-        assert!(converged(&report), "{how:?}: the rest is as promised");
+        assert!(converged(&report), "{how:?}: everything else should converge");
         assert_eq!(missing(&report), [Missing { kind, why }], "{how:?}");
         let kinds = report.observation.expect("something should be seen").objects;
         assert!(kinds.iter().any(|seen| seen.key.kind == Kind::PodDisruptionBudget), "{how:?}");
     }
 }
 
-/// A kind that was seen once and fails later takes nothing else with it either.
+/// A kind that was listed once and fails later does not affect other kinds, either.
 #[tokio::test(start_paused = true)]
-async fn f39_a_kind_whose_server_fails_keeps_nothing_else_waiting_and_comes_back() {
+async fn f39_kind_with_a_failing_server_blocks_nothing_else_and_recovers() {
     let kind = Kind::HorizontalPodAutoscaler;
     let (cluster, mut rig) = without(kind, Closed::Failing);
     rig.running(elastic(IMAGE, 2, 5)).await;
@@ -60,27 +60,27 @@ async fn f39_a_kind_whose_server_fails_keeps_nothing_else_waiting_and_comes_back
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_service_does_not_need_is_not_missed() {
+async fn unserved_kind_that_a_service_does_not_need_is_not_reported() {
     let (_cluster, mut rig) = without(Kind::ServiceMonitor, Closed::Unserved);
     let report = rig.running(elastic(IMAGE, 2, 5)).await;
     assert_eq!(missing(&report), []);
 }
 
 #[tokio::test(start_paused = true)]
-async fn f39_a_kind_that_comes_later_is_used_without_a_restart() {
+async fn f39_kind_that_is_installed_later_is_used_without_a_restart() {
     let (cluster, mut rig) = without(Kind::HorizontalPodAutoscaler, Closed::Unserved);
     let order = rig.service(1, elastic(IMAGE, 2, 5));
     rig.running(elastic(IMAGE, 2, 5)).await;
     cluster.close(Kind::HorizontalPodAutoscaler, None);
     rig.until(order.unit, |report| healthy(report) && missing(report).is_empty()).await;
     assert!(rig.get(&autoscaler(&order)).await.is_some());
-    // And when it goes again, that is said again.
+    // When it is forbidden again, that is reported again.
     cluster.close(Kind::HorizontalPodAutoscaler, Some(Closed::Forbidden));
     rig.until(order.unit, |report| healthy(report) && !missing(report).is_empty()).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_went_away_keeps_no_deletion_from_its_proof() {
+async fn kind_that_is_no_longer_served_does_not_block_a_deletion() {
     let cluster = FakeCluster::new();
     let mut rig = Rig::fake(&cluster);
     rig.running(elastic(IMAGE, 2, 5)).await;
@@ -89,9 +89,9 @@ async fn a_kind_that_went_away_keeps_no_deletion_from_its_proof() {
     assert!(report.receipt.is_some());
 }
 
-/// What we may not look at may still be there.
+/// What we may not read may still exist.
 #[tokio::test(start_paused = true)]
-async fn f39_a_kind_that_is_forbidden_keeps_a_deletion_from_its_proof() {
+async fn f39_forbidden_kind_blocks_a_deletion() {
     let cluster = FakeCluster::new();
     let mut rig = Rig::fake(&cluster);
     rig.running(elastic(IMAGE, 2, 5)).await;
@@ -108,7 +108,7 @@ async fn f39_a_kind_that_is_forbidden_keeps_a_deletion_from_its_proof() {
     rig.until(order.unit, with_receipt).await;
 }
 
-/// A kind that pods stand on is not something to do without.
+/// A kind that pods need is not optional.
 #[tokio::test(start_paused = true)]
 async fn f39_without_an_essential_kind_nothing_is_written() {
     let (cluster, rig) = without(Kind::ConfigMap, Closed::Forbidden);

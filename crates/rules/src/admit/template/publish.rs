@@ -1,5 +1,5 @@
-//! Whether a template may be published: everything that could go wrong for its users is looked for
-//! here, once, and told to who can mend it.
+//! Whether a template may be published: errors that its users would run into are reported to its
+//! publisher first.
 
 use std::collections::BTreeMap;
 
@@ -15,13 +15,13 @@ use crate::admit::{FieldError, image};
 /// How many parameters a template may have.
 const MOST_PARAMETERS: usize = 50;
 
-/// How long a sentence for people may be.
+/// The longest summary, title or description.
 const LONGEST_SENTENCE: usize = 300;
 
 /// Every reason why this template may not be published.
 ///
-/// Parameters may set only what belongs to the user. What a service costs (its resources), what it
-/// is (its workload), what it is given (its secrets) and where its disk is stay the template's.
+/// Parameters may not set everything: resources (its cost), workload, generated secrets and the
+/// path of its disk are fixed by the template.
 #[must_use]
 pub fn check(template: &Template) -> Vec<FieldError> {
     let mut errors = Vec::new();
@@ -54,7 +54,7 @@ pub fn check(template: &Template) -> Vec<FieldError> {
             add(format!("parameters.{name}"), message);
         }
         if let Some(other) = set.insert(&parameter.sets, name) {
-            let message = format!("sets `{}`, as `{other}` does; one must do", parameter.sets);
+            let message = format!("sets `{}`, which `{other}` also sets; keep one", parameter.sets);
             add(format!("parameters.{name}"), message);
         }
     }
@@ -66,8 +66,8 @@ pub fn check(template: &Template) -> Vec<FieldError> {
 
 /// Every reason why a version may not come after the one before it.
 ///
-/// Services move from version to version, and Kubernetes changes neither what carries the pods nor
-/// where a disk is.
+/// Services are upgraded from version to version, and neither the workload kind nor the path of a
+/// disk can change.
 #[must_use]
 pub fn follows(before: &Template, next: &Template) -> Vec<FieldError> {
     ["/workload", "/volume/path"]
@@ -77,7 +77,8 @@ pub fn follows(before: &Template, next: &Template) -> Vec<FieldError> {
             let was =
                 before.spec.pointer(place).map_or_else(|| "absent".to_owned(), Value::to_string);
             let message = format!(
-                "`{place}` must stay {was}, as in `{}`; publish it under another name",
+                "`{place}` must stay {was}, as in `{}`; publish the change under another template \
+                 name",
                 before.reference()
             );
             FieldError::at("spec", message)
@@ -99,7 +100,7 @@ fn wrong_with(name: &str, parameter: &Parameter, spec: &Value) -> Vec<String> {
         && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
         && name.bytes().next().is_some_and(|b| b.is_ascii_lowercase());
     if !good_name {
-        let rule = "must be called by 1 to 40 of a-z, 0-9 and '_', a letter first";
+        let rule = "must have a name of 1 to 40 of a-z, 0-9 and '_', a letter first";
         wrong.push(rule.to_owned());
     }
     if !is_sentence(&parameter.description) {
@@ -110,12 +111,12 @@ fn wrong_with(name: &str, parameter: &Parameter, spec: &Value) -> Vec<String> {
     }
     match slot(&parameter.sets) {
         None => wrong.push(format!(
-            "sets `{}`, which is not the user's to set; it may set {}",
+            "sets `{}`, which a parameter may not set; allowed: {}",
             parameter.sets,
             SLOTS.join(", ")
         )),
         Some(kinds) if !kinds.contains(&parameter.kind) => {
-            let kinds: Vec<&str> = kinds.iter().map(|kind| kind.as_str()).collect();
+            let kinds: Vec<&str> = kinds.iter().map(|kind| kind.into_str()).collect();
             wrong.push(format!("sets `{}`, which takes {}", parameter.sets, kinds.join(" or ")));
         }
         Some(_) if spec.pointer(&parameter.sets).is_none() => {
@@ -133,7 +134,7 @@ fn wrong_with(name: &str, parameter: &Parameter, spec: &Value) -> Vec<String> {
     wrong
 }
 
-/// Constraints that can never hold, or that say nothing for this type.
+/// Constraints that can never hold, or do not apply to this type.
 fn wrong_constraints(parameter: &Parameter) -> Vec<String> {
     use ParameterKind::{Integer, List, String as Text};
     let mut wrong = Vec::new();
@@ -160,7 +161,7 @@ fn wrong_constraints(parameter: &Parameter) -> Vec<String> {
     wrong
 }
 
-/// What parameters may set, for people.
+/// What parameters may set, as shown in errors.
 const SLOTS: [&str; 12] = [
     "/image",
     "/replicas",
@@ -176,7 +177,7 @@ const SLOTS: [&str; 12] = [
     "/probe/http/path",
 ];
 
-/// What a place takes, if it is one that parameters may set.
+/// The types that a place accepts, if parameters may set it.
 fn slot(pointer: &str) -> Option<&'static [ParameterKind]> {
     use ParameterKind::{Boolean, Integer, List, Map, String as Text};
     let index = |text: &str| text.len() <= 2 && text.bytes().all(|b| b.is_ascii_digit());
@@ -196,7 +197,7 @@ fn slot(pointer: &str) -> Option<&'static [ParameterKind]> {
     }
 }
 
-/// The spec must be whole and good with the smallest and the largest values that are taken.
+/// The spec must be valid with the smallest and with the largest allowed values.
 fn wrong_with_spec(template: &Template) -> Vec<FieldError> {
     let mut base = template.spec.clone();
     for parameter in template.parameters.values() {
@@ -225,7 +226,7 @@ fn wrong_with_spec(template: &Template) -> Vec<FieldError> {
                 } else {
                     field_error.field
                 },
-                message: field_error.message.replace("the template is broken: ", ""),
+                message: field_error.message.replace("the template is invalid: ", ""),
             }));
         }
     }
@@ -233,7 +234,7 @@ fn wrong_with_spec(template: &Template) -> Vec<FieldError> {
     errors
 }
 
-/// A value that the parameter takes, at the one or the other end.
+/// The smallest or largest value that the parameter accepts.
 fn sample(template: &Template, parameter: &Parameter, largest: bool) -> Value {
     match parameter.kind {
         ParameterKind::Integer if largest => json!(parameter.maximum.unwrap_or(MOST)),
@@ -251,7 +252,7 @@ fn sample(template: &Template, parameter: &Parameter, largest: bool) -> Value {
     }
 }
 
-/// An image that the template's policy takes.
+/// An image that the template's policy allows.
 fn example_image(template: &Template) -> String {
     let policy = template.images.as_ref();
     let mut image = match policy.and_then(|policy| policy.allow.first()) {

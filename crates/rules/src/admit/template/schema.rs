@@ -1,7 +1,7 @@
 //! A template as JSON Schema (2020-12), for editors, forms and `trueup explain`.
 //!
-//! The schema says what [`super::resolve`] takes, as far as JSON Schema can; the door itself goes by
-//! the rules, whose messages name the fix.
+//! The schema describes what [`super::resolve`] accepts, as far as JSON Schema can. Admission uses
+//! the rules themselves, whose messages name the fix.
 
 use serde_json::{Map, Value, json};
 use trueup_model::name;
@@ -17,7 +17,7 @@ pub fn schema(template: &Template) -> Value {
     let reference = template.reference().to_string();
     let name = json!({
         "type": "string", "minLength": 1, "maxLength": name::MAX_LEN,
-        "description": "What people call it: a-z, 0-9 and '-', a letter first.",
+        "description": "The service's name: a-z, 0-9 and '-', a letter first.",
     });
     json!({
         "$schema": DIALECT,
@@ -26,9 +26,9 @@ pub fn schema(template: &Template) -> Value {
         "type": "object",
         "required": ["kind", "name", "template"],
         "properties": {
-            "kind": { "const": "Service", "description": "What this document declares." },
+            "kind": { "const": "Service", "description": "The kind of object." },
             "name": name,
-            "project": { "type": "string", "description": "Where it lives; the default project if left out." },
+            "project": { "type": "string", "description": "The project; the default project if omitted." },
             "template": { "const": reference, "description": "The template and its version." },
             "parameters": parameters(template),
         },
@@ -56,8 +56,7 @@ fn parameters(template: &Template) -> Value {
     })
 }
 
-/// What cannot be changed later is `readOnly` in JSON Schema's sense for updates; that word means
-/// something else to many tools, so it is said in one of our own.
+/// Marks parameters that cannot change later. `readOnly` means something else to many tools.
 const FIXED: &str = "x-trueup-fixed";
 
 fn property(parameter: &Parameter) -> Value {

@@ -1,4 +1,4 @@
-//! Checking one value against its parameter, in words that say what would be right.
+//! Checks one value against its parameter; errors say what is allowed.
 
 use std::collections::BTreeMap;
 
@@ -8,23 +8,23 @@ use trueup_model::template::{Parameter, ParameterKind};
 use crate::admit::spec::is_variable;
 use crate::admit::variable::MOST_IN_SPEC;
 
-/// What an integer may be where its parameter sets no bound: all that a spec can hold.
+/// The largest integer if the parameter sets no maximum: the most a spec can hold.
 pub(super) const MOST: i64 = 0xFFFF_FFFF;
 
-/// How long a text may be where its parameter sets no bound.
+/// The longest string if the parameter sets no maximum length.
 pub(super) const LONGEST: usize = 255;
 
-/// How many texts a list may have.
+/// How many items a list may have.
 pub(super) const MOST_ITEMS: usize = 100;
 
 /// How many names a map may have.
 pub(super) const MOST_NAMES: usize = 200;
 
-/// Whether a parameter takes a value.
+/// Whether a parameter accepts a value.
 pub(super) fn check(parameter: &Parameter, value: &Value) -> Result<(), String> {
     match parameter.kind {
         ParameterKind::Integer => check_integer(parameter, value),
-        ParameterKind::String => check_text(parameter, value.as_str().ok_or("must be a text")?),
+        ParameterKind::String => check_text(parameter, value.as_str().ok_or("must be a string")?),
         ParameterKind::Boolean => {
             if value.is_boolean() {
                 Ok(())
@@ -38,7 +38,7 @@ pub(super) fn check(parameter: &Parameter, value: &Value) -> Result<(), String> 
 }
 
 fn check_integer(parameter: &Parameter, value: &Value) -> Result<(), String> {
-    let number = value.as_i64().ok_or("must be a whole number")?;
+    let number = value.as_i64().ok_or("must be an integer")?;
     let low = parameter.minimum.unwrap_or(0);
     let high = parameter.maximum.unwrap_or(MOST);
     if (low..=high).contains(&number) {
@@ -67,38 +67,39 @@ fn check_text(parameter: &Parameter, text: &str) -> Result<(), String> {
     }
 }
 
-/// Words of a command: any text, because a script is one, too.
+/// Words of a command: any text, because a word may be a script.
 fn check_list(parameter: &Parameter, value: &Value) -> Result<(), String> {
-    let list = value.as_array().ok_or("must be a list of texts")?;
+    let list = value.as_array().ok_or("must be a list of strings")?;
     if list.len() > MOST_ITEMS {
-        return Err(format!("must have at most {MOST_ITEMS} texts"));
+        return Err(format!("must have at most {MOST_ITEMS} items"));
     }
     let longest = parameter.max_length.unwrap_or(LONGEST);
     for (number, value) in (1..).zip(list) {
         let number: usize = number;
-        let text = value.as_str().ok_or_else(|| format!("number {number} must be a text"))?;
+        let text = value.as_str().ok_or_else(|| format!("item {number} must be a string"))?;
         if text.chars().count() > longest || text.contains('\0') {
-            return Err(format!(
-                "number {number} must have at most {longest} characters and no NUL"
-            ));
+            return Err(format!("item {number} must have at most {longest} characters and no NUL"));
         }
     }
     Ok(())
 }
 
-/// Environment variables: names as POSIX has them, values as text.
+/// Environment variables: POSIX names with string values.
 fn check_map(value: &Value) -> Result<(), String> {
     let map: BTreeMap<&String, &Value> =
-        value.as_object().ok_or("must be names with text values")?.iter().collect();
+        value.as_object().ok_or("must be a map of names to strings")?.iter().collect();
     if map.len() > MOST_NAMES {
         return Err(format!("must have at most {MOST_NAMES} entries"));
     }
     let mut together = 0_usize;
     for (name, value) in map {
         if !is_variable(name) {
-            return Err(format!("`{name}` is not a variable's name: use letters, digits and '_'"));
+            return Err(format!(
+                "`{name}` is not a valid variable name: use letters, digits and '_'"
+            ));
         }
-        let text = value.as_str().ok_or_else(|| format!("the value of `{name}` must be a text"))?;
+        let text =
+            value.as_str().ok_or_else(|| format!("the value of `{name}` must be a string"))?;
         if text.len() > 32_768 || text.contains('\0') {
             return Err(format!("the value of `{name}` must be at most 32 KiB and without NUL"));
         }

@@ -1,15 +1,15 @@
-//! Which places are closed, by kind. A new kind says here what nobody else may add to it.
+//! Closed paths by kind. A new kind lists here what no other writer may add to it.
 
 use trueup_model::key::Kind;
 
 use super::{Fields, Rule};
 use crate::render::names;
 
-/// Written with each apply and checked by themselves: they say when an object was written, not what
-/// it is.
+/// Written with each apply and checked separately: they say when an object was written, not what it
+/// contains.
 pub(super) const STAMPS: [&str; 2] = [names::GENERATION_LABEL, names::DIGEST_ANNOTATION];
 
-/// Of every object: who it hangs from, and what is said in our name.
+/// Of every kind: owners, and labels and annotations with our prefix.
 pub(super) const EVERY: Fields = &[(
     "metadata",
     Rule::Fields(&[
@@ -32,7 +32,7 @@ pub(super) const fn of(kind: Kind) -> Fields {
         Kind::Deployment => &[("spec", Rule::Fields(DEPLOYMENT))],
         Kind::StatefulSet => &[("spec", Rule::Fields(&[TEMPLATE]))],
         Kind::CronJob => CRON_JOB,
-        // A finished run that is cleared away would be run again.
+        // A finished Job that is cleaned up would run again.
         Kind::Job => &[("spec", Rule::Fields(&[("ttlSecondsAfterFinished", Rule::Unsaid)]))],
         Kind::Service => &[("spec", Rule::Fields(SERVICE))],
         Kind::PodDisruptionBudget => &[("spec", Rule::Exact)],
@@ -47,7 +47,7 @@ pub(super) const fn of(kind: Kind) -> Fields {
                 ("defaultBackend", Rule::Unsaid),
             ]),
         )],
-        // What others may add to their own kinds by default is theirs; hosts and names are not.
+        // Controllers may set defaults in their own kinds, but not hosts and names.
         Kind::HttpRoute => &[(
             "spec",
             Rule::Fields(&[
@@ -68,7 +68,7 @@ pub(super) const fn of(kind: Kind) -> Fields {
     }
 }
 
-/// A version of the rules for pods that somebody pins may be a weaker one.
+/// A pinned version of the pod security rules may be a weaker one.
 const NAMESPACE: Fields =
     &[("metadata", Rule::Fields(&[("labels", Rule::Prefixes(&["pod-security.kubernetes.io/"]))]))];
 
@@ -113,8 +113,8 @@ const POD: Fields = &[
     ("hostPID", Rule::Unsaid),
     ("hostIPC", Rule::Unsaid),
     ("hostAliases", Rule::Unsaid),
-    // Which class of nodes somebody pays for. What else others say about nodes, and what pods tolerate, is
-    // for whoever runs the cluster to say.
+    // The class of nodes is what the plan pays for. Other node selectors and tolerations are up to
+    // the operator of the cluster.
     ("nodeSelector", Rule::Prefixes(OURS)),
     ("nodeName", Rule::Unsaid),
 ];

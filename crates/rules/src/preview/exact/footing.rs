@@ -1,8 +1,8 @@
-//! What a plan stands on, and whether it is still there.
+//! The preconditions of an exact preview, and whether they still hold.
 //!
-//! Each object that the plan would touch has to be the same incarnation, with the same values in the
-//! fields that would change. A version would say more than that: it changes with every status, and a plan
-//! for a service that lives would never hold.
+//! Each object that the preview would write must have the same uid, and the same values in the
+//! fields that would change. The resource version is too strict: it changes with every status
+//! update, so the preview of a running service would never hold.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use trueup_model::key::ResourceKey;
 use trueup_model::order::Unit;
 use trueup_model::preview_request::Standing;
 
-use super::tell::compared;
+use super::result::compared;
 use crate::compare::fields::at;
 use crate::render::proof::ProofKey;
 
-/// A hash of all that a plan stands on: what is asked for, the generation, and what it was found on.
+/// A hash of the requested order, its generation and the preconditions.
 #[must_use]
 pub fn hash(order_digest: &str, generation: i64, footing: &[Standing]) -> String {
     let mut hash = Sha256::new();
@@ -32,20 +32,20 @@ pub fn hash(order_digest: &str, generation: i64, footing: &[Standing]) -> String
     data_encoding::HEXLOWER.encode(&hash.finalize()[..16])
 }
 
-/// Whether a plan still holds on what stands there.
+/// Whether the preconditions still hold for the live objects.
 ///
 /// # Errors
-/// The first thing that is otherwise, in words.
+/// The first precondition that failed, as a message.
 pub fn holds(
     footing: &[Standing],
     unit: Unit,
     live: &BTreeMap<ResourceKey, Arc<Value>>,
     proofs: &ProofKey,
 ) -> Result<(), String> {
-    footing.iter().try_for_each(|standing| stands(standing, unit, live.get(&standing.key), proofs))
+    footing.iter().try_for_each(|standing| check(standing, unit, live.get(&standing.key), proofs))
 }
 
-fn stands(
+fn check(
     standing: &Standing,
     unit: Unit,
     live: Option<&Arc<Value>>,
@@ -54,12 +54,12 @@ fn stands(
     let key = &standing.key;
     let (uid, live) = match (&standing.uid, live) {
         (None, None) => return Ok(()),
-        (None, Some(_)) => return Err(format!("{key} is there now")),
-        (Some(_), None) => return Err(format!("{key} is not there any more")),
+        (None, Some(_)) => return Err(format!("{key} exists now")),
+        (Some(_), None) => return Err(format!("{key} no longer exists")),
         (Some(uid), Some(live)) => (uid, live),
     };
     if live["metadata"]["uid"] != **uid {
-        return Err(format!("{key} was made anew"));
+        return Err(format!("{key} was recreated"));
     }
     let live = compared(live);
     let changed = standing.fields.iter().find(|(steps, was)| {
@@ -67,12 +67,12 @@ fn stands(
         digest(unit, now, proofs) != *was
     });
     match changed {
-        Some((steps, _)) => Err(format!("{key} has another {} now", steps.join("."))),
+        Some((steps, _)) => Err(format!("{key} changed: {} has another value", steps.join("."))),
         None => Ok(()),
     }
 }
 
-/// A digest of a value that says nothing about it without the key: it may be a secret.
+/// A keyed digest of a value, which may be a secret.
 pub(super) fn digest(unit: Unit, value: Option<&Value>, proofs: &ProofKey) -> String {
     let text = value.map(Value::to_string).unwrap_or_default();
     proofs.digest(unit, text.as_bytes())

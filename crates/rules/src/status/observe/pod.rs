@@ -1,7 +1,7 @@
-//! From a pod's own words, and its node's, to what keeps it from running.
+//! Finds the cause that keeps a pod from running, from its status and its node's.
 //!
-//! The nearest cause wins: what stops the pod as a whole, then what stops the containers that come
-//! first, then the others, then that no node takes it.
+//! The most direct cause wins: of the pod as a whole, then of init containers, then of the other
+//! containers, then of scheduling.
 
 use serde_json::Value;
 use trueup_model::observation::{Cause, Ended, PodProblem, PodSeen};
@@ -9,12 +9,12 @@ use trueup_model::observation::{Cause, Ended, PodProblem, PodSeen};
 use super::{condition, each, text};
 use crate::render::names;
 
-/// More of what a cluster says than this helps nobody.
+/// The longest detail that is kept.
 const LONGEST: usize = 400;
-/// How a program ends that is killed.
+/// Exit codes of killed programs.
 const KILLED: [i64; 2] = [137, 143];
 
-/// What is seen of a pod: with its node, with none where that is gone, or without a word on nodes.
+/// The evidence of a pod. The node is `Some(None)` if it is gone, and `None` if nodes are not read.
 pub(super) fn pod_seen(pod: &Value, node: Option<Option<&Value>>) -> PodSeen {
     let simulated = node.flatten().is_some_and(names::is_simulated);
     PodSeen {
@@ -43,24 +43,24 @@ fn pod_problem(pod: &Value, node: Option<Option<&Value>>) -> Option<PodProblem> 
         .or_else(|| unscheduled(pod))
 }
 
-/// Taken off its node: by pressure, by a drain, by a taint or for somebody more important.
+/// Evicted from its node: by pressure, a drain, a taint or preemption.
 fn evicted(pod: &Value) -> Option<PodProblem> {
     let status = &pod["status"];
     if status["reason"] == "Evicted" {
         return Some(problem(Cause::Evicted, text(&status["message"])));
     }
     let target = condition(status, "DisruptionTarget").filter(|one| one["status"] == "True")?;
-    let who = match target["reason"].as_str().unwrap_or_default() {
+    let what = match target["reason"].as_str().unwrap_or_default() {
         "EvictionByEvictionAPI" => "its node is being drained",
-        "DeletionByTaintManager" => "its node does not tolerate it any more",
-        "PreemptionByScheduler" => "a more important pod takes its place",
-        "TerminationByKubelet" => "its node is short of something or shuts down",
-        _ => "it is taken off its node",
+        "DeletionByTaintManager" => "the pod does not tolerate a taint of its node",
+        "PreemptionByScheduler" => "preempted by a pod of higher priority",
+        "TerminationByKubelet" => "its node is short of resources or shutting down",
+        _ => "the pod is removed from its node",
     };
-    Some(problem(Cause::Evicted, said(who, &target["message"])))
+    Some(problem(Cause::Evicted, with_message(what, &target["message"])))
 }
 
-/// A pod that ended with an error and is not started again.
+/// A pod that ended with an error and is not restarted.
 fn failed_run(pod: &Value) -> Option<PodProblem> {
     if pod["status"]["phase"] != "Failed" {
         return None;
@@ -73,13 +73,13 @@ fn failed_run(pod: &Value) -> Option<PodProblem> {
     let code = end.and_then(|end| end["exitCode"].as_i64());
     let detail = match (code, pod["status"]["message"].as_str()) {
         (_, Some(message)) => message.to_owned(),
-        (Some(code), None) => format!("its program ended with exit code {code}"),
+        (Some(code), None) => format!("the program exited with code {code}"),
         (None, None) => text(&pod["status"]["reason"]),
     };
     Some(problem(if killed { Cause::OutOfMemory } else { Cause::Exited }, detail))
 }
 
-/// Its node is not there any more, or does not answer: what the pod says of itself is old.
+/// Its node is gone or not ready, so the status of the pod is outdated.
 fn lost_node(pod: &Value, node: Option<&Value>) -> Option<PodProblem> {
     let name = pod["spec"]["nodeName"].as_str().filter(|name| !name.is_empty())?;
     let Some(node) = node else {
@@ -91,10 +91,10 @@ fn lost_node(pod: &Value, node: Option<&Value>) -> Option<PodProblem> {
     }
     let since = ready["lastTransitionTime"].as_str().map(|at| format!(" since {at}"));
     let detail = format!("its node {name} is not ready{}", since.unwrap_or_default());
-    Some(problem(Cause::NodeLost, said(&detail, &ready["message"])))
+    Some(problem(Cause::NodeLost, with_message(&detail, &ready["message"])))
 }
 
-/// The first container in trouble, with its name.
+/// The first container with a problem, with its name.
 fn containers(pod: &Value, specs: &str, statuses: &str, what: &str) -> Option<PodProblem> {
     each(&pod["status"][statuses]).find_map(|status| {
         let spec = each(&pod["spec"][specs]).find(|spec| spec["name"] == status["name"]);
@@ -123,7 +123,7 @@ fn waiting(spec: Option<&Value>, status: &Value) -> Option<PodProblem> {
     })
 }
 
-/// Why an image cannot be had, as registries and runtimes word it.
+/// The cause of a failed image pull, from messages of registries and runtimes.
 fn image(message: &str) -> Cause {
     let said = message.to_lowercase();
     let any = |words: &[&str]| words.iter().any(|word| said.contains(word));
@@ -136,7 +136,7 @@ fn image(message: &str) -> Cause {
     }
 }
 
-/// It ended and is started again later: how it ended says why.
+/// A container that is restarted with backoff: its last exit says why.
 fn crashed(spec: Option<&Value>, status: &Value, message: &str) -> PodProblem {
     let ends = [&status["lastState"]["terminated"], &status["state"]["terminated"]];
     let Some(end) = ends.into_iter().find(|end| end.is_object()) else {
@@ -153,34 +153,33 @@ fn crashed(spec: Option<&Value>, status: &Value, message: &str) -> PodProblem {
         Cause::CrashLoop
     };
     let how = if cause == Cause::OutOfMemory {
-        "it was stopped for taking too much memory".to_owned()
+        "killed for using too much memory".to_owned()
     } else {
-        format!("it ended with exit code {code}")
+        format!("exited with code {code}")
     };
-    problem(cause, said(&format!("{how} and was started again {restarts} times"), &message.into()))
+    problem(cause, with_message(&format!("{how} and restarted {restarts} times"), &message.into()))
 }
 
-/// It runs. What it does not say yet matters only of those that go on running.
+/// A running container that is not ready; init containers do not count.
 fn running(spec: Option<&Value>, status: &Value, is_last: bool) -> Option<PodProblem> {
     if !is_last || !status["state"]["running"].is_object() || status["ready"] != false {
         return None;
     }
     let has = |probe: &str| spec.is_some_and(|spec| spec[probe].is_object());
     let restarts = status["restartCount"].as_u64().unwrap_or(0);
-    let after =
-        if restarts > 0 { format!(" (started again {restarts} times)") } else { String::new() };
+    let after = if restarts > 0 { format!(" (restarted {restarts} times)") } else { String::new() };
     if has("startupProbe") && status["started"] == false {
         return Some(problem(
             Cause::Startup,
-            format!("it has not passed its startup check yet{after}"),
+            format!("has not passed its startup probe yet{after}"),
         ));
     }
     has("readinessProbe")
-        .then(|| problem(Cause::Readiness, format!("it does not pass its readiness check{after}")))
+        .then(|| problem(Cause::Readiness, format!("fails its readiness probe{after}")))
 }
 
-/// No node takes it. The scheduler names every reason there is among the nodes; what is short comes
-/// before what keeps the other nodes away, because the others would not be asked anyway.
+/// A pod that cannot be scheduled. The scheduler names the reasons of all nodes; a lack of
+/// resources wins over taints and selectors, which exclude nodes anyway.
 fn unscheduled(pod: &Value) -> Option<PodProblem> {
     let scheduled = condition(&pod["status"], "PodScheduled")?;
     if scheduled["reason"] != "Unschedulable" {
@@ -205,8 +204,8 @@ fn unscheduled(pod: &Value) -> Option<PodProblem> {
     Some(problem(cause.map_or(Cause::Unschedulable, |(_, cause)| cause), message))
 }
 
-/// Our words first, then the cluster's.
-fn said(ours: &str, theirs: &Value) -> String {
+/// Our message, then the cluster's.
+fn with_message(ours: &str, theirs: &Value) -> String {
     match theirs.as_str() {
         Some(theirs) if !theirs.is_empty() => format!("{ours}: {theirs}"),
         Some(_) | None => ours.to_owned(),

@@ -1,4 +1,4 @@
-//! From a cron's and a Job's own words to how their runs stand.
+//! Reads the state of runs from the status of a CronJob or a Job.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -6,15 +6,15 @@ use trueup_model::observation::{Cause, PodProblem, Run, Runs};
 
 use super::{condition, pod, text};
 
-/// What a cron says of its last run.
+/// The last run of a cron.
 pub(super) fn of_cron(cron: &Value) -> Runs {
     let status = &cron["status"];
-    Runs { idempotency_keys: true, last: last_by_the_clock(status), job: last_job(cron) }
+    Runs { repeats: true, last: last_scheduled(status), job: last_job(cron) }
 }
 
-/// A cron's last run, from the two times it keeps: when one was last begun, and when one last ended
-/// well. A run that is neither under way nor followed by a success has failed.
-fn last_by_the_clock(status: &Value) -> Run {
+/// A cron's last run, from its last schedule time and its last success. A run that is neither
+/// active nor followed by a success has failed.
+fn last_scheduled(status: &Value) -> Run {
     let (begun, ended_well) =
         (time(status, "lastScheduleTime"), time(status, "lastSuccessfulTime"));
     if status["active"].as_array().is_some_and(|runs| !runs.is_empty()) {
@@ -29,8 +29,8 @@ fn last_by_the_clock(status: &Value) -> Run {
     }
 }
 
-/// The Job of a cron's last run: named by it while that is under way, and by the minute it was due in
-/// from then on. A cron keeps nothing else of what has ended.
+/// The name of the Job of a cron's last run: from its status while active, then from the minute it
+/// was scheduled for.
 fn last_job(cron: &Value) -> Option<String> {
     if let Some(name) = cron["status"]["active"][0]["name"].as_str() {
         return Some(name.to_owned());
@@ -44,7 +44,7 @@ fn time(status: &Value, name: &str) -> Option<Timestamp> {
     status[name].as_str().and_then(|text| text.parse().ok())
 }
 
-/// How a Job's one run stands, and why it had to end, if that was not its own doing.
+/// The only run of a Job, and the problem if Kubernetes stopped it.
 pub(super) fn of_job(job: &Value) -> (Runs, Option<PodProblem>) {
     let (last, stopped) = match failure(job) {
         Some(Failure::Stopped(problem)) => {
@@ -55,18 +55,18 @@ pub(super) fn of_job(job: &Value) -> (Runs, Option<PodProblem>) {
         None if is(job, "Suspended").is_some() => (Run::Waiting, None),
         None => (Run::Active, None),
     };
-    (Runs { idempotency_keys: false, last, job: None }, stopped)
+    (Runs { repeats: false, last, job: None }, stopped)
 }
 
-/// How a Job failed for good.
+/// How a Job failed permanently.
 pub(super) enum Failure {
     /// Kubernetes ended it.
     Stopped(PodProblem),
-    /// What Kubernetes says of it; its pods know more.
+    /// The message of Kubernetes; its pods have details.
     Said(String),
 }
 
-/// That a Job failed for good, if it did.
+/// The permanent failure of a Job, if it failed.
 pub(super) fn failure(job: &Value) -> Option<Failure> {
     let failed = is(job, "Failed")?;
     let message = text(&failed["message"]);

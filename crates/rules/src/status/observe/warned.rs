@@ -1,8 +1,8 @@
-//! What only Kubernetes' events tell: why a set or a job gets no pods, why a pod cannot mount its disk; and
-//! what only the Job of a cron's run tells, which nobody watches.
+//! Explains problems that only Kubernetes events show, and failed runs of a cron from their Job.
 //!
-//! Events are best effort and kept for an hour. So they are asked for only where nothing else says why,
-//! and what is older than a controller's longest pause between two tries says nothing any more.
+//! Only events say why a StatefulSet or a Job gets no pods, or why a pod cannot mount its disk.
+//! They are best effort and kept for an hour. So they are read only if nothing else explains a
+//! problem, and ignored if they are older than the longest retry interval of a controller.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -12,33 +12,34 @@ use trueup_model::observation::{Cause, Observation, PodProblem, Run, Runs};
 use super::runs::{self, Failure};
 use super::{each, not_made, pod, text};
 
-/// Controllers try again after seventeen minutes at the latest, and tell it each time.
+/// Controllers retry after at most seventeen minutes and emit an event each time.
 const LATELY: SignedDuration = SignedDuration::from_mins(20);
 
-/// Something that gets no further and does not say why.
+/// An object that makes no progress, without a known cause.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unexplained {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Its name.
     pub name: String,
-    /// Which incarnation.
+    /// Its uid.
     pub uid: String,
-    /// The Job of its last run, where it is a cron: that is asked first.
+    /// For a cron, the Job of its last run: that is read first.
     pub run: Option<String>,
 }
 
-/// What was answered.
+/// What was read for an unexplained object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Answers {
-    /// The warnings among the events of the run's Job, or of the object itself where there is none.
+    /// Warning events of the run's Job, or of the object itself without a run.
     pub events: Vec<Value>,
     /// The Job of the run.
     pub run: Option<Value>,
 }
 
-/// Whom to ask why a service gets no further: its workload where pods are missing, and a pod that is
-/// not ready. Nobody where all is well or where something says why already.
+/// The objects to read events of: the workload if pods are missing, and a pod that is not ready.
+///
+/// Empty if nothing is wrong or the cause is already known.
 #[must_use]
 pub fn unexplained(seen: &Observation) -> Vec<Unexplained> {
     let Some(workload) = seen.workload.as_ref().filter(|_| seen.applied) else {
@@ -73,7 +74,7 @@ pub fn unexplained(seen: &Observation) -> Vec<Unexplained> {
     maker.into_iter().chain(pod).collect()
 }
 
-/// Adds to what was seen what one of those answers, if it says anything.
+/// Adds the cause that was found for one of those objects, if any.
 pub fn explain(seen: &mut Observation, of: &Unexplained, answers: &Answers) {
     if let Some(job) = &answers.run {
         return explain_run(seen, of, job, &answers.events);
@@ -88,8 +89,8 @@ pub fn explain(seen: &mut Observation, of: &Unexplained, answers: &Answers) {
     }
 }
 
-/// Adds what the Job of a cron's last run says. One that somebody else made under that name says nothing,
-/// and neither does one of an earlier run.
+/// Adds the cause from the Job of a cron's last run. A Job that the cron does not own, or of an
+/// earlier run, is ignored.
 fn explain_run(seen: &mut Observation, of: &Unexplained, job: &Value, events: &[Value]) {
     let now = seen.as_of;
     let Some(workload) = &mut seen.workload else { return };
@@ -115,8 +116,8 @@ fn newest(events: &[Value], now: Timestamp) -> Option<PodProblem> {
         let at = last_seen(event)?;
         (now.duration_since(at) <= LATELY).then_some((at, event))
     });
-    let told = recent.filter_map(|(at, event)| Some((at, problem(event)?)));
-    told.max_by_key(|(at, _)| *at).map(|(_, problem)| problem)
+    let problems = recent.filter_map(|(at, event)| Some((at, problem(event)?)));
+    problems.max_by_key(|(at, _)| *at).map(|(_, problem)| problem)
 }
 
 fn problem(event: &Value) -> Option<PodProblem> {
@@ -130,7 +131,7 @@ fn problem(event: &Value) -> Option<PodProblem> {
     }
 }
 
-/// When an event was last told, in any of the places where that can stand.
+/// When an event last occurred, from the first field that is set.
 fn last_seen(event: &Value) -> Option<Timestamp> {
     let places = [
         &event["series"]["lastObservedTime"],

@@ -1,4 +1,4 @@
-//! What is known of a pod, a disk or a node: the only place that reads their stamps.
+//! The level of a pod, a disk or a node: the only place that reads their timestamps.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use trueup_model::transition::{
 use crate::render::names;
 use crate::status::quantity::amount;
 
-/// The labels that say what kind of machine a node is.
+/// The labels that describe the machine type of a node.
 const CLASS: [&str; 5] = [
     names::NODE_CLASS,
     "node.kubernetes.io/instance-type",
@@ -22,7 +22,7 @@ const CLASS: [&str; 5] = [
     "nvidia.com/gpu.product",
 ];
 
-/// What is seen of an object; nothing for kinds that have no transitions.
+/// The snapshot of an object; `None` for kinds without transitions.
 #[must_use]
 pub fn sight(kind: Kind, object: &Value) -> Option<ObjectSnapshot> {
     let metadata = &object["metadata"];
@@ -32,8 +32,8 @@ pub fn sight(kind: Kind, object: &Value) -> Option<ObjectSnapshot> {
         (Level::Disk(claim(object)), claim_belongs(metadata))
     } else if kind == Kind::PersistentVolume {
         let claim = &object["spec"]["claimRef"];
-        let whose = if claim.is_object() { claim_belongs(claim) } else { Belongs::Others };
-        (Level::Disk(volume(object)), whose)
+        let belongs = if claim.is_object() { claim_belongs(claim) } else { Belongs::Others };
+        (Level::Disk(volume(object)), belongs)
     } else if kind == Kind::Node {
         (Level::Node(node(object)), Belongs::Platform)
     } else {
@@ -107,13 +107,13 @@ fn container_level(status: &Value) -> ContainerLevel {
     }
 }
 
-/// What the scheduler sets aside: the containers that run side by side, or the greediest of those
-/// that run before them.
+/// The resources that the scheduler reserves: the sum of the concurrent containers, or the largest
+/// init container.
 fn pod_size(spec: &Value) -> Size {
-    let asks = |container: &Value| size(&container["resources"]["requests"]);
-    let stays = |container: &&Value| container["restartPolicy"] == "Always";
-    let beside = each(&spec["initContainers"]).filter(stays);
-    let together = each(&spec["containers"]).chain(beside).map(asks).fold(
+    let requests = |container: &Value| size(&container["resources"]["requests"]);
+    let is_sidecar = |container: &&Value| container["restartPolicy"] == "Always";
+    let sidecars = each(&spec["initContainers"]).filter(is_sidecar);
+    let together = each(&spec["containers"]).chain(sidecars).map(requests).fold(
         size(&spec["overhead"]),
         |sum, one| Size {
             cpu_millis: sum.cpu_millis.saturating_add(one.cpu_millis),
@@ -122,7 +122,7 @@ fn pod_size(spec: &Value) -> Size {
             disk_bytes: 0,
         },
     );
-    each(&spec["initContainers"]).map(asks).fold(together, |most, one| Size {
+    each(&spec["initContainers"]).map(requests).fold(together, |most, one| Size {
         cpu_millis: most.cpu_millis.max(one.cpu_millis),
         memory_bytes: most.memory_bytes.max(one.memory_bytes),
         gpus: most.gpus.max(one.gpus),
@@ -189,7 +189,7 @@ fn node(node: &Value) -> NodeLevel {
     }
 }
 
-/// The stamp says when the object shall be gone; it was asked for the time of grace before.
+/// When deletion was requested: the deletion timestamp less the grace period.
 fn deleting_at(metadata: &Value) -> Option<Timestamp> {
     let ends = time(&metadata["deletionTimestamp"])?;
     let grace = metadata["deletionGracePeriodSeconds"].as_i64().unwrap_or(0);

@@ -1,6 +1,6 @@
-//! Ending the deletion of a project that cannot be proved.
+//! Force-completes the deletion of a project whose absence cannot be verified.
 //!
-//! It is a generation of its own, so a report of the pass before it cannot be taken for its end.
+//! This is a generation of its own, so that a report of an earlier pass cannot complete it.
 
 use jiff::Timestamp;
 use trueup_model::event::Fact;
@@ -9,7 +9,7 @@ use trueup_model::receipt::Force;
 use trueup_model::wake::Lane;
 use trueup_rules::admit::operation::force_project;
 
-use super::super::race::again;
+use super::super::race::retry_on_conflict;
 use super::super::{Accepted, Refusal, RequestContext};
 use super::{lock, record, request};
 use crate::db::pool::Tx;
@@ -18,19 +18,19 @@ use crate::door::idempotency;
 use crate::project::{ProjectRow, find};
 use crate::{App, Error};
 
-/// That the deletion of a project shall end without proof.
+/// A request to force-complete the deletion of a project.
 #[derive(Debug, Clone, Copy)]
 pub struct ProjectForce<'a> {
     /// The project, by name or id.
     pub project: &'a str,
-    /// Why, for the receipt.
+    /// The reason, for the receipt.
     pub reason: &'a str,
-    /// The generation that the caller has seen.
+    /// Precondition: the generation that the caller read.
     pub generation: i64,
 }
 
 impl App {
-    /// Ends the deletion of a project without proof. Asking again changes nothing: the first reason stays.
+    /// Force-completes a project's deletion. Idempotent: the first reason is kept.
     ///
     /// # Errors
     /// [`Refusal`] says why not.
@@ -41,7 +41,7 @@ impl App {
         context: &RequestContext<'_>,
         now: Timestamp,
     ) -> Result<Accepted<ProjectRow>, Refusal> {
-        again(|| self.try_force_project(org, wanted, context, now)).await
+        retry_on_conflict(|| self.try_force_project(org, wanted, context, now)).await
     }
 
     async fn try_force_project(
@@ -58,7 +58,7 @@ impl App {
         }
         let id = found(&mut tx, wanted.project).await?.project.id;
         let desired = lock(&mut tx, id).await?;
-        // Read again: somebody may have been quicker until the lock was ours.
+        // Read again: the project may have changed before it was locked.
         let current = found(&mut tx, &id.to_string()).await?.project.generation;
         if current != wanted.generation {
             return Err(Refusal::Changed { current });
@@ -67,7 +67,7 @@ impl App {
         force_project(wanted.reason, desired, &services).map_err(Refusal::Refused)?;
         let principal = context.principal.name.clone();
         let force = Force { principal, reason: wanted.reason.trim().to_owned() };
-        let changed = write_down(&mut tx, id, &force).await?;
+        let changed = record_force(&mut tx, id, &force).await?;
         let row = found(&mut tx, &id.to_string()).await?;
         if changed {
             let Force { principal, reason } = force;
@@ -85,8 +85,7 @@ async fn found(tx: &mut Tx, wanted: &str) -> Result<ProjectRow, Refusal> {
     find(tx, wanted).await?.ok_or(Refusal::NotFound("project"))
 }
 
-/// The services that are not verified to be gone, nor ended by force. In a project that ends there are
-/// never new ones.
+/// The services whose deletion is not complete. A project being deleted gets no new ones.
 async fn services_left(tx: &mut Tx, project: ProjectId) -> Result<Vec<String>, Error> {
     let rows: Vec<(String,)> = sqlx::query_as(
         "select name from services where project_id = $1 and deleted_at is null order by name",
@@ -97,8 +96,8 @@ async fn services_left(tx: &mut Tx, project: ProjectId) -> Result<Vec<String>, E
     Ok(rows.into_iter().map(|(name,)| name).collect())
 }
 
-/// Answers whether it was not so before. What is gone is gone: there is nothing left to end.
-async fn write_down(tx: &mut Tx, project: ProjectId, force: &Force) -> Result<bool, Error> {
+/// Records who forces the deletion, and why; returns false if it was forced or completed before.
+async fn record_force(tx: &mut Tx, project: ProjectId, force: &Force) -> Result<bool, Error> {
     let written = sqlx::query(
         "update projects set force = $2, generation = generation + 1
          where id = $1 and force is null and deleted_at is null",

@@ -1,8 +1,8 @@
-//! What waits: for operators and for the counters.
+//! The backlog of wakes: lists, requeueing and metrics for operators.
 
 use jiff::Timestamp;
-use sqlx::Row;
 use sqlx::postgres::PgRow;
+use sqlx::{FromRow, Row};
 use trueup_model::event::{Fact, NewEvent, Source};
 use trueup_model::id::{ClusterId, OrgId};
 use trueup_model::order::Unit;
@@ -22,26 +22,26 @@ use crate::{App, Error, ServiceRow, Worker, event, service};
 /// Which wakes to list.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct WakeFilter {
-    /// Only those that stand so.
+    /// Only wakes in this state.
     pub state: Option<WakeState>,
-    /// Only those of this lane.
+    /// Only wakes of this lane.
     pub lane: Option<Lane>,
-    /// Only those after this one.
+    /// Only wakes of units after this one.
     pub after: Option<Unit>,
 }
 
-/// How much waits in a lane of a cluster.
+/// The load of a lane of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LaneLoad {
-    /// Which lane.
+    /// The lane.
     pub lane: Lane,
-    /// How many wait.
+    /// Wakes that wait.
     pub queued: i64,
-    /// How many are worked on.
+    /// Wakes in progress.
     pub running: i64,
-    /// How many were given up.
+    /// Wakes that failed too often.
     pub dead: i64,
-    /// Since when the oldest of those that wait is due.
+    /// When the oldest waiting wake became due.
     pub oldest_due: Option<Timestamp>,
 }
 
@@ -67,7 +67,7 @@ fn wake(row: &PgRow) -> Result<Wake, Error> {
 }
 
 impl App {
-    /// Wakes in the order of their units' ids: those of one org, or of every org in the platform's name.
+    /// Wakes in the order of their units' ids: of one org, or of every org for the platform's org.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -85,8 +85,8 @@ impl App {
              order by unit_id limit $4"
         );
         let rows = sqlx::query(sqlx::AssertSqlSafe(statement))
-            .bind(filter.state.map(WakeState::as_str))
-            .bind(filter.lane.map(Lane::as_str))
+            .bind(filter.state.map(|state| state.into_str()))
+            .bind(filter.lane.map(|lane| lane.into_str()))
             .bind(filter.after.map(unit_uuid))
             .bind(limit)
             .fetch_all(&mut *tx)
@@ -94,8 +94,9 @@ impl App {
         rows.iter().map(wake).collect()
     }
 
-    /// Gives a dead wake new tries; answers with it, and whether that changed anything. Whoever asks in
-    /// the platform's name finds those of every org.
+    /// Requeues a dead wake; returns it and whether that changed anything.
+    ///
+    /// The platform's org finds the wakes of every org.
     ///
     /// # Errors
     /// [`Refusal`] says why not.
@@ -108,7 +109,7 @@ impl App {
     ) -> Result<(Wake, bool), Refusal> {
         let mut tx = self.begin(org).await?;
         let found = find(&mut tx, of).await?.ok_or(Refusal::NotFound("wake"))?;
-        // From here on in the name of the org that it belongs to, like every change.
+        // From here on in the wake's org, like every change.
         enter(&mut tx, found.org).await?;
         if found.state != WakeState::Dead {
             return Ok((found, false));
@@ -135,7 +136,7 @@ impl App {
 }
 
 impl App {
-    /// Asks for a service to be looked at afresh.
+    /// Requests a reconciliation of a service with fresh reads from the cluster.
     ///
     /// # Errors
     /// [`Refusal`] says why not.
@@ -149,42 +150,42 @@ impl App {
         let mut tx = self.begin(org).await?;
         let row = service::find(&mut tx, project, service).await?;
         let row = row.ok_or(Refusal::NotFound("service"))?;
-        let promised = &row.service;
-        // What is verified to be gone has nothing left that could differ.
+        let found = &row.service;
+        // A deleted service has no objects left that could differ.
         if row.status.phase == Phase::Deleted {
             return Ok(row);
         }
-        let unit = Unit::Service(promised.id);
-        let asked = NewEvent {
+        let unit = Unit::Service(found.id);
+        let event = NewEvent {
             id: new_id(now),
             org,
             source: Source::User,
             unit,
-            generation: promised.generation,
+            generation: found.generation,
             at: now,
             fact: Fact::ReconcileRequested { principal: context.principal.name.clone() },
             trace: context.trace.clone(),
             cause: None,
         };
-        event::record(&mut tx, &[asked]).await?;
-        let lane = match promised.desired {
+        event::record(&mut tx, &[event]).await?;
+        let lane = match found.desired {
             DesiredState::Active | DesiredState::Paused => Lane::UserChange,
             DesiredState::Deleted => Lane::Delete,
         };
-        let wake = Request::by(context, unit, org, promised.cluster, lane);
+        let wake = Request::by(context, unit, org, found.cluster, lane);
         request(&mut tx, &Request { fresh: true, ..wake }, now).await?;
         self.end(tx).await?;
         Ok(row)
     }
 
-    /// Asks for a service to be looked at because a read found it diverged: nobody's change waits for it.
+    /// Requests a reconciliation with low priority, because a read found the service diverged.
     ///
     /// # Errors
     /// The database cannot be reached.
     pub async fn repair_service(&self, row: &ServiceRow, now: Timestamp) -> Result<(), Error> {
-        let promised = &row.service;
-        let mut tx = self.begin(promised.org).await?;
-        let repair = Request::repair(Unit::Service(promised.id), promised.org, promised.cluster);
+        let found = &row.service;
+        let mut tx = self.begin(found.org).await?;
+        let repair = Request::repair(Unit::Service(found.id), found.org, found.cluster);
         request(&mut tx, &Request { fresh: true, ..repair }, now).await?;
         tx.commit().await?;
         Ok(())
@@ -192,7 +193,7 @@ impl App {
 }
 
 impl Worker {
-    /// How many wakes wait, and how many are being worked on.
+    /// The number of queued and of running wakes.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -204,30 +205,43 @@ impl Worker {
         .await?)
     }
 
-    /// How much waits in each lane of a cluster; lanes without anything are left out.
+    /// The load of each lane of a cluster; empty lanes are left out.
     ///
     /// # Errors
     /// The database cannot be reached.
     pub async fn lane_loads(&self, cluster: ClusterId) -> Result<Vec<LaneLoad>, Error> {
-        type Columns = (String, i64, i64, i64, Option<jiff_sqlx::Timestamp>);
+        #[derive(FromRow)]
+        struct Columns {
+            lane: String,
+            queued: i64,
+            running: i64,
+            dead: i64,
+            oldest: Option<jiff_sqlx::Timestamp>,
+        }
         let rows: Vec<Columns> = sqlx::query_as(
-            "select lane, count(*) filter (where state = 'queued'),
-                    count(*) filter (where state = 'running'), count(*) filter (where state = 'dead'),
-                    min(due_at) filter (where state = 'queued')
+            "select lane, count(*) filter (where state = 'queued') as queued,
+                    count(*) filter (where state = 'running') as running,
+                    count(*) filter (where state = 'dead') as dead,
+                    min(due_at) filter (where state = 'queued') as oldest
              from wakes where cluster_id = $1 group by lane",
         )
         .bind(cluster.uuid())
         .fetch_all(self.pool())
         .await?;
         rows.into_iter()
-            .map(|(lane, queued, running, dead, oldest)| {
-                let oldest_due = oldest.map(jiff_sqlx::Timestamp::to_jiff);
-                Ok(LaneLoad { lane: read("lane", lane)?, queued, running, dead, oldest_due })
+            .map(|row| {
+                Ok(LaneLoad {
+                    lane: read("lane", row.lane)?,
+                    queued: row.queued,
+                    running: row.running,
+                    dead: row.dead,
+                    oldest_due: row.oldest.map(jiff_sqlx::Timestamp::to_jiff),
+                })
             })
             .collect()
     }
 
-    /// Leaves a unit for an operator at once: what is known of it cannot be worked with.
+    /// Marks a unit's wake as dead at once, because its rows cannot be processed.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -262,7 +276,7 @@ async fn find(tx: &mut Tx, of: Unit) -> Result<Option<Wake>, Error> {
     row.as_ref().map(wake).transpose()
 }
 
-/// The generation of a unit of this org as it is promised now.
+/// The current generation of a unit of this org.
 pub(crate) async fn generation(tx: &mut Tx, of: Unit, org: OrgId) -> Result<Option<i64>, Error> {
     let found: Option<(i64,)> = sqlx::query_as(
         "select generation from services where id = $1 and org_id = $2

@@ -1,9 +1,13 @@
-//! Claiming: lanes take turns by weight, and inside a lane one org after the other, so that nobody's
-//! backlog is at the cost of others. Every statement reads as many index entries as it claims.
+//! Claims wakes by weighted fair queueing: lanes by weight, and round robin over the orgs of a
+//! lane.
+//!
+//! One org's backlog does not delay other orgs. Every statement reads as many index entries as it
+//! claims.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use sqlx::FromRow;
 use trueup_model::id::{ClusterId, OrgId};
 use trueup_model::wake::{Claimed, Lane};
 use trueup_rules::fair_queue::Turns;
@@ -14,7 +18,7 @@ use crate::db::clock::sql;
 use crate::db::pool::Tx;
 use crate::db::row::{read, unit};
 
-/// Claims up to so many wakes of a cluster that are due.
+/// Claims up to `limit` due wakes of a cluster.
 pub(crate) async fn claim(
     tx: &mut Tx,
     cluster: ClusterId,
@@ -34,8 +38,10 @@ pub(crate) async fn claim(
     Ok(claimed)
 }
 
-/// The lanes in which something is due. The first entry of each is asked for in the order of the index: as
-/// a mere existence the planner would rather read the whole table once.
+/// The lanes with due wakes.
+///
+/// Selects the first entry of each lane in index order: for a plain `exists` Postgres would scan
+/// the whole table.
 async fn waiting(tx: &mut Tx, cluster: ClusterId, now: Timestamp) -> Result<Vec<Lane>, Error> {
     let rows: Vec<(String,)> = sqlx::query_as(
         "select l.lane from unnest($3::text[]) as l (lane) cross join lateral
@@ -45,7 +51,7 @@ async fn waiting(tx: &mut Tx, cluster: ClusterId, now: Timestamp) -> Result<Vec<
     )
     .bind(cluster.uuid())
     .bind(sql(now))
-    .bind(Lane::ALL.map(Lane::as_str).to_vec())
+    .bind(Lane::ALL.map(|lane| lane.into_str()).to_vec())
     .fetch_all(&mut **tx)
     .await?;
     let due: Vec<Lane> =
@@ -53,7 +59,7 @@ async fn waiting(tx: &mut Tx, cluster: ClusterId, now: Timestamp) -> Result<Vec<
     Ok(Lane::ALL.into_iter().filter(|lane| due.contains(lane)).collect())
 }
 
-/// The orgs whose turn it is: those after the last one, and then from the beginning.
+/// The next orgs in the round robin: those after `last`, then from the beginning.
 async fn next_orgs(
     tx: &mut Tx,
     cluster: ClusterId,
@@ -62,7 +68,7 @@ async fn next_orgs(
     places: usize,
     now: Timestamp,
 ) -> Result<Vec<Uuid>, Error> {
-    // A walk from org to org along the index: it never visits the second wake of any of them.
+    // A loose index scan: one index entry per org.
     let rows: Vec<(Uuid,)> = sqlx::query_as(
         "with recursive later (org_id) as (
              (select org_id from wakes
@@ -90,7 +96,7 @@ async fn next_orgs(
          limit $5",
     )
     .bind(cluster.uuid())
-    .bind(lane.as_str())
+    .bind(lane.into_str())
     .bind(sql(now))
     .bind(last.uuid())
     .bind(i64::try_from(places).unwrap_or(i64::MAX))
@@ -99,10 +105,19 @@ async fn next_orgs(
     Ok(rows.into_iter().map(|(org,)| org).collect())
 }
 
-/// Unit kind and id, org, seq, attempts, poison, fresh, trace.
-type Columns = (String, Uuid, Uuid, i64, i32, i32, bool, Option<String>);
+#[derive(FromRow)]
+struct Columns {
+    unit_kind: String,
+    unit_id: Uuid,
+    org_id: Uuid,
+    requested_seq: i64,
+    attempts: i32,
+    poison: i32,
+    fresh: bool,
+    trace: Option<String>,
+}
 
-/// Claims the oldest wakes of each of these orgs, as many of one as of the other.
+/// Claims the oldest wakes of these orgs, the same number of each.
 async fn claim_lane(
     tx: &mut Tx,
     cluster: ClusterId,
@@ -129,26 +144,36 @@ async fn claim_lane(
                    w.trace",
     )
     .bind(cluster.uuid())
-    .bind(lane.as_str())
+    .bind(lane.into_str())
     .bind(sql(now))
     .bind(orgs)
     .bind(i64::try_from(each).unwrap_or(i64::MAX))
     .bind(i64::try_from(places).unwrap_or(i64::MAX))
     .fetch_all(&mut **tx)
     .await?;
-    Ok(in_turn(rows, cluster, lane))
+    Ok(interleave(rows, cluster, lane))
 }
 
-/// One of each org, then the second of each, and so on: whoever works them off in this order is fair.
-fn in_turn(rows: Vec<Columns>, cluster: ClusterId, lane: Lane) -> Vec<Claimed> {
-    let mut had: BTreeMap<Uuid, usize> = BTreeMap::new();
+/// Interleaves claims by org: the first of each, then the second of each, and so on.
+fn interleave(rows: Vec<Columns>, cluster: ClusterId, lane: Lane) -> Vec<Claimed> {
+    let mut claimed_by_org: BTreeMap<Uuid, usize> = BTreeMap::new();
     let mut turns: Vec<(usize, Claimed)> = rows
         .into_iter()
-        .map(|(kind, id, org, seq, attempts, poison, fresh, trace)| {
-            let turn = had.entry(org).or_default();
+        .map(|row| {
+            let turn = claimed_by_org.entry(row.org_id).or_default();
             *turn = turn.saturating_add(1);
-            let (unit, org) = (unit(&kind, id), OrgId::from_uuid(org));
-            (*turn, Claimed { unit, org, cluster, lane, seq, attempts, poison, fresh, trace })
+            let claimed = Claimed {
+                unit: unit(&row.unit_kind, row.unit_id),
+                org: OrgId::from_uuid(row.org_id),
+                cluster,
+                lane,
+                seq: row.requested_seq,
+                attempts: row.attempts,
+                poison: row.poison,
+                fresh: row.fresh,
+                trace: row.trace,
+            };
+            (*turn, claimed)
         })
         .collect();
     turns.sort_by_key(|(turn, _)| *turn);

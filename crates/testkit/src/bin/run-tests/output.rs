@@ -1,6 +1,6 @@
-//! What a test program prints, read line by line.
+//! Parses the output of a test program line by line.
 
-/// How one test ended.
+/// The result of one test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Passed,
@@ -8,9 +8,10 @@ pub(crate) enum Outcome {
     Ignored,
 }
 
-/// The test of which this line tells the end, if it does.
+/// The test and its outcome, if this line reports one.
 ///
-/// A test that prints past the capture may put its own text before the outcome, so only the ends count.
+/// A test that bypasses output capture may print its own text before the outcome. Such a line is
+/// not recognised.
 pub(crate) fn outcome(line: &str) -> Option<(&str, Outcome)> {
     let (name, rest) = line.strip_prefix("test ")?.split_once(" ... ")?;
     // `test a - should panic ... ok`
@@ -24,20 +25,20 @@ pub(crate) fn outcome(line: &str) -> Option<(&str, Outcome)> {
     Some((name, ended))
 }
 
-/// The test that this line says takes long.
+/// The test that this line reports as slow.
 pub(crate) fn slow(line: &str) -> Option<&str> {
     line.strip_prefix("test ")?.strip_suffix(" has been running for over 60 seconds")
 }
 
-/// Whether this is the line that a program ends with when it ran all of its tests.
+/// Whether this is the summary line that a program prints after all of its tests.
 pub(crate) fn is_end(line: &str) -> bool {
     line.starts_with("test result: ")
 }
 
-/// What one test printed before it failed.
+/// The captured output of one failed test.
 pub(crate) fn section<'a>(log: &'a str, test: &str) -> &'a str {
     let head = format!("---- {test} stdout ----\n");
-    let Some(start) = log.find(&head) else { return "it printed nothing\n" };
+    let Some(start) = log.find(&head) else { return "the test printed nothing\n" };
     let rest = &log[start..];
     let after = &rest[head.len()..];
     let end = ["\n---- ", "\nfailures:\n"].iter().filter_map(|next| after.find(next)).min();
@@ -49,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn outcomes_are_read_and_other_lines_are_not() {
+    fn outcome_lines_are_parsed_and_others_ignored() {
         assert_eq!(outcome("test a::b ... ok"), Some(("a::b", Outcome::Passed)));
         assert_eq!(outcome("test a::b ... FAILED"), Some(("a::b", Outcome::Failed)));
         assert_eq!(outcome("test a::b ... ignored"), Some(("a::b", Outcome::Ignored)));
@@ -63,16 +64,16 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_test_is_named() {
+    fn slow_test_line_is_parsed() {
         assert_eq!(slow("test a::b has been running for over 60 seconds"), Some("a::b"));
         assert_eq!(slow("test a::b ... ok"), None);
     }
 
     #[test]
-    fn a_section_ends_where_the_next_one_begins() {
+    fn section_ends_where_the_next_one_begins() {
         let log = "failures:\n\n---- a stdout ----\none\n\n---- b stdout ----\ntwo\n\nfailures:\n    a\n    b\n";
         assert_eq!(section(log, "a"), "---- a stdout ----\none\n");
         assert_eq!(section(log, "b"), "---- b stdout ----\ntwo\n");
-        assert_eq!(section(log, "c"), "it printed nothing\n");
+        assert_eq!(section(log, "c"), "the test printed nothing\n");
     }
 }

@@ -1,4 +1,4 @@
-//! One suite's process: its lines are read as they come, and it is ended when it no longer prints any.
+//! The process of one suite: its output is read line by line, and it is killed when it hangs.
 
 use std::fmt;
 use std::io::{BufRead as _, BufReader, PipeReader};
@@ -16,31 +16,31 @@ use trueup_testkit::left_out::{REPORT, REQUIRE_ALL};
 use crate::output::{self, Outcome};
 use crate::suite::Suite;
 
-/// A suite that prints nothing for this long hangs: the longest test takes a fraction of it.
+/// A suite that prints nothing for this long hangs; the longest test takes a fraction of it.
 const SILENCE: Duration = Duration::from_secs(900);
 
-/// What a worker that panicked left behind is still true: it only counts.
+/// Locks, also after a worker panicked: the data are counters and stay valid.
 pub(crate) fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Where suites leave what they say.
+/// Where suites write their output.
 #[derive(Debug)]
-pub(crate) struct Place<'a> {
+pub(crate) struct OutputPaths<'a> {
     /// The folder of their logs.
     pub(crate) logs: &'a Path,
-    /// The file that tests name in it what they leave out.
+    /// The file in which tests report the checks they leave out.
     pub(crate) left_out: &'a Path,
 }
 
-/// A suite that ended.
+/// The result of a suite.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) suite: Suite,
     pub(crate) passed: usize,
     pub(crate) ignored: usize,
     pub(crate) failed: Vec<String>,
-    /// Why it did not run all of its tests.
+    /// Why the suite did not run all of its tests, if so.
     pub(crate) broken: Option<String>,
     pub(crate) took: Duration,
     pub(crate) log: PathBuf,
@@ -51,7 +51,7 @@ impl Ended {
         self.failed.is_empty() && self.broken.is_none()
     }
 
-    /// How it ended, for people.
+    /// The result in one line.
     pub(crate) fn line(&self) -> String {
         let how = if self.is_ok() { "ok" } else { "failed" };
         let mut line = format!(
@@ -71,7 +71,7 @@ impl Ended {
         line
     }
 
-    /// What the failed tests printed; the end of the log where the suite itself broke.
+    /// The output of the failed tests, or the end of the log if the suite did not complete.
     pub(crate) fn failures(&self) -> String {
         let log = fs::read_to_string(&self.log).unwrap_or_default();
         if self.broken.is_some() {
@@ -82,12 +82,12 @@ impl Ended {
     }
 }
 
-/// How far the run is.
+/// The progress of the run.
 #[derive(Debug)]
 pub(crate) struct Progress {
     total: usize,
     done: Mutex<usize>,
-    /// The suites that run, each with its tests that take long.
+    /// The running suites, each with its slow tests.
     running: Mutex<Vec<(String, Vec<String>)>>,
     begun: Instant,
 }
@@ -98,7 +98,7 @@ impl Progress {
         for suite in suites {
             let listed =
                 Command::new(&suite.program).args(["--list", "--format", "terse"]).output()?;
-            ensure!(listed.status.success(), "{} does not list its tests", suite.name);
+            ensure!(listed.status.success(), "{} --list failed; rebuild the tests", suite.name);
             let listed = String::from_utf8(listed.stdout)?;
             total += listed.lines().filter(|line| line.ends_with(": test")).count();
         }
@@ -110,7 +110,7 @@ impl Progress {
         self.total
     }
 
-    fn hear(&self, suite: &Suite, line: &str) {
+    fn record_line(&self, suite: &Suite, line: &str) {
         let ended = output::outcome(line).map(|(test, _)| test);
         if ended.is_some() {
             *lock(&self.done) += 1;
@@ -123,16 +123,16 @@ impl Progress {
         slow.retain(|test| Some(test.as_str()) != ended);
     }
 
-    fn starts(&self, suite: &Suite) {
+    fn suite_started(&self, suite: &Suite) {
         let mut running = lock(&self.running);
         running.push((suite.name.clone(), Vec::new()));
     }
 
-    /// Forgets the suite; says which of its tests took long and never ended.
-    fn ends(&self, suite: &Suite) -> Vec<String> {
+    /// Removes the suite; returns its slow tests that never ended.
+    fn suite_ended(&self, suite: &Suite) -> Vec<String> {
         let mut running = lock(&self.running);
-        let place = running.iter().position(|(name, _)| *name == suite.name);
-        place.map_or_else(Vec::new, |place| running.remove(place).1)
+        let index = running.iter().position(|(name, _)| *name == suite.name);
+        index.map_or_else(Vec::new, |index| running.remove(index).1)
     }
 }
 
@@ -152,16 +152,16 @@ impl fmt::Display for Progress {
 }
 
 /// Runs a suite to its end, or until it hangs.
-pub(crate) fn run(suite: &Suite, place: &Place<'_>, progress: &Progress) -> Ended {
+pub(crate) fn run(suite: &Suite, paths: &OutputPaths<'_>, progress: &Progress) -> Ended {
     let begun = Instant::now();
-    let log = place.logs.join(format!("{}.log", suite.name.replace('/', "-")));
-    progress.starts(suite);
+    let log = paths.logs.join(format!("{}.log", suite.name.replace('/', "-")));
+    progress.suite_started(suite);
     let args = ["--test-threads".to_owned(), suite.threads.to_string()];
-    let lines = start(suite, &args, place).and_then(|started| {
-        let heard = |line: &str| progress.hear(suite, line);
-        started.follow(&log, SILENCE, heard)
+    let lines = start(suite, &args, paths).and_then(|started| {
+        let on_line = |line: &str| progress.record_line(suite, line);
+        started.follow(&log, SILENCE, on_line)
     });
-    let slow = progress.ends(suite);
+    let slow = progress.suite_ended(suite);
     let mut ended = Ended {
         suite: suite.clone(),
         passed: 0,
@@ -173,7 +173,7 @@ pub(crate) fn run(suite: &Suite, place: &Place<'_>, progress: &Progress) -> Ende
     };
     match lines {
         Ok(lines) => ended.count(&lines, &slow),
-        Err(error) => ended.broken = Some(format!("it could not be run: {error}")),
+        Err(error) => ended.broken = Some(format!("the suite could not be run: {error}")),
     }
     ended
 }
@@ -190,32 +190,32 @@ impl Ended {
         if !lines.iter().any(|line| output::is_end(line)) {
             let last =
                 if slow.is_empty() { String::new() } else { format!(" in {}", slow.join(", ")) };
-            self.broken = Some(format!("it did not run to its end{last}"));
+            self.broken = Some(format!("did not complete{last}"));
         }
     }
 }
 
 /// Whether a test passes when it runs alone.
-pub(crate) fn passes_alone(suite: &Suite, test: &str, place: &Place<'_>) -> io::Result<bool> {
+pub(crate) fn passes_alone(suite: &Suite, test: &str, paths: &OutputPaths<'_>) -> io::Result<bool> {
     let args = ["--exact", test].map(str::to_owned);
-    let log = place.logs.join("alone.log");
-    let lines = start(suite, &args, place)?.follow(&log, SILENCE, |_| ())?;
+    let log = paths.logs.join("alone.log");
+    let lines = start(suite, &args, paths)?.follow(&log, SILENCE, |_| ())?;
     let passed = Some((test, Outcome::Passed));
     Ok(lines.iter().any(|line| output::outcome(line) == passed))
 }
 
-/// A process, and what it prints.
+/// A process and its output.
 struct Started {
     child: Child,
     output: PipeReader,
 }
 
-fn start(suite: &Suite, args: &[String], place: &Place<'_>) -> io::Result<Started> {
+fn start(suite: &Suite, args: &[String], paths: &OutputPaths<'_>) -> io::Result<Started> {
     let mut command = Command::new(&suite.program);
     command.args(args).current_dir(&suite.folder);
-    // A failing test says what it expected; a backtrace through the runtime would only bury that.
-    command.env("RUST_BACKTRACE", "0").env(REPORT, place.left_out);
-    // CI has every part: what is left out there is a hole.
+    // The assertion message is enough; a backtrace through the runtime would bury it.
+    command.env("RUST_BACKTRACE", "0").env(REPORT, paths.left_out);
+    // CI has every dependency, so no check may be left out there.
     if std::env::var_os("CI").is_some() {
         command.env(REQUIRE_ALL, "1");
     }
@@ -229,18 +229,18 @@ impl Started {
         Ok(Self { child: command.spawn()?, output })
     }
 
-    /// Reads all lines into the log; ends the process when it hangs.
+    /// Reads all lines and writes them to the log; kills the process when it hangs.
     fn follow(
         mut self,
         log: &Path,
         silence: Duration,
-        mut heard: impl FnMut(&str),
+        mut on_line: impl FnMut(&str),
     ) -> io::Result<Vec<String>> {
-        let (tell, lines) = mpsc::channel();
+        let (sender, lines) = mpsc::channel();
         let reader = BufReader::new(self.output);
         thread::spawn(move || {
             for line in reader.split(b'\n').map_while(Result::ok) {
-                if tell.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
+                if sender.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
                     return;
                 }
             }
@@ -249,10 +249,10 @@ impl Started {
         loop {
             match lines.recv_timeout(silence) {
                 Ok(line) => {
-                    heard(&line);
+                    on_line(&line);
                     let end = output::is_end(&line);
                     all.push(line);
-                    // Parts that tests share live on, and keep the pipe open.
+                    // Servers that tests share keep running and hold the pipe open.
                     if end {
                         break;
                     }
@@ -274,33 +274,33 @@ impl Started {
 mod tests {
     use super::*;
 
-    /// What a shell's lines come to when silence lasts this long at most.
+    /// The lines of a shell script and its log, with this limit on silence.
     fn follow(script: &str, silence: Duration) -> (Vec<String>, String) {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
         let name = format!("trueup-follow-{}-{}", std::process::id(), script.len());
         let log = std::env::temp_dir().join(name);
         let lines = Started::new(command).and_then(|started| started.follow(&log, silence, |_| ()));
-        let kept = fs::read_to_string(&log).expect("a log should be kept");
-        fs::remove_file(&log).expect("the log is ours");
+        let kept = fs::read_to_string(&log).expect("the log should be written");
+        fs::remove_file(&log).expect("the log should be removed");
         (lines.expect("a shell should run"), kept)
     }
 
     #[test]
-    fn a_program_that_hangs_is_ended_and_what_it_said_is_kept() {
+    fn hanging_program_is_killed_and_its_output_kept() {
         let (lines, kept) = follow("echo test a ... ok; exec sleep 600", Duration::from_secs(2));
         assert_eq!(lines, ["test a ... ok"]);
         assert_eq!(kept, "test a ... ok\n");
     }
 
     #[test]
-    fn a_part_that_lives_on_does_not_keep_a_suite_open() {
+    fn suite_ends_although_a_background_process_keeps_the_pipe_open() {
         let (lines, _) = follow("sleep 5 & echo 'test result: ok.'", Duration::from_secs(600));
         assert_eq!(lines, ["test result: ok."]);
     }
 
     #[test]
-    fn a_suite_that_breaks_off_is_broken_and_names_its_slow_test() {
+    fn suite_without_summary_line_is_broken_and_names_its_slow_test() {
         let suite =
             Suite { name: "a/it".into(), folder: ".".into(), program: "a".into(), threads: 1 };
         let log = PathBuf::new();
@@ -308,7 +308,7 @@ mod tests {
         let failed = Vec::new();
         let mut ended = Ended { suite, passed: 0, ignored: 0, failed, broken: None, took, log };
         ended.count(&["test a ... ok".to_owned()], &["b".to_owned()]);
-        assert_eq!(ended.broken.as_deref(), Some("it did not run to its end in b"));
+        assert_eq!(ended.broken.as_deref(), Some("did not complete in b"));
         assert!(!ended.is_ok());
     }
 }

@@ -1,4 +1,4 @@
-//! What came of a run: printed for people, kept for programs.
+//! The result of a run: printed for people and stored as JSON.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,7 +21,7 @@ pub(crate) struct Commit {
 }
 
 impl Commit {
-    /// What is checked out here, and whether it was changed since.
+    /// The commit that is checked out, and whether the working tree is clean.
     pub(crate) fn here() -> anyhow::Result<Self> {
         let hash = git(&["rev-parse", "HEAD"])?.trim().to_owned();
         let clean = git(&["status", "--porcelain"])?.is_empty();
@@ -30,9 +30,13 @@ impl Commit {
 }
 
 fn git(args: &[&str]) -> anyhow::Result<String> {
-    let said = Command::new("git").args(args).output().context("asking git what is tested")?;
-    ensure!(said.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&said.stderr));
-    Ok(String::from_utf8(said.stdout)?)
+    let output = Command::new("git").args(args).output().context("running git")?;
+    ensure!(
+        output.status.success(),
+        "git {args:?} failed: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(String::from_utf8(output.stdout)?)
 }
 
 /// The result of a run.
@@ -41,22 +45,22 @@ pub(crate) struct Report {
     /// One line for people; `make help` prints it.
     summary: String,
     commit: String,
-    /// Nothing was changed since that commit.
+    /// Whether the working tree was clean.
     clean: bool,
     passed: usize,
-    /// Tests that never passed.
+    /// Tests that failed, also when retried.
     failed: Vec<String>,
-    /// Suites that did not run to their end.
+    /// Suites that did not complete.
     broken: Vec<String>,
     /// Tests that failed in their suite and passed alone.
     flaky: Vec<String>,
-    /// What tests could not check on this machine, and why.
+    /// Checks that cannot run on this machine, and why.
     left_out: Vec<String>,
-    /// Tests that have a target of their own, such as `make soak`.
+    /// Tests with a separate make target, such as `make soak`.
     ignored: usize,
     seconds: u64,
     seconds_by_suite: BTreeMap<String, u64>,
-    /// Where flaky and failed tests' output is.
+    /// The output files of failed and flaky tests.
     #[serde(skip)]
     kept: Vec<String>,
 }
@@ -98,7 +102,7 @@ impl Report {
         Ok(report)
     }
 
-    /// Everything passed, and so few only at a second try that it may count.
+    /// Whether every test passed, with at most this many flaky ones.
     pub(crate) const fn is_green(&self, most_flaky: usize) -> bool {
         self.failed.is_empty()
             && self.broken.is_empty()
@@ -107,7 +111,7 @@ impl Report {
     }
 
     fn in_one_line(&self) -> String {
-        let changed = if self.clean { "" } else { " with changes" };
+        let changed = if self.clean { "" } else { " with uncommitted changes" };
         let mut line = format!(
             "{} passed, {} failed, {} left out, {} flaky in {}m{:02}s at {}{changed}",
             self.passed,
@@ -121,23 +125,24 @@ impl Report {
         if let Some(first) = self.failed.iter().chain(&self.broken).chain(&self.flaky).next() {
             line.push_str(&format!(" ({first})"));
         }
-        // It is read with a line-based tool: keep quotes out of it.
+        // `make help` extracts this from the JSON with sed, so it must not contain quotes.
         line.replace(['"', '\\', '\n'], " ")
     }
 
     /// Writes it as JSON.
     pub(crate) fn keep(&self, path: &Path) -> anyhow::Result<()> {
-        fs::write(path, serde_json::to_string_pretty(self)? + "\n").context("keeping the result")
+        fs::write(path, serde_json::to_string_pretty(self)? + "\n")
+            .context("writing the test result")
     }
 
-    /// The end of what `make test` prints; the last line is the one that CI reads.
+    /// Prints the end of the output of `make test`. CI reads the last line.
     pub(crate) fn print(&self) {
         for (what, which) in [
             ("left out", &self.left_out),
-            ("flaky, a bug to find", &self.flaky),
+            ("flaky (failed, then passed alone)", &self.flaky),
             ("failed", &self.failed),
-            ("did not run to its end", &self.broken),
-            ("what it printed", &self.kept),
+            ("did not complete", &self.broken),
+            ("output of", &self.kept),
         ] {
             for one in which {
                 println!("{what}: {one}");
@@ -152,6 +157,6 @@ fn read_lines(path: &Path) -> anyhow::Result<Vec<String>> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(text.lines().map(str::to_owned).collect()),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
-        Err(error) => Err(error).context("reading what was left out"),
+        Err(error) => Err(error).context("reading the report of left-out checks"),
     }
 }

@@ -1,4 +1,4 @@
-//! Which suites there are: Cargo says, and the source tree says which must be among them.
+//! Finds the suites that Cargo built, and checks that none of the source tree is missing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,25 +7,27 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, bail, ensure};
 use serde::Deserialize;
 
-/// Suites that take longest, longest first, and how many of their tests run at once. They mostly wait
-/// for real processes, so more of them fit than there are cores. All others come after them.
+/// The slowest suites, slowest first, and how many of their tests run at once.
+///
+/// Their tests mostly wait for real processes, so more of them run than there are cores. All other
+/// suites run after them.
 const LONG: [(&str, usize); 5] =
     [("trueup/it", 6), ("cluster/it", 3), ("control/it", 4), ("http/it", 2), ("store/it", 2)];
 /// How many tests of any other suite run at once.
 const THREADS: usize = 2;
 
-/// A program of tests.
+/// A test program.
 #[derive(Debug, Clone)]
 pub(crate) struct Suite {
     /// The crate and the target, such as `store/it`.
     pub(crate) name: String,
-    /// The folder that its tests expect to run in.
+    /// The working directory of its tests.
     pub(crate) folder: PathBuf,
     pub(crate) program: PathBuf,
     pub(crate) threads: usize,
 }
 
-/// What Cargo says about something that it built.
+/// A build artifact, as Cargo reports it.
 #[derive(Debug, Deserialize)]
 struct Artifact {
     manifest_path: PathBuf,
@@ -44,15 +46,15 @@ struct Profile {
     test: bool,
 }
 
-/// All suites whose names contain one of the words, or all there are, in the order to run them in.
+/// The suites whose names contain one of the words, or all suites, in the order to run them.
 pub(crate) fn all(words: &[String]) -> anyhow::Result<Vec<Suite>> {
     let built = Command::new("cargo")
         .args(["test", "--locked", "--workspace", "--no-run", "--quiet"])
         .args(["--message-format", "json"])
         .stderr(Stdio::inherit())
         .output()
-        .context("asking cargo for the suites")?;
-    ensure!(built.status.success(), "the tests do not build");
+        .context("running cargo to list the suites")?;
+    ensure!(built.status.success(), "the tests do not compile; see the errors above");
     let mut suites = parse(&String::from_utf8(built.stdout)?);
     ensure_complete(&suites, Path::new("crates"))?;
     let place = |suite: &Suite| LONG.iter().position(|(name, _)| *name == suite.name);
@@ -60,7 +62,7 @@ pub(crate) fn all(words: &[String]) -> anyhow::Result<Vec<Suite>> {
     if !words.is_empty() {
         suites.retain(|suite| words.iter().any(|word| suite.name.contains(word.as_str())));
         if suites.is_empty() {
-            bail!("no suite has a name with one of: {}", words.join(" "));
+            bail!("no suite matches: {}", words.join(" "));
         }
     }
     Ok(suites)
@@ -80,8 +82,9 @@ fn parse(messages: &str) -> Vec<Suite> {
         .collect()
 }
 
-/// Every crate that has integration tests must be there: a suite that Cargo was told to leave out would
-/// make the run green.
+/// Checks that every crate with integration tests has a suite.
+///
+/// Otherwise a suite that is missing from the build would leave the run green.
 fn ensure_complete(suites: &[Suite], crates: &Path) -> anyhow::Result<()> {
     for entry in fs::read_dir(crates).context("reading the folder of crates")? {
         let folder = entry?.path();
@@ -89,7 +92,7 @@ fn ensure_complete(suites: &[Suite], crates: &Path) -> anyhow::Result<()> {
         let wanted = folder.join("tests/it/main.rs").exists();
         ensure!(
             !wanted || suites.iter().any(|suite| suite.name == name),
-            "the suite {name} is missing: is its target left out of the build?"
+            "the suite {name} is missing; check that Cargo builds its test target"
         );
     }
     Ok(())
@@ -100,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_test_programs_are_suites() {
+    fn only_test_artifacts_are_suites() {
         let messages = concat!(
             r#"{"reason":"compiler-artifact","manifest_path":"/x/crates/trueup/Cargo.toml","#,
             r#""target":{"name":"it"},"profile":{"test":true},"executable":"/t/it-1"}"#,
@@ -116,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_suite_is_an_error() {
+    fn missing_suite_is_an_error() {
         let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let error = ensure_complete(&[], &crates).expect_err("nothing was built");
         assert!(error.to_string().contains("is missing"), "{error}");

@@ -1,0 +1,122 @@
+//! Which problems each operation can answer with, for the OpenAPI document.
+//!
+//! Most follow from the shape of an operation: what it takes, and whether it writes. The rest is a table.
+//! The tests check every problem that they receive against the document.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use trueup_api::Code;
+use utoipa::openapi::path::{Operation, ParameterIn};
+use utoipa::openapi::schema::{AllOfBuilder, ObjectBuilder, Type};
+use utoipa::openapi::{Content, OpenApi, Ref, RefOr, Response, Schema};
+use utoipa::{PartialSchema, ToSchema};
+
+/// Any request may meet these.
+const ALWAYS: [Code; 9] = [
+    Code::Unauthenticated,
+    Code::Forbidden,
+    Code::NotFound,
+    Code::TokenInUrl,
+    Code::BadRequest,
+    Code::TooLarge,
+    Code::TooBusy,
+    Code::DatabaseUnavailable,
+    Code::Internal,
+];
+/// An operation with a body may meet these as well.
+const BODY: [Code; 2] = [Code::MalformedBody, Code::InvalidManifest];
+/// An operation that writes may meet these as well.
+const WRITE: [Code; 4] =
+    [Code::PreconditionFailed, Code::BeingDeleted, Code::KeyReused, Code::OverQuota];
+
+/// What only some operations may meet, by the start of their id.
+const SOME: [(&str, &[Code]); 17] = [
+    ("token_create", &[Code::NameTaken]),
+    ("token_revoke", &[Code::LastOwner]),
+    ("org_create", &[Code::NameTaken]),
+    ("template_publish", &[Code::NameTaken]),
+    ("finding_remove", &[Code::Unconfirmed]),
+    ("domain_", &[Code::VerificationWithdrawn, Code::InvalidManifest, Code::NameTaken]),
+    ("endpoint_", &[Code::InvalidManifest]),
+    ("service_put", &[Code::PreviewVoid, Code::PreviewNotReady, Code::KeyUnavailable]),
+    ("service_", &[Code::InvalidManifest, Code::NameTaken]),
+    ("preview_request_create", &[Code::PreviewVoid, Code::PreviewNotReady, Code::KeyUnavailable]),
+    ("secret_", &[Code::KeyUnavailable, Code::InvalidManifest]),
+    ("variable_", &[Code::InvalidManifest]),
+    ("project_", &[Code::InvalidManifest, Code::NameTaken]),
+    ("plan_list", &[]),
+    ("event_watch", &[Code::TooManyStreams]),
+    ("service_watch", &[Code::TooManyStreams]),
+    ("service_logs", &[Code::TooManyStreams]),
+];
+
+/// Adds the problem responses of every operation.
+pub(super) fn add(document: &mut OpenApi) {
+    let mut responses = BTreeMap::new();
+    for item in document.paths.paths.values_mut() {
+        let reads = item.get.iter_mut().map(|operation| (operation, false));
+        let writes = [&mut item.put, &mut item.post, &mut item.delete]
+            .into_iter()
+            .flatten()
+            .map(|operation| (operation, true));
+        for (operation, writes) in reads.chain(writes) {
+            let mut by_status: BTreeMap<u16, Vec<Code>> = BTreeMap::new();
+            for code in codes(operation, writes) {
+                by_status.entry(code.status()).or_default().push(code);
+            }
+            for (status, codes) in by_status {
+                let name = name(status, &codes);
+                let reference = RefOr::Ref(Ref::from_response_name(&name));
+                operation.responses.responses.insert(status.to_string(), reference);
+                responses.insert(name, RefOr::T(response(&codes)));
+            }
+        }
+    }
+    let components = document.components.get_or_insert_default();
+    components.schemas.insert("Problem".to_owned(), trueup_api::Problem::schema());
+    let mut used = Vec::new();
+    trueup_api::Problem::schemas(&mut used);
+    components.schemas.extend(used);
+    components.responses.extend(responses);
+}
+
+/// One shared response for each set of codes with the same status: `Problem409_TU1302_TU1303`.
+fn name(status: u16, codes: &[Code]) -> String {
+    let codes: Vec<String> = codes.iter().map(|code| format!("_{code}")).collect();
+    format!("Problem{status}{}", codes.concat())
+}
+
+fn codes(operation: &Operation, writes: bool) -> BTreeSet<Code> {
+    let id = operation.operation_id.as_deref().unwrap_or_default();
+    let mut codes = BTreeSet::from(ALWAYS);
+    if operation.request_body.is_some() {
+        codes.extend(BODY);
+    }
+    if writes {
+        codes.extend(WRITE);
+    }
+    let named = SOME.iter().filter(|(start, _)| id.starts_with(start));
+    codes.extend(named.flat_map(|(_, codes)| codes.iter().copied()));
+    let takes_query = operation.parameters.iter().flatten().any(|parameter| {
+        matches!(parameter, RefOr::T(parameter) if parameter.parameter_in == ParameterIn::Query)
+    });
+    if takes_query {
+        codes.insert(Code::InvalidManifest);
+    }
+    codes
+}
+
+/// A problem with one of these codes.
+fn response(codes: &[Code]) -> Response {
+    let titles: Vec<String> =
+        codes.iter().map(|code| format!("`{code}`: {}", code.title())).collect();
+    let names = codes.iter().map(|code| code.into_str());
+    let code = ObjectBuilder::new().schema_type(Type::String).enum_values(Some(names)).build();
+    let only = ObjectBuilder::new().property("code", code).build();
+    let problem = Ref::from_schema_name(trueup_api::Problem::name());
+    let schema = AllOfBuilder::new().item(problem).item(only).build();
+    Response::builder()
+        .description(titles.join(". "))
+        .content("application/problem+json", Content::new(Some(RefOr::T(Schema::AllOf(schema)))))
+        .build()
+}
