@@ -63,7 +63,7 @@ pub struct Parts {
     /// Who is named as observer in receipts.
     pub observer: String,
     /// How long an unacknowledged call may still take effect.
-    pub echo: InFlightWindow,
+    pub in_flight: InFlightWindow,
 }
 
 /// A running executor. It ends when this handle is dropped.
@@ -95,11 +95,11 @@ pub struct Why {
 impl Executor {
     /// Starts an executor in `tasks`; reports go to `reports`, object updates are dropped.
     pub fn start(parts: Parts, reports: mpsc::Sender<Report>, tasks: &mut JoinSet<()>) -> Self {
-        Self::start_noting(parts, reports, &Notices::default(), tasks)
+        Self::record_updates(parts, reports, &Notices::default(), tasks)
     }
 
     /// Like [`Self::start`]; updates of pods, volumes and nodes go to `notices`.
-    pub fn start_noting(
+    pub fn record_updates(
         parts: Parts,
         reports: mpsc::Sender<Report>,
         notices: &Notices,
@@ -110,8 +110,8 @@ impl Executor {
         let (updates_in, updates) = mpsc::channel(1024);
         let brake = Brake::default();
         let shared = Arc::new(Shared {
-            in_flight: parts.echo.lasts,
-            in_flight_until: parts.echo.over(parts.clock.monotonic()),
+            in_flight: parts.in_flight.lasts,
+            in_flight_until: parts.in_flight.over(parts.clock.monotonic()),
             cluster: parts.cluster,
             cache: Arc::new(Mutex::default()),
             proofs: parts.proofs,

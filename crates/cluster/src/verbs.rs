@@ -154,7 +154,7 @@ pub enum CallError {
 impl CallError {
     /// Whether the cluster as a whole is unavailable: a reason to defer, not a failure.
     #[must_use]
-    pub const fn is_away(&self) -> bool {
+    pub const fn is_unavailable(&self) -> bool {
         matches!(self, Self::Unreachable(_) | Self::Unanswered(_) | Self::Server(_))
     }
 

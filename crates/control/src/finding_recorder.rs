@@ -26,7 +26,7 @@ impl FindingRecorder {
     pub(crate) async fn run(self) {
         loop {
             let done = tokio::select! {
-                swept = self.notices.take_swept() => {
+                swept = self.notices.take_sweeps() => {
                     let recorded = self.worker.note_findings(self.lease, &swept, self.clock.now());
                     within(&*self.clock, recorded).await
                 }
@@ -44,7 +44,7 @@ impl FindingRecorder {
 
     /// Makes the requested removals; returns how many were removed or refused.
     async fn remove(&self) -> Result<usize, Error> {
-        let requested = self.worker.asked_removals(self.lease.cluster);
+        let requested = self.worker.requested_removals(self.lease.cluster);
         let requested = within(&*self.clock, requested).await?;
         let mut ended = 0;
         for Removal { found, recorded } in requested {
@@ -53,7 +53,7 @@ impl FindingRecorder {
                 false => match self.executor.remove(&found).await {
                     Ok(()) => None,
                     // Retried when the cluster is reachable again.
-                    Err(error) if error.is_away() => {
+                    Err(error) if error.is_unavailable() => {
                         tracing::debug!(
                             key = %found.key, %error, "cannot remove an object; will retry"
                         );

@@ -159,12 +159,13 @@ impl LeaseHolder {
             fence: Arc::clone(&acquired.fence),
             clock: Arc::clone(&self.clock),
             observer: format!("executor/{}", self.holder),
-            echo: InFlightWindow { lasts: Lease::TTL + DEADLINE, inherited: lease.epoch > 1 },
+            in_flight: InFlightWindow { lasts: Lease::TTL + DEADLINE, inherited: lease.epoch > 1 },
         };
         let before = acquired.before.clone();
         let observer = Observer { lease, name: parts.observer.clone(), before };
         let notices = Notices::kept();
-        let executor = Arc::new(Executor::start_noting(parts, reports_in.clone(), &notices, loops));
+        let executor =
+            Arc::new(Executor::record_updates(parts, reports_in.clone(), &notices, loops));
         executor.brake().set(acquired.freeze.clone());
         let finding_recorder = FindingRecorder {
             worker: self.worker.clone(),
@@ -265,7 +266,7 @@ impl LeaseHolder {
         let mut freshness = executor.freshness();
         while freshness.changed().await.is_ok() {
             let latest = freshness.borrow_and_update().clone();
-            let recorded = self.worker.heard_kinds(lease, &latest);
+            let recorded = self.worker.record_watches(lease, &latest);
             if let Err(error) = within(&*self.clock, recorded).await {
                 tracing::debug!(%error, "cannot record the freshness of the watches; will retry");
             }

@@ -81,7 +81,7 @@ impl Cluster for Measured {
     }
 
     fn dry_run<'a>(&'a self, key: &'a ResourceKey, draft: Draft<'a>) -> Answer<'a, Value> {
-        self.timed("rehearse", self.inside.dry_run(key, draft))
+        self.timed("dry_run", self.inside.dry_run(key, draft))
     }
 
     fn warnings<'a>(&'a self, key: &'a ResourceKey, uid: &'a str) -> Answer<'a, Vec<Value>> {

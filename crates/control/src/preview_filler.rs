@@ -52,7 +52,7 @@ impl PreviewFiller {
             let done = match done {
                 Ok(()) if now >= next_purge => {
                     next_purge = now + PURGE;
-                    let purged = self.worker.forget_plans(self.clock.now());
+                    let purged = self.worker.purge_previews(self.clock.now());
                     within(&*self.clock, purged).await.map(|_| ())
                 }
                 done => done,
@@ -70,7 +70,7 @@ impl PreviewFiller {
 
     /// Fills pending requests.
     async fn fill(&self) -> Result<(), Error> {
-        let pending = self.worker.asked_plans(self.lease.cluster, AT_ONCE, self.clock.now());
+        let pending = self.worker.pending_previews(self.lease.cluster, AT_ONCE, self.clock.now());
         let pending = within(&*self.clock, pending).await?;
         let results =
             join_all(pending.into_iter().map(async |PendingPreview { id, order }| match order {
@@ -85,7 +85,7 @@ impl PreviewFiller {
                     tracing::debug!(%id, why, "cannot fill a preview request; will retry");
                 }
             }
-            let recorded = self.worker.end_plan(self.lease, id, &result, self.clock.now());
+            let recorded = self.worker.finish_preview(self.lease, id, &result, self.clock.now());
             within(&*self.clock, recorded).await?;
         }
         Ok(())
@@ -118,7 +118,7 @@ impl PreviewFiller {
 
     /// Checks whether filled previews are still valid.
     async fn check(&self) -> Result<(), Error> {
-        let open = self.worker.open_plans(self.lease.cluster, self.clock.now());
+        let open = self.worker.open_previews(self.lease.cluster, self.clock.now());
         let (mut valid, mut void) = (Vec::new(), Vec::new());
         for (id, unit, footing) in within(&*self.clock, open).await? {
             match self.executor.is_broken(unit, &footing).await {
@@ -132,7 +132,8 @@ impl PreviewFiller {
             return Ok(());
         }
         void.iter().for_each(|_| self.count("void"));
-        let recorded = self.worker.note_plans(self.lease, &valid, &void, self.clock.now());
+        let recorded =
+            self.worker.record_preview_checks(self.lease, &valid, &void, self.clock.now());
         within(&*self.clock, recorded).await
     }
 

@@ -74,7 +74,7 @@ impl ReportWriter {
         self.batch = self.batch.saturating_add(1);
         loop {
             let now = self.clock.now();
-            let recording = self.worker.settle_once(self.lease, self.batch, &batch, now);
+            let recording = self.worker.record_reports_once(self.lease, self.batch, &batch, now);
             match within(&*self.clock, recording).await {
                 Ok(events) => {
                     crash::point("report.recorded").await;
@@ -116,7 +116,7 @@ impl ReportWriter {
         let Some(Report { unit, .. }) = batch.pop() else { return Ok(()) };
         tracing::error!(%unit, %error, "cannot record a report; this is a defect in Trueup");
         let why = "its stored status cannot be processed; see the server log";
-        let buried = self.worker.bury_unit(unit, why, self.clock.now());
+        let buried = self.worker.mark_wake_dead(unit, why, self.clock.now());
         if let Err(error) = within(&*self.clock, buried).await {
             tracing::warn!(%unit, %error, "cannot mark the wake of the unit as dead");
         }

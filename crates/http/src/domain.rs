@@ -15,7 +15,7 @@ use trueup_api::service::NoBody;
 use trueup_model::domain::{self, Host, ParseHostError, Tls};
 use trueup_model::principal::Permission;
 use trueup_rules::admit::FieldError;
-use trueup_rules::admit::domain::unproved;
+use trueup_rules::admit::domain::unverified_reason;
 use trueup_store::door::DomainRequest;
 
 use crate::AppState;
@@ -224,7 +224,7 @@ fn verification(domain: &domain::Domain) -> DomainVerification {
         value,
         checked_at: last.map(|check| check.at),
         result: last.map(|check| check.result),
-        message: unproved(domain),
+        message: unverified_reason(domain),
         next_check_at: domain.search.next_at.filter(|_| sought),
     }
 }

@@ -41,7 +41,7 @@ pub(crate) async fn preview_request_create(
     let wanted = ServiceRequest::declare(&target.project, &service, &request)
         .if_generation(if_generation(&change.headers)?);
     let (org, context, now) = (change.org(), change.context_with_key(key), change.now());
-    let requested = change.app().request_plan(org, &wanted, &context, now).await?;
+    let requested = change.app().request_preview(org, &wanted, &context, now).await?;
     let (shown, dry) = (shown(&requested.row), change.is_dry());
     let mut response = change.accepted(requested.changed, &shown)?;
     let PreviewRequest { project, service, id, .. } = shown;

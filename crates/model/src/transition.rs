@@ -20,7 +20,7 @@ pub enum ObjectUpdate {
     /// The current state of an object.
     Present {
         /// The object.
-        sight: Box<ObjectSnapshot>,
+        snapshot: Box<ObjectSnapshot>,
         /// When that was observed.
         seen_at: Timestamp,
     },

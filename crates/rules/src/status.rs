@@ -296,7 +296,7 @@ fn stuck(seen: &Observation) -> Option<&PodProblem> {
 
 /// Whether there is a problem that does not pass by itself.
 fn is_troubled(seen: &Observation) -> bool {
-    let lasting = |problem: &PodProblem| !problem.cause.is_passing();
+    let lasting = |problem: &PodProblem| !problem.cause.is_transient();
     troubles(seen).any(|(_, problem)| lasting(problem)) || stuck(seen).is_some_and(lasting)
 }
 
@@ -304,7 +304,7 @@ fn is_troubled(seen: &Observation) -> bool {
 ///
 /// A slow start is explained by the problem of a pod, if there is one.
 fn trouble(seen: &Observation) -> Option<(String, CauseSeen)> {
-    let worst = troubles(seen).min_by_key(|(_, problem)| problem.cause.is_passing());
+    let worst = troubles(seen).min_by_key(|(_, problem)| problem.cause.is_transient());
     let more = troubles(seen).count().saturating_sub(1);
     let of_pod = worst.map(|(pod, problem)| {
         let others = if more > 0 { format!(" (and {more} more)") } else { String::new() };

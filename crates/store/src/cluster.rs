@@ -190,7 +190,7 @@ impl Worker {
     /// # Errors
     /// The database cannot be reached, or the lease was lost: the new holder has newer watch
     /// events.
-    pub async fn heard_kinds(&self, lease: Lease, freshness: &Freshness) -> Result<(), Error> {
+    pub async fn record_watches(&self, lease: Lease, freshness: &Freshness) -> Result<(), Error> {
         let mut tx = self.begin().await?;
         fence(&mut tx, lease).await?;
         record_freshness(&mut tx, lease.cluster, freshness).await?;
@@ -202,7 +202,7 @@ impl Worker {
     ///
     /// # Errors
     /// The database cannot be reached.
-    pub async fn heard_cluster(&self, cluster: ClusterId, at: Timestamp) -> Result<(), Error> {
+    pub async fn record_heartbeat(&self, cluster: ClusterId, at: Timestamp) -> Result<(), Error> {
         let mut tx = self.begin().await?;
         record_freshness(&mut tx, cluster, &Freshness::all_at(at)).await?;
         tx.commit().await?;

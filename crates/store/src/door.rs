@@ -43,7 +43,7 @@ pub struct RequestContext<'a> {
     /// The trace id of the request.
     pub trace: Option<String>,
     /// The idempotency key, if the caller sent one.
-    pub repeat: Option<IdempotencyKey>,
+    pub idempotency_key: Option<IdempotencyKey>,
     /// The source of the events that the request causes.
     pub source: Source,
 }
@@ -52,12 +52,12 @@ impl<'a> RequestContext<'a> {
     /// A user's request without an idempotency key.
     #[must_use]
     pub const fn new(principal: &'a Principal, trace: Option<String>) -> Self {
-        Self { principal, trace, repeat: None, source: Source::User }
+        Self { principal, trace, idempotency_key: None, source: Source::User }
     }
 
     /// A change that Trueup makes itself.
     pub(crate) const fn system(principal: &'a Principal) -> Self {
-        Self { principal, trace: None, repeat: None, source: Source::System }
+        Self { principal, trace: None, idempotency_key: None, source: Source::System }
     }
 }
 

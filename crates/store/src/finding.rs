@@ -194,7 +194,7 @@ impl Worker {
     ///
     /// # Errors
     /// The database cannot be reached.
-    pub async fn asked_removals(&self, cluster: ClusterId) -> Result<Vec<Removal>, Error> {
+    pub async fn requested_removals(&self, cluster: ClusterId) -> Result<Vec<Removal>, Error> {
         let statement = format!(
             "select {COLUMNS}, {RECORDED} as recorded from findings c
              where cluster_id = $1 and remove_at is not null and closed_at is null and kept_why is null

@@ -42,7 +42,7 @@ impl App {
     ///
     /// # Errors
     /// [`Refusal`] says why the declaration would not be accepted.
-    pub async fn request_plan(
+    pub async fn request_preview(
         &self,
         org: OrgId,
         wanted: &ServiceRequest<'_>,
@@ -100,7 +100,7 @@ impl App {
         now: Timestamp,
     ) -> Result<(Service, String), Refusal> {
         let dry_run = self.dry_run();
-        let context = RequestContext { repeat: None, ..context.clone() };
+        let context = RequestContext { idempotency_key: None, ..context.clone() };
         let accepted = dry_run.app().accept_service(org, wanted, &context, now).await?;
         let service = accepted.row.service;
         let unit = Unit::Service(service.id);

@@ -44,7 +44,7 @@ use state::State;
 const WATCH_LIMIT: Duration = Duration::from_secs(20);
 
 /// The field manager of foreign edits.
-pub const SOMEBODY: &str = "somebody";
+pub const FOREIGN_MANAGER: &str = "somebody";
 
 /// The verbs of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -62,7 +62,7 @@ pub enum Verb {
     /// Delete with uid and version preconditions.
     Delete,
     /// Server-side dry run of a write.
-    Rehearse,
+    DryRun,
 }
 
 /// Whether a fault happens before or after the call takes effect.
@@ -308,7 +308,7 @@ impl FakeCluster {
     /// Changes an object as a foreign writer, or creates it: then the closure gets an object with
     /// only type and name.
     pub fn edit(&self, key: &ResourceKey, change: impl FnOnce(&mut Value)) {
-        self.shared.outside(|state| state.edit_as(SOMEBODY, key, change));
+        self.shared.outside(|state| state.edit_as(FOREIGN_MANAGER, key, change));
     }
 
     /// Deletes an object as a foreign writer.

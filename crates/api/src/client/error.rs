@@ -71,7 +71,7 @@ impl ClientError {
 
     /// Whether the error is transient, so that a retry may succeed.
     #[must_use]
-    pub fn is_passing(&self) -> bool {
+    pub fn is_transient(&self) -> bool {
         match self {
             Self::Problem(problem) => problem.status >= 500 || problem.status == 429,
             Self::Unreachable { .. } => true,
@@ -181,7 +181,7 @@ mod tests {
         assert!(text.contains("parameters.replicas: must be at most 10"), "{text}");
         assert!(text.contains("fix these fields"), "{text}");
         assert_eq!(error.code(), Some(Code::InvalidManifest));
-        assert!(!error.is_passing());
+        assert!(!error.is_transient());
     }
 
     #[test]
@@ -189,7 +189,7 @@ mod tests {
         for code in Code::ALL.iter().copied() {
             let error = ClientError::Problem(Box::new(Problem::new(code, "")));
             let passing = code.status() == 429 || code.status() >= 500;
-            assert_eq!(error.is_passing(), passing, "{code:?}");
+            assert_eq!(error.is_transient(), passing, "{code:?}");
         }
     }
 }

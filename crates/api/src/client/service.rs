@@ -121,7 +121,7 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub async fn service_put_planned(
+    pub async fn service_put_previewed(
         &self,
         project: &str,
         name: &str,

@@ -149,7 +149,7 @@ async fn send(
                 match preview {
                     Some(preview) => {
                         client
-                            .service_put_planned(&project, &name, &body, preview, &Terms::PLAIN)
+                            .service_put_previewed(&project, &name, &body, preview, &Terms::PLAIN)
                             .await
                     }
                     None => client.service_put(&project, &name, &body, &Terms::PLAIN).await,

@@ -123,7 +123,7 @@ impl Reader<'_> {
             match self.session().await {
                 Ok(()) => self.progress.set("connection closed; reconnecting"),
                 Err(error) => match error.downcast_ref::<ClientError>() {
-                    Some(cause) if cause.is_passing() => {
+                    Some(cause) if cause.is_transient() => {
                         self.progress.set(&format!("{}; retrying", cause.summary()));
                     }
                     _ => return Err(error),

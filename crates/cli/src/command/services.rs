@@ -98,7 +98,7 @@ pub async fn watch(
         match session(&query, name, &mut shown, context, connection).await {
             Ok(()) => {}
             Err(error) => match error.downcast_ref::<ClientError>() {
-                Some(cause) if cause.is_passing() => {
+                Some(cause) if cause.is_transient() => {
                     context.terminal.note(&format!("{}; retrying", cause.summary()))?;
                 }
                 _ => return Err(error),

@@ -120,7 +120,7 @@ impl Follower<'_> {
                 Ok(true) => return Ok(()),
                 Ok(false) => self.progress.set("connection closed; reconnecting"),
                 Err(error) => match error.downcast_ref::<ClientError>() {
-                    Some(cause) if cause.is_passing() => {
+                    Some(cause) if cause.is_transient() => {
                         self.progress.set(&format!("{}; retrying", cause.summary()));
                     }
                     _ => return Err(error),

@@ -382,7 +382,7 @@ pub(crate) fn failure(error: &CallError) -> Outcome {
         CallError::Throttled { .. } => {
             Outcome::Waiting { on: "the end of the cluster's rate limit".to_owned() }
         }
-        error if error.is_away() => Outcome::Deferred { why },
+        error if error.is_unavailable() => Outcome::Deferred { why },
         CallError::Refused(_) => Outcome::Refused { why },
         _ => Outcome::Failed { why },
     }

@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 use trueup_model::finding::SweepResult;
 use trueup_model::key::Kind;
 use trueup_model::transition::ObjectUpdate;
-use trueup_rules::status::transition::sight;
+use trueup_rules::status::transition::snapshot;
 
 use crate::verbs::List;
 
@@ -65,7 +65,7 @@ impl Notices {
     }
 
     /// Waits for the next sweep result.
-    pub async fn take_swept(&self) -> SweepResult {
+    pub async fn take_sweeps(&self) -> SweepResult {
         let Some(waiting) = &self.0 else {
             return std::future::pending().await;
         };
@@ -113,7 +113,7 @@ fn coalesce(queue: &mut VecDeque<ObjectUpdate>) {
         .drain(..)
         .rev()
         .filter(|update| match update {
-            ObjectUpdate::Present { sight, .. } => newer.insert(sight.uid.clone()),
+            ObjectUpdate::Present { snapshot, .. } => newer.insert(snapshot.uid.clone()),
             ObjectUpdate::Gone { .. } | ObjectUpdate::Listed { .. } => true,
         })
         .collect();
@@ -144,10 +144,10 @@ impl Notes {
 
     /// Reports a deleted object; returns whether it was known.
     pub(crate) fn gone(&self, kind: Kind, object: &Value, seen_at: Timestamp) -> bool {
-        let Some(sight) = sight(kind, object) else { return false };
-        let known = self.reported().remove(&sight.uid).is_some();
+        let Some(snapshot) = snapshot(kind, object) else { return false };
+        let known = self.reported().remove(&snapshot.uid).is_some();
         if known {
-            let (uid, resource_version) = (sight.uid, sight.resource_version);
+            let (uid, resource_version) = (snapshot.uid, snapshot.resource_version);
             self.notices.push([ObjectUpdate::Gone { uid, resource_version, seen_at }]);
         }
         known
@@ -176,10 +176,10 @@ impl Notes {
 
     /// The update to report, if the object differs from the last report.
     fn changed(&self, kind: Kind, object: &Value, seen_at: Timestamp) -> Option<ObjectUpdate> {
-        let sight = Box::new(sight(kind, object)?);
-        let digest = self.digest.hash_one(&sight.level);
-        let last = self.reported().insert(sight.uid.clone(), digest);
-        (last != Some(digest)).then_some(ObjectUpdate::Present { sight, seen_at })
+        let snapshot = Box::new(snapshot(kind, object)?);
+        let digest = self.digest.hash_one(&snapshot.level);
+        let last = self.reported().insert(snapshot.uid.clone(), digest);
+        (last != Some(digest)).then_some(ObjectUpdate::Present { snapshot, seen_at })
     }
 
     fn reported(&self) -> MutexGuard<'_, HashMap<String, u64>> {

@@ -8,7 +8,7 @@ use trueup_cluster::kube::Kube;
 use trueup_model::key::Kind;
 use trueup_model::report::{ObjectChange, Outcome};
 use trueup_rules::render::names;
-use trueup_testkit::fake_cluster::{FakeCluster, SOMEBODY};
+use trueup_testkit::fake_cluster::{FOREIGN_MANAGER, FakeCluster};
 use trueup_testkit::real_kube;
 
 use crate::rig::{Rig, key, web};
@@ -64,7 +64,7 @@ async fn f45_edit_is_reported_once_and_open_paths_cause_no_write() {
     let config = key(&order, Kind::ConfigMap, names::config);
     fake.edit(&config, |live| live["data"]["EXTRA"] = json!("1"));
     let report = rig.until(order.unit, |report| !report.changes.is_empty()).await;
-    let (field, by) = ("data.EXTRA".to_owned(), Some(SOMEBODY.to_owned()));
+    let (field, by) = ("data.EXTRA".to_owned(), Some(FOREIGN_MANAGER.to_owned()));
     assert_eq!(
         report.changes,
         [ObjectChange::ModifiedExternally { key: config.clone(), field, by }]

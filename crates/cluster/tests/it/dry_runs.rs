@@ -309,7 +309,7 @@ async fn unavailable_cluster_is_retried_and_a_frozen_one_is_not() {
     assert!(not_yet, "{early:?}");
     rig.order_until(rig.project(), converged).await;
     let unanswered = CallError::Unanswered("lost".to_owned());
-    fake.fail_next(Verb::Rehearse, unanswered, When::After);
+    fake.fail_next(Verb::DryRun, unanswered, When::After);
     let lost = rig.executor.dry_run(order.clone()).await;
     assert!(waits(&lost, "no response"), "{lost:?}");
     assert!(rig.executor.dry_run(order.clone()).await.is_ok());

@@ -108,10 +108,10 @@ impl Rig {
             fence: Arc::clone(&fence),
             clock: Arc::clone(&clock),
             observer: "test".to_owned(),
-            echo: window,
+            in_flight: window,
         };
         let notices = Notices::kept();
-        let executor = Executor::start_noting(parts, reports_in, &notices, &mut tasks);
+        let executor = Executor::record_updates(parts, reports_in, &notices, &mut tasks);
         Self { cluster, fence, clock, reports, executor, notices, tasks, serial }
     }
 

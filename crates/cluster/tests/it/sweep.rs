@@ -21,7 +21,7 @@ const ROUND: Duration = Duration::from_secs(750);
 async fn swept(rig: &Rig, kind: Kind) -> SweepResult {
     let swept = async {
         loop {
-            let swept = rig.notices.take_swept().await;
+            let swept = rig.notices.take_sweeps().await;
             if swept.kind == kind {
                 return swept;
             }

@@ -190,7 +190,7 @@ async fn two_verifiers_share_the_checks_and_record_each_result_once() {
     assert_eq!(world.events(org, "DomainVerified").await.len(), 12);
     // A second verification changes nothing.
     let domain = world.domain().await;
-    let again = world.rig.db.app.prove_domain(org, domain.id, world.clock.now()).await;
+    let again = world.rig.db.app.record_verified_domain(org, domain.id, world.clock.now()).await;
     assert!(!again.expect("it should be answered"));
     assert_eq!(world.events(org, "DomainVerified").await.len(), 12);
 }
@@ -202,7 +202,8 @@ async fn host_of_another_org_is_kept_and_only_operators_are_informed() {
     let ours = world.rig.db.org;
     let theirs = world.other_org().await;
     let held = world.add(theirs, HOST).await;
-    let verified = world.rig.db.app.prove_domain(theirs, held.id, world.clock.now()).await;
+    let verified =
+        world.rig.db.app.record_verified_domain(theirs, held.id, world.clock.now()).await;
     assert!(verified.expect("it should be verified"));
     let domain = world.add(ours, HOST).await;
     world.names.set_text(CHALLENGE, &domain.id.to_string());
@@ -266,7 +267,8 @@ async fn withdrawn_verification_is_not_restored_by_dns() {
     let domain = world.domain().await;
     assert_eq!((domain.verified_at, domain.search.next_at), (None, None));
     assert!(matches!(world.request_check().await, Err(Refusal::Withdrawn)));
-    let again = world.rig.db.app.prove_domain(world.rig.db.org, domain.id, world.clock.now());
+    let again =
+        world.rig.db.app.record_verified_domain(world.rig.db.org, domain.id, world.clock.now());
     assert!(!again.await.expect("it should be answered"), "the old TXT record does not verify it");
     world.set_verified(true).await;
     assert_eq!(world.domain().await.search.withdrawn_at, None, "the operator verified it again");

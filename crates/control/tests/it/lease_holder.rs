@@ -114,7 +114,7 @@ async fn second_process_takes_over_when_the_first_shuts_down() {
     // The first epoch is over: its reports are not recorded any more.
     let now = rig.clock.now();
     let stale = Lease { cluster: rig.db.cluster, epoch: 1 };
-    let refused = rig.db.worker.settle(stale, &[], now).await;
+    let refused = rig.db.worker.record_reports(stale, &[], now).await;
     assert!(matches!(refused, Err(trueup_store::Error::Fenced)), "{refused:?}");
 }
 

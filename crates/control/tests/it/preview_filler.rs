@@ -47,7 +47,7 @@ impl Rig {
             (RequestContext::new(&owner, None), name(service), web(image));
         let wanted = ServiceRequest::declare("shop", &name, &request);
         let now = self.clock.now();
-        let requested = self.db.app.request_plan(self.db.org, &wanted, &context, now).await;
+        let requested = self.db.app.request_preview(self.db.org, &wanted, &context, now).await;
         requested.expect("a preview should be requested").row.id
     }
 

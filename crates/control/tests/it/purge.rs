@@ -23,8 +23,9 @@ async fn idempotency_keys_are_purged_after_a_week() {
     rig.declare_project().await;
     rig.declare("web", "web:1").await;
     let owner = rig.db.owner();
-    let repeat = Some(IdempotencyKey::new("POST /restart".to_owned(), "key".to_owned(), b"{}"));
-    let context = RequestContext { repeat, ..RequestContext::new(&owner, None) };
+    let idempotency_key =
+        Some(IdempotencyKey::new("POST /restart".to_owned(), "key".to_owned(), b"{}"));
+    let context = RequestContext { idempotency_key, ..RequestContext::new(&owner, None) };
 
     let wanted = ServiceRequest::act("shop", "web", &ServiceOperation::Restart);
     let restarted = rig.db.app.accept_service(rig.db.org, &wanted, &context, clock.now()).await;

@@ -30,7 +30,7 @@ const WRITE: [Code; 4] =
     [Code::PreconditionFailed, Code::BeingDeleted, Code::KeyReused, Code::OverQuota];
 
 /// What only some operations may meet, by the start of their id.
-const SOME: [(&str, &[Code]); 17] = [
+const SOME: [(&str, &[Code]); 16] = [
     ("token_create", &[Code::NameTaken]),
     ("token_revoke", &[Code::LastOwner]),
     ("org_create", &[Code::NameTaken]),
@@ -44,7 +44,6 @@ const SOME: [(&str, &[Code]); 17] = [
     ("secret_", &[Code::KeyUnavailable, Code::InvalidManifest]),
     ("variable_", &[Code::InvalidManifest]),
     ("project_", &[Code::InvalidManifest, Code::NameTaken]),
-    ("plan_list", &[]),
     ("event_watch", &[Code::TooManyStreams]),
     ("service_watch", &[Code::TooManyStreams]),
     ("service_logs", &[Code::TooManyStreams]),

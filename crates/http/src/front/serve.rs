@@ -63,7 +63,7 @@ pub async fn serve(
                 Ok((stream, _)) => {
                     connections.spawn(answer(stream, router.clone(), limits, stop.clone()));
                 }
-                Err(error) if is_passing(&error) => {
+                Err(error) if is_transient(&error) => {
                     tracing::debug!(%error, "cannot accept a connection; retrying");
                     // Out of files or memory: an immediate retry would fail as well.
                     tokio::time::sleep(Duration::from_millis(50)).await;
@@ -120,7 +120,7 @@ async fn answer(stream: TcpStream, router: Router, limits: Limits, stop: Cancell
 }
 
 /// Whether an error is transient: of one connection, or a lack of resources.
-fn is_passing(error: &io::Error) -> bool {
+fn is_transient(error: &io::Error) -> bool {
     use io::ErrorKind::{
         ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted, OutOfMemory, TimedOut,
     };

@@ -158,7 +158,7 @@ impl WriteRequest {
 
     /// The request context, with an idempotency key.
     pub(crate) fn context_with_key(&self, key: Option<IdempotencyKey>) -> RequestContext<'_> {
-        RequestContext { repeat: key, ..self.context() }
+        RequestContext { idempotency_key: key, ..self.context() }
     }
 
     pub(crate) fn now(&self) -> Timestamp {

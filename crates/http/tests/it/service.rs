@@ -100,7 +100,7 @@ async fn if_none_match_returns_304_when_unchanged() {
 
     // The cluster is observed, then silent for too long: the same rows give another ETag.
     let worker = &front.db.worker;
-    worker.heard_cluster(front.db.cluster, front.clock.now()).await.unwrap();
+    worker.record_heartbeat(front.db.cluster, front.clock.now()).await.unwrap();
     assert_eq!(again(&first).await.status, StatusCode::OK);
     let fresh = seen().await;
     assert_eq!(fresh, "\"g1.p1.f1\"");

@@ -70,7 +70,7 @@ async fn volume_shows_what_was_observed() {
         |order: &Order| order.recorded.keys().any(|key| key.kind == Kind::PersistentVolumeClaim);
     let (_, order) = orders.iter().find(|(_, order)| has_claim(order)).unwrap();
     for bound in [false, true] {
-        worker.settle(lease, &[saw(order, bound, &front)], now).await.unwrap();
+        worker.record_reports(lease, &[saw(order, bound, &front)], now).await.unwrap();
         let [volume] = volumes(&front).await.try_into().unwrap();
         assert_eq!((&volume["bound"], &volume["uid"]), (&json!(bound), &json!("uid-1")));
         assert!(volume["observed_at"].is_string());

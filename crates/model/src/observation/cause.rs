@@ -114,7 +114,7 @@ impl Cause {
 
     /// Whether this usually resolves by itself.
     #[must_use]
-    pub const fn is_passing(self) -> bool {
+    pub const fn is_transient(self) -> bool {
         match self {
             // A failed run is retried; once it is not, the run itself is reported as failed. An
             // evicted pod is replaced elsewhere. Every container fails its probes while it starts;

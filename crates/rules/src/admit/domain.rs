@@ -59,7 +59,7 @@ pub fn judge(texts: &[String], domain: DomainId) -> Option<(DnsResult, String)> 
 
 /// Why a domain is not verified yet, in one sentence; `None` once it is.
 #[must_use]
-pub fn unproved(domain: &Domain) -> Option<String> {
+pub fn unverified_reason(domain: &Domain) -> Option<String> {
     if domain.verified_at.is_some() {
         return None;
     }

@@ -12,7 +12,7 @@ use trueup_model::transition::{
     ContainerLevel, DiskLevel, End, Level, NodeLevel, PodLevel, PodPhase, Size, StateChange, What,
 };
 
-pub use level::sight;
+pub use level::snapshot;
 
 /// The changes between two levels of one object; for a new object, all changes since its creation.
 #[must_use]

@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 use trueup_model::key::Kind;
 use trueup_model::transition::{Belongs, Level, StateChange, What};
-use trueup_rules::status::transition::{sight, steps};
+use trueup_rules::status::transition::{snapshot, steps};
 
 fn level(kind: Kind, object: &Value) -> Level {
-    sight(kind, object).expect("this kind should have transitions").level
+    snapshot(kind, object).expect("this kind should have transitions").level
 }
 
 fn pod(status: &Value) -> Value {
@@ -158,7 +158,7 @@ fn disks_and_nodes_have_lives_too() {
 
 #[test]
 fn ownership_is_read_from_the_object() {
-    let belongs = |kind, object: Value| sight(kind, &object).map(|sight| sight.belongs);
+    let belongs = |kind, object: Value| snapshot(kind, &object).map(|snapshot| snapshot.belongs);
     let claim = Belongs::Claim { namespace: "shop".to_owned(), name: "data-0".to_owned() };
     let at = json!({ "namespace": "shop", "name": "data-0" });
     assert_eq!(

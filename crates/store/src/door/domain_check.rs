@@ -76,7 +76,7 @@ impl App {
     ///
     /// # Errors
     /// [`Refusal::NameTaken`] if another org has the verified host; the database cannot be reached.
-    pub async fn prove_domain(
+    pub async fn record_verified_domain(
         &self,
         org: OrgId,
         domain: DomainId,

@@ -39,7 +39,7 @@ pub(crate) async fn find(
     context: &RequestContext<'_>,
     now: Timestamp,
 ) -> Result<Option<String>, Refusal> {
-    let Some(key) = &context.repeat else { return Ok(None) };
+    let Some(key) = &context.idempotency_key else { return Ok(None) };
     // Serializes concurrent requests with the same key: the second finds what the first recorded.
     sqlx::query("select pg_advisory_xact_lock(hashtextextended($1 || ' ' || $2, 0))")
         .bind(&key.route)
@@ -70,7 +70,7 @@ pub(crate) async fn record(
     subject: &str,
     now: Timestamp,
 ) -> Result<(), Error> {
-    let Some(key) = &context.repeat else { return Ok(()) };
+    let Some(key) = &context.idempotency_key else { return Ok(()) };
     sqlx::query(
         "insert into idempotency_keys (org_id, principal, route, key, body_hash, subject, created_at)
          values (trueup_org(), $1, $2, $3, $4, $5, $6)

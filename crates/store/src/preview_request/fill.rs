@@ -52,7 +52,7 @@ impl Worker {
     ///
     /// # Errors
     /// The database cannot be reached.
-    pub async fn asked_plans(
+    pub async fn pending_previews(
         &self,
         cluster: ClusterId,
         limit: i64,
@@ -87,7 +87,7 @@ impl Worker {
     ///
     /// # Errors
     /// The database cannot be reached, or the lease was lost.
-    pub async fn end_plan(
+    pub async fn finish_preview(
         &self,
         lease: Lease,
         id: PreviewRequestId,
@@ -109,7 +109,7 @@ impl Worker {
     ///
     /// # Errors
     /// The database cannot be reached.
-    pub async fn open_plans(
+    pub async fn open_previews(
         &self,
         cluster: ClusterId,
         now: Timestamp,
@@ -134,7 +134,7 @@ impl Worker {
     ///
     /// # Errors
     /// The database cannot be reached, or the lease was lost.
-    pub async fn note_plans(
+    pub async fn record_preview_checks(
         &self,
         lease: Lease,
         holding: &[PreviewRequestId],
@@ -171,7 +171,7 @@ impl Worker {
     ///
     /// # Errors
     /// The database cannot be reached.
-    pub async fn forget_plans(&self, now: Timestamp) -> Result<u64, Error> {
+    pub async fn purge_previews(&self, now: Timestamp) -> Result<u64, Error> {
         let gone = sqlx::query(
             "delete from preview_requests where id in (
                  select id from preview_requests where expires_at <= $1 order by expires_at limit $2)",

@@ -95,7 +95,7 @@ impl Batch {
 
     pub(super) fn add(&mut self, update: &ObjectUpdate, before: &Freshness) {
         match update {
-            ObjectUpdate::Present { sight: snapshot, seen_at } => self.present(snapshot, *seen_at),
+            ObjectUpdate::Present { snapshot, seen_at } => self.present(snapshot, *seen_at),
             ObjectUpdate::Gone { uid, resource_version, seen_at } => {
                 self.gone(uid, resource_version, *seen_at, None);
             }
@@ -200,7 +200,7 @@ pub(super) async fn heads(
     let mut kinds: Vec<&str> = Vec::new();
     for update in updates {
         match update {
-            ObjectUpdate::Present { sight: snapshot, .. } => uids.push(&snapshot.uid),
+            ObjectUpdate::Present { snapshot, .. } => uids.push(&snapshot.uid),
             ObjectUpdate::Gone { uid, .. } => uids.push(uid),
             ObjectUpdate::Listed { kind, .. } => kinds.push(kind.as_str()),
         }
@@ -244,7 +244,7 @@ pub(super) async fn owners(
     let mut names: Vec<&str> = Vec::new();
     let mut claims: (Vec<&str>, Vec<&str>) = Default::default();
     for update in updates {
-        let ObjectUpdate::Present { sight: snapshot, .. } = update else { continue };
+        let ObjectUpdate::Present { snapshot, .. } = update else { continue };
         match &snapshot.belongs {
             Belongs::Named(name) => names.push(name),
             Belongs::Claim { namespace, name } => {

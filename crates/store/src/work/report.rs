@@ -33,7 +33,7 @@ impl Worker {
     ///
     /// # Errors
     /// The database cannot be reached, or the lease was lost.
-    pub async fn settle(
+    pub async fn record_reports(
         &self,
         lease: Lease,
         reports: &[Report],
@@ -48,7 +48,7 @@ impl Worker {
     ///
     /// # Errors
     /// The database cannot be reached, or the lease was lost.
-    pub async fn settle_once(
+    pub async fn record_reports_once(
         &self,
         lease: Lease,
         batch: i64,

@@ -63,7 +63,7 @@ async fn each_org_has_its_own_chain_over_many_batches() {
         let row = stage.declare("web", &format!("nginx:{number}")).await.row;
         stage.seal().await;
         let report = converged(&row, number + 1);
-        stage.db.worker.settle(lease, &[report], at(10)).await.unwrap();
+        stage.db.worker.record_reports(lease, &[report], at(10)).await.unwrap();
     }
     stage.seal().await;
     let (ours, theirs) = (stage.sealed(stage.db.org).await, stage.sealed(other).await);

@@ -129,7 +129,7 @@ async fn the_hosts_of_a_service_are_free_once_its_absence_is_verified() {
     stage.add(stage.db.org, "web", HOST).await.unwrap();
     let row = stage.delete("web").await.unwrap().row;
     let lease = stage.lease().await;
-    stage.db.worker.settle(lease, &[gone(&row, 3)], at(6)).await.unwrap();
+    stage.db.worker.record_reports(lease, &[gone(&row, 3)], at(6)).await.unwrap();
     stage.declare("next", "nginx:1").await;
     assert!(stage.add(stage.db.org, "next", HOST).await.unwrap().changed);
 }

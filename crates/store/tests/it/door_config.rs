@@ -353,7 +353,7 @@ async fn entries_of_a_service_are_deleted_once_its_absence_is_verified() {
     assert_eq!(stage.one::<i64>(counts).await, 3, "accepting the deletion removes nothing yet");
     let lease = stage.lease().await;
     let report = gone(&row, row.service.generation);
-    stage.db.worker.settle(lease, &[report], at(6)).await.unwrap();
+    stage.db.worker.record_reports(lease, &[report], at(6)).await.unwrap();
     let left: Vec<String> = stage.all("select name from secrets").await;
     assert_eq!(left, ["SHARED"]);
     assert_eq!(stage.one::<i64>(counts).await, 1);

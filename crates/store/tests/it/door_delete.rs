@@ -66,7 +66,7 @@ async fn a_name_is_free_after_the_receipt_and_names_a_new_service() {
     let old = stage.declare("web", "nginx:1").await.row;
     stage.delete("web").await.unwrap();
     let worker = &stage.db.worker;
-    let settled = worker.settle(lease, &[gone(&old, 2)], at(6)).await.unwrap();
+    let settled = worker.record_reports(lease, &[gone(&old, 2)], at(6)).await.unwrap();
     assert_eq!(settled, 1);
     assert_eq!(stage.find("web").await, None);
 

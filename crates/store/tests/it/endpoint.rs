@@ -99,7 +99,7 @@ async fn a_port_is_released_only_after_the_cluster_was_observed_without_it() {
     let lease = stage.lease().await;
     let settle = async |generation| {
         let report = converged(&row, generation);
-        stage.db.worker.settle(lease, &[report], at(5)).await.unwrap();
+        stage.db.worker.record_reports(lease, &[report], at(5)).await.unwrap();
     };
     settle(2).await;
     stage.close("web", "one").await.unwrap();
@@ -128,7 +128,7 @@ async fn the_ports_of_a_service_are_free_once_its_absence_is_verified() {
     stage.declare("other", "nginx:1").await;
     assert_eq!(stage.open(stage.db.org, "other", "one").await.unwrap().row.node_port, 30_001);
     let lease = stage.lease().await;
-    stage.db.worker.settle(lease, &[gone(&row, 3)], at(6)).await.unwrap();
+    stage.db.worker.record_reports(lease, &[gone(&row, 3)], at(6)).await.unwrap();
     assert_eq!(stage.open(stage.db.org, "other", "two").await.unwrap().row.node_port, 30_000);
 }
 

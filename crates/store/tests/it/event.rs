@@ -69,7 +69,7 @@ async fn events_caused_by_a_request_name_it_and_carry_its_trace() {
         ObjectChange::ModifiedExternally { key, field: "spec.replicas".to_owned(), by: None };
     let repaired = Report { changes: vec![edited], ..converged(&row, 2) };
     for (seconds, report) in (10..).zip([updated, converged(&row, 2), repaired]) {
-        stage.db.worker.settle(lease, &[report], at(seconds)).await.unwrap();
+        stage.db.worker.record_reports(lease, &[report], at(seconds)).await.unwrap();
     }
     stage.seal().await;
     let events = stage

@@ -80,7 +80,7 @@ async fn an_object_recorded_only_by_a_deleted_service_is_found() {
     stage.delete("web").await.unwrap();
     assert_eq!(stage.sweep(left(), 11).await, 0, "the deletion is not complete");
     let lease = stage.lease().await;
-    stage.db.worker.settle(lease, &[gone(&row, 2)], at(12)).await.unwrap();
+    stage.db.worker.record_reports(lease, &[gone(&row, 2)], at(12)).await.unwrap();
     assert_eq!(stage.sweep(left(), 13).await, 1, "the object outlived its service");
 }
 
@@ -93,7 +93,7 @@ async fn an_object_recorded_after_its_removal_request_is_reported_as_recorded() 
     assert_eq!(stage.sweep(vec![candidate("left", true)], 10).await, 1);
     let found = stage.findings(false).await;
     assert!(stage.remove_found(&found[0], None).await.unwrap());
-    let requested = || stage.db.worker.asked_removals(stage.db.cluster);
+    let requested = || stage.db.worker.requested_removals(stage.db.cluster);
     assert!(!requested().await.unwrap()[0].recorded);
     let recorded = "update resources set namespace = 'shop', name = 'left'
                     where kind = 'ConfigMap' and name = (select min(name) from resources
@@ -119,14 +119,14 @@ async fn removals_are_requested_singly_and_many_need_confirmation() {
     assert!(stage.remove_found(second, Some(2)).await.unwrap());
 
     let worker = &stage.db.worker;
-    let mut requested = worker.asked_removals(stage.db.cluster).await.unwrap();
+    let mut requested = worker.requested_removals(stage.db.cluster).await.unwrap();
     requested.sort_by(|a, b| a.found.key.cmp(&b.found.key));
     assert_eq!(requested.len(), 2);
     let lease = stage.lease().await;
     worker.end_removal(lease, &requested[0].found, None, at(60)).await.unwrap();
     worker.end_removal(lease, &requested[1].found, Some("it changed"), at(62)).await.unwrap();
     worker.end_removal(lease, &requested[0].found, None, at(61)).await.unwrap();
-    assert!(worker.asked_removals(stage.db.cluster).await.unwrap().is_empty());
+    assert!(worker.requested_removals(stage.db.cluster).await.unwrap().is_empty());
     let left = stage.findings(false).await;
     let names = left.iter().map(|one| (one.key.name.as_str(), one.kept_why.as_deref()));
     assert_eq!(names.collect::<Vec<_>>(), [("b", Some("it changed")), ("copied", None)]);

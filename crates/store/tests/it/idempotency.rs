@@ -14,8 +14,9 @@ impl Stage {
         body: &[u8],
         seconds: i64,
     ) -> Result<Accepted<ServiceRow>, Refusal> {
-        let repeat = Some(IdempotencyKey::new("POST /restart".to_owned(), key.to_owned(), body));
-        let context = RequestContext { repeat, ..self.context() };
+        let idempotency_key =
+            Some(IdempotencyKey::new("POST /restart".to_owned(), key.to_owned(), body));
+        let context = RequestContext { idempotency_key, ..self.context() };
         let wanted = ServiceRequest::act(PROJECT, "web", &ServiceOperation::Restart);
         self.db.app.accept_service(self.db.org, &wanted, &context, at(seconds)).await
     }

@@ -131,11 +131,11 @@ async fn a_stale_holder_records_no_reports() {
     let next = stage.acquire("two", 10).await.unwrap();
     let before = stage.rows().await;
     let worker = &stage.db.worker;
-    let refused = worker.settle(stale, &[converged(&row, 1)], at(11)).await;
+    let refused = worker.record_reports(stale, &[converged(&row, 1)], at(11)).await;
     assert!(matches!(refused, Err(Error::Fenced)));
     assert_eq!(stage.grown(&before).await, []);
     assert_eq!(stage.find("web").await.unwrap().projection, 1);
-    let settled = worker.settle(next, &[converged(&row, 1)], at(11)).await;
+    let settled = worker.record_reports(next, &[converged(&row, 1)], at(11)).await;
     assert_eq!(settled.unwrap(), 1);
 }
 
@@ -145,8 +145,8 @@ async fn a_stale_holder_cannot_record_freshness() {
     let stale = stage.acquire("one", 0).await.unwrap();
     let next = stage.acquire("two", 10).await.unwrap();
     let worker = &stage.db.worker;
-    worker.heard_kinds(next, &Freshness::all_at(at(12))).await.unwrap();
-    let refused = worker.heard_kinds(stale, &Freshness::all_at(at(5))).await;
+    worker.record_watches(next, &Freshness::all_at(at(12))).await.unwrap();
+    let refused = worker.record_watches(stale, &Freshness::all_at(at(5))).await;
     assert!(matches!(refused, Err(Error::Fenced)), "{refused:?}");
     let known = worker.freshness(stage.db.cluster).await.unwrap();
     assert_eq!(known.oldest(), Some(at(12)), "older freshness does not replace newer freshness");

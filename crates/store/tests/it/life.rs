@@ -93,7 +93,7 @@ async fn platform(stage: &Stage) {
     let routing = Routing { issuer: Some("ca".to_owned()), ..Routing::default() };
     assert!(app.put_routing(cluster, &routing, &context, at(10)).await.unwrap());
     worker.note_cluster(stage.db.cluster, Some("it was built")).await.unwrap();
-    worker.heard_kinds(stage.lease().await, &Freshness::all_at(at(10))).await.unwrap();
+    worker.record_watches(stage.lease().await, &Freshness::all_at(at(10))).await.unwrap();
     let freeze = FreezeRequest { reason: Some("an audit") };
     for cluster in [None, Some("test")] {
         app.freeze_platform(cluster, freeze, &context, at(11)).await.unwrap();
@@ -151,29 +151,30 @@ async fn services(stage: &Stage) {
     ];
     for (service, outcome) in outcomes {
         let row = stage.declare(service, "nginx:1").await.row;
-        settle(stage, starting(&row, outcome)).await;
+        record_reports(stage, starting(&row, outcome)).await;
     }
     let row = stage.declare("updating", "nginx:1").await.row;
-    settle(stage, converged(&row, 1)).await;
+    record_reports(stage, converged(&row, 1)).await;
     let row = stage.declare("updating", "nginx:2").await.row;
     let rolling = Some(Observation { applied: false, ..unready(&row, 2) });
-    settle(stage, Report { observation: rolling, outcome: waits(), ..converged(&row, 2) }).await;
+    record_reports(stage, Report { observation: rolling, outcome: waits(), ..converged(&row, 2) })
+        .await;
     let row = stage.declare("paused", "nginx:1").await.row;
-    settle(stage, converged(&row, 1)).await;
+    record_reports(stage, converged(&row, 1)).await;
     stage.act("paused", &ServiceOperation::Pause).await.unwrap();
     let rests = WorkloadSeen { current: true, ..WorkloadSeen::default() };
     let resting = Some(Observation { workload: Some(rests), ..seen(&row, 2, 0) });
-    settle(stage, Report { observation: resting, ..converged(&row, 2) }).await;
+    record_reports(stage, Report { observation: resting, ..converged(&row, 2) }).await;
     let row = stage.declare("deleting", "nginx:1").await.row;
-    settle(stage, converged(&row, 1)).await;
+    record_reports(stage, converged(&row, 1)).await;
     stage.delete("deleting").await.unwrap();
-    settle(stage, Report { outcome: waits(), ..converged(&row, 2) }).await;
+    record_reports(stage, Report { outcome: waits(), ..converged(&row, 2) }).await;
     let image = Map::from_iter([("image".to_owned(), json!("migrate:1"))]);
     let row = stage.try_declare("completed", &of("job@1", image), None, 14).await.unwrap().row;
     let runs = Some(Runs { repeats: false, last: Run::Succeeded, job: None });
     let workload = Some(WorkloadSeen { runs, current: true, ..WorkloadSeen::default() });
     let ended = Some(Observation { workload, ..seen(&row, 1, 0) });
-    settle(stage, Report { observation: ended, ..converged(&row, 1) }).await;
+    record_reports(stage, Report { observation: ended, ..converged(&row, 1) }).await;
     disk(stage).await;
 }
 
@@ -194,7 +195,7 @@ async fn disk(stage: &Stage) {
         bound: Some(true),
     });
     let changes = vec![ObjectChange::Created { key: claim }];
-    settle(stage, Report { observation: Some(there), changes, ..converged(&row, 1) }).await;
+    record_reports(stage, Report { observation: Some(there), changes, ..converged(&row, 1) }).await;
 }
 
 /// A service whose one pod cannot be started.
@@ -211,9 +212,9 @@ fn unready(row: &ServiceRow, generation: i64) -> Observation {
     Observation { pods: vec![pod], ..seen(row, generation, 0) }
 }
 
-async fn settle(stage: &Stage, report: Report) {
+async fn record_reports(stage: &Stage, report: Report) {
     let lease = stage.lease().await;
-    assert_eq!(stage.db.worker.settle_once(lease, 1, &[report], at(15)).await.unwrap(), 1);
+    assert_eq!(stage.db.worker.record_reports_once(lease, 1, &[report], at(15)).await.unwrap(), 1);
 }
 
 /// A release of each kind.
@@ -244,7 +245,7 @@ async fn forced_end(stage: &Stage) {
     let lease = stage.lease().await;
     let orders = stage.db.worker.claim_orders(lease, 100, at(16)).await.unwrap();
     let force = orders.iter().find_map(|(_, order)| order.permit.force.clone()).unwrap();
-    settle(stage, forced(&row, force)).await;
+    record_reports(stage, forced(&row, force)).await;
 }
 
 /// Variables, secrets and endpoints that exist, and deleted ones.
@@ -267,7 +268,7 @@ async fn config(stage: &Stage) {
         stage.order_of(service).await;
     }
     let row = stage.find("web").await.unwrap();
-    settle(stage, converged(&row, row.service.generation)).await;
+    record_reports(stage, converged(&row, row.service.generation)).await;
 }
 
 /// Hosts in each state.
@@ -308,7 +309,7 @@ async fn wakes(stage: &Stage) {
     worker.poison_wake(claimed("deferred").await, "a defect", at(21)).await.unwrap();
     worker.finish_wake(claimed("broken").await, at(21)).await.unwrap();
     for service in ["blocked", "failing"] {
-        worker.bury_unit(of(service).await, "it cannot be read", at(21)).await.unwrap();
+        worker.mark_wake_dead(of(service).await, "it cannot be read", at(21)).await.unwrap();
     }
     let (app, context, revived) = (&stage.db.app, stage.context(), of("failing").await);
     let (_, changed) = app.requeue_wake(PLATFORM, revived, &context, at(22)).await.unwrap();

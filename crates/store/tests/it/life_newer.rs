@@ -32,18 +32,21 @@ pub(crate) async fn previews(stage: &Stage) {
     let mut ids = Vec::new();
     for _ in 0..4 {
         let wanted = ServiceRequest::declare(PROJECT, &web_name, &request);
-        let accepted = app.request_plan(org, &wanted, &stage.context(), at(70)).await.unwrap();
+        let accepted = app.request_preview(org, &wanted, &stage.context(), at(70)).await.unwrap();
         ids.push(accepted.row.id);
     }
     for id in &ids[..2] {
-        worker.end_plan(lease, *id, &PreviewResult::Filled(exact_preview()), at(71)).await.unwrap();
+        worker
+            .finish_preview(lease, *id, &PreviewResult::Filled(exact_preview()), at(71))
+            .await
+            .unwrap();
     }
     let broken = [(ids[1], "another spec.replicas now".to_owned())];
-    worker.note_plans(lease, &ids[..1], &broken, at(72)).await.unwrap();
+    worker.record_preview_checks(lease, &ids[..1], &broken, at(72)).await.unwrap();
     let failed = PreviewResult::Failed("the cluster is frozen".to_owned());
-    worker.end_plan(lease, ids[2], &failed, at(72)).await.unwrap();
+    worker.finish_preview(lease, ids[2], &failed, at(72)).await.unwrap();
     let waits = PreviewResult::Waits("the cluster does not answer".to_owned());
-    worker.end_plan(lease, ids[3], &waits, at(72)).await.unwrap();
+    worker.finish_preview(lease, ids[3], &waits, at(72)).await.unwrap();
 }
 
 /// A project being deleted whose namespace is empty, and one whose deletion is forced.
@@ -59,7 +62,7 @@ pub(crate) async fn projects(stage: &Stage) {
             survey: Some(NamespaceSurvey::Clear(survey)),
             ..proof(&row)
         };
-        worker.settle(stage.lease().await, &[report], at(83)).await.unwrap();
+        worker.record_reports(stage.lease().await, &[report], at(83)).await.unwrap();
     }
     let force = ProjectForce { project: "stuck", reason: "nobody runs it", generation: 2 };
     assert!(app.force_project(org, &force, &stage.context(), at(84)).await.unwrap().changed);

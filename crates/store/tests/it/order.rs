@@ -56,7 +56,7 @@ async fn claiming_again_after_a_crash_records_no_key_twice_and_keeps_uids() {
     let before: BTreeSet<_> = stage.orders(1).await.iter().flat_map(render::keys).collect();
     let lease = stage.lease().await;
     let worker = &stage.db.worker;
-    worker.settle(lease, &[converged(&row, 1)], at(3)).await.unwrap();
+    worker.record_reports(lease, &[converged(&row, 1)], at(3)).await.unwrap();
 
     let again = stage.orders(4).await;
     let after: BTreeSet<_> = again.iter().flat_map(render::keys).collect();

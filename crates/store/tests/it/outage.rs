@@ -19,8 +19,9 @@ const LONG: Duration = Duration::from_secs(120);
 const CONNECTIONS: usize = 5;
 
 async fn restart(stage: &Stage, app: &App, key: &str) -> Result<Accepted<ServiceRow>, Refusal> {
-    let repeat = Some(IdempotencyKey::new("POST /restart".to_owned(), key.to_owned(), b"{}"));
-    let context = RequestContext { repeat, ..stage.context() };
+    let idempotency_key =
+        Some(IdempotencyKey::new("POST /restart".to_owned(), key.to_owned(), b"{}"));
+    let context = RequestContext { idempotency_key, ..stage.context() };
     let wanted = ServiceRequest::act(PROJECT, "web", &ServiceOperation::Restart);
     app.accept_service(stage.db.org, &wanted, &context, at(2)).await
 }
@@ -55,8 +56,9 @@ async fn f14_forced_project_deletion_with_lost_commit_is_recorded_once() {
     let app = App::connect_within(&proxy.url(&stage.db.urls.app), LONG).unwrap();
     app.ping().await.unwrap();
 
-    let repeat = Some(IdempotencyKey::new("POST /force-delete".to_owned(), "k1".to_owned(), b"{}"));
-    let keyed = RequestContext { repeat, ..context.clone() };
+    let idempotency_key =
+        Some(IdempotencyKey::new("POST /force-delete".to_owned(), "k1".to_owned(), b"{}"));
+    let keyed = RequestContext { idempotency_key, ..context.clone() };
     let wanted = ProjectForce { project: PROJECT, reason: "nobody runs it", generation: 2 };
     proxy.set(Mode::LoseCommit);
     let lost = app.force_project(org, &wanted, &keyed, at(2)).await;
@@ -209,11 +211,11 @@ async fn f14_reports_with_lost_commit_are_resent_and_recorded_once() {
     let worker = Worker::connect_within(&proxy.url(&stage.db.urls.worker), LONG).unwrap();
     let batch = [converged(&row, 1)];
     proxy.set(Mode::LoseCommit);
-    let lost = worker.settle_once(lease, 1, &batch, at(3)).await;
+    let lost = worker.record_reports_once(lease, 1, &batch, at(3)).await;
     assert!(lost.is_err(), "{lost:?}");
     assert_eq!(proxy.lost_commits(), 1);
     let before = stage.rows().await;
-    worker.settle_once(lease, 1, &batch, at(4)).await.unwrap();
+    worker.record_reports_once(lease, 1, &batch, at(4)).await.unwrap();
     assert_eq!(stage.grown(&before).await, []);
 }
 
@@ -229,7 +231,7 @@ async fn f11_transaction_cancelled_during_begin_is_not_left_open() {
     worker.renew_lease(lease, at(1)).await.unwrap();
     proxy.set(Mode::HoldBegin);
     let begun = tokio::select! {
-        answer = worker.settle(lease, &[], at(2)) => panic!("the call should not complete: {answer:?}"),
+        answer = worker.record_reports(lease, &[], at(2)) => panic!("the call should not complete: {answer:?}"),
         begun = stopped_in_transaction(&stage) => begun,
     };
     proxy.set(Mode::Pass);
@@ -253,7 +255,7 @@ async fn f49_holder_paused_in_a_transaction_loses_its_lease() {
     let holder = Worker::connect(&stage.db.urls.worker).unwrap();
     crash::script(|point| if point == "report.recording" { Fate::Stop } else { Fate::GoOn });
     let batch = [converged(&row, 1)];
-    let stopped = holder.settle(lease, &batch, at(1));
+    let stopped = holder.record_reports(lease, &batch, at(1));
     tokio::pin!(stopped);
     tokio::select! {
         answer = &mut stopped => panic!("the holder should be paused: {answer:?}"),

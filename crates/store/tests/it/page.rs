@@ -55,8 +55,8 @@ async fn each_filter_selects_the_matching_services() {
     stage.act("api", &ServiceOperation::Pause).await.unwrap();
     stage.act("web-two", &ServiceOperation::Resize { plan: name("large") }).await.unwrap();
     let lease = stage.lease().await;
-    stage.db.worker.settle(lease, &[converged(&web, 1)], at(3)).await.unwrap();
-    stage.db.worker.heard_cluster(stage.db.cluster, at(9)).await.unwrap();
+    stage.db.worker.record_reports(lease, &[converged(&web, 1)], at(3)).await.unwrap();
+    stage.db.worker.record_heartbeat(stage.db.cluster, at(9)).await.unwrap();
 
     let all = ServiceFilter::default;
     let table = [
@@ -78,7 +78,7 @@ async fn each_filter_selects_the_matching_services() {
     for (filter, expected) in table {
         assert_eq!(stage.names(&filter).await, expected, "{filter:?}");
     }
-    stage.db.worker.heard_cluster(stage.db.cluster, at(9 - 46)).await.unwrap();
+    stage.db.worker.record_heartbeat(stage.db.cluster, at(9 - 46)).await.unwrap();
     let healthy = ServiceFilter { health: Some(Health::Healthy), ..all() };
     assert_eq!(
         stage.names(&healthy).await,

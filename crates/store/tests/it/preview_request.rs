@@ -48,7 +48,7 @@ impl Stage {
     ) -> Result<Accepted<PreviewRequest>, Refusal> {
         let name = name("web");
         let wanted = ServiceRequest::declare(PROJECT, &name, request);
-        self.db.app.request_plan(self.db.org, &wanted, context, at(seconds)).await
+        self.db.app.request_preview(self.db.org, &wanted, context, at(seconds)).await
     }
 
     async fn requested(&self, image: &str, seconds: i64) -> PreviewRequestId {
@@ -57,7 +57,7 @@ impl Stage {
 
     pub(crate) async fn fill(&self, lease: Lease, id: PreviewRequestId, seconds: i64) {
         let end = PreviewResult::Filled(exact_preview());
-        self.db.worker.end_plan(lease, id, &end, at(seconds)).await.unwrap();
+        self.db.worker.finish_preview(lease, id, &end, at(seconds)).await.unwrap();
     }
 
     /// The request as it is shown at this time.
@@ -119,11 +119,11 @@ async fn a_preview_request_records_nothing_else() {
 async fn the_same_key_requests_once() {
     let stage = Stage::new().await;
     let repeat = |body: &[u8]| Some(IdempotencyKey::new("plan".to_owned(), "key".to_owned(), body));
-    let context = RequestContext { repeat: repeat(b"1"), ..stage.context() };
+    let context = RequestContext { idempotency_key: repeat(b"1"), ..stage.context() };
     let first = stage.request_as(&web("nginx:1"), &context, 1).await.unwrap();
     let again = stage.request_as(&web("nginx:1"), &context, 2).await.unwrap();
     assert_eq!((again.changed, again.row.id), (false, first.row.id));
-    let other = RequestContext { repeat: repeat(b"2"), ..stage.context() };
+    let other = RequestContext { idempotency_key: repeat(b"2"), ..stage.context() };
     let other = stage.request_as(&web("nginx:2"), &other, 3).await;
     assert!(matches!(other, Err(Refusal::KeyReused)), "{other:?}");
     // A dry run records no request.
@@ -131,7 +131,7 @@ async fn the_same_key_requests_once() {
     let (name, request) = (name("web"), web("nginx:1"));
     let wanted = ServiceRequest::declare(PROJECT, &name, &request);
     let app = dry_run.app();
-    let dry = app.request_plan(stage.db.org, &wanted, &stage.context(), at(4)).await.unwrap();
+    let dry = app.request_preview(stage.db.org, &wanted, &stage.context(), at(4)).await.unwrap();
     assert_eq!(stage.one::<i64>("select count(*) from preview_requests").await, 1);
     assert_ne!(dry.row.id, first.row.id);
 }
@@ -143,7 +143,7 @@ async fn a_previewed_order_equals_the_drivers_order() {
     stage.declare("web", "nginx:1").await;
     set_variable_for(&stage, stage.db.org).await;
     let id = stage.requested("nginx:2", 5).await;
-    let orders = worker.asked_plans(lease.cluster, 9, at(6)).await.unwrap();
+    let orders = worker.pending_previews(lease.cluster, 9, at(6)).await.unwrap();
     assert_eq!(orders.len(), 1);
     assert_eq!(orders[0].id, id);
     let previewed = orders[0].order.clone().unwrap();
@@ -160,12 +160,13 @@ async fn a_request_is_filled_once_and_only_by_the_lease_holder() {
     let (stale, worker) = (stage.lease().await, &stage.db.worker);
     let id = stage.requested("nginx:1", 1).await;
     let lease = stage.lease().await;
-    let late = worker.end_plan(stale, id, &PreviewResult::Filled(exact_preview()), at(3)).await;
+    let late =
+        worker.finish_preview(stale, id, &PreviewResult::Filled(exact_preview()), at(3)).await;
     assert!(matches!(late, Err(Error::Fenced)), "{late:?}");
     assert_eq!(stage.seen(id, 3).await.state, PreviewState::Waiting);
 
     let waits = PreviewResult::Waits("the cluster does not answer".to_owned());
-    worker.end_plan(lease, id, &waits, at(4)).await.unwrap();
+    worker.finish_preview(lease, id, &waits, at(4)).await.unwrap();
     let seen = stage.seen(id, 4).await;
     assert_eq!(
         (seen.state, seen.why.as_deref()),
@@ -180,10 +181,10 @@ async fn a_request_is_filled_once_and_only_by_the_lease_holder() {
     assert_eq!(filled.preview, Some(exact_preview()));
     // Later results change nothing.
     let other = PreviewResult::Filled(ExactPreview::default());
-    worker.end_plan(lease, id, &other, at(6)).await.unwrap();
-    worker.end_plan(lease, id, &PreviewResult::Failed("no".to_owned()), at(6)).await.unwrap();
+    worker.finish_preview(lease, id, &other, at(6)).await.unwrap();
+    worker.finish_preview(lease, id, &PreviewResult::Failed("no".to_owned()), at(6)).await.unwrap();
     assert_eq!(stage.seen(id, 6).await, filled);
-    assert!(worker.asked_plans(lease.cluster, 9, at(6)).await.unwrap().is_empty());
+    assert!(worker.pending_previews(lease.cluster, 9, at(6)).await.unwrap().is_empty());
 }
 
 #[tokio::test]
@@ -199,9 +200,9 @@ async fn an_unfilled_request_times_out_after_a_minute_and_says_why() {
         why.contains("no process works on cluster test now, no watch event was ever received"),
         "{why}"
     );
-    assert!(worker.asked_plans(lease.cluster, 9, at(60)).await.unwrap().is_empty());
+    assert!(worker.pending_previews(lease.cluster, 9, at(60)).await.unwrap().is_empty());
     let waits = PreviewResult::Waits("the cluster does not answer: gone".to_owned());
-    worker.end_plan(lease, id, &waits, at(59)).await.unwrap();
+    worker.finish_preview(lease, id, &waits, at(59)).await.unwrap();
     let why = stage.seen(id, 60).await.why.unwrap();
     assert_eq!(why, "preview timed out after 60 s: the cluster does not answer: gone");
     assert_eq!(stage.seen(id, 900).await.state, PreviewState::Expired);
@@ -242,7 +243,7 @@ async fn an_invalid_preview_is_refused_and_nothing_is_recorded() {
     assert!(why.contains("would differ from the preview"), "{why}");
     // The preview was not checked for a while.
     assert!(unready(stage.apply("nginx:2", id, 30).await).contains("cannot be checked now"));
-    worker.note_plans(lease, &[id], &[], at(29)).await.unwrap();
+    worker.record_preview_checks(lease, &[id], &[], at(29)).await.unwrap();
     // A variable changed.
     set_variable_for(&stage, stage.db.org).await;
     let why = void(stage.apply("nginx:2", id, 30).await);
@@ -254,12 +255,12 @@ async fn an_invalid_preview_is_refused_and_nothing_is_recorded() {
     stage.fill(lease, next, 32).await;
     let broken =
         [(next, "Deployment/shop-1/web-1 changed: spec.replicas has another value".to_owned())];
-    worker.note_plans(lease, &[], &broken, at(33)).await.unwrap();
+    worker.record_preview_checks(lease, &[], &broken, at(33)).await.unwrap();
     let why = void(stage.apply("nginx:2", next, 33).await);
     assert_eq!(why, "Deployment/shop-1/web-1 changed: spec.replicas has another value");
     assert_eq!(stage.seen(next, 33).await.state, PreviewState::Void);
     // A void preview stays void.
-    worker.note_plans(lease, &[next], &[], at(34)).await.unwrap();
+    worker.record_preview_checks(lease, &[next], &[], at(34)).await.unwrap();
     assert_eq!(stage.seen(next, 34).await.state, PreviewState::Void);
     assert!(
         unready(stage.apply("nginx:2", next, 31 + 900).await).contains("expired after 15 minutes")
@@ -267,7 +268,7 @@ async fn an_invalid_preview_is_refused_and_nothing_is_recorded() {
 
     let failed = stage.requested("nginx:4", 40).await;
     let end = PreviewResult::Failed("the cluster is frozen".to_owned());
-    worker.end_plan(lease, failed, &end, at(41)).await.unwrap();
+    worker.finish_preview(lease, failed, &end, at(41)).await.unwrap();
     assert_eq!(unready(stage.apply("nginx:4", failed, 42).await), "the cluster is frozen");
 }
 
@@ -298,7 +299,7 @@ async fn a_request_whose_order_changed_says_so() {
     stage.declare("web", "nginx:1").await;
     stage.requested("nginx:2", 1).await;
     set_variable_for(&stage, stage.db.org).await;
-    let pending = worker.asked_plans(lease.cluster, 9, at(3)).await.unwrap();
+    let pending = worker.pending_previews(lease.cluster, 9, at(3)).await.unwrap();
     let why = pending[0].order.clone().unwrap_err();
     assert!(why.contains("changed since the preview was requested; request a new one"), "{why}");
     // A freeze of the service is part of its order.
@@ -306,7 +307,7 @@ async fn a_request_whose_order_changed_says_so() {
     let freeze = FreezeRequest { reason: Some("an audit") };
     app.freeze_service(stage.db.org, of, freeze, &stage.context(), at(4)).await.unwrap();
     let id = stage.requested("nginx:3", 5).await;
-    let pending = worker.asked_plans(lease.cluster, 9, at(6)).await.unwrap();
+    let pending = worker.pending_previews(lease.cluster, 9, at(6)).await.unwrap();
     let order = pending.into_iter().find(|pending| pending.id == id).unwrap().order.unwrap();
     assert_eq!(order.freeze.unwrap().why, "an audit");
 }
@@ -321,10 +322,10 @@ async fn open_requests_are_limited_and_expired_ones_are_deleted() {
     assert!(matches!(stage.request("nginx:1", 899).await, Err(Refusal::TooManyPreviews)));
     stage.requested("nginx:1", 900).await;
     assert_eq!(
-        worker.forget_plans(at(900 + 3599)).await.unwrap(),
+        worker.purge_previews(at(900 + 3599)).await.unwrap(),
         0,
         "they are shown as expired for a while"
     );
-    assert_eq!(worker.forget_plans(at(900 + 3600)).await.unwrap(), 100);
+    assert_eq!(worker.purge_previews(at(900 + 3600)).await.unwrap(), 100);
     assert_eq!(stage.one::<i64>("select count(*) from preview_requests").await, 1);
 }

@@ -82,7 +82,7 @@ async fn deleting_a_project_deletes_its_services_first_and_wakes_it_after_each()
     assert_eq!(kinds, ["ProjectQueued", "ProjectDeleteQueued"]);
 
     assert_eq!(stage.tenants(lease, &ended.row).await, ["api", "web"]);
-    let settled = stage.db.worker.settle(lease, &[gone(&row, 2)], at(9)).await.unwrap();
+    let settled = stage.db.worker.record_reports(lease, &[gone(&row, 2)], at(9)).await.unwrap();
     assert_eq!(settled, 1);
     assert_eq!(
         stage.tenants(lease, &ended.row).await,
@@ -112,13 +112,13 @@ async fn a_receipt_frees_the_name_and_stays_readable_by_id() {
     let (app, worker, org) = (&stage.db.app, &stage.db.worker, stage.db.org);
     let ended = stage.end_project().await.row;
     let early = Report { generation: 1, ..proof(&ended) };
-    worker.settle(lease, &[early], at(5)).await.unwrap();
+    worker.record_reports(lease, &[early], at(5)).await.unwrap();
     assert!(
         app.find_project(org, PROJECT).await.unwrap().is_some(),
         "the receipt was for another generation"
     );
-    assert_eq!(worker.settle(lease, &[proof(&ended)], at(6)).await.unwrap(), 1);
-    assert_eq!(worker.settle(lease, &[proof(&ended)], at(7)).await.unwrap(), 0, "once");
+    assert_eq!(worker.record_reports(lease, &[proof(&ended)], at(6)).await.unwrap(), 1);
+    assert_eq!(worker.record_reports(lease, &[proof(&ended)], at(7)).await.unwrap(), 0, "once");
 
     assert_eq!(app.find_project(org, PROJECT).await.unwrap(), None);
     assert_eq!(app.list_projects(org).await.unwrap(), []);
@@ -206,7 +206,7 @@ async fn a_forced_project_deletion_frees_the_name_and_leftovers_become_findings(
     assert!(recorded > 0);
 
     // A late receipt for the generation before does not complete the deletion.
-    worker.settle(lease, &[proof(&ended)], at(7)).await.unwrap();
+    worker.record_reports(lease, &[proof(&ended)], at(7)).await.unwrap();
     assert_eq!(stage.one::<i64>("select count(*) from project_receipts").await, 0);
     let candidate = OrphanCandidate {
         key: ResourceKey::new(Kind::Namespace, "", &ended.project.namespace),
@@ -222,8 +222,14 @@ async fn a_forced_project_deletion_frees_the_name_and_leftovers_become_findings(
         "the deletion is not complete"
     );
     let report = forced(&accepted.row, force);
-    assert_eq!(worker.settle(lease, std::slice::from_ref(&report), at(9)).await.unwrap(), 1);
-    assert_eq!(worker.settle(lease, std::slice::from_ref(&report), at(10)).await.unwrap(), 0);
+    assert_eq!(
+        worker.record_reports(lease, std::slice::from_ref(&report), at(9)).await.unwrap(),
+        1
+    );
+    assert_eq!(
+        worker.record_reports(lease, std::slice::from_ref(&report), at(10)).await.unwrap(),
+        0
+    );
 
     let (app, org) = (&stage.db.app, stage.db.org);
     let id = ended.project.id.to_string();
@@ -267,7 +273,7 @@ async fn a_project_is_not_forced_before_its_services() {
     assert!(matches!(early, Err(Refusal::Refused(Refused::Invalid(_)))), "{early:?}");
     let stale = stage.force_project(PROJECT, 1).await;
     assert!(matches!(stale, Err(Refusal::Changed { current: 2 })), "{stale:?}");
-    stage.db.worker.settle(lease, &[gone(&row, 2)], at(9)).await.unwrap();
+    stage.db.worker.record_reports(lease, &[gone(&row, 2)], at(9)).await.unwrap();
     assert!(stage.force_project(PROJECT, 2).await.unwrap().changed);
 }
 
@@ -297,12 +303,12 @@ async fn a_survey_is_recorded_once_wakes_its_project_and_can_be_cleared() {
         (NamespaceSurvey::Kept, None),
         (NamespaceSurvey::Clear(survey(6)), Some(Some(survey(6)))),
     ] {
-        worker.settle(lease, &[report(survey.clone())], at(6)).await.unwrap();
+        worker.record_reports(lease, &[report(survey.clone())], at(6)).await.unwrap();
         assert_eq!(ordered().await, woken, "{survey:?}");
     }
     // A deleted project needs no survey, and an active one is never surveyed.
-    worker.settle(lease, &[proof(&row)], at(7)).await.unwrap();
-    worker.settle(lease, &[report(NamespaceSurvey::Kept)], at(8)).await.unwrap();
+    worker.record_reports(lease, &[proof(&row)], at(7)).await.unwrap();
+    worker.record_reports(lease, &[report(NamespaceSurvey::Kept)], at(8)).await.unwrap();
     assert_eq!(ordered().await, None);
     let next = app_project(&stage).await;
     let early = Report {
@@ -310,7 +316,7 @@ async fn a_survey_is_recorded_once_wakes_its_project_and_can_be_cleared() {
         generation: 1,
         ..report(NamespaceSurvey::Clear(survey(9)))
     };
-    worker.settle(lease, &[early], at(9)).await.unwrap();
+    worker.record_reports(lease, &[early], at(9)).await.unwrap();
     let surveys = "select count(*) from projects where survey is not null and desired = 'active'";
     assert_eq!(stage.one::<i64>(surveys).await, 0);
 }

@@ -45,13 +45,13 @@ async fn every_stored_status_can_be_rebuilt_from_its_inputs() {
     ];
     let worker = &stage.db.worker;
     for (seconds, report) in (10..).zip(life) {
-        assert_eq!(worker.settle(lease, &[report], at(seconds)).await.unwrap(), 1);
+        assert_eq!(worker.record_reports(lease, &[report], at(seconds)).await.unwrap(), 1);
         assert_eq!(stage.assert_rebuildable().await, 1);
     }
     stage.delete("web").await.unwrap();
-    worker.settle(lease, &[converged(&row, 1)], at(30)).await.unwrap();
+    worker.record_reports(lease, &[converged(&row, 1)], at(30)).await.unwrap();
     assert_eq!(stage.assert_rebuildable().await, 1);
-    worker.settle(lease, &[gone(&row, 2)], at(31)).await.unwrap();
+    worker.record_reports(lease, &[gone(&row, 2)], at(31)).await.unwrap();
     assert_eq!(stage.assert_rebuildable().await, 1);
 }
 
@@ -60,7 +60,7 @@ async fn a_status_changed_by_hand_is_detected() {
     let stage = Stage::new().await;
     let lease = stage.lease().await;
     let row = stage.declare("web", "nginx:1").await.row;
-    stage.db.worker.settle(lease, &[converged(&row, 1)], at(10)).await.unwrap();
+    stage.db.worker.record_reports(lease, &[converged(&row, 1)], at(10)).await.unwrap();
     assert_eq!(stage.assert_rebuildable().await, 1);
     let forge = "update statuses set status = jsonb_set(status, '{health}', '\"error\"') where unit_kind = 'service'";
     sqlx::query(forge).execute(&stage.owner).await.unwrap();
@@ -84,22 +84,22 @@ async fn freshness_is_tracked_per_kind() {
     let stage = Stage::new().await;
     let lease = stage.lease().await;
     let row = stage.declare("web", "nginx:1").await.row;
-    stage.db.worker.settle(lease, &[converged(&row, 1)], at(10)).await.unwrap();
+    stage.db.worker.record_reports(lease, &[converged(&row, 1)], at(10)).await.unwrap();
     let healthy = ServiceFilter { health: Some(Health::Healthy), ..ServiceFilter::default() };
     let shown = async |seconds: i64| {
         let app = &stage.db.app;
         app.list_services(stage.db.org, &healthy, None, 10, at(seconds)).await.unwrap().len()
     };
     assert_eq!(shown(10).await, 0, "no watch event was ever received");
-    stage.db.worker.heard_cluster(stage.db.cluster, at(10)).await.unwrap();
+    stage.db.worker.record_heartbeat(stage.db.cluster, at(10)).await.unwrap();
     assert_eq!(shown(20).await, 1);
     let mut heard = Freshness::all_at(at(100));
     heard.heard.insert(Kind::Pod, at(10));
-    stage.db.worker.heard_kinds(lease, &heard).await.unwrap();
+    stage.db.worker.record_watches(lease, &heard).await.unwrap();
     assert_eq!(shown(100).await, 0, "the watch of pods is stale");
     heard.heard.insert(Kind::Pod, at(99));
     heard.heard.insert(Kind::PersistentVolumeClaim, at(10));
-    stage.db.worker.heard_kinds(lease, &heard).await.unwrap();
+    stage.db.worker.record_watches(lease, &heard).await.unwrap();
     assert_eq!(shown(100).await, 1, "it has no disk");
     let silent = stage.find("web").await.unwrap().watches.silent(&Kind::WATCHED, at(100));
     assert_eq!(silent, [Kind::PersistentVolumeClaim]);

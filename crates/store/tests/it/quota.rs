@@ -85,10 +85,10 @@ async fn a_paused_service_keeps_its_reservation_and_a_deleted_one_its_capacity_u
     assert_eq!(leaving, held.capacity(), "the count is free at once, the capacity is not");
 
     let lease = stage.lease().await;
-    let settled = stage.db.worker.settle(lease, &[gone(&row, 3)], at(6)).await.unwrap();
+    let settled = stage.db.worker.record_reports(lease, &[gone(&row, 3)], at(6)).await.unwrap();
     assert_eq!(settled, 1);
     assert_eq!(stage.used().await, Amounts::default());
-    stage.db.worker.settle(lease, &[gone(&row, 3)], at(7)).await.unwrap();
+    stage.db.worker.record_reports(lease, &[gone(&row, 3)], at(7)).await.unwrap();
     assert_eq!(stage.used().await, Amounts::default(), "reported twice, released once");
 }
 

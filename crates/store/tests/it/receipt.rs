@@ -17,7 +17,7 @@ async fn a_receipt_completes_the_deletion_and_stays_readable_by_id() {
     stage.delete("web").await.unwrap();
     let proof = gone(&row, 2);
     let worker = &stage.db.worker;
-    assert_eq!(worker.settle(lease, std::slice::from_ref(&proof), at(6)).await.unwrap(), 1);
+    assert_eq!(worker.record_reports(lease, std::slice::from_ref(&proof), at(6)).await.unwrap(), 1);
 
     let app = &stage.db.app;
     let org = stage.db.org;
@@ -43,13 +43,13 @@ async fn after_a_receipt_reports_change_nothing() {
     let row = stage.declare("web", "nginx:1").await.row;
     stage.delete("web").await.unwrap();
     let worker = &stage.db.worker;
-    worker.settle(lease, &[gone(&row, 2)], at(6)).await.unwrap();
+    worker.record_reports(lease, &[gone(&row, 2)], at(6)).await.unwrap();
     let before = stage.rows().await;
     let late =
         Report { outcome: Outcome::Waiting { on: "its pods".to_owned() }, ..converged(&row, 2) };
     // The same receipt again, as after a lost answer; and a report that was overtaken.
     for report in [gone(&row, 2), late] {
-        assert_eq!(worker.settle(lease, &[report], at(7)).await.unwrap(), 0);
+        assert_eq!(worker.record_reports(lease, &[report], at(7)).await.unwrap(), 0);
     }
     assert_eq!(stage.grown(&before).await, []);
     let id = row.service.id.to_string();
@@ -63,7 +63,7 @@ async fn a_receipt_for_an_older_generation_deletes_nothing() {
     let row = stage.declare("web", "nginx:1").await.row;
     stage.delete("web").await.unwrap();
     let worker = &stage.db.worker;
-    worker.settle(lease, &[gone(&row, 1)], at(6)).await.unwrap();
+    worker.record_reports(lease, &[gone(&row, 1)], at(6)).await.unwrap();
     let now = stage.find("web").await.unwrap();
     assert_eq!(now.status.phase, Phase::Deleting);
     assert_eq!(stage.one::<i64>("select count(*) from receipts").await, 0);
@@ -75,7 +75,7 @@ async fn a_receipt_for_an_active_service_deletes_nothing() {
     let lease = stage.lease().await;
     let row = stage.declare("web", "nginx:1").await.row;
     let worker = &stage.db.worker;
-    worker.settle(lease, &[gone(&row, 1)], at(6)).await.unwrap();
+    worker.record_reports(lease, &[gone(&row, 1)], at(6)).await.unwrap();
     let now = stage.find("web").await.unwrap();
     assert_ne!(now.status.phase, Phase::Deleted);
     assert_eq!(stage.one::<i64>("select count(*) from receipts").await, 0);
@@ -119,7 +119,10 @@ async fn a_forced_deletion_frees_name_and_quota_and_keeps_recorded_keys() {
         orders[0].1.permit.force.clone().expect("the order should carry the forced deletion");
     assert_eq!(force.reason, "the node burnt");
     let report = forced(&row, force);
-    assert_eq!(worker.settle(lease, std::slice::from_ref(&report), at(6)).await.unwrap(), 1);
+    assert_eq!(
+        worker.record_reports(lease, std::slice::from_ref(&report), at(6)).await.unwrap(),
+        1
+    );
 
     let id = row.service.id.to_string();
     let detail = stage.db.app.find_service(stage.db.org, PROJECT, &id).await.unwrap().unwrap();

@@ -9,9 +9,9 @@ use trueup_store::{Lease, ServiceRow};
 use crate::stage::{Stage, at, converged, seen};
 
 impl Stage {
-    async fn settle(&self, lease: Lease, report: Report, seconds: i64) -> usize {
+    async fn record_reports(&self, lease: Lease, report: Report, seconds: i64) -> usize {
         let worker = &self.db.worker;
-        worker.settle(lease, &[report], at(seconds)).await.unwrap()
+        worker.record_reports(lease, &[report], at(seconds)).await.unwrap()
     }
 }
 
@@ -52,7 +52,7 @@ async fn each_change_of_phase_is_stored_with_its_events() {
     ];
     let mut expected = vec!["ServiceQueued".to_owned()];
     for (seconds, (report, edge, events)) in (10..).zip(steps) {
-        assert_eq!(stage.settle(lease, report, seconds).await, 1);
+        assert_eq!(stage.record_reports(lease, report, seconds).await, 1);
         let now = stage.find("web").await.unwrap();
         assert_eq!((now.status.phase, now.status.health), edge);
         let columns: String = stage
@@ -71,7 +71,7 @@ async fn a_report_without_news_writes_nothing() {
     let stage = Stage::new().await;
     let lease = stage.lease().await;
     let row = stage.declare("web", "nginx:1").await.row;
-    stage.settle(lease, converged(&row, 1), 10).await;
+    stage.record_reports(lease, converged(&row, 1), 10).await;
     let before = stage.rows().await;
     let versions = "select string_agg(xmin::text || projection::text, ' ') from statuses";
     let written: String = stage.one(versions).await;
@@ -82,9 +82,9 @@ async fn a_report_without_news_writes_nothing() {
     let again = Report { observation: Some(later), ..converged(&row, 1) };
     let blind = Report { observation: None, ..converged(&row, 1) };
     for report in [converged(&row, 1), again, blind] {
-        assert_eq!(stage.settle(lease, report, 20).await, 0);
+        assert_eq!(stage.record_reports(lease, report, 20).await, 0);
     }
-    assert_eq!(stage.db.worker.settle(lease, &[], at(20)).await.unwrap(), 0);
+    assert_eq!(stage.db.worker.record_reports(lease, &[], at(20)).await.unwrap(), 0);
     assert_eq!(stage.grown(&before).await, []);
     assert_eq!(stage.one::<String>(versions).await, written);
 }
@@ -94,13 +94,13 @@ async fn the_same_report_is_recorded_again_for_a_new_generation() {
     let stage = Stage::new().await;
     let lease = stage.lease().await;
     let row = stage.declare("web", "nginx:1").await.row;
-    stage.settle(lease, converged(&row, 1), 10).await;
+    stage.record_reports(lease, converged(&row, 1), 10).await;
     stage.declare("web", "nginx:2").await;
-    assert_eq!(stage.settle(lease, converged(&row, 1), 11).await, 1);
+    assert_eq!(stage.record_reports(lease, converged(&row, 1), 11).await, 1);
     let now = stage.find("web").await.unwrap();
     assert_eq!(now.status.phase, Phase::Updating);
     assert_eq!(now.status.applied_generation, Some(1));
-    assert_eq!(stage.settle(lease, converged(&row, 2), 12).await, 1);
+    assert_eq!(stage.record_reports(lease, converged(&row, 2), 12).await, 1);
     let now = stage.find("web").await.unwrap();
     assert_eq!((now.status.phase, now.status.applied_generation), (Phase::Running, Some(2)));
 }
@@ -110,15 +110,15 @@ async fn an_unreachable_cluster_defers_once_and_keeps_the_last_evidence() {
     let stage = Stage::new().await;
     let lease = stage.lease().await;
     let row = stage.declare("web", "nginx:1").await.row;
-    stage.settle(lease, converged(&row, 1), 10).await;
+    stage.record_reports(lease, converged(&row, 1), 10).await;
     let evidence = stage.find("web").await.unwrap().status.evidence;
     let unreachable = Report {
         observation: None,
         outcome: Outcome::Deferred { why: "the cluster does not answer".to_owned() },
         ..converged(&row, 1)
     };
-    assert_eq!(stage.settle(lease, unreachable.clone(), 11).await, 1);
-    assert_eq!(stage.settle(lease, unreachable, 12).await, 0);
+    assert_eq!(stage.record_reports(lease, unreachable.clone(), 11).await, 1);
+    assert_eq!(stage.record_reports(lease, unreachable, 12).await, 0);
     let now = stage.find("web").await.unwrap();
     assert_eq!((now.status.phase, now.status.health), (Phase::Running, Health::Unknown));
     assert_eq!(now.status.evidence, evidence);
@@ -135,7 +135,7 @@ async fn a_failure_is_an_event_each_time_its_reason_changes() {
     for why in ["quota", "quota", "webhook"] {
         let failed = Report { outcome: Outcome::Failed { why: why.to_owned() }, ..half_made(&row) };
         let quiet = Report { changes: Vec::new(), ..failed };
-        stage.settle(lease, quiet, 10).await;
+        stage.record_reports(lease, quiet, 10).await;
     }
     let whys: Vec<String> = stage
         .all("select body->>'why' from events where type = 'ReconcileFailed' order by id")
@@ -152,7 +152,7 @@ async fn a_uid_is_recorded_when_it_is_first_seen_and_when_it_changes() {
     let uids = "select concat_ws(' ', kind, uid, extract(epoch from seen_at)::bigint - 1800000000)
                 from resources where uid is not null";
     assert!(stage.all::<String>(uids).await.is_empty());
-    stage.settle(lease, converged(&row, 1), 10).await;
+    stage.record_reports(lease, converged(&row, 1), 10).await;
     assert_eq!(stage.all::<String>(uids).await, ["Deployment uid-1 10"]);
 
     let mut other = seen(&row, 1, 1);
@@ -162,7 +162,7 @@ async fn a_uid_is_recorded_when_it_is_first_seen_and_when_it_changes() {
         changes: vec![ObjectChange::DeletedExternally { key: key(&row) }],
         ..converged(&row, 1)
     };
-    stage.settle(lease, remade, 20).await;
+    stage.record_reports(lease, remade, 20).await;
     assert_eq!(stage.all::<String>(uids).await, ["Deployment uid-2 20"]);
     let events = stage.events_of(row.service.id.uuid()).await;
     assert!(events.contains(&"ResourceDeletedExternally".to_owned()), "{events:?}");
@@ -177,7 +177,7 @@ async fn the_uid_of_a_removed_object_is_cleared_unless_the_service_is_deleted() 
     let lease = stage.lease().await;
     let row = stage.declare("web", "nginx:1").await.row;
     stage.db.worker.claim_orders(lease, 10, at(1)).await.unwrap();
-    stage.settle(lease, converged(&row, 1), 10).await;
+    stage.record_reports(lease, converged(&row, 1), 10).await;
     let uid = "select coalesce(uid, 'none') from resources where kind = 'Deployment'";
     assert_eq!(stage.one::<String>(uid).await, "uid-1");
 
@@ -188,13 +188,13 @@ async fn the_uid_of_a_removed_object_is_cleared_unless_the_service_is_deleted() 
         changes: vec![ObjectChange::Removed { key: key(&row) }],
         ..converged(&row, 1)
     };
-    stage.settle(lease, removed(1), 11).await;
+    stage.record_reports(lease, removed(1), 11).await;
     assert_eq!(stage.one::<String>(uid).await, "none");
 
-    stage.settle(lease, converged(&row, 1), 12).await;
+    stage.record_reports(lease, converged(&row, 1), 12).await;
     assert_eq!(stage.one::<String>(uid).await, "uid-1");
     stage.delete("web").await.unwrap();
-    stage.settle(lease, removed(2), 14).await;
+    stage.record_reports(lease, removed(2), 14).await;
     assert_eq!(stage.one::<String>(uid).await, "uid-1", "the receipt needs the uid");
 }
 
@@ -211,7 +211,7 @@ async fn one_batch_records_many_reports_and_skips_unknown_units() {
     stranger.unit =
         trueup_model::order::Unit::Service(trueup_model::ServiceId::from_parts(at(0), [7; 10]));
     reports.push(stranger);
-    let settled = stage.db.worker.settle(lease, &reports, at(10)).await.unwrap();
+    let settled = stage.db.worker.record_reports(lease, &reports, at(10)).await.unwrap();
     assert_eq!(settled, 20);
     let running: i64 = stage.one("select count(*) from statuses where phase = 'running'").await;
     assert_eq!(running, 20);
@@ -224,15 +224,15 @@ async fn a_resent_batch_is_recorded_once() {
     let row = stage.declare("web", "nginx:1").await.row;
     let worker = &stage.db.worker;
     let batch = [half_made(&row)];
-    assert_eq!(worker.settle_once(lease, 1, &batch, at(10)).await.unwrap(), 1);
+    assert_eq!(worker.record_reports_once(lease, 1, &batch, at(10)).await.unwrap(), 1);
     let before = stage.rows().await;
-    assert_eq!(worker.settle_once(lease, 1, &batch, at(11)).await.unwrap(), 0);
+    assert_eq!(worker.record_reports_once(lease, 1, &batch, at(11)).await.unwrap(), 0);
     assert_eq!(stage.grown(&before).await, []);
     // The same reports in another batch are recorded, and so are those of the next holder.
-    assert_eq!(worker.settle_once(lease, 2, &batch, at(12)).await.unwrap(), 1);
+    assert_eq!(worker.record_reports_once(lease, 2, &batch, at(12)).await.unwrap(), 1);
     let next =
         worker.acquire_lease(stage.db.cluster, "one", None, at(13)).await.unwrap().ours().unwrap();
-    assert_eq!(worker.settle_once(next, 1, &batch, at(14)).await.unwrap(), 1);
+    assert_eq!(worker.record_reports_once(next, 1, &batch, at(14)).await.unwrap(), 1);
     let created = stage.events_of(row.service.id.uuid()).await;
     assert_eq!(created.iter().filter(|kind| *kind == "ResourceCreated").count(), 3);
 }

@@ -94,7 +94,7 @@ async fn two() -> Two {
     let their_web = rows.into_iter().find(|row| row.service.name.as_str() == "web").unwrap();
     let starting = Some(seen(&their_web, 1, 0));
     let report = Report { observation: starting, ..converged(&their_web, 1) };
-    assert_eq!(worker.settle(lease, &[report], at(8)).await.unwrap(), 1);
+    assert_eq!(worker.record_reports(lease, &[report], at(8)).await.unwrap(), 1);
     stage.seal().await;
     let observer = Observer { lease, name: "one".to_owned(), before: Freshness::default() };
     Two { stage, theirs, observer, their_web, our_claims, their_claims }
@@ -141,8 +141,8 @@ async fn s17_processing_wakes_of_one_org_does_not_touch_another() {
     worker.requeue_lost(lease, &in_flight).await.unwrap();
     worker.wake_all(lease.cluster, at(16)).await.unwrap();
     theirs.assert_untouched_by("requeue_lost and wake_all").await;
-    worker.bury_unit(wake.unit, "why", at(17)).await.unwrap();
-    theirs.assert_untouched_by("bury_unit").await;
+    worker.mark_wake_dead(wake.unit, "why", at(17)).await.unwrap();
+    theirs.assert_untouched_by("mark_wake_dead").await;
 
     // A claim that names another org than the unit's changes nothing and emits no event.
     let forged =
@@ -173,16 +173,16 @@ async fn s17_recording_reports_of_one_org_does_not_touch_another() {
     seen_elsewhere.objects.iter_mut().for_each(|object| "forged".clone_into(&mut object.uid));
     let key = seen_elsewhere.objects[0].key.clone();
     lies.observation = Some(seen_elsewhere);
-    assert_eq!(worker.settle(lease, &[lies.clone()], at(10)).await.unwrap(), 1);
+    assert_eq!(worker.record_reports(lease, &[lies.clone()], at(10)).await.unwrap(), 1);
     theirs.assert_untouched_by("an observation").await;
     lies.changes = vec![ObjectChange::Removed { key }];
-    assert_eq!(worker.settle_once(lease, 1, &[lies], at(11)).await.unwrap(), 1);
+    assert_eq!(worker.record_reports_once(lease, 1, &[lies], at(11)).await.unwrap(), 1);
     theirs.assert_untouched_by("a removal").await;
 
     // Reports that name the wrong org are ignored.
     let of_theirs = Report { org: stage.db.org, ..converged(their_web, 1) };
     let for_them = Report { org: two.theirs, ..gone(&web, 1) };
-    assert_eq!(worker.settle(lease, &[of_theirs, for_them], at(12)).await.unwrap(), 0);
+    assert_eq!(worker.record_reports(lease, &[of_theirs, for_them], at(12)).await.unwrap(), 0);
     theirs.assert_untouched_by("a report with the wrong org").await;
 
     let lost = pod(&web, "a", 5, Some("n1"));
@@ -195,11 +195,14 @@ async fn s17_recording_reports_of_one_org_does_not_touch_another() {
     for service in ["web", "more"] {
         let row = stage.delete(service).await.unwrap().row;
         let proved = gone(&row, row.service.generation);
-        assert_eq!(worker.settle(lease, &[proved], at(14)).await.unwrap(), 1);
+        assert_eq!(worker.record_reports(lease, &[proved], at(14)).await.unwrap(), 1);
         theirs.assert_untouched_by("the deletion of a service").await;
     }
     let ended = stage.db.app.delete_project(stage.db.org, PROJECT, &stage.context(), at(15)).await;
-    assert_eq!(worker.settle(lease, &[proof(&ended.unwrap().row)], at(16)).await.unwrap(), 1);
+    assert_eq!(
+        worker.record_reports(lease, &[proof(&ended.unwrap().row)], at(16)).await.unwrap(),
+        1
+    );
     theirs.assert_untouched_by("the deletion of a project").await;
     sqlx::query("update idempotency_keys set created_at = '2000-01-01' where org_id = $1")
         .bind(stage.db.org.uuid())
@@ -220,26 +223,29 @@ async fn s17_previews_of_one_org_do_not_touch_another() {
     let (stage, lease) = (&two.stage, two.observer.lease);
     let worker = &stage.db.worker;
     let theirs = Rows::of(stage, two.theirs).await;
-    let pending = worker.asked_plans(lease.cluster, 9, at(10)).await.unwrap();
+    let pending = worker.pending_previews(lease.cluster, 9, at(10)).await.unwrap();
     let is_ours =
         |pending: &&PendingPreview| pending.order.as_ref().is_ok_and(|it| it.org == stage.db.org);
     let ours: Vec<_> = pending.iter().filter(is_ours).map(|pending| pending.id).collect();
     assert_eq!((pending.len(), ours.len()), (2, 1));
     let filled = PreviewResult::Filled(exact_preview());
-    worker.end_plan(lease, ours[0], &filled, at(11)).await.unwrap();
-    theirs.assert_untouched_by("end_plan").await;
-    let open = worker.open_plans(lease.cluster, at(12)).await.unwrap();
+    worker.finish_preview(lease, ours[0], &filled, at(11)).await.unwrap();
+    theirs.assert_untouched_by("finish_preview").await;
+    let open = worker.open_previews(lease.cluster, at(12)).await.unwrap();
     assert_eq!(open.into_iter().map(|(id, ..)| id).collect::<Vec<_>>(), ours);
-    worker.note_plans(lease, &ours, &[], at(12)).await.unwrap();
-    worker.note_plans(lease, &[], &[(ours[0], "changed".to_owned())], at(13)).await.unwrap();
-    theirs.assert_untouched_by("note_plans").await;
+    worker.record_preview_checks(lease, &ours, &[], at(12)).await.unwrap();
+    worker
+        .record_preview_checks(lease, &[], &[(ours[0], "changed".to_owned())], at(13))
+        .await
+        .unwrap();
+    theirs.assert_untouched_by("record_preview_checks").await;
     sqlx::query("update preview_requests set expires_at = '2000-01-01' where org_id = $1")
         .bind(stage.db.org.uuid())
         .execute(&stage.owner)
         .await
         .unwrap();
-    assert_eq!(worker.forget_plans(at(14)).await.unwrap(), 1);
-    theirs.assert_untouched_by("forget_plans").await;
+    assert_eq!(worker.purge_previews(at(14)).await.unwrap(), 1);
+    theirs.assert_untouched_by("purge_previews").await;
     orgs_agree(stage).await;
 }
 
@@ -266,10 +272,10 @@ async fn s17_dns_checks_of_one_org_do_not_touch_another() {
     let forged = DueDnsCheck { domain: their_domain, ..due[0].clone() };
     worker.record_dns_check(&forged, DnsResult::Nothing, "nothing", at(64)).await.unwrap();
     assert!(!worker.note_contested(&forged, at(64)).await.unwrap());
-    assert!(!stage.db.app.prove_domain(ours, their_domain, at(64)).await.unwrap());
+    assert!(!stage.db.app.record_verified_domain(ours, their_domain, at(64)).await.unwrap());
     rows.assert_untouched_by("a forged check").await;
-    assert!(stage.db.app.prove_domain(ours, due[0].domain, at(65)).await.unwrap());
-    rows.assert_untouched_by("prove_domain").await;
+    assert!(stage.db.app.record_verified_domain(ours, due[0].domain, at(65)).await.unwrap());
+    rows.assert_untouched_by("record_verified_domain").await;
     orgs_agree(&stage).await;
 }
 
@@ -286,9 +292,9 @@ async fn s17_platform_functions_write_no_tenant_rows() {
     let rows = [Rows::of(stage, stage.db.org).await, Rows::of(stage, two.theirs).await];
 
     worker.renew_lease(lease, at(12)).await.unwrap();
-    assert_eq!(worker.asked_plans(cluster, 9, at(12)).await.unwrap().len(), 2);
-    worker.open_plans(cluster, at(12)).await.unwrap();
-    assert_eq!(worker.asked_removals(cluster).await.unwrap().len(), 1);
+    assert_eq!(worker.pending_previews(cluster, 9, at(12)).await.unwrap().len(), 2);
+    worker.open_previews(cluster, at(12)).await.unwrap();
+    assert_eq!(worker.requested_removals(cluster).await.unwrap().len(), 1);
     worker.end_removal(lease, &found[0], Some("it changed"), at(12)).await.unwrap();
     let swept = SweepResult { kind: Kind::Secret, candidates: vec![candidate("another", true)] };
     assert_eq!(worker.note_findings(lease, &swept, at(12)).await.unwrap(), 1);
@@ -297,8 +303,8 @@ async fn s17_platform_functions_write_no_tenant_rows() {
     worker.find_freeze(cluster).await.unwrap();
     worker.next_dns_check().await.unwrap();
     worker.overdue_deletes(cluster, at(12)).await.unwrap();
-    worker.heard_cluster(cluster, at(12)).await.unwrap();
-    worker.heard_kinds(lease, &Freshness::all_at(at(13))).await.unwrap();
+    worker.record_heartbeat(cluster, at(12)).await.unwrap();
+    worker.record_watches(lease, &Freshness::all_at(at(13))).await.unwrap();
     worker.freshness(cluster).await.unwrap();
     worker.note_cluster(cluster, Some("it is there")).await.unwrap();
     worker.recognise_cluster(cluster, "one", false, at(13)).await.unwrap();

@@ -27,8 +27,9 @@ pub(crate) async fn two_orgs() -> (Stage, OrgId, OrgId) {
             let (name, request) = (name(service), web("nginx:1"));
             let wanted = ServiceRequest::declare(PROJECT, &name, &request);
             let app = &stage.db.app;
-            let repeat = Some(IdempotencyKey::new(service.to_owned(), "key".to_owned(), b"{}"));
-            let context = RequestContext { repeat, ..stage.context() };
+            let idempotency_key =
+                Some(IdempotencyKey::new(service.to_owned(), "key".to_owned(), b"{}"));
+            let context = RequestContext { idempotency_key, ..stage.context() };
             app.accept_service(org, &wanted, &context, at(1)).await.unwrap();
         }
         let rows = stage.services(org).await;
@@ -40,11 +41,11 @@ pub(crate) async fn two_orgs() -> (Stage, OrgId, OrgId) {
             .unwrap();
         let web = rows.iter().find(|row| row.service.name.as_str() == "web").unwrap();
         let reports = [gone(old, 1), converged(web, 1)];
-        stage.db.worker.settle(lease, &reports, at(6)).await.unwrap();
+        stage.db.worker.record_reports(lease, &reports, at(6)).await.unwrap();
         set_for(&stage, org, "theirs alone").await.unwrap();
         set_variable_for(&stage, org).await;
         stage.open(org, "web", "public").await.unwrap();
-        request_plan(&stage, org).await;
+        request_preview(&stage, org).await;
         stage.add(org, "web", "www.example.org").await.unwrap();
         former_project(&stage, org, lease).await;
     }
@@ -60,10 +61,10 @@ pub(crate) async fn two_orgs() -> (Stage, OrgId, OrgId) {
 }
 
 /// Requests a preview of a new service for an org.
-async fn request_plan(stage: &Stage, org: OrgId) {
+async fn request_preview(stage: &Stage, org: OrgId) {
     let (new, request) = (name("new"), web("nginx:1"));
     let wanted = ServiceRequest::declare(PROJECT, &new, &request);
-    stage.db.app.request_plan(org, &wanted, &stage.context(), at(6)).await.unwrap();
+    stage.db.app.request_preview(org, &wanted, &stage.context(), at(6)).await.unwrap();
 }
 
 /// Gives an org a deleted project with its receipt.
@@ -71,7 +72,7 @@ async fn former_project(stage: &Stage, org: OrgId, lease: Lease) {
     let (app, former) = (&stage.db.app, name("former"));
     app.accept_project(org, &former, &stage.context(), at(1)).await.unwrap();
     let ended = app.delete_project(org, former.as_str(), &stage.context(), at(3)).await.unwrap();
-    stage.db.worker.settle(lease, &[proof(&ended.row)], at(6)).await.unwrap();
+    stage.db.worker.record_reports(lease, &[proof(&ended.row)], at(6)).await.unwrap();
 }
 
 /// The tables with an org that the app may read.

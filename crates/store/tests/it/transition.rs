@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use trueup_model::cluster::Freshness;
 use trueup_model::key::Kind;
 use trueup_model::transition::ObjectUpdate;
-use trueup_rules::status::transition::sight;
+use trueup_rules::status::transition::snapshot;
 use trueup_store::{Error, Lease, Observer, ServiceRow};
 
 use crate::stage::{PROJECT, Stage, at};
@@ -26,7 +26,7 @@ pub(crate) fn pod(row: &ServiceRow, uid: &str, version: u32, node: Option<&str>)
 }
 
 pub(crate) fn present(kind: Kind, object: &Value, seen_at: Timestamp) -> ObjectUpdate {
-    ObjectUpdate::Present { sight: Box::new(sight(kind, object).unwrap()), seen_at }
+    ObjectUpdate::Present { snapshot: Box::new(snapshot(kind, object).unwrap()), seen_at }
 }
 
 fn listed(kind: Kind, uids: &[&str], since: Option<Timestamp>, seen_at: Timestamp) -> ObjectUpdate {

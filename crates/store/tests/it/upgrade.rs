@@ -244,8 +244,8 @@ async fn continues(stage: &Stage, version: i64) {
     assert!(stage.db.unsealed().await > 0, "some events of the older version wait for the sealer");
     let before = stage.sealed(org).await.len();
     // The idempotency key of a request that the older version accepted is found.
-    let repeat = Some(IdempotencyKey::new("web".to_owned(), "key".to_owned(), b"{}"));
-    let context = RequestContext { repeat, ..stage.context() };
+    let idempotency_key = Some(IdempotencyKey::new("web".to_owned(), "key".to_owned(), b"{}"));
+    let context = RequestContext { idempotency_key, ..stage.context() };
     let (web_name, request) = (name("web"), web("nginx:1"));
     let wanted = ServiceRequest::declare(PROJECT, &web_name, &request);
     let known = app.accept_service(org, &wanted, &context, at(2000)).await.unwrap();
@@ -265,7 +265,7 @@ async fn continues(stage: &Stage, version: i64) {
     let row = stage.delete("creating").await.unwrap().row;
     let lease = stage.lease().await;
     let absent = [gone(&row, row.service.generation)];
-    assert_eq!(stage.db.worker.settle(lease, &absent, at(2001)).await.unwrap(), 1);
+    assert_eq!(stage.db.worker.record_reports(lease, &absent, at(2001)).await.unwrap(), 1);
     stage.seal().await;
     let events = stage.sealed(org).await;
     assert!(events.len() > before + 6, "{} of schema {version}", events.len());

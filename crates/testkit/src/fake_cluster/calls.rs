@@ -124,7 +124,7 @@ impl Cluster for FakeCluster {
 
     fn dry_run<'a>(&'a self, key: &'a ResourceKey, draft: Draft<'a>) -> Answer<'a, Value> {
         let act = move |state: &mut State| state.dry_run(key, draft);
-        async move { self.shared.read(Verb::Rehearse, key.kind, act) }.boxed()
+        async move { self.shared.read(Verb::DryRun, key.kind, act) }.boxed()
     }
 
     fn warnings<'a>(&'a self, key: &'a ResourceKey, uid: &'a str) -> Answer<'a, Vec<Value>> {

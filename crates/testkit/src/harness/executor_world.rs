@@ -110,7 +110,7 @@ impl ExecutorWorld {
             fence,
             clock: Arc::clone(&self.clock),
             observer: OBSERVER.to_owned(),
-            echo: in_flight,
+            in_flight,
         };
         let started = self.clock.now();
         let executor = Executor::start(parts, reports_in, &mut tasks);

@@ -68,7 +68,7 @@ impl Call {
             Verb::Get => "get",
             Verb::List => "list",
             Verb::Watch => "watch",
-            Verb::Rehearse => "dry run",
+            Verb::DryRun => "dry run",
         };
         format!("{verb} {}/{}", self.key.kind, self.key.name)
     }

@@ -141,7 +141,7 @@ where
         async {
             match calling.await {
                 Ok(answer) => Some(answer),
-                Err(error) if error.is_passing() => None,
+                Err(error) if error.is_transient() => None,
                 Err(error) => panic!("{error}"),
             }
         }

@@ -122,5 +122,5 @@ pub(crate) async fn put(
 /// Whether to retry. A 412 means that an earlier, timed-out request changed the service meanwhile.
 fn is_retryable(error: &ClientError) -> bool {
     let overtaken = matches!(error, ClientError::Problem(problem) if problem.status == 412);
-    error.is_passing() || overtaken
+    error.is_transient() || overtaken
 }

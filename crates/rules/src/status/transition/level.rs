@@ -24,7 +24,7 @@ const CLASS: [&str; 5] = [
 
 /// The snapshot of an object; `None` for kinds without transitions.
 #[must_use]
-pub fn sight(kind: Kind, object: &Value) -> Option<ObjectSnapshot> {
+pub fn snapshot(kind: Kind, object: &Value) -> Option<ObjectSnapshot> {
     let metadata = &object["metadata"];
     let (level, belongs) = if kind == Kind::Pod {
         (Level::Pod(pod(object)), pod_belongs(metadata))

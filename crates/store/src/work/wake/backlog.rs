@@ -245,7 +245,7 @@ impl Worker {
     ///
     /// # Errors
     /// The database cannot be reached.
-    pub async fn bury_unit(&self, of: Unit, why: &str, now: Timestamp) -> Result<(), Error> {
+    pub async fn mark_wake_dead(&self, of: Unit, why: &str, now: Timestamp) -> Result<(), Error> {
         sqlx::query(
             "insert into wakes as w (unit_kind, unit_id, org_id, cluster_id, lane, due_at, state, died_at,
                                      last_error)
