@@ -97,21 +97,21 @@ async fn a_port_is_released_only_after_the_cluster_was_observed_without_it() {
     let row = stage.declare("web", "nginx:1").await.row;
     stage.open(stage.db.org, "web", "one").await.unwrap();
     let lease = stage.lease().await;
-    let settle = async |generation| {
+    let report = async |generation| {
         let report = converged(&row, generation);
         stage.db.worker.record_reports(lease, &[report], at(5)).await.unwrap();
     };
-    settle(2).await;
+    report(2).await;
     stage.close("web", "one").await.unwrap();
     assert!(matches!(stage.close("web", "one").await, Err(Refusal::NotFound("endpoint"))));
     assert_eq!(stage.endpoints().await, [("one".to_owned(), 30_000, EndpointState::Closing)]);
     // The same name again is a new endpoint with another port.
     assert_eq!(stage.open(stage.db.org, "web", "one").await.unwrap().row.node_port, 30_001);
     // A report about an older generation releases nothing.
-    settle(2).await;
+    report(2).await;
     assert_eq!(stage.endpoints().await.len(), 2);
     assert_eq!(stage.open(stage.db.org, "web", "two").await.unwrap().row.node_port, 30_002);
-    settle(3).await;
+    report(3).await;
     let left: Vec<u16> = stage.endpoints().await.into_iter().map(|(_, port, _)| port).collect();
     assert_eq!(left, [30_001, 30_002]);
     assert_eq!(stage.open(stage.db.org, "web", "three").await.unwrap().row.node_port, 30_000);

@@ -26,7 +26,7 @@ const TESTED: [&str; 21] = [
     "requeue_lost",
     "retry_wake",
     "seal_events",
-    "settle",
+    "record_reports",
     "record_reports_once",
     "unsealed_events",
     "wake_all",
