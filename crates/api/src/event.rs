@@ -6,6 +6,8 @@ use serde_json::Value;
 use trueup_model::event::Fact;
 use utoipa::ToSchema;
 
+use crate::schema::{CloudEventSource, CloudEventType};
+
 /// One event. Over SSE the field `id:` is the position, for resuming with `Last-Event-ID`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CloudEvent {
@@ -14,9 +16,11 @@ pub struct CloudEvent {
     /// `evt_…`: consumers dedupe by it.
     pub id: String,
     /// What emitted the event: `/trueup/user`, `/trueup/reconciler`, …
+    #[schema(value_type = CloudEventSource)]
     pub source: String,
     /// `dev.trueup.ServicePhaseChanged.v1`, …
     #[serde(rename = "type")]
+    #[schema(value_type = CloudEventType)]
     pub kind: String,
     /// The service or project: `svc_…` or `prj_…`.
     pub subject: String,

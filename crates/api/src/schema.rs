@@ -3,6 +3,8 @@
 //! A field keeps its plain type, so that a violation is answered as a problem that names the field; the
 //! schema in `value_type` tells clients the rule beforehand. Handlers use the same constants.
 
+use strum::VariantNames;
+use trueup_model::event::{EVENT_VERSION, EventType, FORMER_TYPES, Source, wire_source, wire_type};
 use trueup_model::id::{Id, Noun, noun};
 use trueup_model::name::Name;
 use trueup_model::schema::text;
@@ -104,6 +106,14 @@ schemas! {
         .schema_type(SchemaType::Type(Type::String))
         .pattern(Some("^[^\\x00]+$"))
         .min_length(Some(1));
+    /// The CloudEvents `type` of an event. Sealed events may have a former one.
+    CloudEventType => ObjectBuilder::new()
+        .schema_type(SchemaType::Type(Type::String))
+        .enum_values(Some(event_types()));
+    /// The CloudEvents `source` of an event.
+    CloudEventSource => ObjectBuilder::new()
+        .schema_type(SchemaType::Type(Type::String))
+        .enum_values(Some(Source::VARIANTS.iter().map(|source| wire_source(source))));
     /// The name of an event type.
     EventTypeName => text("^[A-Za-z]+$", 1, 64);
     /// The name of a variable or secret in a path. A token is never part of a path.
@@ -120,6 +130,11 @@ schemas! {
     ClusterKey => key::<noun::Cluster>();
     /// An org, by name or id.
     OrgKey => key::<noun::Org>();
+}
+
+fn event_types() -> impl Iterator<Item = String> {
+    let former = FORMER_TYPES.into_iter().map(|(former, _)| former);
+    EventType::VARIANTS.iter().copied().chain(former).map(|name| wire_type(name, EVENT_VERSION))
 }
 
 /// A name or an id of this noun.

@@ -29,6 +29,7 @@ use crate::template::TemplateRef;
     Display,
     EnumString,
     IntoStaticStr,
+    VariantNames,
 )]
 #[serde(rename_all = "snake_case")]
 #[schema(as = EventSource)]
@@ -66,6 +67,9 @@ pub struct NewEvent {
     /// The event that caused it, if any.
     pub cause: Option<EventId>,
 }
+
+/// The version of every type of event so far.
+pub const EVENT_VERSION: i32 = 1;
 
 /// Types that sealed events still carry, each with the name that it has today. Sealed events are
 /// hashed, so they keep the name and data they were stored with; readers accept both.
