@@ -7,24 +7,8 @@ use utoipa::ToSchema;
 /// Every problem of the API. Append only: clients depend on the codes.
 ///
 /// Each has a stable code, a title and an HTTP status. The first digit is the area.
-#[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Serialize,
-    Deserialize,
-    ToSchema,
-    Display,
-    EnumMessage,
-    EnumProperty,
-    EnumString,
-    IntoStaticStr,
-    VariantArray,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+#[derive(Display, EnumMessage, EnumProperty, EnumString, IntoStaticStr, VariantArray)]
 #[strum(const_into_str)]
 #[schema(as = ProblemCode)]
 pub enum Code {

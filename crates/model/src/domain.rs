@@ -109,20 +109,8 @@ impl fmt::Display for Host {
 }
 
 /// How TLS is set up for a host.
-#[derive(
-    Debug,
-    Clone,
-    Copy,
-    Default,
-    PartialEq,
-    Eq,
-    Serialize,
-    Deserialize,
-    ToSchema,
-    Display,
-    EnumString,
-    IntoStaticStr,
-)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Display, EnumString, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = TlsMode)]
 #[strum(serialize_all = "snake_case", const_into_str)]
@@ -146,19 +134,8 @@ pub struct Route {
 }
 
 /// The state of a domain.
-#[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Serialize,
-    Deserialize,
-    ToSchema,
-    Display,
-    EnumString,
-    IntoStaticStr,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Display, EnumString, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub enum DomainState {
@@ -171,19 +148,8 @@ pub enum DomainState {
 }
 
 /// The result of a DNS check that did not verify the domain.
-#[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Serialize,
-    Deserialize,
-    ToSchema,
-    Display,
-    EnumString,
-    IntoStaticStr,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Display, EnumString, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = DnsCheckResult)]
 #[strum(serialize_all = "snake_case", const_into_str)]

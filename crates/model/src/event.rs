@@ -17,20 +17,8 @@ use crate::status::{Health, Phase};
 use crate::template::TemplateRef;
 
 /// The source of an event.
-#[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Serialize,
-    Deserialize,
-    ToSchema,
-    Display,
-    EnumString,
-    IntoStaticStr,
-    VariantNames,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Display, EnumString, IntoStaticStr, VariantNames)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = EventSource)]
 #[strum(serialize_all = "snake_case", const_into_str)]
@@ -91,7 +79,8 @@ pub fn wire_type(kind: &str, version: i32) -> String {
 }
 
 /// What happened. Tagged by type, so that a reader can skip unknown types.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema, EnumDiscriminants)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(EnumDiscriminants)]
 #[serde(tag = "type")]
 #[schema(as = EventData)]
 #[strum_discriminants(

@@ -20,19 +20,8 @@ pub const KEPT_FOR: SignedDuration = SignedDuration::from_mins(15);
 pub const HELD_WITHIN: SignedDuration = SignedDuration::from_secs(15);
 
 /// The state of a preview request.
-#[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Serialize,
-    Deserialize,
-    ToSchema,
-    Display,
-    EnumString,
-    IntoStaticStr,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Display, EnumString, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = PreviewRequestState)]
 #[strum(serialize_all = "snake_case", const_into_str)]
@@ -93,19 +82,8 @@ pub struct ExactPreview {
 }
 
 /// The operation on an object.
-#[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Serialize,
-    Deserialize,
-    ToSchema,
-    Display,
-    EnumString,
-    IntoStaticStr,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Display, EnumString, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub enum ExactVerb {

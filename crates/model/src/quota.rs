@@ -7,21 +7,8 @@ use utoipa::ToSchema;
 use crate::spec::Spec;
 
 /// The resources that quotas count. The list is a registry: append only.
-#[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Serialize,
-    Deserialize,
-    ToSchema,
-    Display,
-    EnumString,
-    IntoStaticStr,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+#[derive(Display, EnumString, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = QuotaResource)]
 #[strum(serialize_all = "snake_case", const_into_str)]

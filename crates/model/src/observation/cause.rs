@@ -5,21 +5,8 @@ use strum::{Display, EnumString, IntoStaticStr};
 use utoipa::ToSchema;
 
 /// Why pods do not run or are not created.
-#[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Serialize,
-    Deserialize,
-    ToSchema,
-    Display,
-    EnumString,
-    IntoStaticStr,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+#[derive(Display, EnumString, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = ConditionCause)]
 #[strum(serialize_all = "snake_case", const_into_str)]
