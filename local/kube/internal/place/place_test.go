@@ -10,11 +10,14 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestMain lets this program act as a second process that holds the lock of a folder until it is killed
 // or its input ends.
 func TestMain(m *testing.M) {
+	// Ports of other programs stay in use: most tests need not wait for them.
+	patience = 10 * time.Millisecond
 	if len(os.Args) == 3 && os.Args[1] == "hold" {
 		lock, err := Dir(os.Args[2]).Acquire()
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"time"
 )
 
 // Ports are the loopback ports of one cluster. They are stored so that the address in the kubeconfig
@@ -62,11 +63,21 @@ const (
 	tries   = 100
 )
 
+// patience is how long a stored port may still be in use: after a crash, the kernel closes the sockets of
+// a component a moment after its process is gone.
+var patience = 5 * time.Second
+
 // listen prefers the wanted port, then a port in our range, and falls back to any free one.
 func listen(wanted int) (net.Listener, error) {
 	if wanted != 0 {
-		if listener, err := listenAt(wanted); err == nil {
-			return listener, nil
+		for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+			listener, err := listenAt(wanted)
+			if err == nil {
+				return listener, nil
+			}
+			if time.Now().After(end) {
+				break
+			}
 		}
 	}
 	for range tries {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 )
 
 // freePorts returns ports below the range from which the kernel chooses ports of connections, so that
@@ -70,6 +71,21 @@ func TestRememberedPortsAreKept(t *testing.T) {
 		if got := choose(t, dir); got != want {
 			t.Errorf("%+v became %+v", want, got)
 		}
+	}
+}
+
+func TestStoredPortThatIsReleasedSoonIsKept(t *testing.T) {
+	patience = time.Minute
+	defer func() { patience = 10 * time.Millisecond }()
+	dir, free := newDir(t), freePorts(t, 3)
+	remember(t, dir, fmt.Sprintf(`{"api":%d,"etcd_client":%d,"etcd_peer":%d}`, free[0], free[1], free[2]))
+	dying, err := net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", free[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(200*time.Millisecond, func() { _ = dying.Close() })
+	if got := choose(t, dir); got.API != free[0] {
+		t.Errorf("port %d became %d", free[0], got.API)
 	}
 }
 
