@@ -174,7 +174,7 @@ impl Install {
         let end = tokio::time::Instant::now() + SOON;
         loop {
             let output = self.trueup_once(args).await;
-            let unavailable = ["HTTP 503", "database is unavailable"]
+            let unavailable = ["HTTP 503", "TU2001", "database is unavailable"]
                 .iter()
                 .any(|text| output.err.contains(text));
             if !unavailable || tokio::time::Instant::now() >= end {
@@ -272,7 +272,11 @@ impl Install {
             let line = String::from_utf8_lossy(&line).replace('\0', " ");
             let works_here = fs::read_link(entry.path().join("cwd"))
                 .is_ok_and(|folder| folder.starts_with(&self.dir));
-            if line.contains(dir) || works_here {
+            // `…/7-1` is also the start of `…/7-15`.
+            let named = line.match_indices(dir).any(|(at, _)| {
+                line[at + dir.len()..].chars().next().is_none_or(|next| !next.is_ascii_digit())
+            });
+            if named || works_here {
                 found.push((pid, line));
             }
         }
