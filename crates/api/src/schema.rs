@@ -25,8 +25,8 @@ pub const MAX_DAYS: u32 = 3650;
 pub const MAX_CPU_MILLIS: u32 = 1_000_000;
 /// The most memory of a plan.
 pub const MAX_MEMORY_MIB: u32 = 16 << 20;
-/// The most GPUs of a plan.
-pub const MAX_GPUS: u32 = 1024;
+/// The most GPUs of a plan: as many as the number holds.
+pub const MAX_GPUS: u32 = u32::MAX;
 /// The longest name of a token.
 pub const MAX_TOKEN_NAME: usize = 60;
 /// The most pods of a service.
