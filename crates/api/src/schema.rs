@@ -8,7 +8,9 @@ use trueup_model::event::{EVENT_VERSION, EventType, FORMER_TYPES, Source, wire_s
 use trueup_model::id::{Id, Noun, noun};
 use trueup_model::name::Name;
 use trueup_model::schema::text;
-use trueup_model::variable::MAX_NAME;
+use trueup_model::spec::MAX_PODS;
+use trueup_model::token;
+use trueup_model::variable::{MAX_NAME, MAX_VALUE};
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, Schema, SchemaType, Type};
 use utoipa::{PartialSchema, ToSchema};
@@ -27,12 +29,6 @@ pub const MAX_CPU_MILLIS: u32 = 1_000_000;
 pub const MAX_MEMORY_MIB: u32 = 16 << 20;
 /// The most GPUs of a plan: as many as the number holds.
 pub const MAX_GPUS: u32 = u32::MAX;
-/// The longest name of a token.
-pub const MAX_TOKEN_NAME: usize = 60;
-/// The most pods of a service.
-pub const MAX_PODS: u32 = 1000;
-/// The most text of a variable or a secret, in characters.
-pub const MAX_VALUE: usize = 32_768;
 
 fn integer(min: i64, max: i64) -> ObjectBuilder {
     ObjectBuilder::new()
@@ -78,7 +74,7 @@ schemas! {
     /// A sentence of printable characters.
     Sentence => text(r"^[^\x00-\x1f\x7f-\x9f\s](?:[^\x00-\x1f\x7f-\x9f]*[^\x00-\x1f\x7f-\x9f\s])?$", 1, MAX_SENTENCE);
     /// The name of a token: printable characters.
-    TokenName => text("^[A-Za-z0-9](?:[A-Za-z0-9._@ -]*[A-Za-z0-9])?$", 1, MAX_TOKEN_NAME);
+    TokenName => text("^[A-Za-z0-9](?:[A-Za-z0-9._@ -]*[A-Za-z0-9])?$", 1, token::MAX_NAME);
     /// A number of days.
     Days => integer(1, i64::from(MAX_DAYS));
     /// Thousandths of a core.

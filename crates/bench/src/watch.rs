@@ -1,4 +1,4 @@
-//! Watches the API server for objects that appear, whoever created them.
+//! Watches the API server for objects that appear, by any writer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -8,6 +8,9 @@ use utoipa::ToSchema;
 
 use crate::name::Name;
 
+/// The most pods of a service.
+pub const MAX_PODS: u32 = 1000;
+
 /// A resolved spec: everything `rules::render` needs to render objects, and nothing else.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

@@ -16,7 +16,7 @@ pub const PREFIX: &str = "tu_";
 /// A word with at least this many characters after the prefix is taken for a token.
 const MIN_MATCH: usize = 20;
 /// The maximum length of a token's name.
-const MAX_NAME: usize = 60;
+pub const MAX_NAME: usize = 60;
 
 /// The full text of a token. `Debug` hides it, so no log and no event can contain it.
 #[derive(Clone, PartialEq, Eq)]

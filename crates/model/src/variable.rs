@@ -15,6 +15,8 @@ pub struct VariableName(String);
 
 /// The longest name that is accepted.
 pub const MAX_NAME: usize = 128;
+/// The maximum length of a value, in bytes.
+pub const MAX_VALUE: usize = 32_768;
 
 /// A text that is not a variable's name.
 ///

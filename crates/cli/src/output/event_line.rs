@@ -33,16 +33,15 @@ fn words(event: &CloudEvent) -> (Paint, String, String) {
     let Ok(fact) = serde_json::from_value::<Fact>(event.data.clone()) else {
         return (Paint::Plain, short_type(event).to_owned(), event.data.to_string());
     };
+    let (paint, what, detail) = sentence(&fact, event);
+    (paint, what.to_owned(), detail)
+}
+
+/// Colour, what happened and details of a fact.
+#[expect(clippy::too_many_lines, reason = "one line for each type of event")]
+fn sentence(fact: &Fact, event: &CloudEvent) -> (Paint, &'static str, String) {
     let generation = format!("generation {}", event.generation);
-    let (paint, what, detail) = match &fact {
-        Fact::ServicePhaseChanged { phase, health, message } => {
-            return phase_change(*phase, *health, message.as_deref());
-        }
-        Fact::DomainVerified { host, verified: true, .. }
-            if event.source == wire_source(Source::System.into_str()) =>
-        {
-            (Paint::Good, "domain verified", format!("{host}, TXT record found in DNS"))
-        }
+    match fact {
         Fact::ProjectQueued {} => (Paint::Strong, "project accepted", generation),
         Fact::ReconcileStarted {} => (Paint::Plain, "started", generation),
         Fact::ReconcileSucceeded {} => (Paint::Good, "applied", generation),
@@ -52,21 +51,13 @@ fn words(event: &CloudEvent) -> (Paint, String, String) {
             let preview = preview.unwrap_or_default();
             (Paint::Strong, what, format!("{generation}{}{preview}", by(principal)))
         }
-        fact => sentence(fact),
-    };
-    (paint, what.to_owned(), detail)
-}
-
-/// Colour, what happened and details of a fact that says all of it itself.
-#[expect(clippy::too_many_lines, reason = "one line for each type of event")]
-fn sentence(fact: &Fact) -> (Paint, &'static str, String) {
-    match fact {
-        Fact::ProjectQueued {} => (Paint::Strong, "project accepted", String::new()),
-        Fact::ReconcileStarted {} => (Paint::Plain, "started", String::new()),
-        Fact::ReconcileSucceeded {} => (Paint::Good, "applied", String::new()),
-        Fact::ServiceQueued { principal, .. } => (Paint::Strong, "accepted", principal.clone()),
-        Fact::ServicePhaseChanged { phase, health, .. } => {
-            (style::phase(*phase), "phase changed", format!("{phase}, {health}"))
+        Fact::ServicePhaseChanged { phase, health, message } => {
+            phase_change(*phase, *health, message.as_deref())
+        }
+        Fact::DomainVerified { host, verified: true, .. }
+            if event.source == wire_source(Source::System.into_str()) =>
+        {
+            (Paint::Good, "domain verified", format!("{host}, TXT record found in DNS"))
         }
         Fact::ProjectDeleteQueued { principal, services } => {
             let services = count(*services, "service");
@@ -203,7 +194,11 @@ fn sentence(fact: &Fact) -> (Paint, &'static str, String) {
     }
 }
 
-fn phase_change(phase: Phase, health: Health, message: Option<&str>) -> (Paint, String, String) {
+fn phase_change(
+    phase: Phase,
+    health: Health,
+    message: Option<&str>,
+) -> (Paint, &'static str, String) {
     let paint = match phase {
         Phase::Running | Phase::Completed => style::health(health),
         Phase::Accepted
@@ -218,7 +213,7 @@ fn phase_change(phase: Phase, health: Health, message: Option<&str>) -> (Paint, 
         Some(message) => format!("{health}: {message}"),
         None => health.to_string(),
     };
-    (paint, phase.to_string(), detail)
+    (paint, phase.into_str(), detail)
 }
 
 fn requested(principal: &str) -> String {

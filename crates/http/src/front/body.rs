@@ -80,7 +80,7 @@ fn with_whole_numbers<T: DeserializeOwned>(text: &[u8]) -> Option<T> {
     fn normalise(value: &mut Value) {
         match value {
             Value::Number(number) => {
-                if let Some(whole) = number.as_f64().and_then(whole) {
+                if let Some(whole) = number.as_f64().filter(|_| number.is_f64()).and_then(whole) {
                     *number = whole.into();
                 }
             }
@@ -90,9 +90,8 @@ fn with_whole_numbers<T: DeserializeOwned>(text: &[u8]) -> Option<T> {
         }
     }
     let mut value: Value = serde_json::from_slice(text).ok()?;
-    let before = value.clone();
     normalise(&mut value);
-    if value == before { None } else { serde_json::from_value(value).ok() }
+    serde_json::from_value(value).ok()
 }
 
 /// A float that is a whole number, within what a float represents exactly.

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use trueup_model::spec::{Autoscale, Port, Probe, Spec, Workload};
+use trueup_model::spec::{Autoscale, MAX_PODS, Port, Probe, Spec, Workload};
 
 use crate::admit::variable::MOST_IN_SPEC;
 use crate::admit::{image, schedule};
@@ -24,9 +24,6 @@ const LONGEST_TEXT: usize = 32 * 1024;
 
 /// How many words a command and its arguments may have, each.
 const MOST_WORDS: usize = 200;
-
-/// How many pods a service may ever have.
-const MOST_PODS: u32 = 1000;
 
 /// Everything that is wrong with a spec.
 #[must_use]
@@ -103,8 +100,8 @@ fn check_autoscale(spec: &Spec, faults: &mut Faults) {
     if min == 0 {
         faults.add("/autoscale/min", "must be at least 1; pause a service to have no pods");
     }
-    if max < min || max > MOST_PODS {
-        let message = format!("must be from {min}, the fewest pods, to {MOST_PODS}");
+    if max < min || max > MAX_PODS {
+        let message = format!("must be from {min}, the fewest pods, to {MAX_PODS}");
         faults.add("/autoscale/max", message);
     }
     if !(1..=100).contains(&cpu_percent) {

@@ -8,12 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use trueup_model::secret::EncryptedSecret;
 use trueup_model::spec::Spec;
-use trueup_model::variable::VariableName;
+use trueup_model::variable::{MAX_VALUE, VariableName};
 
 use crate::admit::FieldError;
 
-/// The longest value.
-pub const MOST_VALUE: usize = 32_768;
 /// The most bytes of all variables of one project or service; the same limit holds for its secrets.
 ///
 /// A service reads its own, its project's and its spec's, which may have twice as much: in sum,
@@ -31,7 +29,7 @@ pub const MOST_SERVICES: usize = 500;
 /// # Errors
 /// The error names the field `value`.
 pub fn check_value(value: &str) -> Result<(), FieldError> {
-    if value.len() > MOST_VALUE || value.contains('\0') {
+    if value.len() > MAX_VALUE || value.contains('\0') {
         let message = "must be at most 32 KiB and without NUL".to_owned();
         return Err(FieldError { field: "value".to_owned(), message });
     }

@@ -7,9 +7,9 @@ use trueup_model::key::Kind;
 use trueup_model::order::{Body, Order, SecretValue};
 use trueup_model::secret::{Ciphertext, EncryptedSecret, Place, WrappedKey};
 use trueup_model::spec::Spec;
-use trueup_model::variable::Scope;
+use trueup_model::variable::{MAX_VALUE, Scope};
 use trueup_rules::admit::variable::{
-    Entries, MOST_TOGETHER, MOST_VALUE, check_together, check_value, collisions, merge,
+    Entries, MOST_TOGETHER, check_together, check_value, collisions, merge,
 };
 use trueup_rules::plan::{Observed, plan};
 use trueup_rules::render::names;
@@ -102,8 +102,8 @@ fn setting_a_generated_secret_is_an_error() {
 
 #[test]
 fn an_invalid_value_is_refused_without_repeating_it() {
-    assert!(check_value("").is_ok() && check_value(&"x".repeat(MOST_VALUE)).is_ok());
-    for bad in ["canary\0".to_owned(), format!("canary{}", "x".repeat(MOST_VALUE))] {
+    assert!(check_value("").is_ok() && check_value(&"x".repeat(MAX_VALUE)).is_ok());
+    for bad in ["canary\0".to_owned(), format!("canary{}", "x".repeat(MAX_VALUE))] {
         let field_error = check_value(&bad).unwrap_err();
         assert_eq!(field_error.field, "value");
         assert!(!field_error.message.contains("canary"), "{}", field_error.message);

@@ -5,8 +5,8 @@ use serde_json::{Map, json};
 use trueup_model::event::Fact;
 use trueup_model::order::{Body, Order, SecretValue, Unit};
 use trueup_model::secret::Secret;
-use trueup_model::variable::{Variable, VariableName};
-use trueup_rules::admit::variable::{MOST_ENTRIES, MOST_TOGETHER, MOST_VALUE};
+use trueup_model::variable::{MAX_VALUE, Variable, VariableName};
+use trueup_rules::admit::variable::{MOST_ENTRIES, MOST_TOGETHER};
 use trueup_rules::admit::{AdmissionRequest, Refused};
 use trueup_rules::envelope::{Encryptor, Keyring};
 use trueup_store::door::{Accepted, EntryKind, EntryRequest, Refusal, SecretRequest};
@@ -208,7 +208,7 @@ async fn a_refused_entry_records_nothing() {
     assert_eq!(fields(refused), ["name"], "it is a variable");
     let refused = stage.set_variable(None, "HIDDEN", "b").await.unwrap_err();
     assert_eq!(fields(refused), ["name"], "it is a secret");
-    for bad in ["a\0b".to_owned(), "x".repeat(MOST_VALUE + 1)] {
+    for bad in ["a\0b".to_owned(), "x".repeat(MAX_VALUE + 1)] {
         assert_eq!(fields(stage.set_variable(None, "A", &bad).await.unwrap_err()), ["value"]);
         assert_eq!(fields(stage.set_secret(None, "A", &bad).await.unwrap_err()), ["value"]);
     }
@@ -233,12 +233,12 @@ async fn entries_are_limited_in_number_and_size() {
     stage.set_variable(None, "V0", "").await.unwrap();
 
     // For a project, which has no services yet, and for a service.
-    let large = "x".repeat(MOST_VALUE);
+    let large = "x".repeat(MAX_VALUE);
     for service in [None, Some("web")] {
         if service.is_some() {
             stage.declare("web", "nginx:1").await;
         }
-        for number in 0..MOST_TOGETHER / MOST_VALUE {
+        for number in 0..MOST_TOGETHER / MAX_VALUE {
             stage.set_variable(service, &format!("V{number}"), &large).await.unwrap();
         }
         let before = stage.rows().await;

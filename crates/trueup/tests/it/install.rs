@@ -171,16 +171,14 @@ impl Install {
     /// Runs a command, and again while the server answers that its database is unavailable: on a starved
     /// machine a connection may come too late, and the problem says to retry.
     pub(crate) async fn trueup(&self, args: &[&str]) -> CommandOutput {
-        let end = tokio::time::Instant::now() + SOON;
-        loop {
+        eventually("the database to be available", SOON, || async {
             let output = self.trueup_once(args).await;
             let unavailable = ["HTTP 503", "TU2001", "database is unavailable"]
                 .iter()
                 .any(|text| output.err.contains(text));
-            if !unavailable || tokio::time::Instant::now() >= end {
-                return output;
-            }
-        }
+            (!unavailable).then_some(output)
+        })
+        .await
     }
 
     /// Runs a command once, for tests that take the database away.
