@@ -9,6 +9,7 @@ use futures::{FutureExt, StreamExt};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 use trueup_cluster::Cluster;
 use trueup_cluster::kube::Kube;
 use trueup_model::key::{Kind, ResourceKey};
@@ -18,7 +19,7 @@ use trueup_model::spec::Spec;
 use trueup_testkit::left_out::left_out;
 use trueup_testkit::real_kube::{self, NoNode, Paused};
 
-use crate::rig::{Rig, converged, healthy, run, spec, with_receipt};
+use crate::rig::{LONG, Rig, converged, healthy, run, spec, with_receipt};
 
 /// The image that every real node has.
 const SAMPLE: &str = "trueup.dev/local/sample:1";
@@ -95,11 +96,12 @@ async fn serves_and_logs(mut rig: Rig, kube: &Kube) {
     let key = ResourceKey::new(Kind::Pod, &namespace, &pod.name);
     let found = rig.get(&key).await.expect("the pod should be there");
     let address = found["status"]["podIP"].as_str().expect("a ready pod should have an address");
-    let answer = get(address, "/here").await;
+    let answer = timeout(LONG, get(address, "/here")).await.expect("the pod should answer");
     assert!(answer.ends_with(&format!("welcome from {}\n", pod.name)), "{answer}");
 
     let log = kube.log(&namespace, &pod.name, 10, false).await.expect("its log should be there");
-    let lines: Vec<String> = log.map(|line| line.expect("a line")).collect().await;
+    let lines = timeout(LONG, log.map(|line| line.expect("a line")).collect::<Vec<String>>());
+    let lines = lines.await.expect("its log should end");
     assert_eq!(lines, ["serving on port 8080", "GET \"/here\""]);
     end(rig).await;
 }

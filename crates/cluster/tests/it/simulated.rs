@@ -6,6 +6,7 @@ use std::sync::Arc;
 use futures::future::join_all;
 use http::Request;
 use serde_json::{Value, json};
+use tokio::time::timeout;
 use trueup_cluster::Cluster;
 use trueup_model::ClusterId;
 use trueup_model::key::Kind;
@@ -18,7 +19,7 @@ use trueup_model::status::{Health, Inputs, Phase, Reason, Status};
 use trueup_rules::status::project;
 
 use crate::causes::real;
-use crate::rig::{Rig, converged, key, run, spec, with_receipt};
+use crate::rig::{LONG, Rig, converged, key, run, spec, with_receipt};
 
 /// A service as users see it: each report of its executor, projected as the report writer does.
 pub(crate) struct Shown {
@@ -52,13 +53,27 @@ impl Shown {
         order: &Order,
         wanted: impl Fn(&Status) -> bool,
     ) -> Vec<Status> {
-        let mut shown = Vec::new();
-        while shown.last().is_none_or(|status| !wanted(status)) {
-            let report = self.rig.until(order.unit, |_| true).await;
-            self.project(order, report);
-            shown.push(self.status.clone());
-        }
-        shown
+        self.until_seen(order, |shown| wanted(&shown.status)).await
+    }
+
+    /// All statuses up to the first that is as wanted, together with what was observed.
+    pub(crate) async fn until_seen(
+        &mut self,
+        order: &Order,
+        wanted: impl Fn(&Self) -> bool,
+    ) -> Vec<Status> {
+        let mut statuses: Vec<Status> = Vec::new();
+        // Reports may go on for ever, for instance with every run of a cron job.
+        let reached = timeout(LONG, async {
+            while statuses.is_empty() || !wanted(self) {
+                let report = self.rig.until(order.unit, |_| true).await;
+                self.project(order, report);
+                statuses.push(self.status.clone());
+            }
+        });
+        let reached = reached.await;
+        assert!(reached.is_ok(), "not as wanted: {:#?}\n{statuses:#?}", self.seen);
+        statuses
     }
 
     fn project(&mut self, order: &Order, report: Report) {
@@ -181,24 +196,25 @@ async fn never_ready_pod_becomes_an_error_with_advice() {
     shown.recover_and_end(2).await;
 }
 
+/// Whether an evicted pod is still there, and another is ready.
+fn replaced(shown: &Shown) -> bool {
+    let pods = || shown.seen.iter().flat_map(|seen| &seen.pods);
+    let evicted = pods().any(|pod| {
+        pod.ended == Some(Ended::Badly)
+            && pod.problem.as_ref().is_some_and(|problem| problem.cause == Cause::Evicted)
+    });
+    evicted && is_well(&shown.status) && pods().any(|pod| pod.ready)
+}
+
 #[tokio::test]
 async fn evicted_pod_is_replaced_without_an_error() {
     let (cluster, _) = real().await;
     let mut shown = Shown::start(&cluster).await;
     let order = shown.order_new(1, web("localhost/simulate/evicted:2s")).await;
     shown.until(&order, is_well).await;
-    loop {
-        shown.until(&order, |_| true).await;
-        assert!(matches!(shown.status.health, Health::Healthy | Health::Progressing));
-        let seen = shown.seen.as_ref().expect("it should be seen");
-        let evicted = seen.pods.iter().any(|pod| {
-            pod.ended == Some(Ended::Badly)
-                && pod.problem.as_ref().is_some_and(|problem| problem.cause == Cause::Evicted)
-        });
-        if evicted && is_well(&shown.status) && seen.pods.iter().any(|pod| pod.ready) {
-            break;
-        }
-    }
+    let statuses = shown.until_seen(&order, replaced).await;
+    let healths = [Health::Healthy, Health::Progressing];
+    assert!(statuses.iter().all(|status| healths.contains(&status.health)), "{statuses:#?}");
     shown.recover_and_end(2).await;
 }
 

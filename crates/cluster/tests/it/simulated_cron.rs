@@ -12,7 +12,7 @@ use trueup_model::key::Kind;
 use trueup_model::observation::{Cause, Run};
 use trueup_model::order::Order;
 use trueup_model::spec::Spec;
-use trueup_model::status::{Health, Phase, Reason, Status};
+use trueup_model::status::{Health, Phase, Reason};
 
 use crate::causes::{limit, real};
 use crate::rig::{key, run, with_receipt};
@@ -63,16 +63,15 @@ async fn fails_and_recovers(cluster: &Arc<dyn Cluster>, client: &kube::Client) {
     let reason = reason_for(&mut shown, &order, Cause::Exited, "exited with code 1").await;
     assert_eq!(reason, Reason::RunFailed);
     let order = shown.order_new(2, cron("example:1", &json!({}))).await;
-    shown.until(&order, |status: &Status| status.conditions.is_empty()).await;
-    while shown.status.health != Health::Healthy || last(&shown) != Some(&Run::Succeeded) {
-        shown.until(&order, |_| true).await;
-    }
+    shown.until(&order, |status| status.conditions.is_empty()).await;
+    shown.until_seen(&order, recovered).await;
     end(shown).await;
 }
 
-fn last(shown: &Shown) -> Option<&Run> {
-    let runs = shown.seen.as_ref()?.workload.as_ref()?.runs.as_ref()?;
-    Some(&runs.last)
+fn recovered(shown: &Shown) -> bool {
+    let workload = shown.seen.as_ref().and_then(|seen| seen.workload.as_ref());
+    let runs = workload.and_then(|workload| workload.runs.as_ref());
+    shown.status.health == Health::Healthy && runs.is_some_and(|runs| runs.last == Run::Succeeded)
 }
 
 async fn lacks_its_image(cluster: &Arc<dyn Cluster>, client: &kube::Client) {

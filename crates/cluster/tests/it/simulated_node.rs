@@ -102,16 +102,18 @@ fn demanding() -> Spec {
     }))
 }
 
+fn ready_pod(shown: &Shown) -> Option<String> {
+    let mut pods = shown.seen.iter().flat_map(|seen| &seen.pods);
+    pods.find(|pod| pod.ready).map(|pod| pod.name.clone())
+}
+
 /// The node of the ready pod.
 async fn node_of(shown: &mut Shown, order: &Order) -> String {
     // Workloads and pods come from two watches, so either may be ahead of the other.
-    let name = loop {
-        let pods = shown.seen.iter().flat_map(|seen| &seen.pods);
-        match pods.into_iter().find(|pod| pod.ready) {
-            Some(pod) => break pod.name.clone(),
-            None => _ = shown.until(order, |_| true).await,
-        }
-    };
+    if ready_pod(shown).is_none() {
+        shown.until_seen(order, |shown| ready_pod(shown).is_some()).await;
+    }
+    let name = ready_pod(shown).expect("a pod should be ready");
     let pod = shown.rig.get(&ResourceKey::new(Kind::Pod, &order.namespace, &name)).await;
     let pod = pod.expect("its pod should be there");
     pod["spec"]["nodeName"].as_str().expect("its pod should have a node").to_owned()

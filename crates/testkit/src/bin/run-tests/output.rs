@@ -38,7 +38,9 @@ pub(crate) fn is_end(line: &str) -> bool {
 /// The captured output of one failed test.
 pub(crate) fn section<'a>(log: &'a str, test: &str) -> &'a str {
     let head = format!("---- {test} stdout ----\n");
-    let Some(start) = log.find(&head) else { return "the test printed nothing\n" };
+    let Some(start) = log.find(&head) else {
+        return "no output: the test printed nothing, or its suite hung and was killed\n";
+    };
     let rest = &log[start..];
     let after = &rest[head.len()..];
     let end = ["\n---- ", "\nfailures:\n"].iter().filter_map(|next| after.find(next)).min();
@@ -74,6 +76,9 @@ mod tests {
         let log = "failures:\n\n---- a stdout ----\none\n\n---- b stdout ----\ntwo\n\nfailures:\n    a\n    b\n";
         assert_eq!(section(log, "a"), "---- a stdout ----\none\n");
         assert_eq!(section(log, "b"), "---- b stdout ----\ntwo\n");
-        assert_eq!(section(log, "c"), "the test printed nothing\n");
+        assert_eq!(
+            section(log, "c"),
+            "no output: the test printed nothing, or its suite hung and was killed\n"
+        );
     }
 }

@@ -1,5 +1,6 @@
 //! The process of one suite: its output is read line by line, and it is killed when it hangs.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io::{BufRead as _, BufReader, PipeReader};
 use std::path::{Path, PathBuf};
@@ -13,11 +14,12 @@ use std::{fs, io};
 use anyhow::ensure;
 use trueup_testkit::left_out::{REPORT, REQUIRE_ALL};
 
+use crate::MAX_FLAKY;
 use crate::output::{self, Outcome};
 use crate::suite::Suite;
 
 /// A suite that prints nothing for this long hangs; the longest test takes a fraction of it.
-const SILENCE: Duration = Duration::from_secs(900);
+const SILENCE: Duration = Duration::from_secs(420);
 
 /// Locks, also after a worker panicked: the data are counters and stay valid.
 pub(crate) fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -39,6 +41,7 @@ pub(crate) struct Ended {
     pub(crate) suite: Suite,
     pub(crate) passed: usize,
     pub(crate) ignored: usize,
+    /// The tests that failed or, in a suite that was killed because it hung, did not end.
     pub(crate) failed: Vec<String>,
     /// Why the suite did not run all of its tests, if so.
     pub(crate) broken: Option<String>,
@@ -85,7 +88,8 @@ impl Ended {
 /// The progress of the run.
 #[derive(Debug)]
 pub(crate) struct Progress {
-    total: usize,
+    /// The names of each suite's tests.
+    tests: BTreeMap<String, Vec<String>>,
     done: Mutex<usize>,
     /// The running suites, each with its slow tests.
     running: Mutex<Vec<(String, Vec<String>)>>,
@@ -94,20 +98,25 @@ pub(crate) struct Progress {
 
 impl Progress {
     pub(crate) fn new(suites: &[Suite]) -> anyhow::Result<Self> {
-        let mut total = 0;
+        let mut tests = BTreeMap::new();
         for suite in suites {
             let listed =
                 Command::new(&suite.program).args(["--list", "--format", "terse"]).output()?;
             ensure!(listed.status.success(), "{} --list failed; rebuild the tests", suite.name);
             let listed = String::from_utf8(listed.stdout)?;
-            total += listed.lines().filter(|line| line.ends_with(": test")).count();
+            let names = listed.lines().filter_map(|line| line.strip_suffix(": test"));
+            tests.insert(suite.name.clone(), names.map(str::to_owned).collect());
         }
         let (done, running) = (Mutex::default(), Mutex::default());
-        Ok(Self { total, done, running, begun: Instant::now() })
+        Ok(Self { tests, done, running, begun: Instant::now() })
     }
 
-    pub(crate) const fn total(&self) -> usize {
-        self.total
+    pub(crate) fn total(&self) -> usize {
+        self.tests.values().map(Vec::len).sum()
+    }
+
+    fn tests_of(&self, suite: &Suite) -> &[String] {
+        self.tests.get(&suite.name).map_or(&[], Vec::as_slice)
     }
 
     fn record_line(&self, suite: &Suite, line: &str) {
@@ -128,11 +137,8 @@ impl Progress {
         running.push((suite.name.clone(), Vec::new()));
     }
 
-    /// Removes the suite; returns its slow tests that never ended.
-    fn suite_ended(&self, suite: &Suite) -> Vec<String> {
-        let mut running = lock(&self.running);
-        let index = running.iter().position(|(name, _)| *name == suite.name);
-        index.map_or_else(Vec::new, |index| running.remove(index).1)
+    fn suite_ended(&self, suite: &Suite) {
+        lock(&self.running).retain(|(name, _)| *name != suite.name);
     }
 }
 
@@ -140,7 +146,7 @@ impl fmt::Display for Progress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.begun.elapsed().as_secs();
         let done = *lock(&self.done);
-        write!(f, "{}m{:02}s: {done} of {} tests", seconds / 60, seconds % 60, self.total)?;
+        write!(f, "{}m{:02}s: {done} of {} tests", seconds / 60, seconds % 60, self.total())?;
         for (suite, slow) in lock(&self.running).iter() {
             write!(f, ", {suite}")?;
             if let Some(test) = slow.last() {
@@ -161,7 +167,7 @@ pub(crate) fn run(suite: &Suite, paths: &OutputPaths<'_>, progress: &Progress) -
         let on_line = |line: &str| progress.record_line(suite, line);
         started.follow(&log, SILENCE, on_line)
     });
-    let slow = progress.suite_ended(suite);
+    progress.suite_ended(suite);
     let mut ended = Ended {
         suite: suite.clone(),
         passed: 0,
@@ -172,25 +178,30 @@ pub(crate) fn run(suite: &Suite, paths: &OutputPaths<'_>, progress: &Progress) -
         log,
     };
     match lines {
-        Ok(lines) => ended.count(&lines, &slow),
+        Ok(lines) => ended.count(&lines, progress.tests_of(suite)),
         Err(error) => ended.broken = Some(format!("the suite could not be run: {error}")),
     }
     ended
 }
 
 impl Ended {
-    fn count(&mut self, lines: &[String], slow: &[String]) {
+    fn count(&mut self, lines: &[String], tests: &[String]) {
+        let mut unended: BTreeSet<&str> = tests.iter().map(String::as_str).collect();
         for (test, outcome) in lines.iter().filter_map(|line| output::outcome(line)) {
+            unended.remove(test);
             match outcome {
                 Outcome::Passed => self.passed += 1,
                 Outcome::Ignored => self.ignored += 1,
                 Outcome::Failed => self.failed.push(test.to_owned()),
             }
         }
-        if !lines.iter().any(|line| output::is_end(line)) {
-            let last =
-                if slow.is_empty() { String::new() } else { format!(" in {}", slow.join(", ")) };
-            self.broken = Some(format!("did not complete{last}"));
+        if lines.iter().any(|line| output::is_end(line)) {
+            return;
+        }
+        if (1..=MAX_FLAKY).contains(&unended.len()) {
+            self.failed.extend(unended.into_iter().map(str::to_owned));
+        } else {
+            self.broken = Some(format!("did not complete: {} tests did not end", unended.len()));
         }
     }
 }
@@ -258,6 +269,7 @@ impl Started {
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {
+                    all.extend(stacks(self.child.id()).lines().map(str::to_owned));
                     self.child.kill()?;
                     break;
                 }
@@ -268,6 +280,17 @@ impl Started {
         fs::write(log, all.join("\n") + "\n")?;
         Ok(all)
     }
+}
+
+/// The stacks of all threads of a process that hangs, if gdb is installed.
+fn stacks(pid: u32) -> String {
+    let mut gdb = Command::new("timeout");
+    gdb.args(["60", "gdb", "-batch", "-ex", "thread apply all backtrace 40", "-p"]);
+    let read = gdb.arg(pid.to_string()).stdin(Stdio::null()).stderr(Stdio::null()).output();
+    read.map_or_else(
+        |error| format!("no stacks of the suite that hangs: {error}"),
+        |read| String::from_utf8_lossy(&read.stdout).into_owned(),
+    )
 }
 
 #[cfg(test)]
@@ -289,8 +312,8 @@ mod tests {
     #[test]
     fn hanging_program_is_killed_and_its_output_kept() {
         let (lines, kept) = follow("echo test a ... ok; exec sleep 600", Duration::from_secs(2));
-        assert_eq!(lines, ["test a ... ok"]);
-        assert_eq!(kept, "test a ... ok\n");
+        assert_eq!(lines[0], "test a ... ok");
+        assert!(kept.starts_with("test a ... ok\n"), "{kept}");
     }
 
     #[test]
@@ -299,16 +322,32 @@ mod tests {
         assert_eq!(lines, ["test result: ok."]);
     }
 
-    #[test]
-    fn suite_without_summary_line_is_broken_and_names_its_slow_test() {
+    /// The result of a suite of these tests that printed this one line and was killed.
+    fn killed(line: &str, tests: &[&str]) -> Ended {
         let suite =
             Suite { name: "a/it".into(), folder: ".".into(), program: "a".into(), threads: 1 };
-        let log = PathBuf::new();
-        let took = Duration::ZERO;
-        let failed = Vec::new();
+        let (log, took, failed) = (PathBuf::new(), Duration::ZERO, Vec::new());
         let mut ended = Ended { suite, passed: 0, ignored: 0, failed, broken: None, took, log };
-        ended.count(&["test a ... ok".to_owned()], &["b".to_owned()]);
-        assert_eq!(ended.broken.as_deref(), Some("did not complete in b"));
-        assert!(!ended.is_ok());
+        let tests: Vec<String> = tests.iter().map(ToString::to_string).collect();
+        ended.count(&[line.to_owned()], &tests);
+        ended
+    }
+
+    #[test]
+    fn test_that_hangs_counts_as_failed() {
+        let ended = killed("test a ... ok", &["a", "b"]);
+        assert_eq!((ended.passed, ended.failed.as_slice()), (1, ["b".to_owned()].as_slice()));
+        assert!(!ended.is_ok() && ended.broken.is_none());
+    }
+
+    #[test]
+    fn suite_with_many_tests_that_did_not_end_is_broken() {
+        let ended = killed("test a ... ok", &["a", "b", "c", "d", "e"]);
+        assert_eq!(ended.broken.as_deref(), Some("did not complete: 4 tests did not end"));
+    }
+
+    #[test]
+    fn suite_that_is_killed_after_its_last_test_is_broken() {
+        assert!(killed("test a ... ok", &["a"]).broken.is_some());
     }
 }
