@@ -14,6 +14,7 @@ mod log;
 mod path;
 mod preview_request;
 mod project;
+mod retry;
 mod secret;
 mod service;
 mod sse;
@@ -38,6 +39,7 @@ pub use dry_run::DryRunClient;
 pub use error::ClientError;
 pub use log::{LogQuery, Logs};
 pub use project::AcceptedProject;
+pub use retry::RetryNotice;
 pub use service::{ServiceQuery, Terms};
 pub use wake::WakeQuery;
 pub use watch::Watch;
@@ -45,6 +47,7 @@ pub use watch::Watch;
 use self::dry_run::Seen;
 use self::error::refusal;
 use self::path::segment;
+use self::retry::Retries;
 use crate::cluster::ClusterList;
 use crate::plan::{Plan, PlanList, PlanManifest};
 use crate::preview::Preview;
@@ -67,6 +70,7 @@ pub struct Client {
     headers: HeaderMap,
     /// Where to store the last preview, if every write is a dry run.
     seen: Option<Seen>,
+    retries: Retries,
 }
 
 /// The result of a change of a service.
@@ -104,7 +108,7 @@ impl Client {
         let http = builder
             .build()
             .map_err(|source| ClientError::Unreachable { url: base.clone(), source })?;
-        Ok(Self { http, base, headers, seen: None })
+        Ok(Self { http, base, headers, seen: None, retries: Retries::default() })
     }
 
     /// The same client for this org. Only operators need it: other tokens have an org.
@@ -117,6 +121,16 @@ impl Client {
         })?;
         self.headers.insert("trueup-org", value);
         Ok(self)
+    }
+
+    /// The same client, which retries refused requests a few times and reports each retry.
+    ///
+    /// Only requests that had no effect are retried: the server was busy, or it could not reach its
+    /// database before it saved anything.
+    #[must_use]
+    pub fn with_retries(mut self, notify: fn(&RetryNotice<'_>)) -> Self {
+        self.retries = Retries::reported_to(notify);
+        self
     }
 
     /// The server's URL, without a trailing slash.
@@ -229,14 +243,25 @@ impl Client {
     /// Sends a request; every response that is not a success becomes an error.
     async fn send(&self, request: RequestBuilder, path: &str) -> Result<Response, ClientError> {
         let url = self.url(path);
-        let response = request
-            .send()
-            .await
-            .map_err(|source| ClientError::Unreachable { url: url.clone(), source })?;
-        if response.status().is_success() {
-            return Ok(response);
+        let mut retries = self.retries;
+        let mut request = request;
+        loop {
+            let same = request.try_clone();
+            let response = request
+                .send()
+                .await
+                .map_err(|source| ClientError::Unreachable { url: url.clone(), source })?;
+            if response.status().is_success() {
+                return Ok(response);
+            }
+            let pause = retry::pause(&response);
+            let error = refusal(response, &url).await;
+            let Some(same) = same.filter(|_| retries.allow(&error, pause)) else {
+                return Err(error);
+            };
+            tokio::time::sleep(pause).await;
+            request = same;
         }
-        Err(refusal(response, &url).await)
     }
 
     async fn body<T: DeserializeOwned>(

@@ -30,5 +30,5 @@ pub mod volume;
 pub mod wake;
 pub mod why;
 
-pub use client::Client;
+pub use client::{Client, RetryNotice};
 pub use problem::{Code, FieldError, Problem};

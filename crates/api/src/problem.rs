@@ -108,10 +108,14 @@ pub enum Code {
     #[serde(rename = "TU1501")]
     #[strum(serialize = "TU1501", message = "Too many open streams", props(status = 429))]
     TooManyStreams,
-    /// The database cannot be reached.
+    /// The database cannot be reached; nothing was saved.
     #[serde(rename = "TU2001")]
     #[strum(serialize = "TU2001", message = "Database unavailable", props(status = 503))]
     DatabaseUnavailable,
+    /// The database did not confirm a change, so it may be saved or not.
+    #[serde(rename = "TU2002")]
+    #[strum(serialize = "TU2002", message = "Outcome unknown", props(status = 503))]
+    OutcomeUnknown,
     /// The key that encrypts secrets is missing or wrong.
     #[serde(rename = "TU2101")]
     #[strum(serialize = "TU2101", message = "Key for secrets unavailable", props(status = 503))]

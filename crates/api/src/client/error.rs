@@ -98,6 +98,7 @@ fn problem_advice(problem: &Problem) -> Option<&'static str> {
         ),
         Code::TooManyStreams => Some("close unused watches, or retry later"),
         Code::DatabaseUnavailable => Some("retry in a few seconds"),
+        Code::OutcomeUnknown => Some("check whether the change is there before you repeat it"),
         Code::KeyUnavailable => Some("ask the operator to restore the key files of this server"),
         Code::Internal => Some("search Trueup's log for the trace and report it"),
         Code::KeyReused => Some("use a new key for a new request"),

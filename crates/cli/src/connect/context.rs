@@ -1,9 +1,10 @@
 //! The global flags and the context that every command receives.
 
 use std::future::Future;
+use std::io::{self, Write};
 use std::path::PathBuf;
 
-use trueup_api::Client;
+use trueup_api::{Client, RetryNotice};
 
 use crate::connect::connection::{ClientFile, Credentials, choose};
 use crate::connect::contexts::Contexts;
@@ -154,7 +155,7 @@ impl Context {
     /// A client with the address and token from the flags, the context or the data directory.
     pub fn connect(&self) -> anyhow::Result<Connection> {
         let chosen = self.credentials()?;
-        let client = Client::new(&chosen.url, chosen.token.reveal())?;
+        let client = Client::new(&chosen.url, chosen.token.reveal())?.with_retries(report_retry);
         let client = match self.org.as_ref().or(chosen.org.as_ref()) {
             Some(org) => client.with_org(org)?,
             None => client,
@@ -179,4 +180,12 @@ impl Context {
     pub async fn wait<F: Future>(&self, what: &str, future: F) -> F::Output {
         Progress::new(self.terminal, what).wait(future).await
     }
+}
+
+/// Says on stderr that a request is retried.
+fn report_retry(retry: &RetryNotice<'_>) {
+    let title = retry.problem.title.to_lowercase();
+    let seconds = retry.pause.as_secs();
+    // Without stderr the retry itself still counts.
+    let _written = writeln!(io::stderr().lock(), "{title}; retrying in {seconds} s");
 }

@@ -26,8 +26,13 @@ const ALWAYS: [Code; 9] = [
 /// An operation with a body may meet these as well.
 const BODY: [Code; 2] = [Code::MalformedBody, Code::InvalidManifest];
 /// An operation that writes may meet these as well.
-const WRITE: [Code; 4] =
-    [Code::PreconditionFailed, Code::BeingDeleted, Code::KeyReused, Code::OverQuota];
+const WRITE: [Code; 5] = [
+    Code::PreconditionFailed,
+    Code::BeingDeleted,
+    Code::KeyReused,
+    Code::OverQuota,
+    Code::OutcomeUnknown,
+];
 
 /// What only some operations may meet, by the start of their id.
 const SOME: [(&str, &[Code]); 16] = [

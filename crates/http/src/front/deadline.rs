@@ -19,13 +19,17 @@ pub(crate) async fn bounded(
     request: Request,
     next: Next,
 ) -> Response {
+    let reads = request.method().is_safe();
     tokio::select! {
         response = next.run(request) => response,
         () = state.clock.sleep(LIMIT) => {
             tracing::warn!("request deadline exceeded; check whether the database hangs");
-            let detail = "the database timed out and the commit outcome is unknown; retry with the \
-                          same Idempotency-Key";
-            Failure::new(Code::DatabaseUnavailable, detail).into_response()
+            if reads {
+                let detail = "the database did not answer in time; retry in a few seconds";
+                Failure::new(Code::DatabaseUnavailable, detail).into_response()
+            } else {
+                Failure::outcome_unknown().into_response()
+            }
         }
     }
 }

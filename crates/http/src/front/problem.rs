@@ -33,6 +33,13 @@ impl Failure {
         Self::new(Code::NotFound, format!("no such {what}; check its name and the project"))
     }
 
+    /// The database did not confirm a change.
+    pub(crate) fn outcome_unknown() -> Self {
+        let detail = "the database did not confirm the change, so it may be saved or not; retry \
+                      with the same Idempotency-Key, or read the resource first";
+        Self::new(Code::OutcomeUnknown, detail)
+    }
+
     fn over_quota(more: Amounts, quota: &Quota) -> Self {
         let errors: Vec<problem::FieldError> = quota
             .short_of(more)
@@ -73,10 +80,7 @@ impl From<Error> for Failure {
             error @ (Error::CommitUnknown(_) | Error::Silent) => {
                 let source = std::error::Error::source(&error).map(ToString::to_string);
                 tracing::warn!(%error, source, "commit outcome unknown");
-                Self::new(
-                    Code::DatabaseUnavailable,
-                    "commit outcome unknown; retry with the same Idempotency-Key",
-                )
+                Self::outcome_unknown()
             }
             Error::Overtaken => Self::new(
                 Code::PreconditionFailed,
