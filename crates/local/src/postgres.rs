@@ -1,4 +1,5 @@
-//! The embedded Postgres: one unmodified server per data directory.
+//! The embedded Postgres: one unmodified server per data directory, reached over its Unix socket
+//! only.
 //!
 //! The order of a start makes it crash-safe: lock the folder, adopt a server that still runs,
 //! otherwise clean up after a killed one, and only then start.
@@ -8,6 +9,7 @@ mod answer;
 mod cluster;
 mod error;
 mod fetch;
+mod socket;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -20,6 +22,7 @@ use crate::supervise::{self, Process};
 use account::Account;
 use cluster::Cluster;
 pub use error::Error;
+use socket::Socket;
 
 pub(crate) const PART: &str = "postgres";
 
@@ -47,7 +50,7 @@ pub struct Options {
 #[derive(Debug)]
 pub struct Postgres {
     process: Process,
-    port: u16,
+    socket: Socket,
     password: String,
     pid_file: PathBuf,
 }
@@ -75,12 +78,10 @@ impl Postgres {
         .await?;
 
         let cluster = Cluster::new(dir, options.durable, account);
+        cluster.socket().prepare(cluster.account())?;
         let pid_file = cluster.pid_file();
-        let process = match running(&cluster, &pid_file)? {
-            Some(process) => {
-                progress.begin(PART, "adopting the running server");
-                process
-            }
+        let process = match adopt(&cluster, &pid_file, progress).await? {
+            Some(process) => process,
             None => {
                 let programs = fetch::programs(&crate::layout::cache_dir(), progress).await?;
                 cluster.account().check_reachable(&programs)?;
@@ -90,19 +91,19 @@ impl Postgres {
                 supervise::spawn(cluster.command(&programs)?, &pid_file)?
             }
         };
-        let port = wait_until_ready(&cluster, &process).await?;
+        wait_until_ready(&cluster, &process).await?;
         let password = cluster.password()?;
-        Ok(Self { process, port, password, pid_file })
+        Ok(Self { process, socket: cluster.socket().clone(), password, pid_file })
     }
 
-    /// The superuser's URL.
+    /// The superuser's URL, which every start keeps.
     pub fn admin_url(&self) -> String {
-        format!("postgres://postgres:{}@127.0.0.1:{}/postgres", self.password, self.port)
+        self.socket.admin_url(&self.password)
     }
 
-    /// The port on 127.0.0.1.
-    pub fn port(&self) -> u16 {
-        self.port
+    /// The folder of the Unix socket, as in `psql -h FOLDER`.
+    pub fn socket_folder(&self) -> &Path {
+        self.socket.folder()
     }
 
     /// The pid of the postmaster.
@@ -132,6 +133,30 @@ pub async fn stop_left(dir: &Path) -> Result<bool, Error> {
     supervise::stop_left(&dir.join(PID_FILE), &STOP).await.map_err(Error::from)
 }
 
+/// The running server. One that listens elsewhere is stopped instead: an earlier version of trueup
+/// started it with a TCP port.
+async fn adopt(
+    cluster: &Cluster,
+    pid_file: &Path,
+    progress: &Progress,
+) -> Result<Option<Process>, Error> {
+    let Some(process) = running(cluster, pid_file)? else {
+        return Ok(None);
+    };
+    let socket = cluster.socket().path();
+    let listens_elsewhere = answer::postmaster(&cluster.data())?
+        .filter(|found| found.pid == process.pid())
+        .is_some_and(|found| found.tcp || found.socket.is_some_and(|found| found != socket));
+    if !listens_elsewhere {
+        progress.begin(PART, "adopting the running server");
+        return Ok(Some(process));
+    }
+    progress.begin(PART, "restarting a server that listens elsewhere");
+    process.stop(&STOP).await?;
+    files::remove_if_there(pid_file)?;
+    Ok(None)
+}
+
 /// The server that runs on this data directory. Our pid file may be missing if trueup was killed
 /// right after the start; then the server's own lock file and its working folder identify it.
 fn running(cluster: &Cluster, pid_file: &Path) -> Result<Option<Process>, Error> {
@@ -150,8 +175,8 @@ fn running(cluster: &Cluster, pid_file: &Path) -> Result<Option<Process>, Error>
 
 /// Cleans up after a `kill -9` of the postmaster.
 ///
-/// Its children may live for a moment, and its lock file names a pid that may have been reused,
-/// which makes Postgres refuse to start. The lock file protects against two servers, so it is
+/// Its children may live for a moment, and its lock files name a pid that may have been reused,
+/// which makes Postgres refuse to start. The lock files protect against two servers, so they are
 /// removed only when no process works in the data directory any more.
 async fn clear_leftovers(cluster: &Cluster) -> Result<(), Error> {
     let data = cluster.data();
@@ -164,24 +189,20 @@ async fn clear_leftovers(cluster: &Cluster) -> Result<(), Error> {
             orphan.stop(&[]).await?;
         }
     }
-    Ok(files::remove_if_there(&answer::lock_file(&data))?)
+    files::remove_if_there(&answer::lock_file(&data))?;
+    Ok(files::remove_if_there(&cluster.socket().lock_file())?)
 }
 
-async fn wait_until_ready(cluster: &Cluster, process: &Process) -> Result<u16, Error> {
-    let data = cluster.data();
+async fn wait_until_ready(cluster: &Cluster, process: &Process) -> Result<(), Error> {
+    let socket = cluster.socket().path();
     let answered = async {
-        loop {
-            let ours = answer::postmaster(&data)?.filter(|found| found.pid == process.pid());
-            if let Some(port) = ours.and_then(|found| found.port)
-                && answer::accepts(port).await
-            {
-                return Ok(port);
-            }
+        while !answer::accepts(&socket).await {
             if !process.is_alive() {
                 return Err(Error::Ended { tail: files::tail(&cluster.log()), log: cluster.log() });
             }
             tokio::time::sleep(POLL).await;
         }
+        Ok(())
     };
     match tokio::time::timeout(START_LIMIT, answered).await {
         Ok(outcome) => outcome,

@@ -1,17 +1,19 @@
-//! A TCP proxy in front of Postgres that injects faults.
+//! A proxy on a TCP port in front of the Unix socket of Postgres, which injects faults.
 //!
 //! It can delay replies, drop all bytes, close connections, strand them, lose the reply to a COMMIT
 //! and hold back the reply to a BEGIN. It parses nothing but these two keywords. When the reply to
 //! a COMMIT is lost, the commit outcome is unknown to the client, as with a real network fault.
 
 use std::io;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::net::{TcpListener, TcpStream};
+use sqlx::postgres::PgConnectOptions;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -40,7 +42,6 @@ const BEGIN: &[u8] = b"BEGIN\0";
 #[derive(Debug)]
 pub struct PgProxy {
     port: u16,
-    server: u16,
     shared: Arc<Shared>,
     _tasks: JoinSet<()>,
 }
@@ -59,9 +60,9 @@ impl PgProxy {
     /// Starts a proxy in front of the server of this URL.
     ///
     /// # Panics
-    /// The URL has no port, or no local port is free.
+    /// The URL names no Unix socket, or no local port is free.
     pub async fn start(url: &str) -> Self {
-        let server = port_of(url).expect("a test's URL should have a port");
+        let server = socket_of(url).expect("a test's URL should name a Unix socket");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port should be free");
         let port = listener.local_addr().expect("a listener should have an address").port();
         let mode = watch::Sender::new(Mode::Pass);
@@ -73,13 +74,18 @@ impl PgProxy {
         });
         let mut tasks = JoinSet::new();
         tasks.spawn(accept(listener, server, Arc::clone(&shared)));
-        Self { port, server, shared, _tasks: tasks }
+        Self { port, shared, _tasks: tasks }
     }
 
     /// The same URL through this proxy.
+    ///
+    /// # Panics
+    /// The URL has no role or no database.
     #[must_use]
     pub fn url(&self, url: &str) -> String {
-        url.replacen(&format!(":{}/", self.server), &format!(":{}/", self.port), 1)
+        let (role, rest) = url.rsplit_once('@').expect("a test's URL should have a role");
+        let (_, database) = rest.split_once('/').expect("a test's URL should have a database");
+        format!("{role}@127.0.0.1:{}/{database}", self.port)
     }
 
     /// Changes the mode from now on.
@@ -100,23 +106,23 @@ impl PgProxy {
     }
 }
 
-fn port_of(url: &str) -> Option<u16> {
-    let (_, place) = url.rsplit_once('@')?;
-    place.split('/').next()?.rsplit_once(':')?.1.parse().ok()
+fn socket_of(url: &str) -> Option<PathBuf> {
+    let options = PgConnectOptions::from_str(url).ok()?;
+    Some(options.get_socket()?.join(format!(".s.PGSQL.{}", options.get_port())))
 }
 
-async fn accept(listener: TcpListener, server: u16, shared: Arc<Shared>) {
+async fn accept(listener: TcpListener, server: PathBuf, shared: Arc<Shared>) {
     let mut connections = JoinSet::new();
     while let Ok((client, _)) = listener.accept().await {
         if *shared.mode.borrow() == Mode::Cut {
             continue;
         }
-        let shared = Arc::clone(&shared);
+        let (server, shared) = (server.clone(), Arc::clone(&shared));
         let number = shared.accepted.fetch_add(1, Ordering::SeqCst);
         connections.spawn(async move {
             let served = async {
                 // When either side ends, both are dropped here.
-                let _ended = serve(client, server, &shared).await;
+                let _ended = serve(client, &server, &shared).await;
             };
             unless_stranded(&shared, number, served).await;
         });
@@ -145,8 +151,8 @@ struct Next {
     held: AtomicBool,
 }
 
-async fn serve(client: TcpStream, server: u16, shared: &Shared) -> io::Result<()> {
-    let server = TcpStream::connect(("127.0.0.1", server)).await?;
+async fn serve(client: TcpStream, server: &Path, shared: &Shared) -> io::Result<()> {
+    let server = UnixStream::connect(server).await?;
     let (mut from_client, mut to_client) = client.into_split();
     let (mut from_server, mut to_server) = server.into_split();
     let next = Next::default();
@@ -158,8 +164,8 @@ async fn serve(client: TcpStream, server: u16, shared: &Shared) -> io::Result<()
 }
 
 async fn forward_requests(
-    from: &mut OwnedReadHalf,
-    to: &mut OwnedWriteHalf,
+    from: &mut (impl AsyncRead + Unpin),
+    to: &mut (impl AsyncWrite + Unpin),
     shared: &Shared,
     next: &Next,
 ) -> io::Result<()> {
@@ -179,8 +185,8 @@ async fn forward_requests(
 }
 
 async fn forward_replies(
-    from: &mut OwnedReadHalf,
-    to: &mut OwnedWriteHalf,
+    from: &mut (impl AsyncRead + Unpin),
+    to: &mut (impl AsyncWrite + Unpin),
     shared: &Shared,
     next: &Next,
 ) -> io::Result<()> {

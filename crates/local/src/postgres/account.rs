@@ -4,8 +4,8 @@
 //! and we check in advance that this account can reach its files: the error message of Postgres
 //! names neither the folder nor the fix.
 
-use std::fs::{self, Metadata};
-use std::os::unix::fs::{MetadataExt, chown};
+use std::fs::{self, File, Metadata};
+use std::os::unix::fs::{MetadataExt, chown, fchown};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
@@ -64,6 +64,22 @@ impl Account {
             }
             None => Ok(()),
         }
+    }
+
+    /// Changes the owner of an open file, which is at this path.
+    pub(super) fn give_open(&self, file: &File, path: &Path) -> Result<(), FileError> {
+        match &self.other {
+            Some(other) => {
+                fchown(file, Some(other.uid), Some(other.gid)).at("change the owner of", path)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a file belongs to this account or to us.
+    pub(super) fn owns(&self, file: &Metadata) -> bool {
+        let ours = rustix::process::geteuid().as_raw();
+        file.uid() == ours || self.other.as_ref().is_some_and(|other| file.uid() == other.uid)
     }
 
     /// Checks that the account may traverse every folder from the root down to this one.

@@ -1,33 +1,36 @@
-//! The files of one server: data, password, port, socket, log.
+//! The files of one server: data, password, socket, log.
 
 use std::fs::OpenOptions;
-use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::account::Account;
+use super::socket::{PORT, Socket};
 use super::{Error, PART};
 use crate::files::{self, At};
 use crate::progress::Progress;
-
-/// The kernel's limit for a socket path, minus the file name that Postgres adds.
-const LONGEST_SOCKET_FOLDER: usize = 107 - ".s.PGSQL.65535".len() - 1;
 
 #[derive(Debug)]
 pub(super) struct Cluster {
     dir: PathBuf,
     durable: bool,
     account: Account,
+    socket: Socket,
 }
 
 impl Cluster {
     pub(super) fn new(dir: PathBuf, durable: bool, account: Account) -> Self {
-        Self { dir, durable, account }
+        let socket = Socket::new(&dir);
+        Self { dir, durable, account, socket }
     }
 
     pub(super) fn account(&self) -> &Account {
         &self.account
+    }
+
+    pub(super) fn socket(&self) -> &Socket {
+        &self.socket
     }
 
     pub(super) fn data(&self) -> PathBuf {
@@ -44,10 +47,6 @@ impl Cluster {
 
     fn password_file(&self) -> PathBuf {
         self.dir.join("password")
-    }
-
-    fn socket_dir(&self) -> PathBuf {
-        self.dir.join("socket")
     }
 
     /// The administrator's password.
@@ -102,15 +101,12 @@ impl Cluster {
     /// The command line of the server. Settings are here and not in `postgresql.conf`, so that a
     /// new version of trueup can change them without editing a file that the user may own.
     pub(super) fn command(&self, programs: &Path) -> Result<Command, Error> {
-        files::make_dir(&self.socket_dir(), 0o700)?;
-        self.account.give(&self.socket_dir())?;
-        let socket = self.socket_dir().to_string_lossy().into_owned();
-        let socket = if socket.len() <= LONGEST_SOCKET_FOLDER { socket } else { String::new() };
-
         let mut settings = vec![
-            ("listen_addresses", "127.0.0.1".to_owned()),
-            ("port", self.choose_port()?.to_string()),
-            ("unix_socket_directories", socket),
+            // No TCP port.
+            ("listen_addresses", String::new()),
+            ("port", PORT.to_string()),
+            ("unix_socket_directories", self.socket.setting()),
+            ("unix_socket_permissions", "0700".to_owned()),
             ("max_connections", "200".to_owned()),
         ];
         if !self.durable {
@@ -140,21 +136,6 @@ impl Cluster {
     fn prepare(&self, command: &mut Command) {
         command.env_clear().env("LC_ALL", "C").env("TZ", "UTC").current_dir(&self.dir);
         self.account.run(command);
-    }
-
-    /// The port of the last start, or another one if it is in use.
-    fn choose_port(&self) -> Result<u16, Error> {
-        let path = self.dir.join("port");
-        let remembered = files::read_if_there(&path)?.and_then(|text| text.trim().parse().ok());
-        let listener = remembered
-            .and_then(|port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok())
-            .map_or_else(|| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)), Ok)
-            .map_err(Error::Port)?;
-        let port = listener.local_addr().map_err(Error::Port)?.port();
-        if remembered != Some(port) {
-            files::write_private(&path, port.to_string().as_bytes())?;
-        }
-        Ok(port)
     }
 }
 

@@ -66,9 +66,15 @@ pub enum Error {
         /// What initdb printed.
         output: String,
     },
-    /// No port is left.
-    #[error("no free port on 127.0.0.1; close some programs and start again")]
-    Port(#[source] io::Error),
+    /// The folder of the socket belongs to another account.
+    #[error(
+        "{folder} is not a folder of this user, so another account could read the passwords sent to \
+         Postgres; remove it, or choose a data directory with a shorter path, and start again"
+    )]
+    ForeignFolder {
+        /// The folder.
+        folder: PathBuf,
+    },
     /// The server ended while it was starting.
     #[error("Postgres exited during startup; the log {log} ends with:\n{tail}")]
     Ended {

@@ -31,6 +31,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (18, "ending", include_str!("../../migrations/0018_ending.sql")),
     (19, "identity", include_str!("../../migrations/0019_identity.sql")),
     (20, "plain_names", include_str!("../../migrations/0020_plain_names.sql")),
+    (21, "subjects", include_str!("../../migrations/0021_subjects.sql")),
 ];
 
 /// A digest of all migrations: changes whenever one is added or edited.
@@ -81,20 +82,38 @@ pub async fn is_ours(
 ) -> Result<bool, Error> {
     let admin = PgConnectOptions::from_str(admin_url)?;
     let mut connection = PgConnection::connect_with(&admin).await?;
-    let (role, database_exists): (bool, bool) = sqlx::query_as(
-        "select exists (select from pg_roles where rolname = 'trueup_owner'),
-                exists (select from pg_database where datname = $1)",
-    )
-    .bind(database)
-    .fetch_one(&mut connection)
-    .await?;
+    let exists = role_exists(&mut connection, "trueup_owner").await?;
+    let login = login_options(&mut connection, &admin, database).await?;
     connection.close().await?;
-    if !role {
-        return Ok(true);
-    }
-    let owner = admin.username("trueup_owner").password(&passwords.owner);
-    let owner = if database_exists { owner.database(database) } else { owner };
-    match PgConnection::connect_with(&owner).await {
+    Ok(!exists || can_log_in(&login, "trueup_owner", &passwords.owner).await?)
+}
+
+/// Options for a login to the database, or to the admin's while it does not exist.
+async fn login_options(
+    connection: &mut PgConnection,
+    admin: &PgConnectOptions,
+    database: &str,
+) -> Result<PgConnectOptions, Error> {
+    let exists: bool =
+        sqlx::query_scalar("select exists (select from pg_database where datname = $1)")
+            .bind(database)
+            .fetch_one(connection)
+            .await?;
+    Ok(if exists { admin.clone().database(database) } else { admin.clone() })
+}
+
+async fn role_exists(connection: &mut PgConnection, role: &str) -> Result<bool, Error> {
+    let exists = sqlx::query_scalar("select exists (select from pg_roles where rolname = $1)")
+        .bind(role)
+        .fetch_one(connection)
+        .await?;
+    Ok(exists)
+}
+
+/// Whether a role can log in with this password.
+async fn can_log_in(login: &PgConnectOptions, role: &str, password: &str) -> Result<bool, Error> {
+    let login = login.clone().username(role).password(password);
+    match PgConnection::connect_with(&login).await {
         Ok(connection) => {
             connection.close().await?;
             Ok(true)
@@ -124,7 +143,8 @@ pub async fn bootstrap(
     let mut connection = PgConnection::connect_with(&admin).await?;
     // Serializes processes that start at the same time.
     sqlx::query("select pg_advisory_lock(7308604)").execute(&mut connection).await?;
-    create_roles(&mut connection, passwords).await?;
+    let login = login_options(&mut connection, &admin, database).await?;
+    create_roles(&mut connection, &login, passwords).await?;
     create_database(&mut connection, database).await?;
 
     let owner =
@@ -189,8 +209,13 @@ fn migrator() -> Migrator {
     Migrator::with_migrations(MIGRATIONS.iter().copied().map(migration).collect())
 }
 
+/// Creates the roles, or sets the passwords of those that cannot log in.
+///
+/// These statements contain a password, which the server may log, so a role that can log in is left
+/// alone.
 async fn create_roles(
     connection: &mut PgConnection,
+    login: &PgConnectOptions,
     passwords: &RolePasswords,
 ) -> Result<(), Error> {
     let roles = [
@@ -199,16 +224,20 @@ async fn create_roles(
         ("trueup_worker", &passwords.worker),
     ];
     for (role, password) in roles {
+        let template = if !role_exists(connection, role).await? {
+            "create role %I login nosuperuser nobypassrls password %L"
+        } else if !can_log_in(login, role, password).await? {
+            "alter role %I login password %L"
+        } else {
+            continue;
+        };
         // Utility statements take no parameters: format() quotes identifiers and passwords.
-        let (statement,): (String,) = sqlx::query_as(
-            "select case when exists (select from pg_roles where rolname = $1)
-                 then format('alter role %I login password %L', $1, $2)
-                 else format('create role %I login nosuperuser nobypassrls password %L', $1, $2) end",
-        )
-        .bind(role)
-        .bind(password)
-        .fetch_one(&mut *connection)
-        .await?;
+        let statement: String = sqlx::query_scalar("select format($1, $2, $3)")
+            .bind(template)
+            .bind(role)
+            .bind(password)
+            .fetch_one(&mut *connection)
+            .await?;
         sqlx::raw_sql(sqlx::AssertSqlSafe(statement)).execute(&mut *connection).await?;
     }
     Ok(())

@@ -12,6 +12,7 @@ use trueup_local::{Progress, layout};
 
 use super::recognise::{Unrecognised, recognise};
 use super::{Options, System};
+use crate::config::Nodes;
 use crate::install::Install;
 use trueup_cli::clock;
 use trueup_cli::failure::Failure;
@@ -33,7 +34,8 @@ pub(super) async fn start_postgres(
 
 /// Restarts Postgres whenever it exits; returns it at shutdown.
 ///
-/// An external Postgres is neither started nor stopped.
+/// The path of its socket stays, so the pools reconnect by themselves. An external Postgres is
+/// neither started nor stopped.
 pub(super) async fn keep_postgres(
     install: &Install,
     postgres: Option<Postgres>,
@@ -76,7 +78,7 @@ pub(super) async fn keep_cluster(
     system: &System,
     (end, stop): (&CancellationToken, &CancellationToken),
 ) -> KeptCluster {
-    if let Some(kubeconfig) = &options.cluster.kubeconfig {
+    if let Some(kubeconfig) = &options.config.kubeconfig {
         // An external cluster: its operator decides which rights Trueup has.
         let kube = Kube::from_kubeconfig(kubeconfig);
         let wrong_cluster = connect(system, options, kube, (end, stop)).await;
@@ -128,7 +130,7 @@ async fn start_kube(
         dir: install.kube(),
         nodes: NODES,
         fast: false,
-        real_node: !options.simulated,
+        real_node: options.config.nodes == Nodes::Real,
     };
     let kube = LocalKube::adopt_or_start(&binaries, &options, progress).await?;
     if let Err(why) = kube.real_node() {
@@ -167,7 +169,7 @@ async fn connect(
         }
     };
     loop {
-        match recognise(system, &kube, options.cluster.replaced).await {
+        match recognise(system, &kube, options.replaced).await {
             Ok(()) => break,
             Err(Unrecognised::WrongCluster(failure)) => {
                 end.cancel();

@@ -1,12 +1,17 @@
 //! Kills, stops and restarts: no process is left running and no service is lost.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use futures::StreamExt;
 use jiff::Timestamp;
 use rustix::process::Signal;
+use sqlx::{Connection, PgConnection};
 use trueup_api::Client;
 use trueup_api::client::ServiceQuery;
+use trueup_local::Progress;
+use trueup_local::postgres::{Options, Postgres};
 use trueup_local::supervise::Process;
 use trueup_model::cluster::Reachability;
 use trueup_model::status::Health;
@@ -67,7 +72,19 @@ async fn works(install: &Install) {
     install.trueup(&["delete", "works", "--wait", "--yes"]).await.succeeded();
 }
 
+/// The stored passwords of Trueup's roles. Setting a password stores another salt, even if it is
+/// the same password.
+async fn stored_passwords(install: &Install) -> Vec<String> {
+    let options = Options { dir: install.dir().join("postgres"), durable: true };
+    let server = Postgres::adopt_or_start(&options, &Progress::new()).await.unwrap();
+    let mut admin = PgConnection::connect(&server.admin_url()).await.unwrap();
+    let stored = "select rolpassword from pg_authid where rolname like 'trueup%' order by rolname";
+    sqlx::query_scalar(stored).fetch_all(&mut admin).await.unwrap()
+}
+
 async fn killed_trueup_takes_its_parts_over(install: &Install) {
+    let passwords = stored_passwords(install).await;
+    assert_eq!(passwords.len(), 3);
     let parts = [POSTGRES_PID, KUBE_PID].map(|file| install.process(file).unwrap());
     let trueup = install.process(TRUEUP_PID).unwrap();
     kill(&trueup).await;
@@ -78,10 +95,21 @@ async fn killed_trueup_takes_its_parts_over(install: &Install) {
     assert_ne!(install.process(TRUEUP_PID).unwrap(), trueup);
     install.reachable().await;
     assert_eq!([POSTGRES_PID, KUBE_PID].map(|file| install.process(file).unwrap()), parts);
+    assert_eq!(stored_passwords(install).await, passwords, "no password should be sent again");
+}
+
+/// Where Postgres listens, by its lock file: the number in the socket's name, the folder of the
+/// socket and the TCP address. Incomplete while it starts.
+fn address(install: &Install) -> Vec<String> {
+    let lock = fs::read_to_string(install.dir().join("postgres/data/postmaster.pid"));
+    lock.unwrap_or_default().lines().skip(3).take(3).map(str::to_owned).collect()
 }
 
 async fn killed_postgres_is_started_again(install: &Install) {
     let (trueup, postgres) = (install.process(TRUEUP_PID), install.process(POSTGRES_PID).unwrap());
+    let socket = install.dir().canonicalize().unwrap().join("postgres/socket");
+    let private = ["5432", socket.to_str().unwrap(), ""];
+    assert_eq!(address(install), private, "Postgres should have no TCP port");
     kill(&postgres).await;
     eventually("another Postgres", SOON, || async {
         install.process(POSTGRES_PID).filter(|now| *now != postgres && now.is_alive())
@@ -89,6 +117,9 @@ async fn killed_postgres_is_started_again(install: &Install) {
     .await;
     ids(install).await;
     assert_eq!(install.process(TRUEUP_PID), trueup, "Trueup itself should not restart");
+    assert_eq!(address(install), private, "the pools should reconnect to the same path");
+    let mode = fs::metadata(&socket).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700, "only the account of Postgres should reach the socket");
 }
 
 /// `trueup down` ends streams cleanly and leaves no process running.
