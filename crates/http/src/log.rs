@@ -3,7 +3,9 @@
 //! This crate does not use the cluster. The pods are those last observed; their logs come through
 //! [`LiveLogs`], a read-only port that the binary connects to the cluster.
 
+use std::convert::Infallible;
 use std::fmt::Debug;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -17,6 +19,7 @@ use serde::Deserialize;
 use trueup_api::Code;
 use trueup_api::log::LogLine;
 use trueup_api::schema::{LogTail, MAX_LINES, ObjectName};
+use trueup_model::clock::Sleep;
 use trueup_model::observation::PodSeen;
 use trueup_model::principal::Permission;
 
@@ -25,9 +28,11 @@ use crate::front::caller::Caller;
 use crate::front::extract::{Path, Query};
 use crate::front::problem::{Answer, Failure};
 use crate::stream::limit::Open;
+use crate::stream::token_watch::StreamToken;
+use crate::stream::watched_token::TokenStatus;
 use crate::write::request::Target;
 
-/// The interval of token checks, and of empty lines, which reveal a broken connection.
+/// The interval of empty lines, which reveal a broken connection.
 const BEAT: Duration = Duration::from_secs(15);
 /// The most pods read by one request.
 const MOST_PODS: usize = 50;
@@ -84,6 +89,7 @@ pub(crate) struct Wanted {
 #[utoipa::path(get, path = "/v1/projects/{project}/services/{service}/logs",
     operation_id = "service_logs", tag = "services",
     params(Target, Wanted),
+    extensions(("x-problems" = json!([Code::NameTaken, Code::TooManyStreams]))),
     responses((status = 200, description = "log lines as they are written",
                content_type = "application/x-ndjson", body = LogLine)))]
 pub(crate) async fn service_logs(
@@ -108,10 +114,17 @@ pub(crate) async fn service_logs(
     }
     let open = state.streams.open(caller.org)?;
     let lines = select_all(sources(&state, &namespace, pods, tail, wanted.follow));
-    let tail = Tail { state, caller, lines, _open: open };
-    let body = unfold(tail, |mut tail| async move {
-        let text = tail.next().await?;
-        Some((Ok::<_, std::convert::Infallible>(text), tail))
+    let token = state.streams.tokens().join(&state, &caller);
+    let beat = state.clock.sleep(BEAT);
+    let tail = Tail { state, token, lines, ready: None, beat, _open: open };
+    let body = unfold(Some(tail), |tail| async move {
+        let mut tail = tail?;
+        let next = tail.next().await?;
+        let (text, tail) = match next {
+            ControlFlow::Continue(text) => (text, Some(tail)),
+            ControlFlow::Break(last) => (last, None),
+        };
+        Some((Ok::<_, Infallible>(text), tail))
     });
     let headers = [
         (header::CONTENT_TYPE, "application/x-ndjson"),
@@ -174,28 +187,53 @@ fn notice(pod: &str, text: &str) -> LogLine {
     LogLine { pod: pod.to_owned(), line: None, notice: Some(text.to_owned()) }
 }
 
+/// A log line as text.
+fn text(line: &LogLine) -> Option<String> {
+    let mut text = serde_json::to_string(line).ok()?;
+    text.push('\n');
+    Some(text)
+}
+
 /// A log stream. It buffers at most one line: a slow reader slows only itself.
 struct Tail {
     state: AppState,
-    caller: Caller,
+    token: StreamToken,
     lines: SelectAll<Source>,
+    /// What was read, until the token is known to be valid.
+    ready: Option<String>,
+    /// Completes when the next empty line is due.
+    beat: Sleep,
     _open: Open,
 }
 
 impl Tail {
-    /// The next line as text; `None` at the end, at shutdown, or when the token was revoked.
-    async fn next(&mut self) -> Option<String> {
-        tokio::select! {
-            biased;
-            () = self.state.stop.cancelled() => None,
-            line = self.lines.next() => {
-                let mut text = serde_json::to_string(&line?).ok()?;
-                text.push('\n');
-                Some(text)
+    /// The next line as text, or the last one to send; `None` at the end and at shutdown.
+    ///
+    /// The token is checked for each line. While its last check is too old, no line is sent.
+    async fn next(&mut self) -> Option<ControlFlow<String, String>> {
+        loop {
+            if self.state.stop.is_cancelled() {
+                return None;
             }
-            () = self.state.clock.sleep(BEAT) => {
-                let valid = self.caller.is_still_valid(&self.state).await;
-                valid.unwrap_or(true).then(|| "\n".to_owned())
+            let may_send = match self.token.status() {
+                TokenStatus::Valid => true,
+                TokenStatus::Stale => false,
+                TokenStatus::Ended(end) => {
+                    return text(&notice("", end.notice())).map(ControlFlow::Break);
+                }
+            };
+            if may_send && let Some(line) = self.ready.take() {
+                return Some(ControlFlow::Continue(line));
+            }
+            tokio::select! {
+                biased;
+                () = self.state.stop.cancelled() => return None,
+                () = self.token.changed() => {}
+                line = self.lines.next(), if may_send => self.ready = Some(text(&line?)?),
+                () = &mut self.beat, if may_send => {
+                    self.beat = self.state.clock.sleep(BEAT);
+                    self.ready = Some("\n".to_owned());
+                }
             }
         }
     }

@@ -1,42 +1,37 @@
 //! One database reader per watched org, shared by all its event streams.
 //!
-//! A seal costs one read per watched org and one check per token, however many streams are open.
+//! A seal costs one read per watched org and one check of its tokens, however many streams are open.
 //! The latest events are kept in memory, serialised once; a stream that is further behind reads the
-//! database itself. New events are published together with the status of the tokens, which is
-//! checked after the events were read: a revoked token gets none of them.
+//! database itself. New events are published once the tokens were checked, which happens after the
+//! events were read: a token that was revoked before gets none of them.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use futures::{StreamExt, TryStreamExt, stream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use trueup_model::OrgId;
-use trueup_model::order::Unit;
-use trueup_model::principal::Principal;
+use trueup_model::subject::Subject;
 use trueup_store::{Error, EventQuery, SealedEvent};
 
 use crate::AppState;
-use crate::front::caller::Caller;
+use crate::stream::watched_token::{WatchedToken, WatchedTokens, check};
 
-/// The poll interval for lost signals, and the longest that a token status stays valid.
-pub(crate) const POLL: Duration = Duration::from_secs(1);
+/// The poll interval for lost signals.
+const POLL: Duration = Duration::from_secs(1);
 /// The events kept in memory for a watched org.
 const KEPT: usize = 1_000;
 /// The page size of a read.
 const PAGE: usize = 500;
-/// Tokens checked in parallel.
-const WIDTH: usize = 4;
 
 /// An event as it is sent to streams.
 #[derive(Debug)]
 pub(crate) struct FeedEvent {
     pub(crate) position: i64,
     pub(crate) kind: String,
-    unit: Unit,
+    subject: Subject,
     generation: i64,
     /// The CloudEvent as JSON.
     pub(crate) data: String,
@@ -47,14 +42,14 @@ impl FeedEvent {
         Self {
             position: event.position,
             kind: event.kind.clone(),
-            unit: event.unit,
+            subject: event.subject,
             generation: event.generation,
             data: serde_json::to_string(&crate::event::view(event)).unwrap_or_default(),
         }
     }
 
     fn matches(&self, query: &EventQuery) -> bool {
-        query.of.is_none_or(|unit| unit == self.unit)
+        query.of.is_none_or(|subject| subject == self.subject)
             && query.kind.as_ref().is_none_or(|kind| *kind == self.kind)
             && query.generation.is_none_or(|generation| generation == self.generation)
     }
@@ -71,37 +66,27 @@ pub(crate) enum Ahead {
     Behind(i64),
 }
 
-/// Whether the token of a stream may receive events.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TokenStatus {
-    Valid,
-    /// The last check is too old: no events until the next one.
-    Stale,
-    /// The token was revoked, or its principal changed.
-    Revoked,
-}
-
 /// The readers of this process, one per watched org. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Feeds(Arc<Mutex<BTreeMap<OrgId, Weak<Feed>>>>);
 
 impl Feeds {
-    /// Joins the feed of the caller's org, and starts it if necessary.
-    pub(crate) fn join(&self, state: &AppState, caller: &Caller) -> Watcher {
+    /// Joins the feed of an org with this token, and starts it if necessary.
+    pub(crate) fn join(&self, state: &AppState, org: OrgId, token: &Arc<WatchedToken>) -> Watcher {
         let mut feeds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let running = feeds.get(&caller.org).and_then(Weak::upgrade);
+        let running = feeds.get(&org).and_then(Weak::upgrade);
         let feed = match running.filter(|feed| !feed.shared.ended.is_cancelled()) {
             Some(feed) => feed,
             None => {
                 feeds.retain(|_, feed| feed.strong_count() > 0);
-                let feed = Arc::new(Feed::start(caller.org, state.clone()));
-                feeds.insert(caller.org, Arc::downgrade(&feed));
+                let feed = Arc::new(Feed::start(org, state.clone()));
+                feeds.insert(org, Arc::downgrade(&feed));
                 feed
             }
         };
         drop(feeds);
-        feed.shared.lock().enter(caller, state.clock.monotonic());
-        Watcher { reads: feed.shared.reads.subscribe(), token: caller.token().to_owned(), feed }
+        feed.shared.lock().tokens.insert(token);
+        Watcher { reads: feed.shared.reads.subscribe(), feed }
     }
 }
 
@@ -144,33 +129,10 @@ struct State {
     from: i64,
     /// The last position that was read; `None` before the first read.
     end: Option<i64>,
-    tokens: BTreeMap<String, Token>,
-}
-
-/// A token with open streams.
-struct Token {
-    streams: usize,
-    /// Its principal at the last check; `None` if it was not valid.
-    principal: Option<Principal>,
-    /// The time of the last check, by the monotonic clock.
-    checked: Duration,
-}
-
-impl fmt::Debug for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Token").field("streams", &self.streams).finish_non_exhaustive()
-    }
+    tokens: WatchedTokens,
 }
 
 impl State {
-    /// Counts a new stream. Its token was just authenticated.
-    fn enter(&mut self, caller: &Caller, now: Duration) {
-        let fresh =
-            || Token { streams: 0, principal: Some(caller.principal.clone()), checked: now };
-        let token = self.tokens.entry(caller.token().to_owned()).or_insert_with(fresh);
-        token.streams = token.streams.saturating_add(1);
-    }
-
     /// Adds the events after `from` up to `end`. Older events are dropped if there is a gap.
     fn publish(&mut self, fresh: VecDeque<Arc<FeedEvent>>, from: i64, end: i64) {
         if self.end != Some(from) {
@@ -197,15 +159,6 @@ impl State {
         // events between would be sent twice.
         Ahead::Known(found, last.unwrap_or(end).max(after))
     }
-
-    fn leave(&mut self, token: &str) {
-        if let Some(known) = self.tokens.get_mut(token) {
-            known.streams = known.streams.saturating_sub(1);
-            if known.streams == 0 {
-                self.tokens.remove(token);
-            }
-        }
-    }
 }
 
 impl Shared {
@@ -230,7 +183,7 @@ impl Shared {
         }
     }
 
-    /// Reads new events, then checks the tokens, and publishes both at once.
+    /// Reads new events, then checks the tokens, and only then publishes the events.
     async fn read(&self, state: &AppState) -> Result<(), Error> {
         let known = self.lock().end;
         let mut end = match known {
@@ -250,35 +203,13 @@ impl Shared {
                 break;
             }
         }
-        let checked = state.clock.monotonic();
-        let principals = self.authenticate_all(state).await?;
-        let mut state = self.lock();
-        state.publish(fresh, from, end);
-        for (token, principal) in principals {
-            if let Some(known) = state.tokens.get_mut(&token) {
-                (known.principal, known.checked) = (principal, checked);
-            }
+        let tokens = self.lock().tokens.all();
+        if !fresh.is_empty() {
+            check(state, &tokens).await?;
         }
-        drop(state);
+        self.lock().publish(fresh, from, end);
         self.reads.send_modify(|count| *count = count.wrapping_add(1));
         Ok(())
-    }
-
-    /// The current principal of each token with open streams.
-    async fn authenticate_all(
-        &self,
-        state: &AppState,
-    ) -> Result<Vec<(String, Option<Principal>)>, Error> {
-        let tokens: Vec<String> = self.lock().tokens.keys().cloned().collect();
-        let now = state.clock.now();
-        stream::iter(tokens)
-            .map(|token| async move {
-                let principal = state.app.authenticate(&token, now).await?;
-                Ok((token, principal))
-            })
-            .buffer_unordered(WIDTH)
-            .try_collect()
-            .await
     }
 }
 
@@ -293,7 +224,6 @@ fn trim(kept: &mut VecDeque<Arc<FeedEvent>>) -> Option<i64> {
 pub(crate) struct Watcher {
     feed: Arc<Feed>,
     reads: watch::Receiver<u64>,
-    token: String,
 }
 
 impl Watcher {
@@ -310,27 +240,9 @@ impl Watcher {
         }
     }
 
-    /// Whether this caller may still receive events.
-    pub(crate) fn token_status(&self, caller: &Caller, now: Duration) -> TokenStatus {
-        let state = self.feed.shared.lock();
-        match state.tokens.get(&self.token) {
-            Some(token) if token.principal.as_ref() != Some(&caller.principal) => {
-                TokenStatus::Revoked
-            }
-            Some(token) if now.saturating_sub(token.checked) < POLL => TokenStatus::Valid,
-            Some(_) | None => TokenStatus::Stale,
-        }
-    }
-
     /// The kept events after a position that match a query, at most `most`.
     pub(crate) fn after(&self, query: &EventQuery, after: i64, most: usize) -> Ahead {
         self.feed.shared.lock().after(query, after, most)
-    }
-}
-
-impl Drop for Watcher {
-    fn drop(&mut self) {
-        self.feed.shared.lock().leave(&self.token);
     }
 }
 
@@ -341,8 +253,8 @@ mod tests {
 
     use super::*;
 
-    fn unit(number: u128) -> Unit {
-        Unit::Service(ServiceId::from_uuid(Uuid::from_u128(number)))
+    fn unit(number: u128) -> Subject {
+        Subject::Service(ServiceId::from_uuid(Uuid::from_u128(number)))
     }
 
     /// Events with these positions; every third is about another service.
@@ -350,7 +262,7 @@ mod tests {
         let event = |position: i64| FeedEvent {
             position,
             kind: "ServiceQueued".to_owned(),
-            unit: unit(if position % 3 == 0 { 2 } else { 1 }),
+            subject: unit(if position % 3 == 0 { 2 } else { 1 }),
             generation: 1,
             data: String::new(),
         };

@@ -1,6 +1,7 @@
 //! Limits on open streams: each holds a connection.
 //!
-//! Event streams of an org share one database reader ([`crate::stream::feed`]).
+//! Event streams of an org share one database reader ([`crate::stream::feed`]), and all streams
+//! share the check of their tokens ([`crate::stream::token_watch`]).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,6 +11,7 @@ use trueup_model::OrgId;
 
 use crate::front::problem::{Answer, Failure};
 use crate::stream::feed::Feeds;
+use crate::stream::token_watch::TokenWatch;
 
 /// The open streams of this process. Clones share the count.
 #[derive(Debug, Clone)]
@@ -18,6 +20,7 @@ pub struct Streams {
     each: usize,
     all: usize,
     feeds: Feeds,
+    tokens: TokenWatch,
 }
 
 impl Default for Streams {
@@ -30,12 +33,18 @@ impl Streams {
     /// Limits for each org and for the process.
     #[must_use]
     pub fn new(each: usize, all: usize) -> Self {
-        Self { open: Arc::default(), each, all, feeds: Feeds::default() }
+        let (feeds, tokens) = (Feeds::default(), TokenWatch::default());
+        Self { open: Arc::default(), each, all, feeds, tokens }
     }
 
     /// The database readers that event streams share.
     pub(crate) const fn feeds(&self) -> &Feeds {
         &self.feeds
+    }
+
+    /// The checks of the tokens of all streams.
+    pub(crate) const fn tokens(&self) -> &TokenWatch {
+        &self.tokens
     }
 
     /// Counts one more stream of an org, until the returned guard is dropped.

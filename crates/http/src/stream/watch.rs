@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use futures::stream::unfold;
 use serde::Deserialize;
 use trueup_api::Code;
 use trueup_api::schema::{ProjectKey, ServiceKey};
+use trueup_model::OrgId;
 use trueup_model::order::Unit;
 use trueup_model::principal::Permission;
 use trueup_store::{Error, EventQuery};
@@ -23,8 +25,10 @@ use crate::event::{kind, position, subject};
 use crate::front::caller::Caller;
 use crate::front::extract::{Path, Query};
 use crate::front::problem::{Answer, Failure};
-use crate::stream::feed::{Ahead, FeedEvent, TokenStatus, Watcher};
+use crate::stream::feed::{Ahead, FeedEvent, Watcher};
 use crate::stream::limit::Open;
+use crate::stream::token_watch::StreamToken;
+use crate::stream::watched_token::{StreamEnd, TokenStatus, WatchedToken, check};
 
 /// The interval of comment lines, which let the client detect a broken connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -56,6 +60,7 @@ pub(crate) struct Wanted {
     operation_id = "service_watch", tag = "services",
     params(("project" = ProjectKey, Path, description = "name or id"),
            ("service" = ServiceKey, Path, description = "name or id"), From),
+    extensions(("x-problems" = json!([Code::NameTaken, Code::TooManyStreams]))),
     responses((status = 200, description = "CloudEvents as server-sent events",
                content_type = "text/event-stream", body = trueup_api::event::CloudEvent)))]
 pub(crate) async fn service_watch(
@@ -73,13 +78,14 @@ pub(crate) async fn service_watch(
         Some(after) => after,
         None => state.app.generation_position(caller.org, unit, service.generation).await?,
     };
-    let query = EventQuery { of: Some(unit), ..EventQuery::default() };
-    Tail::open(state, caller, query, after)
+    let query = EventQuery { of: Some(unit.into()), ..EventQuery::default() };
+    Tail::open(state, &caller, query, after)
 }
 
 /// Streams the org's events.
 #[utoipa::path(get, path = "/v1/events/watch", operation_id = "event_watch", tag = "events",
     params(Wanted),
+    extensions(("x-problems" = json!([Code::TooManyStreams]))),
     responses((status = 200, description = "CloudEvents as server-sent events",
                content_type = "text/event-stream", body = trueup_api::event::CloudEvent)))]
 pub(crate) async fn event_watch(
@@ -99,7 +105,7 @@ pub(crate) async fn event_watch(
         Some(after) => after,
         None => state.app.last_position(caller.org).await?,
     };
-    Tail::open(state, caller, query, after)
+    Tail::open(state, &caller, query, after)
 }
 
 /// The position to resume from, if the request names one.
@@ -129,15 +135,11 @@ fn sse(event: &FeedEvent) -> Event {
     Event::default().id(event.position.to_string()).event(&event.kind).data(&event.data)
 }
 
-/// A stream at a position. It buffers at most one batch: a slow reader slows only itself.
+/// A stream of events to one client.
 struct Tail {
     state: AppState,
-    caller: Caller,
-    query: EventQuery,
-    /// Everything up to this position was read.
-    after: i64,
-    buffer: VecDeque<Arc<FeedEvent>>,
-    watcher: Watcher,
+    token: StreamToken,
+    events: EventReader,
     /// Counts this stream while it is open.
     _open: Open,
 }
@@ -146,74 +148,118 @@ impl Tail {
     /// A stream of the events that match a query, after a position.
     fn open(
         state: AppState,
-        caller: Caller,
+        caller: &Caller,
         query: EventQuery,
         after: i64,
-    ) -> Answer<Sse<impl Stream<Item = Result<Event, Infallible>>>> {
+    ) -> Answer<Sse<impl Stream<Item = Result<Event, Infallible>> + use<>>> {
         let open = state.streams.open(caller.org)?;
-        let watcher = state.streams.feeds().join(&state, &caller);
-        let buffer = VecDeque::new();
-        let tail = Self { state, caller, query, after, buffer, watcher, _open: open };
-        let events = unfold(tail, |mut tail| async move {
-            let event = tail.next().await?;
-            Some((Ok(sse(&event)), tail))
+        let token = state.streams.tokens().join(&state, caller);
+        let events = EventReader::new(&state, caller.org, token.watched(), query, after);
+        let tail = Self { state, token, events, _open: open };
+        let sent = unfold(Some(tail), |tail| async move {
+            let mut tail = tail?;
+            let next = tail.next().await?;
+            let (event, tail) = match next {
+                ControlFlow::Continue(event) => (event, Some(tail)),
+                ControlFlow::Break(last) => (last, None),
+            };
+            Some((Ok(event), tail))
         });
-        Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
+        Ok(Sse::new(sent).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
     }
 
-    /// The next event; `None` at shutdown or when the token was revoked.
+    /// The next event, or the last thing to send; `None` at the end.
     ///
     /// The token is checked for each event, because a slow reader takes the last event of a batch
-    /// long after the first. While its status is stale, no event is sent.
-    async fn next(&mut self) -> Option<Arc<FeedEvent>> {
+    /// long after the first. While its last check is too old, no event is sent.
+    async fn next(&mut self) -> Option<ControlFlow<Event, Event>> {
         loop {
             if self.state.stop.is_cancelled() {
                 return None;
             }
-            self.watcher.mark_seen();
-            match self.watcher.token_status(&self.caller, self.state.clock.monotonic()) {
-                TokenStatus::Revoked => return None,
-                TokenStatus::Valid if !self.buffer.is_empty() => return self.buffer.pop_front(),
-                TokenStatus::Valid => {
-                    if self.fill().await? {
-                        continue;
-                    }
+            let may_send = match self.token.status() {
+                TokenStatus::Valid => true,
+                TokenStatus::Stale => false,
+                // A client that reconnects is told by the response.
+                TokenStatus::Ended(StreamEnd::Expired | StreamEnd::Revoked) => return None,
+                TokenStatus::Ended(end @ StreamEnd::Unchecked) => {
+                    return Some(ControlFlow::Break(Event::default().comment(end.notice())));
                 }
-                TokenStatus::Stale => {}
+            };
+            if may_send && let Some(event) = self.events.buffer.pop_front() {
+                return Some(ControlFlow::Continue(sse(&event)));
+            }
+            tokio::select! {
+                () = self.state.stop.cancelled() => return None,
+                () = self.token.changed() => {}
+                more = self.events.more(&self.state), if may_send => more?,
+            }
+        }
+    }
+}
+
+/// Reads the events of a stream. It buffers at most one batch: a slow reader slows only itself.
+struct EventReader {
+    org: OrgId,
+    token: Arc<WatchedToken>,
+    query: EventQuery,
+    /// Everything up to this position was read.
+    after: i64,
+    buffer: VecDeque<Arc<FeedEvent>>,
+    watcher: Watcher,
+}
+
+impl EventReader {
+    fn new(
+        state: &AppState,
+        org: OrgId,
+        token: &Arc<WatchedToken>,
+        query: EventQuery,
+        after: i64,
+    ) -> Self {
+        let watcher = state.streams.feeds().join(state, org, token);
+        let (token, buffer) = (Arc::clone(token), VecDeque::new());
+        Self { org, token, query, after, buffer, watcher }
+    }
+
+    /// Waits until the buffer may have events; `None` when the feed has ended.
+    async fn more(&mut self, state: &AppState) -> Option<()> {
+        loop {
+            self.watcher.mark_seen();
+            if self.fill(state).await {
+                return Some(());
             }
             self.watcher.changed().await?;
         }
     }
 
-    /// Fills the buffer; returns whether to continue, or `None` if the token was revoked.
-    async fn fill(&mut self) -> Option<bool> {
+    /// Fills the buffer; returns whether to look at it. Otherwise there is nothing to read now.
+    async fn fill(&mut self, state: &AppState) -> bool {
         match self.watcher.after(&self.query, self.after, BATCH) {
-            Ahead::Unread => Some(false),
+            Ahead::Unread => false,
             Ahead::Known(found, at) => {
                 (self.buffer, self.after) = (found, at);
-                Some(!self.buffer.is_empty())
+                !self.buffer.is_empty()
             }
-            Ahead::Behind(end) => match self.catch_up(end).await {
-                Ok(is_valid) => is_valid.then_some(true),
+            Ahead::Behind(end) => match self.catch_up(state, end).await {
+                Ok(()) => true,
                 Err(error) => {
                     tracing::debug!(%error, "cannot read events for a stream; retrying");
-                    Some(false)
+                    false
                 }
             },
         }
     }
 
-    /// Reads events that the feed no longer keeps; returns whether the token is still valid.
-    async fn catch_up(&mut self, end: i64) -> Result<bool, Error> {
+    /// Reads events that the feed no longer keeps, and then checks the token, as the feed does.
+    async fn catch_up(&mut self, state: &AppState, end: i64) -> Result<(), Error> {
         let limit = i64::try_from(BATCH).unwrap_or(i64::MAX);
         let query = EventQuery { after: Some(self.after), limit, ..self.query.clone() };
-        let events = self.state.app.list_events(self.caller.org, &query).await?;
-        if !self.caller.is_still_valid(&self.state).await? {
-            return Ok(false);
-        }
+        let events = state.app.list_events(self.org, &query).await?;
+        check(state, &[Arc::clone(&self.token)]).await?;
         let last = events.last().map_or(self.after, |event| event.position);
         self.after = if events.len() < BATCH { last.max(end) } else { last };
         self.buffer = events.iter().map(|event| Arc::new(FeedEvent::new(event))).collect();
-        Ok(true)
+        Ok(())
     }
 }

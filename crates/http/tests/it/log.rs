@@ -29,19 +29,25 @@ impl LiveLogs for Port {
 }
 
 async fn with_pods(pods: Value) -> (Front, Arc<Port>) {
-    let mut front = Front::with_web().await;
     let port = Arc::new(Port::default());
-    front.rebuild(|state| state.logs = Arc::<Port>::clone(&port));
+    let logs = Arc::<Port>::clone(&port);
+    (with_logs(pods, logs).await, port)
+}
+
+/// The service `web` with these pods, whose logs come from this port.
+pub(crate) async fn with_logs(pods: Value, logs: Arc<dyn LiveLogs>) -> Front {
+    let mut front = Front::with_web().await;
+    front.rebuild(|state| state.logs = logs);
     let inputs = json!({"observation": {"pods": pods}});
-    sqlx::query("update statuses set inputs = $1 where unit_kind = 'service'")
+    sqlx::query("update statuses set inputs = $1 where subject_kind = 'service'")
         .bind(inputs)
         .execute(&front.owner)
         .await
         .unwrap();
-    (front, port)
+    front
 }
 
-fn pod(name: &str, simulated: bool) -> Value {
+pub(crate) fn pod(name: &str, simulated: bool) -> Value {
     json!({"name": name, "uid": "u", "ready": true, "problem": null, "simulated": simulated})
 }
 
