@@ -6,6 +6,7 @@ use std::time::Duration;
 use trueup_model::id::OrgId;
 use trueup_model::order::Unit;
 use trueup_model::org::PLATFORM;
+use trueup_model::subject::Subject;
 use trueup_model::wake::Lane;
 
 /// How many of sixteen places a lane gets while every lane has wakes waiting.
@@ -73,12 +74,10 @@ impl Turns {
 pub fn backoff(least: Duration, most: Duration, tries: u32, who: Unit) -> Duration {
     let pause = least.saturating_mul(2_u32.saturating_pow(tries.min(16))).min(most);
     // The tail of an id is random; each attempt of the same unit gets another jitter.
-    let id = match who {
-        Unit::Project(id) => id.uuid(),
-        Unit::Service(id) => id.uuid(),
-        Unit::Org(id) => id.uuid(),
-    };
-    let spread = id.as_u128().wrapping_add(u128::from(tries).wrapping_mul(0x9E37_79B9));
+    let spread = Subject::from(who)
+        .uuid()
+        .as_u128()
+        .wrapping_add(u128::from(tries).wrapping_mul(0x9E37_79B9));
     let part = u32::try_from(spread % 256).unwrap_or(0);
     pause.saturating_sub((pause / 4 / 256).saturating_mul(part))
 }

@@ -11,6 +11,7 @@ mod deletion_blockers;
 pub mod finding;
 mod frozen;
 mod judge;
+mod outdated_run;
 mod ownership;
 pub mod survey;
 

@@ -16,6 +16,7 @@ mod route;
 mod runs;
 mod scale;
 pub mod secret;
+mod stated;
 mod volume;
 mod workload;
 
@@ -109,6 +110,13 @@ pub fn service_workload(
     key: &ProofKey,
 ) -> Rendered {
     workload::object(order, body, owner, key)
+}
+
+/// A CronJob whose next run replaces the active one instead of waiting for its end.
+pub(crate) fn with_replacing_runs(mut cron: Rendered) -> Rendered {
+    cron.object["spec"]["concurrencyPolicy"] = "Replace".into();
+    cron.digest = digest(&cron.object);
+    cron
 }
 
 /// What is written after a service's workload: routes, autoscaler and metrics monitor.

@@ -277,21 +277,31 @@ fn conditions(inputs: &Inputs) -> Vec<Condition> {
 
 /// Pods with problems. Ended pods count only for a run that did not succeed: pods of earlier runs
 /// and evicted pods are kept for inspection.
+///
+/// Once every wanted pod is ready, any other pod is being stopped, and its problem is of the past.
+/// Only an eviction is still named: it says why pods were replaced.
 fn troubles(seen: &Observation) -> impl Iterator<Item = (&PodSeen, &PodProblem)> {
     let counts = match runs(seen) {
         None => false,
         Some(Runs { repeats: true, last, .. }) => matches!(last, Run::Failed { .. }),
         Some(Runs { repeats: false, last, .. }) => *last != Run::Succeeded,
     };
+    let recovered = is_recovered(seen);
     seen.pods
         .iter()
         .filter(move |pod| counts || pod.ended.is_none())
         .filter_map(|pod| Some((pod, pod.problem.as_ref()?)))
+        .filter(move |(_, problem)| !recovered || problem.cause == Cause::Evicted)
+}
+
+/// Whether a workload that serves has every wanted pod: ready, and of the newest revision.
+fn is_recovered(seen: &Observation) -> bool {
+    seen.workload.as_ref().is_some_and(|workload| workload.runs.is_none()) && is_complete(seen)
 }
 
 /// Why the workload itself makes no progress.
 fn stuck(seen: &Observation) -> Option<&PodProblem> {
-    seen.workload.as_ref()?.stuck.as_ref()
+    seen.workload.as_ref()?.stuck.as_ref().filter(|_| !is_recovered(seen))
 }
 
 /// Whether there is a problem that does not pass by itself.

@@ -5,6 +5,7 @@
 //! the fake is wrong.
 
 pub mod closed;
+mod defaults;
 mod deletes;
 mod dry_runs;
 mod parts;
@@ -40,6 +41,7 @@ pub fn all() -> Vec<(&'static str, Check)> {
         deletes::CHECKS,
         watches::CHECKS,
         workloads::CHECKS,
+        defaults::CHECKS,
         quotas::CHECKS,
         scale::CHECKS,
         parts::CHECKS,

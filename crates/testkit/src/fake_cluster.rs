@@ -12,6 +12,7 @@ mod calls;
 mod collect;
 mod contents;
 mod controllers;
+mod defaults;
 mod faults;
 mod jobs;
 mod managers;
@@ -36,6 +37,7 @@ use serde_json::Value;
 use trueup_cluster::{CallError, List};
 use trueup_model::key::{Kind, ResourceKey};
 
+pub use defaults::fill_defaults;
 use faults::Faults;
 pub use state::Count;
 use state::State;

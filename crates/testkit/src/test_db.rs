@@ -255,7 +255,7 @@ impl TestDb {
         let database = self.urls.owner.rsplit('/').next().unwrap_or_default();
         let of_ours = "select 'wake ' || to_jsonb(w) from wakes w
              union all select 'lease ' || to_jsonb(l) || to_jsonb(h) || to_jsonb(now())
-                       from leases l join lease_heartbeats h using (cluster_id)";
+                       from leases l join lease_heartbeats h using (scope_kind, scope_id)";
         let ours = sqlx::query_scalar(of_ours).fetch_all(&mut owner).await;
         let of_server =
             "select concat_ws(' ', pid, usename, state, wait_event, now() - state_change, query)

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use http::Request;
 use serde_json::{Value, json};
 use trueup_cluster::kube::Kube;
-use trueup_model::key::Kind;
+use trueup_model::key::{Kind, ResourceKey};
+use trueup_model::order::Unit;
 use trueup_model::report::{ObjectChange, Outcome};
 use trueup_rules::render::names;
 use trueup_testkit::fake_cluster::{FOREIGN_MANAGER, FakeCluster};
 use trueup_testkit::real_kube;
 
-use crate::rig::{Rig, key, web};
+use crate::rig::{Rig, game, key, web};
 use crate::wire;
 
 /// Writes with another field manager, as any other tool does.
@@ -55,6 +56,91 @@ async fn f45_edit_is_reported_with_its_field_manager_on_a_real_cluster() {
     assert_eq!(report.changes, [reverted]);
 }
 
+/// Changes one field of an object's spec as another writer, and waits until it is changed back.
+async fn is_repaired(
+    rig: &mut Rig,
+    client: &kube::Client,
+    (unit, object): (Unit, &ResourceKey),
+    (place, spec): (&str, Value),
+) {
+    let before = rig.get(object).await.expect("it should be there").pointer(place).cloned();
+    let (kind, version) = (object.kind, object.kind.api_version());
+    let root = if version.contains('/') { "apis" } else { "api" };
+    let path = format!(
+        "/{root}/{version}/namespaces/{}/{}/{}",
+        object.namespace,
+        kind.plural(),
+        object.name
+    );
+    patch_as(client, "meddler", &path, &json!({ "spec": spec })).await;
+    let field = place.trim_start_matches('/').replace('/', ".");
+    let is_it = |change: &ObjectChange| match change {
+        ObjectChange::ModifiedExternally { key, field: found, .. } => {
+            key == object && found.starts_with(&field)
+        }
+        _ => false,
+    };
+    rig.until(unit, |report| report.changes.iter().any(is_it)).await;
+    let is_back =
+        |found: Option<&Value>| found.is_some_and(|live| live.pointer(place).cloned() == before);
+    rig.get_until(object, is_back).await;
+}
+
+/// Of these fields Trueup states the server's default, or closes them: see `render::stated`.
+#[tokio::test]
+async fn outside_changes_of_stated_defaults_are_repaired() {
+    let kubeconfig = real_kube::shared().await;
+    let client = wire::client(&kubeconfig);
+    let kube = || Arc::new(Kube::from_kubeconfig(&kubeconfig).expect("should be a kubeconfig"));
+    let mut rig = Rig::start(kube());
+    rig.running(web(1)).await;
+    let order = rig.service(1, web(1));
+    let deployment = key(&order, Kind::Deployment, str::to_owned);
+    let pod = |spec: Value| json!({ "template": { "spec": spec } });
+    let container = |own: Value| pod(json!({ "containers": [own] }));
+    for change in [
+        ("/spec/strategy", json!({ "strategy": { "type": "Recreate", "rollingUpdate": null } })),
+        ("/spec/progressDeadlineSeconds", json!({ "progressDeadlineSeconds": 99 })),
+        ("/spec/minReadySeconds", json!({ "minReadySeconds": 7 })),
+        ("/spec/paused", json!({ "paused": true })),
+        (
+            "/spec/template/spec/terminationGracePeriodSeconds",
+            pod(json!({ "terminationGracePeriodSeconds": 1 })),
+        ),
+        ("/spec/template/spec/dnsPolicy", pod(json!({ "dnsPolicy": "Default" }))),
+        (
+            "/spec/template/spec/containers",
+            container(json!({ "name": "main", "imagePullPolicy": "Always" })),
+        ),
+    ] {
+        is_repaired(&mut rig, &client, (order.unit, &deployment), change).await;
+    }
+    let service = key(&order, Kind::Service, str::to_owned);
+    for change in [
+        ("/spec/type", json!({ "type": "NodePort" })),
+        ("/spec/sessionAffinity", json!({ "sessionAffinity": "ClientIP" })),
+        ("/spec/internalTrafficPolicy", json!({ "internalTrafficPolicy": "Local" })),
+        ("/spec/publishNotReadyAddresses", json!({ "publishNotReadyAddresses": true })),
+    ] {
+        is_repaired(&mut rig, &client, (order.unit, &service), change).await;
+    }
+
+    let mut rig = Rig::start(kube());
+    rig.running(game()).await;
+    let order = rig.service(1, game());
+    let set = key(&order, Kind::StatefulSet, str::to_owned);
+    let retention = json!({ "persistentVolumeClaimRetentionPolicy": { "whenDeleted": "Delete" } });
+    for change in [
+        (
+            "/spec/updateStrategy",
+            json!({ "updateStrategy": { "type": "OnDelete", "rollingUpdate": null } }),
+        ),
+        ("/spec/persistentVolumeClaimRetentionPolicy", retention),
+    ] {
+        is_repaired(&mut rig, &client, (order.unit, &set), change).await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn f45_edit_is_reported_once_and_open_paths_cause_no_write() {
     let fake = FakeCluster::new();
@@ -74,7 +160,7 @@ async fn f45_edit_is_reported_once_and_open_paths_cause_no_write() {
     let deployment = key(&order, Kind::Deployment, str::to_owned);
     fake.edit(&deployment, |live| {
         live["metadata"]["labels"]["team"] = json!("red");
-        live["spec"]["minReadySeconds"] = json!(3);
+        live["spec"]["revisionHistoryLimit"] = json!(3);
     });
     let passed = rig.executor.order(order).await.await;
     assert_eq!(passed, Ok(Outcome::Converged));

@@ -1,5 +1,5 @@
 //! Compares the test server of the rules crate with the fake cluster, which the contract compares
-//! with a real one: the same steps leave the same objects. Server defaults are ignored.
+//! with a real one: the same steps leave the same objects, apart from defaults.
 
 #[path = "../../../rules/tests/it/server.rs"]
 #[expect(dead_code, reason = "its controllers are not compared here")]
@@ -8,7 +8,7 @@ mod server;
 use serde_json::{Value, json};
 use trueup_cluster::Cluster;
 use trueup_model::key::{Kind, ResourceKey};
-use trueup_testkit::fake_cluster::FakeCluster;
+use trueup_testkit::fake_cluster::{FakeCluster, fill_defaults};
 
 use server::Server;
 
@@ -91,7 +91,7 @@ impl Pair {
     }
 }
 
-/// An object without fields that differ between servers, and without their defaults.
+/// An object without fields that differ between servers, and with all defaults.
 fn plain(kind: Kind, mut object: Value) -> Value {
     for field in ["status", "apiVersion"] {
         object[field] = Value::Null;
@@ -113,10 +113,9 @@ fn plain(kind: Kind, mut object: Value) -> Value {
     for owner in object["metadata"]["ownerReferences"].as_array_mut().into_iter().flatten() {
         owner["uid"] = Value::Null;
     }
+    fill_defaults(kind, &mut object);
     if let Some(spec) = object["spec"].as_object_mut() {
-        spec.retain(|name, _| {
-            !["progressDeadlineSeconds", "clusterIP", "type"].contains(&name.as_str())
-        });
+        spec.remove("clusterIP");
     }
     object
 }

@@ -9,10 +9,11 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 use trueup_cluster::Cluster;
 use trueup_model::ClusterId;
+use trueup_model::freeze::{Freeze, FreezeScope};
 use trueup_model::key::Kind;
 use trueup_model::observation::{Cause, Ended, Observation};
 use trueup_model::order::Order;
-use trueup_model::report::Report;
+use trueup_model::report::{Outcome, Report};
 use trueup_model::service::DesiredState;
 use trueup_model::spec::Spec;
 use trueup_model::status::{Health, Inputs, Phase, Reason, Status};
@@ -171,6 +172,37 @@ async fn slow_start_is_progressing_not_an_error() {
     shown.end(2).await;
 }
 
+/// Makes the Deployment of an order exceed its progress deadline now.
+///
+/// A shorter deadline is drift and would be reverted, so the service is frozen meanwhile. The
+/// Deployment stays timed out until it makes progress.
+async fn time_out(shown: &mut Shown, client: &kube::Client, order: &Order) {
+    let (by, why) = ("a test".to_owned(), "a shorter deadline".to_owned());
+    let since = shown.rig.clock.now();
+    let freeze = Freeze { scope: FreezeScope::Service, by, why, since };
+    let frozen = Order { freeze: Some(freeze), ..order.clone() };
+    assert_eq!(shown.rig.executor.order(frozen).await.await, Ok(Outcome::Converged));
+    let deployment = key(order, Kind::Deployment, str::to_owned);
+    let path = format!(
+        "/apis/apps/v1/namespaces/{}/deployments/{}",
+        deployment.namespace, deployment.name
+    );
+    let sooner = json!({ "spec": { "progressDeadlineSeconds": 2 } }).to_string().into_bytes();
+    let request = Request::patch(path).header("content-type", "application/merge-patch+json");
+    let request = request.body(sooner).expect("should be a request");
+    let _patched: Value = client.request(request).await.expect("it should be patched");
+    let is_late = |report: &Report| {
+        let workload = report.observation.as_ref().and_then(|seen| seen.workload.as_ref());
+        let stuck = workload.and_then(|workload| workload.stuck.as_ref());
+        stuck.is_some_and(|problem| problem.cause == Cause::SlowStart)
+    };
+    shown.rig.until(order.unit, is_late).await;
+    shown.order(order).await;
+    let is_attended = |report: &Report| report.outcome == Outcome::Converged && is_late(report);
+    let report = shown.rig.until(order.unit, is_attended).await;
+    shown.project(order, report);
+}
+
 /// Progressing at first; an error when the Deployment exceeds its progress deadline.
 #[tokio::test]
 async fn never_ready_pod_becomes_an_error_with_advice() {
@@ -181,17 +213,8 @@ async fn never_ready_pod_becomes_an_error_with_advice() {
     assert_eq!((shown.status.phase, shown.status.health), (Phase::Creating, Health::Progressing));
     helps(&shown.status, "fails its readiness probe");
 
-    let deployment = key(&order, Kind::Deployment, str::to_owned);
-    let path = format!(
-        "/apis/apps/v1/namespaces/{}/deployments/{}",
-        deployment.namespace, deployment.name
-    );
-    let sooner = json!({ "spec": { "progressDeadlineSeconds": 2 } }).to_string().into_bytes();
-    let request = Request::patch(path).header("content-type", "application/merge-patch+json");
-    let request = request.body(sooner).expect("should be a request");
-    let _patched: Value = client.request(request).await.expect("it should be patched");
-    shown.until(&order, |status| status.health == Health::Error).await;
-    assert_eq!(shown.status.phase, Phase::Creating);
+    time_out(&mut shown, &client, &order).await;
+    assert_eq!((shown.status.phase, shown.status.health), (Phase::Creating, Health::Error));
     helps(&shown.status, "has timed out progressing");
     shown.recover_and_end(2).await;
 }

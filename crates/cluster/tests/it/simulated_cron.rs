@@ -83,6 +83,22 @@ async fn lacks_its_image(cluster: &Arc<dyn Cluster>, client: &kube::Client) {
     end(shown).await;
 }
 
+/// The run of a missing image never starts. Its corrected successor does not wait for it.
+async fn is_replaced_once_corrected(cluster: &Arc<dyn Cluster>, client: &kube::Client) {
+    let mut shown = Shown::start(cluster).await;
+    let order = shown.order_new(1, cron("localhost/simulate/image-missing:1", &json!({}))).await;
+    run_soon(&shown, client, &order).await;
+    reason_for(&mut shown, &order, Cause::ImageMissing, "not found").await;
+    let order = shown.order_new(2, cron("example:1", &json!({}))).await;
+    shown.until_seen(&order, recovered).await;
+    // From then on, runs do not overlap again.
+    let cron = key(&order, Kind::CronJob, str::to_owned);
+    let is_exclusive =
+        |found: Option<&Value>| found.is_some_and(|it| it["spec"]["concurrencyPolicy"] == "Forbid");
+    shown.rig.get_until(&cron, is_exclusive).await;
+    end(shown).await;
+}
+
 /// Only the Job is left of a run that exceeded its time limit.
 async fn takes_too_long(cluster: &Arc<dyn Cluster>, client: &kube::Client) {
     let mut shown = Shown::start(cluster).await;
@@ -113,6 +129,7 @@ pub(crate) async fn failed_runs_report_their_cause() {
     join_all([
         fails_and_recovers(&cluster, &client).boxed(),
         lacks_its_image(&cluster, &client).boxed(),
+        is_replaced_once_corrected(&cluster, &client).boxed(),
         takes_too_long(&cluster, &client).boxed(),
         is_refused(&cluster, &client).boxed(),
     ])

@@ -1,5 +1,7 @@
 //! Operations on an existing service: each becomes the next release or is refused.
 
+mod rollback;
+
 use trueup_model::name::Name;
 use trueup_model::plan::Plan;
 use trueup_model::release::Release;
@@ -7,9 +9,10 @@ use trueup_model::service::{DesiredState, Service};
 use trueup_model::template::{Parameter, Template};
 
 use crate::admit::{
-    AdmissionContext, AdmissionRequest, Admitted, Refused, ReleaseSpec, admit, forbidden_changes,
-    must_live,
+    AdmissionContext, AdmissionRequest, Admitted, Refused, ReleaseSpec, admit, must_live,
 };
+
+pub use rollback::undoes;
 
 /// An operation on a service.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,7 +83,7 @@ pub struct OperationContext<'a> {
     pub template: Option<&'a Template>,
     /// The plan of the next release, if it exists.
     pub plan: Option<&'a Plan>,
-    /// The release that a rollback restores, if it exists.
+    /// The release that a rollback restores, if it exists; template and plan are then of it.
     pub release: Option<&'a Release>,
 }
 
@@ -145,7 +148,7 @@ fn parameter<'a>(template: &'a Template, place: &str) -> Option<(&'a String, &'a
 /// # Errors
 /// [`Refused`] says why.
 pub fn act(action: &ServiceOperation, context: OperationContext<'_>) -> Result<Admitted, Refused> {
-    let OperationContext { current, template, plan, release } = context;
+    let OperationContext { current, template, plan, .. } = context;
     let mut next = ReleaseSpec::of(current);
     match action {
         ServiceOperation::Delete => {
@@ -175,7 +178,7 @@ pub fn act(action: &ServiceOperation, context: OperationContext<'_>) -> Result<A
                 AdmissionContext { template: Some(template), plan, current: Some(current) };
             return admit(&request, context).map_err(|refused| at_operation(refused, action));
         }
-        ServiceOperation::Rollback { to } => next = rolled_back(*to, release, template, current)?,
+        ServiceOperation::Rollback { to } => next = rollback::rolled_back(*to, context)?,
     }
     must_live(Some(current))?;
     Ok(Admitted::unless_same(next, Some(current)))
@@ -221,59 +224,6 @@ fn check_force(what: &str, reason: &str, desired: DesiredState) -> Result<(), Re
         return Err(Refused::at("reason", message));
     }
     Ok(())
-}
-
-/// Operations whose changes are not part of a release's spec.
-const OUTSIDE_OF_SPEC: [&str; 2] = ["configure", "endpoint"];
-
-/// Whether a rollback without a generation would undo the last change.
-///
-/// It restores the last spec that differs, so it must not skip a change that is not in the spec.
-///
-/// # Errors
-/// The last change was to variables, secrets or endpoints.
-pub fn undoes(last: Option<&str>) -> Result<(), Refused> {
-    if last.is_none_or(|action| !OUTSIDE_OF_SPEC.contains(&action)) {
-        return Ok(());
-    }
-    let message = "is required: the last change was to variables, secrets or endpoints, which a \
-                   rollback does not restore. Set them back, or name a generation to restore its \
-                   spec; `trueup get releases` lists them";
-    Err(Refused::at("to", message))
-}
-
-/// The earlier release as it was resolved then; paused state and restart counter stay.
-fn rolled_back(
-    to: Option<i64>,
-    release: Option<&Release>,
-    template: Option<&Template>,
-    current: &Service,
-) -> Result<ReleaseSpec, Refused> {
-    let release = release.ok_or_else(|| {
-        let message = match to {
-            Some(generation) => format!("generation {generation} does not exist"),
-            None => "no earlier generation has a different spec".to_owned(),
-        };
-        Refused::at("to", format!("{message}; `trueup get releases` lists them"))
-    })?;
-    let request = AdmissionRequest {
-        template: release.template.clone(),
-        plan: release.spec.plan.clone(),
-        parameters: release.parameters.clone(),
-    };
-    let errors = template.map(|template| forbidden_changes(&request, template, current));
-    match errors {
-        Some(errors) if !errors.is_empty() => return Err(Refused::Invalid(errors)),
-        Some(_) | None => {}
-    }
-    let mut spec = release.spec.clone();
-    spec.restart = current.spec.restart;
-    Ok(ReleaseSpec {
-        template: request.template,
-        parameters: request.parameters,
-        spec,
-        desired: current.desired,
-    })
 }
 
 /// Reports an error of the replicas parameter at the field of the scale request.

@@ -87,7 +87,7 @@ pub fn refuses_new(template: &Template) -> Option<FieldError> {
 }
 
 /// Violations of the platform's rules and of the template's image policy.
-fn faults(template: &Template, spec: &Spec) -> Vec<Fault> {
+pub(crate) fn faults(template: &Template, spec: &Spec) -> Vec<Fault> {
     let mut faults = spec::check(spec);
     if let (Some(policy), Ok(image)) = (&template.images, image::parse(&spec.image))
         && let Err(message) = image::allowed(policy, &image)

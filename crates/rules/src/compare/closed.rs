@@ -2,8 +2,9 @@
 //!
 //! Server-side apply keeps fields of other managers, so a container, a variable or a rule that
 //! another writer adds would stay. This module finds such additions and builds the patch that
-//! removes them. All other fields are open: server defaults, labels of others, the replicas of an
-//! autoscaler. See `docs/adr/0019-closed-paths.md`.
+//! removes them. Fields that we state are compared by [`diff`](crate::compare::diff), also where we
+//! state a default of the server (`render::stated`). All other fields are open: labels of others,
+//! tolerations, the replicas of an autoscaler. See `docs/adr/0019-closed-paths.md`.
 
 mod table;
 
@@ -26,8 +27,10 @@ enum Rule {
     Exact,
     /// Must be absent unless we set it. If we set it, others may add to it.
     Unsaid,
-    /// Must have this value unless we set it.
-    Else(&'static str),
+    /// Must be absent unless we set it. If we set it, ours replaces it where others added to it.
+    Whole,
+    /// If present, must have this number unless we set it.
+    Number(i64),
     /// A map in which names with these prefixes are ours.
     Prefixes(&'static [&'static str]),
 }
@@ -142,8 +145,13 @@ fn walk<'a>(
                 found.add(path, Fix::Set(None));
             }
         }
-        Rule::Else(default) => {
-            if wanted.is_null() && live != default {
+        Rule::Whole => {
+            if !has_no_more(wanted, live) {
+                found.add(path, Fix::Set((!wanted.is_null()).then(|| wanted.clone())));
+            }
+        }
+        Rule::Number(default) => {
+            if wanted.is_null() && *live != default {
                 found.add(path, Fix::Set(Some(default.into())));
             }
         }

@@ -30,6 +30,7 @@ const fn fields(kind: Kind) -> &'static [(&'static str, &'static str)] {
         Kind::StatefulSet => &[
             ("spec.selector", "/spec/selector"),
             ("spec.serviceName", "/spec/serviceName"),
+            ("spec.podManagementPolicy", "/spec/podManagementPolicy"),
             ("spec.volumeClaimTemplates", "/spec/volumeClaimTemplates"),
         ],
         Kind::Job => &[("spec.template", "/spec/template")],

@@ -86,9 +86,7 @@ fn deletion_event(unit: Unit, receipt: &Receipt) -> Fact {
     let unproven = receipt.unproven_count();
     match unit {
         Unit::Project(_) => Fact::ProjectDeleteForced { principal, reason, unproven },
-        Unit::Service(_) | Unit::Org(_) => {
-            Fact::ServiceDeleteForced { principal, reason, unproven }
-        }
+        Unit::Service(_) => Fact::ServiceDeleteForced { principal, reason, unproven },
     }
 }
 

@@ -7,7 +7,8 @@ use trueup_model::order::{Order, ServiceBody};
 use super::anchors::{self, living_ordinal, release_bare_anchors, release_old_anchors};
 use super::judge::{ObjectPlan, judge};
 use super::{
-    Action, ActionPlan, Observed, Ownership, delete, deletion_blockers, ownership, terminating,
+    Action, ActionPlan, Observed, Ownership, delete, deletion_blockers, outdated_run, ownership,
+    terminating,
 };
 use crate::render::proof::ProofKey;
 use crate::render::{self, Rendered};
@@ -64,6 +65,7 @@ pub(super) fn service(
         return plan;
     }
     let workload = keep_replicas(order, body, observed, keep_job_fields(observed, workload));
+    let workload = outdated_run::replace(observed, workload);
     if let Some(plan) = write_stage(order, observed, proofs, &[workload]) {
         return plan;
     }
@@ -162,7 +164,7 @@ fn is_permitted(order: &Order, key: &ResourceKey) -> bool {
 /// differently leaves runs of an earlier version alone.
 fn keep_job_fields(observed: &Observed, mut workload: Rendered) -> Rendered {
     if let (Kind::Job, Some(live)) = (workload.key.kind, observed.objects.get(&workload.key)) {
-        for name in ["template", "completions"] {
+        for name in ["template", "completions", "completionMode"] {
             if let Some(kept) = live["spec"].get(name) {
                 workload.object["spec"][name] = kept.clone();
             }

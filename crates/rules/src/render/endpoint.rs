@@ -13,7 +13,7 @@ use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::{Order, ServiceBody};
 use trueup_model::spec::Protocol;
 
-use super::{Rendered, child_metadata, finish};
+use super::{Rendered, child_metadata, finish, stated};
 use crate::render::names;
 use crate::render::proof::ProofKey;
 
@@ -68,7 +68,6 @@ fn pods(body: &ServiceBody) -> BTreeMap<String, String> {
 
 fn node_port(body: &ServiceBody, open: &OpenPort, number: u16) -> ServiceSpec {
     ServiceSpec {
-        type_: Some("NodePort".to_owned()),
         selector: Some(pods(body)),
         ports: Some(vec![ServicePort {
             name: Some(open.port.clone()),
@@ -78,7 +77,7 @@ fn node_port(body: &ServiceBody, open: &OpenPort, number: u16) -> ServiceSpec {
             node_port: Some(i32::from(open.node_port)),
             ..ServicePort::default()
         }]),
-        ..ServiceSpec::default()
+        ..stated::node_port()
     }
 }
 

@@ -1,20 +1,23 @@
 //! Workloads that end: the CronJob, which runs on a schedule, and the Job, which runs once.
 //!
 //! The pod template of a Job is immutable, so another run is another Job. Its name contains a
-//! digest of the spec: the same spec never runs twice, and neither a pause nor a new version of
-//! Trueup restarts a finished run.
+//! digest of the declared spec: the same spec never runs twice, and neither a pause, nor a variable
+//! that is set outside of the manifest, nor a new version of Trueup restarts a finished run.
+
+use std::collections::BTreeMap;
 
 use k8s_openapi::api::batch::v1::{CronJob, CronJobSpec, Job, JobSpec, JobTemplateSpec};
 use k8s_openapi::api::core::v1::{
     PersistentVolumeClaimVolumeSource, PodSpec, PodTemplateSpec, Volume,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use serde_json::json;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::{Order, ServiceBody};
 use trueup_model::service::DesiredState;
 use trueup_model::spec::Spec;
 
-use super::{Rendered, child_metadata, digest, finish, workload};
+use super::{Rendered, child_metadata, digest, finish, stated, workload};
 use crate::render::names;
 use crate::render::proof::ProofKey;
 
@@ -64,7 +67,7 @@ pub(super) fn job(
     owner: &OwnerReference,
     proofs: &ProofKey,
 ) -> Rendered {
-    let key = ResourceKey::new(Kind::Job, &order.namespace, &job_name(body));
+    let key = ResourceKey::new(Kind::Job, &order.namespace, &job_name(order, body));
     let job = Job {
         metadata: child_metadata(order, &key, owner, proofs),
         spec: Some(JobSpec { suspend: Some(is_suspended(order)), ..run(body) }),
@@ -73,16 +76,29 @@ pub(super) fn job(
     finish(key, &job)
 }
 
-/// The name of the Job for the current spec.
-pub(super) fn job_name(body: &ServiceBody) -> String {
-    names::job(&body.object_name, &run_digest(&body.spec)[..DIGEST])
+/// The name of the Job for the declared spec.
+///
+/// Variables of the project or the service are not part of it, like secrets: one command changes
+/// them for many services, and must not run a finished job again. The next run reads them.
+///
+/// Earlier versions of Trueup did count them. A Job that is recorded under such a name keeps it.
+pub(super) fn job_name(order: &Order, body: &ServiceBody) -> String {
+    let name = |variables: &BTreeMap<String, String>| {
+        names::job(&body.object_name, &run_digest(&body.spec, variables)[..DIGEST])
+    };
+    let is_recorded = |name: &str| {
+        order.recorded.contains_key(&ResourceKey::new(Kind::Job, &order.namespace, name))
+    };
+    let (declared, former) = (name(&body.declared_variables), name(&body.spec.variables));
+    if is_recorded(&former) && !is_recorded(&declared) { former } else { declared }
 }
 
-/// A digest of what a run does. Replicas, schedule, nodes and the name of the plan are not part of
-/// it.
-fn run_digest(spec: &Spec) -> String {
+/// A digest of what a run does, with these variables. Replicas, schedule, nodes and the name of
+/// the plan are not part of it.
+fn run_digest(spec: &Spec, variables: &BTreeMap<String, String>) -> String {
     let mut content = serde_json::to_value(spec).expect("a spec should serialize");
     if let Some(content) = content.as_object_mut() {
+        content.insert("variables".to_owned(), json!(variables));
         for name in ["replicas", "schedule", "plan", "nodes"] {
             content.remove(name);
         }
@@ -102,7 +118,7 @@ fn run(body: &ServiceBody) -> JobSpec {
         backoff_limit: Some(i32::try_from(body.spec.retries).unwrap_or(i32::MAX)),
         active_deadline_seconds: body.spec.time_limit_s.map(i64::from),
         template: pod(body),
-        ..JobSpec::default()
+        ..stated::run()
     }
 }
 
@@ -135,7 +151,12 @@ fn disk(body: &ServiceBody) -> Volume {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+
+    /// The digest of a base spec with this change.
+    fn digest_with(change: &serde_json::Value) -> String {
+        let spec = spec(change);
+        run_digest(&spec, &spec.variables)
+    }
 
     fn spec(change: &serde_json::Value) -> Spec {
         let mut spec = json!({
@@ -150,13 +171,13 @@ mod tests {
 
     #[test]
     fn a_run_is_identified_by_what_it_does() {
-        let base = run_digest(&spec(&json!({})));
+        let base = digest_with(&json!({}));
         for same in [
             json!({"plan": "large", "nodes": "fast"}),
             json!({"replicas": 2}),
             json!({"variables": {}}),
         ] {
-            assert_eq!(run_digest(&spec(&same)), base, "{same}");
+            assert_eq!(digest_with(&same), base, "{same}");
         }
         for other in [
             json!({"image": "train:2"}),
@@ -165,13 +186,13 @@ mod tests {
             json!({"variables": {"SEED": "1"}}),
             json!({"resources": {"cpu_millis": 100, "memory_mib": 64, "gpus": 1}}),
         ] {
-            assert_ne!(run_digest(&spec(&other)), base, "{other}");
+            assert_ne!(digest_with(&other), base, "{other}");
         }
     }
 
     /// A finished run would start again if a new version of Trueup gave it another name.
     #[test]
     fn the_name_of_a_run_never_changes() {
-        assert_eq!(run_digest(&spec(&json!({})))[..DIGEST], *"d3a72e37dc");
+        assert_eq!(digest_with(&json!({}))[..DIGEST], *"d3a72e37dc");
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, StatefulSet, StatefulSetSpec};
 use k8s_openapi::api::core::v1::{
-    Capabilities, ConfigMapEnvSource, Container, ContainerPort, EnvFromSource, HTTPGetAction,
+    Capabilities, ConfigMapEnvSource, Container, ContainerPort, EnvFromSource,
     PersistentVolumeClaim, PodSecurityContext, PodSpec, PodTemplateSpec, Probe,
     ResourceRequirements, SeccompProfile, SecretEnvSource, SecurityContext, Service, ServicePort,
     ServiceSpec, TCPSocketAction, Toleration, VolumeMount,
@@ -17,7 +17,7 @@ use trueup_model::order::{Order, ServiceBody};
 use trueup_model::service::DesiredState;
 use trueup_model::spec::{self, Protocol, Workload};
 
-use super::{Rendered, child_metadata, config, finish, quantity, runs, volume};
+use super::{Rendered, child_metadata, config, finish, quantity, runs, stated, volume};
 use crate::render::names;
 use crate::render::proof::ProofKey;
 
@@ -39,7 +39,7 @@ pub(super) fn key(order: &Order, body: &ServiceBody) -> ResourceKey {
         Workload::Deployment | Workload::StatefulSet | Workload::CronJob => {
             body.object_name.clone()
         }
-        Workload::Job => runs::job_name(body),
+        Workload::Job => runs::job_name(order, body),
     };
     ResourceKey::new(kind(body), &order.namespace, &name)
 }
@@ -69,6 +69,8 @@ pub(super) fn object(
                     replicas,
                     selector,
                     template: pod(order, body, proofs),
+                    strategy: Some(stated::rollout()),
+                    progress_deadline_seconds: Some(stated::PROGRESS_DEADLINE_S),
                     ..DeploymentSpec::default()
                 }),
                 ..Deployment::default()
@@ -84,6 +86,9 @@ pub(super) fn object(
                     service_name: has_address(body).then(|| body.object_name.clone()),
                     template: pod(order, body, proofs),
                     volume_claim_templates: body.spec.volume.as_ref().map(|v| vec![claim(v)]),
+                    update_strategy: Some(stated::stateful_rollout()),
+                    pod_management_policy: Some(stated::POD_MANAGEMENT.to_owned()),
+                    persistent_volume_claim_retention_policy: Some(stated::retention()),
                     ..StatefulSetSpec::default()
                 }),
                 ..StatefulSet::default()
@@ -126,7 +131,7 @@ pub(super) fn address(
         spec: Some(ServiceSpec {
             selector: Some(pod_labels(body)),
             ports: Some(ports),
-            ..ServiceSpec::default()
+            ..stated::cluster_ip()
         }),
         ..Service::default()
     };
@@ -183,7 +188,7 @@ pub(super) fn pod_with(
                 .as_ref()
                 .map(|class| BTreeMap::from([(names::NODE_CLASS.to_owned(), class.to_string())])),
             tolerations: body.spec.nodes.as_ref().map(|class| vec![toleration(class)]),
-            ..PodSpec::default()
+            ..stated::pod()
         }),
     }
 }
@@ -209,7 +214,6 @@ fn container(body: &ServiceBody) -> Container {
     }
     Container {
         name: "main".to_owned(),
-        image: Some(spec.image.clone()),
         command: (!spec.command.is_empty()).then(|| spec.command.clone()),
         args: (!spec.args.is_empty()).then(|| spec.args.clone()),
         env_from: Some(environment(body)),
@@ -235,7 +239,7 @@ fn container(body: &ServiceBody) -> Container {
                 ..VolumeMount::default()
             }]
         }),
-        ..Container::default()
+        ..stated::container(&spec.image)
     }
 }
 
@@ -271,17 +275,12 @@ fn container_port(port: &spec::Port) -> ContainerPort {
 fn readiness(spec: &spec::Spec) -> Option<Probe> {
     let port = IntOrString::String(spec.ports.first()?.name.clone());
     let probe = match spec.probe.as_ref()? {
-        spec::Probe::Http { path } => Probe {
-            http_get: Some(HTTPGetAction {
-                path: Some(path.clone()),
-                port,
-                ..HTTPGetAction::default()
-            }),
-            ..Probe::default()
-        },
+        spec::Probe::Http { path } => {
+            Probe { http_get: Some(stated::http_get(path, port)), ..stated::probe() }
+        }
         spec::Probe::Tcp => Probe {
             tcp_socket: Some(TCPSocketAction { port, ..TCPSocketAction::default() }),
-            ..Probe::default()
+            ..stated::probe()
         },
     };
     Some(probe)

@@ -171,7 +171,7 @@ fn the_same_request_changes_nothing_and_another_one_does() {
         panic!("a change was expected");
     };
     assert_eq!(release.spec.variables["DIFFICULTY"], "hard");
-    assert_eq!(release.spec.variables["EULA"], "true", "the template's own variables stay");
+    assert_eq!(release.spec.variables["EULA"], "TRUE", "the template's own variables stay");
 }
 
 #[test]

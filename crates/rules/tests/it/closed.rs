@@ -12,7 +12,7 @@ use crate::world::World;
 use crate::{given, seed};
 
 /// A running service, fully applied.
-fn running(template: &str) -> World {
+pub(crate) fn running(template: &str) -> World {
     let mut parameters = json!({"image": "image:0"});
     if template == "cron" {
         parameters["schedule"] = json!("@hourly");
@@ -25,7 +25,7 @@ fn running(template: &str) -> World {
     world
 }
 
-fn key_of(world: &World, kind: Kind) -> ResourceKey {
+pub(crate) fn key_of(world: &World, kind: Kind) -> ResourceKey {
     let found = world
         .server
         .objects
@@ -35,7 +35,7 @@ fn key_of(world: &World, kind: Kind) -> ResourceKey {
 }
 
 /// Sets a value at a pointer, creating missing parents; `-` appends to a list.
-fn put(object: &mut Value, pointer: &str, value: Value) {
+pub(crate) fn put(object: &mut Value, pointer: &str, value: Value) {
     let mut place = object;
     for step in pointer.split('/').skip(1) {
         let step = step.replace("~1", "/");
@@ -59,14 +59,23 @@ fn put(object: &mut Value, pointer: &str, value: Value) {
 const CONTAINER: &str = "/spec/template/spec/containers/0";
 const CRON_POD: &str = "/spec/jobTemplate/spec/template/spec";
 
-/// Additions to closed paths: template, kind, pointer and value.
-fn inside() -> Vec<(&'static str, Kind, String, Value)> {
+/// Template, kind, pointer and value of an addition.
+type Addition = (&'static str, Kind, String, Value);
+
+/// Additions to closed paths.
+fn inside() -> Vec<Addition> {
+    let mut all = inside_deployments();
+    all.extend(inside_others());
+    all
+}
+
+fn miner() -> Value {
+    json!({"name": "miner", "image": "miner:1"})
+}
+
+fn inside_deployments() -> Vec<Addition> {
     let deployment = |place: &str, value| ("web", Kind::Deployment, place.to_owned(), value);
     let container = |place: &str, value| deployment(&format!("{CONTAINER}{place}"), value);
-    let service = |place: &str, value| ("web", Kind::Service, place.to_owned(), value);
-    let project = |kind, place: &str, value| ("project", kind, place.to_owned(), value);
-    let cron = |place: &str, value| ("cron", Kind::CronJob, format!("{CRON_POD}{place}"), value);
-    let miner = || json!({"name": "miner", "image": "miner:1"});
     vec![
         deployment("/spec/template/spec/containers/-", miner()),
         deployment("/spec/template/spec/initContainers/-", miner()),
@@ -78,7 +87,14 @@ fn inside() -> Vec<(&'static str, Kind, String, Value)> {
         deployment("/spec/template/spec/hostPID", json!(true)),
         deployment("/spec/template/spec/nodeSelector/trueup.dev~1node-class", json!("gpu")),
         deployment("/spec/template/spec/nodeName", json!("gpu-1")),
+        deployment("/spec/template/spec/affinity", json!({"podAntiAffinity": {"x": [1]}})),
+        deployment("/spec/template/spec/dnsConfig", json!({"nameservers": ["10.0.0.1"]})),
+        deployment("/spec/template/spec/readinessGates", json!([{"conditionType": "x"}])),
+        deployment("/spec/template/spec/activeDeadlineSeconds", json!(60)),
+        deployment("/spec/template/spec/shareProcessNamespace", json!(true)),
+        deployment("/spec/template/spec/securityContext/sysctls", json!([{"name": "x"}])),
         deployment("/spec/paused", json!(true)),
+        deployment("/spec/minReadySeconds", json!(5)),
         deployment("/spec/template/metadata/annotations/trueup.dev~1other", json!("x")),
         container("/env/-", json!({"name": "LD_PRELOAD", "value": "evil.so"})),
         container("/envFrom/-", json!({"secretRef": {"name": "others"}})),
@@ -88,13 +104,27 @@ fn inside() -> Vec<(&'static str, Kind, String, Value)> {
         container("/volumeMounts/-", json!({"name": "host", "mountPath": "/host"})),
         container("/lifecycle", json!({"postStart": {"exec": {"command": ["sh"]}}})),
         container("/livenessProbe", json!({"exec": {"command": ["false"]}})),
+        container("/readinessProbe/initialDelaySeconds", json!(600)),
+        container("/readinessProbe/httpGet/host", json!("example.com")),
+        container("/workingDir", json!("/tmp")),
+        container("/ports/0/hostPort", json!(80)),
+        container("/securityContext/readOnlyRootFilesystem", json!(true)),
         container("/securityContext/privileged", json!(true)),
         container("/securityContext/capabilities/add", json!(["SYS_ADMIN"])),
         container("/resources/limits/ephemeral-storage", json!("1Gi")),
+    ]
+}
+
+fn inside_others() -> Vec<Addition> {
+    let service = |place: &str, value| ("web", Kind::Service, place.to_owned(), value);
+    let project = |kind, place: &str, value| ("project", kind, place.to_owned(), value);
+    let cron = |place: &str, value| ("cron", Kind::CronJob, format!("{CRON_POD}{place}"), value);
+    vec![
         service("/spec/selector/app", json!("other")),
         service("/spec/ports/-", json!({"name": "ssh", "port": 22})),
         service("/spec/externalIPs", json!(["10.0.0.1"])),
-        service("/spec/type", json!("NodePort")),
+        service("/spec/publishNotReadyAddresses", json!(true)),
+        service("/spec/trafficDistribution", json!("PreferClose")),
         service("/metadata/labels/trueup.dev~1other", json!("x")),
         service(
             "/metadata/ownerReferences/-",
@@ -114,8 +144,23 @@ fn inside() -> Vec<(&'static str, Kind, String, Value)> {
             format!("{CONTAINER}/env/-"),
             json!({"name": "A", "value": "b"}),
         ),
+        ("minecraft", Kind::StatefulSet, "/spec/minReadySeconds".to_owned(), json!(5)),
+        ("minecraft", Kind::StatefulSet, "/spec/ordinals".to_owned(), json!({"start": 7})),
+        (
+            "minecraft",
+            Kind::StatefulSet,
+            format!("{CONTAINER}/volumeMounts/0/readOnly"),
+            json!(true),
+        ),
+        ("minecraft", Kind::StatefulSet, format!("{CONTAINER}/volumeMounts/0/subPath"), json!("x")),
         ("postgres", Kind::Secret, "/data/EXTRA".to_owned(), json!("eA==")),
         ("gpu-job", Kind::Job, "/spec/ttlSecondsAfterFinished".to_owned(), json!(1)),
+        (
+            "cron",
+            Kind::CronJob,
+            "/spec/jobTemplate/spec/ttlSecondsAfterFinished".to_owned(),
+            json!(1),
+        ),
         cron("/containers/-", miner()),
         cron("/containers/0/env/-", json!({"name": "A", "value": "b"})),
         project(Kind::NetworkPolicy, "/spec/ingress", json!([{}])),
@@ -136,7 +181,7 @@ fn inside() -> Vec<(&'static str, Kind, String, Value)> {
 }
 
 /// Additions to open paths.
-fn outside() -> Vec<(&'static str, Kind, String, Value)> {
+fn outside() -> Vec<Addition> {
     let deployment = |place: &str, value| ("web", Kind::Deployment, place.to_owned(), value);
     let container = |place: &str, value| deployment(&format!("{CONTAINER}{place}"), value);
     vec![
@@ -146,16 +191,14 @@ fn outside() -> Vec<(&'static str, Kind, String, Value)> {
             "/spec/template/metadata/annotations/kubectl.kubernetes.io~1restartedAt",
             json!("now"),
         ),
-        deployment("/spec/minReadySeconds", json!(5)),
-        deployment("/spec/strategy", json!({"type": "RollingUpdate"})),
+        deployment("/spec/revisionHistoryLimit", json!(3)),
+        deployment("/spec/template/spec/priorityClassName", json!("high")),
         deployment("/spec/template/spec/tolerations", json!([{"key": "spot"}])),
         deployment("/spec/template/spec/nodeSelector/disk", json!("fast")),
         deployment("/spec/template/spec/terminationGracePeriodSeconds", json!(30)),
         deployment("/spec/template/spec/schedulerName", json!("default-scheduler")),
         deployment("/spec/paused", json!(false)),
-        container("/imagePullPolicy", json!("Always")),
-        container("/terminationMessagePath", json!("/dev/termination-log")),
-        container("/readinessProbe/timeoutSeconds", json!(1)),
+        container("/resizePolicy", json!([{"resourceName": "cpu"}])),
         deployment("/status", json!({"replicas": 9})),
         ("web", Kind::Service, "/spec/clusterIP".to_owned(), json!("10.0.0.9")),
         ("web", Kind::Service, "/spec/sessionAffinity".to_owned(), json!("None")),
@@ -167,8 +210,8 @@ fn outside() -> Vec<(&'static str, Kind, String, Value)> {
         (
             "minecraft",
             Kind::StatefulSet,
-            "/spec/podManagementPolicy".to_owned(),
-            json!("OrderedReady"),
+            "/spec/updateStrategy/rollingUpdate/maxUnavailable".to_owned(),
+            json!(1),
         ),
         (
             "project",
@@ -177,7 +220,12 @@ fn outside() -> Vec<(&'static str, Kind, String, Value)> {
             json!("x"),
         ),
         ("project", Kind::ServiceAccount, "/imagePullSecrets".to_owned(), json!([{"name": "x"}])),
-        ("cron", Kind::CronJob, "/spec/jobTemplate/spec/completions".to_owned(), json!(1)),
+        (
+            "cron",
+            Kind::CronJob,
+            "/spec/jobTemplate/spec/podReplacementPolicy".to_owned(),
+            json!("Failed"),
+        ),
     ]
 }
 

@@ -2,17 +2,23 @@
 
 use serde_json::json;
 use trueup_model::key::Kind;
-use trueup_model::observation::{Absent, Cause, Missing, WorkloadSeen};
+use trueup_model::observation::{Absent, Cause, Missing, PodProblem, PodSeen, WorkloadSeen};
 use trueup_model::report::Outcome;
 use trueup_model::service::DesiredState;
 use trueup_model::status::Phase::{Accepted, Creating, Running, Updating};
-use trueup_model::status::{Inputs, Reason};
-use trueup_rules::status::project;
+use trueup_model::status::{Health, Inputs, Reason, Reconciliation};
+use trueup_rules::status::{project, reconciliation};
 
 use crate::given::at;
 use crate::projection::{
     Twist, inputs, newer, nothing_seen, pods, seen, stuck, troubled, unreachable, waiting,
 };
+
+/// One of two pods is ready, and the other one has this problem.
+fn failing(inputs: &mut Inputs, cause: Cause, detail: &str) {
+    seen(inputs, pods(1, 2));
+    inputs.observation.pods.push(troubled(cause, detail));
+}
 
 #[test]
 fn each_condition_has_a_reason_and_an_advice() {
@@ -45,7 +51,7 @@ fn each_condition_has_a_reason_and_an_advice() {
         (|i| seen(i, WorkloadSeen { existing: 1, ..pods(0, 0) }), "still stopping"),
         (|i| seen(i, WorkloadSeen { current: false, ..pods(2, 2) }), "not observed"),
         (
-            |i| i.observation.pods.push(troubled(Cause::ImagePull, "no such tag")),
+            |i| failing(i, Cause::ImagePull, "no such tag"),
             "pod web-0: no such tag; check the image's name and tag",
         ),
     ];
@@ -62,16 +68,52 @@ fn each_condition_has_a_reason_and_an_advice() {
         Cause::ContainerConfig,
     ] {
         let mut given = inputs(Creating);
-        given.observation.pods.push(troubled(cause, ""));
+        failing(&mut given, cause, "");
         let text = project(&given, at(9)).conditions.remove(0).message;
         assert_eq!(text, format!("pod web-0: no detail given; {}", cause.advice()));
     }
     let both = conditions(|i| {
         i.outcome = waiting();
-        i.observation.pods.push(troubled(Cause::ImagePull, ""));
+        failing(i, Cause::ImagePull, "");
     });
     let reasons: Vec<Reason> = both.iter().map(|condition| condition.reason).collect();
     assert_eq!(reasons, [Reason::Waiting, Reason::PodsNotReady], "in one order");
+}
+
+/// After a rollback or a fixed crash loop, pods of the earlier generation still stop.
+#[test]
+fn a_recovered_service_does_not_quote_the_pods_that_it_replaced() {
+    let causes = [Cause::ImageMissing, Cause::CrashLoop, Cause::OutOfMemory, Cause::NodeLost];
+    for cause in causes {
+        let mut given = inputs(Updating);
+        let ready =
+            PodSeen { name: "web-1".to_owned(), ready: true, problem: None, ..troubled(cause, "") };
+        given.observation.pods = vec![troubled(cause, "the old error"), ready];
+        let status = project(&given, at(9));
+        assert_eq!((status.phase, status.health), (Running, Health::Healthy), "{cause:?}");
+        assert_eq!(status.conditions, [], "{cause:?}");
+        assert_eq!(reconciliation(&status, 1, false), Reconciliation::Settled);
+
+        // While a pod of this generation is missing, the problem explains it.
+        seen(&mut given, pods(1, 2));
+        let condition = project(&given, at(9)).conditions.remove(0);
+        assert!(condition.message.contains("the old error"), "{}", condition.message);
+    }
+    // A report of the workload itself is of the past, too.
+    let late = PodProblem { cause: Cause::SlowStart, detail: "it timed out".to_owned() };
+    let mut given = inputs(Updating);
+    seen(&mut given, WorkloadSeen { stuck: Some(late), ..pods(2, 2) });
+    assert_eq!(project(&given, at(9)).conditions, []);
+}
+
+#[test]
+fn an_eviction_is_named_until_the_pod_is_gone() {
+    let mut given = inputs(Running);
+    given.observation.pods.push(troubled(Cause::Evicted, "its node is being drained"));
+    let status = project(&given, at(9));
+    assert_eq!(status.health, Health::Healthy);
+    let cause = status.conditions[0].cause.as_ref().map(|seen| seen.cause);
+    assert_eq!(cause, Some(Cause::Evicted));
 }
 
 #[test]

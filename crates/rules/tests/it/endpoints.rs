@@ -65,7 +65,10 @@ fn an_endpoint_opens_one_port_of_one_service() {
                       "nodePort": 30_123});
     assert_eq!(
         made[1].object["spec"],
-        json!({"type": "NodePort", "selector": pods, "ports": [port]})
+        json!({
+            "type": "NodePort", "selector": pods, "ports": [port], "sessionAffinity": "None",
+            "internalTrafficPolicy": "Cluster", "externalTrafficPolicy": "Cluster",
+        })
     );
     let settled = plan(&order, &applied(&order), &given::proofs());
     assert_eq!((settled.actions.len(), settled.outcome), (0, Outcome::Converged));

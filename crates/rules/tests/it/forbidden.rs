@@ -16,7 +16,7 @@ pub(crate) const SHIPPED: [&str; 8] =
     ["web", "worker", "cron", "postgres", "redis", "minecraft", "job", "gpu-job"];
 
 /// Keys that must not appear anywhere in a pod.
-const NEVER: [&str; 32] = [
+const NEVER: [&str; 31] = [
     "hostNetwork",
     "hostPID",
     "hostIPC",
@@ -38,7 +38,6 @@ const NEVER: [&str; 32] = [
     "priorityClassName",
     "priority",
     "runtimeClassName",
-    "schedulerName",
     "ephemeralContainers",
     "initContainers",
     "lifecycle",
@@ -85,6 +84,7 @@ fn forbidden(rendered: &Rendered) -> Vec<String> {
     must(pod["securityContext"]["seccompProfile"]["type"] == "RuntimeDefault", "is unconfined");
     must(pod["serviceAccountName"] == "trueup-workload", "has another account");
     must(pod["automountServiceAccountToken"] == false, "has a token");
+    must(pod["schedulerName"] == "default-scheduler", "has another scheduler");
     for volume in pod["volumes"].as_array().into_iter().flatten() {
         let ours = volume["persistentVolumeClaim"]["claimName"]
             .as_str()
@@ -195,12 +195,13 @@ fn every_forbidden_field_is_found() {
             assert!(!forbidden(&planted).is_empty(), "{key} in {place}");
         }
     }
-    let twists: [(&str, Value); 5] = [
+    let twists: [(&str, Value); 6] = [
         ("/spec/template/spec/securityContext/runAsUser", json!(0)),
         ("/spec/template/spec/containers/0/securityContext/capabilities", json!({"add": ["ALL"]})),
         ("/spec/template/spec/containers/0/resources/limits", json!({})),
         ("/spec/template/spec/serviceAccountName", json!("default")),
         ("/spec/template/spec/automountServiceAccountToken", json!(true)),
+        ("/spec/template/spec/schedulerName", json!("theirs")),
     ];
     for (place, value) in twists {
         let mut twisted = deployment.clone();

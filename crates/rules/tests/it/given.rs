@@ -96,6 +96,7 @@ pub(crate) fn order(accepted: &Service) -> Order {
         object_name: accepted.object_name.clone(),
         template: accepted.template.clone(),
         spec: accepted.spec.clone(),
+        declared_variables: accepted.spec.variables.clone(),
         endpoints: Vec::new(),
         routes: Vec::new(),
         routing: Routing::default(),

@@ -30,6 +30,7 @@ mod machines;
 mod manifests;
 mod observation;
 mod operations;
+mod outdated_runs;
 mod previews;
 mod projection;
 mod properties;
@@ -41,6 +42,7 @@ mod script;
 #[cfg(test)]
 mod seed;
 mod server;
+mod stated;
 #[cfg(test)]
 mod survey;
 mod transcript;

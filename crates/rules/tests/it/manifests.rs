@@ -117,13 +117,16 @@ fn owners_are_anchors_of_the_same_namespace_and_volumes_have_none() {
 }
 
 /// All fields of our pods; S24 lists forbidden ones.
-const POD_FIELDS: [&str; 7] = [
+const POD_FIELDS: [&str; 10] = [
     "automountServiceAccountToken",
     "containers",
+    "dnsPolicy",
     "enableServiceLinks",
     "restartPolicy",
+    "schedulerName",
     "securityContext",
     "serviceAccountName",
+    "terminationGracePeriodSeconds",
     "volumes",
 ];
 

@@ -6,7 +6,7 @@ use trueup_model::quota::Amounts;
 use trueup_model::release::Release;
 use trueup_model::service::{DesiredState, Service};
 use trueup_model::spec::Autoscale;
-use trueup_model::template::Template;
+use trueup_model::template::{Deprecated, ImagePolicy, Template};
 use trueup_rules::admit::operation::{OperationContext, ServiceOperation, act};
 use trueup_rules::admit::{Admitted, Refused, ReleaseSpec};
 
@@ -201,6 +201,102 @@ fn a_rollback_restores_the_spec_without_resolving_it_again() {
 
     let nowhere = act(&action, OperationContext { release: None, ..context });
     assert_eq!(field(&nowhere), "to");
+}
+
+/// A service with plan `large`, and its first release, with plan `small` of a quarter of a core.
+fn resized() -> (Template, Service, Release) {
+    let (template, mut current) = web();
+    current.spec.plan = Some(plan("small", 250).name);
+    let former = release_of(&current, 1);
+    current.generation = 2;
+    current.spec.plan = Some(plan("large", 4000).name);
+    current.spec.resources = plan("large", 4000).resources;
+    (template, current, former)
+}
+
+fn roll_back(
+    template: Option<&Template>,
+    plan: Option<&Plan>,
+    current: &Service,
+    release: &Release,
+) -> Result<Admitted, Refused> {
+    let context = OperationContext { current, template, plan, release: Some(release) };
+    act(&ServiceOperation::Rollback { to: Some(1) }, context)
+}
+
+fn message(answer: &Result<Admitted, Refused>) -> &str {
+    match answer {
+        Err(Refused::Invalid(errors)) => &errors[0].message,
+        other => unreachable!("a refusal was expected, not {other:?}"),
+    }
+}
+
+#[test]
+fn a_rollback_uses_its_plan_as_it_is_now() {
+    let (template, current, former) = resized();
+    let nodes = Some("fast".parse().unwrap());
+    let small = Plan { nodes: nodes.clone(), ..plan("small", 500) };
+    let back = accepted(roll_back(Some(&template), Some(&small), &current, &former));
+    assert_eq!(back.spec.plan, former.spec.plan);
+    assert_eq!((&back.spec.resources, &back.spec.nodes), (&small.resources, &nodes));
+    assert_ne!(back.spec.resources, former.spec.resources, "the release's copy does not count");
+    // Quota and price follow from the same values.
+    assert_eq!(Amounts::of(&back.spec).cpu_millis, 2 * 500);
+}
+
+#[test]
+fn a_rollback_is_admitted_under_the_rules_of_today() {
+    let (template, current, former) = resized();
+    let small = plan("small", 250);
+    let retired = Plan { retired: true, ..small.clone() };
+    let deprecated = Template {
+        deprecated: Some(Deprecated { at: given::at(0), instead: "use web@2".to_owned() }),
+        ..template.clone()
+    };
+    let upgraded = Service { template: "web@2".parse().unwrap(), ..current.clone() };
+    let elsewhere =
+        ImagePolicy { allow: vec!["registry.example/".to_owned()], require_digest: false };
+    let strict = Template { images: Some(elsewhere), ..template.clone() };
+    let table = [
+        (
+            roll_back(Some(&template), Some(&retired), &current, &former),
+            "plan",
+            "plan `small` is retired since that release; declare the service with another plan",
+        ),
+        (
+            roll_back(Some(&template), None, &current, &former),
+            "plan",
+            "plan `small` no longer exists; declare the service with another plan",
+        ),
+        (
+            roll_back(Some(&deprecated), Some(&small), &upgraded, &former),
+            "template",
+            "`web@1` is deprecated since 2030-01-01T00:00:00Z; use web@2, or roll back to a \
+             generation of `web@2`",
+        ),
+        (
+            roll_back(None, Some(&small), &current, &former),
+            "template",
+            "`web@1` is no longer published; declare the service with another version",
+        ),
+        (
+            roll_back(Some(&strict), Some(&small), &current, &former),
+            "to",
+            "generation 1 is refused by a rule of today: `/image` `shop` is not among the images",
+        ),
+    ];
+    for (answer, at, words) in &table {
+        assert_eq!(field(answer), *at, "{answer:?}");
+        assert!(message(answer).starts_with(words), "{}", message(answer));
+    }
+
+    // What a service has now, it keeps.
+    let small_again = Service {
+        spec: trueup_model::spec::Spec { plan: former.spec.plan.clone(), ..current.spec.clone() },
+        ..current.clone()
+    };
+    assert!(roll_back(Some(&template), Some(&retired), &small_again, &former).is_ok());
+    assert!(roll_back(Some(&deprecated), Some(&small), &current, &former).is_ok());
 }
 
 #[test]

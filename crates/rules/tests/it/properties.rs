@@ -153,8 +153,13 @@ pub(crate) fn leaves(kind: Kind, object: &Value) -> Vec<String> {
     ];
     let immutable: &[&str] = match kind {
         Kind::Deployment => &["/spec/selector"],
-        Kind::StatefulSet => &["/spec/selector", "/spec/serviceName", "/spec/volumeClaimTemplates"],
-        Kind::Job => &["/spec/template"],
+        Kind::StatefulSet => &[
+            "/spec/selector",
+            "/spec/serviceName",
+            "/spec/podManagementPolicy",
+            "/spec/volumeClaimTemplates",
+        ],
+        Kind::Job => &["/spec/template", "/spec/completions", "/spec/completionMode"],
         Kind::PersistentVolumeClaim => &["/spec/accessModes"],
         Kind::Secret => &["/type"],
         _ => &[],

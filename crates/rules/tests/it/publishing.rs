@@ -225,3 +225,40 @@ fn the_next_template_version_keeps_immutable_fields() {
     let errors = next(|spec| spec["volume"] = json!(null));
     assert!(errors[0].contains("must stay"), "{errors:?}");
 }
+
+/// Images of public registries, with the variables, port and folder that they document.
+#[test]
+fn shipped_images_have_their_documented_settings() {
+    let none: &[&str] = &[];
+    let table = [
+        (
+            "minecraft",
+            "itzg/minecraft-server:stable",
+            ["EULA", "TYPE", "VERSION", "MEMORY"].as_slice(),
+            "RCON_PASSWORD",
+            25565,
+            "/data",
+        ),
+        (
+            "postgres",
+            "postgres:18",
+            ["POSTGRES_DB", "POSTGRES_USER", "PGDATA"].as_slice(),
+            "POSTGRES_PASSWORD",
+            5432,
+            "/var/lib/postgresql/data",
+        ),
+        ("redis", "redis:8", none, "REDIS_PASSWORD", 6379, "/data"),
+    ];
+    for (name, image, variables, secret, port, path) in table {
+        let spec = given::spec(&given::template(name), &given::parameters(json!({})));
+        assert_eq!(spec.image, image);
+        for variable in variables {
+            assert!(spec.variables.contains_key(*variable), "{name} lacks {variable}");
+        }
+        assert_eq!((spec.generated_secrets, spec.ports[0].port), (vec![secret.to_owned()], port));
+        assert_eq!(spec.volume.map(|volume| volume.path).as_deref(), Some(path), "{name}");
+        // Of a fresh disk, the database owns only a folder.
+        let data = spec.variables.get("PGDATA");
+        assert!(data.is_none_or(|data| data.starts_with(&format!("{path}/"))), "{name}: {data:?}");
+    }
+}

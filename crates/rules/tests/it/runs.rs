@@ -1,11 +1,15 @@
 //! The status of crons and jobs, from the status of their Kubernetes objects.
 
 use serde_json::{Value, json};
+use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::observation::{Cause, Ended, PodProblem, PodSeen, Run, Runs, WorkloadSeen};
+use trueup_model::order::{Body, Order, ServiceBody};
+use trueup_model::report::Outcome;
 use trueup_model::service::DesiredState;
 use trueup_model::status::Health::{Degraded, Error, Healthy, Progressing};
 use trueup_model::status::Phase::{Completed, Creating, Paused, Running, Updating};
 use trueup_model::status::{Health, Inputs, Phase, Reason, Reconciliation};
+use trueup_rules::render;
 use trueup_rules::status::{project, reconciliation};
 
 use crate::given::{self, at};
@@ -131,6 +135,72 @@ fn a_new_spec_of_a_completed_job_is_an_update() {
     given.observation.workload = Some(run(false, Run::Succeeded));
     let status = project(&given, at(9));
     assert_eq!((status.phase, status.health), (Updating, Progressing), "an old run proves nothing");
+}
+
+/// The Job of a world, with its uid.
+fn job(world: &World) -> (ResourceKey, Value) {
+    let mut jobs = world.server.objects.iter().filter(|(key, _)| key.kind == Kind::Job);
+    let (key, job) = jobs.next().expect("a Job");
+    assert_eq!(jobs.next(), None, "only one");
+    (key.clone(), job["metadata"]["uid"].clone())
+}
+
+fn body(order: &mut Order) -> &mut ServiceBody {
+    match &mut order.body {
+        Body::Service(body) => body,
+        Body::Project => unreachable!("a service"),
+    }
+}
+
+/// A running gpu-job with this declared variable.
+fn job_with_seed(seed: &str) -> World {
+    let request = json!({"image": "train:1", "variables": {"SEED": seed}});
+    let mut world = World::service(given::template("gpu-job"), request);
+    assert_eq!(world.reconcile().outcome, Outcome::Converged);
+    world
+}
+
+#[test]
+fn a_variable_set_outside_the_manifest_starts_no_run() {
+    let mut world = job_with_seed("1");
+    let first = job(&world);
+    for value in ["north", "south"] {
+        // The order's spec has variables of the project, the declared spec has not.
+        body(&mut world.order).spec.variables.insert("REGION".to_owned(), value.to_owned());
+        world.order.generation += 1;
+        world.order = given::recorded(world.order.clone());
+        assert_eq!(world.reconcile().outcome, Outcome::Converged);
+        assert_eq!(job(&world), first);
+        let mut objects = world.server.objects.iter();
+        let (_, config) =
+            objects.find(|(key, _)| key.name.ends_with("-config")).expect("variables");
+        assert_eq!(config["data"], json!({"REGION": value, "SEED": "1"}), "for the next run");
+    }
+    assert_ne!(job(&job_with_seed("2")).0, first.0, "a declared variable is another run");
+}
+
+/// Earlier versions of Trueup named a Job by all of its variables.
+#[test]
+fn a_job_recorded_by_an_earlier_version_keeps_its_name() {
+    let mut order = job_with_seed("1").order;
+    order.recorded.clear();
+    let job = |order: &Order| {
+        let keys = render::keys(order);
+        keys.into_iter().find(|key| key.kind == Kind::Job).expect("a Job")
+    };
+    let declared = job(&order);
+    body(&mut order).spec.variables.insert("REGION".to_owned(), "north".to_owned());
+    assert_eq!(job(&order), declared);
+    let mut former = order.clone();
+    let all = body(&mut former);
+    all.declared_variables = all.spec.variables.clone();
+    let former = job(&former);
+    assert_ne!(former, declared);
+
+    order.recorded.insert(former.clone(), Some("uid".to_owned()));
+    assert_eq!(job(&order), former, "an upgrade starts no run");
+    order.recorded.insert(declared.clone(), None);
+    assert_eq!(job(&order), declared, "once there was another run, it has the new name");
 }
 
 /// The last run of a service whose workload has this status.

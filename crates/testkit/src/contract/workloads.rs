@@ -152,7 +152,7 @@ pub(super) fn workload(name: &str, replicas: u32) -> Value {
     })
 }
 
-async fn until_ready(at: &Place, key: &ResourceKey, replicas: u32) -> Value {
+pub(super) async fn until_ready(at: &Place, key: &ResourceKey, replicas: u32) -> Value {
     at.until(key, "ready", |object| {
         let status = &object["status"];
         status["observedGeneration"] == object["metadata"]["generation"]

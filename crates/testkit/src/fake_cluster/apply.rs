@@ -5,6 +5,8 @@
 
 use serde_json::{Map, Value};
 
+use super::defaults;
+
 /// The result of applying `desired` to `current`, where we own the fields in `owned`.
 pub(super) fn merge(current: &Value, owned: Option<&Value>, desired: &Value) -> Value {
     let mut merged = current.clone();
@@ -73,10 +75,13 @@ fn give_up(current: &mut Value, owned: &Value, desired: &Value, field: &str) -> 
     }
 }
 
-/// Whether an entry has no fields of other writers.
+/// Whether an entry has no fields of other writers. Defaults of the server have no writer.
 fn only_key_left(field: &str, entry: &Value, owned: &Value) -> bool {
     match entry {
-        Value::Object(fields) => fields.keys().all(|name| keys_of(field).contains(&name.as_str())),
+        Value::Object(fields) => fields
+            .keys()
+            .map(String::as_str)
+            .all(|name| keys_of(field).contains(&name) || defaults::OF_CONTAINER.contains(&name)),
         leaf => leaf == owned,
     }
 }

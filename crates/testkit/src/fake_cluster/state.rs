@@ -10,7 +10,7 @@ use trueup_cluster::{CallError, List, Scope, WatchEvent};
 use trueup_model::key::{Kind, ResourceKey};
 
 use super::managers::Managers;
-use super::{apply, jobs, pods};
+use super::{apply, fill_defaults, jobs, pods};
 
 /// The start of time in a fake cluster; each version adds one second.
 const EPOCH: i64 = 1_893_456_000;
@@ -199,6 +199,7 @@ impl State {
     ) -> bool {
         drop_empty(&mut object, "finalizers");
         drop_empty(&mut object, "ownerReferences");
+        fill_defaults(key.kind, &mut object);
         let before = self.objects.get(key).map(|stored| Arc::clone(&stored.object));
         let mut others = self.objects.get(key).map(|it| it.others.clone()).unwrap_or_default();
         match &before {

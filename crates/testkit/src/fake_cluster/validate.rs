@@ -75,7 +75,7 @@ pub(super) fn change(key: &ResourceKey, before: &Value, after: &Value) -> Result
             ))
         }
         Kind::Job
-            if ["template", "selector", "completions"]
+            if ["template", "selector", "completions", "completionMode"]
                 .iter()
                 .any(|field| moved(&format!("/spec/{field}"))) =>
         {
@@ -165,7 +165,10 @@ const JOB: &[&str] = &[
     "template",
     "selector",
     "completions",
+    "completionMode",
     "parallelism",
+    "ttlSecondsAfterFinished",
+    "podReplacementPolicy",
 ];
 
 /// Known fields at the root and in `spec`; an empty list disables the check.

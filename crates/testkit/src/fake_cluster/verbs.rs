@@ -5,7 +5,7 @@ use trueup_cluster::{CallError, Draft};
 use trueup_model::key::{Kind, ResourceKey};
 
 use super::state::State;
-use super::{Verb, Write, apply, validate};
+use super::{Verb, Write, apply, fill_defaults, validate};
 
 /// The response of a write, and what it changed.
 pub(super) type Written<T> = Result<(T, Option<Write>), CallError>;
@@ -26,6 +26,7 @@ impl State {
         let nothing = Value::Object(Map::new());
         let mut merged = apply::merge(current.unwrap_or(&nothing), self.applied(key), &desired);
         self.admission.admit(key, &mut merged)?;
+        fill_defaults(key.kind, &mut merged);
         validate::object(key, &merged)?;
         if let Some(current) = current {
             validate::change(key, current, &merged)?;
@@ -42,6 +43,7 @@ impl State {
         let mut merged = current.clone();
         apply::merge_patch(&mut merged, &patch);
         self.admission.admit(key, &mut merged)?;
+        fill_defaults(key.kind, &mut merged);
         validate::object(key, &merged)?;
         validate::change(key, current, &merged)?;
         let applied = self.applied(key).map(|applied| apply::still_ours(applied, &merged));

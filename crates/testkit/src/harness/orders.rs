@@ -85,6 +85,7 @@ pub(super) fn first(project: &Order, number: usize, spec: Spec) -> Order {
             routing: trueup_model::cluster::Routing::default(),
             sealed: BTreeMap::new(),
             secrets: secrets(&spec),
+            declared_variables: spec.variables.clone(),
             spec,
         })),
         freeze: None,

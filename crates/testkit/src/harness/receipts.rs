@@ -124,7 +124,7 @@ fn times(receipt: &Receipt, facts: &Facts<'_>) -> Vec<String> {
 pub(super) fn belongs(key: &ResourceKey, unit: Unit, own_name: &str, names: &[String]) -> bool {
     match unit {
         Unit::Service(_) => key.name.contains(own_name),
-        Unit::Project(_) | Unit::Org(_) => !names.iter().any(|name| key.name.contains(name)),
+        Unit::Project(_) => !names.iter().any(|name| key.name.contains(name)),
     }
 }
 

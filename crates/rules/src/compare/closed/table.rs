@@ -30,15 +30,19 @@ pub(super) const fn of(kind: Kind) -> Fields {
         Kind::NetworkPolicy => &[("spec", Rule::Exact)],
         Kind::ConfigMap | Kind::Secret => &[("data", Rule::Exact), ("binaryData", Rule::Unsaid)],
         Kind::Deployment => &[("spec", Rule::Fields(DEPLOYMENT))],
-        Kind::StatefulSet => &[("spec", Rule::Fields(&[TEMPLATE]))],
+        Kind::StatefulSet => &[("spec", Rule::Fields(STATEFUL_SET))],
         Kind::CronJob => CRON_JOB,
-        // A finished Job that is cleaned up would run again.
-        Kind::Job => &[("spec", Rule::Fields(&[("ttlSecondsAfterFinished", Rule::Unsaid)]))],
+        Kind::Job => &[("spec", Rule::Fields(&[RUN_LIMIT, RUN_CLEANUP]))],
         Kind::Service => &[("spec", Rule::Fields(SERVICE))],
         Kind::PodDisruptionBudget => &[("spec", Rule::Exact)],
-        Kind::HorizontalPodAutoscaler => {
-            &[("spec", Rule::Fields(&[("scaleTargetRef", Rule::Exact), ("metrics", Rule::Exact)]))]
-        }
+        Kind::HorizontalPodAutoscaler => &[(
+            "spec",
+            Rule::Fields(&[
+                ("scaleTargetRef", Rule::Exact),
+                ("metrics", Rule::Exact),
+                ("behavior", Rule::Unsaid),
+            ]),
+        )],
         Kind::Ingress => &[(
             "spec",
             Rule::Fields(&[
@@ -81,22 +85,48 @@ const QUOTA: Fields = &[(
     ]),
 )];
 
-const DEPLOYMENT: Fields = &[TEMPLATE, ("paused", Rule::Unsaid)];
+const DEPLOYMENT: Fields = &[TEMPLATE, DELAY, ("paused", Rule::Unsaid)];
+
+/// A pod would count as available only after so many seconds: none, which the server does not keep.
+const DELAY: (&str, Rule) = ("minReadySeconds", Rule::Unsaid);
+
+const STATEFUL_SET: Fields = &[
+    TEMPLATE,
+    DELAY,
+    ("ordinals", Rule::Unsaid),
+    // Only some servers know the field; those set it to one pod at a time.
+    (
+        "updateStrategy",
+        Rule::Fields(&[("rollingUpdate", Rule::Fields(&[("maxUnavailable", Rule::Number(1))]))]),
+    ),
+];
 
 const CRON_JOB: Fields = &[(
     "spec",
     Rule::Fields(&[(
         "jobTemplate",
-        Rule::Fields(&[("metadata", METADATA), ("spec", Rule::Fields(&[TEMPLATE]))]),
+        Rule::Fields(&[
+            ("metadata", METADATA),
+            ("spec", Rule::Fields(&[TEMPLATE, RUN_LIMIT, RUN_CLEANUP])),
+        ]),
     )]),
 )];
+
+/// A limit would stop a run that the spec lets go on.
+const RUN_LIMIT: (&str, Rule) = ("activeDeadlineSeconds", Rule::Unsaid);
+
+/// A finished Job that is cleaned up would run again, and a failed run could not be explained.
+const RUN_CLEANUP: (&str, Rule) = ("ttlSecondsAfterFinished", Rule::Unsaid);
 
 const SERVICE: Fields = &[
     ("selector", Rule::Exact),
     ("ports", Rule::Entries(&["port", "protocol"], &[])),
-    ("type", Rule::Else("ClusterIP")),
     ("externalIPs", Rule::Unsaid),
     ("externalName", Rule::Unsaid),
+    ("publishNotReadyAddresses", Rule::Unsaid),
+    ("trafficDistribution", Rule::Unsaid),
+    ("loadBalancerIP", Rule::Unsaid),
+    ("loadBalancerSourceRanges", Rule::Unsaid),
 ];
 
 const TEMPLATE: (&str, Rule) =
@@ -108,15 +138,25 @@ const METADATA: Rule =
 const POD: Fields = &[
     ("initContainers", Rule::Entries(&["name"], CONTAINER)),
     ("containers", Rule::Entries(&["name"], CONTAINER)),
-    ("volumes", Rule::Entries(&["name"], &[])),
+    ("volumes", Rule::Entries(&["name"], &[("persistentVolumeClaim", Rule::Exact)])),
     ("hostNetwork", Rule::Unsaid),
     ("hostPID", Rule::Unsaid),
     ("hostIPC", Rule::Unsaid),
     ("hostAliases", Rule::Unsaid),
-    // The class of nodes is what the plan pays for. Other node selectors and tolerations are up to
-    // the operator of the cluster.
+    ("shareProcessNamespace", Rule::Unsaid),
+    ("dnsConfig", Rule::Unsaid),
+    ("readinessGates", Rule::Unsaid),
+    ("schedulingGates", Rule::Unsaid),
+    ("activeDeadlineSeconds", Rule::Unsaid),
+    // The class of nodes is what the plan pays for. Other node selectors, tolerations, priorities
+    // and runtime classes are up to the operator of the cluster.
     ("nodeSelector", Rule::Prefixes(OURS)),
     ("nodeName", Rule::Unsaid),
+    ("affinity", Rule::Unsaid),
+    (
+        "securityContext",
+        Rule::Fields(&[("supplementalGroups", Rule::Unsaid), ("sysctls", Rule::Unsaid)]),
+    ),
 ];
 
 const CONTAINER: Fields = &[
@@ -124,21 +164,30 @@ const CONTAINER: Fields = &[
     ("args", Rule::Exact),
     ("env", Rule::Entries(&["name"], &[])),
     ("envFrom", Rule::Exact),
-    ("ports", Rule::Entries(&["containerPort", "protocol"], &[])),
-    ("volumeMounts", Rule::Entries(&["mountPath"], &[])),
+    ("workingDir", Rule::Unsaid),
+    ("stdin", Rule::Unsaid),
+    ("tty", Rule::Unsaid),
+    ("ports", Rule::Entries(&["containerPort", "protocol"], &[("hostPort", Rule::Unsaid)])),
+    ("volumeMounts", Rule::Entries(&["mountPath"], MOUNT)),
     ("volumeDevices", Rule::Unsaid),
     ("lifecycle", Rule::Unsaid),
     ("livenessProbe", Rule::Unsaid),
-    ("readinessProbe", Rule::Unsaid),
+    // A probe has one question: removing another one alone would leave none.
+    ("readinessProbe", Rule::Whole),
     ("startupProbe", Rule::Unsaid),
     ("resources", Rule::Exact),
     (
         "securityContext",
         Rule::Fields(&[
             ("privileged", Rule::Unsaid),
+            ("readOnlyRootFilesystem", Rule::Unsaid),
             ("capabilities", Rule::Exact),
             ("runAsUser", Rule::Unsaid),
             ("runAsGroup", Rule::Unsaid),
         ]),
     ),
 ];
+
+/// Another folder of the disk, or one that cannot be written, would hide the data.
+const MOUNT: Fields =
+    &[("readOnly", Rule::Unsaid), ("subPath", Rule::Unsaid), ("subPathExpr", Rule::Unsaid)];

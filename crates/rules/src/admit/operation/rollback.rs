@@ -1,0 +1,127 @@
+//! Rollbacks: an earlier release becomes the next one, under the rules of today.
+//!
+//! The release is not resolved again, so a template that was changed since does not change it. But
+//! its plan is the plan as it is now: what is sold, what it costs and where it runs.
+
+use trueup_model::plan::Plan;
+use trueup_model::release::Release;
+use trueup_model::service::Service;
+use trueup_model::template::Template;
+
+use super::OperationContext;
+use crate::admit::template::faults;
+use crate::admit::{
+    AdmissionRequest, FieldError, Refused, ReleaseSpec, forbidden_changes, must_live,
+};
+
+/// Operations whose changes are not part of a release's spec.
+const OUTSIDE_OF_SPEC: [&str; 2] = ["configure", "endpoint"];
+
+/// Whether a rollback without a generation would undo the last change.
+///
+/// It restores the last spec that differs, so it must not skip a change that is not in the spec.
+///
+/// # Errors
+/// The last change was to variables, secrets or endpoints.
+pub fn undoes(last: Option<&str>) -> Result<(), Refused> {
+    if last.is_none_or(|action| !OUTSIDE_OF_SPEC.contains(&action)) {
+        return Ok(());
+    }
+    let message = "is required: the last change was to variables, secrets or endpoints, which a \
+                   rollback does not restore. Set them back, or name a generation to restore its \
+                   spec; `trueup get releases` lists them";
+    Err(Refused::at("to", message))
+}
+
+/// The earlier release with the present resources and nodes of its plan; paused state and restart
+/// counter stay.
+pub(super) fn rolled_back(
+    to: Option<i64>,
+    context: OperationContext<'_>,
+) -> Result<ReleaseSpec, Refused> {
+    let OperationContext { current, template, plan, release } = context;
+    must_live(Some(current))?;
+    let release = release.ok_or_else(|| no_release(to))?;
+    let template = template.ok_or_else(|| {
+        let message = format!("`{}` is no longer published", release.template);
+        Refused::at("template", format!("{message}; declare the service with another version"))
+    })?;
+    let mut next = ReleaseSpec {
+        template: release.template.clone(),
+        parameters: release.parameters.clone(),
+        spec: release.spec.clone(),
+        desired: current.desired,
+    };
+    next.spec.restart = current.spec.restart;
+    // As in a declaration: only the plan chooses the nodes.
+    next.spec.nodes = plan.and_then(|plan| plan.nodes.clone());
+    if let Some(plan) = plan {
+        next.spec.resources = plan.resources.clone();
+    }
+    let errors = errors(&next, template, plan, current, release);
+    if errors.is_empty() { Ok(next) } else { Err(Refused::Invalid(errors)) }
+}
+
+fn no_release(to: Option<i64>) -> Refused {
+    let message = match to {
+        Some(generation) => format!("generation {generation} does not exist"),
+        None => "no earlier generation has a different spec".to_owned(),
+    };
+    Refused::at("to", format!("{message}; `trueup get releases` lists them"))
+}
+
+/// Every rule of today that the restored release breaks.
+fn errors(
+    next: &ReleaseSpec,
+    template: &Template,
+    plan: Option<&Plan>,
+    current: &Service,
+    release: &Release,
+) -> Vec<FieldError> {
+    let request = AdmissionRequest {
+        template: next.template.clone(),
+        plan: next.spec.plan.clone(),
+        parameters: next.parameters.clone(),
+    };
+    let mut errors = forbidden_changes(&request, template, current);
+    errors.extend(plan_error(release, plan, current));
+    errors.extend(deprecation(release, template, current));
+    errors.extend(faults(template, &next.spec).into_iter().map(|fault| {
+        let message = format!(
+            "generation {} is refused by a rule of today: `{}` {}; declare the service instead",
+            release.generation, fault.place, fault.message
+        );
+        FieldError::at("to", message)
+    }));
+    errors
+}
+
+/// A retired plan takes no service back, but a service that has it keeps it.
+fn plan_error(release: &Release, plan: Option<&Plan>, current: &Service) -> Option<FieldError> {
+    let wanted = release.spec.plan.as_ref()?;
+    let since = match plan {
+        None => "no longer exists",
+        Some(plan) if plan.retired && current.spec.plan.as_ref() != Some(wanted) => {
+            "is retired since that release"
+        }
+        Some(_) => return None,
+    };
+    let message = format!(
+        "plan `{wanted}` {since}; declare the service with another plan, `trueup get plans` lists \
+         them"
+    );
+    Some(FieldError::at("plan", message))
+}
+
+/// A deprecated version is restored only if the service has it now.
+fn deprecation(release: &Release, template: &Template, current: &Service) -> Option<FieldError> {
+    let deprecated = template.deprecated.as_ref()?;
+    if release.template == current.template {
+        return None;
+    }
+    let message = format!(
+        "`{}` is deprecated since {}; {}, or roll back to a generation of `{}`",
+        release.template, deprecated.at, deprecated.instead, current.template
+    );
+    Some(FieldError::at("template", message))
+}
