@@ -116,15 +116,16 @@ impl Kube {
         Self::split(client.clone(), client)
     }
 
+    /// Lists all objects of a kind at this address.
     async fn list_all(
         &self,
         kind: Kind,
-        scope: Scope,
+        address: Address,
         content: Content<'_>,
     ) -> Result<List, CallError> {
-        match self.pages(kind, scope, content).await {
+        match self.pages(kind, &address, content).await {
             // The continue token expired during the list; retry once.
-            Err(CallError::Expired) => self.pages(kind, scope, content).await,
+            Err(CallError::Expired) => self.pages(kind, &address, content).await,
             outcome => outcome,
         }
     }
@@ -133,13 +134,13 @@ impl Kube {
     async fn pages(
         &self,
         kind: Kind,
-        scope: Scope,
+        address: &Address,
         content: Content<'_>,
     ) -> Result<List, CallError> {
         let mut objects = Vec::new();
         let mut next = String::new();
         loop {
-            let mut address = Address::all(kind).select(kind, scope).with("limit", PAGE);
+            let mut address = address.clone().with("limit", PAGE);
             if !next.is_empty() {
                 address = address.with("continue", &next);
             }
@@ -255,11 +256,20 @@ impl Cluster for Kube {
     }
 
     fn list(&self, kind: Kind, scope: Scope) -> Answer<'_, List> {
-        self.list_all(kind, scope, Content::Nothing).boxed()
+        self.list_all(kind, Address::all(kind).select(kind, scope), Content::Nothing).boxed()
     }
 
     fn versions(&self, kind: Kind) -> Answer<'_, List> {
-        self.list_all(kind, Scope::Ours, Content::MetadataOnly).boxed()
+        let ours = Address::all(kind).select(kind, Scope::Ours);
+        self.list_all(kind, ours, Content::MetadataOnly).boxed()
+    }
+
+    fn versions_in<'a>(&'a self, kind: Kind, namespace: &'a str) -> Answer<'a, List> {
+        async move {
+            let ours = Address::in_namespace(kind, namespace)?.select(kind, Scope::Ours);
+            self.list_all(kind, ours, Content::MetadataOnly).await
+        }
+        .boxed()
     }
 
     fn watch(&self, kind: Kind, from: String) -> BoxStream<'static, Result<WatchEvent, CallError>> {

@@ -52,6 +52,10 @@ impl Cluster for Switch {
         Box::pin(async move { self.now()?.versions(kind).await })
     }
 
+    fn versions_in<'a>(&'a self, kind: Kind, namespace: &'a str) -> Answer<'a, List> {
+        Box::pin(async move { self.now()?.versions_in(kind, namespace).await })
+    }
+
     fn watch(&self, kind: Kind, from: String) -> BoxStream<'static, Result<WatchEvent, CallError>> {
         match self.now() {
             Ok(cluster) => cluster.watch(kind, from),

@@ -30,6 +30,15 @@ pub trait Cluster: Debug + Send + Sync {
         self.list(kind, Scope::Ours)
     }
 
+    /// The same in one namespace, for kinds that may only be listed inside of a project.
+    fn versions_in<'a>(&'a self, kind: Kind, namespace: &'a str) -> Answer<'a, List> {
+        Box::pin(async move {
+            let mut list = self.versions(kind).await?;
+            list.objects.retain(|object| object["metadata"]["namespace"] == namespace);
+            Ok(list)
+        })
+    }
+
     /// Streams changes of our objects of a kind after this version. Ends after about twenty seconds
     /// (the server sends a bookmark first), so that a silent watch is detected; the caller watches
     /// again.

@@ -36,7 +36,7 @@ impl FindingRecorder {
                 Ok(0) => {}
                 Ok(_) => self.signals.event(),
                 Err(Error::Fenced) => return,
-                // The next sweep, in ten minutes, finds the same.
+                // The next sweep, in two minutes, finds the same.
                 Err(error) => tracing::warn!(%error, "cannot record findings; will sweep again"),
             }
         }
@@ -44,7 +44,7 @@ impl FindingRecorder {
 
     /// Makes the requested removals; returns how many were removed or refused.
     async fn remove(&self) -> Result<usize, Error> {
-        let requested = self.worker.requested_removals(self.lease.cluster);
+        let requested = self.worker.requested_removals(self.lease.scope);
         let requested = within(&*self.clock, requested).await?;
         let mut ended = 0;
         for Removal { found, recorded } in requested {

@@ -57,6 +57,10 @@ impl Cluster for Measured {
         self.timed("versions", self.inside.versions(kind))
     }
 
+    fn versions_in<'a>(&'a self, kind: Kind, namespace: &'a str) -> Answer<'a, List> {
+        self.timed("versions", self.inside.versions_in(kind, namespace))
+    }
+
     fn watch(&self, kind: Kind, from: String) -> BoxStream<'static, Result<WatchEvent, CallError>> {
         self.count("watch", None);
         self.metrics.watch_starts.get_or_create(&OfKind { kind: kind.as_str() }).inc();

@@ -70,7 +70,7 @@ impl PreviewFiller {
 
     /// Fills pending requests.
     async fn fill(&self) -> Result<(), Error> {
-        let pending = self.worker.pending_previews(self.lease.cluster, AT_ONCE, self.clock.now());
+        let pending = self.worker.pending_previews(self.lease.scope, AT_ONCE, self.clock.now());
         let pending = within(&*self.clock, pending).await?;
         let results =
             join_all(pending.into_iter().map(async |PendingPreview { id, order }| match order {
@@ -118,7 +118,7 @@ impl PreviewFiller {
 
     /// Checks whether filled previews are still valid.
     async fn check(&self) -> Result<(), Error> {
-        let open = self.worker.open_previews(self.lease.cluster, self.clock.now());
+        let open = self.worker.open_previews(self.lease.scope, self.clock.now());
         let (mut valid, mut void) = (Vec::new(), Vec::new());
         for (id, unit, footing) in within(&*self.clock, open).await? {
             match self.executor.is_broken(unit, &footing).await {

@@ -144,7 +144,7 @@ pub const LOOPS: &[Loop] = &[
         file: "crates/cluster/src/observe/resync.rs",
         mechanism: Mechanism::Janitor,
         writes: "the cache",
-        wakes: "every kind within ten minutes",
+        wakes: "every kind within two minutes",
         net: "the next round",
     },
     Loop {

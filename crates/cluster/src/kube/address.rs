@@ -22,6 +22,11 @@ impl Address {
         Self { text: format!("{}/{}", root(kind), kind.plural()), has_query: false }
     }
 
+    /// All objects of a kind in one namespace.
+    pub(super) fn in_namespace(kind: Kind, namespace: &str) -> Result<Self, CallError> {
+        Self::within(&root(kind), namespace, kind.plural())
+    }
+
     /// A path of the server itself.
     pub(super) fn root(path: &str) -> Self {
         Self { text: path.to_owned(), has_query: false }

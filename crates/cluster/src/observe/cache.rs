@@ -133,9 +133,28 @@ impl Cache {
         unwatched.filter(is_old).cloned().collect()
     }
 
-    /// All cached keys of unwatched kinds.
-    pub(crate) fn unwatched(&self) -> Vec<ResourceKey> {
-        self.objects.keys().filter(|key| Kind::READ.contains(&key.kind)).cloned().collect()
+    /// The namespaces of our projects.
+    pub(crate) fn project_namespaces(&self) -> Vec<String> {
+        let namespaces = self.objects.keys().filter(|key| key.kind == Kind::Namespace);
+        namespaces.map(|key| key.name.clone()).collect()
+    }
+
+    /// Cached keys of an unwatched kind that differ from a list of the versions in this namespace.
+    /// What is not cached belongs to no order: the sweep reports it, and its value is not read.
+    pub(crate) fn stale_in(&self, kind: Kind, namespace: &str, list: &List) -> Vec<ResourceKey> {
+        let at: u64 = list.version.parse().unwrap_or(0);
+        let listed: HashMap<ResourceKey, u64> =
+            list.objects.iter().map(|object| (key_of(kind, object), version(object))).collect();
+        let differs = |known: &Packed, listed: Option<&u64>| match listed {
+            Some(listed) => known.version() < *listed,
+            None => known.version() <= at,
+        };
+        self.objects
+            .iter()
+            .filter(|(key, _)| key.kind == kind && key.namespace == namespace)
+            .filter(|(key, known)| differs(known, listed.get(*key)))
+            .map(|(key, _)| key.clone())
+            .collect()
     }
 
     /// Records that an unwatched key was read now.

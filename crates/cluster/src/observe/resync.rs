@@ -1,8 +1,9 @@
 //! Periodic resync: compares the cache with the cluster, in case a watch missed an event.
 //!
-//! Lists the versions of one kind after another, spread over ten minutes. Objects that differ are
-//! read again and their units are re-planned; when nothing differs, nothing else is read or
-//! written. The same lists feed the sweep for orphaned objects.
+//! Lists the versions of one kind after another, spread over a minute and a half. Objects that
+//! differ are read again and their units are re-planned; when nothing differs, nothing else is read
+//! or written. The same lists feed the sweep for orphaned objects. Secrets may only be listed inside
+//! of project namespaces, so they are listed there, by metadata only.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -20,7 +21,7 @@ use crate::observe::follow::CacheUpdate;
 use crate::verbs::{CallError, Cluster};
 
 /// Duration of one round over all kinds.
-const ROUND: Duration = Duration::from_secs(600);
+const ROUND: Duration = Duration::from_secs(90);
 
 pub(crate) struct Resync {
     pub(crate) cluster: Arc<dyn Cluster>,
@@ -36,7 +37,7 @@ impl Resync {
     /// Compares until the executor ends.
     pub(crate) async fn run(self) {
         for round in 0_u64.. {
-            for kind in Kind::WATCHED {
+            for kind in Kind::WATCHED.into_iter().chain(Kind::READ) {
                 self.clock.sleep(self.pause(round, kind)).await;
                 if self.updates.is_closed() {
                     return;
@@ -45,12 +46,14 @@ impl Resync {
                 if self.throttle.left(self.clock.monotonic()).is_some() {
                     continue;
                 }
-                if let Err(error) = self.compare(kind).await {
+                let compared = if Kind::READ.contains(&kind) {
+                    self.compare_in_projects(kind).await
+                } else {
+                    self.compare(kind).await
+                };
+                if let Err(error) = compared {
                     tracing::debug!(%kind, %error, "resync failed; retrying in the next round");
                 }
-            }
-            if let Err(error) = self.read_unwatched().await {
-                tracing::debug!(%error, "resync of unwatched objects failed; retrying later");
             }
         }
     }
@@ -59,7 +62,8 @@ impl Resync {
     fn pause(&self, round: u64, kind: Kind) -> Duration {
         let mut hasher = DefaultHasher::new();
         (&self.observer, round, kind).hash(&mut hasher);
-        let share = ROUND / u32::try_from(Kind::WATCHED.len()).unwrap_or(1);
+        let kinds = Kind::WATCHED.len() + Kind::READ.len();
+        let share = ROUND / u32::try_from(kinds).unwrap_or(1);
         let jitter = u32::try_from(hasher.finish() % 51).unwrap_or(0);
         share * (75 + jitter) / 100
     }
@@ -72,31 +76,35 @@ impl Resync {
             // A closed channel ends the loop in `run`.
             let _ended = self.updates.send(CacheUpdate::Listed(kind, list.objects)).await;
         }
+        self.read_stale(kind, stale).await
+    }
+
+    /// Compares a kind that may only be listed inside of project namespaces.
+    async fn compare_in_projects(&self, kind: Kind) -> Result<(), CallError> {
+        let (namespaces, mut objects) = (self.cache().project_namespaces(), Vec::new());
+        for namespace in namespaces {
+            let list = self.cluster.versions_in(kind, &namespace).await?;
+            let stale = self.cache().stale_in(kind, &namespace, &list);
+            self.read_stale(kind, stale).await?;
+            objects.extend(list.objects);
+        }
+        // A closed channel ends the loop in `run`.
+        let _ended = self.updates.send(CacheUpdate::Listed(kind, objects)).await;
+        Ok(())
+    }
+
+    /// Reads objects whose cached version is stale, and re-plans their units.
+    async fn read_stale(&self, kind: Kind, stale: Vec<ResourceKey>) -> Result<(), CallError> {
         if stale.is_empty() {
             return Ok(());
         }
-        tracing::warn!(%kind, objects = stale.len(), "the watch missed changes; reading them now");
+        tracing::warn!(%kind, objects = stale.len(), "changes were missed; reading them now");
         let mut touched = BTreeSet::new();
         for key in stale {
             touched.extend(self.read(&key).await?);
         }
         // A closed channel ends the loop in `run`.
         let _ended = self.updates.send(CacheUpdate::Touched(touched)).await;
-        Ok(())
-    }
-
-    /// Reads again, one by one, the objects of kinds that we may not list.
-    async fn read_unwatched(&self) -> Result<(), CallError> {
-        let keys = self.cache().unwatched();
-        for key in keys {
-            let before = self.cache().get(&key);
-            let touched = self.read(&key).await?;
-            if self.cache().get(&key).as_deref() != before.as_deref() {
-                // A closed channel ends the loop in `run`.
-                let _ended =
-                    self.updates.send(CacheUpdate::Touched(touched.into_iter().collect())).await;
-            }
-        }
         Ok(())
     }
 

@@ -14,8 +14,8 @@ use trueup_testkit::real_kube;
 
 use crate::rig::{Rig, at_rest, healthy, key, web};
 
-/// A round over all kinds takes ten minutes, plus up to a quarter of jitter.
-const ROUND: Duration = Duration::from_secs(750);
+/// A round over all kinds takes a minute and a half, plus up to a quarter of jitter.
+const ROUND: Duration = Duration::from_secs(113);
 
 #[tokio::test(start_paused = true)]
 async fn f28_missed_watch_events_are_found_in_one_round_and_an_idle_round_writes_nothing() {
@@ -79,4 +79,22 @@ async fn version_list_of_a_real_cluster_has_metadata_only() {
     assert_eq!(found["data"], json!(null));
     let whole = rig.get(&config).await.expect("it should be there");
     assert_eq!(found["metadata"]["resourceVersion"], whole["metadata"]["resourceVersion"]);
+}
+
+/// Secrets are not watched: a value that was changed or removed outside is found by its version.
+#[tokio::test(start_paused = true)]
+async fn changed_secret_is_found_in_one_round_and_an_unchanged_one_is_not_read() {
+    let fake = FakeCluster::new();
+    let mut rig = Rig::fake(&fake);
+    rig.running(web(1)).await;
+    let secret = key(&rig.service(1, web(1)), Kind::Secret, names::secret);
+    let stored = fake.find(&secret).expect("it should be there")["data"].clone();
+    at_rest().await;
+    let reads = fake.calls(Verb::Get, Kind::Secret);
+    tokio::time::sleep(2 * ROUND).await;
+    assert_eq!(fake.calls(Verb::Get, Kind::Secret), reads, "an unchanged secret is not read");
+
+    fake.edit(&secret, |live| live["data"] = json!({}));
+    tokio::time::sleep(ROUND).await;
+    assert_eq!(fake.find(&secret).expect("it should be there")["data"], stored);
 }

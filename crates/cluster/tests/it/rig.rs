@@ -186,6 +186,7 @@ impl Rig {
                     "KEY".to_owned(),
                     SecretValue::new("s3cret".to_owned()),
                 )]),
+                declared_variables: spec.variables.clone(),
                 spec,
             })),
             recorded: BTreeMap::new(),

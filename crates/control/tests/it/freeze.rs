@@ -1,8 +1,8 @@
 //! Freezes stop all writes and no observation; a requested reconcile uses live reads.
 
 use trueup_model::key::Kind;
-use trueup_model::order::Unit;
 use trueup_model::status::{Health, Phase, Reason, Reconciliation};
+use trueup_model::subject::Subject;
 use trueup_model::why::LinkStep;
 use trueup_rules::status::reconciliation;
 use trueup_rules::status::why::explain;
@@ -162,7 +162,7 @@ async fn requested_reconcile_reports_its_outcome_as_an_event() {
     app.reconcile_service(rig.db.org, ("shop", "web"), &context, now).await.unwrap();
     rig.signals.wake();
     let query = EventQuery {
-        of: Some(Unit::Service(detail.row.service.id)),
+        of: Some(Subject::Service(detail.row.service.id)),
         kind: Some("ReconcileChecked".to_owned()),
         limit: 10,
         ..EventQuery::default()

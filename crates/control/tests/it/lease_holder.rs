@@ -113,7 +113,7 @@ async fn second_process_takes_over_when_the_first_shuts_down() {
     rig.until_running("last").await;
     // The first epoch is over: its reports are not recorded any more.
     let now = rig.clock.now();
-    let stale = Lease { cluster: rig.db.cluster, epoch: 1 };
+    let stale = Lease { scope: rig.db.cluster, epoch: 1 };
     let refused = rig.db.worker.record_reports(stale, &[], now).await;
     assert!(matches!(refused, Err(trueup_store::Error::Fenced)), "{refused:?}");
 }
@@ -252,7 +252,7 @@ impl Rig {
                 let events = self
                     .db
                     .app
-                    .list_events(self.db.org, &EventQuery { of: Some(unit), ..all() })
+                    .list_events(self.db.org, &EventQuery { of: Some(unit.into()), ..all() })
                     .await
                     .expect("events should be listed");
                 if events

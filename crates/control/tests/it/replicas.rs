@@ -229,7 +229,7 @@ async fn created(rig: &Rig) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     let events = rig.db.app.list_events(rig.db.org, &query).await;
     for event in events.expect("events should be listed") {
-        *counts.entry(format!("{:?} {}", event.unit, event.body)).or_default() += 1;
+        *counts.entry(format!("{:?} {}", event.subject, event.body)).or_default() += 1;
     }
     counts
 }
